@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -54,6 +55,16 @@ func (s *session) fetch(ctx context.Context, name string) (*tensor.Dense, error)
 		return nil, s.noVariable(name)
 	}
 	return hosttensor.Over(m, b)
+}
+
+// variable is the metadata of a variable of the training; ok is false if there is none.
+func (s *session) variable(name string) (m shape.Meta, ok bool) {
+	for _, v := range s.plan.Graph.Vars {
+		if whole := v.Whole(); whole.Name == name {
+			return whole.Meta, true
+		}
+	}
+	return m, false
 }
 
 // noVariable is the error of a name that no variable has.

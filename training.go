@@ -177,17 +177,21 @@ func (t *Training) Fetch(ctx context.Context, name string) (value *tensor.Dense,
 // of another model, which are copied in at once. value has the variable's elements, in
 // any shape.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
-	_, b, err := hosttensor.Bytes(value)
+	m, b, err := hosttensor.Bytes(value)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrOptions, name, err)
+	}
+	want, ok := t.loop.variable(name)
+	switch {
+	case !ok:
+		return t.loop.noVariable(name)
+	case m.DType != want.DType || m.Elems() != want.Elems():
+		return fmt.Errorf("%w: %s is %v, and the value %v: give as many elements of that type", ErrOptions, name, want, m)
 	}
 	return t.stand(ctx, func() error {
 		boundary.Unseal(t.loop.rt.Residency)
 		defer t.loop.seal()
-		ok, err := t.loop.prog.Replace(ctx, name, b)
-		if err == nil && !ok {
-			err = t.loop.noVariable(name)
-		}
+		_, err := t.loop.prog.Replace(ctx, name, b)
 		return err
 	})
 }

@@ -212,3 +212,45 @@ func TestOwnSamplesOnReplicas(t *testing.T) {
 		t.Errorf("%d different weights", len(hashes))
 	}
 }
+
+// A variable that replicas hold in ranges goes out and in whole.
+func TestOwnLoopMovesRanges(t *testing.T) {
+	text := strings.Replace(cornersConfig, "batch: 16", "batch: 16, microbatches: 4, reduction: tree", 1)
+	r, err := openCorners(t, corners(), text+"devices: cpu:2\npartition: {replicas: 2, shard: optimizer}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), AssertResident: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for _, name := range []string{"layers.0.weight", "layers.1.bias"} {
+		for range 2 {
+			if err := tr.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := tr.Fetch(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.Float32s() {
+			w.Float32s()[i] = float32(i) / 8
+		}
+		if err := tr.Replace(t.Context(), name, w); err != nil {
+			t.Fatal(err)
+		}
+		again, err := tr.Fetch(t.Context(), name)
+		if err != nil || !slices.Equal(again.Float32s(), w.Float32s()) {
+			t.Errorf("%s is %v, %v", name, again, err)
+		}
+	}
+	if err := tr.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	few := tensor.New(tensor.WithBacking([]float32{1}))
+	if err := tr.Replace(t.Context(), "layers.1.bias", few); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "layers.1.bias is f32[4], and the value f32[]: give as many elements") {
+		t.Errorf("%v", err)
+	}
+}

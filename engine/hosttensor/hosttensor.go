@@ -66,27 +66,27 @@ func Bytes(t *tensor.Dense) (shape.Meta, []byte, error) {
 	if t.RequiresIterator() || !t.DataOrder().IsRowMajor() || !t.DataOrder().IsContiguous() {
 		return shape.Meta{}, nil, fmt.Errorf("tensor %v is not contiguous and row-major: Materialize it first", t.Shape())
 	}
-	d, b := elements(t.Data())
+	d, b := elements(t)
 	if d == shape.Invalid {
 		return shape.Meta{}, nil, fmt.Errorf("host tensor %v has elements of type %v: use float32, float64, int32, int64 or uint8", t.Shape(), t.Dtype())
 	}
 	return shape.Meta{DType: d, Shape: shape.Shape(t.Shape().Clone())}, b, nil
 }
 
-// elements is the type and memory of a slice, [shape.Invalid] if it has no
-// type of ours.
-func elements(slice any) (shape.DType, []byte) {
-	switch s := slice.(type) {
-	case []float32:
-		return shape.Float32, shape.Bytes(s)
-	case []float64:
-		return shape.Float64, shape.Bytes(s)
-	case []int32:
-		return shape.Int32, shape.Bytes(s)
-	case []int64:
-		return shape.Int64, shape.Bytes(s)
-	case []uint8:
-		return shape.Uint8, shape.Bytes(s)
+// elements is the type and memory of a tensor, [shape.Invalid] if it has no type of
+// ours.
+func elements(t *tensor.Dense) (shape.DType, []byte) {
+	switch t.Dtype() {
+	case tensor.Float32:
+		return shape.Float32, shape.Bytes(t.Float32s())
+	case tensor.Float64:
+		return shape.Float64, shape.Bytes(t.Float64s())
+	case tensor.Int32:
+		return shape.Int32, shape.Bytes(t.Int32s())
+	case tensor.Int64:
+		return shape.Int64, shape.Bytes(t.Int64s())
+	case tensor.Uint8:
+		return shape.Uint8, t.Uint8s()
 	}
 	return shape.Invalid, nil
 }

@@ -61,3 +61,33 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Over makes a tensor over memory, and Point moves one to other memory: writes show.
+func TestOverAndPoint(t *testing.T) {
+	memory := make([]int64, 8)
+	b := shape.Bytes(memory)
+	for _, m := range []shape.Meta{shape.F32(2, 3), shape.I32(), shape.I32(4), {DType: shape.Float64, Shape: shape.Of(3)}, {DType: shape.Uint8, Shape: shape.Of(5)}, {DType: shape.Int64, Shape: shape.Of(1, 2)}} {
+		d, err := hosttensor.Over(m, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, own, err := hosttensor.Bytes(d); err != nil || int64(len(own)) != m.Bytes() || &own[0] != &b[0] || !hosttensor.At(d, m.Shape, b[:m.Bytes()]) {
+			t.Errorf("%v: %d bytes, %v", m, len(own), err)
+		}
+		other := make([]byte, m.Bytes())
+		hosttensor.Point(d, other)
+		if hosttensor.At(d, m.Shape, b[:m.Bytes()]) || !hosttensor.At(d, m.Shape, other) {
+			t.Errorf("%v: it is not at the other memory", m)
+		}
+		if d.Shape()[0]++; hosttensor.At(d, m.Shape, other) {
+			t.Errorf("%v: another shape is not seen", m)
+		}
+	}
+	scalar := tensor.New(tensor.FromScalar(float32(2)))
+	if m, own, err := hosttensor.Bytes(scalar); err != nil || len(own) != 4 || m.Shape.Rank() != 0 {
+		t.Errorf("a scalar: %v, %d bytes, %v", m, len(own), err)
+	}
+	if _, err := hosttensor.Over(shape.Meta{}, nil); err == nil {
+		t.Error("no type is accepted")
+	}
+}
