@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"partition/picture":         {"partition", "executor/schedule", "engine/graph", "internal/units"},
 	"partition/costs":           {"engine/device", "engine/osfile"},
 	"executor/timing":           {"partition", "partition/costs", "engine/..."},
-	"executor/schedule":         {},
+	"executor/schedule":         {"internal/units"},
 	"executor":                  {"partition", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/stop", "internal/units"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},

@@ -291,7 +291,7 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 	if err := l.measure(ctx, &e); err != nil {
 		return nil, err
 	}
-	l.at.Take(runstate.Boundary(e), l.config)
+	l.at.Take(e, l.config)
 	if err := l.journal.boundary(e, l.rmse(e.ValLoss)); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 )
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
@@ -68,25 +68,7 @@ type Step struct {
 
 // Boundary is the outcome of the steps between two boundaries, by default of an
 // epoch. Metrics that do not exist, such as accuracy in regression, are nil.
-type Boundary struct {
-	Epoch         int // of the last step, from 0
-	Step          int // steps taken so far
-	TrainLoss     *float64
-	TrainAccuracy *float64
-	ValLoss       *float64
-	ValAccuracy   *float64
-	Metrics       metrics.Values // of the validation part (train.metrics)
-	Confusion     [][]int64      // counts by true class, then by predicted class; nil unless it is among the metrics
-	LearningRate  float64        // of the last step
-	GradNorm      *float64       // mean over the steps; nil where it is not computed, or not finite
-	SamplesPerS   float64
-	Time          time.Duration // of the steps
-	ValTime       time.Duration // of the evaluation
-	At            time.Time     // when the evaluation ended
-	Samples       int64         // that the run has trained on so far
-	Tokens        int64         // the same in tokens; 0 where a sample has one target
-	DevicePeak    int64         // the most bytes that one device had in use so far, in this call
-}
+type Boundary = runstate.Boundary
 
 // Saved is a checkpoint that was written.
 type Saved struct {

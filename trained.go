@@ -485,6 +485,9 @@ func (t *Trained) read(ctx context.Context) (*datasets.Dataset, error) {
 		return nil, err
 	}
 	t.data, t.setup.sizes.microbatch = data, min(t.setup.sizes.microbatch, data.Train.Len())
+	if t.elsewhere(data) { // the training has told those of its own
+		t.warnings = append(t.warnings, data.Notes...)
+	}
 	return data, nil
 }
 
@@ -500,6 +503,7 @@ func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, e
 		if err != nil {
 			return nil, err
 		}
+		spec.Text.Note = func(text string) { t.warnings = append(t.warnings, text) }
 		parts, err := datasets.OpenInputs(ctx, spec, t.setup.info, path)
 		switch {
 		case err == nil:

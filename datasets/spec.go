@@ -89,6 +89,9 @@ type TextOptions struct {
 	// Progress hears what is done to the text and how far, from 0 to 1. nil:
 	// nobody asks.
 	Progress func(doing string, share float64)
+	// Note hears how a text of OpenInputs is other than its user may expect; nil:
+	// nobody. Of Open, Dataset.Notes has it.
+	Note func(text string)
 }
 
 // ImageOptions are the options of mnist and digits. Pixels are scaled to [0,1]

@@ -305,6 +305,11 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	if err != nil {
 		return textIDs{}, err
 	}
+	for _, text := range c.notes() {
+		if s.Text.Note != nil {
+			s.Text.Note(text)
+		}
+	}
 	_, ids, err := c.ids(ctx, s, path)
 	return ids, err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Names lists the names that [New] knows, in order.
@@ -94,12 +96,12 @@ func (o Spec) Check() error {
 func checkSizes(stages, microbatches, replicas int) error {
 	switch {
 	case stages < 1 || microbatches < 1 || replicas < 1:
-		return sizeError(fmt.Sprintf("%s and %s: use at least 1 of each", plural(stages, "stage"), plural(microbatches, "microbatch")))
+		return sizeError(fmt.Sprintf("%s and %s: use at least 1 of each", units.Count(stages, "stage"), units.Count(microbatches, "microbatch")))
 	case stages > mostCells/replicas:
 		return sizeError(fmt.Sprintf("%d stages are too many: use at most %d", stages, mostCells/replicas))
 	case microbatches > mostCells/stages:
 		return sizeError(fmt.Sprintf("%s are too many for a step on %s: use at most %d, and larger ones",
-			plural(microbatches, "microbatch"), plural(stages, "stage"), mostCells/stages))
+			units.Count(microbatches, "microbatch"), units.Count(stages, "stage"), mostCells/stages))
 	}
 	return nil
 }
@@ -118,18 +120,6 @@ type sizeError string
 
 func (e sizeError) Error() string { return string(e) }
 func (e sizeError) Unwrap() error { return ErrInvalid }
-
-// plural is a number of things.
-func plural(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "h"):
-		thing += "es"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
 
 // InFlight is, by stage, [Schedule.InFlight] of the schedule that [New] makes, or a
 // little more, without making it. It is exact where no worker has stages apart from

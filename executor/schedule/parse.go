@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Parse reads what [Schedule.String] prints; blank lines and lines that begin with
@@ -82,7 +84,7 @@ func (p *parser) line(line string, number int) error {
 // complete checks that there is a row for each worker, with all the stages.
 func (p *parser) complete() error {
 	if n := len(p.s.Rows); n != p.rows {
-		return fmt.Errorf("line %d: %w: %d rows for %s; write one line per worker", p.first, ErrSyntax, n, plural(p.rows, "worker"))
+		return fmt.Errorf("line %d: %w: %d rows for %s; write one line per worker", p.first, ErrSyntax, n, units.Count(p.rows, "worker"))
 	}
 	for i, w := range p.s.Workers {
 		if w == nowhere {
@@ -179,7 +181,7 @@ func (p *parser) list(worker int, stages string) error {
 		case err != nil:
 			return fmt.Errorf("%w: stage: %w", ErrSyntax, err)
 		case stage >= p.s.Stages || replica >= p.s.Replicas:
-			return fmt.Errorf("%w: there is no stage %s among %s and %s", ErrSyntax, f, plural(p.s.Stages, "stage"), plural(p.s.Replicas, "replica"))
+			return fmt.Errorf("%w: there is no stage %s among %s and %s", ErrSyntax, f, units.Count(p.s.Stages, "stage"), units.Count(p.s.Replicas, "replica"))
 		}
 		if w := &p.s.Workers[replica*p.s.Stages+stage]; *w != nowhere {
 			return fmt.Errorf("%w: stage %s is listed for worker %d and again for worker %d; list it once", ErrSyntax, f, *w, worker)
