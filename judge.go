@@ -201,9 +201,14 @@ func (j *judge) know(ctx context.Context) (err error) {
 
 // worse warns of a model that is worse than none; "" if it is not, or there is no such
 // metric.
-func worse(values metrics.Values) string {
-	if r2 := values.Get("r2"); r2 != nil && *r2 < 0 {
-		return fmt.Sprintf("the model is worse than always answering with the mean of the targets (R² %.3g; 0 is as good, 1 is perfect): train for longer, or change the learning rate", *r2)
+func (s *setup) worse(values metrics.Values) string {
+	r2 := values.Get("r2")
+	if r2 == nil || *r2 >= 0 {
+		return ""
 	}
-	return ""
+	cure := "train for longer, or change the learning rate"
+	if d := s.config.Data; d.Source == "csv" && !d.StandardizeTarget {
+		cure = "scale the target (data.standardize_target: true)"
+	}
+	return fmt.Sprintf("the model is worse than always answering with the mean of the targets (R² %.3g; 0 is as good, 1 is perfect): %s", *r2, cure)
 }

@@ -118,7 +118,7 @@ func (s *session) ended(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := worse(rep.Final.Metrics); text != "" && s.goal.reached(&s.at) {
+	if text := s.worse(rep.Final.Metrics); text != "" && s.goal.reached(&s.at) {
 		s.opt.Observer.warn(text)
 	}
 	if err := s.write(rep); err != nil {

@@ -313,7 +313,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
 	err = res.take(ctx, j, score)
-	if text := worse(res.Metrics); text != "" && err == nil {
+	if text := t.setup.worse(res.Metrics); text != "" && err == nil {
 		t.warnings = append(t.warnings, text)
 	}
 	return res, err

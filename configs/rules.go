@@ -262,7 +262,7 @@ func (c *Config) task() metrics.Task {
 	return t
 }
 
-// judged names what metrics are chosen by.
+// judged is, in errors, the key that decides which metrics fit.
 func (c *Config) judged() string {
 	if c.Data.Source == "text" {
 		return "source text"

@@ -59,11 +59,11 @@ func (m *Metric) check(t Task) error {
 	}
 	for _, s := range m.Needs {
 		if s.Cells != nil && t.Answers > math.MaxInt32 {
-			return refuse("%s counts up to %s answers, and there are %s: evaluate fewer samples, or leave it out", m.Name, units.Thousands(math.MaxInt32), units.Thousands(t.Answers))
+			return refuse("%s counts up to %s answers, and there are %s: evaluate fewer samples (a larger data.split), or leave it out", m.Name, units.Thousands(math.MaxInt32), units.Thousands(t.Answers))
 		}
 	}
 	if n := t.scores(); m.Scores && n > MaxScores {
-		return refuse("%s takes up to %s scores, and there are %s: evaluate fewer samples, or leave it out", m.Name, units.Thousands(MaxScores), units.Thousands(n))
+		return refuse("%s takes up to %s scores, and there are %s: evaluate fewer samples (a larger data.split), or leave it out", m.Name, units.Thousands(MaxScores), units.Thousands(n))
 	}
 	if m.Check == nil {
 		return nil

@@ -53,8 +53,8 @@ var ranks = &Statistic{
 	Cells: func(t Task) int { return t.Classes },
 }
 
-// errors and squares are sums over the samples, one for each number of a target: of
-// how far off an answer is, and of the square of that.
+// The sums are over the samples, one for each number of a target: of how far off an
+// answer is, and of the square of that.
 var (
 	errorSums  = &Statistic{Name: "errors", Build: perOutput("abs")}
 	squareSums = &Statistic{Name: "squares", Build: perOutput("square")}
