@@ -27,8 +27,10 @@ func (s *setup) fingerprints() (map[string]string, error) {
 	}
 	sum := sha256.Sum256(text)
 	prints := map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: s.info.Fingerprint, numericsPrint: s.numerics()}
-	if text := addedOps(s.plan.Graph); text != "" {
-		prints[opsPrint] = text
+	for print, text := range map[string]string{opsPrint: addedOps(s.plan.Graph), metricsPrint: addedMetrics(s.config)} {
+		if text != "" {
+			prints[print] = text
+		}
 	}
 	return prints, nil
 }
@@ -111,8 +113,10 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	if !sameData {
 		said = append(said, otherData(m, prints[dataPrint]))
 	}
-	if text := otherOps(m); text != "" {
-		said = append(said, text)
+	for _, text := range []string{otherOps(m), otherMetrics(m)} {
+		if text != "" {
+			said = append(said, text)
+		}
 	}
 	if kernels := s.otherKernels(m); kernels != "" && !s.lost {
 		said = append(said, kernels)

@@ -50,14 +50,14 @@ func resolveLoss(d *decoder, c *Config) {
 			c.Loss = "mse"
 		}
 	}
-	if c.Data.StandardizeTarget && c.Loss != "mse" {
+	classes, _ := lossTargets(c.Loss)
+	if c.Data.StandardizeTarget && (classes || c.Loss == "bce") {
 		if c.Given("data.standardize_target") {
 			d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
 		}
 		c.Data.StandardizeTarget = false
 	}
 	at := []string{"loss", "data.task", "data.source"}
-	classes, _ := lossTargets(c.Loss)
 	keys, _ := dataSection.active(c.Data.Source)
 	either := slices.ContainsFunc(keys, func(k *key) bool { return k.name == "task" }) // both tasks are possible
 	switch {

@@ -4,10 +4,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // table has every metric but those of numbered classes.
 var table = slices.Concat(classMetrics, rankMetrics, numberMetrics, textMetrics)
+
+// rows is the table, once the program has added its metrics: see [Register].
+func rows() []Metric {
+	registry.Seal()
+	return table
+}
 
 // families are the metrics with a number in their name.
 var families = slices.Concat(classFamilies, rankFamilies)
@@ -22,7 +30,7 @@ type family struct {
 
 // Find is the metric of a name.
 func Find(name string) (Metric, bool) {
-	for _, m := range table {
+	for _, m := range rows() {
 		if m.Name == name {
 			return m, true
 		}
@@ -41,7 +49,7 @@ func Find(name string) (Metric, bool) {
 // Names lists the metrics that fit a task, as far as its kind goes: those of numbered
 // classes with N for the number. The zero Task has all.
 func Names(t Task) (names []string) {
-	for _, m := range table {
+	for _, m := range rows() {
 		if t.Kind == 0 || m.Fits(t) {
 			names = append(names, m.Name)
 		}

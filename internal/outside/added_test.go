@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
@@ -35,6 +36,8 @@ func init() {
 			return ops.SoftmaxOf(b.Builder, output)
 		},
 	})
+	models.RegisterLoss(models.LossType[CharbonnierKeys]{Name: "charbonnier", Version: 1, Defaults: CharbonnierKeys{Delta: 1}, Loss: charbonnier})
+	metrics.Register(confidence)
 	optim.Register(optim.OptimizerType[LionKeys]{
 		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
 	})
@@ -241,4 +244,29 @@ func odd(u *optim.Update, _ struct{}, w, g *graph.Value) *graph.Value {
 // PolynomialKeys are the keys of the schedule polynomial.
 type PolynomialKeys struct {
 	Power float64 `yaml:"power" min:"0"`
+}
+
+// confidence is the mean probability of the likeliest class.
+var confidence = metrics.Metric{
+	Name: "confidence", Version: 1, Doc: "mean probability of the likeliest class", Kinds: []metrics.Kind{metrics.Classes}, Lower: true,
+	Needs: []*metrics.Statistic{likeliest},
+	Value: func(c *metrics.Collected) float64 { return c.Of(likeliest)[0] / float64(c.Answers) },
+}
+
+var likeliest = &metrics.Statistic{
+	Name: "likeliest",
+	Build: func(b *graph.Builder, x metrics.Batch) *graph.Value {
+		most := b.One(ops.Reduce{Fn: "max", Axes: []int{1}}, ops.SoftmaxOf(b, x.Output))
+		return b.One(ops.Reduce{Fn: "sum", Axes: []int{0}, Keep: true}, most)
+	},
+}
+
+// CharbonnierKeys are the keys of the loss charbonnier.
+type CharbonnierKeys struct {
+	Delta float64 `yaml:"delta" min:"0"`
+}
+
+func charbonnier(b *models.Builder, k CharbonnierKeys, output, target *graph.Value) *graph.Value {
+	d := ops.Square(b.Builder, ops.Sub(b.Builder, output, target))
+	return ops.SumToShape(b.Builder, ops.Sqrt(b.Builder, ops.AddConst(b.Builder, d, k.Delta*k.Delta)), shape.Of())
 }

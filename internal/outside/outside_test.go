@@ -157,7 +157,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"units: 16, rate: 0.1", "rate: 0.1", `own.yaml:7: model.layers[3].units: missing, expected a whole number of at least 1: outputs`},
 		{"gated: {units: 16, rate: 0.1, name: gate}", "halved", `own.yaml:7: layer 3 (halved "halved_1"): its function gives`},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
-		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, smoothed; did you mean "smoothed"?`},
+		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, charbonnier, smoothed; did you mean "smoothed"?`},
 		{"name: lion", "name: lionn", `own.yaml:12: optimizer.name: got "lionn", expected one of sgd, momentum, nesterov, adam, adamw, lion, odd; did you mean "lion"?`},
 		{"power: 1.5", "gamma: 1.5", "own.yaml:13: schedule.gamma: goes with name: step, but name is polynomial"},
 	} {
@@ -209,6 +209,67 @@ func TestConfigKeepsKeysAndVersions(t *testing.T) {
 	changes, err := configs.Changes(text, now)
 	if err != nil || configs.SummaryOfChanges(changes) != "schedule.power was 1.5, is 3" {
 		t.Errorf("changes are %v, %v", changes, err)
+	}
+}
+
+func TestAnOwnMetric(t *testing.T) {
+	dir := t.TempDir()
+	c := load(t, strings.Replace(config, "epochs: 1,", "epochs: 3, metrics: [confidence, f1],", 1)+
+		"checkpoint: {best: val_confidence}\nearly_stopping: {metric: val_confidence, patience: 1}\n", "partition.replicas=2", "devices=cpu:2")
+	r, err := train(t, c, berth.TrainOptions{Dir: dir}) // it ends early: confidence rises, and lower is better
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Epochs != 2 {
+		t.Errorf("training ended after %d epochs, expected 2", r.Epochs)
+	}
+	lines, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(lines), `"val_confidence":0.`) {
+		t.Errorf("metrics.jsonl has no val_confidence:\n%s", lines)
+	}
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trained.Close()
+	e, err := trained.Eval(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := e.Metrics["confidence"]; !(v >= 0.1 && v <= 1) {
+		t.Errorf("eval's metrics are %v", e.Metrics)
+	}
+	_, err = configs.Parse("own.yaml", []byte(strings.Replace(config, "epochs: 1,", "epochs: 1, metrics: [confidense],", 1)), configs.Overlay{})
+	if err == nil || !strings.Contains(err.Error(), `did you mean "confidence"?`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestALossOfNumbers(t *testing.T) {
+	dir := t.TempDir()
+	rows := "x,y\n"
+	for i := range 80 {
+		rows += fmt.Sprintf("%d,%d\n", i, 3000+7*i)
+	}
+	path := filepath.Join(dir, "line.csv")
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, "data: {source: csv, path: "+path+", label: y, task: regression}\nmodel: {layers: [{type: dense, units: 1}]}\n"+
+		"loss: {name: charbonnier, delta: 0.1}\ntrain: {steps: 120, boundary: 120, batch: 16}\noptimizer: {name: adam, lr: 0.1}\n")
+	r, err := train(t, c, berth.TrainOptions{Dir: filepath.Join(dir, "run")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Final.ValLoss; v == nil || *v < 0.1 || *v > 0.15 || r.Final.ValAccuracy != nil {
+		t.Errorf("the loss is %v, of at least delta", *v)
+	}
+	_, err = configs.Parse("own.yaml", []byte("data: digits\nmodel: {layers: [flatten, {type: dense, units: 1}]}\nloss: charbonnier\n"), configs.Overlay{})
+	if err == nil || !strings.Contains(err.Error(), "own.yaml:3: loss: charbonnier does not fit source digits, whose targets are classes; use cross_entropy") {
+		t.Errorf("got %v", err)
 	}
 }
 
