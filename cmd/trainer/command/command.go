@@ -34,9 +34,9 @@ import (
 // Main runs the process's arguments as a command and ends the process with its
 // exit code. Help and messages have the name of the program's file.
 func Main() {
-	limitHeap()
 	stop := &signals.Stop{}
 	ctx, _ := stop.Watch(context.Background(), console.NewStream(os.Stderr)) // to the end of the process: a late signal must not change its exit code
+	limitHeap()
 	os.Exit(runAs(programName(os.Args[0]), ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
 }
 
