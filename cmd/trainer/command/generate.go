@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
 
@@ -85,7 +86,7 @@ func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error)
 	if o.Prompt != "-" {
 		return o, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(c.InOrStdin(), longestPrompt+1))
+	b, err := console.Wait(c.Context(), func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.InOrStdin(), longestPrompt+1)) })
 	switch {
 	case err != nil:
 		return o, fmt.Errorf("--prompt -: %w", err)

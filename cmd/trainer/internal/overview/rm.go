@@ -76,7 +76,7 @@ func ask(c *cobra.Command, dirs []string) (sure bool, err error) {
 		what = "them"
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Delete %s? [y/N] ", what)
-	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	line, err := console.Wait(c.Context(), func() (string, error) { return bufio.NewReader(c.InOrStdin()).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
