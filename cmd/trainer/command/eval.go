@@ -2,10 +2,10 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
@@ -22,29 +22,21 @@ func evalCommand() *cobra.Command {
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}
-	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
-	cf.AddFlag(c, "metrics")
+	flags := addTrained(c)
+	flags.config.AddFlag(c, "metrics")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		faults, err := ff.parse()
-		if err != nil {
-			return err
-		}
-		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
-		if err != nil {
-			return byFault(err)
-		}
-		defer func() { err = errors.Join(err, run.Close()) }()
-		defer runs.TellWarnings(c, run)
-		res, err := run.Eval(c.Context())
-		if err != nil {
-			return err
-		}
-		runs.TellUsed(c, wf, run.Used())
-		if *asJSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(res)
-		}
-		return printEvaluation(c.OutOrStdout(), res)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return flags.use(c, args[0], func(run *berth.Trained) error {
+			res, err := run.Eval(c.Context())
+			if err != nil {
+				return err
+			}
+			runs.TellUsed(c, flags.weights, run.Used())
+			if *asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(res)
+			}
+			return printEvaluation(c.OutOrStdout(), res)
+		})
 	}
 	return c
 }

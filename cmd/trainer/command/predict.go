@@ -3,7 +3,6 @@ package command
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 
@@ -30,10 +29,10 @@ func predictCommand() *cobra.Command {
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
 		Args:    cli.ArgsBetween(1, 2),
 	}
-	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
+	flags := addTrained(c)
 	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
 	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if *file == "" {
 			if err := cli.CheckPrinting(c, "--out FILE"); err != nil {
 				return err
@@ -50,17 +49,9 @@ func predictCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		faults, err := ff.parse()
-		if err != nil {
-			return err
-		}
-		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
-		if err != nil {
-			return byFault(err)
-		}
-		defer func() { err = errors.Join(err, run.Close()) }()
-		defer runs.TellWarnings(c, run)
-		return answer(c, run, wf, samples, *file, as)
+		return flags.use(c, args[0], func(run *berth.Trained) error {
+			return answer(c, run, flags.weights, samples, *file, as)
+		})
 	}
 	return c
 }

@@ -1,0 +1,37 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+)
+
+// trainedFlags are the flags of commands that use a trained run.
+type trainedFlags struct {
+	config  *runs.ConfigFlags
+	weights *runs.WeightFlags
+	faults  *faultFlag
+}
+
+func addTrained(c *cobra.Command) *trainedFlags {
+	return &trainedFlags{runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)}
+}
+
+// use opens the trained run in a folder while f runs. At the end it says what went
+// wrong and did no harm.
+func (t *trainedFlags) use(c *cobra.Command, dir string, f func(*berth.Trained) error) (err error) {
+	faults, err := t.faults.parse()
+	if err != nil {
+		return err
+	}
+	run, err := runs.OpenTrained(c, t.config, t.weights, dir, faults...)
+	if err != nil {
+		return byFault(err)
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	defer runs.TellWarnings(c, run)
+	return f(run)
+}
