@@ -143,6 +143,9 @@ func (t *Training) Step(ctx context.Context) error {
 	if err := t.next(ctx); err != nil {
 		return err
 	}
+	if err := t.checkBatch(); err != nil {
+		return err
+	}
 	t.batch = nil
 	work := context.WithoutCancel(ctx)
 	err := t.loop.take(work)
@@ -155,6 +158,23 @@ func (t *Training) Step(ctx context.Context) error {
 		return nil
 	}
 	return t.fail(ctx, endedBy(err, func() error { return t.loop.end(work) }))
+}
+
+// checkBatch refuses ids that the program may have written into the batch and that the
+// model has no room for. The program may mend them, and take the step then.
+func (t *Training) checkBatch() error {
+	if t.batch == nil {
+		return nil
+	}
+	var fields [][]byte
+	for i, memory := range t.loop.feed.Memory(*t.loop.batch) {
+		n := t.run.Data.Train.Fields()[i].Meta.Bytes() * int64(t.batch.Samples)
+		fields = append(fields, memory[:n])
+	}
+	if err := t.run.Data.Info.CheckIDs(fields); err != nil {
+		return fmt.Errorf("%w: the batch of step %d: %w", ErrData, t.Steps()+1, err)
+	}
+	return nil
 }
 
 // fail ends the training with an error of a step.

@@ -75,9 +75,12 @@ func TestOwnLoopMovesTensors(t *testing.T) {
 	if err != nil || b.Samples != 16 || !b.Input.Shape().Eq(tensor.Shape{16, 2}) || !b.Target.Shape().Eq(tensor.Shape{16}) {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	for i := range b.Input.Float32s() {
-		b.Input.Float32s()[i] = float32(math.NaN())
+	class := b.Target.Int32s()[3]
+	b.Target.Int32s()[3] = 4
+	if err := tr.Step(t.Context()); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "the batch of step 1: the class is 4") {
+		t.Errorf("a class too many: %v", err)
 	}
+	b.Target.Int32s()[3] = class
 	for i := range b.Input.Float32s() {
 		b.Input.Float32s()[i] = 0.5
 	}

@@ -225,6 +225,20 @@ func (t *table) sound(row int, dst [][]byte) error {
 	return nil
 }
 
+// CheckIDs refuses tokens and classes that the data has no room for, among the fields of
+// samples that code has written.
+func (i *Info) CheckIDs(fields [][]byte) error {
+	if i.Inputs[0].Meta.DType == shape.Int32 {
+		if err := within("token", "Tokens", shape.View[int32](fields[0]), i.Tokens); err != nil {
+			return err
+		}
+	}
+	if i.Target.Meta.DType == shape.Int32 {
+		return within("class", "Classes", shape.View[int32](fields[1]), i.Classes)
+	}
+	return nil
+}
+
 // rowOf is the ids of a row.
 func rowOf(dst []byte, m shape.Meta, row int) []int32 {
 	n := m.Elems()
