@@ -133,11 +133,21 @@ func atBoundaries(c *configs.Config) func(metrics.Task) []wanted {
 func atEnd(c *configs.Config) func(metrics.Task) []wanted {
 	return func(t metrics.Task) []wanted {
 		list := listed(c, t)
-		for _, name := range metrics.All(t) {
+		for _, name := range all(c, t) {
 			list = append(list, wanted{"train.metrics", name})
 		}
 		return list
 	}
+}
+
+// all are the metrics that a task has, but for those of scores that would take a large
+// part of a bound on host memory.
+func all(c *configs.Config, t metrics.Task) []string {
+	bound := c.Devices.HostMemory
+	return slices.DeleteFunc(metrics.All(t), func(name string) bool {
+		m, _ := metrics.Find(name)
+		return m.Scores && bound > 0 && metrics.ScoreBytes(t) > bound/4
+	})
 }
 
 // usual are the metrics that a task has unless others are named.
@@ -152,7 +162,7 @@ func usual(t metrics.Task) (list []wanted) {
 func listed(c *configs.Config, t metrics.Task) (list []wanted) {
 	names := c.Train.Metrics
 	if len(names) == 1 && names[0] == configs.MetricsAll {
-		names = metrics.All(t)
+		names = all(c, t)
 	}
 	for _, name := range names {
 		list = append(list, wanted{"train.metrics", name})

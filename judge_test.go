@@ -233,3 +233,26 @@ func TestMetricsWithoutRoom(t *testing.T) {
 		}
 	}
 }
+
+// Scores that would take much of a bound on host memory are left out unless a metric of
+// them is named.
+func TestScoresWithinHostMemory(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("a,kind\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "%d,c%d\n", i%100, i%100)
+	}
+	path := filepath.Join(t.TempDir(), "kinds.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + path + ", label: kind, split: 0.1}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 1, batch: 16}\n"
+	for bound, want := range map[string]bool{"1MiB": false, "64MiB": true} { // the scores take 1.03 MiB
+		r, dir := open(t, text, "devices.host_memory="+bound), t.TempDir()
+		train(t, r, berth.TrainOptions{Dir: dir})
+		e, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+		if _, got := e.Metrics["auc"]; err != nil || got != want || e.Metrics["f1"] == 0 {
+			t.Errorf("%s: %v, %v", bound, e.Metrics, err)
+		}
+	}
+}

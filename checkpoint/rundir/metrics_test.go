@@ -2,7 +2,9 @@ package rundir_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/engine/metrics"
 )
 
 // The lines of steps that a resumed run does again are dropped, and lines that
@@ -148,5 +151,19 @@ func TestLostAfter(t *testing.T) {
 		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
 			t.Errorf("%+v after %+v up to %d: %+v, want %+v", c.now, c.earlier, c.upTo, got, c.want)
 		}
+	}
+}
+
+// Metrics are fields of a boundary's line, null where they are not defined; a confusion
+// matrix is one unless the line would be too long to be read again.
+func TestMetricsOfABoundary(t *testing.T) {
+	line := rundir.BoundaryLine{Step: 3, Val: metrics.Values{"f1": 0.5, "auc": math.NaN(), "accuracy": 0.75}, Confusion: [][]int64{{1, 2}, {3, 4}}}
+	text, err := json.Marshal(line)
+	if want := `"time":"","val_auc":null,"val_f1":0.5,"val_confusion":[[1,2],[3,4]]}`; err != nil || !strings.HasSuffix(string(text), want) {
+		t.Errorf("%s, %v; want %s at the end", text, err, want)
+	}
+	line.Confusion = slices.Repeat([][]int64{make([]int64, 200)}, 200)
+	if text, err = json.Marshal(line); err != nil || !strings.HasSuffix(string(text), `"val_f1":0.5}`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }

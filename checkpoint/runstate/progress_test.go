@@ -192,3 +192,27 @@ func TestStateFormat(t *testing.T) {
 		t.Errorf("written and read: %+v, %v", twice, err)
 	}
 }
+
+// A metric that is not defined passes through a checkpoint, is no value of it, and no
+// improvement.
+func TestUndefinedMetric(t *testing.T) {
+	c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: "val_auc", Patience: 1}, Checkpoint: configs.Checkpoint{Best: "val_mae"}}
+	p := runstate.Progress{Step: 1}
+	p.Take(runstate.Boundary{Step: 1, Metrics: metrics.Values{"auc": math.NaN(), "mae": 3}}, c)
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again runstate.Progress
+	if err := json.Unmarshal(b, &again); err != nil || !math.IsNaN(again.Last.Metrics["auc"]) || again.Last.Metrics["mae"] != 3 {
+		t.Errorf("%s became %+v, %v", b, again.Last, err)
+	}
+	if m := again.Metrics(); len(m) != 1 || m["val_mae"] != 3 {
+		t.Errorf("the checkpoint has %v", m)
+	}
+	again.Step = 2
+	again.Take(runstate.Boundary{Step: 2, Metrics: metrics.Values{"auc": math.NaN(), "mae": 2}}, c)
+	if !again.StoppedEarly(c.EarlyStopping) || again.Best.Value != 2 || !again.Best.Minimize {
+		t.Errorf("watched %+v, best %+v", again.Watched, again.Best)
+	}
+}
