@@ -171,20 +171,24 @@ func CandidateTable(head string, cells []string, list []Candidate) string {
 func (c *Candidate) note() string {
 	var notes []string
 	if c.Chosen {
-		notes = append(notes, "auto takes this one")
+		notes = append(notes, "auto takes it")
 	}
 	var moved int64
 	for i := range c.Plan.Memory {
 		moved += c.Plan.Memory[i].Moved()
 	}
 	if moved > 0 {
-		notes = append(notes, units.Bytes(moved)+" move in each step")
+		notes = append(notes, "moves "+units.Bytes(moved))
 	}
 	return strings.Join(notes, "; ")
 }
 
-// firstClause is an error without its advice.
+// firstClause is an error without its advice, and without the sizes of a plan that does
+// not fit.
 func firstClause(err error) string {
+	if errors.Is(err, ErrMemory) {
+		return "does not fit"
+	}
 	text, _, _ := strings.Cut(err.Error(), ";")
 	return text
 }

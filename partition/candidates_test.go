@@ -65,7 +65,7 @@ func TestChooseFewDevices(t *testing.T) {
 	if _, err := Choose(list); !errors.Is(err, ErrMemory) {
 		t.Error(err)
 	}
-	if text := CandidateTable("", make([]string, len(list)), list); !strings.Contains(text, "does not fit in device memory") {
+	if text := CandidateTable("", make([]string, len(list)), list); !strings.Contains(text, "does not fit") {
 		t.Error(text)
 	}
 }

@@ -182,14 +182,16 @@ func printComparison(c *cobra.Command, w io.Writer, run *berth.Run) error {
 	}
 	var cells []string
 	var candidates []partition.Candidate
+	below := ""
 	for _, x := range list {
 		cell := fmt.Sprint(x.Microbatches)
 		if x.OtherWeights {
-			cell += " (other weights)"
+			cell += "*"
+			below = "* with other microbatches than the config's, and so other weights\n"
 		}
 		cells, candidates = append(cells, cell), append(candidates, x.Candidate)
 	}
-	_, err = fmt.Fprint(w, partition.CandidateTable("microbatches", cells, candidates))
+	_, err = io.WriteString(w, partition.CandidateTable("microbatches", cells, candidates)+below)
 	return err
 }
 
