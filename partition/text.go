@@ -30,12 +30,12 @@ func (p *Plan) stageTable() string {
 }
 
 func (p *Plan) segmentTable() string {
-	rows := [][]string{{"stage", "segments", "cause"}}
+	rows := [][]string{{"stage", "device", "segments", "cause"}}
 	segments := p.segmentsOf()
 	for _, s := range p.Stages {
-		rows = append(rows, []string{fmt.Sprint(s.Index), passesText(segments[s.Index]), s.Cause})
+		rows = append(rows, []string{fmt.Sprint(s.Index), p.devicesText(s.Index), passesText(segments[s.Index]), s.Cause})
 	}
-	return align(rows, map[int]bool{1: true, 2: true})
+	return align(rows, map[int]bool{1: true, 2: true, 3: true})
 }
 
 // devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2".
