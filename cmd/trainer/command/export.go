@@ -1,11 +1,13 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -29,6 +31,9 @@ func exportCommand() *cobra.Command {
 		done := progress.Wait(c.Context(), c.ErrOrStderr(), "exporting")
 		x, err := berth.Export(c.Context(), weights, args[1])
 		done()
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			return cli.Usagef("%w; name a run folder, such as runs/shakespeare-bpe", err)
+		}
 		if err != nil {
 			return err
 		}

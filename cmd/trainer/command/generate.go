@@ -29,7 +29,7 @@ func generateCommand() *cobra.Command {
 			"context is full (--context). With --slide it then goes on: the model reads the later half again.\n" +
 			"--json prints a line for each piece of text, with its token ids, and a last one with the counts, the times in\n" +
 			"seconds, and the reason why the text ended: tokens, stop, end_of_text or context.",
-		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300\n" +
+		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300 --slide\n" +
 			"  trainer generate runs/shakespeare --prompt - --temperature 0 < beginning.txt\n" +
 			"  trainer generate runs/shakespeare --best --top-k 40 --seed 2 --stop User:",
 		Args: cli.Args(1),
