@@ -219,6 +219,9 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 // CopyFrom replaces variables by those of the same names of another training, through
 // the host.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
+	if other == nil {
+		return fmt.Errorf("%w: there is no training to copy from", ErrOptions)
+	}
 	for _, name := range names {
 		value, err := other.Fetch(ctx, name)
 		if err != nil {

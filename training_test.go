@@ -252,6 +252,9 @@ func TestOwnLoopMovesRanges(t *testing.T) {
 	if err := tr.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := tr.CopyFrom(t.Context(), nil, "layers.1.bias"); !errors.Is(err, berth.ErrOptions) {
+		t.Errorf("a copy from nothing: %v", err)
+	}
 	few := tensor.New(tensor.WithBacking([]float32{1}))
 	if err := tr.Replace(t.Context(), "layers.1.bias", few); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "layers.1.bias is f32[4], and the value f32[]: give as many elements") {
 		t.Errorf("%v", err)

@@ -14,6 +14,9 @@
 //	}
 //	run, err := berth.OpenWith(ctx, cfg, berth.OpenOptions{Data: set})
 //
+// The config then says `data: {source: given, task: regression}`; without the task,
+// targets are classes.
+//
 // [Check] finds the usual mistakes of a function Fill, in a test. A program that
 // runs the commands makes a set known to YAML with [Register].
 //

@@ -247,6 +247,8 @@ func TestCheck(t *testing.T) {
 	calls := 0
 	var mu sync.Mutex
 	var kept []float32
+	var slices [][]float32
+	var tensors []*tensor.Dense
 	for want, fill := range map[string]func(custom.Sample, *tensor.Dense, *tensor.Dense) error{
 		"differs from one call to the next": func(_ custom.Sample, in, out *tensor.Dense) error {
 			copy(in.Float32s(), []float32{1, 2}) // and no target
@@ -259,13 +261,27 @@ func TestCheck(t *testing.T) {
 			in.Float32s()[0], in.Float32s()[1], out.Float32s()[0] = float32(calls), 0, 0
 			return nil
 		},
-		"keep no tensor": func(s custom.Sample, in, out *tensor.Dense) error {
+		"Fill keeps a tensor": func(s custom.Sample, in, out *tensor.Dense) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if kept != nil {
 				kept[0] = 7
 			}
 			kept = in.Float32s()
+			in.Float32s()[0], in.Float32s()[1], out.Float32s()[0] = 7, 0, 0
+			return nil
+		},
+		"or a slice of one": func(s custom.Sample, in, out *tensor.Dense) error {
+			mu.Lock()
+			defer mu.Unlock()
+			slices = append(slices, in.Float32s())
+			in.Float32s()[0], in.Float32s()[1], out.Float32s()[0] = 7, 0, 0
+			return nil
+		},
+		"beyond its call": func(s custom.Sample, in, out *tensor.Dense) error {
+			mu.Lock()
+			defer mu.Unlock()
+			tensors = append(tensors, out)
 			in.Float32s()[0], in.Float32s()[1], out.Float32s()[0] = 7, 0, 0
 			return nil
 		},
