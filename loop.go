@@ -30,6 +30,8 @@ type loop struct {
 	batch   *datasets.Batch // of the step to come; nil: it is not read yet
 
 	before [3]runstate.Progress // where the run stood before the newest steps
+
+	replaced bool // a variable was, since the newest checkpoint
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, the time
@@ -307,7 +309,7 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
 func (l *loop) save(ctx context.Context) error {
-	l.saved = time.Now()
+	l.saved, l.replaced = time.Now(), false
 	m, err := l.manifest()
 	if err == nil {
 		err = l.saves.Save(ctx, l.leisure, m)
@@ -355,7 +357,7 @@ func (l *loop) end(ctx context.Context) error {
 	if err := l.saves.Await(); err != nil {
 		return err
 	}
-	if l.at.Saved == l.at.Step && l.at.Step > 0 {
+	if l.at.Saved == l.at.Step && l.at.Step > 0 && !l.replaced {
 		return nil
 	}
 	boundary.Unseal(l.rt.Residency) // the run ends here, so its losses come out

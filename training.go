@@ -211,6 +211,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 	return t.stand(ctx, func() error {
 		boundary.Unseal(t.loop.rt.Residency)
 		defer t.loop.seal()
+		t.loop.replaced = true
 		_, err := t.loop.prog.Replace(ctx, name, b)
 		return err
 	})
@@ -250,7 +251,7 @@ func (t *Training) stand(ctx context.Context, f func() error) error {
 
 // Predict waits for the steps so far, and computes the model's outputs for samples, a
 // tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
-// a sequence. Outputs of a classifier are probabilities.
+// a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
 func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *tensor.Dense, err error) {
 	err = t.stand(ctx, func() error {
 		l := t.loop
@@ -299,10 +300,7 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	}
 	t.ended = errFinished
 	work := context.WithoutCancel(ctx)
-	if err := t.closeAnswers(); err != nil {
-		return nil, err
-	}
-	if err := t.loop.end(work); err != nil {
+	if err := errors.Join(t.loop.end(work), t.closeAnswers()); err != nil {
 		return nil, t.fail(work, err)
 	}
 	return t.loop.ended(t.run, t.loop)

@@ -260,3 +260,38 @@ func TestOwnLoopMovesRanges(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A variable that was replaced behind the newest checkpoint is in the one of Finish.
+func TestOwnLoopSavesReplacedVariables(t *testing.T) {
+	r, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := berth.TrainOptions{Dir: t.TempDir()}
+	tr, err := r.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	value := tensor.New(tensor.WithBacking([]float32{7, 6, 5, 4, 3, 2, 1, 0}))
+	err = errors.Join(tr.Step(t.Context()), tr.Save(t.Context()), tr.Replace(t.Context(), "layers.0.bias", value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	again, err := r.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	got, err := again.Fetch(t.Context(), "layers.0.bias")
+	if err != nil || !slices.Equal(got.Float32s(), value.Float32s()) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
