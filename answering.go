@@ -22,6 +22,7 @@ type answering struct {
 	rt         *executor.Runtime
 	predictors map[int]*infer.Predictor // by number of samples
 	inputs     []byte                   // of the call under way
+	scaling    *datasets.Scaling        // of samples in the unit of the data; nil: they are scaled already, or never
 }
 
 func newAnswering(s *setup, rt *executor.Runtime) *answering {
@@ -65,7 +66,11 @@ func (a *answering) predictor(ctx context.Context, samples int) (*infer.Predicto
 	f := &datasets.Filled{
 		Name: "samples to answer", Input: field.Meta, Tokens: a.setup.info.Tokens, Len: samples,
 		Fill: func(s datasets.Sample, row int, dst [][]byte) error {
-			copy(dst[0][row*per:(row+1)*per], a.inputs[s.Index*per:])
+			to := dst[0][row*per : (row+1)*per]
+			copy(to, a.inputs[s.Index*per:])
+			if a.scaling != nil {
+				a.scaling.Apply(shape.View[float32](to))
+			}
 			return nil
 		},
 	}

@@ -44,6 +44,7 @@ func (t *Trained) Serve(ctx context.Context) (_ *Service, err error) {
 	}
 	t.setup.watch(s.rt, nil, func() time.Duration { return leastPatience })
 	s.answer = newAnswering(t.setup, s.rt)
+	s.answer.scaling = t.setup.info.Scaling
 	first, err := s.answer.predictor(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func (t *Trained) Serve(ctx context.Context) (_ *Service, err error) {
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …]: [n, outputs], and
-// [n, positions, outputs] of a sequence. Outputs of a classifier are probabilities; numbers
-// are in their own unit. Calls take turns: where ctx ends first, the error is its cause.
+// [n, positions, outputs] of a sequence. Features of a table, and numbers of an answer, are
+// in the unit of the data. Outputs of a classifier are probabilities. Calls take turns: where ctx ends first, the error is its cause.
 func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -3,6 +3,10 @@ package berth_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -66,5 +70,47 @@ func testService(t *testing.T, c *configs.Config, dir string) {
 	}
 	if _, err := s.Predict(t.Context(), point); !errors.Is(err, berth.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A service takes the features of a table in their own unit, as a file has them.
+func TestServiceScalesFeatures(t *testing.T) {
+	data, inputs, dir := filepath.Join(t.TempDir(), "data.csv"), filepath.Join(t.TempDir(), "new.csv"), t.TempDir()
+	rows := "a,b,y\n" + strings.Repeat("100,3,1000\n120,7,1010\n150,1,1040\n", 8)
+	if err := errors.Join(os.WriteFile(data, []byte(rows), 0o600), os.WriteFile(inputs, []byte("a,b\n120,3\n130,4\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + data + ", label: y, task: regression}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 1, batch: 8}\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := berth.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	train(t, r, berth.TrainOptions{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trained.Close()
+	var want []float32
+	_, err = trained.Predict(t.Context(), inputs, func(p berth.Prediction) error {
+		want = append(want, p.Values...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := trained.Serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := s.Predict(t.Context(), tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{120, 3, 130, 4})))
+	if err != nil || !slices.Equal(got.Float32s(), want) {
+		t.Errorf("%v, want %v, %v", got, want, err)
 	}
 }

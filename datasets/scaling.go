@@ -57,11 +57,23 @@ func fitScaling(ctx context.Context, train *Part, values []float32, features int
 func (s *Scaling) apply(ctx context.Context, values []float32) error {
 	return inPieces(ctx, len(values), pieceBytes, func(from, to int) error {
 		for i := from; i < to; i++ {
-			j := i % len(s.Mean)
-			values[i] = float32((float64(values[i]) - s.Mean[j]) / s.Std[j])
+			s.scale(values, i)
 		}
 		return nil
 	})
+}
+
+// Apply scales values, rows of features, in place.
+func (s *Scaling) Apply(values []float32) {
+	for i := range values {
+		s.scale(values, i)
+	}
+}
+
+// scale scales one of the values.
+func (s *Scaling) scale(values []float32, i int) {
+	j := i % len(s.Mean)
+	values[i] = float32((float64(values[i]) - s.Mean[j]) / s.Std[j])
 }
 
 // Undo turns scaled values, rows of features, back in place.
