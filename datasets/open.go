@@ -28,8 +28,8 @@ var formats = []format{
 	{"tensors", openTensors, oneTable(tensorsInputs)},
 }
 
-// sourceNames lists the valid values of Spec.Source.
-func sourceNames() []string {
+// Sources lists the valid values of Spec.Source.
+func Sources() []string {
 	names := make([]string, len(formats))
 	for i, f := range formats {
 		names[i] = f.source
@@ -47,7 +47,7 @@ func formatOf(s Spec) (format, error) {
 			return f, s.check()
 		}
 	}
-	return format{}, fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(sourceNames(), ", "))
+	return format{}, fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(Sources(), ", "))
 }
 
 // oneTable adapts a format whose samples have one shape.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/registry"
@@ -39,28 +40,34 @@ type opener struct {
 // openers are the registered sources. They do not change once a config is read.
 var openers = map[string]opener{}
 
+// given is the source of samples that a program gives when it opens a run.
+const given = "given"
+
 // Register makes a source known to configs. Call it in an init function: it panics after
 // the first config was read, and for a name that is taken or keys that no config can have.
 func Register[Keys any](s SourceType[Keys]) {
-	if s.Open == nil {
+	switch {
+	case s.Open == nil:
 		panic(fmt.Sprintf("register the data source %q: it has no function Open", s.Name))
+	case s.Name == given || slices.Contains(datasets.Sources(), s.Name):
+		panic(fmt.Sprintf("register the data source %q: the name exists already: choose another", s.Name))
 	}
 	e := registry.Entry{Kind: registry.Source, Name: s.Name, Version: s.Version, Doc: s.Doc, Keys: s.Defaults, Classes: !s.Regression}
-	keysOf := func(given any, path string) (Keys, error) {
-		keys, err := registry.KeysOf(given, s.Defaults)
+	keysOf := func(from any, path string) (Keys, error) {
+		keys, err := registry.KeysOf(from, s.Defaults)
 		setPath(&keys, path)
 		return keys, err
 	}
-	o := opener{open: func(ctx context.Context, given any, path string) (*Set, error) {
-		keys, err := keysOf(given, path)
+	o := opener{open: func(ctx context.Context, from any, path string) (*Set, error) {
+		keys, err := keysOf(from, path)
 		if err != nil {
 			return nil, err
 		}
 		return named(s.Name, s.Version)(s.Open(ctx, keys))
 	}}
 	if s.OpenInputs != nil {
-		o.inputs = func(ctx context.Context, given any, path, file string) (*Set, error) {
-			keys, err := keysOf(given, path)
+		o.inputs = func(ctx context.Context, from any, path, file string) (*Set, error) {
+			keys, err := keysOf(from, path)
 			if err != nil {
 				return nil, err
 			}

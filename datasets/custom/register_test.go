@@ -114,10 +114,18 @@ func TestRegisteredSourceMistakes(t *testing.T) {
 
 // A name that is taken, or that comes too late, is a mistake of the program.
 func TestRegisterPanics(t *testing.T) {
-	defer func() {
-		if x := fmt.Sprint(recover()); !strings.Contains(x, `register data source "lines" version 3`) {
-			t.Error(x)
-		}
-	}()
-	custom.Register(custom.SourceType[lineKeys]{Name: "lines", Version: 3, Open: func(context.Context, lineKeys) (*custom.Set, error) { return nil, nil }})
+	for name, want := range map[string]string{
+		"lines": `register data source "lines" version 3`,
+		"csv":   `register the data source "csv": the name exists already`,
+		"given": `register the data source "given": the name exists already`,
+	} {
+		func() {
+			defer func() {
+				if x := fmt.Sprint(recover()); !strings.Contains(x, want) {
+					t.Error(x)
+				}
+			}()
+			custom.Register(custom.SourceType[lineKeys]{Name: name, Version: 3, Open: func(context.Context, lineKeys) (*custom.Set, error) { return nil, nil }})
+		}()
+	}
 }

@@ -291,6 +291,7 @@ func TestRefusals(t *testing.T) {
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "f1_class_3", "f1_class_3: there are 3 classes, numbered from 0"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 5}, "top_5", "top_5: it is always 1 with 5 classes"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1}, "auc", "auc: it takes from 2 to 46,340 classes"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 50_000, Answers: 9}, "auc_class_7", "auc_class_7: it takes from 2 to 46,340 classes"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 10, Answers: 10_000_001}, "auc", "auc takes up to 100,000,000 scores, and there are 100,000,010"},
 		{metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 1, Answers: 100_000_001}, "average_precision", "average_precision takes up to 100,000,000 scores"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 1 << 31}, "recall", "recall counts up to 2,147,483,647 answers"},
@@ -347,5 +348,19 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/metrics.md does not describe %s", name)
 		}
+	}
+}
+
+// A name whose fields would mean two things is a mistake of the program.
+func TestRegisterRefusesTakenNames(t *testing.T) {
+	for _, name := range []string{"loss", "s", "all", "auto", "f1", "top_x"} {
+		func() {
+			defer func() {
+				if x, _ := recover().(string); !strings.Contains(x, "register metric "+name) || !strings.Contains(x, "choose another") {
+					t.Errorf("%s: %q", name, x)
+				}
+			}()
+			metrics.Register(metrics.Metric{Name: name, Version: 1, Value: func(*metrics.Collected) float64 { return 0 }})
+		}()
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -48,16 +49,19 @@ func top(n int) Metric {
 // mostRanked is the most classes whose answers have a cell: see ops.Outcome.
 const mostRanked = 46340
 
+// hasRanking refuses scores of too few or too many classes.
+func hasRanking(t Task) error {
+	if t.Kind == Classes && (t.Classes < 2 || t.Classes > mostRanked) {
+		return fmt.Errorf("it takes from 2 to %s classes, and the model has %s", units.Thousands(mostRanked), units.Thousands(int64(t.Classes)))
+	}
+	return nil
+}
+
 // ranked is a metric that follows from the scores of answers.
 func ranked(name, doc string, of func(ranking) float64) Metric {
 	return Metric{
 		Name: name, Doc: doc, Kinds: answers, Scores: true,
-		Check: func(t Task) error {
-			if t.Kind == Classes && (t.Classes < 2 || t.Classes > mostRanked) {
-				return fmt.Errorf("it takes from 2 to %s classes, and the model has %s", units.Thousands(mostRanked), units.Thousands(int64(t.Classes)))
-			}
-			return nil
-		},
+		Check: hasRanking,
 		Quick: func(t Task) bool { return !t.Text },
 		Value: func(c *Collected) float64 {
 			sum := 0.0
@@ -73,7 +77,7 @@ func ranked(name, doc string, of func(ranking) float64) Metric {
 func rankedClass(prefix, doc string, of func(ranking) float64) family {
 	return family{prefix, 0, doc, func(n int) Metric {
 		m := ranked("", "", of)
-		m.Check = func(t Task) error { return hasClass(t, n) }
+		m.Check = func(t Task) error { return cmp.Or(hasRanking(t), hasClass(t, n)) }
 		m.Value = func(c *Collected) float64 { return of(c.Scores.class(n)) }
 		return m
 	}}
