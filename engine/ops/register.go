@@ -41,6 +41,11 @@ func registrable(op graph.Op) error {
 // printable says why values of a type do not print as their contents. Ops that print
 // alike count as one.
 func printable(t reflect.Type) error {
+	for _, own := range []reflect.Type{reflect.TypeFor[fmt.Stringer](), reflect.TypeFor[fmt.Formatter](), reflect.TypeFor[error]()} {
+		if t.Implements(own) {
+			return fmt.Errorf("%v has a method %s, which may hide its contents: remove it, or give it another name", t, own.Method(0).Name)
+		}
+	}
 	switch t.Kind() {
 	case reflect.Array, reflect.Slice:
 		return printable(t.Elem())

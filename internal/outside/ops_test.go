@@ -214,6 +214,7 @@ func TestOpsThatCannotRun(t *testing.T) {
 		"it must have a method Compute or a method Map": ops.Affine{},
 		"field F: it is a func()":                       opaque{},
 		"the name exists already":                       relu{},
+		"has a method String, which may hide":           silent{},
 	} {
 		func() {
 			defer func() {
@@ -236,3 +237,13 @@ func (opaque) Kind() string { return "opaque" }
 type relu struct{ Sign }
 
 func (relu) Kind() string { return "relu" }
+
+// silent prints alike with every number.
+type silent struct {
+	Sign
+	By int
+}
+
+func (silent) Kind() string { return "silent" }
+
+func (silent) String() string { return "silent" }
