@@ -28,7 +28,9 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 		fmt.Fprintf(out, ", %.4g bits per byte", *e.BitsPerByte)
 	}
 	fmt.Fprintln(out)
-	line := text.Metrics(", ", e.Metrics.Names(), e.Metrics, "accuracy", "rmse", "perplexity", "bits_per_byte")
+	line := text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
+		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
+	})
 	if line != "" {
 		fmt.Fprintln(out, strings.TrimPrefix(line, ", "))
 	}

@@ -23,7 +23,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
 	}
 	m := r.Final.Metrics
-	fmt.Fprint(out, text.Metrics(", ", m.Names(), m, "accuracy", "rmse"))
+	fmt.Fprint(out, text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": r.Final.ValAccuracy, "rmse": run.RMSE(r.Final.ValLoss)}))
 	fmt.Fprintln(out)
 	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)

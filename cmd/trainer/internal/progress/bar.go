@@ -236,12 +236,14 @@ func (p *Bar) boundary(e berth.Boundary) {
 	if e.TrainLoss != nil {
 		line += "  loss " + text.Loss(*e.TrainLoss)
 	}
+	var rmse *float64
 	if e.ValLoss != nil {
-		line += "  val loss " + text.Loss(*e.ValLoss) + text.RMSE("  ", p.run.RMSE(e.ValLoss))
+		rmse = p.run.RMSE(e.ValLoss)
+		line += "  val loss " + text.Loss(*e.ValLoss) + text.RMSE("  ", rmse)
 	}
 	if e.ValAccuracy != nil {
 		line += fmt.Sprintf("  accuracy %.2f%%", 100**e.ValAccuracy)
 	}
-	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, "accuracy", "rmse")
+	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, map[string]*float64{"accuracy": e.ValAccuracy, "rmse": rmse})
 	p.line("%s  %.0f samples/s  %.2fs\n", line, e.SamplesPerS, e.Time.Seconds())
 }

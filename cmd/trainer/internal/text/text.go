@@ -3,7 +3,6 @@ package text
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -65,12 +64,12 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// Metrics lists metrics by name, each behind the text before. Those that a line has
-// otherwise are left out; "-" stands for one that is not defined.
-func Metrics(before string, names []string, values map[string]float64, without ...string) string {
+// Metrics lists metrics by name, each behind the text before. Those that the line has
+// already, which are not nil, are left out; "-" stands for one that is not defined.
+func Metrics(before string, names []string, values map[string]float64, already map[string]*float64) string {
 	var b strings.Builder
 	for _, name := range names {
-		if slices.Contains(without, name) {
+		if already[name] != nil {
 			continue
 		}
 		v := "-"

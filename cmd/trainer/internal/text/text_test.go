@@ -1,6 +1,9 @@
 package text
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 steps", 1: "1 step", 2: "2 steps", 12345: "12345 steps"} {
@@ -19,6 +22,20 @@ func TestShort(t *testing.T) {
 	} {
 		if got := Short(s, 8); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}
+
+// A metric is left out only if the line has it already.
+func TestMetrics(t *testing.T) {
+	rmse := 2.0
+	values := map[string]float64{"auc": math.NaN(), "f1": 0.5, "rmse": rmse}
+	for want, already := range map[string]map[string]*float64{
+		", auc -, f1 0.5, rmse 2": {"rmse": nil},
+		", auc -, f1 0.5":         {"rmse": &rmse},
+	} {
+		if got := Metrics(", ", []string{"auc", "f1", "rmse"}, values, already); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
