@@ -184,7 +184,7 @@ func (l leaf) of(text string) leaf {
 func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	for _, k := range s.all() {
 		path := prefix + k.name
-		if sub, ok := k.kind.(*section); ok {
+		if sub := k.section(); sub != nil {
 			sub.leaves(path+".", out)
 			if short, ok := out[path+"."+sub.shorthand]; ok {
 				if list, ok := out[path+"."+sub.list]; ok {
@@ -199,12 +199,25 @@ func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	return out
 }
 
+// section gives the section that the key is; nil if it is none. The loss is one where
+// the program has added losses, which have keys.
+func (k *key) section() *section {
+	switch s := k.kind.(type) {
+	case *section:
+		return s
+	case lossKind:
+		if len(lossSection.rows()) > len(lossSection.variants) {
+			return lossSection
+		}
+	}
+	return nil
+}
+
 // child gives the section of that name, nil if the key is no section.
 func (s *section) child(name string) *section {
 	for _, k := range s.all() {
 		if k.name == name {
-			sub, _ := k.kind.(*section)
-			return sub
+			return k.section()
 		}
 	}
 	return nil

@@ -20,7 +20,9 @@ func (l layerList) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 	out := make([]Layer, len(n.Content))
 	for i, c := range n.Content {
-		layerSection.decode(d, typed(c), fmt.Sprintf("%s[%d]", path, i), &out[i])
+		full := typed(c)
+		d.origin[full] = d.origin[c]
+		layerSection.decode(d, full, fmt.Sprintf("%s[%d]", path, i), &out[i])
 	}
 	*dst.(*[]Layer) = out
 }

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"runtime/debug"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/registry"
@@ -38,7 +40,7 @@ func RegisterLayer[Keys any](t LayerType[Keys]) {
 			c.fail("%v", err)
 			return x
 		}
-		y := t.Build(&Builder{c.b, c}, keys, x)
+		y := c.guarded(func(b *Builder) *graph.Value { return t.Build(b, keys, x) })
 		if c.b.Err() != nil {
 			return x
 		}
@@ -90,7 +92,7 @@ func RegisterLoss[Keys any](t LossType[Keys]) {
 	}
 	if t.Answer != nil {
 		row.answer = func(c *context, output *graph.Value) *graph.Value {
-			return t.Answer(&Builder{c.b, c}, t.keys(c), output)
+			return c.guarded(func(b *Builder) *graph.Value { return t.Answer(b, t.keys(c), output) })
 		}
 	}
 	if _, taken := losses[t.Name]; taken {
@@ -114,12 +116,22 @@ func (t LossType[Keys]) compare(c *context, f func(*Builder, Keys, *graph.Value,
 	if c.b.Err() != nil {
 		return output
 	}
-	y := f(&Builder{c.b, c}, keys, output, target)
+	y := c.guarded(func(b *Builder) *graph.Value { return f(b, keys, output, target) })
 	if c.b.Err() == nil && (y == nil || !y.Meta.Equal(shape.F32())) {
 		c.fail("its function gives %v: it must give one number, f32[], summed over the targets", y)
 		return output
 	}
 	return y
+}
+
+// guarded calls a function of the program: its panic is an error.
+func (c *context) guarded(f func(*Builder) *graph.Value) (y *graph.Value) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.fail("its function panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f(&Builder{c.b, c})
 }
 
 // Builder is the face of a graph under way that functions of layers and losses get.

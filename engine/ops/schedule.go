@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -132,13 +133,33 @@ type ScheduleType[Keys any] struct {
 	Factor func(keys Keys, step, steps int) float64
 }
 
+// try calls Factor for many of a run's steps, and says why it gives no factor.
+func (t ScheduleType[Keys]) try(keys Keys, steps int) (err error) {
+	const most = 2000 // calls
+	at := 0
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("schedule %s panicked at step %d of %d: %v\n%s", t.Name, at, steps, r, debug.Stack())
+		}
+	}()
+	for ; at < steps; at += max(1, steps/most) {
+		if f := t.Factor(keys, at, steps); f-f != 0 {
+			return fmt.Errorf("schedule %s gives the factor %v at step %d of %d: it must be a number", t.Name, f, at, steps)
+		}
+	}
+	return nil
+}
+
 // RegisterSchedule adds a schedule, for configs and for [LearningRate.Schedule]. It
 // belongs in an init function, and panics where the schedule cannot be added.
 func RegisterSchedule[Keys any](t ScheduleType[Keys]) {
 	row := schedule{
 		check: func(o LearningRate) error {
-			_, err := registry.KeysOf(o.Keys, t.Defaults)
-			return err
+			keys, err := registry.KeysOf(o.Keys, t.Defaults)
+			if err != nil {
+				return err
+			}
+			return t.try(keys, max(1, o.Total-o.Warmup))
 		},
 		at: func(o LearningRate, step, steps int) float64 {
 			keys := t.Defaults

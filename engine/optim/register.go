@@ -2,6 +2,7 @@ package optim
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -32,9 +33,10 @@ func Register[Keys any](t OptimizerType[Keys]) {
 			u.b.Fail(fmt.Errorf("%w: %s: %w", ErrSpec, t.Name, err))
 			return
 		}
-		x := &Update{Builder: u.b, u: u, v: v, set: map[*graph.Value]bool{}, given: map[*graph.Value]bool{}}
+		x := &Update{Builder: u.b, u: u, v: v, name: t.Name, set: map[*graph.Value]bool{}, given: map[*graph.Value]bool{}}
+		defer x.guard()
 		x.assign(v, t.Update(x, keys, v, x.mean(g)))
-		x.finish(t.Name)
+		x.finish()
 	}
 	if _, taken := optimizers[t.Name]; taken {
 		panic("register optimizer " + t.Name + ": the name exists already: choose another")
@@ -49,6 +51,7 @@ type Update struct {
 	*graph.Builder
 	u      *updater
 	v      *graph.Value // the weight
+	name   string       // of the optimizer
 	states []*graph.Value
 	set    map[*graph.Value]bool // the states that have their new value
 	given  map[*graph.Value]bool // the values that are assigned
@@ -85,7 +88,7 @@ func (x *Update) assign(v, now *graph.Value) {
 		return
 	}
 	if now == nil {
-		x.Fail(fmt.Errorf("%w: %s gets no new value", ErrSpec, v.Name))
+		x.fail("gives %s no new value", v.Name)
 		return
 	}
 	if now.Kind != graph.Computed || now.Node.Phase != graph.Update || x.given[now] {
@@ -105,10 +108,23 @@ func (x *Update) mean(g *graph.Value) *graph.Value {
 }
 
 // finish refuses an update that forgets a state.
-func (x *Update) finish(name string) {
+func (x *Update) finish() {
 	for _, s := range x.states {
 		if !x.set[s] {
-			x.Fail(fmt.Errorf("%w: %s declares the state %s and does not set it", ErrSpec, name, s.Name))
+			x.fail("declares the state %s and does not set it", s.Name)
 		}
+	}
+}
+
+// fail reports a mistake of the optimizer, which is none of the weight's layer.
+func (x *Update) fail(format string, args ...any) {
+	defer x.In(nil)()
+	x.Fail(fmt.Errorf("%w: %s %s", ErrSpec, x.name, fmt.Sprintf(format, args...)))
+}
+
+// guard makes a panic of the function an error.
+func (x *Update) guard() {
+	if r := recover(); r != nil {
+		x.fail("panicked at the update of %s: %v\n%s", x.v.Name, r, debug.Stack())
 	}
 }

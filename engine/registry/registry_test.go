@@ -43,9 +43,6 @@ func TestAddRefusesWhatCannotBe(t *testing.T) {
 	type named struct {
 		Name string `yaml:"name"`
 	}
-	type hidden struct {
-		beta float64 `yaml:"beta"` //nolint:unused // read by reflection
-	}
 	for want, e := range map[string]Entry{
 		`layer "swish" version 2: the name exists already`: {Kind: Layer, Name: "swish", Version: 2},
 		"the name must be lower-case letters":              {Kind: Layer, Name: "My-Layer", Version: 1},
@@ -55,7 +52,9 @@ func TestAddRefusesWhatCannotBe(t *testing.T) {
 		"it is a func(): use bool, int": {Kind: Layer, Name: "d", Version: 1, Keys: struct {
 			F func() `yaml:"f"`
 		}{}},
-		"it is not exported":                   {Kind: Layer, Name: "e", Version: 1, Keys: hidden{}},
+		"it is not exported": {Kind: Layer, Name: "e", Version: 1, Keys: struct {
+			beta float64 `yaml:"beta"`
+		}{beta: 1}},
 		`its key is "": give it a tag such as`: {Kind: Layer, Name: "f", Version: 1, Keys: struct{ Beta int }{}},
 		`its tag min is "x"`: {Kind: Layer, Name: "g", Version: 1, Keys: struct {
 			B int `yaml:"b" min:"x"`

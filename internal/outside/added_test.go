@@ -42,6 +42,16 @@ func init() {
 		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
 	})
 	optim.Register(optim.OptimizerType[struct{}]{Name: "odd", Version: 1, Doc: "Its states depend on few tensors each.", Update: odd})
+	optim.Register(optim.OptimizerType[struct{}]{Name: "forgetful", Version: 1, Update: func(u *optim.Update, _ struct{}, w, _ *graph.Value) *graph.Value {
+		u.State("idle")
+		return w
+	}})
+	models.RegisterLayer(models.LayerType[struct{}]{Name: "build_panics", Version: 1, Build: func(*models.Builder, struct{}, *graph.Value) *graph.Value {
+		panic("nobody builds this")
+	}})
+	ops.RegisterSchedule(ops.ScheduleType[struct{}]{Name: "broken", Version: 1, Factor: func(_ struct{}, step, steps int) float64 {
+		return math.Sqrt(float64(steps - 2 - step))
+	}})
 	ops.RegisterSchedule(ops.ScheduleType[PolynomialKeys]{
 		Name: "polynomial", Version: 1, Doc: "A power of the rest of the run.", Defaults: PolynomialKeys{Power: 2},
 		Factor: func(k PolynomialKeys, step, steps int) float64 {
@@ -64,7 +74,7 @@ func (k SwishKeys) Check() error {
 }
 
 func swish(b *models.Builder, k SwishKeys, x *graph.Value) *graph.Value {
-	return b.One(Swish{k.Beta}, x)
+	return b.One(Swish(k), x)
 }
 
 // Swish is y = x·sigmoid(Beta·x), an elementwise op.
