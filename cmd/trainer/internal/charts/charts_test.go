@@ -244,3 +244,31 @@ func TestManyFields(t *testing.T) {
 		t.Errorf("%d fields, notes %q, %v", len(h.boundaries), h.notes(), err)
 	}
 }
+
+// Whatever an answer of eval is, there is a picture or a mistake that is named.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{
+		`{"confusion":[[5,1],[0,6]],"classes":[{"label":"cat"},{"label":"\u0000"}]}`,
+		`{"confusion":[[0]],"classes":[]}`, `{"confusion":[[1],[2]]}`, `{"confusion":[[-1]]}`, `{"confusion":[[1e300]]}`,
+		`{"confusion":[]}`, `[]`, `{"confusion":[[1,`, "",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(t.TempDir(), "eval.json")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readMatrix(t.Context(), path)
+		if err != nil {
+			if cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(err.Error(), path) {
+				t.Error(err)
+			}
+			return
+		}
+		var b bytes.Buffer
+		if err := figureOf("x", nil, nil, view{}, m).write(&b, "svg"); err != nil || bytes.Contains(b.Bytes(), []byte("NaN")) {
+			t.Errorf("%v: %s", err, b.Bytes())
+		}
+	})
+}

@@ -25,7 +25,7 @@ type matrix struct {
 const (
 	mostClasses = 1000     // of a confusion matrix
 	mostWritten = 20       // classes up to which cells have numbers
-	mostEval    = 64 << 20 // bytes of an answer
+	mostEval    = 16 << 20 // bytes of an answer
 )
 
 func newMatrix(counts [][]float64, labels []string) (*matrix, error) {
