@@ -222,3 +222,19 @@ func (s *setup) worse(values metrics.Values) string {
 	}
 	return fmt.Sprintf("the model is worse than always answering with the mean of the targets (R² %.3g; 0 is as good, 1 is perfect): %s", *r2, cure)
 }
+
+// unjudged are notes on metrics of a training that cannot come out, since no samples
+// validate.
+func (s *setup) unjudged() (list []string) {
+	c := s.config
+	if s.judge == nil || s.judge.part != nil || ofOneBatch(s.info.Fingerprint) {
+		return nil
+	}
+	for key, asked := range map[string]bool{"train.metrics": len(c.Train.Metrics) > 0, "checkpoint.best": c.Checkpoint.Best != "val_loss"} {
+		if asked {
+			list = append(list, key+": no samples validate, so it has no effect; set data.split below 1")
+		}
+	}
+	slices.Sort(list)
+	return list
+}

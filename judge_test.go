@@ -256,3 +256,24 @@ func TestScoresWithinHostMemory(t *testing.T) {
 		}
 	}
 }
+
+// A run says where a metric that was asked for cannot come out, and that one that stops
+// it was never defined.
+func TestMetricsThatDoNotComeOut(t *testing.T) {
+	rare := filepath.Join(t.TempDir(), "rare.csv")
+	if err := os.WriteFile(rare, []byte("a,kind\n"+strings.Repeat("1,x\n", 60)+"10,y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + rare + ", label: kind}\nmodel: {preset: mlp, hidden: [2]}\ntrain: {epochs: 5, batch: 4}\n"
+	for want, set := range map[string][]string{
+		"train.metrics: no samples validate, so it has no effect":  {"data.split=1", "train.metrics=[f1]"},
+		"checkpoint.best: no samples validate":                     {"data.split=1", "checkpoint.best=val_f1"},
+		"early stopping: val_auc was not defined for 2 epochs: ch": {"seed=2", "data.split=0.8", "early_stopping.metric=val_auc", "early_stopping.patience=2"},
+	} {
+		var said []string
+		train(t, open(t, text, set...), berth.TrainOptions{Observer: &berth.Observer{Note: func(s string) { said = append(said, s) }}})
+		if !strings.Contains(strings.Join(said, "\n"), want) {
+			t.Errorf("%v: %q, want %q", set, said, want)
+		}
+	}
+}

@@ -302,7 +302,11 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 		if l.config.Train.Boundary > 0 {
 			of = "boundaries"
 		}
-		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d %s", w.Metric, w.Bad, of))
+		text := fmt.Sprintf("%s has not improved for %d %s", w.Metric, w.Bad, of)
+		if w.Best == nil {
+			text = fmt.Sprintf("%s was not defined for %d %s: choose another metric, or validate on samples of every class", w.Metric, w.Bad, of)
+		}
+		l.opt.Observer.note("early stopping: " + text)
 	}
 	return &e, nil
 }

@@ -371,6 +371,7 @@ func (s *setup) notes() (list []string) {
 		list = append(list, text)
 	}
 	list = append(list, s.dataNotes...)
+	list = append(list, s.unjudged()...)
 	list = append(list, s.memoryNotes()...)
 	list = append(list, s.costs.notes...)
 	if f := s.plan.Fewer; f != nil {
