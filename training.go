@@ -68,6 +68,9 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (_ *Training, err error
 	opened := false
 	defer func() {
 		if !opened {
+			if t.loop != nil {
+				t.loop.leave()
+			}
 			err = errors.Join(err, s.close())
 			cancel()
 			leave()
