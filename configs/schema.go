@@ -169,12 +169,16 @@ type leaf struct {
 	path string
 	key  *key
 	list *leaf // of the path of a section that a list can stand for: the key that the list is of
+	all  *leaf // of the path of the loss: the loss with its keys, as a mapping
 }
 
 // of gives the leaf that text sets: another one for a list.
 func (l leaf) of(text string) leaf {
 	if l.list != nil && strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return *l.list
+	}
+	if l.all != nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return *l.all
 	}
 	return l
 }
@@ -189,6 +193,9 @@ func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 			if short, ok := out[path+"."+sub.shorthand]; ok {
 				if list, ok := out[path+"."+sub.list]; ok {
 					short.list = &list
+				}
+				if sub == lossSection {
+					short.all = &leaf{path: path, key: k}
 				}
 				out[path] = short
 			}
