@@ -169,16 +169,12 @@ type leaf struct {
 	path string
 	key  *key
 	list *leaf // of the path of a section that a list can stand for: the key that the list is of
-	all  *leaf // of the path of the loss: the loss with its keys, as a mapping
 }
 
 // of gives the leaf that text sets: another one for a list.
 func (l leaf) of(text string) leaf {
 	if l.list != nil && strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return *l.list
-	}
-	if l.all != nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return *l.all
 	}
 	return l
 }
@@ -194,9 +190,6 @@ func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 				if list, ok := out[path+"."+sub.list]; ok {
 					short.list = &list
 				}
-				if sub == lossSection {
-					short.all = &leaf{path: path, key: k}
-				}
 				out[path] = short
 			}
 		} else if _, seen := out[path]; !seen {
@@ -206,18 +199,10 @@ func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	return out
 }
 
-// section gives the section that the key is; nil if it is none. The loss is one where
-// the program has added losses, which have keys.
+// section gives the section that the key is; nil if it is none.
 func (k *key) section() *section {
-	switch s := k.kind.(type) {
-	case *section:
-		return s
-	case lossKind:
-		if len(lossSection.rows()) > len(lossSection.variants) {
-			return lossSection
-		}
-	}
-	return nil
+	s, _ := k.kind.(*section)
+	return s
 }
 
 // child gives the section of that name, nil if the key is no section.

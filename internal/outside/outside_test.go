@@ -204,7 +204,7 @@ func TestConfigKeepsKeysAndVersions(t *testing.T) {
 	if k := c.Model.Layers[4].Keys.(*SwishKeys); k.Beta != 1 {
 		t.Errorf("beta is %v by default", k.Beta)
 	}
-	if c := load(t, strings.Replace(config, "{name: smoothed, eps: 0.2}", "cross_entropy", 1), "loss=smoothed", "loss.eps=0.3"); c.Loss != "smoothed" || c.LossAdded.Keys.(*SmoothKeys).Eps != 0.3 {
+	if c := load(t, strings.Replace(config, "{name: smoothed, eps: 0.2}", "cross_entropy", 1), "loss={name: smoothed, eps: 0.3}"); c.Loss != "smoothed" || c.LossAdded.Keys.(*SmoothKeys).Eps != 0.3 {
 		t.Errorf("the loss is %s of %v", c.Loss, c.LossAdded.Keys)
 	}
 	other := load(t, config, "schedule.power=3")
