@@ -486,9 +486,7 @@ var updateCases = map[string]func(s Source) Sample{
 	"clip_factor": func(s Source) Sample {
 		return Of(ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, 1e-6, drawSquares(s)...)
 	},
-	"grad_norm": func(s Source) Sample {
-		return Of(ops.GradNorm{Scale: 0.5}, 1e-6, drawSquares(s)...)
-	},
+	"grad_norm": func(s Source) Sample { return Of(ops.GradNorm{Scale: 0.5}, 1e-6, drawSquares(s)...) },
 	"learning_rate": func(s Source) Sample {
 		schedule := rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(s.T, "schedule")
 		op := ops.LearningRate{Schedule: schedule, Base: 1, Min: 0.1, Gamma: 0.5, Warmup: 10, Total: 100, Every: 7}
