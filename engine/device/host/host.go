@@ -27,7 +27,7 @@ type Config struct {
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
 func New(c Config) (*streams.Device, error) {
-	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: mappings{}, Stop: c.Stop}
+	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: Mappings{}, Stop: c.Stop}
 	if c.Bind != nil {
 		var a *arena
 		of.Reserve = func(bytes int64) (m streams.Memory, err error) {
@@ -50,11 +50,11 @@ func New(c Config) (*streams.Device, error) {
 	return streams.New(of)
 }
 
-// mappings is host memory in mappings of its own.
-type mappings struct{}
+// Mappings is host memory in mappings of its own.
+type Mappings struct{}
 
 // Map implements [streams.HostMemory].
-func (mappings) Map(n int64) ([]byte, error) {
+func (Mappings) Map(n int64) ([]byte, error) {
 	mem, err := mapAnonymous(n)
 	if err == nil {
 		adviseHuge(mem)
@@ -63,4 +63,4 @@ func (mappings) Map(n int64) ([]byte, error) {
 }
 
 // Unmap implements [streams.HostMemory].
-func (mappings) Unmap(mapped []byte) error { return unmap(mapped) }
+func (Mappings) Unmap(mapped []byte) error { return unmap(mapped) }

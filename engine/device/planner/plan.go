@@ -25,15 +25,24 @@ type Plan struct {
 	stop  *stop.Check            // passes end early once it is done
 }
 
-// New plans a graph. Temporaries begin at multiples of align bytes.
-func New(g *graph.Graph, o device.CompileOptions, align int64) (*Plan, error) {
-	p := &Plan{Graph: g, Alias: o.Alias, of: graph.NewTable[*Storage](g), align: align, stop: stop.When(o.Stop)}
+// Options are what a kind of device asks of its plans.
+type Options struct {
+	Align int64 // temporaries begin at multiples of so many bytes
+	Alone bool  // each node is a step of its own
+}
+
+// New plans a graph.
+func New(g *graph.Graph, o device.CompileOptions, kind Options) (*Plan, error) {
+	p := &Plan{Graph: g, Alias: o.Alias, of: graph.NewTable[*Storage](g), align: kind.Align, stop: stop.When(o.Stop)}
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
 	var cuts *fuse.Cuts
 	for _, pass := range []func() error{
-		func() (err error) { cuts, err = cutsOf(g, p.Alias, o.CheckFinite, p.stop.Err); return err },
+		func() (err error) {
+			cuts, err = cutsOf(g, p.Alias, o.CheckFinite || kind.Alone, p.stop.Err)
+			return err
+		},
 		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, p.mergeTemps,
 		func() (err error) { p.TempBytes, err = layout(p.temps, p.align, p.stop); return err },
 	} {
@@ -44,8 +53,7 @@ func New(g *graph.Graph, o device.CompileOptions, align int64) (*Plan, error) {
 	return p, nil
 }
 
-// cutsOf cuts a graph into clusters: each node alone if every output is to be
-// checked.
+// cutsOf cuts a graph into clusters: each node alone if asked.
 func cutsOf(g *graph.Graph, alias []int, alone bool, ask func() error) (*fuse.Cuts, error) {
 	if alone {
 		return fuse.Alone(g), nil

@@ -101,7 +101,7 @@ func TestPlans(t *testing.T) {
 		}, "neg i0 -> o0\ncopy o0 -> o1", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias, CheckFinite: true}, alignment)
+			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias, CheckFinite: true}, Options{Align: alignment})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestPlansOfClusters(t *testing.T) {
 		}, "exp+neg i0 -> o0", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, alignment)
+			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, Options{Align: alignment})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestPlanRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, alignment)
+			_, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, Options{Align: alignment})
 			if err == nil || !strings.Contains(err.Error(), "BUG") || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("error %v, expected BUG and %q", err, c.words)
 			}
@@ -217,7 +217,7 @@ func TestPlanOfManyVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 		looks = 0
-		if _, err := New(g, device.CompileOptions{Alias: alias}, alignment); err != nil {
+		if _, err := New(g, device.CompileOptions{Alias: alias}, Options{Align: alignment}); err != nil {
 			t.Fatal(err)
 		}
 		return looks

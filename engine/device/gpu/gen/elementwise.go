@@ -1,0 +1,137 @@
+package gen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// templates by the kind of op.
+var templates = func() map[string]template {
+	all := map[string]template{}
+	for _, family := range []map[string]template{elementwise(), products, convolutions, reductions, rowwise, norms, attentions, gathers, updates, movements} {
+		for kind, t := range family {
+			all[kind] = t
+		}
+	}
+	return all
+}()
+
+// The expressions of elementwise ops, of x and y.
+var (
+	binaries = map[string]string{"add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y"}
+	unaries  = map[string]string{
+		"neg": "-x", "relu": "x != x ? x : x > 0.0f ? x : 0.0f", "silu": "x * sigmoid_f(x)", "sigmoid": "sigmoid_f(x)", "tanh": "tanh_f(x)",
+		"exp": "exp_f(x)", "log": "log_f(x)", "sqrt": "SQRT(x)", "rsqrt": "1.0f / SQRT(x)", "square": "x * x", "abs": "AS_FLOAT(AS_INT(x) & 0x7fffffff)",
+		"gelu_erf":  "x * cdf_f(x)",
+		"gelu_tanh": "0.5f * x * (1.0f + tanh_f(0.7978845608f * FMA(0.044715f * x * x, x, x)))",
+	}
+	// slopes are derivatives, in terms of y or x, whichever ops.UnaryGrad takes first.
+	slopes = map[string]string{
+		"relu": "(x > 0.0f ? 1.0f : 0.0f)", "sigmoid": "(x * (1.0f - x))", "tanh": "FMA(-x, x, 1.0f)", "exp": "x", "sqrt": "(0.5f / x)",
+		"rsqrt": "(-0.5f * x * x * x)", "log": "(1.0f / x)", "square": "(2.0f * x)", "abs": "(x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f)",
+		"silu": "silu_slope(x)", "gelu_erf": "FMA(x, exp_f(-0.5f * x * x) * 0.3989422804f, cdf_f(x))", "gelu_tanh": "gelu_tanh_slope(x)",
+	}
+)
+
+func elementwise() map[string]template {
+	all := map[string]template{"affine": of(affine), "lerp": of(lerp), "fill": of(fill)}
+	for fn, c := range binaries {
+		all[fn] = func(w *writer, _ graph.Op) error { w.binary(c); return nil }
+	}
+	for fn, c := range unaries {
+		all[fn] = func(w *writer, _ graph.Op) error { w.unary(c); return nil }
+	}
+	for fn, c := range slopes {
+		all[fn+"_grad"] = func(w *writer, _ graph.Op) error {
+			w.call(w.outElems(0), []param{in(0, "X"), in(1, "DY"), out(0, "Z"), number("n", w.outElems(0))},
+				"\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X[i];\n\tZ[i] = "+c+" * DY[i];\n")
+			return nil
+		}
+	}
+	return all
+}
+
+// unary writes z = c, of x.
+func (w *writer) unary(c string) {
+	n := w.outElems(0)
+	w.call(n, []param{in(0, "X"), out(0, "Z"), number("n", n)}, "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X[i];\n\tZ[i] = "+c+";\n")
+}
+
+// binary writes z = c, of x and y, which broadcast to z.
+func (w *writer) binary(c string) {
+	s, n := w.node.Out[0].Meta.Shape, w.outElems(0)
+	px, ix := position("p", s, strides(w.node.In[0].Meta.Shape, s))
+	py, iy := position("q", s, strides(w.node.In[1].Meta.Shape, s))
+	params := append([]param{in(0, "X"), in(1, "Y"), out(0, "Z"), number("n", n)}, append(px, py...)...)
+	w.call(n, params, "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X["+ix+"], y = Y["+iy+"];\n\tZ[i] = "+c+";\n")
+}
+
+// position is the expression of where element i of a tensor of shape s lies in an
+// operand with those strides, and its parameters.
+func position(prefix string, s shape.Shape, st []int) (params []param, c string) {
+	if n := s.Elems(); plain(s, st) {
+		return nil, "i"
+	} else if n == 0 {
+		return nil, "0"
+	}
+	var sum []string
+	inner := 1
+	for d := len(s) - 1; d >= 0; d-- {
+		if st[d] != 0 && s[d] != 1 {
+			k := len(params) / 3
+			a, b, e := fmt.Sprintf("%s%da", prefix, k), fmt.Sprintf("%s%db", prefix, k), fmt.Sprintf("%s%dc", prefix, k)
+			params = append(params, number(a, inner), number(b, s[d]), number(e, st[d]))
+			sum = append(sum, fmt.Sprintf("i / %s %% %s * %s", a, b, e))
+		}
+		inner *= s[d]
+	}
+	if sum == nil {
+		return nil, "0"
+	}
+	return params, strings.Join(sum, " + ")
+}
+
+// plain tells whether strides are those of a contiguous tensor of that shape.
+func plain(s shape.Shape, st []int) bool {
+	inner := 1
+	for d := len(s) - 1; d >= 0; d-- {
+		if s[d] != 1 && st[d] != inner {
+			return false
+		}
+		inner *= s[d]
+	}
+	return true
+}
+
+// strides are the steps between the elements of x when broadcasting stretches it
+// to shape to: 0 along the dimensions that it stretches.
+func strides(x, to shape.Shape) []int {
+	st, own := make([]int, len(to)), x.Strides()
+	for i := range x {
+		if x[i] != 1 {
+			st[len(to)-len(x)+i] = own[i]
+		}
+	}
+	return st
+}
+
+func affine(w *writer, o ops.Affine) {
+	w.unary("FMA(x, " + float(o.Scale) + ", " + float(o.Shift) + ")")
+}
+
+func lerp(w *writer, o ops.Lerp) {
+	w.binary("FMA(" + float(o.T) + ", y - x, x)")
+}
+
+func fill(w *writer, o ops.Fill) {
+	n := w.outElems(0)
+	p, v := out(0, "Z"), float(o.Value)
+	if w.node.Out[0].Meta.DType == shape.Int32 {
+		p, v = outInts(0, "Z"), fmt.Sprint(int32(o.Value))
+	}
+	w.call(n, []param{p, number("n", n)}, "\tif (ITEM < n) Z[ITEM] = "+v+";\n")
+}

@@ -1,0 +1,110 @@
+package gen
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+var updates = map[string]template{
+	"sgd":  of(sgd),
+	"adam": of(adam),
+	"clip_factor": of(func(w *writer, o ops.ClipFactor) {
+		w.norm("f32 r = "+float(o.MaxNorm)+" / (norm + 1e-6f); Z[0] = r < 1.0f ? r : 1.0f;", o.Scale)
+	}),
+	"grad_norm": of(func(w *writer, o ops.GradNorm) { w.norm("Z[0] = norm;", o.Scale) }),
+	"increment": of(func(w *writer, _ ops.Increment) {
+		w.call(1, []param{inInts(0, "X"), outInts(0, "Z")}, "\tif (ITEM == 0) Z[0] = X[0] + 1;\n")
+	}),
+	"ring_write":    of(ringWrite),
+	"learning_rate": learningRate,
+}
+
+// factor adds the clip factor to a kernel's parameters, and gives its expression.
+func (w *writer) factor(clip bool, params []param) ([]param, string) {
+	if !clip {
+		return params, ""
+	}
+	return append(params, in(len(w.node.In)-1, "CLIP")), " * CLIP[0]"
+}
+
+func sgd(w *writer, o ops.SGD) {
+	n := w.elems(0)
+	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "LR"), out(0, "Z"), number("n", n)})
+	body := "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 w = W[i], d = FMA(" + float(o.WeightDecay) + ", w, G[i] * " + float(o.Scale) + clip + ");\n"
+	if o.Momentum > 0 {
+		params = append(params, in(3, "V"), out(1, "V2"))
+		body += "\tf32 v = FMA(" + float(o.Momentum) + ", V[i], d);\n\tV2[i] = v;\n"
+		if o.Nesterov {
+			body += "\td = FMA(" + float(o.Momentum) + ", v, d);\n"
+		} else {
+			body += "\td = v;\n"
+		}
+	}
+	w.call(n, params, body+"\tZ[i] = FMA(-LR[0], d, w);\n")
+}
+
+// adam raises the betas to the step's power by squaring, in the same order on every
+// device.
+func adam(w *writer, o ops.Adam) {
+	n := w.elems(0)
+	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "M"), in(3, "V"), inInts(4, "STEP"), in(5, "LR"),
+		out(0, "Z"), out(1, "M2"), out(2, "V2"), number("n", n)})
+	decay := "\td = FMA(" + float(o.WeightDecay) + ", w, d);\n"
+	if o.Decoupled {
+		decay = "\tw = FMA(-(LR[0] * " + float(o.WeightDecay) + "), w, w);\n"
+	}
+	w.call(n, params, fmt.Sprintf(`	i64 i = ITEM;
+	if (i >= n) return;
+	f32 b1 = %[1]s, b2 = %[2]s, p1 = 1.0f, p2 = 1.0f, q1 = b1, q2 = b2;
+	for (i64 t = (i64)STEP[0] + 1; t > 0; t /= 2) {
+		if (t %% 2) { p1 = p1 * q1; p2 = p2 * q2; }
+		q1 = q1 * q1; q2 = q2 * q2;
+	}
+	f32 w = W[i], d = G[i] * %[3]s%[4]s;
+%[5]s	f32 m = FMA(b1, M[i], %[6]s * d), v = FMA(b2, V[i], %[7]s * d * d);
+	M2[i] = m; V2[i] = v;
+	Z[i] = w - LR[0] / (1.0f - p1) * m / (SQRT(v) / SQRT(1.0f - p2) + %[8]s);
+`, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps)))
+}
+
+// norm computes the norm from the sums of squares that are the inputs.
+func (w *writer) norm(c string, scale float64) {
+	params := []param{out(0, "Z")}
+	sum := "0.0f"
+	for i := range w.node.In {
+		params = append(params, in(i, fmt.Sprintf("X%d", i)))
+		sum += fmt.Sprintf(" + X%d[0]", i)
+	}
+	w.call(1, params, "\tif (ITEM == 0) { f32 norm = "+float(scale)+" * SQRT("+sum+"); "+c+" }\n")
+}
+
+func ringWrite(w *writer, o ops.RingWrite) {
+	n := w.outElems(0)
+	w.call(n, []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z"), number("n", n)},
+		"\ti64 i = ITEM;\n\tif (i < n) Z[i] = i == (i64)AT[0] % n ? V[0] * "+float(o.Scale)+" : X[i];\n")
+}
+
+// learningRate is written for the schedules that need no more than a product.
+func learningRate(w *writer, op graph.Op) error {
+	o := op.(ops.LearningRate)
+	var c string
+	switch o.Schedule {
+	case "constant":
+		c = float(o.Base)
+	case "linear":
+		c = fmt.Sprintf("FMA(%s, part, %s)", float(o.Min-o.Base), float(o.Base))
+	case "cosine":
+		c = fmt.Sprintf("FMA(%s, 1.0f + cospi_f(part), %s)", float((o.Base-o.Min)*0.5), float(o.Min))
+	default:
+		return fmt.Errorf("%w: learning_rate by schedule %s", ErrUnsupported, o.Schedule)
+	}
+	n := max(1, o.Total-o.Warmup)
+	w.call(1, []param{inInts(0, "X"), out(0, "Z"), number("warm", o.Warmup), number("n", n)}, fmt.Sprintf(`	if (ITEM > 0) return;
+	i64 step = X[0], t = step - warm;
+	f32 part = t >= n ? 1.0f : (f32)t / (f32)n;
+	Z[0] = step < warm ? %s * (f32)(step + 1) / (f32)warm : %s;
+`, float(o.Base), c))
+	return nil
+}
