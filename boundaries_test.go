@@ -39,6 +39,8 @@ var mayImport = map[string][]string{
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/planner", "engine/device/streams", "internal/stop", "internal/units"},
 	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},
 	"engine/device/cpu/kernels": {"engine/graph", "engine/fuse", "engine/device/cpu/kernels/elem", "engine/device/cpu/kernels/pooling", "engine/device/cpu/kernels/product", "engine/device/cpu/kernels/rows", "engine/device/cpu/kernels/work"},
+	"engine/device/gpu/gen":     {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/rng"},
+	"engine/device/gpu/cl":      {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/gpu/gen", "engine/device/host", "engine/device/planner", "engine/device/streams", "internal/units"},
 	"engine/device/fault":       {"engine/shape", "engine/graph", "engine/device"},
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
@@ -119,7 +121,7 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 			t.Errorf("package %q is not in the table: say in mayImport what it may import", pkg)
 		}
 		for _, i := range imports {
-			if !allows(allowed, i) || isKind(i) && !strings.HasPrefix(pkg, "engine/device/cpu") {
+			if !allows(allowed, i) || kindOf(i) != "" && kindOf(i) != kindOf(pkg) {
 				t.Errorf("%s imports %s, which it may not", pkg, i)
 			}
 		}
@@ -129,10 +131,15 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 // isExample tells programs such as users write.
 func isExample(pkg string) bool { return pkg == "examples" || strings.HasPrefix(pkg, "examples/") }
 
-// isKind tells the packages of device kinds, which are found through the
-// registry.
-func isKind(pkg string) bool {
-	return strings.HasPrefix(pkg, "engine/device/cpu") || pkg == "engine/device/null"
+// kindOf is the device kind that a package belongs to, "" if none. Kinds are
+// found through the registry.
+func kindOf(pkg string) string {
+	for _, kind := range []string{"engine/device/cpu", "engine/device/gpu", "engine/device/null"} {
+		if pkg == kind || strings.HasPrefix(pkg, kind+"/") {
+			return kind
+		}
+	}
+	return ""
 }
 
 // edges are the packages through which Go programs pass host tensors in and

@@ -25,8 +25,9 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 
-	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
-	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/cpu"    // registers itself
+	_ "github.com/berth-ml/berth/engine/device/gpu/cl" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null"   // registers itself
 )
 
 // setup is a model on devices. Training it and using it afterwards have it in

@@ -1,0 +1,243 @@
+package cl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/gpu/gen"
+	"github.com/berth-ml/berth/engine/device/planner"
+	"github.com/berth-ml/berth/engine/device/streams"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// library is the kernels of a device that are compiled, by name.
+type library struct {
+	context *context
+	mu      sync.Mutex
+	kernels map[string]uintptr
+	status  uintptr // the status word's object
+}
+
+// add compiles the kernels that are not there yet, as one program.
+func (l *library) add(calls []gen.Call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var text strings.Builder
+	var names []string
+	for _, c := range calls {
+		if _, ok := l.kernels[c.Name]; !ok {
+			l.kernels[c.Name] = 0
+			names = append(names, c.Name)
+			text.WriteString(c.Source)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	if err := l.compile(gen.OpenCL+text.String(), names); err != nil {
+		for _, n := range names {
+			delete(l.kernels, n)
+		}
+		return err
+	}
+	return nil
+}
+
+const (
+	buildOptions = "-cl-std=CL1.2"
+	buildLog     = 0x1183 // CL_PROGRAM_BUILD_LOG
+)
+
+// compile compiles a text. It needs mu.
+func (l *library) compile(text string, names []string) error {
+	to, err := newCaller()
+	if err != nil {
+		return err
+	}
+	defer keepSignals()()
+	source, size, options := []byte(text+"\x00"), new(uintptr), []byte(buildOptions+"\x00")
+	at := new(uintptr)
+	*at, *size = address(&source[0]), uintptr(len(text))
+	program, err := to.create(createProgramWithSource, l.context.handle, 1, address(at), address(size))
+	if err != nil {
+		return err
+	}
+	id := new(uintptr)
+	*id = l.context.of.handle
+	if err := to.call(buildProgram, program, 1, address(id), address(&options[0]), 0, 0); err != nil {
+		log, _ := to.text(getProgramBuildInfo, program, buildLog, *id)
+		return fmt.Errorf("BUG: %w:\n%s\n%s", err, log, text)
+	}
+	for _, n := range names {
+		name := []byte(n + "\x00")
+		if l.kernels[n], err = to.create(createKernel, program, address(&name[0])); err != nil {
+			return err
+		}
+	}
+	return to.call(releaseProgram, program)
+}
+
+// instr is one step of a program: a cluster's kernels, or a copy.
+type instr struct {
+	step       *planner.Step
+	calls      []gen.Call
+	kernels    []uintptr
+	overwrites []int
+}
+
+// program is a plan as kernels. It implements [streams.Program].
+type program struct {
+	plan    *planner.Plan
+	library *library
+	memory  *memory
+	code    []instr
+	scratch int64
+	args    []uint64 // of the call that is queued; on the heap
+	size    []uintptr
+}
+
+// bind makes a program of a plan.
+func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*program, error) {
+	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6)}
+	overwritten := make([]bool, len(p.Graph.Inputs))
+	var all []gen.Call
+	var scratch int64
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		if st.Empty() {
+			continue
+		}
+		in := instr{step: st}
+		if c := st.Cluster; c != nil {
+			calls, bytes, err := gen.Node(c.Nodes[0])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Describe(), unsupported(err))
+			}
+			in.calls, scratch = calls, max(scratch, bytes)
+			all = append(all, calls...)
+		}
+		for _, s := range st.Out {
+			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
+				overwritten[j] = true
+				in.overwrites = append(in.overwrites, j)
+			}
+		}
+		pr.code = append(pr.code, in)
+	}
+	if err := l.add(all); err != nil {
+		return nil, err
+	}
+	for i := range pr.code {
+		for _, c := range pr.code[i].calls {
+			pr.code[i].kernels = append(pr.code[i].kernels, l.kernels[c.Name])
+		}
+	}
+	pr.scratch = p.TempBytes + scratch
+	return pr, nil
+}
+
+// unsupported makes gen's error one of devices.
+func unsupported(err error) error {
+	if errors.Is(err, gen.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", device.ErrUnsupported, err)
+	}
+	return err
+}
+
+// supports tells whether gen covers a node.
+func supports(n *graph.Node) error {
+	_, _, err := gen.Node(n)
+	return unsupported(err)
+}
+
+// ScratchBytes implements [streams.Program].
+func (p *program) ScratchBytes() int64 { return p.scratch }
+
+// Run implements [streams.Program]: it queues all kernels and waits once.
+func (p *program) Run(l *streams.Launch) error {
+	to, err := p.memory.lane()
+	if err != nil {
+		return err
+	}
+	defer p.memory.giveBack(to)
+	for i := range p.code {
+		in := &p.code[i]
+		for _, j := range in.overwrites {
+			l.AwaitWrite(j)
+		}
+		if in.step.Cluster == nil {
+			from, dst := p.offset(l, in.step.In[0]), p.offset(l, in.step.Out[0])
+			if err := to.call(enqueueCopyBuffer, to.queue, p.memory.object, p.memory.object, uintptr(from), uintptr(dst), uintptr(in.step.Out[0].Size), 0, 0, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		for c := range in.calls {
+			if err := p.queue(to, l, in, c); err != nil {
+				return fmt.Errorf("%s: %w", in.step.Cluster.Describe(), err)
+			}
+		}
+	}
+	if err := to.call(finish, to.queue); err != nil {
+		return err
+	}
+	return p.failure(to)
+}
+
+// failure reads the status word, and clears it.
+func (p *program) failure(to *lane) error {
+	word := make([]int32, 1)
+	if err := to.call(enqueueReadBuffer, to.queue, p.library.status, 1, 0, 4, address(&word[0]), 0, 0, 0); err != nil || word[0] == 0 {
+		return err
+	}
+	was := word[0]
+	word[0] = 0
+	if err := to.call(enqueueWriteBuffer, to.queue, p.library.status, 1, 0, 4, address(&word[0]), 0, 0, 0); err != nil {
+		return err
+	}
+	return fmt.Errorf("status %d", was)
+}
+
+// queue queues one kernel.
+func (p *program) queue(to *lane, l *streams.Launch, in *instr, c int) error {
+	call, k := &in.calls[c], in.kernels[c]
+	set := func(i int, v uint64) error {
+		p.args[0] = v
+		return to.call(setKernelArg, k, uintptr(i), 8, address(&p.args[0]))
+	}
+	if err := errors.Join(set(0, uint64(p.memory.object)), set(1, uint64(p.library.status))); err != nil {
+		return err
+	}
+	for i, a := range call.Args {
+		v := a.Value
+		switch a.Role {
+		case gen.In:
+			v = p.offset(l, in.step.In[a.Index])
+		case gen.Out:
+			v = p.offset(l, in.step.Out[a.Index])
+		case gen.Scratch:
+			v += l.Scratch() + p.plan.TempBytes
+		}
+		if err := set(i+2, uint64(v)); err != nil {
+			return err
+		}
+	}
+	p.size[0], p.size[1] = uintptr(call.Lanes), uintptr(call.Group)
+	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, address(&p.size[0]), address(&p.size[1]), 0, 0, 0)
+}
+
+// offset is where a storage lies in a launch.
+func (p *program) offset(l *streams.Launch, s *planner.Storage) int64 {
+	switch j := s.Overwrites(p.plan.Alias); {
+	case s.Class == planner.Temporary:
+		return l.Scratch() + s.Off
+	case j >= 0:
+		return l.Input(j)
+	case s.Class == planner.Output:
+		return l.Output(s.Index)
+	}
+	return l.Input(s.Index)
+}
