@@ -1,5 +1,6 @@
 // Package testall lets the tests that take longest do a share of their work by
-// default, and all of it where the environment has TEST_ALL=1, as in .ci/run.
+// default, and all of it where the environment has TEST_ALL=1, as in .ci/run. It lets
+// tests without an OpenCL driver skip, unless TEST_OPENCL=required.
 package testall
 
 import (
