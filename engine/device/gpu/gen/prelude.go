@@ -3,6 +3,7 @@ package gen
 // OpenCL is the text before kernels that makes them OpenCL C 1.2.
 const OpenCL = `#pragma OPENCL FP_CONTRACT OFF
 #define KERNEL __kernel
+#define FUNCTION static
 #define GLOBAL __global
 #define SHARED __local
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
@@ -18,18 +19,37 @@ const OpenCL = `#pragma OPENCL FP_CONTRACT OFF
 typedef uchar u8; typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
 ` + functions
 
+// CUDA is the text before kernels that makes them CUDA C. The compiler must be told
+// not to contract products and sums (-fmad=false, -ffp-contract=off).
+const CUDA = `#define KERNEL extern "C" __global__
+#define FUNCTION static __device__
+#define GLOBAL
+#define SHARED __shared__
+#define BARRIER __syncthreads()
+#define LANE ((i64)threadIdx.x)
+#define LANES ((i64)blockDim.x)
+#define GROUP ((i64)blockIdx.x)
+#define ITEM ((i64)blockIdx.x * blockDim.x + threadIdx.x)
+#define FMA(a, b, c) __fmaf_rn(a, b, c)
+#define SQRT(x) __fsqrt_rn(x)
+#define AS_INT(x) __float_as_int(x)
+#define AS_FLOAT(x) __int_as_float(x)
+#define FAIL(code) STATUS[0] = (code)
+typedef unsigned char u8; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64; typedef float f32;
+` + functions
+
 // functions are those that kernels use, in both languages. Their results are the
 // same to the bit wherever additions, products and fused multiply-adds are rounded
 // correctly.
 const functions = `
 #define NAN_F AS_FLOAT(0x7fc00000)
 #define INF_F AS_FLOAT(0x7f800000)
-static f32 pick(i32 c, f32 a, f32 b) { return c ? a : b; }
-static i32 finite_f(f32 x) { return (AS_INT(x) & 0x7f800000) != 0x7f800000; }
+FUNCTION f32 pick(i32 c, f32 a, f32 b) { return c ? a : b; }
+FUNCTION i32 finite_f(f32 x) { return (AS_INT(x) & 0x7f800000) != 0x7f800000; }
 /* 2^n for n from -126 to 127 */
-static f32 pow2(i32 n) { return AS_FLOAT((n + 127) << 23); }
+FUNCTION f32 pow2(i32 n) { return AS_FLOAT((n + 127) << 23); }
 /* exp: Cody and Waite's reduction by ln 2, then a polynomial of degree 6 */
-static f32 exp_f(f32 x) {
+FUNCTION f32 exp_f(f32 x) {
 	if (x != x) return x;
 	if (x > 88.72284f) return INF_F;
 	if (x < -103.97208f) return 0.0f;
@@ -46,7 +66,7 @@ static f32 exp_f(f32 x) {
 	return p * pow2(low) * pow2(k - low);
 }
 /* log: Cephes' polynomial on [sqrt(1/2), sqrt(2)) */
-static f32 log_f(f32 x) {
+FUNCTION f32 log_f(f32 x) {
 	if (x != x || x < 0.0f) return NAN_F;
 	if (x == 0.0f) return -INF_F;
 	if (x == INF_F) return x;
@@ -71,7 +91,7 @@ static f32 log_f(f32 x) {
 	p = FMA(z, -0.5f, p);
 	return FMA(fe, 0.693359375f, m + p);
 }
-static f32 tanh_f(f32 x) {
+FUNCTION f32 tanh_f(f32 x) {
 	f32 a = x < 0.0f ? -x : x;
 	if (a < 0.625f) {
 		f32 z = x * x;
@@ -85,14 +105,14 @@ static f32 tanh_f(f32 x) {
 	f32 y = 1.0f - 2.0f / (exp_f(a + a) + 1.0f);
 	return x < 0.0f ? -y : x != x ? x : y;
 }
-static f32 sigmoid_f(f32 x) { return 1.0f / (1.0f + exp_f(-x)); }
-static f32 silu_slope(f32 x) { f32 s = sigmoid_f(x); return s * FMA(x, 1.0f - s, 1.0f); }
-static f32 gelu_tanh_slope(f32 x) {
+FUNCTION f32 sigmoid_f(f32 x) { return 1.0f / (1.0f + exp_f(-x)); }
+FUNCTION f32 silu_slope(f32 x) { f32 s = sigmoid_f(x); return s * FMA(x, 1.0f - s, 1.0f); }
+FUNCTION f32 gelu_tanh_slope(f32 x) {
 	f32 t = tanh_f(0.7978845608f * FMA(0.044715f * x * x, x, x));
 	return 0.5f * (1.0f + t) + 0.5f * x * FMA(-t, t, 1.0f) * 0.7978845608f * FMA(0.134145f * x, x, 1.0f);
 }
 /* cos(pi x) for x from 0 to 1: Taylor's polynomials of sine and cosine */
-static f32 cospi_f(f32 x) {
+FUNCTION f32 cospi_f(f32 x) {
 	f32 h = 3.14159265f * (0.5f - x), z = h * h;
 	f32 p = FMA(z, -2.50521084e-8f, 2.75573192e-6f);
 	p = FMA(p, z, -1.98412698e-4f);
@@ -101,7 +121,7 @@ static f32 cospi_f(f32 x) {
 	return FMA(p * z, h, h);
 }
 /* erfc for x >= 0, by a rational approximation with an error of 1.2e-7 of the result (Press et al., Numerical Recipes, 6.2) */
-static f32 erfc_f(f32 z) {
+FUNCTION f32 erfc_f(f32 z) {
 	f32 t = 1.0f / FMA(0.5f, z, 1.0f);
 	f32 p = FMA(t, 0.17087277f, -0.82215223f);
 	p = FMA(p, t, 1.48851587f);
@@ -114,17 +134,17 @@ static f32 erfc_f(f32 z) {
 	return t * exp_f(-z * z) * exp_f(FMA(p, t, -1.26551223f));
 }
 /* the normal distribution */
-static f32 cdf_f(f32 x) {
+FUNCTION f32 cdf_f(f32 x) {
 	f32 z = x * 0.7071067812f;
 	return z >= 0.0f ? FMA(-0.5f, erfc_f(z), 1.0f) : z < 0.0f ? 0.5f * erfc_f(-z) : x;
 }
-static f32 dot_f(GLOBAL const f32* x, GLOBAL const f32* y, i64 n) {
+FUNCTION f32 dot_f(GLOBAL const f32* x, GLOBAL const f32* y, i64 n) {
 	f32 s = 0.0f;
 	for (i64 i = 0; i < n; i++) s = FMA(x[i], y[i], s);
 	return s;
 }
 /* Philox4x32-10: whether dropout of rate p keeps element i of a step */
-static i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
+FUNCTION i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
 	u32 c[4] = {(u32)(i / 4), (u32)(i / 4 >> 32), step, 0};
 	for (i32 r = 0; r < 10; r++) {
 		u64 a = (u64)0xD2511F53u * c[0], b = (u64)0xCD9E8D57u * c[2];
@@ -137,5 +157,5 @@ static i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
 	}
 	return (f32)(c[i % 4] >> 8) * 5.9604645e-8f >= p;
 }
-static f32 log1p_f(f32 x) { f32 u = 1.0f + x; return u == 1.0f ? x : log_f(u) * x / (u - 1.0f); }
+FUNCTION f32 log1p_f(f32 x) { f32 u = 1.0f + x; return u == 1.0f ? x : log_f(u) * x / (u - 1.0f); }
 `
