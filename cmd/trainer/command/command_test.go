@@ -32,7 +32,7 @@ func unprivileged() {
 }
 
 // TestScripts runs what users type. See the commands in script_test.go. Lines that
-// begin with [all] run with TEST_ALL alone.
+// begin with [all] run with TEST_ALL alone, and [opencl] tells whether there is a device.
 func TestScripts(t *testing.T) {
 	reference, err := filepath.Abs("../../../engine/ops/ref/testdata")
 	if err != nil {
@@ -53,10 +53,13 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: scriptCommands,
 		Condition: func(cond string) (bool, error) {
-			if cond != "all" {
-				return false, fmt.Errorf("unknown condition %q", cond)
+			switch cond {
+			case "all":
+				return testall.Wanted(), nil
+			case "opencl":
+				return openCL()
 			}
-			return testall.Wanted(), nil
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
 }

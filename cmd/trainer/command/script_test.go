@@ -42,6 +42,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"format":   format,
 	"floor":    floor,
 	"drills":   drills,
+	"planned":  planned,
 }
 
 // compress FILE writes FILE.gz and FILE.zst.
