@@ -18,7 +18,10 @@ type OpenOptions struct {
 	// Each is nil, or has a Share for each device. What it gives no number for
 	// comes from Threads and MemoryBytes.
 	Each []Share
-	Sync bool // a launch returns once it has ended: for debugging
+	// Shared lets several devices of a kind be one physical device, where there are
+	// fewer of these. Kinds that divide the host up always do.
+	Shared bool
+	Sync   bool // a launch returns once it has ended: for debugging
 
 	// OnSpan, if not nil, is told of every operation of every stream as it ends,
 	// from the stream's goroutine.

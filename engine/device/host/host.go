@@ -27,7 +27,10 @@ type Config struct {
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
 func New(c Config) (*streams.Device, error) {
-	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: Mappings{}, Stop: c.Stop}
+	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: Mappings{}}
+	if c.Stop != nil {
+		of.Stop = func() error { c.Stop(); return nil }
+	}
 	if c.Bind != nil {
 		var a *arena
 		of.Reserve = func(bytes int64) (m streams.Memory, err error) {

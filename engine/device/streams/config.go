@@ -26,8 +26,9 @@ type Config struct {
 	// Supports tells whether Bind has a kernel for a node, and if not, why.
 	Supports func(n *graph.Node) error
 
-	// Stop, if not nil, is called once, after the last stream has ended.
-	Stop func()
+	// Stop, if not nil, is called once, after the last stream has ended and before the
+	// memory is closed. Its error is Close's.
+	Stop func() error
 }
 
 // Memory is a device's memory, by offset; all numbers are in bytes. The goroutines

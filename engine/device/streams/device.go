@@ -221,13 +221,14 @@ func (d *Device) Close() error {
 
 // release frees everything, once no queued operation uses it any more.
 func (d *Device) release() error {
+	var errs []error
 	if d.config.Stop != nil {
-		d.config.Stop()
+		errs = append(errs, d.config.Stop())
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	h := d.heap
-	errs := []error{h.freeAll(), d.hosts.freeAll()}
+	errs = append(errs, h.freeAll(), d.hosts.freeAll())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d.loaded, d.estimated = nil, nil

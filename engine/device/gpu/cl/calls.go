@@ -1,7 +1,6 @@
 package cl
 
 import (
-	"fmt"
 	"sync"
 	"unsafe"
 )
@@ -42,70 +41,55 @@ var functionNames = [numFunctions]string{
 	"clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueCopyBuffer", "clFinish",
 }
 
-// functions are the addresses, once they are loaded.
-var functions = sync.OnceValues(func() ([numFunctions]uintptr, error) {
+// driver is OpenCL's functions: the system's, or a test's.
+type driver interface {
+	// call calls a function. args lies on the heap.
+	call(f function, args []uintptr) uintptr
+}
+
+// system is the system's loader of drivers. It is loaded once.
+var system = sync.OnceValues(func() (driver, error) {
 	defer keepSignals()()
 	return load()
 })
 
-// caller is the memory of a call's arguments, which must not lie on a stack. It
-// serves one goroutine at a time.
+// caller calls a driver. It serves one goroutine at a time.
 type caller struct {
-	f    [numFunctions]uintptr
-	args [12]uintptr
+	driver driver
+	name   string // of the driver; "" for the loader itself
+	args   [12]uintptr
+	held   []unsafe.Pointer // the memory that the next call's arguments point to
+	status status           // of the last create
 }
 
-func newCaller() (*caller, error) {
-	f, err := functions()
-	if err != nil {
-		return nil, err
-	}
-	return &caller{f: f}, nil
+// at is the address of memory, as an argument of the caller's next call. The memory
+// lies on the heap until then, and so does not move.
+func at[T any](c *caller, p *T) uintptr {
+	c.held = append(c.held, unsafe.Pointer(p))
+	return uintptr(unsafe.Pointer(p))
 }
 
 // call calls a function whose result is a status.
 func (c *caller) call(f function, args ...uintptr) error {
-	if s := status(int32(c.raw(f, args...))); s != 0 {
-		return fmt.Errorf("%s: %w", functionNames[f], s)
-	}
-	return nil
-}
-
-// raw calls a function.
-func (c *caller) raw(f function, args ...uintptr) uintptr {
-	n := copy(c.args[:], args)
-	return syscall(c.f[f], c.args[:n])
+	return c.failure(f, status(int32(c.raw(f, args...))))
 }
 
 // create calls a function whose result is a handle, and whose last argument is the
 // address of a status.
 func (c *caller) create(f function, args ...uintptr) (uintptr, error) {
-	s := new(status)
-	h := c.raw(f, append(args, address(s))...)
-	if *s != 0 {
-		return 0, fmt.Errorf("%s: %w", functionNames[f], *s)
-	}
-	return h, nil
+	n := copy(c.args[:], args)
+	c.args[n] = at(c, &c.status)
+	h := c.do(f, n+1)
+	return h, c.failure(f, c.status)
 }
 
-// address is where something lies, which must be on the heap.
-func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// raw calls a function.
+func (c *caller) raw(f function, args ...uintptr) uintptr { return c.do(f, copy(c.args[:], args)) }
 
-// status is the result of a call.
-type status int32
-
-// Error names the statuses that a user may meet.
-func (s status) Error() string {
-	if name := statusNames[s]; name != "" {
-		return name
-	}
-	return fmt.Sprintf("OpenCL error %d", int32(s))
-}
-
-var statusNames = map[status]string{
-	-1: "no device was found", -2: "the device is not available", -3: "the driver has no compiler",
-	-4: "the driver could not allocate the memory", -5: "the device is out of resources", -6: "the host is out of memory",
-	-11: "the program does not compile", -30: "a value is invalid", -36: "the command queue is invalid", -38: "the memory object is invalid",
-	-48: "the kernel is invalid", -52: "a kernel argument is missing", -54: "the size of a work group is invalid",
-	-61: "the buffer is too large", -1001: "no driver is installed",
+// do calls a function with the first n of c.args.
+func (c *caller) do(f function, n int) uintptr {
+	r := c.driver.call(f, c.args[:n])
+	clear(c.held)
+	c.held = c.held[:0]
+	return r
 }

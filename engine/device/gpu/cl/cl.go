@@ -15,81 +15,95 @@ const Kind = "opencl"
 
 func init() { device.Register(Kind, Open) }
 
-// Open opens o.Count devices, one for each that a driver has.
+// Open opens o.Count devices of the system's drivers.
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
-	list, err := devicesFound()
+	list, err := usable()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
-	shares, err := o.Shares(1, func(int) (int64, error) { return min(list[0].memory/2, list[0].object), nil })
+	return openAll(o, list)
+}
+
+// openAll opens devices of those found.
+func openAll(o device.OpenOptions, list []found) (devices []device.Device, err error) {
+	openings, err := assign(o, list)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
-	if len(shares) > len(list) {
-		return nil, fmt.Errorf("%s: %d devices were asked for, there are %d", Kind, len(shares), len(list))
-	}
-	var devices []device.Device
-	for i, s := range shares {
-		d, err := open(i, list[i], s.MemoryBytes, o)
+	contexts := make([]*context, len(list))
+	for i, x := range openings {
+		var d device.Device
+		if c := contexts[x.of]; c != nil {
+			c = c.share()
+		} else if contexts[x.of], err = openContext(list[x.of]); err != nil {
+			err = fmt.Errorf("%s:%d: %w", Kind, i, err)
+		}
+		if err == nil {
+			d, err = open(i, contexts[x.of], x.budget, o)
+		}
 		if err != nil {
-			errs := []error{err}
-			for _, d := range devices {
-				errs = append(errs, d.Close())
-			}
-			return nil, errors.Join(errs...)
+			return nil, errors.Join(append([]error{err}, closeAll(devices)...)...)
 		}
 		devices = append(devices, d)
 	}
 	return devices, nil
 }
 
-func open(number int, of found, budget int64, o device.OpenOptions) (device.Device, error) {
-	c, err := openContext(of)
+func closeAll(devices []device.Device) (errs []error) {
+	for _, d := range devices {
+		errs = append(errs, d.Close())
+	}
+	return errs
+}
+
+// open opens one device, with one use of a context.
+func open(number int, c *context, budget int64, o device.OpenOptions) (device.Device, error) {
+	id := device.ID(fmt.Sprintf("%s:%d", Kind, number))
+	l, err := newLibrary(c)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(fmt.Errorf("%s: %w", id, err), c.close())
 	}
-	to, err := newCaller()
-	if err != nil {
-		return nil, err
-	}
-	l := &library{context: c, kernels: map[string]uintptr{}}
-	if l.status, err = to.create(createBuffer, c.handle, readWrite, 64, 0); err != nil {
-		return nil, err
-	}
-	lane, err := c.lane()
-	if err != nil {
-		return nil, err
-	}
-	zero := make([]byte, 64)
-	if err := lane.call(enqueueWriteBuffer, lane.queue, l.status, 1, 0, 64, address(&zero[0]), 0, 0, 0); err != nil {
-		return nil, err
-	}
-	c.giveBack(lane)
 	var m *memory
-	return streams.New(streams.Config{
-		Spec: device.Spec{
-			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
-			Kind:           Kind,
-			Description:    fmt.Sprintf("%s, %s", of.name, of.platform),
-			Numerics:       "OpenCL float32",
-			Threads:        1,
-			MemoryBytes:    budget,
-			FlopsPerSecond: 1e9 * float64(of.threads),
-			LinkBytesPerS:  10e9,
-			PeerCopy:       true,
-		},
-		Sync: o.Sync, OnSpan: o.OnSpan, Host: host.Mappings{}, Alone: true, Supports: supports,
-		Reserve: func(bytes int64) (streams.Memory, error) {
-			r, err := c.reserve(bytes)
-			if err != nil {
-				return nil, err
-			}
-			m = r.(*memory)
-			return r, nil
+	d, err := streams.New(streams.Config{
+		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: host.Mappings{}, Alone: true, Supports: supports,
+		Reserve: func(bytes int64) (_ streams.Memory, err error) {
+			m, err = reserve(c, bytes)
+			return m, err
 		},
 		Bind: func(p *planner.Plan, o device.CompileOptions) (streams.Program, error) { return bind(l, m, p, o) },
+		Stop: l.close,
 	})
+	if err != nil {
+		return nil, errors.Join(err, l.close(), c.close())
+	}
+	return d, nil
+}
+
+// Guesses where a driver tells nothing.
+const (
+	clockGuess    = 1000 // MHz
+	linkBandwidth = 10e9 // bytes a second
+	lanesPerUnit  = 16   // products in a cycle of a compute unit
+)
+
+// spec describes a device.
+func spec(id device.ID, of found, budget int64) device.Spec {
+	clock := of.clock
+	if clock == 0 {
+		clock = clockGuess
+	}
+	return device.Spec{
+		ID:             id,
+		Kind:           Kind,
+		Description:    fmt.Sprintf("%s, %s", of.name, of.platform),
+		Numerics:       numerics(of),
+		Threads:        1,
+		MemoryBytes:    budget,
+		FlopsPerSecond: float64(of.units) * lanesPerUnit * float64(clock) * 1e6,
+		LinkBytesPerS:  linkBandwidth,
+		PeerCopy:       true,
+	}
 }

@@ -8,5 +8,6 @@
 // A driver may put handlers of its own in the place of Go's for signals. They are
 // put back at once (signals_linux.go).
 //
-// The files use each other downwards: cl; program; memory; platform; calls.
+// The files use each other downwards: cl; program, choose; library; memory; context;
+// platform, numerics; calls, errors; load.
 package cl

@@ -4,8 +4,6 @@ package cl
 
 import "errors"
 
-func load() (f [numFunctions]uintptr, err error) {
-	return f, errors.New("this binary was built without the means to load a library")
+func load() (driver, error) {
+	return nil, errors.New("this binary cannot load libraries")
 }
-
-func syscall(uintptr, []uintptr) uintptr { panic("BUG: no library was loaded") }

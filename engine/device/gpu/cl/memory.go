@@ -3,8 +3,6 @@ package cl
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/streams"
@@ -18,92 +16,14 @@ type memory struct {
 	object uintptr
 }
 
-// context is a device that is open.
-type context struct {
-	of     found
-	handle uintptr
-	mu     sync.Mutex
-	idle   []*lane // for reuse
-	all    []*lane
-}
-
-// lane is a command queue of the driver, and what calls need. One goroutine at a
-// time uses it.
-type lane struct {
-	*caller
-	queue uintptr
-}
-
-// openContext opens a device.
-func openContext(d found) (*context, error) {
-	c, err := newCaller()
-	if err != nil {
-		return nil, err
-	}
-	defer keepSignals()()
-	id := &d.handle
-	handle, err := c.create(createContext, 0, 1, address(id), 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &context{of: d, handle: handle}, nil
-}
-
-// lane is a lane that nobody uses. Give it back.
-func (c *context) lane() (*lane, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.idle); n > 0 {
-		l := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		return l, nil
-	}
-	to, err := newCaller()
-	if err != nil {
-		return nil, err
-	}
-	queue, err := to.create(createCommandQueue, c.handle, c.of.handle, 0)
-	if err != nil {
-		return nil, err
-	}
-	l := &lane{to, queue}
-	c.all = append(c.all, l)
-	return l, nil
-}
-
-func (c *context) giveBack(l *lane) {
-	c.mu.Lock()
-	c.idle = append(c.idle, l)
-	c.mu.Unlock()
-}
-
-// close ends the device, whose lanes nobody uses.
-func (c *context) close() error {
-	var errs []error
-	for _, l := range c.all {
-		errs = append(errs, l.call(releaseCommandQueue, l.queue))
-	}
-	to, err := newCaller()
-	if err == nil {
-		err = to.call(releaseContext, c.handle)
-	}
-	return errors.Join(append(errs, err)...)
-}
-
 const readWrite = 1 // CL_MEM_READ_WRITE
 
-// reserve takes the memory of a device.
-func (c *context) reserve(bytes int64) (streams.Memory, error) {
-	if bytes > c.of.object {
-		return nil, fmt.Errorf("%w: it is %s, but the driver's largest object has %s: lower the budget", device.ErrBudget, units.Bytes(bytes), units.Bytes(c.of.object))
-	}
-	to, err := newCaller()
-	if err != nil {
-		return nil, err
-	}
+// reserve takes the memory of a device, with the caller's use of the context.
+func reserve(c *context, bytes int64) (*memory, error) {
+	to := c.caller()
 	object, err := to.create(createBuffer, c.handle, readWrite, uintptr(bytes), 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: taking %s: %w: lower the budget", device.ErrBudget, units.Bytes(bytes), err)
 	}
 	return &memory{c, object}, nil
 }
@@ -131,59 +51,69 @@ func (m *memory) transfer(f function, off int64, host []byte) error {
 		return err
 	}
 	defer m.giveBack(l)
-	err = l.call(f, l.queue, m.object, 1, uintptr(off), uintptr(len(host)), address(&host[0]), 0, 0, 0)
-	runtime.KeepAlive(host)
-	return err
+	const wait = 1
+	return l.call(f, l.queue, m.object, wait, uintptr(off), uintptr(len(host)), at(l.caller, &host[0]), 0, 0, 0)
 }
 
-// leastPiece is the smallest piece, in bytes, in which overlapping ranges are copied
-// on the device. Nearer ones go by way of the host.
-const leastPiece = 64 << 10
+// pieceBytes is the size of the pieces that go by way of the host.
+const pieceBytes = 1 << 20
 
 // Move implements [streams.Memory].
 func (m *memory) Move(to, from, size int64) error {
-	apart := max(to-from, from-to)
-	if apart >= size {
-		return m.copyWithin(to, from, size, size)
+	if apart := max(to-from, from-to); apart < size {
+		return m.shift(to, from, size)
 	}
-	if to < from && apart >= leastPiece {
-		return m.copyWithin(to, from, size, apart)
-	}
-	b := make([]byte, size)
-	if err := m.CopyOut(b, from); err != nil {
-		return err
-	}
-	return m.CopyIn(to, b)
+	return m.copyObject(to, m, from, size)
 }
 
-// copyWithin copies in pieces, from the first on.
-func (m *memory) copyWithin(to, from, size, piece int64) error {
+// shift moves a range to one that overlaps it, piece by piece by way of the host, in
+// the order in which no piece overwrites one to come.
+func (m *memory) shift(to, from, size int64) error {
+	piece := make([]byte, min(size, pieceBytes))
+	for done := int64(0); done < size; {
+		n := min(size-done, pieceBytes)
+		at := done
+		if to > from {
+			at = size - done - n
+		}
+		if err := m.CopyOut(piece[:n], from+at); err != nil {
+			return err
+		}
+		if err := m.CopyIn(to+at, piece[:n]); err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+// copyObject copies from a memory of the same context. The ranges do not overlap.
+func (m *memory) copyObject(to int64, other *memory, from, size int64) error {
 	l, err := m.lane()
 	if err != nil {
 		return err
 	}
 	defer m.giveBack(l)
-	for at := int64(0); at < size; at += piece {
-		n := min(piece, size-at)
-		if err := l.call(enqueueCopyBuffer, l.queue, m.object, m.object, uintptr(from+at), uintptr(to+at), uintptr(n), 0, 0, 0); err != nil {
-			return err
-		}
+	if err := l.call(enqueueCopyBuffer, l.queue, other.object, m.object, uintptr(from), uintptr(to), uintptr(size), 0, 0, 0); err != nil {
+		return err
 	}
 	return l.call(finish, l.queue)
 }
 
-// CopyFrom implements [streams.Memory]: by way of the host.
-func (m *memory) CopyFrom(to int64, other streams.Memory, from, size int64) error {
-	if same := other.(*memory); same.object == m.object {
-		return m.Move(to, from, size)
+// CopyFrom implements [streams.Memory]: by way of the host, unless the two devices
+// share a context.
+func (m *memory) CopyFrom(to int64, of streams.Memory, from, size int64) error {
+	other := of.(*memory)
+	if other.context == m.context {
+		return m.copyObject(to, other, from, size)
 	}
-	b := make([]byte, min(size, 1<<20))
-	for at := int64(0); at < size; at += int64(len(b)) {
-		piece := b[:min(int64(len(b)), size-at)]
-		if err := other.CopyOut(piece, from+at); err != nil {
+	piece := make([]byte, min(size, pieceBytes))
+	for at := int64(0); at < size; at += pieceBytes {
+		n := min(size-at, pieceBytes)
+		if err := other.CopyOut(piece[:n], from+at); err != nil {
 			return err
 		}
-		if err := m.CopyIn(to+at, piece); err != nil {
+		if err := m.CopyIn(to+at, piece[:n]); err != nil {
 			return err
 		}
 	}
@@ -192,9 +122,5 @@ func (m *memory) CopyFrom(to int64, other streams.Memory, from, size int64) erro
 
 // Close implements [streams.Memory].
 func (m *memory) Close() error {
-	to, err := newCaller()
-	if err != nil {
-		return err
-	}
-	return errors.Join(to.call(releaseMemObject, m.object), m.close())
+	return errors.Join(m.caller().call(releaseMemObject, m.object), m.close())
 }

@@ -4,128 +4,169 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
 // found is a device of a driver.
 type found struct {
+	driver   driver
 	handle   uintptr
-	platform string
+	platform string // the driver's name
 	name     string
-	version  string
-	threads  int   // compute units
-	memory   int64 // bytes
-	object   int64 // bytes of the largest object
-	shared   int64 // bytes of local memory
-	group    int   // most lanes of a work group
-	fp       uint64
-	compiles bool
+	version  string // of OpenCL
+	release  string // of the driver
+	kind     uint64 // deviceIsGPU or others
+	units    int    // compute units
+	clock    int    // MHz; 0 if the driver does not tell
+	memory   int64  // bytes
+	object   int64  // bytes of the largest object
+	local    int64  // bytes of local memory
+	group    int    // most lanes of a work group
+	fp       uint64 // bits of deviceFPConfig
+	unified  bool   // its memory is the host's
 }
 
 // Properties of platforms and devices, by their numbers in the standard.
 const (
-	platformName          = 0x0902
-	deviceMaxComputeUnits = 0x1002
-	deviceMaxGroup        = 0x1004
-	deviceMaxObject       = 0x1010
-	deviceFPConfig        = 0x101B
-	deviceGlobalMemory    = 0x101F
-	deviceLocalMemory     = 0x1023
-	deviceCompiler        = 0x1028
-	deviceName            = 0x102B
-	deviceVersion         = 0x102F
-	allTypes              = 0xFFFFFFFF
+	platformName        = 0x0902
+	deviceType          = 0x1000
+	deviceUnits         = 0x1002
+	deviceMaxGroup      = 0x1004
+	deviceClock         = 0x100C
+	deviceMaxObject     = 0x1010
+	deviceFPConfig      = 0x101B
+	deviceMemory        = 0x101F
+	deviceLocalMemory   = 0x1023
+	deviceLittleEndian  = 0x1026
+	deviceAvailable     = 0x1027
+	deviceCompiler      = 0x1028
+	deviceName          = 0x102B
+	deviceRelease       = 0x102D
+	deviceVersion       = 0x102F
+	deviceUnifiedMemory = 0x1035
+	allTypes            = 0xFFFFFFFF
 )
 
-// fpFMA is the bit of deviceFPConfig for a fused multiply-add.
-const fpFMA = 1 << 5
+// Types of devices, as bits of deviceType.
+const (
+	deviceIsCPU = 1 << 1
+	deviceIsGPU = 1 << 2
+)
 
-// devicesFound lists the devices of all drivers, driver by driver.
-func devicesFound() ([]found, error) {
-	c, err := newCaller()
-	if err != nil {
-		return nil, err
-	}
+// devicesFound lists the devices of all drivers: GPUs first, else in the drivers'
+// order. What cannot be used is left out; troubles says why.
+func devicesFound(d driver) (list []found, troubles []error) {
 	defer keepSignals()()
+	c := &caller{driver: d}
 	platforms, err := c.handles(getPlatformIDs)
+	if e, ok := errors.AsType[*callError](err); ok && e.status == noPlatform {
+		return nil, nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, []error{err}
 	}
-	var list []found
-	var failures []error
 	for _, p := range platforms {
-		name, err := c.text(getPlatformInfo, p, platformName)
+		more, failures := devicesOf(d, p)
+		list, troubles = append(list, more...), append(troubles, failures...)
+	}
+	slices.SortStableFunc(list, func(a, b found) int { return int(b.kind&deviceIsGPU) - int(a.kind&deviceIsGPU) })
+	return list, troubles
+}
+
+// devicesOf lists the devices of one driver.
+func devicesOf(d driver, platform uintptr) (list []found, troubles []error) {
+	c := &caller{driver: d}
+	var err error
+	if c.name, err = c.text(getPlatformInfo, platform, platformName); err != nil {
+		return nil, []error{err}
+	}
+	ids, err := c.handles(getDeviceIDs, platform, allTypes)
+	if e, ok := errors.AsType[*callError](err); ok && e.status == deviceNotFound {
+		return nil, []error{fmt.Errorf("driver %s has no device", c.name)}
+	}
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, id := range ids {
+		x, err := c.describe(id)
 		if err != nil {
-			failures = append(failures, err)
+			troubles = append(troubles, err)
 			continue
 		}
-		ids, err := c.handles(getDeviceIDs, p, allTypes)
-		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		for _, id := range ids {
-			d, err := c.describe(id)
-			if err != nil {
-				failures = append(failures, fmt.Errorf("%s: %w", name, err))
-				continue
-			}
-			d.platform = name
-			list = append(list, d)
-		}
+		list = append(list, x)
 	}
-	if len(list) == 0 {
-		return nil, errors.Join(append([]error{errors.New("no OpenCL driver has a device")}, failures...)...)
-	}
-	return list, nil
+	return list, troubles
 }
 
 // handles calls a function that lists handles, first for their number.
 func (c *caller) handles(f function, args ...uintptr) ([]uintptr, error) {
-	n := new(uint32)
-	if err := c.call(f, append(append([]uintptr{}, args...), 0, 0, address(n))...); err != nil {
+	var n uint32
+	args = args[:len(args):len(args)]
+	if err := c.call(f, append(args, 0, 0, at(c, &n))...); err != nil || n == 0 {
 		return nil, err
 	}
-	if *n == 0 {
-		return nil, nil
-	}
-	list := make([]uintptr, *n)
-	return list, c.call(f, append(append([]uintptr{}, args...), uintptr(*n), address(&list[0]), 0)...)
+	list := make([]uintptr, n)
+	err := c.call(f, append(args, uintptr(n), at(c, &list[0]), 0)...)
+	return list, err
 }
 
 // text asks for a property that is a text.
-func (c *caller) text(f function, of, property uintptr, more ...uintptr) (string, error) {
-	size := new(uintptr)
-	args := append([]uintptr{of}, more...)
-	if err := c.call(f, append(args, property, 0, 0, address(size))...); err != nil || *size == 0 {
+func (c *caller) text(f function, of ...uintptr) (string, error) {
+	var size uintptr
+	of = of[:len(of):len(of)]
+	if err := c.call(f, append(of, 0, 0, at(c, &size))...); err != nil || size == 0 {
 		return "", err
 	}
-	b := make([]byte, *size)
-	err := c.call(f, append(args, property, *size, address(&b[0]), 0)...)
+	b := make([]byte, size)
+	err := c.call(f, append(of, size, at(c, &b[0]), 0)...)
 	return string(bytes.TrimRight(b, "\x00 \n")), err
 }
 
-// number asks for a property of a device that is a number.
-func number[T uint32 | uint64](c *caller, of, property uintptr) (T, error) {
-	v := new(T)
-	err := c.call(getDeviceInfo, of, property, unsafe.Sizeof(*v), address(v), 0)
-	return *v, err
+// asker asks a driver about a device, until a question fails.
+type asker struct {
+	*caller
+	id  uintptr
+	err error
 }
 
-func (c *caller) describe(id uintptr) (d found, err error) {
-	var errs [10]error
-	var units, compiles uint32
-	var memory, object, shared, group uint64
-	d.handle = id
-	d.name, errs[0] = c.text(getDeviceInfo, id, deviceName)
-	d.version, errs[1] = c.text(getDeviceInfo, id, deviceVersion)
-	units, errs[2] = number[uint32](c, id, deviceMaxComputeUnits)
-	memory, errs[3] = number[uint64](c, id, deviceGlobalMemory)
-	object, errs[4] = number[uint64](c, id, deviceMaxObject)
-	shared, errs[5] = number[uint64](c, id, deviceLocalMemory)
-	group, errs[6] = number[uint64](c, id, deviceMaxGroup)
-	d.fp, errs[7] = number[uint64](c, id, deviceFPConfig)
-	compiles, errs[8] = number[uint32](c, id, deviceCompiler)
-	d.threads, d.memory, d.object, d.shared, d.group, d.compiles = int(units), int64(memory), int64(object), int64(shared), int(group), compiles != 0
-	return d, errors.Join(errs[:]...)
+func (a *asker) number(property uintptr) int64 {
+	var v uint64 // drivers write 4 or 8 bytes of it, the lowest first
+	if a.err == nil {
+		a.err = a.call(getDeviceInfo, a.id, property, unsafe.Sizeof(v), at(a.caller, &v), 0)
+	}
+	return int64(v)
+}
+
+func (a *asker) words(property uintptr) (s string) {
+	if a.err == nil {
+		s, a.err = a.text(getDeviceInfo, a.id, property)
+	}
+	return s
+}
+
+// describe asks for what is to be known about a device, and refuses one that cannot
+// be used.
+func (c *caller) describe(id uintptr) (found, error) {
+	a := asker{caller: c, id: id}
+	d := found{driver: c.driver, handle: id, platform: c.name,
+		name: a.words(deviceName), version: a.words(deviceVersion), release: a.words(deviceRelease),
+		kind: uint64(a.number(deviceType)), units: int(a.number(deviceUnits)), clock: int(a.number(deviceClock)),
+		memory: a.number(deviceMemory), object: a.number(deviceMaxObject), local: a.number(deviceLocalMemory),
+		group: int(a.number(deviceMaxGroup)), fp: uint64(a.number(deviceFPConfig)), unified: a.number(deviceUnifiedMemory) != 0}
+	trouble := ""
+	switch {
+	case a.number(deviceAvailable) == 0:
+		trouble = "it is not available"
+	case a.number(deviceCompiler) == 0:
+		trouble = "its driver has no compiler"
+	case a.number(deviceLittleEndian) == 0:
+		trouble = "it is big-endian"
+	case d.memory <= 0 || d.object <= 0:
+		trouble = "its driver tells no size of its memory"
+	}
+	if a.err == nil && trouble != "" {
+		return d, fmt.Errorf("driver %s: %s cannot be used: %s", c.name, d.name, trouble)
+	}
+	return d, a.err
 }

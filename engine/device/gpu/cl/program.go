@@ -3,8 +3,6 @@ package cl
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/gpu/gen"
@@ -12,73 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/graph"
 )
-
-// library is the kernels of a device that are compiled, by name.
-type library struct {
-	context *context
-	mu      sync.Mutex
-	kernels map[string]uintptr
-	status  uintptr // the status word's object
-}
-
-// add compiles the kernels that are not there yet, as one program.
-func (l *library) add(calls []gen.Call) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var text strings.Builder
-	var names []string
-	for _, c := range calls {
-		if _, ok := l.kernels[c.Name]; !ok {
-			l.kernels[c.Name] = 0
-			names = append(names, c.Name)
-			text.WriteString(c.Source)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	if err := l.compile(gen.OpenCL+text.String(), names); err != nil {
-		for _, n := range names {
-			delete(l.kernels, n)
-		}
-		return err
-	}
-	return nil
-}
-
-const (
-	buildOptions = "-cl-std=CL1.2"
-	buildLog     = 0x1183 // CL_PROGRAM_BUILD_LOG
-)
-
-// compile compiles a text. It needs mu.
-func (l *library) compile(text string, names []string) error {
-	to, err := newCaller()
-	if err != nil {
-		return err
-	}
-	defer keepSignals()()
-	source, size, options := []byte(text+"\x00"), new(uintptr), []byte(buildOptions+"\x00")
-	at := new(uintptr)
-	*at, *size = address(&source[0]), uintptr(len(text))
-	program, err := to.create(createProgramWithSource, l.context.handle, 1, address(at), address(size))
-	if err != nil {
-		return err
-	}
-	id := new(uintptr)
-	*id = l.context.of.handle
-	if err := to.call(buildProgram, program, 1, address(id), address(&options[0]), 0, 0); err != nil {
-		log, _ := to.text(getProgramBuildInfo, program, buildLog, *id)
-		return fmt.Errorf("BUG: %w:\n%s\n%s", err, log, text)
-	}
-	for _, n := range names {
-		name := []byte(n + "\x00")
-		if l.kernels[n], err = to.create(createKernel, program, address(&name[0])); err != nil {
-			return err
-		}
-	}
-	return to.call(releaseProgram, program)
-}
 
 // instr is one step of a program: a cluster's kernels, or a copy.
 type instr struct {
@@ -97,11 +28,12 @@ type program struct {
 	scratch int64
 	args    []uint64 // of the call that is queued; on the heap
 	size    []uintptr
+	word    []int32 // the status word; on the heap
 }
 
 // bind makes a program of a plan.
 func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*program, error) {
-	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6)}
+	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6), word: make([]int32, 1)}
 	overwritten := make([]bool, len(p.Graph.Inputs))
 	var all []gen.Call
 	var scratch int64
@@ -189,13 +121,13 @@ func (p *program) Run(l *streams.Launch) error {
 
 // failure reads the status word, and clears it.
 func (p *program) failure(to *lane) error {
-	word := make([]int32, 1)
-	if err := to.call(enqueueReadBuffer, to.queue, p.library.status, 1, 0, 4, address(&word[0]), 0, 0, 0); err != nil || word[0] == 0 {
+	word := p.word
+	if err := to.call(enqueueReadBuffer, to.queue, p.library.status, 1, 0, 4, at(to.caller, &word[0]), 0, 0, 0); err != nil || word[0] == 0 {
 		return err
 	}
 	was := word[0]
 	word[0] = 0
-	if err := to.call(enqueueWriteBuffer, to.queue, p.library.status, 1, 0, 4, address(&word[0]), 0, 0, 0); err != nil {
+	if err := to.call(enqueueWriteBuffer, to.queue, p.library.status, 1, 0, 4, at(to.caller, &word[0]), 0, 0, 0); err != nil {
 		return err
 	}
 	return fmt.Errorf("status %d", was)
@@ -206,7 +138,7 @@ func (p *program) queue(to *lane, l *streams.Launch, in *instr, c int) error {
 	call, k := &in.calls[c], in.kernels[c]
 	set := func(i int, v uint64) error {
 		p.args[0] = v
-		return to.call(setKernelArg, k, uintptr(i), 8, address(&p.args[0]))
+		return to.call(setKernelArg, k, uintptr(i), 8, at(to.caller, &p.args[0]))
 	}
 	if err := errors.Join(set(0, uint64(p.memory.object)), set(1, uint64(p.library.status))); err != nil {
 		return err
@@ -226,7 +158,7 @@ func (p *program) queue(to *lane, l *streams.Launch, in *instr, c int) error {
 		}
 	}
 	p.size[0], p.size[1] = uintptr(call.Lanes), uintptr(call.Group)
-	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, address(&p.size[0]), address(&p.size[1]), 0, 0, 0)
+	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, at(to.caller, &p.size[0]), at(to.caller, &p.size[1]), 0, 0, 0)
 }
 
 // offset is where a storage lies in a launch.

@@ -1,0 +1,130 @@
+package cl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// Variable is the environment variable that chooses among the devices of all drivers:
+// those count whose driver's or device's name contains its text.
+const Variable = "BERTH_OPENCL"
+
+// install says how to get a driver.
+const install = "install the driver of your GPU with its OpenCL part, or pocl-opencl-icd (Debian, Ubuntu) for the CPU"
+
+// usable lists the devices that may be used.
+func usable() ([]found, error) {
+	d, err := system()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, install)
+	}
+	return chosen(d, os.Getenv(Variable))
+}
+
+// chosen lists the devices of a loader's drivers whose names contain a text.
+func chosen(d driver, text string) ([]found, error) {
+	all, troubles := devicesFound(d)
+	var list []found
+	var names []string
+	for _, x := range all {
+		name := x.name + ", " + x.platform
+		names = append(names, name)
+		if strings.Contains(strings.ToLower(name), strings.ToLower(text)) {
+			list = append(list, x)
+		}
+	}
+	switch {
+	case len(list) > 0:
+		return list, nil
+	case len(all) > 0:
+		return nil, fmt.Errorf("%w: %s: no device's name contains %q: there are %s", device.ErrEnvironment, Variable, text, strings.Join(names, "; "))
+	case troubles != nil:
+		return nil, fmt.Errorf("no device can be used: %w", errors.Join(troubles...))
+	}
+	return nil, fmt.Errorf("no OpenCL driver is installed: %s", install)
+}
+
+// opening is a device to open.
+type opening struct {
+	of     int   // index in the list of those found
+	budget int64 // bytes
+}
+
+// assign decides which of the devices found each device of o is, and its budget. With
+// o.Shared they take turns; otherwise each is another one.
+func assign(o device.OpenOptions, list []found) ([]opening, error) {
+	if o.Count > len(list) && !o.Shared {
+		return nil, fmt.Errorf("%s asked for, but there %s: ask for fewer, or share them (--share-device)",
+			units.Count(o.Count, "device"), isAre(len(list)))
+	}
+	out := make([]opening, o.Count)
+	for f := range min(o.Count, len(list)) {
+		part := o
+		part.Count, part.Each = 0, nil
+		for i := f; i < o.Count; i += len(list) {
+			part.Count++
+			if o.Each != nil {
+				part.Each = append(part.Each, o.Each[i])
+			}
+		}
+		shares, err := part.Shares(1, func(count int) (int64, error) { return defaultBudget(list[f], count) })
+		if err != nil {
+			return nil, err
+		}
+		if err := fits(list[f], shares); err != nil {
+			return nil, err
+		}
+		for k, s := range shares {
+			out[f+k*len(list)] = opening{f, s.MemoryBytes}
+		}
+	}
+	return out, nil
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
+}
+
+// shareOfMemory is the part of a device's own memory that its budgets take together
+// if none is given. The rest is for the driver, and for the screen.
+const shareOfMemory = 0.8
+
+// defaultBudget is the budget in bytes of each of count devices on one of a driver.
+func defaultBudget(of found, count int) (int64, error) {
+	budget := int64(float64(of.memory)*shareOfMemory) / int64(count)
+	if of.unified {
+		free, err := host.DefaultBudget(count)
+		if err != nil {
+			return 0, err
+		}
+		budget = min(budget, free)
+	}
+	return min(budget, of.object), nil
+}
+
+// fits refuses budgets that a device cannot have. Drivers find out too late: some hand
+// out more memory than there is.
+func fits(of found, shares []device.Share) error {
+	var sum int64
+	for _, s := range shares {
+		sum += s.MemoryBytes
+		if s.MemoryBytes > of.object {
+			asked, most := units.TwoBytes(s.MemoryBytes, of.object)
+			return fmt.Errorf("%w: it is %s, but the largest object of %s has %s: lower it", device.ErrBudget, asked, of.name, most)
+		}
+	}
+	if sum > of.memory {
+		asked, most := units.TwoBytes(sum, of.memory)
+		return fmt.Errorf("%w: the budgets on %s are %s together, but it has %s: lower them", device.ErrBudget, of.name, asked, most)
+	}
+	return nil
+}
