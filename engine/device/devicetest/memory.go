@@ -140,6 +140,7 @@ func testLeaks(t *testing.T, open Opener) {
 	r := &rig{t: t, d: open(t, device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})[0]}
 	r.s = r.stream("forgotten")
 	r.upload(make([]float32, 6), 2, 3)
+	r.copies.Wait()
 	h := r.host(10)
 	err := r.d.Close()
 	r.fails(err, nil, string(r.d.ID()), "activation f32[2,3]", `"forgotten"`, "10 bytes")

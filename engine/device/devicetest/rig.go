@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type rig struct {
 	others []device.Device // of the same kind
 	theirs []device.Stream // one for each of others
 	used   []device.Stream // all of these, and those that stream has made
+	copies sync.WaitGroup  // goroutines that wait for the copies of put
 }
 
 // with opens o.Count devices and a stream on the first, runs f, and checks
@@ -54,6 +56,7 @@ func with(t *testing.T, open Opener, o device.OpenOptions, f func(r *rig)) {
 		r.theirs = append(r.theirs, r.streamOn(d, "main"))
 	}
 	f(r)
+	r.copies.Wait()
 	for _, s := range append(r.theirs, r.s) {
 		if err := s.Close(); err != nil {
 			t.Errorf("closing the stream: %v", err)
@@ -162,7 +165,20 @@ func (r *rig) putBytes(b device.Buffer, data []byte) {
 	h := r.host(int64(len(data)))
 	copy(h.Bytes(), data)
 	r.ok(r.s.CopyIn(b, h))
-	r.ok(h.Free()) // in flight: the device keeps it until the copy has ended
+	done := r.s.Record()
+	r.copies.Go(func() { r.overwrite(h, done) })
+}
+
+// overwrite fills host memory with poison once the copy from it has ended: the device
+// may not read it after that.
+func (r *rig) overwrite(h device.HostBuffer, copied device.Event) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = copied.Wait(ctx) // who waits for the buffer learns of a failure
+	fill(h.Bytes())
+	if err := h.Free(); err != nil {
+		r.t.Error(err)
+	}
 }
 
 // upload makes a buffer with these contents.
