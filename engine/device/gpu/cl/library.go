@@ -13,6 +13,7 @@ import (
 type library struct {
 	context *context
 	status  uintptr // the status word's object
+	lanes   int     // of the work groups of kernels that take any number
 
 	mu      sync.Mutex
 	kernels map[string]uintptr // by name
@@ -24,7 +25,7 @@ func newLibrary(c *context) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &library{context: c, status: status, kernels: map[string]uintptr{}}
+	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]uintptr{}}
 	if err := c.write(status, make([]byte, statusBytes)); err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -108,7 +108,7 @@ func (p *program) Run(l *streams.Launch) error {
 			continue
 		}
 		for c := range in.calls {
-			if err := p.queue(to, l, in, c); err != nil {
+			if err := p.queue(to, l, i, c); err != nil {
 				return fmt.Errorf("%s: %w", in.step.Cluster.Describe(), err)
 			}
 		}
@@ -133,8 +133,9 @@ func (p *program) failure(to *lane) error {
 	return fmt.Errorf("status %d", was)
 }
 
-// queue queues one kernel.
-func (p *program) queue(to *lane, l *streams.Launch, in *instr, c int) error {
+// queue queues kernel c of a step.
+func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
+	in := &p.code[step]
 	call, k := &in.calls[c], in.kernels[c]
 	set := func(i int, v uint64) error {
 		p.args[0] = v
@@ -152,12 +153,15 @@ func (p *program) queue(to *lane, l *streams.Launch, in *instr, c int) error {
 			v = p.offset(l, in.step.Out[a.Index])
 		case gen.Scratch:
 			v += l.Scratch() + p.plan.TempBytes
+		case gen.Site:
+			v = int64(step + 1)
 		}
 		if err := set(i+2, uint64(v)); err != nil {
 			return err
 		}
 	}
-	p.size[0], p.size[1] = uintptr(call.Lanes), uintptr(call.Group)
+	lanes, group := call.Lanes(p.library.lanes)
+	p.size[0], p.size[1] = uintptr(lanes), uintptr(group)
 	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, at(to.caller, &p.size[0]), at(to.caller, &p.size[1]), 0, 0, 0)
 }
 

@@ -48,24 +48,14 @@ func (w *writer) attentionGroups(heads int) int {
 func attention(w *writer, o ops.CausalSelfAttention) {
 	params, shared := w.heads(o, 1)
 	w.groups(w.attentionGroups(o.Heads), append(params, in(0, "QKVS"), out(0, "Y"), out(1, "LSE")), shared+fmt.Sprintf(`	GLOBAL const f32* Q = QKV(0, own);
-	f32 m = -INF_F, s = 0.0f;
-	for (i64 k = LANE; k <= own; k += 64) { f32 v = dot_f(Q, QKV(1, k), size) * scale; m = m != m ? m : v > m || v != v ? v : m; }
-	T[LANE] = m;
-	BARRIER;
-	for (i64 h = 32; h > 0; h /= 2) {
-		if (LANE < h) { f32 a = T[LANE], c = T[LANE + h]; T[LANE] = a != a ? a : c > a || c != c ? c : a; }
-		BARRIER;
-	}
-	m = T[0];
-	BARRIER;
-	for (i64 k = LANE; k <= own; k += 64) s += exp_f(dot_f(Q, QKV(1, k), size) * scale - m);
-%[1]s	f32 lse = m + log_f(s);
+	i64 seen = own + 1;
+%[1]s	f32 lse = m + log_f(all);
 	if (LANE == 0 && !STATUS[0]) LSE[GROUP] = lse;
-	for (i64 e0 = 0; e0 < size; e0 += 64) {
+	for (i64 e0 = 0; e0 < size; e0 += LANES) {
 		i64 e = e0 + LANE;
 		f32 sum = 0.0f;
 		for (i64 k0 = 0; k0 <= own; k0 += %[2]d) {
-			for (i64 k = k0 + LANE; k < k0 + %[2]d; k += 64) P[k - k0] = k <= own ? exp_f(dot_f(Q, QKV(1, k), size) * scale - lse) * MASK(own, k) : 0.0f;
+			for (i64 k = k0 + LANE; k < k0 + %[2]d; k += LANES) P[k - k0] = k <= own ? exp_f(dot_f(Q, QKV(1, k), size) * scale - lse) * MASK(own, k) : 0.0f;
 			BARRIER;
 			i64 most = own + 1 - k0 < %[2]d ? own + 1 - k0 : %[2]d;
 			if (e < size) for (i64 k = 0; k < most; k++) sum = FMA(P[k], QKV(2, k0 + k)[e], sum);
@@ -73,7 +63,7 @@ func attention(w *writer, o ops.CausalSelfAttention) {
 		}
 		if (e < size && !STATUS[0]) Y[(b * t + own) * d + head * size + e] = sum;
 	}
-`, join, attentionBlock))
+`, most("m", "seen", "dot_f(Q, QKV(1, e), size) * scale")+sum("all", "seen", "s += exp_f(dot_f(Q, QKV(1, e), size) * scale - m);"), attentionBlock))
 }
 
 // attentionGrad writes the gradients of queries in one kernel, and of keys and values in
@@ -88,11 +78,11 @@ func attentionGrad(w *writer, o ops.CausalSelfAttentionGrad) {
 	w.groups(w.attentionGroups(of.Heads), append(params, operands...), rows+shared+fmt.Sprintf(`	GLOBAL const f32* Q = QKV(0, own);
 	GLOBAL const f32* D = ROW(DY, own);
 	f32 lse = LSE[GROUP], dot = dot_f(D, ROW(Y, own), size);
-	for (i64 e0 = 0; e0 < size; e0 += 64) {
+	for (i64 e0 = 0; e0 < size; e0 += LANES) {
 		i64 e = e0 + LANE;
 		f32 sum = 0.0f;
 		for (i64 k0 = 0; k0 <= own; k0 += %[1]d) {
-			for (i64 k = k0 + LANE; k < k0 + %[1]d; k += 64) P[k - k0] = k <= own ? exp_f(dot_f(Q, QKV(1, k), size) * scale - lse) * (dot_f(D, QKV(2, k), size) * MASK(own, k) - dot) * scale : 0.0f;
+			for (i64 k = k0 + LANE; k < k0 + %[1]d; k += LANES) P[k - k0] = k <= own ? exp_f(dot_f(Q, QKV(1, k), size) * scale - lse) * (dot_f(D, QKV(2, k), size) * MASK(own, k) - dot) * scale : 0.0f;
 			BARRIER;
 			i64 most = own + 1 - k0 < %[1]d ? own + 1 - k0 : %[1]d;
 			if (e < size) for (i64 k = 0; k < most; k++) sum = FMA(P[k], QKV(1, k0 + k)[e], sum);
@@ -104,11 +94,11 @@ func attentionGrad(w *writer, o ops.CausalSelfAttentionGrad) {
 	w.groups(w.attentionGroups(of.Heads), append(params, operands...), rows+shared+fmt.Sprintf(`	SHARED f32 S[%[1]d];
 	GLOBAL const f32* K = QKV(1, own);
 	GLOBAL const f32* V = QKV(2, own);
-	for (i64 e0 = 0; e0 < size; e0 += 64) {
+	for (i64 e0 = 0; e0 < size; e0 += LANES) {
 		i64 e = e0 + LANE;
 		f32 dk = 0.0f, dv = 0.0f;
 		for (i64 q0 = own; q0 < t; q0 += %[1]d) {
-			for (i64 q = q0 + LANE; q < q0 + %[1]d; q += 64) {
+			for (i64 q = q0 + LANE; q < q0 + %[1]d; q += LANES) {
 				f32 p = 0.0f, ds = 0.0f;
 				if (q < t) {
 					f32 mask = MASK(q, own);

@@ -25,10 +25,8 @@ func sizes(x, w, y shape.Shape, stride, pad, groups int) []param {
 // conv gives each output a lane, which adds products in the order of w's elements.
 func conv(w *writer, o ops.Conv2D) {
 	n := w.outElems(0)
-	w.call(n, append([]param{in(0, "X"), in(1, "W"), out(0, "Y"), number("n", n)},
-		sizes(w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 q = i % Q, p = i / Q % P, o = i / Q / P % O, b = i / Q / P / O, first = o / per * K;
+	w.items(n, append([]param{in(0, "X"), in(1, "W"), out(0, "Y")},
+		sizes(w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 q = i % Q, p = i / Q % P, o = i / Q / P % O, b = i / Q / P / O, first = o / per * K;
 	f32 s = 0.0f;
 	for (i64 k = 0; k < K; k++) for (i64 r = 0; r < R; r++) for (i64 t = 0; t < S; t++) {
 		i64 h = p * stride - pad + r, v = q * stride - pad + t;
@@ -40,10 +38,8 @@ func conv(w *writer, o ops.Conv2D) {
 
 func convGradX(w *writer, o ops.Conv2DGradX) {
 	n := w.outElems(0)
-	w.call(n, append([]param{in(0, "W"), in(1, "DY"), out(0, "DX"), number("n", n)},
-		sizes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 v = i % V, h = i / V % H, c = i / V / H % C, b = i / V / H / C, k = c % K, first = c / K * per;
+	w.items(n, append([]param{in(0, "W"), in(1, "DY"), out(0, "DX")},
+		sizes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 v = i % V, h = i / V % H, c = i / V / H % C, b = i / V / H / C, k = c % K, first = c / K * per;
 	f32 s = 0.0f;
 	for (i64 o = first; o < first + per; o++) for (i64 r = 0; r < R; r++) for (i64 t = 0; t < S; t++) {
 		i64 y = h + pad - r, x = v + pad - t;
@@ -58,15 +54,11 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 // their sums.
 func convGradW(w *writer, o ops.Conv2DGradW) {
 	w.groups(w.outElems(0), append([]param{in(0, "X"), in(1, "DY"), out(0, "DW"), number("batch", w.node.In[0].Meta.Shape[0])},
-		sizes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, w.node.In[1].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	SHARED f32 T[64];
-	i64 i = GROUP, t = i % S, r = i / S % R, k = i / S / R % K, o = i / S / R / K, c = o / per * K + k, n = batch * P * Q;
-	f32 s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) {
-		i64 q = e % Q, p = e / Q % P, b = e / Q / P, h = p * stride - pad + r, v = q * stride - pad + t;
-		if (h >= 0 && h < H && v >= 0 && v < V) s = FMA(DY[((b * O + o) * P + p) * Q + q], X[((b * C + c) * H + h) * V + v], s);
-	}
-`+join+`	if (LANE == 0 && !STATUS[0]) DW[GROUP] = s;
-`)
+		sizes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, w.node.In[1].Meta.Shape, o.Stride, o.Pad, o.Groups)...), foldShared+`	i64 i = GROUP, t = i % S, r = i / S % R, k = i / S / R % K, o = i / S / R / K, ch = o / per * K + k, n = batch * P * Q;
+`+sum("all", "n", `
+			i64 q = e % Q, p = e / Q % P, b = e / Q / P, h = p * stride - pad + r, v = q * stride - pad + t;
+			if (h >= 0 && h < H && v >= 0 && v < V) s = FMA(DY[((b * O + o) * P + p) * Q + q], X[((b * C + ch) * H + h) * V + v], s);
+		`)+"\tif (LANE == 0 && !STATUS[0]) DW[GROUP] = all;\n")
 }
 
 // planes are the parameters of pooling from planes of x to planes of y.
@@ -76,10 +68,8 @@ func planes(x, y shape.Shape, kernel, stride, pad int) []param {
 
 func maxPool(w *writer, o ops.MaxPool2D) {
 	n := w.outElems(0)
-	w.call(n, append([]param{in(0, "X"), out(0, "Y"), outInts(1, "AT"), number("n", n)},
-		planes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 q = i % Q, p = i / Q % P, base = i / Q / P * H * V, at = -1;
+	w.items(n, append([]param{in(0, "X"), out(0, "Y"), outInts(1, "AT")},
+		planes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 q = i % Q, p = i / Q % P, base = i / Q / P * H * V, at = -1;
 	f32 best = 0.0f;
 	for (i64 r = 0; r < K; r++) for (i64 t = 0; t < K; t++) {
 		i64 h = p * stride - pad + r, v = q * stride - pad + t;
@@ -97,9 +87,7 @@ func maxPool(w *writer, o ops.MaxPool2D) {
 func (w *writer) maxPoolGrad() {
 	n := w.outElems(0)
 	dy, dx := w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape
-	w.call(n, []param{inInts(0, "AT"), in(1, "DY"), out(0, "DX"), number("n", n), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])}, `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 base = i / plane * outputs;
+	w.items(n, []param{inInts(0, "AT"), in(1, "DY"), out(0, "DX"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])}, `	i64 base = i / plane * outputs;
 	f32 s = 0.0f;
 	for (i64 o = 0; o < outputs; o++) if (AT[base + o] == i % plane) s += DY[base + o];
 	DX[i] = s;
@@ -108,10 +96,8 @@ func (w *writer) maxPoolGrad() {
 
 func avgPool(w *writer, o ops.AvgPool2D) {
 	n := w.outElems(0)
-	w.call(n, append([]param{in(0, "X"), out(0, "Y"), number("n", n)},
-		planes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 q = i % Q, p = i / Q % P, base = i / Q / P * H * V;
+	w.items(n, append([]param{in(0, "X"), out(0, "Y")},
+		planes(w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 q = i % Q, p = i / Q % P, base = i / Q / P * H * V;
 	f32 s = 0.0f;
 	for (i64 r = 0; r < K; r++) for (i64 t = 0; t < K; t++) {
 		i64 h = p * stride - pad + r, v = q * stride - pad + t;
@@ -123,10 +109,8 @@ func avgPool(w *writer, o ops.AvgPool2D) {
 
 func avgPoolGrad(w *writer, o ops.AvgPool2DGrad) {
 	n := w.outElems(0)
-	w.call(n, append([]param{in(0, "DY"), out(0, "DX"), number("n", n)},
-		planes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 v = i % V, h = i / V % H, base = i / V / H * P * Q;
+	w.items(n, append([]param{in(0, "DY"), out(0, "DX")},
+		planes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 v = i % V, h = i / V % H, base = i / V / H * P * Q;
 	f32 s = 0.0f;
 	for (i64 r = 0; r < K; r++) for (i64 t = 0; t < K; t++) {
 		i64 y = h + pad - r, x = v + pad - t;

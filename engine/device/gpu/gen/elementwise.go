@@ -47,8 +47,8 @@ func elementwise() map[string]template {
 	}
 	for fn, c := range slopes {
 		all[fn+"_grad"] = func(w *writer, _ graph.Op) error {
-			w.call(w.outElems(0), []param{in(0, "X"), in(1, "DY"), out(0, "Z"), number("n", w.outElems(0))},
-				"\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X[i];\n\tZ[i] = "+c+" * DY[i];\n")
+			w.items(w.outElems(0), []param{in(0, "X"), in(1, "DY"), out(0, "Z")},
+				"\tf32 x = X[i];\n\tZ[i] = "+c+" * DY[i];\n")
 			return nil
 		}
 	}
@@ -58,7 +58,7 @@ func elementwise() map[string]template {
 // unary writes z = c, of x.
 func (w *writer) unary(c string) {
 	n := w.outElems(0)
-	w.call(n, []param{in(0, "X"), out(0, "Z"), number("n", n)}, "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X[i];\n\tZ[i] = "+c+";\n")
+	w.items(n, []param{in(0, "X"), out(0, "Z")}, "\tf32 x = X[i];\n\tZ[i] = "+c+";\n")
 }
 
 // binary writes z = c, of x and y, which broadcast to z.
@@ -66,8 +66,8 @@ func (w *writer) binary(c string) {
 	s, n := w.node.Out[0].Meta.Shape, w.outElems(0)
 	px, ix := position("p", s, strides(w.node.In[0].Meta.Shape, s))
 	py, iy := position("q", s, strides(w.node.In[1].Meta.Shape, s))
-	params := append([]param{in(0, "X"), in(1, "Y"), out(0, "Z"), number("n", n)}, append(px, py...)...)
-	w.call(n, params, "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 x = X["+ix+"], y = Y["+iy+"];\n\tZ[i] = "+c+";\n")
+	params := append([]param{in(0, "X"), in(1, "Y"), out(0, "Z")}, append(px, py...)...)
+	w.items(n, params, "\tf32 x = X["+ix+"], y = Y["+iy+"];\n\tZ[i] = "+c+";\n")
 }
 
 // position is the expression of where element i of a tensor of shape s lies in an
@@ -133,5 +133,5 @@ func fill(w *writer, o ops.Fill) {
 	if w.node.Out[0].Meta.DType == shape.Int32 {
 		p, v = outInts(0, "Z"), fmt.Sprint(int32(o.Value))
 	}
-	w.call(n, []param{p, number("n", n)}, "\tif (ITEM < n) Z[ITEM] = "+v+";\n")
+	w.items(n, []param{p}, "\tZ[i] = "+v+";\n")
 }

@@ -12,15 +12,10 @@ var gathers = map[string]template{
 	"dropout":     of(dropout),
 }
 
-// failedID is the status of an id outside its table.
-const failedID = "3"
-
 func (w *writer) gather() {
 	table, n := w.node.In[0].Meta.Shape, w.outElems(0)
-	w.call(n, []param{in(0, "X"), inInts(1, "ID"), out(0, "Z"), number("rows", table[0]), number("d", table[1]), number("n", n)}, `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 id = ID[i / d];
-	if (id < 0 || id >= rows) { FAIL(`+failedID+`); return; }
+	w.items(n, []param{site, in(0, "X"), inInts(1, "ID"), out(0, "Z"), number("rows", table[0]), number("d", table[1])}, `	i64 id = ID[i / d];
+	if (id < 0 || id >= rows) { FAIL; return; }
 	Z[i] = X[id * d + i % d];
 `)
 }
@@ -28,13 +23,11 @@ func (w *writer) gather() {
 // scatterAdd gives each element of the table a lane, which adds its rows in their order.
 func (w *writer) scatterAdd() {
 	ids, table, n := w.elems(0), w.node.Out[0].Meta.Shape, w.outElems(0)
-	w.call(n, []param{inInts(0, "ID"), in(1, "X"), out(0, "Z"), number("ids", ids), number("rows", table[0]), number("d", table[1]), number("n", n)}, `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 r = i / d, k = i % d;
+	w.items(n, []param{site, inInts(0, "ID"), in(1, "X"), out(0, "Z"), number("ids", ids), number("rows", table[0]), number("d", table[1])}, `	i64 r = i / d, k = i % d;
 	f32 s = 0.0f;
 	for (i64 j = 0; j < ids; j++) {
 		i64 id = ID[j];
-		if (id < 0 || id >= rows) { FAIL(`+failedID+`); return; }
+		if (id < 0 || id >= rows) { FAIL; return; }
 		if (id == r) s += X[j * d + k];
 	}
 	Z[i] = s;
@@ -49,8 +42,6 @@ func key(k rng.Key) []param {
 func dropout(w *writer, o ops.Dropout) {
 	n := w.elems(0)
 	size := w.node.In[0].Meta.Shape[1:].Elems()
-	w.call(n, append([]param{in(0, "X"), inInts(1, "STEP"), inInts(2, "BASE"), out(0, "Z"), number("n", n), number("size", size)}, key(o.Key())...), `	i64 i = ITEM;
-	if (i >= n) return;
-	Z[i] = kept_f((u32)keyLo, (u32)keyHi, (u64)(BASE[0] * size + i), (u32)STEP[0], `+float(o.P)+`) ? X[i] * `+float(1/(1-o.P))+` : 0.0f;
+	w.items(n, append([]param{in(0, "X"), inInts(1, "STEP"), inInts(2, "BASE"), out(0, "Z"), number("size", size)}, key(o.Key())...), `	Z[i] = kept_f((u32)keyLo, (u32)keyHi, (u64)(BASE[0] * size + i), (u32)STEP[0], `+float(o.P)+`) ? X[i] * `+float(1/(1-o.P))+` : 0.0f;
 `)
 }

@@ -23,6 +23,7 @@ const (
 	Out                 // output Index of the node
 	Scratch             // the node's scratch, Value bytes from its start
 	Number              // no memory: Value itself
+	Site                // no memory: the number of the step in its program, at least 1
 )
 
 // Arg is an argument of a kernel: 64 bits, an offset in bytes or a number.
@@ -33,17 +34,31 @@ type Arg struct {
 }
 
 // Call is one run of a kernel. Before its own arguments, a kernel has two: the
-// device's memory, and the status word, which stops all kernels once it is not 0.
+// device's memory, and the status word. No kernel writes anything once that is not 0.
 type Call struct {
 	Name   string // unique for the text
 	Source string
 	Args   []Arg
-	Lanes  int // work items; a multiple of Group
-	Group  int // work items of a group
+	Groups int // work groups, whose lanes work together
+	Group  int // lanes of a group; 0: any number
+	Items  int // elements, one for each lane; 0 where there are Groups
 }
 
-// GroupLanes is the size of work groups.
+// GroupLanes is the size of work groups that suits most devices. Results are the same
+// for each size.
 const GroupLanes = 64
+
+// Lanes is the number of work items of a call, and of a group. wanted is the size of
+// groups where any will do.
+func (c *Call) Lanes(wanted int) (lanes, group int) {
+	if group = wanted; c.Group > 0 {
+		group = c.Group
+	}
+	if c.Groups > 0 {
+		return c.Groups * group, group
+	}
+	return up(c.Items, group), group
+}
 
 // Node writes the kernels of one node. scratch is the bytes that they need.
 func Node(n *graph.Node) (calls []Call, scratch int64, err error) {
@@ -99,25 +114,37 @@ func scratchAt(off int64, name string) param {
 	return param{"GLOBAL f32* " + name, Arg{Scratch, 0, off}}
 }
 
-// call adds a run of a kernel with that body, over lanes work items. With groups,
-// lanes is a number of groups.
-func (w *writer) call(lanes int, params []param, body string) {
-	w.add(up(lanes, GroupLanes), params, body)
+// site is the number of the step that a kernel belongs to. A kernel that fails writes it
+// into the status word.
+var site = param{"i64 SITE", Arg{Role: Site}}
+
+// items adds a run of a kernel whose body computes element i of n, alone.
+func (w *writer) items(n int, params []param, body string) {
+	w.add(Call{Items: n}, append(slices.Clip(params), number("n", n)), "\ti64 i = ITEM;\n\tif (i >= n || STATUS[0]) return;\n"+body)
 }
 
+// groups adds a run of a kernel whose lanes work together, in that many groups. Its body
+// tests the status word where it writes: a lane that returned would keep others waiting
+// at a barrier.
 func (w *writer) groups(groups int, params []param, body string) {
-	w.add(groups*GroupLanes, params, body)
+	w.add(Call{Groups: groups}, params, body)
 }
 
-func (w *writer) add(lanes int, params []param, body string) {
-	if lanes == 0 {
+// tiles is groups for a body that is written for so many lanes of a group.
+func (w *writer) tiles(groups, lanes int, params []param, body string) {
+	w.add(Call{Groups: groups, Group: lanes}, params, body)
+}
+
+// add adds a call with the text and the arguments for that body.
+func (w *writer) add(c Call, params []param, body string) {
+	if c.Groups == 0 && c.Items == 0 {
 		return
 	}
 	var text, views strings.Builder
-	args := make([]Arg, len(params))
+	c.Args = make([]Arg, len(params))
 	for i, p := range params {
-		args[i] = p.arg
-		if p.arg.Role == Number {
+		c.Args[i] = p.arg
+		if p.arg.Role == Number || p.arg.Role == Site {
 			fmt.Fprintf(&text, ", %s", p.c)
 			continue
 		}
@@ -128,14 +155,15 @@ func (w *writer) add(lanes int, params []param, body string) {
 	rest := fmt.Sprintf("(GLOBAL u8* MEM, GLOBAL i32* STATUS%s) {\n%s%s}\n", text.String(), views.String(), body)
 	h := fnv.New64a()
 	h.Write([]byte(rest))
-	name := fmt.Sprintf("k%016x", h.Sum64())
-	w.calls = append(w.calls, Call{Name: name, Source: "KERNEL void " + name + rest, Args: args, Lanes: lanes, Group: GroupLanes})
+	c.Name = fmt.Sprintf("k%016x", h.Sum64())
+	c.Source = "KERNEL void " + c.Name + rest
+	w.calls = append(w.calls, c)
 }
 
 // up is the least multiple of to that is at least n.
 func up(n, to int) int { return (n + to - 1) / to * to }
 
-// floats is a number as C writes it, exact.
+// float is a number as C writes it, exact.
 func float(v float64) string {
 	return fmt.Sprintf("(%xf)", float32(v))
 }

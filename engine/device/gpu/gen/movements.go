@@ -22,8 +22,8 @@ func outWords(i int, name string) param { return words(outInts(i, name)) }
 func (w *writer) gatherBy(s shape.Shape, st []int, first int) {
 	n := s.Elems()
 	px, ix := position("p", s, st)
-	w.call(n, append([]param{inWords(0, "X"), outWords(0, "Z"), number("n", n), number("first", first)}, px...),
-		"\ti64 i = ITEM;\n\tif (i < n) Z[i] = X[first + "+ix+"];\n")
+	w.items(n, append([]param{inWords(0, "X"), outWords(0, "Z"), number("first", first)}, px...),
+		"\tZ[i] = X[first + "+ix+"];\n")
 }
 
 func transpose(w *writer, o ops.Transpose) {
@@ -50,7 +50,7 @@ func dot(index, st []int) (at int) {
 // sliceGrad writes zeros, and then the input in their midst.
 func sliceGrad(w *writer, o ops.SliceGrad) {
 	n := w.outElems(0)
-	w.call(n, []param{outInts(0, "Z"), number("n", n)}, "\tif (ITEM < n) Z[ITEM] = 0;\n")
+	w.items(n, []param{outInts(0, "Z")}, "\tZ[i] = 0;\n")
 	st := w.node.Out[0].Meta.Shape.Strides()
 	w.scatterBy(0, w.node.In[0].Meta.Shape, st, dot(o.Start, st))
 }
@@ -59,8 +59,8 @@ func sliceGrad(w *writer, o ops.SliceGrad) {
 func (w *writer) scatterBy(i int, s shape.Shape, st []int, first int) {
 	n := s.Elems()
 	px, ix := position("p", s, st)
-	w.call(n, append([]param{inWords(i, "X"), outWords(0, "Z"), number("n", n), number("first", first)}, px...),
-		"\ti64 i = ITEM;\n\tif (i < n) Z[first + "+ix+"] = X[i];\n")
+	w.items(n, append([]param{inWords(i, "X"), outWords(0, "Z"), number("first", first)}, px...),
+		"\tZ[first + "+ix+"] = X[i];\n")
 }
 
 func concat(w *writer, o ops.Concat) {

@@ -11,42 +11,22 @@ var norms = map[string]template{
 	"batch_norm":       of(batchNorm),
 	"batch_norm_grad":  of(batchNormGrad),
 	"batch_norm_eval":  of(batchNormEval),
-	"softmax_grad":     func(w *writer, _ graph.Op) error { w.softmaxGrad("Y[i] * DY[i]", "Y[i] * (DY[i] - s)"); return nil },
-	"log_softmax_grad": func(w *writer, _ graph.Op) error { w.softmaxGrad("DY[i]", "FMA(-exp_f(Y[i]), s, DY[i])"); return nil },
+	"softmax_grad":     func(w *writer, _ graph.Op) error { w.softmaxGrad("Y[i] * DY[i]", "Y[i] * (DY[i] - all)"); return nil },
+	"log_softmax_grad": func(w *writer, _ graph.Op) error { w.softmaxGrad("DY[i]", "FMA(-exp_f(Y[i]), all, DY[i])"); return nil },
 }
 
-// join sums s over the lanes of a group, for all lanes.
-const join = `	T[LANE] = s;
-	BARRIER;
-	for (i64 h = 32; h > 0; h /= 2) {
-		if (LANE < h) T[LANE] = T[LANE] + T[LANE + h];
-		BARRIER;
-	}
-	s = T[0];
-	BARRIER;
-`
-
-// softmaxGrad sums a over each row and writes z = c, of that sum s.
+// softmaxGrad sums a over each row, for element i, and writes z = c, of that sum.
 func (w *writer) softmaxGrad(a, c string) {
 	rows, cols := w.rows()
-	w.groups(rows, []param{in(0, "Y"), in(1, "DY"), out(0, "Z"), number("cols", cols)}, `	SHARED f32 T[64];
-	f32 s = 0.0f;
-	i64 from = GROUP * cols, to = from + cols;
-	for (i64 i = from + LANE; i < to; i += 64) s += `+a+`;
-`+join+`	if (!STATUS[0]) for (i64 i = from + LANE; i < to; i += 64) Z[i] = `+c+`;
-`)
+	w.groups(rows, []param{in(0, "Y"), in(1, "DY"), out(0, "Z"), number("cols", cols)}, foldShared+"\ti64 from = GROUP * cols;\n"+
+		sum("all", "cols", "i64 i = from + e; s += "+a+";")+
+		"\tif (!STATUS[0]) for (i64 i = from + LANE; i < from + cols; i += LANES) Z[i] = "+c+";\n")
 }
 
 // moments gives mean and variance of n elements to all lanes; AT(e) is the place of
 // element e.
-const moments = `	SHARED f32 T[64];
-	f32 s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) s += X[AT(e)];
-` + join + `	f32 mean = s / (f32)n;
-	s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) { f32 d = X[AT(e)] - mean; s = FMA(d, d, s); }
-` + join + `	f32 var = s / (f32)n;
-`
+var moments = foldShared + sum("all", "n", "s += X[AT(e)];") + "\tf32 mean = all / (f32)n;\n" +
+	sum("square", "n", "f32 d = X[AT(e)] - mean; s = FMA(d, d, s);") + "\tf32 var = square / (f32)n;\n"
 
 // atRow and atChannel define AT: for the rows of the last axis, and for channels,
 // dimension 1, of plane elements each.
@@ -60,36 +40,27 @@ func layerNorm(w *writer, o ops.LayerNorm) {
 	w.groups(rows, []param{in(0, "X"), in(1, "G"), in(2, "B"), out(0, "Z"), out(1, "MEAN"), out(2, "RSTD"), number("n", cols)}, atRow+moments+`
 	f32 r = 1.0f / SQRT(var + `+float(o.Eps)+`);
 	if (STATUS[0]) n = 0;
-	for (i64 e = LANE; e < n; e += 64) Z[AT(e)] = FMA((X[AT(e)] - mean) * r, G[e], B[e]);
+	for (i64 e = LANE; e < n; e += LANES) Z[AT(e)] = FMA((X[AT(e)] - mean) * r, G[e], B[e]);
 	if (LANE == 0 && !STATUS[0]) { MEAN[GROUP] = mean; RSTD[GROUP] = r; }
 `)
 }
 
 // normalised readies the gradient through the normalisation of n elements, of which W(e) is
 // the weight: dx = rstd (g - mean(g) - h mean(g h)), with g = dy W and h = (x-mean) rstd.
-const normalised = `	SHARED f32 T[64];
-	f32 mean = MEAN[GROUP], r = RSTD[GROUP], s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) s = FMA(DY[AT(e)], W(e), s);
-` + join + `	f32 g = s / (f32)n;
-	s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) s = FMA(DY[AT(e)] * W(e), (X[AT(e)] - mean) * r, s);
-` + join + `	f32 gh = s / (f32)n;
-`
+var normalised = foldShared + "\tf32 mean = MEAN[GROUP], r = RSTD[GROUP];\n" +
+	sum("g", "n", "s = FMA(DY[AT(e)], W(e), s);") + sum("gh", "n", "s = FMA(DY[AT(e)] * W(e), (X[AT(e)] - mean) * r, s);") +
+	"\tg = g / (f32)n;\n\tgh = gh / (f32)n;\n"
 
 // writeNormalised writes dx, which may take the memory of dy or x.
-const writeNormalised = `	if (!STATUS[0]) for (i64 e = LANE; e < n; e += 64) DX[AT(e)] = r * (DY[AT(e)] * W(e) - g - (X[AT(e)] - mean) * r * gh);
+const writeNormalised = `	if (!STATUS[0]) for (i64 e = LANE; e < n; e += LANES) DX[AT(e)] = r * (DY[AT(e)] * W(e) - g - (X[AT(e)] - mean) * r * gh);
 `
 
 func layerNormGrad(w *writer, _ ops.LayerNormGrad) {
 	rows, cols := w.rows()
-	w.groups(cols, []param{in(0, "X"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(1, "DG"), out(2, "DB"), number("rows", rows), number("cols", cols)}, `	SHARED f32 T[64];
-	f32 s = 0.0f;
-	for (i64 r = LANE; r < rows; r += 64) s = FMA(DY[r * cols + GROUP], (X[r * cols + GROUP] - MEAN[r]) * RSTD[r], s);
-`+join+`	f32 g = s;
-	s = 0.0f;
-	for (i64 r = LANE; r < rows; r += 64) s += DY[r * cols + GROUP];
-`+join+`	if (LANE == 0 && !STATUS[0]) { DG[GROUP] = g; DB[GROUP] = s; }
-`)
+	w.groups(cols, []param{in(0, "X"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(1, "DG"), out(2, "DB"), number("rows", rows), number("cols", cols)}, foldShared+
+		sum("dg", "rows", "i64 i = e * cols + GROUP; s = FMA(DY[i], (X[i] - MEAN[e]) * RSTD[e], s);")+
+		sum("db", "rows", "s += DY[e * cols + GROUP];")+
+		"\tif (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = db; }\n")
 	w.groups(rows, []param{in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(0, "DX"), number("n", cols)},
 		atRow+"#undef W\n#define W(e) G[e]\n"+normalised+writeNormalised)
 }
@@ -106,7 +77,7 @@ func batchNorm(w *writer, o ops.BatchNorm) {
 	w.groups(c, append([]param{in(0, "X"), in(1, "G"), in(2, "B"), out(0, "Z"), out(1, "MEAN"), out(2, "VAR"), out(3, "RSTD")}, how...), atChannel+moments+`
 	f32 r = 1.0f / SQRT(var + `+float(o.Eps)+`), g = G[GROUP], b = B[GROUP];
 	if (STATUS[0]) n = 0;
-	for (i64 e = LANE; e < n; e += 64) Z[AT(e)] = FMA((X[AT(e)] - mean) * r, g, b);
+	for (i64 e = LANE; e < n; e += LANES) Z[AT(e)] = FMA((X[AT(e)] - mean) * r, g, b);
 	if (LANE == 0 && !STATUS[0]) { MEAN[GROUP] = mean; VAR[GROUP] = var; RSTD[GROUP] = r; }
 `)
 }
@@ -114,21 +85,15 @@ func batchNorm(w *writer, o ops.BatchNorm) {
 func batchNormGrad(w *writer, _ ops.BatchNormGrad) {
 	c, how := w.channels()
 	w.groups(c, append([]param{in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(0, "DX"), out(1, "DG"), out(2, "DB")}, how...),
-		atChannel+"#undef W\n#define W(e) G[GROUP]\n"+normalised+`	s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) s = FMA(DY[AT(e)], (X[AT(e)] - mean) * r, s);
-`+join+`	f32 dg = s;
-	s = 0.0f;
-	for (i64 e = LANE; e < n; e += 64) s += DY[AT(e)];
-`+join+`	if (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = s; }
-`+writeNormalised)
+		atChannel+"#undef W\n#define W(e) G[GROUP]\n"+normalised+
+			sum("dg", "n", "s = FMA(DY[AT(e)], (X[AT(e)] - mean) * r, s);")+sum("db", "n", "s += DY[AT(e)];")+
+			"\tif (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = db; }\n"+writeNormalised)
 }
 
 func batchNormEval(w *writer, o ops.BatchNormEval) {
 	n := w.elems(0)
 	s := w.node.In[0].Meta.Shape
-	w.call(n, []param{in(0, "X"), in(1, "G"), in(2, "B"), in(3, "MEAN"), in(4, "VAR"), out(0, "Z"), number("n", n), number("plane", s[2:].Elems()), number("channels", s[1])}, `	i64 i = ITEM;
-	if (i >= n) return;
-	i64 c = i / plane % channels;
+	w.items(n, []param{in(0, "X"), in(1, "G"), in(2, "B"), in(3, "MEAN"), in(4, "VAR"), out(0, "Z"), number("plane", s[2:].Elems()), number("channels", s[1])}, `	i64 c = i / plane % channels;
 	Z[i] = FMA((X[i] - MEAN[c]) / SQRT(VAR[c] + `+float(o.Eps)+`), G[c], B[c]);
 `)
 }

@@ -15,7 +15,6 @@ const OpenCL = `#pragma OPENCL FP_CONTRACT OFF
 #define SQRT(x) sqrt(x)
 #define AS_INT(x) as_int(x)
 #define AS_FLOAT(x) as_float(x)
-#define FAIL(code) STATUS[0] = (code)
 typedef uchar u8; typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
 ` + functions
 
@@ -34,7 +33,6 @@ const CUDA = `#define KERNEL extern "C" __global__
 #define SQRT(x) __fsqrt_rn(x)
 #define AS_INT(x) __float_as_int(x)
 #define AS_FLOAT(x) __int_as_float(x)
-#define FAIL(code) STATUS[0] = (code)
 typedef unsigned char u8; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64; typedef float f32;
 ` + functions
 
@@ -42,6 +40,12 @@ typedef unsigned char u8; typedef int i32; typedef unsigned u32; typedef long lo
 // same to the bit wherever additions, products and fused multiply-adds are rounded
 // correctly.
 const functions = `
+/* FAIL stops this kernel's program */
+#define FAIL STATUS[0] = (i32)SITE
+/* LARGER is the larger one; NaN is larger than all */
+#define LARGER(a, b) ((a) != (a) ? (a) : (b) > (a) || (b) != (b) ? (b) : (a))
+/* ADD adds x to s, and to c what rounding took from it */
+#define ADD(x) { f32 x_ = (x), t_ = s + x_, b_ = t_ - s; c += (s - (t_ - b_)) + (x_ - b_); s = t_; }
 #define NAN_F AS_FLOAT(0x7fc00000)
 #define INF_F AS_FLOAT(0x7f800000)
 FUNCTION f32 pick(i32 c, f32 a, f32 b) { return c ? a : b; }
@@ -157,5 +161,44 @@ FUNCTION i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
 	}
 	return (f32)(c[i % 4] >> 8) * 5.9604645e-8f >= p;
 }
+/* x rounded to the nearest bfloat16, to even */
+FUNCTION f32 bf16_f(f32 x) {
+	u32 b = (u32)AS_INT(x);
+	return AS_FLOAT((i32)((x != x ? b | 1u << 22 : b + 0x7fffu + (b >> 16 & 1u)) & 0xffff0000u));
+}
+/* x 2^k, for x of at most 2^24 */
+FUNCTION f32 scale_f(f32 x, i32 k) {
+	k = k > 250 ? 250 : k < -250 ? -250 : k;
+	return x * pow2(k / 2) * pow2(k - k / 2);
+}
+/* the bits of a float64 that is the sum of a positive h, or 0, and a small l; NaN and infinity where h is */
+FUNCTION u64 bits_of(f32 h, f32 l) {
+	if (h == 0.0f) return 0;
+	if (!finite_f(h)) return (u64)(h != h ? 0x7ff80000u : 0x7ff00000u) << 32;
+	/* h is m 2^(e-29), l is d 2^(e-29) */
+	i32 e = AS_INT(h) >> 23;
+	u64 m = (u64)(AS_INT(h) & 0x007fffff);
+	if (e == 0) e = 1; else m |= 0x00800000;
+	while (m < 0x00800000) { m <<= 1; e -= 1; }
+	m <<= 29;
+	i64 d = (i64)scale_f(l, 150 + 29 - e);
+	m = (u64)((i64)m + d);
+	if (m < (u64)1 << 52) { m <<= 1; e -= 1; }
+	return ((u64)(e + 1023 - 127) << 52) | (m & (((u64)1 << 52) - 1));
+}
+/* the two parts of such a float64 */
+FUNCTION f32 high_of(u64 b) {
+	i32 e = (i32)(b >> 52) - 1075;
+	if (b == 0) return 0.0f;
+	if (e == 972) return (b << 12) != 0 ? NAN_F : INF_F;
+	return scale_f((f32)(((b & (((u64)1 << 52) - 1)) | (u64)1 << 52) >> 29), e + 29);
+}
+FUNCTION f32 low_of(u64 b) {
+	i32 e = (i32)(b >> 52) - 1075;
+	return b == 0 || e == 972 ? 0.0f : scale_f((f32)(b & 0x1fffffff), e);
+}
+/* ADD_BITS adds a float64 to the pair s and c; SUM is the float32 nearest to them */
+#define ADD_BITS(b) { u64 b_64 = (b); ADD(high_of(b_64)) c += low_of(b_64); }
+#define SUM(s, c) (finite_f(s) ? (s) + (c) : (s))
 FUNCTION f32 log1p_f(f32 x) { f32 u = 1.0f + x; return u == 1.0f ? x : log_f(u) * x / (u - 1.0f); }
 `

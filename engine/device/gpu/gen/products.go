@@ -20,8 +20,9 @@ const (
 // whatever the tiles.
 func matmul(w *writer, op graph.Op) error {
 	o := op.(ops.MatMul)
+	round := ""
 	if o.BF16 {
-		return fmt.Errorf("%w: matmul of bfloat16", ErrUnsupported)
+		round = "bf16_f"
 	}
 	a, b := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	m, n, k := o.Dims(a, b)
@@ -47,8 +48,8 @@ func matmul(w *writer, op graph.Op) error {
 	for (i64 k0 = 0; k0 < K; k0 += %[2]d) {
 		for (i64 e = LANE; e < %[1]d; e += LANES) {
 			i64 r = e / %[2]d, c = e %% %[2]d, i = tm * %[2]d + r, j = tn * %[2]d + c;
-			TA[e] = i < M && k0 + c < K ? A[p * M * K + i * ai + (k0 + c) * ak] : 0.0f;
-			TB[e] = j < N && k0 + r < K ? B[p * bBatch + (k0 + r) * bk + j * bj] : 0.0f;
+			TA[e] = i < M && k0 + c < K ? %[5]s(A[p * M * K + i * ai + (k0 + c) * ak]) : 0.0f;
+			TB[e] = j < N && k0 + r < K ? %[5]s(B[p * bBatch + (k0 + r) * bk + j * bj]) : 0.0f;
 		}
 		BARRIER;
 		i64 most = K - k0 < %[2]d ? K - k0 : %[2]d;
@@ -61,8 +62,8 @@ func matmul(w *writer, op graph.Op) error {
 	i64 i = tm * %[2]d + row;
 	for (i64 j = 0; j < %[4]d; j++)
 		if (i < M && !STATUS[0] && tn * %[2]d + col + j < N) C[p * M * N + i * N + tn * %[2]d + col + j] = sum[j];
-`, tile*tile, tile, tile/perLane, perLane)
-	w.groups(batches*tilesM*tilesN, []param{in(0, "A"), in(1, "B"), out(0, "C"), number("M", m), number("N", n), number("K", k),
+`, tile*tile, tile, tile/perLane, perLane, round)
+	w.tiles(batches*tilesM*tilesN, GroupLanes, []param{in(0, "A"), in(1, "B"), out(0, "C"), number("M", m), number("N", n), number("K", k),
 		number("ai", ai), number("ak", ak), number("bk", bk), number("bj", bj), number("bBatch", bBatch), number("tilesM", tilesM), number("tilesN", tilesN)}, body)
 	return nil
 }

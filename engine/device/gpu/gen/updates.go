@@ -15,7 +15,7 @@ var updates = map[string]template{
 	}),
 	"grad_norm": of(func(w *writer, o ops.GradNorm) { w.norm("Z[0] = norm;", o.Scale) }),
 	"increment": of(func(w *writer, _ ops.Increment) {
-		w.call(1, []param{inInts(0, "X"), outInts(0, "Z")}, "\tif (ITEM == 0) Z[0] = X[0] + 1;\n")
+		w.items(1, []param{inInts(0, "X"), outInts(0, "Z")}, "\tZ[0] = X[0] + 1;\n")
 	}),
 	"ring_write":    of(ringWrite),
 	"learning_rate": learningRate,
@@ -31,8 +31,8 @@ func (w *writer) factor(clip bool, params []param) ([]param, string) {
 
 func sgd(w *writer, o ops.SGD) {
 	n := w.elems(0)
-	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "LR"), out(0, "Z"), number("n", n)})
-	body := "\ti64 i = ITEM;\n\tif (i >= n) return;\n\tf32 w = W[i], d = FMA(" + float(o.WeightDecay) + ", w, G[i] * " + float(o.Scale) + clip + ");\n"
+	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "LR"), out(0, "Z")})
+	body := "\tf32 w = W[i], d = FMA(" + float(o.WeightDecay) + ", w, G[i] * " + float(o.Scale) + clip + ");\n"
 	if o.Momentum > 0 {
 		params = append(params, in(3, "V"), out(1, "V2"))
 		body += "\tf32 v = FMA(" + float(o.Momentum) + ", V[i], d);\n\tV2[i] = v;\n"
@@ -42,7 +42,7 @@ func sgd(w *writer, o ops.SGD) {
 			body += "\td = v;\n"
 		}
 	}
-	w.call(n, params, body+"\tZ[i] = FMA(-LR[0], d, w);\n")
+	w.items(n, params, body+"\tZ[i] = FMA(-LR[0], d, w);\n")
 }
 
 // adam raises the betas to the step's power by squaring, in the same order on every
@@ -50,14 +50,12 @@ func sgd(w *writer, o ops.SGD) {
 func adam(w *writer, o ops.Adam) {
 	n := w.elems(0)
 	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "M"), in(3, "V"), inInts(4, "STEP"), in(5, "LR"),
-		out(0, "Z"), out(1, "M2"), out(2, "V2"), number("n", n)})
+		out(0, "Z"), out(1, "M2"), out(2, "V2")})
 	decay := "\td = FMA(" + float(o.WeightDecay) + ", w, d);\n"
 	if o.Decoupled {
 		decay = "\tw = FMA(-(LR[0] * " + float(o.WeightDecay) + "), w, w);\n"
 	}
-	w.call(n, params, fmt.Sprintf(`	i64 i = ITEM;
-	if (i >= n) return;
-	f32 b1 = %[1]s, b2 = %[2]s, p1 = 1.0f, p2 = 1.0f, q1 = b1, q2 = b2;
+	w.items(n, params, fmt.Sprintf(`	f32 b1 = %[1]s, b2 = %[2]s, p1 = 1.0f, p2 = 1.0f, q1 = b1, q2 = b2;
 	for (i64 t = (i64)STEP[0] + 1; t > 0; t /= 2) {
 		if (t %% 2) { p1 = p1 * q1; p2 = p2 * q2; }
 		q1 = q1 * q1; q2 = q2 * q2;
@@ -77,13 +75,13 @@ func (w *writer) norm(c string, scale float64) {
 		params = append(params, in(i, fmt.Sprintf("X%d", i)))
 		sum += fmt.Sprintf(" + X%d[0]", i)
 	}
-	w.call(1, params, "\tif (ITEM == 0) { f32 norm = "+float(scale)+" * SQRT("+sum+"); "+c+" }\n")
+	w.items(1, params, "\tf32 norm = "+float(scale)+" * SQRT("+sum+"); "+c+"\n")
 }
 
 func ringWrite(w *writer, o ops.RingWrite) {
 	n := w.outElems(0)
-	w.call(n, []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z"), number("n", n)},
-		"\ti64 i = ITEM;\n\tif (i < n) Z[i] = i == (i64)AT[0] % n ? V[0] * "+float(o.Scale)+" : X[i];\n")
+	w.items(n, []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z")},
+		"\tZ[i] = i == (i64)AT[0] % n ? V[0] * "+float(o.Scale)+" : X[i];\n")
 }
 
 // learningRate is written for the schedules that need no more than a product.
@@ -100,10 +98,9 @@ func learningRate(w *writer, op graph.Op) error {
 	default:
 		return fmt.Errorf("%w: learning_rate by schedule %s", ErrUnsupported, o.Schedule)
 	}
-	n := max(1, o.Total-o.Warmup)
-	w.call(1, []param{inInts(0, "X"), out(0, "Z"), number("warm", o.Warmup), number("n", n)}, fmt.Sprintf(`	if (ITEM > 0) return;
-	i64 step = X[0], t = step - warm;
-	f32 part = t >= n ? 1.0f : (f32)t / (f32)n;
+	steps := max(1, o.Total-o.Warmup)
+	w.items(1, []param{inInts(0, "X"), out(0, "Z"), number("warm", o.Warmup), number("steps", steps)}, fmt.Sprintf(`	i64 step = X[0], t = step - warm;
+	f32 part = t >= steps ? 1.0f : (f32)t / (f32)steps;
 	Z[0] = step < warm ? %s * (f32)(step + 1) / (f32)warm : %s;
 `, float(o.Base), c))
 	return nil
