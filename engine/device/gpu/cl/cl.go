@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/gpu/gen"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/device/streams"
