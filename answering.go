@@ -10,23 +10,30 @@ import (
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 )
 
-// answering computes a model's outputs for samples in memory, with weights that are on
-// the devices. Programs for a number of samples are kept for the next call.
+// answering computes a model's outputs, and those of its layers, for samples in memory,
+// with weights that are on the devices. Programs are kept for the next call.
 type answering struct {
 	setup      *setup
 	rt         *executor.Runtime
-	predictors map[int]*infer.Predictor // by number of samples
-	inputs     []byte                   // of the call under way
-	scaling    *datasets.Scaling        // of samples in the unit of the data; nil: they are scaled already, or never
+	predictors map[question]*infer.Predictor
+	inputs     []byte            // of the call under way
+	scaling    *datasets.Scaling // of samples in the unit of the data; nil: they are scaled already, or never
+}
+
+// question is the work of one program.
+type question struct {
+	samples int
+	layer   string // whose outputs are asked for; "": the model's answers
 }
 
 func newAnswering(s *setup, rt *executor.Runtime) *answering {
-	return &answering{setup: s, rt: rt, predictors: map[int]*infer.Predictor{}}
+	return &answering{setup: s, rt: rt, predictors: map[question]*infer.Predictor{}}
 }
 
 // inputsOf checks a tensor of samples, and gives its memory.
@@ -44,27 +51,18 @@ func inputsOf(input *tensor.Dense, sample shape.Meta) (samples int, b []byte, er
 // mostPredictors is the number of programs that are kept.
 const mostPredictors = 8
 
-// predictor is the program for a number of samples.
-func (a *answering) predictor(ctx context.Context, samples int) (*infer.Predictor, error) {
-	if p := a.predictors[samples]; p != nil {
+// predictor is the program for a question.
+func (a *answering) predictor(ctx context.Context, q question) (*infer.Predictor, error) {
+	if p := a.predictors[q]; p != nil {
 		return p, nil
 	}
-	if len(a.predictors) >= mostPredictors {
-		for n, p := range a.predictors {
-			if n == 1 { // which holds weights that no other program has
-				continue
-			}
-			delete(a.predictors, n)
-			if err := p.Close(); err != nil {
-				return nil, err
-			}
-			break
-		}
+	if err := a.makeRoom(); err != nil {
+		return nil, err
 	}
 	field := a.setup.info.Inputs[0]
 	per := int(field.Meta.Bytes())
 	f := &datasets.Filled{
-		Name: "samples to answer", Input: field.Meta, Tokens: a.setup.info.Tokens, Len: samples,
+		Name: "samples to answer", Input: field.Meta, Tokens: a.setup.info.Tokens, Len: q.samples,
 		Fill: func(s datasets.Sample, row int, dst [][]byte) error {
 			to := dst[0][row*per : (row+1)*per]
 			copy(to, a.inputs[s.Index*per:])
@@ -79,13 +77,40 @@ func (a *answering) predictor(ctx context.Context, samples int) (*infer.Predicto
 		return nil, unusable(err)
 	}
 	m := a.setup.model()
-	m.Name = fmt.Sprintf("answer%d", samples)
+	m.Layer, m.Name = q.layer, fmt.Sprintf("answer%d", q.samples)
+	if q.layer != "" {
+		m.Name = fmt.Sprintf("activations%d.%s", q.samples, q.layer)
+	}
 	p, err := infer.NewPredictor(ctx, a.rt, m, parts[0])
 	if err != nil {
-		return nil, err
+		return nil, noLayer(err)
 	}
-	a.predictors[samples] = p
+	a.predictors[q] = p
 	return p, nil
+}
+
+// makeRoom closes a program where there are as many as are kept.
+func (a *answering) makeRoom() error {
+	if len(a.predictors) < mostPredictors {
+		return nil
+	}
+	for q, p := range a.predictors {
+		if q == (question{samples: 1}) { // a service's first holds the weights
+			continue
+		}
+		delete(a.predictors, q)
+		return p.Close()
+	}
+	return nil
+}
+
+// noLayer adds a likely name to the error of one that no layer has.
+func noLayer(err error) error {
+	e, ok := errors.AsType[*models.NoLayerError](err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w: %w; %s", ErrOptions, e, nearOrListed(e.Name, e.Layers, "its layers are", e.Layers))
 }
 
 // answer computes the outputs for samples: [samples, outputs], or for a sequence
@@ -95,32 +120,52 @@ func (a *answering) answer(ctx context.Context, input *tensor.Dense) (*tensor.De
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.predictor(ctx, samples)
-	if err != nil {
-		return nil, err
-	}
-	a.inputs = b
-	defer func() { a.inputs = nil }()
-	var out []float32
-	last := 0
-	err = p.Run(ctx, &infer.Progress{}, func(x infer.Answer) error {
-		if last = x.Last; out == nil {
-			out = make([]float32, 0, samples*len(x.Values))
-		}
-		out = append(out, x.Values...)
-		return nil
-	})
+	out, p, err := a.outputs(ctx, question{samples: samples}, b)
 	if err != nil {
 		return nil, err
 	}
 	if s := a.setup.info.TargetScaling; s != nil {
 		s.Undo(out)
 	}
+	last := p.Sample().Dim(-1)
 	m := shape.F32(samples, last)
 	if n := len(out) / samples; n > last {
 		m = shape.F32(samples, n/last, last)
 	}
 	return hosttensor.Over(m, shape.Bytes(out))
+}
+
+// activations computes a layer's outputs for samples: [samples, …].
+func (a *answering) activations(ctx context.Context, layer string, input *tensor.Dense) (*tensor.Dense, error) {
+	if layer == "" {
+		return nil, fmt.Errorf("%w: no layer is named: Predict gives the model's answers", ErrOptions)
+	}
+	samples, b, err := inputsOf(input, a.setup.info.Inputs[0].Meta)
+	if err != nil {
+		return nil, err
+	}
+	out, p, err := a.outputs(ctx, question{samples, layer}, b)
+	if err != nil {
+		return nil, err
+	}
+	return hosttensor.Over(shape.F32(append([]int{samples}, p.Sample()...)...), shape.Bytes(out))
+}
+
+// outputs computes the outputs that are asked for, sample after sample.
+func (a *answering) outputs(ctx context.Context, q question, inputs []byte) (out []float32, p *infer.Predictor, err error) {
+	if p, err = a.predictor(ctx, q); err != nil {
+		return nil, nil, err
+	}
+	a.inputs = inputs
+	defer func() { a.inputs = nil }()
+	err = p.Run(ctx, &infer.Progress{}, func(x infer.Answer) error {
+		if out == nil {
+			out = make([]float32, 0, q.samples*len(x.Values))
+		}
+		out = append(out, x.Values...)
+		return nil
+	})
+	return out, p, err
 }
 
 // close unloads the programs.

@@ -9,9 +9,11 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -45,6 +47,61 @@ func (i *Inspection) Fetch(ctx context.Context, name string) (*tensor.Dense, err
 	return i.s.fetch(ctx, name)
 }
 
+// Activations computes the outputs of a layer for samples, a tensor of [n, …], with the
+// weights of now and as an evaluation does: nothing is dropped. nil means the samples of
+// the last step, as the data has them. Samples are as in Batch.Input. Layers have the names
+// that `trainer plan --layers` prints. The ledger counts the bytes as fetch.
+func (i *Inspection) Activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+	if i.s == nil {
+		return nil, fmt.Errorf("%w: Inspect has returned", ErrClosed)
+	}
+	if samples == nil {
+		var err error
+		if samples, err = i.s.lastSamples(); err != nil {
+			return nil, err
+		}
+	}
+	return i.s.activations(ctx, layer, samples)
+}
+
+// lastSamples reads the samples of the last step once more.
+func (s *session) lastSamples() (*tensor.Dense, error) {
+	epoch, inEpoch := s.at.PlaceOf(s.at.Step, s.sizes.pace)
+	from := datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * s.sizes.batch}
+	dst := s.part.Alloc(s.sizes.batch)
+	n, err := s.part.Read(from, s.sizes.batch, dst)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	m := s.part.Fields()[0].Meta
+	m.Shape = append([]int{n}, m.Shape...)
+	return hosttensor.Over(m, dst[0])
+}
+
+// activations computes a layer's outputs. No step is queued.
+func (s *session) activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+	boundary.Unseal(s.rt.Residency)
+	defer s.seal()
+	return s.answers().activations(ctx, layer, samples)
+}
+
+// answers computes outputs with the weights of now.
+func (s *session) answers() *answering {
+	if s.answer == nil {
+		s.answer = newAnswering(s.setup, s.rt)
+	}
+	return s.answer
+}
+
+// closeAnswers unloads the programs of answers.
+func (s *session) closeAnswers() error {
+	if s.answer == nil {
+		return nil
+	}
+	defer func() { s.answer = nil }()
+	return s.answer.close()
+}
+
 // fetch copies a variable out. No step is queued.
 func (s *session) fetch(ctx context.Context, name string) (*tensor.Dense, error) {
 	m, b, ok, err := s.rings().Contents(ctx, ledger.Fetch, name)
@@ -76,15 +133,21 @@ func (s *session) noVariable(name string) error {
 			parameters = append(parameters, name)
 		}
 	}
+	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, nearOrListed(name, names, "its parameters are", parameters))
+}
+
+// nearOrListed advises about a name that is not known: the one that was probably meant,
+// or else the first of a list.
+func nearOrListed(name string, names []string, are string, list []string) string {
+	if near := edit.Nearest(name, names, 1+len(name)/3); near != "" {
+		return "did you mean " + near + "?"
+	}
 	const most = 8
-	advice := "its parameters are " + strings.Join(parameters[:min(most, len(parameters))], ", ")
-	if more := len(parameters) - most; more > 0 {
+	advice := are + " " + strings.Join(list[:min(most, len(list))], ", ")
+	if more := len(list) - most; more > 0 {
 		advice += fmt.Sprintf(" and %d more", more)
 	}
-	if near := edit.Nearest(name, names, 1+len(name)/3); near != "" {
-		advice = "did you mean " + near + "?"
-	}
-	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, advice)
+	return advice
 }
 
 // inspect shows the observer where the run stands. No step is queued; b are the metrics

@@ -3,11 +3,14 @@ package berth_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth"
 )
@@ -55,6 +58,74 @@ func TestInspect(t *testing.T) {
 	if _, err := late.Fetch(t.Context(), "layers.0.weight"); !errors.Is(err, berth.ErrClosed) {
 		t.Errorf("after Inspect: %v", err)
 	}
+}
+
+// An observer reads what layers make of samples of its own, and of the last step's: with
+// the weights of now, on one device and on two, and without a change of the weights.
+func TestActivations(t *testing.T) {
+	const text = `
+data: given
+model:
+  layers:
+    - dropout: {name: drop, rate: 0.5}
+    - dense: {name: body, units: 8, activation: tanh}
+    - dense: {name: head, units: 4}
+train: {epochs: 2, batch: 16}
+optimizer: {name: adam, lr: 0.02}
+`
+	points := []float32{1, 0.5, -1, 1, 0.25, -1}
+	for _, devices := range []string{"", "devices: {use: 'cpu:2'}\npartition: {stages: 2}\n"} {
+		r, err := openCorners(t, corners(), text+devices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := train(t, r, berth.TrainOptions{Dir: t.TempDir()})
+		calls := 0
+		rep := train(t, r, berth.TrainOptions{Dir: t.TempDir(), AssertResident: true, Observer: &berth.Observer{
+			InspectEvery: 4,
+			Inspect: func(ctx context.Context, i *berth.Inspection) error {
+				calls++
+				return checkActivations(t, ctx, i, points)
+			},
+		}})
+		if rep.WeightsSHA256 != want.WeightsSHA256 || calls == 0 {
+			t.Errorf("%q: %d calls; other weights: %t", devices, calls, rep.WeightsSHA256 != want.WeightsSHA256)
+		}
+		if least := int64(calls * 3 * (2 + 8 + 4) * 4); rep.Ledger.ByReason["fetch"] < least {
+			t.Errorf("%q: %v, expected at least %d", devices, rep.Ledger.ByReason, least)
+		}
+	}
+}
+
+// checkActivations compares the outputs of layers with those of the weights.
+func checkActivations(t *testing.T, ctx context.Context, i *berth.Inspection, points []float32) error {
+	t.Helper()
+	samples := tensor.New(tensor.WithShape(3, 2), tensor.WithBacking(points))
+	drop, err1 := i.Activations(ctx, "drop", samples)
+	body, err2 := i.Activations(ctx, "body", samples)
+	last, err3 := i.Activations(ctx, "head", nil)
+	w, err4 := i.Fetch(ctx, "body.weight")
+	bias, err5 := i.Fetch(ctx, "body.bias")
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return err
+	}
+	if !slices.Equal(drop.Float32s(), points) {
+		t.Errorf("step %d: the dropout gives %v", i.Step, drop.Float32s())
+	}
+	if n := last.Shape()[0]; n != 16 && n != 4 || last.Shape()[1] != 4 { // an epoch has 180 samples
+		t.Errorf("step %d: the last batch's outputs are %v", i.Step, last.Shape())
+	}
+	for k, got := range body.Float32s() {
+		x, unit := points[k/8*2:], k%8
+		want := math.Tanh(float64(x[0]*w.Float32s()[2*unit] + x[1]*w.Float32s()[2*unit+1] + bias.Float32s()[unit]))
+		if math.Abs(float64(got)-want) > 1e-5 {
+			t.Errorf("step %d: unit %d of sample %d is %v, expected %v", i.Step, unit, k/8, got, want)
+		}
+	}
+	if _, err := i.Activations(ctx, "heat", samples); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), `no layer "heat"; did you mean head?`) {
+		t.Errorf("a wrong name: %v", err)
+	}
+	return nil
 }
 
 // An observer's error ends the run, which is saved where it stands; ErrEnd is no error of

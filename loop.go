@@ -116,22 +116,6 @@ func (l *loop) take(ctx context.Context) error {
 	return l.afterStep(ctx)
 }
 
-// seal begins the steps after a boundary: only the batch goes in, and only what the
-// config asks for comes out.
-func (l *loop) seal() {
-	var reasons []ledger.Reason
-	if l.config.Train.LogEvery > 0 {
-		reasons = append(reasons, ledger.Log)
-	}
-	if l.config.Train.Watch > 0 {
-		reasons = append(reasons, ledger.Watch)
-	}
-	if l.fetches || l.opt.Observer.inspects() {
-		reasons = append(reasons, ledger.Fetch)
-	}
-	boundary.Seal(l.rt.Residency, reasons...)
-}
-
 // nextStep is the time that another step and a save after it may take.
 func (l *loop) nextStep() time.Duration {
 	const unknown = 100e6 // bytes a second that a first save is taken to reach

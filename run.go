@@ -193,8 +193,13 @@ func (r *Run) warmsUp() error {
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse within a call of another method.
-func (r *Run) Close() error { return r.setup.close() }
+// ErrInUse within a call of another method. A nil Run has none.
+func (r *Run) Close() error {
+	if r == nil {
+		return nil
+	}
+	return r.setup.close()
+}
 
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].
 func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {

@@ -45,7 +45,7 @@ func (t *Trained) Serve(ctx context.Context) (_ *Service, err error) {
 	t.setup.watch(s.rt, nil, func() time.Duration { return leastPatience })
 	s.answer = newAnswering(t.setup, s.rt)
 	s.answer.scaling = t.setup.info.Scaling
-	first, err := s.answer.predictor(ctx, 1)
+	first, err := s.answer.predictor(ctx, question{samples: 1})
 	if err != nil {
 		return nil, err
 	}

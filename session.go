@@ -22,11 +22,13 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // session is what one call of Train holds open.
@@ -45,7 +47,9 @@ type session struct {
 	load    executor.LoadOptions // of the training program
 	prog    *executor.Program
 	eval    *infer.Evaluator // nil without a validation part
+	part    *datasets.Part   // that feed reads
 	feed    *feed.Feeder
+	answer  *answering // nil before the first outputs that the program asks for
 	saves   *saver.Saver
 	rate    ops.LearningRate
 	values  *initial.Values // first values; nil before they are opened
@@ -184,6 +188,22 @@ func (s *session) constant(v *graph.Value, microbatch int) []byte {
 	return shape.Bytes([]int32{int32(microbatch * s.sizes.microbatch)})
 }
 
+// seal begins the steps after a boundary: only the batch goes in, and only what the
+// config asks for comes out.
+func (s *session) seal() {
+	var reasons []ledger.Reason
+	if s.config.Train.LogEvery > 0 {
+		reasons = append(reasons, ledger.Log)
+	}
+	if s.config.Train.Watch > 0 {
+		reasons = append(reasons, ledger.Watch)
+	}
+	if s.fetches || s.opt.Observer.inspects() {
+		reasons = append(reasons, ledger.Fetch)
+	}
+	boundary.Seal(s.rt.Residency, reasons...)
+}
+
 // restore finds the checkpoint to go on from, and where the run then stands.
 func (s *session) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 	snap, skipped, err := s.folder.Newest(ctx)
@@ -205,6 +225,7 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 			return err
 		}
 	}
+	s.part = data.Train
 	s.feed, err = feed.New(s.devices[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
 		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.sizes.pace.EpochsFrom(&s.at, s.goal.steps),
 	})

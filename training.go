@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/boundary"
@@ -34,7 +36,6 @@ type Training struct {
 	cancel context.CancelFunc // of the context that opened the session
 	leave  func()             // lets another call use the run
 	batch  *Batch             // that Next gave
-	answer *answering         // nil before the first Predict
 	ended  error              // the reason that no more steps are taken; nil: they are
 }
 
@@ -221,10 +222,13 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
-// the host.
+// the host. Without names, these are the parameters that both have.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
 	if other == nil {
 		return fmt.Errorf("%w: there is no training to copy from", ErrOptions)
+	}
+	if len(names) == 0 {
+		names = t.sharedWith(other)
 	}
 	for _, name := range names {
 		value, err := other.Fetch(ctx, name)
@@ -236,6 +240,17 @@ func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...strin
 		}
 	}
 	return nil
+}
+
+// sharedWith names the parameters that both trainings have.
+func (t *Training) sharedWith(other *Training) (names []string) {
+	for _, v := range other.loop.plan.Graph.Vars {
+		name := v.Whole().Name
+		if _, ok := t.loop.variable(name); ok && v.Role == graph.Parameter && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // stand waits for the steps so far, and calls f. Its time is not one of steps.
@@ -260,22 +275,20 @@ func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *ten
 		l := t.loop
 		boundary.Unseal(l.rt.Residency)
 		defer l.seal()
-		if t.answer == nil {
-			t.answer = newAnswering(l.setup, l.rt)
-		}
-		out, err = t.answer.answer(ctx, samples)
+		out, err = l.answers().answer(ctx, samples)
 		return err
 	})
 	return out, err
 }
 
-// closeAnswers unloads the programs of Predict.
-func (t *Training) closeAnswers() error {
-	if t.answer == nil {
-		return nil
-	}
-	defer func() { t.answer = nil }()
-	return t.answer.close()
+// Activations waits for the steps so far, and computes the outputs of a layer for
+// samples, as [Inspection.Activations] does.
+func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (out *tensor.Dense, err error) {
+	err = t.stand(ctx, func() error {
+		out, err = t.loop.activations(ctx, layer, samples)
+		return err
+	})
+	return out, err
 }
 
 // Save waits for the steps so far, and takes a checkpoint of them. It is on the disk
@@ -303,7 +316,7 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	}
 	t.ended = errFinished
 	work := context.WithoutCancel(ctx)
-	if err := errors.Join(t.loop.end(work), t.closeAnswers()); err != nil {
+	if err := errors.Join(t.loop.end(work), t.loop.closeAnswers()); err != nil {
 		return nil, t.fail(work, err)
 	}
 	return t.loop.ended(t.run, t.loop)
@@ -317,7 +330,7 @@ func (t *Training) Close() error {
 	}
 	t.ended = errFinished
 	t.loop.leave()
-	err := errors.Join(t.closeAnswers(), t.loop.close())
+	err := errors.Join(t.loop.closeAnswers(), t.loop.close())
 	t.cancel()
 	t.leave()
 	t.leave = nil

@@ -255,6 +255,25 @@ func TestOwnLoopMovesRanges(t *testing.T) {
 	if err := tr.CopyFrom(t.Context(), nil, "layers.1.bias"); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("a copy from nothing: %v", err)
 	}
+	other, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := other.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	if err := tr.CopyFrom(t.Context(), from); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"} {
+		w, err1 := from.Fetch(t.Context(), name)
+		v, err2 := tr.Fetch(t.Context(), name)
+		if err := errors.Join(err1, err2); err != nil || !slices.Equal(v.Float32s(), w.Float32s()) {
+			t.Errorf("%s was not copied: %v", name, err)
+		}
+	}
 	few := tensor.New(tensor.WithBacking([]float32{1}))
 	if err := tr.Replace(t.Context(), "layers.1.bias", few); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "layers.1.bias is f32[4], and the value f32[]: give as many elements") {
 		t.Errorf("%v", err)

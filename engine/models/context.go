@@ -26,6 +26,8 @@ type context struct {
 	chunk      *chunk          // of a graph that generates; else nil
 	step, base *graph.Value    // the values StepName and BaseName; nil until they are declared
 	target     *graph.Value    // the value TargetName; nil until the loss declares it
+	wanted     string          // name of the layer whose output seen becomes; "": none
+	seen       *graph.Value
 }
 
 // chunk is the state of building a graph that generates.

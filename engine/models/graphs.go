@@ -2,6 +2,8 @@ package models
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -64,6 +66,30 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 	c.b.Output(PredictOutput, c.answer(logits))
 	return c.graph()
 }
+
+// Activations builds the graph whose output [PredictOutput] is the output of the layer of
+// a name, as in Predict: nothing is dropped, and statistics stay as they are. Layers behind
+// it are not computed. It fails with [NoLayerError] where no layer has the name. Of z it
+// uses Microbatch and Stop.
+func Activations(s Spec, z Size, layer string) (*graph.Graph, error) {
+	c := newContext("activations", s, 1, z.Microbatch)
+	c.b.Stop(z.Stop)
+	c.wanted = layer
+	c.forward()
+	if c.b.Err() == nil && c.seen == nil {
+		return nil, &NoLayerError{Name: layer, Layers: slices.Sorted(maps.Keys(c.named))}
+	}
+	c.b.Output(PredictOutput, c.seen)
+	return c.graph()
+}
+
+// NoLayerError is about a name that no layer of the model has.
+type NoLayerError struct {
+	Name   string
+	Layers []string // the model's, sorted by name
+}
+
+func (e *NoLayerError) Error() string { return fmt.Sprintf("the model has no layer %q", e.Name) }
 
 // finishStep appends the rest of a step: running statistics, the rings that
 // collect its loss, and its counter.

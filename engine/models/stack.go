@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // forward appends the model and gives its output.
@@ -60,9 +62,27 @@ func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
 		if c.chunk != nil {
 			return c.generated(l, t, x)
 		}
-		return t.build(c, l, x)
+		y := t.build(c, l, x)
+		if ref.Name == c.wanted {
+			c.see(y)
+		}
+		return y
 	}
 	return x
+}
+
+// see keeps the output of the layer that is wanted. What a layer hands on as it is may
+// be the model's input, which is no value that a device computes: it is multiplied by 1.
+func (c *context) see(y *graph.Value) {
+	switch {
+	case c.b.Err() != nil:
+		return
+	case y.Meta.DType != shape.Float32 || y.Meta.Shape.Rank() == 0 || y.Meta.Shape[0] != c.microbatch:
+		c.fail("its output is %v: activations are numbers for each sample", y.Meta)
+	case y.Kind != graph.Computed:
+		y = c.b.One(ops.Affine{Scale: 1}, y)
+	}
+	c.seen = y
 }
 
 // body applies the layers inside the layer l.

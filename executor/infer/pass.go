@@ -22,6 +22,7 @@ type Model struct {
 	Spec       models.Spec
 	Plan       *partition.Plan // of another graph of the model, which is cut already
 	Microbatch int             // most samples computed at a time
+	Layer      string          // whose outputs a Predictor gives; "": it gives the model's answers
 	Name       string          // of the programs, where a runtime has several for the same work; "": that of the work
 
 	// Groups are groups of devices that have the model, each whole: by group, the device

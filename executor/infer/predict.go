@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -20,15 +21,19 @@ type Answer struct {
 // Predictor computes answers for a part.
 type Predictor struct {
 	pass *pass
-	last int // length of the output's last axis
+	out  shape.Shape // of the outputs of a batch
 }
 
 // NewPredictor compiles the prediction of a part, whose samples may have
-// another shape than those that the model was trained on.
+// another shape than those that the model was trained on. It fails with
+// [models.NoLayerError] where the model has no layer of the name Model.Layer.
 func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Predictor, error) {
 	spec := m.Spec
 	spec.Input = part.Fields()[0].Meta
 	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, func(z models.Size) (*graph.Graph, error) {
+		if m.Layer != "" {
+			return models.Activations(spec, z, m.Layer)
+		}
 		return models.Predict(spec, z)
 	})
 	if err != nil {
@@ -36,11 +41,14 @@ func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	}
 	for _, v := range p.lanes[0].Program.Graph().Outputs {
 		if v.Name == models.PredictOutput {
-			return &Predictor{p, v.Meta.Shape.Dim(-1)}, nil
+			return &Predictor{p, v.Meta.Shape}, nil
 		}
 	}
 	panic("BUG: the graph of predictions has no output")
 }
+
+// Sample is the shape of a sample's output.
+func (p *Predictor) Sample() shape.Shape { return p.out[1:] }
 
 // Init gives the variables their contents.
 func (p *Predictor) Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
@@ -64,7 +72,7 @@ func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) e
 	return p.pass.values(ctx, done, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
 		v, per := outs[0], len(outs[0])/b.Samples
 		for i := range b.Samples {
-			if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], p.last}); err != nil {
+			if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], p.out.Dim(-1)}); err != nil {
 				return err
 			}
 		}
