@@ -39,7 +39,7 @@ type judge struct {
 type wanted struct{ key, name string }
 
 // newJudge is the judge of a part. choose names the metrics of a task.
-func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(metrics.Task) []wanted) (*judge, error) {
+func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(metrics.Task) ([]wanted, error)) (*judge, error) {
 	j := &judge{part: part, info: s.info}
 	if part == nil {
 		return j, nil
@@ -52,8 +52,12 @@ func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(m
 	if x := s.info.TargetScaling; x != nil {
 		j.unit = x.Std
 	}
+	list, err := choose(j.task)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
 	var names []string
-	for _, w := range choose(j.task) {
+	for _, w := range list {
 		if _, err := metrics.Choose(j.task, []string{w.name}); err != nil {
 			return nil, at(s.config.Where(w.key), fmt.Errorf("%w: %s: %w", ErrOptions, w.key, err))
 		}
@@ -95,12 +99,12 @@ func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*judge, err
 	if !errors.Is(err, partition.ErrMemory) {
 		return j, err
 	}
-	least, refused := s.newJudge(ctx, part, func(t metrics.Task) []wanted {
-		list := usual(t)
-		if !slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
-			list = append(list, listed(s.config, t)...)
+	least, refused := s.newJudge(ctx, part, func(t metrics.Task) ([]wanted, error) {
+		if slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
+			return usual(t), nil
 		}
-		return list
+		list, err := listed(s.config, t)
+		return append(usual(t), list...), err
 	})
 	if refused != nil {
 		return nil, err
@@ -110,10 +114,9 @@ func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*judge, err
 }
 
 // atBoundaries are the metrics that a config wants at boundaries.
-func atBoundaries(c *configs.Config) func(metrics.Task) []wanted {
-	return func(t metrics.Task) (list []wanted) {
-		list = listed(c, t)
-		if c.Train.Metrics == nil {
+func atBoundaries(c *configs.Config) func(metrics.Task) ([]wanted, error) {
+	return func(t metrics.Task) (list []wanted, err error) {
+		if list, err = listed(c, t); c.Train.Metrics == nil {
 			list = usual(t)
 		}
 		by := []wanted{{"checkpoint.best", c.Checkpoint.Best}}
@@ -125,29 +128,34 @@ func atBoundaries(c *configs.Config) func(metrics.Task) []wanted {
 				list = append(list, wanted{w.key, configs.MetricOf(w.name)})
 			}
 		}
-		return list
+		return list, err
 	}
 }
 
 // atEnd are the metrics of an evaluation: all, and those that a config names.
-func atEnd(c *configs.Config) func(metrics.Task) []wanted {
-	return func(t metrics.Task) []wanted {
-		list := listed(c, t)
-		for _, name := range all(c, t) {
+func atEnd(c *configs.Config) func(metrics.Task) ([]wanted, error) {
+	return func(t metrics.Task) ([]wanted, error) {
+		list, err := listed(c, t)
+		if err != nil {
+			return nil, err
+		}
+		names, err := all(c, t)
+		for _, name := range names {
 			list = append(list, wanted{"train.metrics", name})
 		}
-		return list
+		return list, err
 	}
 }
 
 // all are the metrics that a task has, but for those of scores that would take a large
 // part of a bound on host memory.
-func all(c *configs.Config, t metrics.Task) []string {
+func all(c *configs.Config, t metrics.Task) ([]string, error) {
 	bound := c.Devices.HostMemory
-	return slices.DeleteFunc(metrics.All(t), func(name string) bool {
+	names, err := metrics.All(t)
+	return slices.DeleteFunc(names, func(name string) bool {
 		m, _ := metrics.Find(name)
 		return m.Scores && bound > 0 && metrics.ScoreBytes(t) > bound/4
-	})
+	}), err
 }
 
 // usual are the metrics that a task has unless others are named.
@@ -159,15 +167,15 @@ func usual(t metrics.Task) (list []wanted) {
 }
 
 // listed are the metrics that train.metrics names.
-func listed(c *configs.Config, t metrics.Task) (list []wanted) {
+func listed(c *configs.Config, t metrics.Task) (list []wanted, err error) {
 	names := c.Train.Metrics
 	if len(names) == 1 && names[0] == configs.MetricsAll {
-		names = all(c, t)
+		names, err = all(c, t)
 	}
 	for _, name := range names {
 		list = append(list, wanted{"train.metrics", name})
 	}
-	return list
+	return list, err
 }
 
 // model has its evaluator collect what the metrics need.
@@ -191,7 +199,7 @@ func (j *judge) values(ctx context.Context, score infer.Score) (metrics.Values, 
 	}
 	c := score.Collected
 	c.Task, c.Unit, c.Spread, c.Bytes = j.task, j.unit, j.spread, j.bytes
-	return j.set.Values(c), nil
+	return j.set.Values(c)
 }
 
 // know reads from the part what metrics need of it.

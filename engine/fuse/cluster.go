@@ -89,13 +89,18 @@ func (c *Cluster) Describe() string {
 	if len(c.Nodes) == 1 {
 		ops = graph.OpString(n.Op)
 	}
+	return Describe(n, ops)
+}
+
+// Describe puts a node's config line and layer before a text about it.
+func Describe(n *graph.Node, text string) string {
 	if n.Layer == nil {
-		return ops
+		return text
 	}
 	if pos := n.Layer.Pos.String(); pos != "" {
-		return fmt.Sprintf("%s: %v: %s", pos, n.Layer, ops)
+		return fmt.Sprintf("%s: %v: %s", pos, n.Layer, text)
 	}
-	return fmt.Sprintf("%v: %s", n.Layer, ops)
+	return fmt.Sprintf("%v: %s", n.Layer, text)
 }
 
 // Cost is the arithmetic of all nodes, and the bytes that enter or leave the

@@ -203,16 +203,26 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 	for _, v := range in {
 		b.metas = append(b.metas, v.Meta)
 	}
-	out, err := op.Infer(b.metas)
-	if err != nil {
+	var out []shape.Meta
+	var err error
+	b.guard(op, "Infer", func() { out, err = op.Infer(b.metas) })
+	switch {
+	case b.err != nil:
+		return nil, b.err
+	case err != nil:
 		return nil, b.shapeError(op, err)
+	case len(out) == 0:
+		return nil, wrong(op, "Infer", "no outputs: give at least one")
 	}
 	for _, m := range out {
 		if err := m.Shape.Validate(); err != nil {
 			return nil, b.shapeError(op, err)
 		}
 	}
-	return out, nil
+	if BringsKernel(op) { // later, nobody expects a panic
+		b.guard(op, "Cost", func() { op.Cost(b.metas, out) })
+	}
+	return out, b.err
 }
 
 // shapeError is a metadata rule's error. In a layer it reads as the rule words it,

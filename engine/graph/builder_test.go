@@ -75,11 +75,11 @@ func TestErrors(t *testing.T) {
 			b.Fail(errors.New("first"))
 			b.Fail(errors.New("second"))
 		},
-		`net: BUG: gradient of lying has 0 values for 1 inputs`: func(b *graph.Builder) {
+		`net: BUG: Grad of lying gives 0 values for 1 inputs: give one for each`: func(b *graph.Builder) {
 			x := b.Input("x", shape.F32())
 			b.Gradients(b.One(lying{}, x), one(b), []*graph.Value{x}, ops.AddOp)
 		},
-		`net: BUG: gradient of lying for input 0 is f32[1], the input is f32[]`: func(b *graph.Builder) {
+		`net: BUG: Grad of lying gives f32[1] for input 0, which is f32[]: give the input's shape`: func(b *graph.Builder) {
 			x := b.Input("x", shape.F32())
 			wrong := ops.ReshapeTo(b, one(b), 1)
 			b.Gradients(b.One(lying{wrong}, x), one(b), []*graph.Value{x}, ops.AddOp)

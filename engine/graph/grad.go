@@ -1,8 +1,6 @@
 package graph
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -62,12 +60,13 @@ func (b *differentiator) differentiate(n *Node) {
 	if !any {
 		return
 	}
-	dx := n.Op.Grad(b.Builder, n, dy)
+	var dx []*Value
+	b.guard(n.Op, "Grad", func() { dx = n.Op.Grad(b.Builder, n, dy) })
 	if b.err != nil {
 		return
 	}
 	if len(dx) != len(n.In) {
-		b.Fail(fmt.Errorf("BUG: gradient of %s has %d values for %d inputs", n.Op.Kind(), len(dx), len(n.In)))
+		b.Fail(wrong(n.Op, "Grad", "%d values for %d inputs: give one for each", len(dx), len(n.In)))
 		return
 	}
 	for i, in := range n.In {
@@ -75,7 +74,7 @@ func (b *differentiator) differentiate(n *Node) {
 			continue
 		}
 		if !dx[i].Meta.Equal(in.Meta) {
-			b.Fail(fmt.Errorf("BUG: gradient of %s for input %d is %v, the input is %v", n.Op.Kind(), i, dx[i].Meta, in.Meta))
+			b.Fail(wrong(n.Op, "Grad", "%v for input %d, which is %v: give the input's shape", dx[i].Meta, i, in.Meta))
 			return
 		}
 		b.parts[in.ID] = append(b.parts[in.ID], dx[i])

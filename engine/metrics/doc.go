@@ -8,7 +8,7 @@
 //
 //	set, err := metrics.Choose(task, []string{"f1", "auc"})
 //	…                                   // collect set.Statistics, and scores if set.Scores
-//	values := set.Values(collected)     // by name
+//	values, err := set.Values(collected) // by name
 //
 // The types to know are [Metric], [Statistic], [Task] and [Collected].
 package metrics

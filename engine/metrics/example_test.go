@@ -16,7 +16,11 @@ func Example() {
 	}
 	c := &metrics.Collected{Task: task}
 	c.Set(set.Statistics[0], []float64{6, 1, 1, 2}) // which a device counts
-	values := set.Values(c)
+	values, err := set.Values(c)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for _, name := range values.Names() {
 		fmt.Printf("%s %.3f\n", name, values[name])
 	}

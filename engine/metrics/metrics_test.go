@@ -47,7 +47,7 @@ func TestAgreesWithScikitLearn(t *testing.T) {
 	for _, k := range cases {
 		t.Run(k.Name, func(t *testing.T) {
 			c, set := k.collect(t)
-			for name, got := range set.Values(c) {
+			for name, got := range valuesOf(t, set, c) {
 				if want := k.Metrics[name]; math.Abs(got-want) > 1e-6 {
 					t.Errorf("%s is %v, want %v", name, got, want)
 				}
@@ -206,7 +206,7 @@ func TestAUCIsTheShareOfPairs(t *testing.T) {
 		for range 2 { // the second time after Reset
 			c.Scores.Reset()
 			c.Scores.Add(scores, cells)
-			got, want := set.Values(c)["auc"], won/pairs
+			got, want := valuesOf(t, set, c)["auc"], won/pairs
 			if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 1e-12 {
 				t.Errorf("seed %d: %v, want %v", seed, got, want)
 			}
@@ -237,7 +237,7 @@ func TestAbsentClassHasNoCurves(t *testing.T) {
 	}
 	c := &metrics.Collected{Task: task, Scores: metrics.NewScores(task)}
 	c.Scores.Add([]float32{0.5, 0.3, 0.2, 0.1, 0.8, 0.1}, []int32{0*3 + 0, 1*3 + 1})
-	for name, v := range set.Values(c) {
+	for name, v := range valuesOf(t, set, c) {
 		if math.IsNaN(v) == (name == "auc_class_0") {
 			t.Errorf("%s is %v", name, v)
 		}
@@ -256,7 +256,7 @@ func TestTopK(t *testing.T) {
 		c := &metrics.Collected{Task: task}
 		s := set.Statistics[0]
 		c.Set(s, run(t, task, output, target, s.Build, s.Cells))
-		if got := set.Values(c)[name]; got != want {
+		if got := valuesOf(t, set, c)[name]; got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -264,7 +264,7 @@ func TestTopK(t *testing.T) {
 
 func TestText(t *testing.T) {
 	task := metrics.Task{Kind: metrics.Classes, Right: true, Classes: 65, Answers: 100, Text: true}
-	all := metrics.All(task)
+	all := allOf(t, task)
 	if want := []string{"accuracy", "perplexity", "bits_per_byte", "top_5"}; !slices.Equal(all, want) {
 		t.Errorf("a text has %v, want %v", all, want)
 	}
@@ -272,7 +272,7 @@ func TestText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := set.Values(&metrics.Collected{Task: task, Loss: math.Ln2, Bytes: 50})
+	got := valuesOf(t, set, &metrics.Collected{Task: task, Loss: math.Ln2, Bytes: 50})
 	if math.Abs(got["perplexity"]-2) > 1e-12 || got["bits_per_byte"] != 2 {
 		t.Errorf("metrics %v", got)
 	}
@@ -315,7 +315,7 @@ func TestAll(t *testing.T) {
 		{metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 3, Answers: 100}, "accuracy precision recall f1 precision_micro recall_micro f1_micro confusion auc average_precision"},
 		{metrics.Task{Kind: metrics.Numbers, Outputs: 2, Answers: 100}, "rmse mae r2"},
 	} {
-		if got := strings.Join(metrics.All(c.task), " "); got != c.want {
+		if got := strings.Join(allOf(t, c.task), " "); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.task, got, c.want)
 		}
 	}
@@ -363,4 +363,24 @@ func TestRegisterRefusesTakenNames(t *testing.T) {
 			metrics.Register(metrics.Metric{Name: name, Version: 1, Value: func(*metrics.Collected) float64 { return 0 }})
 		}()
 	}
+}
+
+// valuesOf are the values of metrics of which none panics.
+func valuesOf(t *testing.T, set metrics.Set, c *metrics.Collected) metrics.Values {
+	t.Helper()
+	values, err := set.Values(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// allOf are all metrics of a task.
+func allOf(t *testing.T, task metrics.Task) []string {
+	t.Helper()
+	names, err := metrics.All(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

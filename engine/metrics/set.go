@@ -1,6 +1,10 @@
 package metrics
 
-import "slices"
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+)
 
 // Set is metrics that are computed together.
 type Set struct {
@@ -17,7 +21,7 @@ func Choose(t Task, names []string) (s Set, err error) {
 		if !known {
 			panic("BUG: unknown metric " + name)
 		}
-		if err := m.check(t); err != nil {
+		if err := m.guard("Check", func() error { return m.check(t) }); err != nil {
 			return s, err
 		}
 		s.add(m)
@@ -37,17 +41,25 @@ func Usual(t Task) (names []string) {
 }
 
 // All is the names of the metrics that a task has, but for those that repeat others or
-// would take long.
-func All(t Task) (names []string) {
+// would take long. It fails where a metric of the program panics.
+func All(t Task) (names []string, err error) {
 	for _, m := range rows() {
-		if m.check(t) == nil && (m.Quick == nil || m.Quick(t)) && (!m.Scores || t.scores() <= quickScores) {
+		quick := true
+		err := m.guard("Check or Quick", func() error {
+			quick = m.check(t) == nil && (m.Quick == nil || m.Quick(t)) && (!m.Scores || t.scores() <= quickScores)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if quick {
 			names = append(names, m.Name)
 		}
 	}
 	if t.Kind == Classes && t.Classes > topOfAll {
 		names = append(names, topName(topOfAll))
 	}
-	return names
+	return names, nil
 }
 
 // add adds a metric, once.
@@ -69,13 +81,34 @@ func (s *Set) Has(name string) bool {
 	return slices.ContainsFunc(s.Metrics, func(m Metric) bool { return m.Name == name })
 }
 
-// Values computes the metrics, by name. NaN stands for those that are not defined.
-func (s *Set) Values(c *Collected) Values {
+// Values computes the metrics, by name. NaN stands for those that are not defined. It
+// fails where a metric of the program panics.
+func (s *Set) Values(c *Collected) (Values, error) {
 	values := make(Values, len(s.Metrics))
 	for _, m := range s.Metrics {
-		if m.Value != nil {
+		if m.Value == nil {
+			continue
+		}
+		err := m.guard("Value", func() error {
 			values[m.Name] = m.Value(c)
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	return values
+	return values, nil
+}
+
+// guard calls functions of a metric. A panic of one that the program added is an error;
+// in one of ours it is a defect.
+func (m *Metric) guard(functions string, call func() error) (err error) {
+	if m.Version > 0 {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("the metric %s version %d panicked in %s: %v\n%s", m.Name, m.Version, functions, r, debug.Stack())
+			}
+		}()
+	}
+	return call()
 }

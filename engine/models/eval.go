@@ -1,6 +1,8 @@
 package models
 
 import (
+	"runtime/debug"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/ops"
@@ -43,35 +45,53 @@ func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.V
 		return nil, c.b.Err()
 	}
 	x := metrics.Batch{Task: s.task(logits), Output: logits, Target: c.target}
-	numbers := c.statistics(x)
+	numbers, cells := c.statistics(x)
+	if c.b.Err() != nil {
+		return nil, c.b.Err()
+	}
 	defer c.b.InPhase(graph.Update)()
 	collect(c, EvalLoss, loss, 0)
 	if correct != nil {
 		collect(c, EvalCorrect, correct, 0)
 	}
 	for i, st := range s.Statistics {
-		cells := 0
-		if st.Cells != nil {
-			cells = st.Cells(x.Task)
-		}
-		collect(c, EvalName(st), numbers[i], cells)
+		collect(c, EvalName(st), numbers[i], cells[i])
 	}
 	return c.graph()
 }
 
 // statistics appends the numbers of a batch, by statistic, and the outputs that scores
-// are made from.
-func (c *context) statistics(x metrics.Batch) []*graph.Value {
+// are made from. cells is the number of cells of each; 0: its numbers are added.
+func (c *context) statistics(x metrics.Batch) (numbers []*graph.Value, cells []int) {
 	defer c.b.In(c.endLayer("metrics", "metrics"))()
 	if c.spec.Scores {
 		c.b.Output(EvalScores, c.answer(x.Output))
 		c.b.Output(EvalCells, metrics.Cells(c.b, x))
 	}
-	numbers := make([]*graph.Value, len(c.spec.Statistics))
+	numbers, cells = make([]*graph.Value, len(c.spec.Statistics)), make([]int, len(c.spec.Statistics))
 	for i, s := range c.spec.Statistics {
-		numbers[i] = s.Build(c.b, x)
+		if numbers[i], cells[i] = c.statistic(s, x); c.b.Err() != nil {
+			break
+		}
 	}
-	return numbers
+	return numbers, cells
+}
+
+// statistic appends the numbers of one statistic. A panic of its functions, which may be
+// the program's, is an error.
+func (c *context) statistic(s *metrics.Statistic, x metrics.Batch) (numbers *graph.Value, cells int) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.fail("the statistic %s panicked: %v\n%s", s.Name, r, debug.Stack())
+		}
+	}()
+	if s.Cells != nil {
+		cells = s.Cells(x.Task)
+	}
+	if numbers = s.Build(c.b, x); numbers == nil {
+		c.fail("the statistic %s gives no numbers: its Build must return a value", s.Name)
+	}
+	return numbers, cells
 }
 
 // task describes the answers of a model whose output is logits, but for their number.

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 )
@@ -108,9 +109,15 @@ func KeysOf[K any](given any, defaults K) (K, error) {
 	return keys, Check(&keys)
 }
 
-// Check calls the method Check of keys, if they have one. keys is a pointer.
-func Check(keys any) error {
+// Check calls the method Check of keys, if they have one. keys is a pointer. A panic of
+// the method is an error.
+func Check(keys any) (err error) {
 	if c, ok := keys.(interface{ Check() error }); ok {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("the method Check of its keys panicked: %v\n%s", r, debug.Stack())
+			}
+		}()
 		return c.Check()
 	}
 	return nil

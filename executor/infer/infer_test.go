@@ -126,7 +126,9 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		if got.score, err = e.Run(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		got.metrics = set.Values(got.score.Collected)
+		if got.metrics, err = set.Values(got.score.Collected); err != nil {
+			t.Fatal(err)
+		}
 		err = p.Run(t.Context(), &infer.Progress{}, func(a infer.Answer) error {
 			if a.Index*len(a.Values) != len(got.values) {
 				t.Fatalf("answer %d after %d values", a.Index, len(got.values))
@@ -165,7 +167,11 @@ func judged(t *testing.T, m *infer.Model, samples int) metrics.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := metrics.Choose(task, metrics.All(task))
+	names, err := metrics.All(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := metrics.Choose(task, names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,8 +228,8 @@ func TestMetricsAreOfTheAnswers(t *testing.T) {
 			t.Errorf("class %d is taken for %v, want %v", i, row, matrix[i])
 		}
 	}
-	values := set.Values(score.Collected)
-	if values["top_5"] != top/float64(n) || values["accuracy"] != *score.Accuracy || !(values["auc"] > 0 && values["auc"] <= 1) {
+	values, err := set.Values(score.Collected)
+	if err != nil || values["top_5"] != top/float64(n) || values["accuracy"] != *score.Accuracy || !(values["auc"] > 0 && values["auc"] <= 1) {
 		t.Errorf("metrics %v; top_5 should be %v", values, top/float64(n))
 	}
 }

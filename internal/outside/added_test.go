@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	ops.Register(1, Swish{}, SwishGrad{}, Sign{}, Panics{})
+	ops.Register(1, Swish{}, SwishGrad{}, Sign{}, Panics{}, Fails{})
 	ops.Register(2, Roll{})
 	models.RegisterLayer(models.LayerType[SwishKeys]{
 		Name: "swish2", Version: 3, Doc: "x·sigmoid(beta·x).", Defaults: SwishKeys{Beta: 1}, Build: swish,
@@ -37,7 +37,13 @@ func init() {
 		},
 	})
 	models.RegisterLoss(models.LossType[CharbonnierKeys]{Name: "charbonnier", Version: 1, Defaults: CharbonnierKeys{Delta: 1}, Loss: charbonnier})
+	models.RegisterLayer(models.LayerType[FailsKeys]{Name: "fails", Version: 1, Build: func(b *models.Builder, k FailsKeys, x *graph.Value) *graph.Value {
+		return b.One(Fails(k), x)
+	}})
 	metrics.Register(confidence)
+	metrics.Register(failing("fails_value", fixed, nil, func(*metrics.Collected) float64 { panic("no value") }))
+	metrics.Register(failing("fails_check", fixed, checkOrPanic, func(*metrics.Collected) float64 { return 1 }))
+	metrics.Register(failing("fails_build", unbuilt, nil, func(*metrics.Collected) float64 { return 1 }))
 	optim.Register(optim.OptimizerType[LionKeys]{
 		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
 	})
@@ -270,6 +276,74 @@ var likeliest = &metrics.Statistic{
 		return b.One(ops.Reduce{Fn: "sum", Axes: []int{0}, Keep: true}, most)
 	},
 }
+
+var checkPanics bool
+
+func checkOrPanic(metrics.Task) error {
+	if checkPanics {
+		panic("no check")
+	}
+	return nil
+}
+
+// failing is a metric that only those who name it get.
+func failing(name string, needs *metrics.Statistic, check func(metrics.Task) error, value func(*metrics.Collected) float64) metrics.Metric {
+	return metrics.Metric{Name: name, Version: 2, Needs: []*metrics.Statistic{needs}, Check: check, Quick: func(metrics.Task) bool { return false }, Value: value}
+}
+
+var (
+	fixed = &metrics.Statistic{Name: "fixed", Build: func(b *graph.Builder, x metrics.Batch) *graph.Value {
+		return b.One(ops.Fill{Meta: shape.F32(1)})
+	}}
+	unbuilt = &metrics.Statistic{Name: "unbuilt", Build: func(*graph.Builder, metrics.Batch) *graph.Value { panic("no numbers") }}
+)
+
+// FailsKeys are the keys of the layer fails.
+type FailsKeys struct {
+	In string `yaml:"in"`
+}
+
+// Check fails as it is asked to.
+func (k FailsKeys) Check() error {
+	if k.In == "Check" {
+		panic("no check")
+	}
+	return nil
+}
+
+// Fails is an op of which one method panics, or gives too little.
+type Fails struct{ In string }
+
+func (o Fails) Kind() string { return "fails" }
+
+func (o Fails) panicsIn(method string) {
+	if o.In == method {
+		panic("no " + method)
+	}
+}
+
+func (o Fails) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	o.panicsIn("Infer")
+	if o.In == "no outputs" {
+		return nil, nil
+	}
+	return ops.SameMeta(in, 1)
+}
+
+func (o Fails) Grad(_ *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph.Value {
+	o.panicsIn("Grad")
+	if o.In == "no gradients" {
+		return nil
+	}
+	return dy
+}
+
+func (o Fails) Cost(in, out []shape.Meta) graph.Cost {
+	o.panicsIn("Cost")
+	return ops.CostPerElement(1, in, out)
+}
+
+func (o Fails) Map(y, a, _ []float32) { copy(y, a) }
 
 // CharbonnierKeys are the keys of the loss charbonnier.
 type CharbonnierKeys struct {

@@ -148,15 +148,24 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 }
 
 func TestMistakesInKeysAreNamed(t *testing.T) {
+	checkPanics = true
+	defer func() { checkPanics = false }()
 	for _, c := range []struct{ old, now, want string }{
 		{"swish2: {beta: 1.5}", "swish2: {bta: 1.5}", `own.yaml:6: model.layers[2].bta: unknown key where type is swish2; did you mean "beta"?`},
 		{"swish2: {beta: 1.5}", "swish2: {beta: 11}", "own.yaml:6: model.layers[2].beta: got 11, expected a number of at least 0 and at most 10"},
 		{"swish2: {beta: 1.5}", "swish2: {beta: 7}", "own.yaml:6: model.layers[2]: swish2: beta may be anything but 7"},
-		{"- swish2\n", "- swish3\n", `own.yaml:8: model.layers[4].type: got "swish3", expected one of 42 words; did you mean "swish2"?`},
+		{"- swish2\n", "- swish3\n", `own.yaml:8: model.layers[4].type: got "swish3", expected one of 43 words; did you mean "swish2"?`},
 		{"units: 16, rate", "units: many, rate", `own.yaml:7: model.layers[3].units: got "many", expected a whole number of at least 1`},
 		{"units: 16, rate: 0.1", "rate: 0.1", `own.yaml:7: model.layers[3].units: missing, expected a whole number of at least 1: outputs`},
 		{"gated: {units: 16, rate: 0.1, name: gate}", "halved", `own.yaml:7: layer 3 (halved "halved_1"): its function gives`},
 		{"- swish2\n", "- build_panics\n", `own.yaml:8: layer 6 (build_panics "build_panics_1"): its function panicked: nobody builds this`},
+		{"- swish2\n", "- fails: {in: Infer}\n", `own.yaml:8: layer 6 (fails "fails_1"): the op fails panicked in Infer: no Infer`},
+		{"- swish2\n", "- fails: {in: Cost}\n", `own.yaml:8: layer 6 (fails "fails_1"): the op fails panicked in Cost: no Cost`},
+		{"- swish2\n", "- fails: {in: Grad}\n", `own.yaml:8: layer 6 (fails "fails_1"): the op fails panicked in Grad: no Grad`},
+		{"- swish2\n", "- fails: {in: no outputs}\n", `own.yaml:8: layer 6 (fails "fails_1"): the op fails: its Infer gives no outputs: give at least one`},
+		{"- swish2\n", "- fails: {in: no gradients}\n", `own.yaml:8: layer 6 (fails "fails_1"): the op fails: its Grad gives 0 values for 1 inputs: give one for each`},
+		{"- swish2\n", "- fails: {in: Check}\n", `own.yaml:8: model.layers[4]: fails: the method Check of its keys panicked: no check`},
+		{"epochs: 1,", "epochs: 1, metrics: [fails_check],", "train.metrics: the metric fails_check version 2 panicked in Check: no check"},
 		{"name: polynomial, power: 1.5", "name: broken", "schedule broken gives the factor NaN at step 3 of 4: it must be a number"},
 		{"name: lion, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01", "train: optimizer: forgetful declares the state first.weight/idle and does not set it"},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
@@ -281,10 +290,30 @@ func TestALossOfNumbers(t *testing.T) {
 
 func TestAPanicEndsTheRun(t *testing.T) {
 	for _, devices := range []string{"cpu:1", "cpu:2"} {
-		c := load(t, strings.Replace(config, "- swish2\n", "- panics\n", 1), "devices="+devices)
+		c := load(t, strings.Replace(config, "- swish2: {beta: 1.5}\n", "- panics\n", 1), "devices="+devices)
 		_, err := train(t, c, berth.TrainOptions{Dir: t.TempDir()})
-		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `(panics "panics_1")`) || !strings.Contains(err.Error(), "the op panics panicked: runtime error: index out of range") {
+		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `: layer 2 (panics "panics_1"): the op panics panicked: runtime error: index out of range`) {
 			t.Errorf("%s: got %v", devices, err)
 		}
+	}
+}
+
+// A metric that panics ends the run with an error that names it, and the run resumes
+// without it.
+func TestAPanicOfAMetricEndsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	for metric, want := range map[string]string{
+		"fails_value": "the metric fails_value version 2 panicked in Value: no value",
+		"fails_build": "the statistic unbuilt panicked: no numbers",
+	} {
+		c := load(t, strings.Replace(config, "epochs: 1,", "epochs: 2, metrics: ["+metric+"],", 1)+"checkpoint: {every: 2}\n")
+		if _, err := train(t, c, berth.TrainOptions{Dir: filepath.Join(dir, metric)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got      %v\nexpected %s", err, want)
+		}
+	}
+	c := load(t, strings.Replace(config, "epochs: 1,", "epochs: 2,", 1)+"checkpoint: {every: 2}\n")
+	r, err := train(t, c, berth.TrainOptions{Dir: filepath.Join(dir, "fails_value"), Resume: true})
+	if err != nil || r.Epochs != 2 {
+		t.Errorf("resumed without the metric: %+v, %v", r, err)
 	}
 }

@@ -3,10 +3,13 @@ package host
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/streams"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -18,7 +21,7 @@ func (p *program) Run(l *streams.Launch) (err error) {
 	at := 0
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %s panicked: %v\n%s", p.doing(at), p.culprit(at), r, debug.Stack())
+			err = fmt.Errorf("%s: %v\n%s", p.panicked(at), r, debug.Stack())
 		}
 	}()
 	for at = range p.code {
@@ -50,16 +53,24 @@ func (p *program) doing(at int) string {
 	return "copy of an output of " + p.graph.Name
 }
 
-// culprit names the code of a kernel that panicked: ops that bring it are not ours.
-func (p *program) culprit(at int) string {
+// panicked says which kernel of an instruction panicked: that of an op which brings it is
+// not ours. Of several in one pass, it is not known which.
+func (p *program) panicked(at int) string {
+	var own []string
 	if at < len(p.code) && p.code[at].cluster != nil {
 		for _, n := range p.code[at].cluster.Nodes {
-			if graph.BringsKernel(n.Op) {
-				return "the op " + n.Op.Kind()
+			if text := fuse.Describe(n, "the op "+n.Op.Kind()); graph.BringsKernel(n.Op) && !slices.Contains(own, text) {
+				own = append(own, text)
 			}
 		}
 	}
-	return "BUG: kernel"
+	switch len(own) {
+	case 0:
+		return p.doing(at) + ": BUG: kernel panicked"
+	case 1:
+		return own[0] + " panicked"
+	}
+	return "one of these panicked: " + strings.Join(own, "; ")
 }
 
 // runKernel runs a kernel, with the packed copy of its input if it packs one.
