@@ -87,6 +87,17 @@ func cut(s string, n, left int) string {
 	return string(r[:left]) + "…" + string(r[len(r)-(n-1-left):])
 }
 
+// Printed is a text without what a terminal obeys, which the name of a file may have:
+// a mark takes the place of each control character but line ends and tabs.
+func Printed(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' {
+			return c
+		}
+		return printable(c)
+	}, s)
+}
+
 // printable is a character, or a mark for one that moves a terminal's cursor.
 func printable(c rune) rune {
 	if c < ' ' || c >= 0x7f && c < 0xa0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func exportCommand() *cobra.Command {
@@ -41,7 +42,7 @@ func exportCommand() *cobra.Command {
 		for _, note := range x.Notes {
 			fmt.Fprintln(c.ErrOrStderr(), note)
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", x.Used.ID, x.Used.Step, args[1])
+		_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", x.Used.ID, x.Used.Step, columns.Printed(args[1]))
 		return err
 	}
 	return c

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func importCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func importCommand() *cobra.Command {
 			fmt.Fprintln(notes, note)
 		}
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s parameters, %s tokens; trainer resume %s --set data.path=FILE trains it\n",
-			o.Dir, text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), o.Dir)
+			columns.Printed(o.Dir), text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), columns.Printed(o.Dir))
 		return err
 	}
 	return c

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -32,7 +33,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	for _, a := range r.Allowed {
 		fmt.Fprintf(out, "allowed: %s\n", shortened(a))
 	}
-	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
+	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, columns.Printed(dir))
 }
 
 // printMoved prints the bytes copied into devices and out of them.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func tokenizerCommand() *cobra.Command {
@@ -74,7 +75,7 @@ func (f *tokenizerFlags) run(c *cobra.Command, paths []string) error {
 	if t.Len() < f.vocab {
 		note = fmt.Sprintf(", fewer than %s: no further pair comes twice in the text", text.Commas(int64(f.vocab)))
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), f.out, note)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), columns.Printed(f.out), note)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func exportCommand() *cobra.Command {
@@ -31,7 +32,7 @@ func exportCommand() *cobra.Command {
 			if err := db.Export(s.Manifest.ID, args[1], roles...); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", s.Manifest.ID, s.Manifest.Step, args[1])
+			_, err := fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", s.Manifest.ID, s.Manifest.Step, columns.Printed(args[1]))
 			return err
 		})
 	}

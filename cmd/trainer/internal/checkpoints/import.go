@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func importCommand() *cobra.Command {
@@ -42,7 +43,7 @@ func importCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, weights from %s\n", id, base.Manifest.Step, path)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, weights from %s\n", id, base.Manifest.Step, columns.Printed(path))
 			return err
 		})
 	}

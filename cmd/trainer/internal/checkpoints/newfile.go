@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 // toNewFile has write make a file of checkpoints that does not exist from those of
@@ -29,7 +30,7 @@ func toNewFile(c *cobra.Command, run, path string, write func(from, to string) (
 	case err != nil:
 		return notThere(err)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), path)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), columns.Printed(path))
 	return err
 }
 

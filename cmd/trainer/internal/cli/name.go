@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 // ownName is the name that help and messages are written with.
@@ -51,5 +53,5 @@ func Named(root *cobra.Command, message string) string {
 
 // Tell prints a message of the program of c.
 func Tell(c *cobra.Command, w io.Writer, message string) {
-	fmt.Fprintf(w, "%s: %s\n", c.Root().Name(), Named(c.Root(), message))
+	fmt.Fprintf(w, "%s: %s\n", c.Root().Name(), columns.Printed(Named(c.Root(), message)))
 }

@@ -44,7 +44,7 @@ func lsCommand() *cobra.Command {
 			return printJSON(c.OutOrStdout(), all)
 		}
 		if len(list) == 0 {
-			fmt.Fprintf(c.ErrOrStderr(), "%s holds no runs\n", dir)
+			fmt.Fprintf(c.ErrOrStderr(), "%s holds no runs\n", columns.Printed(dir))
 			return nil
 		}
 		return listTable(c.OutOrStdout(), list, time.Now())

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -41,9 +42,9 @@ func rmCommand() *cobra.Command {
 			if err != nil {
 				return refused(err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", dir)
+			fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", columns.Printed(dir))
 			if len(left) > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "the folder stays: it holds %s, which no run wrote\n", strings.Join(left, ", "))
+				fmt.Fprintf(c.OutOrStdout(), "the folder stays: it holds %s, which no run wrote\n", columns.Printed(strings.Join(left, ", ")))
 			}
 		}
 		return nil
@@ -69,7 +70,7 @@ func ask(c *cobra.Command, dirs []string) (sure bool, err error) {
 	}
 	for _, dir := range dirs {
 		s := summarized{dir, rundir.Summarize(dir)}
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s, step %s, %s\n", dir, s.Condition, s.steps(), units.Bytes(s.Bytes))
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s, step %s, %s\n", columns.Printed(dir), s.Condition, s.steps(), units.Bytes(s.Bytes))
 	}
 	what := "it"
 	if len(dirs) > 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 // ConfigFlags are the flags that change a config, of every command that reads
@@ -114,7 +115,7 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 	if errors.Is(unread, fs.ErrNotExist) {
 		state = "is not there"
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", path, state, id)
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", columns.Printed(path), state, id)
 	cfg, err := configs.Parse(path, saved, f.Overlay(c))
 	if err != nil {
 		return nil, cli.Usage(err)
