@@ -24,11 +24,11 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 		return err
 	}
 	for i := range launches {
-		t, err := p.task(&launches[i])
+		tasks, err := p.tasks(&launches[i])
 		if err != nil {
 			return err
 		}
-		e.tasks = append(e.tasks, t)
+		e.tasks = append(e.tasks, tasks...)
 	}
 	if err := p.addFeeds(e); err != nil {
 		return err
@@ -53,6 +53,17 @@ func roomFor(launches, microbatches int) error {
 	}
 	takes, there := units.TwoBytes(need, free)
 	return fmt.Errorf("%w: a step of %d microbatches has %d launches, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, microbatches, launches, takes, there)
+}
+
+// tasks are those of a launch: one, or one for each op.
+func (p *Program) tasks(l *partition.Launch) ([]*task, error) {
+	if p.opt.OpByOp {
+		if list, err := p.opTasks(l); err != nil || len(list) > 0 {
+			return list, err
+		}
+	}
+	t, err := p.task(l)
+	return []*task{t}, err
 }
 
 // task compiles a launch and declares its tensors.

@@ -15,7 +15,7 @@ import (
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
-		loaded:  loaded{exes: map[compiled]device.Executable{}},
+		loaded:  loaded{exes: map[compiled]device.Executable{}, calls: map[compiled]*callsOn{}},
 		tensors: map[residency.Key]*residency.Tensor{},
 		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},

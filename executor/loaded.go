@@ -9,6 +9,7 @@ import (
 type loaded struct {
 	inflight flights
 	exes     map[compiled]device.Executable
+	calls    map[compiled]*callsOn // of a program that runs op by op
 }
 
 // compiled is a segment's variant on a device.
@@ -22,5 +23,11 @@ func (l *loaded) release() {
 	for _, x := range l.exes {
 		x.Release()
 	}
+	for _, c := range l.calls {
+		for _, x := range c.exes {
+			x.Release()
+		}
+	}
 	clear(l.exes)
+	clear(l.calls)
 }

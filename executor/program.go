@@ -32,6 +32,9 @@ type LoadOptions struct {
 	// where training went wrong. Use it with a plan of Forward alone, so that
 	// nothing is updated.
 	CheckFinite bool
+	// OpByOp runs each op by itself: it is compiled, leased and launched alone, and
+	// the values between ops are tensors of residency's. The bits are the same.
+	OpByOp bool
 	// Stop is called now and then while the program is loaded. Its error ends
 	// loading. Nil means never.
 	Stop func() error

@@ -54,6 +54,7 @@ type job struct {
 	estimated                bool   // the plan asks the devices for their limits, and for the memory of segments
 	stages                   int    // 0: one for each device
 	order                    string // a schedule's text for one replica, in place of a named one
+	alone                    bool   // each op runs by itself, and is checked
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -285,6 +286,7 @@ func newRigWith(j job, devs []device.Device, schedule string, o executor.Runtime
 	if err != nil {
 		return r, err
 	}
+	opt.OpByOp, opt.CheckFinite = j.alone, j.alone
 	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		return r, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
 )
@@ -60,6 +61,7 @@ type Launched struct {
 	Step  Ticket
 	Task  string        // "s0.F2"
 	Kind  schedule.Kind // of the work that takes its time
+	Call  *calls.Call   // the op; nil for a whole segment
 }
 
 // OnLaunch tells f of each task that is queued from now on, from the goroutine that

@@ -29,6 +29,7 @@ type way struct {
 	apart            bool   // phases are not merged
 	recompute        partition.Recompute
 	memory           int // percent of the peak that the plan is made for; 0: all it may want
+	opByOp           bool
 }
 
 var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}
@@ -39,7 +40,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 		return nil, err
 	}
 	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, max(w.replicas, j.replicas)
-	j.stages, j.order = w.stages, w.order
+	j.stages, j.order, j.alone = w.stages, w.order, w.opByOp
 	if w.order != "" {
 		j.replicas = 1
 	}
@@ -50,7 +51,7 @@ func ways() (all []way) {
 	for devices := 1; devices <= 4; devices++ {
 		for i, s := range []string{"gpipe", "1f1b", "interleaved", "zb-h1"} {
 			again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
-			w := way{devices: devices, threads: 1 + i%2, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[(devices+i)%4]}
+			w := way{devices: devices, threads: 1 + i%2, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[(devices+i)%4], opByOp: (devices+i)%3 == 0}
 			if devices != 3 && i > 0 {
 				w.stages = 3 // of which some share a device, or which leave one idle
 			}
@@ -121,6 +122,7 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		w.opByOp = rapid.Bool().Draw(t, "op by op")
 		if rapid.Bool().Draw(t, "any order") {
 			w.stages, w.order = 0, drawOrder(t, rapid.IntRange(1, 3).Draw(t, "stages"), j.microbatches)
 		}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
 )
@@ -12,10 +13,10 @@ type Ticket uint64
 // ahead is the most steps of a program under way: one runs, the next is queued.
 const ahead = 2
 
-// task is one launch of a step: a segment for a microbatch. Only lease, in, out
+// task is one launch of a step: a segment for a microbatch, or one op of it. Only lease, in, out
 // and events change from step to step.
 type task struct {
-	name       string // "s0.F2"
+	name       string // "s0.F2"; of an op, "s0.F2/fc1.matmul"
 	updates    bool   // it writes variables
 	microbatch int
 	action     schedule.Action // of the step's schedule, which the task is a part of
@@ -23,6 +24,7 @@ type task struct {
 	dev        int             // index in Runtime.Devices
 	device     device.ID
 	exe        device.Executable
+	call       *calls.Call // the op; nil for a whole segment
 	needs      []residency.Need
 	scratch    int64 // bytes that exe needs besides
 	inNeed     []int // per input of the executable, its index in needs
