@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
-	"executor/trace":            {"executor", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
+	"executor/trace":            {"executor", "engine/fuse", "internal/units", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/pretrained":     {"checkpoint", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},

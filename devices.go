@@ -26,7 +26,7 @@ func openDevices(c configs.Devices, debug trace.Level, tell listener) (devs []de
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync, tell.span, tell.kernel, tell.kernels
+		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync || c.OpByOp == configs.OpByOpSync, tell.span, tell.kernel, tell.kernels
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(devs))

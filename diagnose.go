@@ -34,6 +34,9 @@ func explain(f failure, rt *executor.Runtime, p *executor.Program, o executor.Lo
 	}
 	var where string
 	var nf *device.NonFiniteError
+	if o.OpByOp && errors.As(f.err, &nf) {
+		return fmt.Errorf("step %d: %w; %s", f.step, f.err, f.hint)
+	}
 	if cause := diagnose(rt, p, o, f); errors.As(cause, &nf) && nf.Node != nil {
 		where = "first in " + nf.Error()
 	} else {

@@ -136,6 +136,9 @@ func (p *pool) configFor(c *configs.Config) *configs.Config {
 	if c.Devices.OnLoss == configs.OnLossReplan {
 		own.Devices.OnLoss = configs.OnLossReplan
 	}
+	if runsOpByOp(c.Devices) {
+		own.Devices.OpByOp = c.Devices.OpByOp
+	}
 	if limit == (configs.Memory{}) {
 		return &own
 	}

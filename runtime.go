@@ -39,7 +39,12 @@ func (s *setup) keep() (leave func(), err error) {
 
 // runtime makes a runtime on the run's devices, for the plan; dir is the run's
 // folder. On shared devices it waits until the floors of the plan are free.
-func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
+func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (rt *executor.Runtime, err error) {
+	defer func() {
+		if err == nil && s.calls != nil {
+			rt.OnLaunch(s.onLaunch)
+		}
+	}()
 	if o.Floors == nil {
 		o.Floors, o.Peaks = s.memoryOf(s.plan, s.groups)
 	}

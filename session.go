@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -139,6 +141,9 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 // openProgram compiles the training program, and opens the dump.
 func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.debug.Plan(s.devs, s.plan)
+	if s.opt.Dump == "" && s.config.Devices.OpByOp == configs.OpByOpTrace {
+		s.opt.Dump = filepath.Join(s.opt.Dir, "dump")
+	}
 	if s.opt.Dump != "" {
 		order, err := r.Schedule()
 		if err = cmp.Or(err, s.opt.makeDump(s.reads())); err != nil {
@@ -159,7 +164,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	if s.dump != nil {
-		s.rt.OnLaunch(s.spans.Launched)
+		s.rt.OnLaunch(s.onLaunch)
 	}
 	s.watch(s.rt, s.ending, s.patience)
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
@@ -168,7 +173,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.held = s.bound.Held()
 	s.load = executor.LoadOptions{
 		Net: "train", Full: s.plan, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
-		Constant: s.constant, Stop: stopOf(ctx),
+		Constant: s.constant, OpByOp: s.opByOp(), CheckFinite: s.opByOp(), Stop: stopOf(ctx),
 	}
 	s.prog, err = s.rt.Load(s.load)
 	return err

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
@@ -46,10 +47,11 @@ type setup struct {
 	judge     *judge          // of a training's validation part
 	spans     trace.Spans
 	copies    trace.Copies
-	debug     trace.Debug // as BERTH_DEBUG asks
-	limits    []string    // the devices' limits that percentages became
-	batches   int64       // bytes on the host of a training's batches; checkHostMemory sets it
-	shared    *pool       // that the run is on; nil if the devices are its own
+	debug     trace.Debug  // as BERTH_DEBUG asks
+	calls     *trace.Calls // nil unless devices.op_by_op is log
+	limits    []string     // the devices' limits that percentages became
+	batches   int64        // bytes on the host of a training's batches; checkHostMemory sets it
+	shared    *pool        // that the run is on; nil if the devices are its own
 	user      user
 	kept      atomic.Bool // a Training or a Service has the devices
 	costs     measured
@@ -78,6 +80,9 @@ func (s *setup) open(plan func() error) (err error) {
 		return err
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
+	if s.config.Devices.OpByOp == configs.OpByOpLog {
+		s.calls = &trace.Calls{Out: os.Stderr}
+	}
 	s.user.tell = listener{s.onSpan, s.spans.Kernel, s.spans.Collecting}
 	if s.unlimited = byPercentage(s.config.Devices); s.unlimited {
 		if err := s.openOnce(plan); err != nil {
@@ -174,7 +179,19 @@ func (s *setup) without(i int) {
 func (s *setup) onSpan(x device.Span) {
 	s.spans.Add(x)
 	s.copies.Add(x)
+	s.calls.Add(x)
 }
+
+// onLaunch takes a task that is queued.
+func (s *setup) onLaunch(x executor.Launched) {
+	s.spans.Launched(x)
+	s.calls.Launched(x)
+}
+
+// opByOp reports whether each op runs by itself.
+func (s *setup) opByOp() bool { return runsOpByOp(s.config.Devices) }
+
+func runsOpByOp(d configs.Devices) bool { return d.OpByOp != "" && d.OpByOp != configs.OpByOpNone }
 
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
@@ -361,8 +378,9 @@ func (s *setup) specs() []device.Spec {
 	return specs
 }
 
-// estimate asks a device for the memory of a run.
+// estimate asks a device for the memory of a run. Op by op, nothing is fused.
 func (s *setup) estimate(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+	o.CheckFinite = o.CheckFinite || s.opByOp()
 	return s.devs[d].Estimate(g, o)
 }
 
@@ -435,7 +453,7 @@ func (s *setup) idle() string {
 
 // model is the model and its cut, for using its weights.
 func (s *setup) model() infer.Model {
-	m := infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs()}
+	m := infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs(), OpByOp: s.opByOp()}
 	if !s.anyTight() {
 		m.Room = s.roomFor
 	}

@@ -128,7 +128,7 @@ func TestLossThatIsNotFiniteNamesStepLayerAndCheckpoint(t *testing.T) {
 		if !errors.Is(err, berth.ErrNonFinite) {
 			t.Fatalf("got %v, want ErrNonFinite", err)
 		}
-		for _, part := range []string{"step 2", "first in layer", "the last good checkpoint is of step 1"} {
+		for _, part := range []string{"step 2", "first in test.yaml:6: layer", "the last good checkpoint is of step 1"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q lacks %q", devices, err, part)
 			}
@@ -141,7 +141,7 @@ func TestLossThatIsNotFiniteNamesStepLayerAndCheckpoint(t *testing.T) {
 // search.
 func TestLayerThatIsNotFiniteIsFound(t *testing.T) {
 	for _, c := range []struct{ memory, fault, part string }{
-		{"129KiB", "", "first in layer 2"},
+		{"129KiB", "", "first in shipped digits.yaml:6: layer 2"},
 		{"1MiB", "cpu:0 copy-in 37 hang", "where it began could not be found"},
 	} {
 		cfg, err := configs.Load("digits", configs.Overlay{Set: []string{"train.microbatches=4", "optimizer.lr=1e30", "devices.timeout=200ms", "devices.memory=" + c.memory}})

@@ -277,6 +277,15 @@ const (
 	OnLossReplan = "replan" // it goes on without the device
 )
 
+// The values of Devices.OpByOp: all but OpByOpNone run each op by itself.
+const (
+	OpByOpNone  = "none"
+	OpByOpPlain = "plain"
+	OpByOpLog   = "log"   // each call is printed with its time and bytes
+	OpByOpTrace = "trace" // the run is recorded, as with TrainOptions.Dump
+	OpByOpSync  = "sync"  // each op ends before the next is queued
+)
+
 // The values of Devices.Evict.
 const (
 	EvictNextUse = "next-use"
@@ -300,6 +309,7 @@ type Devices struct {
 	Timeout    time.Duration // the longest that one operation of a device may take; 0: 5 minutes; NoTimeout: no limit
 	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU; "": EvictNextUse
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
+	OpByOp     string        // how ops run: OpByOpNone or another OpByOp value; "": OpByOpNone
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

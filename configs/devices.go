@@ -19,6 +19,7 @@ func (v Devices) WithDefaults() Devices {
 		v.Use = cmp.Or(v.Use, defaults.Use)
 	}
 	v.Timeout, v.Evict, v.OnLoss = cmp.Or(v.Timeout, defaults.Timeout), cmp.Or(v.Evict, defaults.Evict), cmp.Or(v.OnLoss, defaults.OnLoss)
+	v.OpByOp = cmp.Or(v.OpByOp, defaults.OpByOp)
 	return v
 }
 

@@ -27,7 +27,7 @@ func TestDevicesLiteral(t *testing.T) {
 		t.Errorf("a list became %+v; %v", got, each.Check())
 	}
 	for key, bad := range map[string]Devices{
-		"devices.use": {Use: "cpu:2", Each: each.Each}, "devices.evict": {Evict: "oldest"}, "devices.on_device_loss": {OnLoss: "wait"},
+		"devices.use": {Use: "cpu:2", Each: each.Each}, "devices.evict": {Evict: "oldest"}, "devices.on_device_loss": {OnLoss: "wait"}, "devices.op_by_op": {OpByOp: "on"},
 		"devices.memory": {Memory: Memory{Bytes: 1}}, "devices.spill_dir": {SpillDir: "x"},
 	} {
 		if err := bad.Check(); !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), key+": ") {

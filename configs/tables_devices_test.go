@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"strings"
@@ -45,11 +46,13 @@ func TestDeviceLists(t *testing.T) {
 		{"cpu:2", Overlay{Set: []string{"devices=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
 		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES= [cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
 		{two, Overlay{Set: []string{"devices=cpu:2"}}, Devices{Use: "cpu:2"}},
+		{"cpu", Overlay{Flags: map[string]string{"op-by-op": "log"}}, Devices{Use: "cpu", OpByOp: OpByOpLog}},
 		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES_EACH=[cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
 	} {
 		config := parse(t, smallOn(c.text), c.over)
 		roundTrip(t, config)
 		c.want.Timeout, c.want.Evict, c.want.OnLoss = 5*time.Minute, EvictNextUse, OnLossStop
+		c.want.OpByOp = cmp.Or(c.want.OpByOp, OpByOpNone)
 		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
 		}
@@ -58,8 +61,8 @@ func TestDeviceLists(t *testing.T) {
 
 // TestBlankDevices reads the file of a run that a literal without defaults wrote.
 func TestBlankDevices(t *testing.T) {
-	got := parse(t, smallOn("\n  use: cpu\n  timeout: 0\n  evict:\n  on_device_loss:"), Overlay{}).Devices
-	if got.Evict != EvictNextUse || got.OnLoss != OnLossStop || got.Timeout != NoTimeout {
+	got := parse(t, smallOn("\n  use: cpu\n  timeout: 0\n  evict:\n  on_device_loss:\n  op_by_op:"), Overlay{}).Devices
+	if got.Evict != EvictNextUse || got.OnLoss != OnLossStop || got.OpByOp != OpByOpNone || got.Timeout != NoTimeout {
 		t.Errorf("read as %+v", got)
 	}
 	if _, err := Parse("x", []byte(smallOn("cpu")), Overlay{Set: []string{"devices.evict="}}); err == nil {

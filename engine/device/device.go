@@ -340,12 +340,17 @@ type NonFiniteError struct {
 	Index int    // of its first element that is NaN or Inf
 }
 
-// Error names the layer, if the node has one.
+// Error names the layer, if the node has one, and its config line.
 func (e *NonFiniteError) Error() string {
-	if e.Node != nil && e.Node.Layer != nil {
-		return fmt.Sprintf("%v: %s has a value that is not finite (element %d)", e.Node.Layer, e.Value, e.Index)
+	text := fmt.Sprintf("%s has a value that is not finite (element %d)", e.Value, e.Index)
+	if e.Node == nil || e.Node.Layer == nil {
+		return text
 	}
-	return fmt.Sprintf("%s has a value that is not finite (element %d)", e.Value, e.Index)
+	text = fmt.Sprintf("%v: %s", e.Node.Layer, text)
+	if pos := e.Node.Layer.Pos.String(); pos != "" {
+		text = pos + ": " + text
+	}
+	return text
 }
 
 // Unwrap is ErrNonFinite.

@@ -110,7 +110,7 @@ func (g *Generator) load(ctx context.Context, m Model, o GeneratorOptions, net s
 	if err != nil {
 		return nil, err
 	}
-	p, err := g.rt.Load(executor.LoadOptions{Net: net, Full: plan, Fetch: true, Stop: stop})
+	p, err := g.rt.Load(executor.LoadOptions{Net: net, Full: plan, Fetch: true, OpByOp: m.OpByOp, CheckFinite: m.OpByOp, Stop: stop})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,10 @@ type Model struct {
 	Groups  [][]int
 	Devices []device.Spec
 
+	// OpByOp runs each op by itself, and checks that its results are finite: see
+	// [executor.LoadOptions].
+	OpByOp bool
+
 	// Room reports whether the devices of a plan of a batch have memory for so many
 	// batches at once. Then the stages of a group are a pipeline: it has a batch for each
 	// of its devices. Nil: they have it for one.
@@ -80,7 +84,7 @@ type pass struct {
 // newPass compiles the graphs that build makes for a number of samples: a full
 // batch, and the rest of the part. All groups share the variables.
 func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
-	o.Net = cmp.Or(m.Name, o.Net)
+	o.Net, o.OpByOp, o.CheckFinite = cmp.Or(m.Name, o.Net), m.OpByOp, m.OpByOp
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	batch := min(m.Microbatch, part.Len())
 	full, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
