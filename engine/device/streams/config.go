@@ -21,8 +21,6 @@ type Config struct {
 	// Bind makes a program of a plan. If Bind is nil the device computes nothing,
 	// and nothing can be copied out.
 	Bind func(p *planner.Plan, o device.CompileOptions) (Program, error)
-	// Alone makes each node a step of its own in plans.
-	Alone bool
 	// Supports tells whether Bind has a kernel for a node, and if not, why.
 	Supports func(n *graph.Node) error
 

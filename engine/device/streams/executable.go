@@ -41,7 +41,7 @@ func (x *executable) Release() {
 
 // newExecutable plans an executable. It takes no device memory.
 func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
-	p, err := planner.New(g, o, planner.Options{Align: alignment, Alone: b.config.Alone})
+	p, err := planner.New(g, o, planner.Options{Align: alignment})
 	if err != nil {
 		return nil, err
 	}

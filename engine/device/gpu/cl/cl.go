@@ -68,7 +68,7 @@ func open(number int, c *context, budget int64, o device.OpenOptions) (device.De
 	}
 	var m *memory
 	d, err := streams.New(streams.Config{
-		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: host.Mappings{}, Alone: true, Supports: supports,
+		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: host.Mappings{}, Supports: supports,
 		Reserve: func(bytes int64) (_ streams.Memory, err error) {
 			m, err = reserve(c, bytes)
 			return m, err

@@ -44,7 +44,7 @@ func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*pro
 		}
 		in := instr{step: st}
 		if c := st.Cluster; c != nil {
-			calls, bytes, err := gen.Node(c.Nodes[0])
+			calls, bytes, err := gen.Cluster(c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Describe(), unsupported(err))
 			}

@@ -24,21 +24,21 @@ func sizes(x, w, y shape.Shape, stride, pad, groups int) []param {
 
 // conv gives each output a lane, which adds products in the order of w's elements.
 func conv(w *writer, o ops.Conv2D) {
-	n := w.outElems(0)
-	w.items(n, append([]param{in(0, "X"), in(1, "W"), out(0, "Y")},
+	params, store := w.result()
+	w.items(w.outElems(0), append(append(params, in(0, "X"), in(1, "W")),
 		sizes(w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 q = i % Q, p = i / Q % P, o = i / Q / P % O, b = i / Q / P / O, first = o / per * K;
 	f32 s = 0.0f;
 	for (i64 k = 0; k < K; k++) for (i64 r = 0; r < R; r++) for (i64 t = 0; t < S; t++) {
 		i64 h = p * stride - pad + r, v = q * stride - pad + t;
 		if (h >= 0 && h < H && v >= 0 && v < V) s = FMA(X[((b * C + first + k) * H + h) * V + v], W[((o * K + k) * R + r) * S + t], s);
 	}
-	Y[i] = s;
+	`+store("i", "s")+`
 `)
 }
 
 func convGradX(w *writer, o ops.Conv2DGradX) {
-	n := w.outElems(0)
-	w.items(n, append([]param{in(0, "W"), in(1, "DY"), out(0, "DX")},
+	params, store := w.result()
+	w.items(w.outElems(0), append(append(params, in(0, "W"), in(1, "DY")),
 		sizes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, o.Stride, o.Pad, o.Groups)...), `	i64 v = i % V, h = i / V % H, c = i / V / H % C, b = i / V / H / C, k = c % K, first = c / K * per;
 	f32 s = 0.0f;
 	for (i64 o = first; o < first + per; o++) for (i64 r = 0; r < R; r++) for (i64 t = 0; t < S; t++) {
@@ -46,7 +46,7 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 		if (y >= 0 && x >= 0 && y % stride == 0 && x % stride == 0 && y / stride < P && x / stride < Q)
 			s = FMA(DY[((b * O + o) * P + y / stride) * Q + x / stride], W[((o * K + k) * R + r) * S + t], s);
 	}
-	DX[i] = s;
+	`+store("i", "s")+`
 `)
 }
 
@@ -85,12 +85,12 @@ func maxPool(w *writer, o ops.MaxPool2D) {
 // maxPoolGrad gives each element of x a lane, which adds the outputs that it was taken for, in
 // their order.
 func (w *writer) maxPoolGrad() {
-	n := w.outElems(0)
 	dy, dx := w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape
-	w.items(n, []param{inInts(0, "AT"), in(1, "DY"), out(0, "DX"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])}, `	i64 base = i / plane * outputs;
+	params, store := w.result()
+	w.items(w.outElems(0), append(params, inInts(0, "AT"), in(1, "DY"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])), `	i64 base = i / plane * outputs;
 	f32 s = 0.0f;
 	for (i64 o = 0; o < outputs; o++) if (AT[base + o] == i % plane) s += DY[base + o];
-	DX[i] = s;
+	`+store("i", "s")+`
 `)
 }
 
@@ -108,8 +108,8 @@ func avgPool(w *writer, o ops.AvgPool2D) {
 }
 
 func avgPoolGrad(w *writer, o ops.AvgPool2DGrad) {
-	n := w.outElems(0)
-	w.items(n, append([]param{in(0, "DY"), out(0, "DX")},
+	params, store := w.result()
+	w.items(w.outElems(0), append(append(params, in(0, "DY")),
 		planes(w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, o.Kernel, o.Stride, o.Pad)...), `	i64 v = i % V, h = i / V % H, base = i / V / H * P * Q;
 	f32 s = 0.0f;
 	for (i64 r = 0; r < K; r++) for (i64 t = 0; t < K; t++) {
@@ -117,6 +117,6 @@ func avgPoolGrad(w *writer, o ops.AvgPool2DGrad) {
 		if (y >= 0 && x >= 0 && y % stride == 0 && x % stride == 0 && y / stride < P && x / stride < Q)
 			s += DY[base + y / stride * Q + x / stride] / (f32)(K * K);
 	}
-	DX[i] = s;
+	`+store("i", "s")+`
 `)
 }

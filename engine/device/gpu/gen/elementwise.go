@@ -38,36 +38,58 @@ var (
 )
 
 func elementwise() map[string]template {
-	all := map[string]template{"affine": of(affine), "lerp": of(lerp), "fill": of(fill)}
-	for fn, c := range binaries {
-		all[fn] = func(w *writer, _ graph.Op) error { w.binary(c); return nil }
+	all := map[string]template{"fill": of(fill)}
+	for _, kind := range []string{"affine", "lerp", "dropout", "mse_grad", "bce_grad"} {
+		all[kind] = pointwise
 	}
-	for fn, c := range unaries {
-		all[fn] = func(w *writer, _ graph.Op) error { w.unary(c); return nil }
+	for fn := range binaries {
+		all[fn] = pointwise
 	}
-	for fn, c := range slopes {
-		all[fn+"_grad"] = func(w *writer, _ graph.Op) error {
-			w.items(w.outElems(0), []param{in(0, "X"), in(1, "DY"), out(0, "Z")},
-				"\tf32 x = X[i];\n\tZ[i] = "+c+" * DY[i];\n")
-			return nil
-		}
+	for fn := range unaries {
+		all[fn] = pointwise
+	}
+	for fn := range slopes {
+		all[fn+"_grad"] = pointwise
 	}
 	return all
 }
 
-// unary writes z = c, of x.
-func (w *writer) unary(c string) {
-	n := w.outElems(0)
-	w.items(n, []param{in(0, "X"), out(0, "Z")}, "\tf32 x = X[i];\n\tZ[i] = "+c+";\n")
+func pointwise(w *writer, _ graph.Op) error { return w.pointwise() }
+
+// formula is an elementwise op as C: its result, of its operands x, y and z and the
+// element's number i. The names of its parameters begin with $.
+type formula struct {
+	c      string
+	params []param
 }
 
-// binary writes z = c, of x and y, which broadcast to z.
-func (w *writer) binary(c string) {
-	s, n := w.node.Out[0].Meta.Shape, w.outElems(0)
-	px, ix := position("p", s, strides(w.node.In[0].Meta.Shape, s))
-	py, iy := position("q", s, strides(w.node.In[1].Meta.Shape, s))
-	params := append([]param{in(0, "X"), in(1, "Y"), out(0, "Z")}, append(px, py...)...)
-	w.items(n, params, "\tf32 x = X["+ix+"], y = Y["+iy+"];\n\tZ[i] = "+c+";\n")
+// formulaOf is the formula of a node; false if the op is not elementwise.
+func formulaOf(n *graph.Node) (f formula, ok bool) {
+	switch o := n.Op.(type) {
+	case ops.Binary:
+		f.c = binaries[o.Fn]
+	case ops.Unary:
+		f.c = unaries[o.Fn]
+	case ops.UnaryGrad:
+		if c := slopes[o.Fn]; c != "" {
+			f.c = c + " * y"
+		}
+	case ops.Affine:
+		f.c = "FMA(x, " + float(o.Scale) + ", " + float(o.Shift) + ")"
+	case ops.Lerp:
+		f.c = "FMA(" + float(o.T) + ", y - x, x)"
+	case ops.BroadcastTo:
+		f.c = "x"
+	case ops.MSEGrad:
+		f.c = "2.0f * (x - y) * z"
+	case ops.BCEGrad:
+		f.c = "(sigmoid_f(x) - y) * z"
+	case ops.Dropout:
+		key := o.Key()
+		f.c = "kept_f((u32)$lo, (u32)$hi, (u64)(z * $size + i), (u32)y, " + float(o.P) + ") ? x * " + float(1/(1-o.P)) + " : 0.0f"
+		f.params = []param{number("$lo", int(key.Lo)), number("$hi", int(key.Hi)), number("$size", n.In[0].Meta.Shape[1:].Elems())}
+	}
+	return f, f.c != ""
 }
 
 // position is the expression of where element i of a tensor of shape s lies in an
@@ -117,14 +139,6 @@ func strides(x, to shape.Shape) []int {
 		}
 	}
 	return st
-}
-
-func affine(w *writer, o ops.Affine) {
-	w.unary("FMA(x, " + float(o.Scale) + ", " + float(o.Shift) + ")")
-}
-
-func lerp(w *writer, o ops.Lerp) {
-	w.binary("FMA(" + float(o.T) + ", y - x, x)")
 }
 
 func fill(w *writer, o ops.Fill) {

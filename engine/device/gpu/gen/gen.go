@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// ErrUnsupported is the cause of errors about a node that no template covers.
+// ErrUnsupported is the cause of errors about an op that no template covers.
 var ErrUnsupported = errors.New("no kernel for a GPU")
 
 // Role says whose memory an argument is.
@@ -19,9 +20,9 @@ type Role uint8
 
 // The roles.
 const (
-	In      Role = iota // input Index of the node
-	Out                 // output Index of the node
-	Scratch             // the node's scratch, Value bytes from its start
+	In      Role = iota // input Index of the cluster
+	Out                 // output Index of the cluster
+	Scratch             // the cluster's scratch, Value bytes from its start
 	Number              // no memory: Value itself
 	Site                // no memory: the number of the step in its program, at least 1
 )
@@ -36,7 +37,8 @@ type Arg struct {
 // Call is one run of a kernel. Before its own arguments, a kernel has two: the
 // device's memory, and the status word. No kernel writes anything once that is not 0.
 type Call struct {
-	Name   string // unique for the text
+	Node   *graph.Node // the node whose failure the kernel tells
+	Name   string      // unique for the text
 	Source string
 	Args   []Arg
 	Groups int // work groups, whose lanes work together
@@ -60,18 +62,8 @@ func (c *Call) Lanes(wanted int) (lanes, group int) {
 	return up(c.Items, group), group
 }
 
-// Node writes the kernels of one node. scratch is the bytes that they need.
-func Node(n *graph.Node) (calls []Call, scratch int64, err error) {
-	t, ok := templates[n.Op.Kind()]
-	if !ok {
-		return nil, 0, fmt.Errorf("%w: %s", ErrUnsupported, n.Op.Kind())
-	}
-	w := &writer{node: n}
-	if err := t(w, n.Op); err != nil {
-		return nil, 0, err
-	}
-	return w.calls, w.scratch, nil
-}
+// Node writes the kernels of a node alone.
+func Node(n *graph.Node) (calls []Call, scratch int64, err error) { return Cluster(fuse.Single(n)) }
 
 // template writes the kernels of an op.
 type template func(w *writer, op graph.Op) error
@@ -84,11 +76,16 @@ func of[T graph.Op](f func(w *writer, o T)) template {
 	}
 }
 
-// writer collects the kernels of a node.
+// writer collects the kernels of a cluster.
 type writer struct {
-	node    *graph.Node
 	calls   []Call
-	scratch int64
+	scratch int64 // bytes; each node uses them from the start
+
+	// The node whose kernels are written now.
+	node      *graph.Node
+	ins, outs []Arg   // its inputs and outputs among the cluster's
+	then      *chain  // takes each number of output 0; nil to store it
+	batch     *[]loop // takes the bodies of items; nil to write kernels
 }
 
 // elems is the number of elements of input i.
@@ -97,29 +94,54 @@ func (w *writer) elems(i int) int { return w.node.In[i].Meta.Elems() }
 // outElems is the number of elements of output i.
 func (w *writer) outElems(i int) int { return w.node.Out[i].Meta.Elems() }
 
-// param is a parameter of a kernel: its declaration, and the argument for it.
+// param is a parameter of a kernel: its declaration, and the argument for it. The
+// index of an input or output is the node's, or the cluster's where ofCluster is set.
 type param struct {
-	c   string // "const f32* x", or "i64 n"
-	arg Arg
+	c         string // "GLOBAL const f32* x", or "i64 n"
+	arg       Arg
+	ofCluster bool
 }
 
-func in(i int, name string) param { return param{"GLOBAL const f32* " + name, Arg{In, i, 0}} }
-func inInts(i int, name string) param {
-	return param{"GLOBAL const i32* " + name, Arg{In, i, 0}}
+func in(i int, name string) param      { return memory("const f32", name, In, i) }
+func inInts(i int, name string) param  { return memory("const i32", name, In, i) }
+func out(i int, name string) param     { return memory("f32", name, Out, i) }
+func outInts(i int, name string) param { return memory("i32", name, Out, i) }
+
+// memory is a parameter that is an input or output of the node.
+func memory(typ, name string, role Role, i int) param {
+	return param{c: "GLOBAL " + typ + "* " + name, arg: Arg{Role: role, Index: i}}
 }
-func out(i int, name string) param     { return param{"GLOBAL f32* " + name, Arg{Out, i, 0}} }
-func outInts(i int, name string) param { return param{"GLOBAL i32* " + name, Arg{Out, i, 0}} }
-func number(name string, v int) param  { return param{"i64 " + name, Arg{Number, 0, int64(v)}} }
+
+func number(name string, v int) param {
+	return param{c: "i64 " + name, arg: Arg{Role: Number, Value: int64(v)}}
+}
+
 func scratchAt(off int64, name string) param {
-	return param{"GLOBAL f32* " + name, Arg{Scratch, 0, off}}
+	return param{c: "GLOBAL f32* " + name, arg: Arg{Role: Scratch, Value: off}}
+}
+
+// argument is the argument for a parameter, with an index of the cluster.
+func (w *writer) argument(p param) Arg {
+	switch {
+	case p.ofCluster:
+	case p.arg.Role == In:
+		return w.ins[p.arg.Index]
+	case p.arg.Role == Out:
+		return w.outs[p.arg.Index]
+	}
+	return p.arg
 }
 
 // site is the number of the step that a kernel belongs to. A kernel that fails writes it
 // into the status word.
-var site = param{"i64 SITE", Arg{Role: Site}}
+var site = param{c: "i64 SITE", arg: Arg{Role: Site}}
 
 // items adds a run of a kernel whose body computes element i of n, alone.
 func (w *writer) items(n int, params []param, body string) {
+	if w.batch != nil {
+		*w.batch = append(*w.batch, w.loop(n, params, body))
+		return
+	}
 	w.add(Call{Items: n}, append(slices.Clip(params), number("n", n)), "\ti64 i = ITEM;\n\tif (i >= n || STATUS[0]) return;\n"+body)
 }
 
@@ -141,9 +163,9 @@ func (w *writer) add(c Call, params []param, body string) {
 		return
 	}
 	var text, views strings.Builder
-	c.Args = make([]Arg, len(params))
+	c.Node, c.Args = w.node, make([]Arg, len(params))
 	for i, p := range params {
-		c.Args[i] = p.arg
+		c.Args[i] = w.argument(p)
 		if p.arg.Role == Number || p.arg.Role == Site {
 			fmt.Fprintf(&text, ", %s", p.c)
 			continue

@@ -12,11 +12,10 @@ var movements = map[string]template{
 	"concat":     of(concat),
 }
 
-// words are parameters for values of any type of 32 bits: they are moved as they are.
-func words(p param) param { return param{p.c, p.arg} }
-
-func inWords(i int, name string) param  { return words(inInts(i, name)) }
-func outWords(i int, name string) param { return words(outInts(i, name)) }
+// inWords and outWords are parameters for values of any type of 32 bits: they are
+// moved as they are.
+func inWords(i int, name string) param  { return inInts(i, name) }
+func outWords(i int, name string) param { return outInts(i, name) }
 
 // gatherBy writes each element of the output from input i at an offset and with strides.
 func (w *writer) gatherBy(s shape.Shape, st []int, first int) {

@@ -37,10 +37,11 @@ const (
 
 func layerNorm(w *writer, o ops.LayerNorm) {
 	rows, cols := w.rows()
-	w.groups(rows, []param{in(0, "X"), in(1, "G"), in(2, "B"), out(0, "Z"), out(1, "MEAN"), out(2, "RSTD"), number("n", cols)}, atRow+moments+`
+	params, store := w.result()
+	w.groups(rows, append(params, in(0, "X"), in(1, "G"), in(2, "B"), out(1, "MEAN"), out(2, "RSTD"), number("n", cols)), atRow+moments+`
 	f32 r = 1.0f / SQRT(var + `+float(o.Eps)+`);
 	if (STATUS[0]) n = 0;
-	for (i64 e = LANE; e < n; e += LANES) Z[AT(e)] = FMA((X[AT(e)] - mean) * r, G[e], B[e]);
+	for (i64 e = LANE; e < n; e += LANES) `+store("AT(e)", "FMA((X[AT(e)] - mean) * r, G[e], B[e])")+`
 	if (LANE == 0 && !STATUS[0]) { MEAN[GROUP] = mean; RSTD[GROUP] = r; }
 `)
 }
@@ -52,8 +53,9 @@ var normalised = foldShared + "\tf32 mean = MEAN[GROUP], r = RSTD[GROUP];\n" +
 	"\tg = g / (f32)n;\n\tgh = gh / (f32)n;\n"
 
 // writeNormalised writes dx, which may take the memory of dy or x.
-const writeNormalised = `	if (!STATUS[0]) for (i64 e = LANE; e < n; e += LANES) DX[AT(e)] = r * (DY[AT(e)] * W(e) - g - (X[AT(e)] - mean) * r * gh);
-`
+func writeNormalised(store func(i, v string) string) string {
+	return "\tif (!STATUS[0]) for (i64 e = LANE; e < n; e += LANES) " + store("AT(e)", "r * (DY[AT(e)] * W(e) - g - (X[AT(e)] - mean) * r * gh)") + "\n"
+}
 
 func layerNormGrad(w *writer, _ ops.LayerNormGrad) {
 	rows, cols := w.rows()
@@ -61,8 +63,9 @@ func layerNormGrad(w *writer, _ ops.LayerNormGrad) {
 		sum("dg", "rows", "i64 i = e * cols + GROUP; s = FMA(DY[i], (X[i] - MEAN[e]) * RSTD[e], s);")+
 		sum("db", "rows", "s += DY[e * cols + GROUP];")+
 		"\tif (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = db; }\n")
-	w.groups(rows, []param{in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(0, "DX"), number("n", cols)},
-		atRow+"#undef W\n#define W(e) G[e]\n"+normalised+writeNormalised)
+	params, store := w.result()
+	w.groups(rows, append(params, in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), number("n", cols)),
+		atRow+"#undef W\n#define W(e) G[e]\n"+normalised+writeNormalised(store))
 }
 
 // channels are the channels of input 0, and the parameters that say how they lie.
@@ -84,10 +87,11 @@ func batchNorm(w *writer, o ops.BatchNorm) {
 
 func batchNormGrad(w *writer, _ ops.BatchNormGrad) {
 	c, how := w.channels()
-	w.groups(c, append([]param{in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(0, "DX"), out(1, "DG"), out(2, "DB")}, how...),
+	params, store := w.result()
+	w.groups(c, append(append(params, in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), out(1, "DG"), out(2, "DB")), how...),
 		atChannel+"#undef W\n#define W(e) G[GROUP]\n"+normalised+
 			sum("dg", "n", "s = FMA(DY[AT(e)], (X[AT(e)] - mean) * r, s);")+sum("db", "n", "s += DY[AT(e)];")+
-			"\tif (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = db; }\n"+writeNormalised)
+			"\tif (LANE == 0 && !STATUS[0]) { DG[GROUP] = dg; DB[GROUP] = db; }\n"+writeNormalised(store))
 }
 
 func batchNormEval(w *writer, o ops.BatchNormEval) {

@@ -39,6 +39,7 @@ func matmul(w *writer, op graph.Op) error {
 	if o.TransB {
 		bk, bj = 1, k
 	}
+	params, store := w.result()
 	tilesM, tilesN := up(m, tile)/tile, up(n, tile)/tile
 	body := fmt.Sprintf(`	SHARED f32 TA[%[1]d], TB[%[1]d];
 	i64 g = GROUP, tn = g %% tilesN, tm = g / tilesN %% tilesM, p = g / tilesN / tilesM;
@@ -61,9 +62,9 @@ func matmul(w *writer, op graph.Op) error {
 	}
 	i64 i = tm * %[2]d + row;
 	for (i64 j = 0; j < %[4]d; j++)
-		if (i < M && !STATUS[0] && tn * %[2]d + col + j < N) C[p * M * N + i * N + tn * %[2]d + col + j] = sum[j];
-`, tile*tile, tile, tile/perLane, perLane, round)
-	w.tiles(batches*tilesM*tilesN, GroupLanes, []param{in(0, "A"), in(1, "B"), out(0, "C"), number("M", m), number("N", n), number("K", k),
-		number("ai", ai), number("ak", ak), number("bk", bk), number("bj", bj), number("bBatch", bBatch), number("tilesM", tilesM), number("tilesN", tilesN)}, body)
+		if (i < M && !STATUS[0] && tn * %[2]d + col + j < N) %[6]s
+`, tile*tile, tile, tile/perLane, perLane, round, store(fmt.Sprintf("p * M * N + i * N + tn * %d + col + j", tile), "sum[j]"))
+	w.tiles(batches*tilesM*tilesN, GroupLanes, append(params, in(0, "A"), in(1, "B"), number("M", m), number("N", n), number("K", k),
+		number("ai", ai), number("ak", ak), number("bk", bk), number("bj", bj), number("bBatch", bBatch), number("tilesM", tilesM), number("tilesN", tilesN)), body)
 	return nil
 }

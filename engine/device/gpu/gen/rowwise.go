@@ -11,11 +11,9 @@ var rowwise = map[string]template{
 	"correct":            of(correct),
 	"check_finite":       of(checkFinite),
 	"mse":                of(func(w *writer, _ ops.MSE) { w.pairSum("f32 d = X[e] - Y[e]; ADD(d * d)") }),
-	"mse_grad":           of(func(w *writer, _ ops.MSEGrad) { w.pairGrad("2.0f * (X[i] - Y[i]) * D[0]") }),
 	"bce": of(func(w *writer, _ ops.BCE) {
 		w.pairSum("f32 x = X[e]; ADD((x > 0.0f ? x : 0.0f) - x * Y[e] + log1p_f(exp_f(x < 0.0f ? x : -x)))")
 	}),
-	"bce_grad":       of(func(w *writer, _ ops.BCEGrad) { w.pairGrad("(sigmoid_f(X[i]) - Y[i]) * D[0]") }),
 	"binary_correct": of(func(w *writer, _ ops.BinaryCorrect) { w.pairSum("ADD((X[e] > 0.0f) == (Y[e] > 0.5f) ? 1.0f : 0.0f)") }),
 	"softmax":        func(w *writer, _ graph.Op) error { w.softmax("exp_f(X[i] - m) / all"); return nil },
 	"log_softmax":    func(w *writer, _ graph.Op) error { w.softmax("X[i] - m - log_f(all)"); return nil },
@@ -28,12 +26,6 @@ func (w *writer) pairSum(step string) {
 
 // writeAll writes the one number that a group computes.
 const writeAll = "\tif (LANE == 0 && !STATUS[0]) Z[GROUP] = all;\n"
-
-// pairGrad writes z = c, of inputs 0, 1 and the scalar 2.
-func (w *writer) pairGrad(c string) {
-	n := w.elems(0)
-	w.items(n, []param{in(0, "X"), in(1, "Y"), in(2, "D"), out(0, "Z")}, "\tZ[i] = "+c+";\n")
-}
 
 // rows is the rows of input 0, and their length.
 func (w *writer) rows() (rows, cols int) {

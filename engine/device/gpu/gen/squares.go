@@ -36,9 +36,9 @@ func sumSquares(w *writer, _ ops.SumSquares) {
 		return
 	}
 	w.scratch = int64(parts) * 8
-	to := param{"GLOBAL i32* Z", Arg{Scratch, 0, 0}}
+	to := param{c: "GLOBAL i32* Z", arg: Arg{Role: Scratch}}
 	w.groups(parts, squareParams(w, to), totalShared+squares+writePart)
-	w.squareTotal([]param{{"GLOBAL const i32* X0", Arg{Scratch, 0, 0}}}, []int{parts})
+	w.squareTotal([]param{{c: "GLOBAL const i32* X0", arg: Arg{Role: Scratch}}}, []int{parts})
 }
 
 func squareTotal(w *writer, _ ops.SquareTotal) {
