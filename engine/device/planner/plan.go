@@ -28,6 +28,7 @@ type Plan struct {
 // Options are what a kind of device asks of its plans.
 type Options struct {
 	Align int64 // temporaries begin at multiples of so many bytes
+	Alone bool  // each node is a step of its own
 }
 
 // New plans a graph.
@@ -39,7 +40,7 @@ func New(g *graph.Graph, o device.CompileOptions, kind Options) (*Plan, error) {
 	var cuts *fuse.Cuts
 	for _, pass := range []func() error{
 		func() (err error) {
-			cuts, err = cutsOf(g, p.Alias, o.CheckFinite, p.stop.Err)
+			cuts, err = cutsOf(g, p.Alias, o.CheckFinite || kind.Alone, p.stop.Err)
 			return err
 		},
 		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, p.mergeTemps,
