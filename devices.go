@@ -71,7 +71,7 @@ func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error)
 			i, known := index[x.Kind]
 			if !known {
 				i, index[x.Kind] = len(kinds), len(kinds)
-				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory.Bytes}})
+				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory.Bytes, Shared: c.ShareDevice}})
 			}
 			k := &kinds[i]
 			k.Count += x.Count

@@ -310,6 +310,8 @@ type Devices struct {
 	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU; "": EvictNextUse
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
 	OpByOp     string        // how ops run: OpByOpNone or another OpByOp value; "": OpByOpNone
+	// ShareDevice lets several devices of a kind be on one physical device.
+	ShareDevice bool
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

@@ -124,7 +124,7 @@ func (l *layering) merge(path string, value any) {
 
 // otherVariables are the variables with envPrefix that set no key: the devices,
 // the debug output and the tests read them.
-var otherVariables = []string{"BERTH_BLAS", "BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS"}
+var otherVariables = []string{"BERTH_BLAS", "BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL"}
 
 // isOther reports whether a variable sets no key, and is none of those that should.
 func isOther(name string) bool {

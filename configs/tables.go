@@ -100,6 +100,8 @@ var devicesSection = &section{
 			doc: "bound on the host memory for tensors that are not on a device, batches, and saves, in bytes or with a unit. Tensors beyond it go to a file; 0: no bound"},
 		{name: "spill_dir", kind: pathText, at: at(func(d *Devices) *string { return &d.SpillDir }), flag: "spill-dir",
 			doc: "folder of the file for tensors beyond `host_memory`, which must exist; the run folder unless given. The file has no name, and is gone when the process ends"},
+		{name: "share_device", kind: boolean{}, at: at(func(d *Devices) *bool { return &d.ShareDevice }), def: "false", flag: "share-device", flagAlone: "true",
+			doc: "several devices of `opencl` may be on one physical device, where there are fewer of these. They share its memory and its time: for tests of pipelines and replicas. `cpu` always shares the cores"},
 		{name: "timeout", kind: duration{}, at: at(func(d *Devices) *time.Duration { return &d.Timeout }), def: "5m",
 			doc: "the longest that a device may take for one operation, such as a segment or a copy. A device that takes longer counts as lost, within a second or, below 8s, within an eighth of it; 0: no limit"},
 		{name: "evict", kind: enum{EvictNextUse, EvictLRU}, at: at(func(d *Devices) *string { return &d.Evict }), def: EvictNextUse, blank: true,

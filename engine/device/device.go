@@ -21,6 +21,7 @@ var (
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")
+	ErrAbsent      = errors.New("there is no such device")
 	ErrBudget      = errors.New("memory budget beyond the limit of the process")
 	ErrEnvironment = errors.New("environment") // an environment variable has a wrong value
 )

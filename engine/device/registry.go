@@ -84,9 +84,14 @@ const ComputeStream = "compute"
 // Opener opens devices of one kind, numbered from 0.
 type Opener func(o OpenOptions) ([]Device, error)
 
+// Lister describes the physical devices of one kind without opening them. Its error
+// tells of devices that cannot be used, and is an ErrAbsent where none can be.
+type Lister func() ([]Spec, error)
+
 var (
-	mu    sync.Mutex
-	kinds = map[string]Opener{}
+	mu      sync.Mutex
+	kinds   = map[string]Opener{}
+	listers = map[string]Lister{}
 )
 
 // Register makes a kind available to Open. Kinds call it from init.
@@ -97,6 +102,30 @@ func Register(kind string, open Opener) {
 		panic("BUG: device kind " + kind + " is registered twice")
 	}
 	kinds[kind] = open
+}
+
+// RegisterLister makes List describe the devices of a kind. Kinds of which a machine
+// may have any number call it from init.
+func RegisterLister(kind string, list Lister) {
+	mu.Lock()
+	defer mu.Unlock()
+	listers[kind] = list
+}
+
+// List describes the physical devices of a kind, as a Lister does; of a kind without
+// one, its first device.
+func List(kind string) ([]Spec, error) {
+	mu.Lock()
+	list := listers[kind]
+	mu.Unlock()
+	if list != nil {
+		return list()
+	}
+	devs, err := Open(kind, OpenOptions{Count: 1})
+	if err != nil {
+		return nil, err
+	}
+	return []Spec{devs[0].Spec()}, devs[0].Close()
 }
 
 // Kinds lists the registered kinds in alphabetical order.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,30 +16,35 @@ import (
 
 func devicesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "devices",
-		Short:   "List the kinds of devices: threads, memory, copies, description",
+		Use:   "devices",
+		Short: "List the devices that there are: threads, memory, copies, description",
+		Long: "List the devices that there are, by kind: threads, memory, copies, description. BERTH_OPENCL=TEXT leaves those devices of\n" +
+			"opencl whose names contain TEXT. Lines below the table tell of devices that cannot be used, and of what is missing.",
 		Example: "  trainer devices",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			var notes strings.Builder
 			rows := [][]string{{"DEVICE", "THREADS", "MEMORY", "PEER COPY", "COPY OUT", "DESCRIPTION"}}
 			var errs []error
 			for _, kind := range device.Kinds() {
-				row, err := kindRow(kind)
-				rows, errs = append(rows, row), append(errs, err)
+				specs, err := device.List(kind)
+				switch {
+				case errors.Is(err, device.ErrAbsent) || err != nil && specs != nil:
+					fmt.Fprintln(&notes, err)
+				case err != nil:
+					rows, errs = append(rows, []string{kind}), append(errs, err)
+				}
+				for _, s := range specs {
+					rows = append(rows, rowOf(s))
+				}
 			}
-			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}}))
+			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}})+notes.String())
 			return errors.Join(append(errs, err)...)
 		},
 	}
 }
 
-// kindRow is the row of a kind's first device.
-func kindRow(kind string) ([]string, error) {
-	devs, err := device.Open(kind, device.OpenOptions{Count: 1})
-	if err != nil {
-		return []string{kind}, err
-	}
-	s := devs[0].Spec()
-	row := []string{string(s.ID), fmt.Sprint(s.Threads), units.Bytes(s.MemoryBytes), fmt.Sprint(s.PeerCopy), fmt.Sprint(s.CopyOut), s.Description}
-	return row, devs[0].Close()
+// rowOf is the row of a device.
+func rowOf(s device.Spec) []string {
+	return []string{string(s.ID), fmt.Sprint(s.Threads), units.Bytes(s.MemoryBytes), fmt.Sprint(s.PeerCopy), fmt.Sprint(s.CopyOut), s.Description}
 }

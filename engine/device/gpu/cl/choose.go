@@ -18,16 +18,17 @@ const Variable = "BERTH_OPENCL"
 // install says how to get a driver.
 const install = "install the driver of your GPU with its OpenCL part, or pocl-opencl-icd (Debian, Ubuntu) for the CPU"
 
-// usable lists the devices that may be used.
+// usable lists the devices that may be used. Its error also tells of those that cannot.
 func usable() ([]found, error) {
 	d, err := system()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, install)
+		return nil, fmt.Errorf("%w: %w: %s", device.ErrAbsent, err, install)
 	}
 	return chosen(d, os.Getenv(Variable))
 }
 
-// chosen lists the devices of a loader's drivers whose names contain a text.
+// chosen lists the devices of a loader's drivers whose names contain a text. Its error
+// also tells of devices that cannot be used.
 func chosen(d driver, text string) ([]found, error) {
 	all, troubles := devicesFound(d)
 	var list []found
@@ -41,13 +42,13 @@ func chosen(d driver, text string) ([]found, error) {
 	}
 	switch {
 	case len(list) > 0:
-		return list, nil
+		return list, errors.Join(troubles...)
 	case len(all) > 0:
 		return nil, fmt.Errorf("%w: %s: no device's name contains %q: there are %s", device.ErrEnvironment, Variable, text, strings.Join(names, "; "))
 	case troubles != nil:
-		return nil, fmt.Errorf("no device can be used: %w", errors.Join(troubles...))
+		return nil, fmt.Errorf("%w: %w", device.ErrAbsent, errors.Join(troubles...))
 	}
-	return nil, fmt.Errorf("no OpenCL driver is installed: %s", install)
+	return nil, fmt.Errorf("%w: no OpenCL driver is installed: %s", device.ErrAbsent, install)
 }
 
 // opening is a device to open.

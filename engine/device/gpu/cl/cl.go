@@ -13,7 +13,30 @@ import (
 // Kind is the name of this device kind.
 const Kind = "opencl"
 
-func init() { device.Register(Kind, Open) }
+func init() {
+	device.Register(Kind, Open)
+	device.RegisterLister(Kind, list)
+}
+
+// list describes the devices that may be used, each with the budget of one that is
+// alone on it.
+func list() (specs []device.Spec, err error) {
+	found, err := usable()
+	for i, x := range found {
+		budget, failure := defaultBudget(x, 1)
+		err = errors.Join(err, failure)
+		s := spec(idOf(i), x, budget)
+		s.CopyOut = true
+		specs = append(specs, s)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", Kind, err)
+	}
+	return specs, err
+}
+
+// idOf names the device with a number.
+func idOf(number int) device.ID { return device.ID(fmt.Sprintf("%s:%d", Kind, number)) }
 
 // Open opens o.Count devices of the system's drivers.
 func Open(o device.OpenOptions) ([]device.Device, error) {
@@ -21,7 +44,7 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
 	list, err := usable()
-	if err != nil {
+	if len(list) == 0 {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
 	return openAll(o, list)
@@ -39,7 +62,7 @@ func openAll(o device.OpenOptions, list []found) (devices []device.Device, err e
 		if c := contexts[x.of]; c != nil {
 			c = c.share()
 		} else if contexts[x.of], err = openContext(list[x.of]); err != nil {
-			err = fmt.Errorf("%s:%d: %w", Kind, i, err)
+			err = fmt.Errorf("%s: %w", idOf(i), err)
 		}
 		if err == nil {
 			d, err = open(i, contexts[x.of], x.budget, o)
@@ -61,7 +84,7 @@ func closeAll(devices []device.Device) (errs []error) {
 
 // open opens one device, with one use of a context.
 func open(number int, c *context, budget int64, o device.OpenOptions) (device.Device, error) {
-	id := device.ID(fmt.Sprintf("%s:%d", Kind, number))
+	id := idOf(number)
 	l, err := newLibrary(c)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", id, err), c.close())

@@ -1,0 +1,100 @@
+package cl
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// fake is a loader of drivers that are not there: it lists them, and can do no more.
+type fake struct{ platforms []fakePlatform }
+
+// fakePlatform is a driver. Its failure is that of listing its devices.
+type fakePlatform struct {
+	name    string
+	failure status
+	devices []fakeDevice
+}
+
+// fakeDevice is a device, with the properties that differ from those of usual.
+type fakeDevice struct {
+	name    string
+	numbers map[uintptr]uint64
+}
+
+// usual are properties of a device that can be used.
+var usual = map[uintptr]uint64{deviceType: deviceIsCPU, deviceUnits: 4, deviceMaxGroup: 256, deviceMaxObject: 1 << 30, deviceFPConfig: 0xBF,
+	deviceMemory: 4 << 30, deviceLocalMemory: 1 << 15, deviceLittleEndian: 1, deviceAvailable: 1, deviceCompiler: 1}
+
+// handleStep is the distance of the handles of platforms; a device's handle is its
+// platform's and its number from 1 on.
+const handleStep = 1000
+
+// call implements [driver].
+func (d *fake) call(f function, args []uintptr) uintptr {
+	switch f {
+	case getPlatformIDs:
+		if len(d.platforms) == 0 {
+			return result(noPlatform)
+		}
+		return handles(args, len(d.platforms), func(i int) uintptr { return uintptr(i+1) * handleStep })
+	case getPlatformInfo:
+		return answer(args[2:], append([]byte(d.platforms[args[0]/handleStep-1].name), 0))
+	case getDeviceIDs:
+		p := d.platforms[args[0]/handleStep-1]
+		if p.failure != 0 {
+			return result(p.failure)
+		}
+		if len(p.devices) == 0 {
+			return result(deviceNotFound)
+		}
+		return handles(args[2:], len(p.devices), func(i int) uintptr { return args[0] + uintptr(i+1) })
+	case getDeviceInfo:
+		return d.platforms[args[0]/handleStep-1].devices[args[0]%handleStep-1].answer(args[1:])
+	}
+	return result(-59) // an operation that is invalid
+}
+
+func (d fakeDevice) answer(args []uintptr) uintptr {
+	switch args[0] {
+	case deviceName:
+		return answer(args[1:], append([]byte(d.name), 0))
+	case deviceVersion, deviceRelease:
+		return answer(args[1:], []byte("1\x00"))
+	}
+	n, given := d.numbers[args[0]]
+	if !given {
+		n = usual[args[0]]
+	}
+	return answer(args[1:], binary.LittleEndian.AppendUint64(nil, n))
+}
+
+func result(s status) uintptr { return uintptr(uint32(s)) }
+
+// handles answers a function whose last arguments are the room, the handles and their
+// number.
+func handles(args []uintptr, n int, handle func(i int) uintptr) uintptr {
+	if args[2] != 0 {
+		*(*uint32)(pointer(&args[2])) = uint32(n)
+	}
+	if args[1] != 0 {
+		out := unsafe.Slice((*uintptr)(pointer(&args[1])), args[0])
+		for i := range out {
+			out[i] = handle(i)
+		}
+	}
+	return 0
+}
+
+// answer answers a function whose last arguments are the room, the value and its size.
+func answer(args []uintptr, value []byte) uintptr {
+	if args[2] != 0 {
+		*(*uintptr)(pointer(&args[2])) = uintptr(len(value))
+	}
+	if args[1] != 0 {
+		copy(unsafe.Slice((*byte)(pointer(&args[1])), args[0]), value)
+	}
+	return 0
+}
+
+// pointer is the address that an argument is.
+func pointer(arg *uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(arg)) }
