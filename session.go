@@ -153,8 +153,12 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 			return err
 		}
 	}
+	passing, err := s.passing(ctx)
+	if err != nil {
+		return err
+	}
 	o := residency.TenantOptions{
-		Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump),
+		Strict: s.opt.AssertResident, Passing: passing, OnTransfer: s.debug.Transfers(s.dump),
 		HostBytes: s.bound.Takes(s.plan.Graph.Vars) - s.bound.Held(), // of saves
 		HeldBytes: s.batches + s.bound.Held(),
 		Floors:    s.judge.floors, Peaks: s.judge.peaks,
@@ -231,7 +235,7 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 		}
 	}
 	s.part = data.Train
-	s.feed, err = feed.New(s.devices[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
+	s.feed, err = feed.New(s.feeding(), s.prog, data.Train, datasets.LoaderOptions{
 		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.sizes.pace.EpochsFrom(&s.at, s.goal.steps),
 	})
 	return err

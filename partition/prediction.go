@@ -44,6 +44,7 @@ type CopySpan struct {
 	Value      *graph.Value
 	From, To   int // indices in PlanOptions.Devices
 	Bytes      int64
+	Hosted     bool // it passes through host memory: the devices have no path of their own
 	Start, End float64
 }
 
@@ -179,7 +180,7 @@ func (s *stepSimulation) arrival(x Instance, d int) float64 {
 	at[d] = start + s.p.options.copySeconds(x.Value.Meta.Bytes(), from, d)
 	s.link[d] = at[d]
 	if s.keep {
-		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from, d, x.Value.Meta.Bytes(), start, at[d]})
+		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from, d, x.Value.Meta.Bytes(), !direct(s.p.options.Devices[from], s.p.options.Devices[d]), start, at[d]})
 	}
 	return at[d]
 }

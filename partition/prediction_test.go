@@ -57,6 +57,27 @@ func TestPredictedCopies(t *testing.T) {
 	}
 }
 
+// Copies between devices of a kind that copies on its own do not pass through the host.
+func TestHostedCopies(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		peers bool
+		want  bool
+	}{{"cpu", true, false}, {"cpu", false, true}, {"other", true, true}} {
+		devices := specs(2, 0)
+		devices[0].PeerCopy, devices[1].PeerCopy, devices[1].Kind = c.peers, c.peers, c.kind
+		got, err := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true}).Predict(nil)
+		if err != nil || len(got.Copies) == 0 {
+			t.Fatal(got, err)
+		}
+		for _, x := range got.Copies {
+			if x.Hosted != c.want {
+				t.Errorf("to kind %s, peers %v: hosted is %v", c.kind, c.peers, x.Hosted)
+			}
+		}
+	}
+}
+
 func TestPredictionSaysItsSource(t *testing.T) {
 	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(2, 0)})
 	got, err := p.Predict(nil)

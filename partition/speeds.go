@@ -72,6 +72,10 @@ func (o *PlanOptions) copySeconds(bytes int64, from, to int) float64 {
 	return linkSeconds(bytes, o.Devices[from], o.Devices[to])
 }
 
+// direct reports whether bytes go from one device to another without passing through
+// host memory.
+func direct(from, to device.Spec) bool { return from.Kind == to.Kind && from.PeerCopy && to.PeerCopy }
+
 // linkSeconds is the time of a copy from one device to another: over the slower
 // link, and over both where the host lies between.
 func linkSeconds(bytes int64, from, to device.Spec) float64 {
@@ -82,7 +86,7 @@ func linkSeconds(bytes int64, from, to device.Spec) float64 {
 		return 1 / s.LinkBytesPerS
 	}
 	a, b := perByte(from), perByte(to)
-	if from.Kind == to.Kind && to.PeerCopy {
+	if direct(from, to) {
 		return overhead + float64(bytes)*max(a, b)
 	}
 	return overhead + float64(bytes)*(a+b)

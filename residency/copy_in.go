@@ -62,7 +62,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 		if !t.onDevice() {
 			panic("BUG: " + t.name + " is brought from " + m.where(t.truth))
 		}
-		if err := m.toHost(t, out{kind: ledger.PullBack, reason: ledger.Transit, cause: cause}); err != nil {
+		if err := m.toHost(t, out{kind: ledger.PullBack, reason: ledger.Transit, cause: cause, to: d}); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,11 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string) error {
 	c, h, in := d.copy(t), t.host, d.of(t).in
 	fed := h.Lent() && t.usage == device.Input
-	if err := t.tenant.seal.transfer(&t.identity, crossing{kind: kind, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
+	var reason ledger.Reason
+	if h.Private && t.onDevice() {
+		reason = ledger.Transit
+	}
+	if err := t.tenant.seal.transfer(&t.identity, crossing{kind: kind, reason: reason, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
 		return err
 	}
 	before := &m.scratch.before
@@ -106,7 +110,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	if kind == ledger.StreamIn {
 		from = "store"
 	}
-	t.note(d.index, ledger.Row{Kind: kind, From: from, To: d.id, Cause: cause, Event: in.Newest()})
+	t.note(d.index, ledger.Row{Kind: kind, Reason: reason, From: from, To: d.id, Cause: cause, Event: in.Newest()})
 	m.rankAll(t)
 	return nil
 }

@@ -16,6 +16,18 @@ type out struct {
 	// salvage copies what is there: also if the task that was to write it failed,
 	// and under a seal.
 	salvage bool
+	to      *devState // that copies it in from there; nil if none does
+}
+
+// memoryFor is the device that allocates the host memory for a copy out of t. Both
+// devices of a transit copy fastest if it is the one that does not address the host's
+// memory itself.
+func (m *Manager) memoryFor(t *Tensor, o out) device.Device {
+	d := &m.devs[t.truth]
+	if o.to != nil && d.spec.HostVisible {
+		d = o.to
+	}
+	return d.dev
 }
 
 // copyOut queues a copy of t from the device that has the truth to host memory.
@@ -50,11 +62,11 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 
 // toNew is copyOut to new host memory.
 func (m *Manager) toNew(t *Tensor, o out) (h *hostmem.Block, err error) {
-	d := &m.devs[t.truth]
-	if o.kind == ledger.Spill || t.usage == device.Activation { // another one will come
-		h, err = m.host.AllocOut(d.dev, t.bytes, t.name)
+	dev := m.memoryFor(t, o)
+	if o.kind == ledger.Spill || o.reason == ledger.Transit || t.usage == device.Activation { // another one will come
+		h, err = m.host.AllocOut(dev, t.bytes, t.name)
 	} else {
-		h, err = m.host.Alloc(d.dev, t.bytes, t.name)
+		h, err = m.host.Alloc(dev, t.bytes, t.name)
 	}
 	if err != nil {
 		return nil, err

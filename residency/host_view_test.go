@@ -117,3 +117,17 @@ func TestTransitIsNotForTheHost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A transit takes the host memory of the device that does not address it itself, in
+// either direction, and takes it again for the next contents.
+func TestTransitMemory(t *testing.T) {
+	r := newRig(t, 2, rigOptions{}, func(i int, d *fakeDev) { d.peers, d.addresses = false, i == 0 })
+	w := r.declare("w", 8, device.Weight)
+	for i := range byte(4) {
+		r.write(w, int(i%2), i)
+		r.mustRead(w, 1-int(i%2), i)
+	}
+	if got := []int{r.devs[0].hosts, r.devs[1].hosts}; got[0] != 0 || got[1] != 1 {
+		t.Errorf("blocks of host memory by device: %v, want [0 1]", got)
+	}
+}

@@ -26,6 +26,7 @@ type fakeDev struct {
 	id        string
 	kind      string
 	peers     bool
+	addresses bool // the host's memory
 	mayOut    bool
 	capacity  int64         // 0: roomy
 	immediate bool          // operations run while they are queued
@@ -58,7 +59,7 @@ func newFake(i int) *fakeDev {
 func (d *fakeDev) ID() device.ID { return device.ID(d.id) }
 
 func (d *fakeDev) Spec() device.Spec {
-	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, MemoryBytes: d.memory()}
+	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, HostVisible: d.addresses, MemoryBytes: d.memory()}
 }
 
 // memory is the device's memory in bytes.

@@ -16,7 +16,7 @@ type Allowance struct {
 	Count  int64
 	Bytes  int64
 	First  string   // name of the first tensor
-	Names  []string // sorted, of the values that moved because TenantOptions.Peaks announced it; otherwise nil
+	Names  []string // sorted, of the values that moved because TenantOptions announced it; otherwise nil
 }
 
 // String is one line for people.
@@ -35,10 +35,19 @@ func (a Allowance) String() string {
 // seal is the state of the strict mode.
 type seal struct {
 	strict  bool
-	tight   []bool // per device: tensors leave it and come back, since the peaks exceed it
+	tight   []bool          // per device: tensors leave it and come back, since the peaks exceed it
+	passing map[string]bool // values that pass through the host
 	on      bool
 	reasons []ledger.Reason
 	allowed []*allowance
+}
+
+func newSeal(o TenantOptions, devices int) seal {
+	s := seal{strict: o.Strict, tight: make([]bool, devices), passing: map[string]bool{}}
+	for _, value := range o.Passing {
+		s.passing[value] = true
+	}
+	return s
 }
 
 // allowance is an Allowance with its names, for a quick look.
@@ -63,7 +72,8 @@ func (s *seal) transfer(t *identity, x crossing) error {
 	if !s.on {
 		return nil
 	}
-	announced := s.tight[x.device] && (x.kind == ledger.Spill || x.kind != ledger.PullBack && !x.fed) || x.kind == ledger.CopyIn && x.back
+	announced := s.tight[x.device] && (x.kind == ledger.Spill || x.kind != ledger.PullBack && !x.fed) || x.kind == ledger.CopyIn && x.back ||
+		x.reason == ledger.Transit && s.passing[t.key.Value]
 	switch {
 	case x.fed || announced || slices.Contains(s.reasons, x.reason):
 		s.count(t, x.kind, x.reason, announced)

@@ -7,9 +7,10 @@ import (
 )
 
 // Seal forbids transfers between host and devices, except that fed inputs still
-// come in, and that tensors leave devices without room and come back where
-// TenantOptions.Peaks announced it. A forbidden transfer fails with ErrNotResident
-// and names the tensor and the cause. Without TenantOptions.Strict, Seal does
+// come in, that tensors leave devices without room and come back where
+// TenantOptions.Peaks announced it, and that TenantOptions.Passing pass through the
+// host. A forbidden transfer fails with ErrNotResident and names the tensor and the
+// cause. Without TenantOptions.Strict, Seal does
 // nothing.
 func (u *Tenant) Seal() {
 	u.mu.Lock()

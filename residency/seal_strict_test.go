@@ -122,3 +122,27 @@ func TestSealAnnounced(t *testing.T) {
 		t.Errorf("a copy to the other device of a tensor that left none: %v", err)
 	}
 }
+
+// Values that devices hand on through the host do so under a seal if they were
+// announced, and are named; others do not.
+func TestSealPassing(t *testing.T) {
+	r := newRig(t, 2, rigOptions{tenant: TenantOptions{Strict: true, Passing: []string{"x"}}}, func(_ int, d *fakeDev) { d.peers = false })
+	x, y := r.declare("x", 8, device.Activation), r.declare("y", 8, device.Activation)
+	r.m.Seal()
+	for i := range byte(2) {
+		r.write(x, 0, i)
+		r.mustRead(x, 1, i)
+	}
+	r.write(y, 0, 'y')
+	if err := r.read(y, 1, 'y'); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a value that was not announced: %v", err)
+	}
+	got := fmt.Sprint(r.m.Allowed())
+	want := "[pull-back (transit) of activation: 2 transfers, 16 bytes, as planned: x copy-in (transit) of activation: 2 transfers, 16 bytes, as planned: x]"
+	if got != want {
+		t.Errorf("allowed %s, want %s", got, want)
+	}
+	if err := r.m.PullBack(short(t), ledger.Fetch, x); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a pull-back: %v", err)
+	}
+}

@@ -24,6 +24,10 @@ type TenantOptions struct {
 	// there is enough. If the peaks of all tenants exceed a device, tensors leave it
 	// and come back, and Seal allows that. None means 0.
 	Peaks []int64
+	// Passing are the values (Key.Value) that the tenant's tasks hand from one device to
+	// another where these have no path of their own. They pass through the host, and
+	// Seal allows that.
+	Passing []string
 	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
 	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
@@ -56,7 +60,7 @@ type tenant struct {
 // newTenant opens a tenant's streams.
 func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
 	u := &tenant{
-		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))}},
+		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: newSeal(o, len(devs))},
 		opt:     o,
 		tensors: map[Key]*Tensor{},
 	}

@@ -29,7 +29,8 @@ var kindNames = [NumKinds]string{"copy-in", "peer", "hit", "pull-back", "spill",
 // String is the kind as reports print it.
 func (k Kind) String() string { return kindNames[k] }
 
-// Reason is the reason for which bytes came back to the host.
+// Reason is the reason for which bytes came back to the host. A copy-in of bytes that
+// came from another device has the reason Transit, too.
 type Reason string
 
 // The reasons. SpillReason and Transit are the manager's own: room is needed,
@@ -252,9 +253,10 @@ func (l *Ledger) Total(k Kind) Count {
 	return l.total(func(s Sum) bool { return s.Kind == k })
 }
 
-// OfUsage is the sum of a kind for one usage: copy-in of weights.
+// OfUsage is the sum of a kind for one usage, copy-in of weights, without bytes in
+// transit from one device to another.
 func (l *Ledger) OfUsage(k Kind, u device.Usage) Count {
-	return l.total(func(s Sum) bool { return s.Kind == k && s.Usage == u })
+	return l.total(func(s Sum) bool { return s.Kind == k && s.Usage == u && s.Reason != Transit })
 }
 
 // OfReason is the sum of the bytes that left devices for a reason.
