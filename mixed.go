@@ -2,9 +2,13 @@ package berth
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
 )
 
 // passing lists the values of a step that pass through the host on their way between
@@ -23,6 +27,42 @@ func (s *setup) passing(ctx context.Context) (values []string, err error) {
 		}
 	}
 	return values, nil
+}
+
+// numerics names the kernels of the devices that have stages: results depend on
+// them to the bit, beside config and data. Where the kernels differ, results depend on
+// the blocks of each, too: "cpu avx512 for layers.0 and opencl float32 for layers.1".
+func (s *setup) numerics() string {
+	blocks := map[string][]string{} // by kernels
+	for i := range s.plan.Stages {
+		for r, d := range s.plan.DevicesOf(i) {
+			spec := s.devs[d].Spec()
+			name := strings.TrimSpace(spec.Kind + " " + spec.Numerics)
+			blocks[name] = append(blocks[name], blocksOf(&s.plan.Stages[i], r))
+		}
+	}
+	all := slices.Sorted(maps.Keys(blocks))
+	if len(all) > 1 {
+		for i, name := range all {
+			all[i] = name + " for " + strings.Join(blocks[name], ", ")
+		}
+	}
+	return strings.Join(all, " and ")
+}
+
+// blocksOf names the blocks of a stage's replica: "block0 to block5", "head@1".
+func blocksOf(s *partition.Stage, replica int) string {
+	if len(s.Blocks) == 0 {
+		return "all"
+	}
+	text := s.Blocks[0]
+	if n := len(s.Blocks); n > 1 {
+		text += " to " + s.Blocks[n-1]
+	}
+	if replica > 0 {
+		text += fmt.Sprintf("@%d", replica)
+	}
+	return text
 }
 
 // feeding is the device from whose host memory batches go in. All kinds copy from any

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
@@ -463,18 +462,6 @@ func (s *setup) model() infer.Model {
 // stopOf is the cause of ctx's end, once it has ended.
 func stopOf(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
-}
-
-// numerics names the kernels of the devices that have stages: results depend on
-// them to the bit, beside config and data.
-func (s *setup) numerics() string {
-	var all []string
-	for _, d := range s.plan.Devices() {
-		spec := s.devs[d].Spec()
-		all = append(all, strings.TrimSpace(spec.Kind+" "+spec.Numerics))
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), " and ")
 }
 
 // rmse is the root of a mean squared error in the unit of the numbers that are
