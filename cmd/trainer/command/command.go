@@ -77,7 +77,7 @@ func runAs(name string, ctx context.Context, stop *signals.Stop, args []string, 
 	if out.Err() != nil && signals.ClosedPipe(err) {
 		err = cli.Unread(err)
 	}
-	code := cli.ExitCode(err)
+	code := exitCode(err)
 	stop.Done(code)
 	switch {
 	case code == cli.ExitPipe:

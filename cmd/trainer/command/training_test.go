@@ -38,7 +38,7 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = r.run(over, io.Discard, nil, c)
-		if code := cli.ExitCode(err); code != cli.ExitStopped || !strings.Contains(err.Error(), "continue with") {
+		if code := exitCode(err); code != cli.ExitStopped || !strings.Contains(err.Error(), "continue with") {
 			t.Errorf("exit code %d: %v", code, err)
 		}
 		r.options.Resume = err != nil && strings.Contains(err.Error(), "and saved")
@@ -123,8 +123,8 @@ func TestStopsWithoutReaders(t *testing.T) {
 func TestGoOnWithoutInitialWeights(t *testing.T) {
 	for saved, want := range map[int]string{0: "nothing was saved; begin again with the same command", 7: "is of step 7; continue with: trainer resume r"} {
 		err := goOn(&berth.WeightsError{Saved: saved, Err: errors.New("w: gone")}, nil, "r")
-		if !strings.HasSuffix(err.Error(), want) || cli.ExitCode(err) != cli.ExitFailure {
-			t.Errorf("exit code %d: %v", cli.ExitCode(err), err)
+		if !strings.HasSuffix(err.Error(), want) || exitCode(err) != cli.ExitFailure {
+			t.Errorf("exit code %d: %v", exitCode(err), err)
 		}
 	}
 }

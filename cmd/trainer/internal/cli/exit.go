@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-
-	"github.com/berth-ml/berth"
 )
 
 // The exit codes.
@@ -36,7 +34,8 @@ func (e unreadError) Unwrap() error { return e.error }
 // "| head". It is not printed.
 func Unread(err error) error { return unreadError{err} }
 
-// ExitCode is the exit code for a command's error.
+// ExitCode is the exit code for a command's error. A program that trains has errors of
+// its own, which are failures here.
 func ExitCode(err error) int {
 	var usage usageError
 	var unread unreadError
@@ -45,9 +44,7 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.As(err, &unread):
 		return ExitPipe
-	case errors.Is(err, berth.ErrStopped):
-		return ExitStopped
-	case errors.As(err, &usage), berth.IsUsage(err):
+	case errors.As(err, &usage):
 		return ExitUsage
 	}
 	return ExitFailure

@@ -1,0 +1,22 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+)
+
+// exitCode is the exit code for an error of a command or of a run.
+func exitCode(err error) int {
+	switch code := cli.ExitCode(err); {
+	case code == cli.ExitPipe:
+		return code
+	case errors.Is(err, berth.ErrStopped):
+		return cli.ExitStopped
+	case berth.IsUsage(err):
+		return cli.ExitUsage
+	default:
+		return code
+	}
+}
