@@ -145,7 +145,7 @@ func kindOf(pkg string) string {
 
 // edges are the packages through which Go programs pass host tensors in and
 // get them back. They and hosttensor alone import gorgonia.
-var edges = []string{module, module + "/datasets/custom", module + "/residency", module + "/executor/eager"}
+var edges = []string{module, module + "/datasets/custom", module + "/executor/eager"}
 
 // A package depends on gorgonia only if it depends on one of the edges.
 func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {

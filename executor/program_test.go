@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
@@ -97,7 +98,7 @@ func evaluated(t *testing.T, devices int, together bool) (losses []float32) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		losses = append(losses, d.Data().([]float32)[0])
+		losses = append(losses, shape.View[float32](d)[0])
 	}
 	return losses
 }

@@ -57,7 +57,7 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Data().([]float32)[4]; got != 2.5 {
+		if got := shape.View[float32](d)[4]; got != 2.5 {
 			t.Errorf("%s is %v, want 2.5", name, got)
 		}
 	}

@@ -87,7 +87,7 @@ func TestOnDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range h.Data().([]float32) {
+		for i, v := range shape.View[float32](h) {
 			if v != data[i] {
 				t.Fatalf("%s[%d] is %v after its journey", x.Name(), i, v)
 			}

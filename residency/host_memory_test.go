@@ -30,7 +30,7 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 		t.Errorf("%d host buffers while one is copied to", n)
 	}
 	free()
-	if d, err := r.m.EnsureHost(short(t), ledger.Epoch, w); err != nil || d.Data().([]uint8)[0] != 'b' {
+	if d, err := r.m.EnsureHost(short(t), ledger.Epoch, w); err != nil || d[0] != 'b' {
 		t.Errorf("pulled %v, %v", d, err)
 	}
 	if n := hosts(r.devs[0]); n != 1 {
@@ -73,7 +73,7 @@ func TestHostBound(t *testing.T) {
 		}
 	}
 	for i, x := range ts {
-		if d, err := r.m.EnsureHost(short(t), ledger.Epoch, x); err != nil || d.Data().([]uint8)[0] != byte(10*i+5) {
+		if d, err := r.m.EnsureHost(short(t), ledger.Epoch, x); err != nil || d[0] != byte(10*i+5) {
 			t.Errorf("%s is %v, %v", x.Name(), d, err)
 		}
 	}

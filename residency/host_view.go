@@ -5,29 +5,20 @@ import (
 	"context"
 	"fmt"
 
-	"gorgonia.org/tensor"
-
-	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// Host copies the host's bytes of t to a new tensor. It never transfers: it fails
-// with ErrStale if the bytes are not current, or were spilled and not pulled back,
-// and waits for a pull-back that is under way. A scalar becomes a tensor of one
-// element.
-func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
-	dense, err := hosttensor.New(t.meta)
-	if err != nil {
-		return nil, fmt.Errorf("host tensor of %s: %w", t.name, err)
-	}
-	_, to, err := hosttensor.Bytes(dense)
-	if err != nil {
-		return nil, fmt.Errorf("host tensor of %s: %w", t.name, err)
-	}
-	if err := m.View(t, func(b []byte) error { copy(to, b); return nil }); err != nil {
+// Host copies the host's bytes of t to new memory, aligned for the elements. It never
+// transfers: it fails with ErrStale if the bytes are not current, or were spilled and
+// not pulled back, and waits for a pull-back that is under way.
+// hosttensor.Over(t.Meta(), bytes) makes them a tensor of gorgonia, without a copy.
+func (m *Manager) Host(t *Tensor) ([]byte, error) {
+	out := shape.Bytes(make([]int64, (t.bytes+7)/8))[:t.bytes]
+	if err := m.View(t, func(b []byte) error { copy(out, b); return nil }); err != nil {
 		return nil, err
 	}
-	return dense, nil
+	return out, nil
 }
 
 // View calls f with the host's bytes of t, without copying them. It fails with
@@ -54,7 +45,7 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 }
 
 // EnsureHost is PullBack and then Host.
-func (m *Manager) EnsureHost(ctx context.Context, r ledger.Reason, t *Tensor) (*tensor.Dense, error) {
+func (m *Manager) EnsureHost(ctx context.Context, r ledger.Reason, t *Tensor) ([]byte, error) {
 	if err := m.PullBack(ctx, r, t); err != nil {
 		return nil, err
 	}

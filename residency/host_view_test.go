@@ -32,7 +32,7 @@ func TestHostIsNeverImplicit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Data().([]float32); got[0] != 1 || got[1] != 5 {
+		if got := shape.View[float32](d); got[0] != 1 || got[1] != 5 {
 			t.Fatalf("pulled %v", got)
 		}
 	}
@@ -98,7 +98,7 @@ func TestSpillIsNotForTheHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(d.Data().([]uint8)); got != "wwwwwwww" {
+	if got := string(d); got != "wwwwwwww" {
 		t.Errorf("pulled %q", got)
 	}
 }

@@ -189,8 +189,8 @@ func (s *model) pull(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Data().([]uint8); string(got) != string(pattern(x.bytes, byte(s.value[i]))) {
-		t.Fatalf("pulled %s: %v, want %d", x.name, got, s.value[i])
+	if string(h) != string(pattern(x.bytes, byte(s.value[i]))) {
+		t.Fatalf("pulled %s: %v, want %d", x.name, h, s.value[i])
 	}
 }
 
@@ -203,8 +203,8 @@ func (s *model) host(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Data().([]uint8); string(got) != string(pattern(x.bytes, byte(s.value[i]))) {
-		t.Fatalf("host has %s: %v, want %d", x.name, got, s.value[i])
+	if string(h) != string(pattern(x.bytes, byte(s.value[i]))) {
+		t.Fatalf("host has %s: %v, want %d", x.name, h, s.value[i])
 	}
 }
 
@@ -398,7 +398,7 @@ func TestNetworksAtOnce(t *testing.T) {
 			h, err := r.m.EnsureHost(short(t), ledger.Epoch, own)
 			if err != nil {
 				t.Errorf("network %d: %v", n, err)
-			} else if got := h.Data().([]uint8)[3]; got != steps {
+			} else if got := h[3]; got != steps {
 				t.Errorf("network %d counted %d steps of %d", n, got, steps)
 			}
 		})
