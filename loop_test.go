@@ -75,7 +75,7 @@ func TestIntervals(t *testing.T) {
 		{"every step, few checkpoints", []string{"train.boundary=1", "checkpoint.every=9"}, nil, true},
 		{"longer than the run", []string{"train.boundary=1000"}, []int{33}, true},
 		{"a budget of three epochs", []string{"train.steps=33", "train.boundary=10"}, []int{10, 20, 30, 33}, true},
-	}[:testall.Or(3, 5)] {
+	}[:testall.Or(2, 5)] {
 		name := c.name
 		dir := t.TempDir()
 		set := append([]string{"train.log_every=0"}, c.set...)

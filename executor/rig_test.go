@@ -34,7 +34,7 @@ import (
 // small.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	testall.Checks(8, 100)
+	testall.Checks(5, 100)
 	goleak.VerifyTestMain(m)
 }
 
