@@ -17,6 +17,7 @@ type library struct {
 
 	mu      sync.Mutex
 	kernels map[string]uintptr // by name
+	tables  tables
 }
 
 func newLibrary(c *context) (*library, error) {
@@ -25,7 +26,7 @@ func newLibrary(c *context) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]uintptr{}}
+	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]uintptr{}, tables: tables{}}
 	if err := c.write(status, make([]byte, statusBytes)); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -92,6 +93,9 @@ func (l *library) close() error {
 	var errs []error
 	for _, k := range l.kernels {
 		errs = append(errs, to.call(releaseKernel, k))
+	}
+	for _, object := range l.tables {
+		errs = append(errs, to.call(releaseMemObject, object))
 	}
 	return errors.Join(append(errs, to.call(releaseMemObject, l.status))...)
 }

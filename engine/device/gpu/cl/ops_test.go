@@ -12,10 +12,10 @@ import (
 // to compile a kernel.
 var few = []string{"add", "gelu_erf", "reduce_sum", "matmul", "softmax", "layer_norm", "adam", "sum_squares"}
 
-// kinds are the ops to test, and sizes are those of work groups.
+// kindsAndSizes are the ops to test, and the sizes of work groups.
 func kindsAndSizes() (kinds []string, sizes []int) {
 	if testall.Wanted() {
-		return gen.Kinds(), []int{64, 1, 8, 256}
+		return gen.Kinds(), []int{64, 1, 256}
 	}
 	return few, []int{64, 8}
 }

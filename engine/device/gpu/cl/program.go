@@ -48,6 +48,9 @@ func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*pro
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Describe(), unsupported(err))
 			}
+			if err := l.fill(calls); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Describe(), err)
+			}
 			in.calls, scratch = calls, max(scratch, bytes)
 			all = append(all, calls...)
 		}
@@ -137,6 +140,9 @@ func (p *program) failure(to *lane) error {
 func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	in := &p.code[step]
 	call, k := &in.calls[c], in.kernels[c]
+	if call.Copy && p.value(l, in, call.Args[0]) == p.value(l, in, call.Args[1]) {
+		return nil
+	}
 	set := func(i int, v uint64) error {
 		p.args[0] = v
 		return to.call(setKernelArg, k, uintptr(i), 8, at(to.caller, &p.args[0]))
@@ -145,15 +151,8 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 		return err
 	}
 	for i, a := range call.Args {
-		v := a.Value
-		switch a.Role {
-		case gen.In:
-			v = p.offset(l, in.step.In[a.Index])
-		case gen.Out:
-			v = p.offset(l, in.step.Out[a.Index])
-		case gen.Scratch:
-			v += l.Scratch() + p.plan.TempBytes
-		case gen.Site:
+		v := p.value(l, in, a)
+		if a.Role == gen.Site {
 			v = int64(step + 1)
 		}
 		if err := set(i+2, uint64(v)); err != nil {
@@ -163,6 +162,19 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	lanes, group := call.Lanes(p.library.lanes)
 	p.size[0], p.size[1] = uintptr(lanes), uintptr(group)
 	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, at(to.caller, &p.size[0]), at(to.caller, &p.size[1]), 0, 0, 0)
+}
+
+// value is the value of an argument in a launch.
+func (p *program) value(l *streams.Launch, in *instr, a gen.Arg) int64 {
+	switch a.Role {
+	case gen.In:
+		return a.Value + p.offset(l, in.step.In[a.Index])
+	case gen.Out:
+		return a.Value + p.offset(l, in.step.Out[a.Index])
+	case gen.Scratch:
+		return a.Value + p.plan.TempBytes + l.Scratch()
+	}
+	return a.Value
 }
 
 // offset is where a storage lies in a launch.

@@ -34,7 +34,7 @@ func (l *chain) add(c *fuse.Cluster, at int) error {
 	n := c.Nodes[at]
 	f, ok := formulaOf(n)
 	if !ok {
-		return fmt.Errorf("%w: %s", ErrUnsupported, n.Op.Kind())
+		return unsupported(n.Op)
 	}
 	reads := n.In
 	if len(c.Nodes) > 1 {

@@ -49,7 +49,7 @@ func (w *writer) alone(c *fuse.Cluster) error {
 func (w *writer) write() error {
 	t, ok := templates[w.node.Op.Kind()]
 	if !ok {
-		return fmt.Errorf("%w: %s", ErrUnsupported, w.node.Op.Kind())
+		return unsupported(w.node.Op)
 	}
 	return t(w, w.node.Op)
 }

@@ -15,6 +15,14 @@ import (
 // ErrUnsupported is the cause of errors about an op that no template covers.
 var ErrUnsupported = errors.New("no kernel for a GPU")
 
+// unsupported names an op that no template covers.
+func unsupported(op graph.Op) error {
+	if graph.BringsKernel(op) {
+		return fmt.Errorf("%w: the op %s is Go code: run it on a cpu device", ErrUnsupported, op.Kind())
+	}
+	return fmt.Errorf("%w: %s: run it on a cpu device", ErrUnsupported, op.Kind())
+}
+
 // Role says whose memory an argument is.
 type Role uint8
 
@@ -25,13 +33,15 @@ const (
 	Scratch             // the cluster's scratch, Value bytes from its start
 	Number              // no memory: Value itself
 	Site                // no memory: the number of the step in its program, at least 1
+	Table               // memory of its own, which the driver fills with Floats once: its handle
 )
 
-// Arg is an argument of a kernel: 64 bits, an offset in bytes or a number.
+// Arg is an argument of a kernel: 64 bits, an offset in bytes, a number or a handle.
 type Arg struct {
-	Role  Role
-	Index int
-	Value int64
+	Role   Role
+	Index  int
+	Value  int64      // bytes from the start of the memory; of a Number, the number
+	Floats *[]float32 // of a Table
 }
 
 // Call is one run of a kernel. Before its own arguments, a kernel has two: the
@@ -44,6 +54,9 @@ type Call struct {
 	Groups int // work groups, whose lanes work together
 	Group  int // lanes of a group; 0: any number
 	Items  int // elements, one for each lane; 0 where there are Groups
+	// Copy is set if the kernel only copies the memory of its first argument to that of
+	// its second. It is not needed where both are the same.
+	Copy bool
 }
 
 // GroupLanes is the size of work groups that suits most devices. Results are the same
@@ -116,6 +129,10 @@ func number(name string, v int) param {
 	return param{c: "i64 " + name, arg: Arg{Role: Number, Value: int64(v)}}
 }
 
+func table(name string, floats []float32) param {
+	return param{c: "GLOBAL const f32* " + name, arg: Arg{Role: Table, Floats: &floats}}
+}
+
 func scratchAt(off int64, name string) param {
 	return param{c: "GLOBAL f32* " + name, arg: Arg{Role: Scratch, Value: off}}
 }
@@ -166,7 +183,7 @@ func (w *writer) add(c Call, params []param, body string) {
 	c.Node, c.Args = w.node, make([]Arg, len(params))
 	for i, p := range params {
 		c.Args[i] = w.argument(p)
-		if p.arg.Role == Number || p.arg.Role == Site {
+		if p.arg.Role == Number || p.arg.Role == Site || p.arg.Role == Table {
 			fmt.Fprintf(&text, ", %s", p.c)
 			continue
 		}

@@ -147,9 +147,12 @@ FUNCTION f32 dot_f(GLOBAL const f32* x, GLOBAL const f32* y, i64 n) {
 	for (i64 i = 0; i < n; i++) s = FMA(x[i], y[i], s);
 	return s;
 }
-/* Philox4x32-10: whether dropout of rate p keeps element i of a step */
-FUNCTION i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
-	u32 c[4] = {(u32)(i / 4), (u32)(i / 4 >> 32), step, 0};
+/* Philox4x32-10: the four words of a key at a counter */
+FUNCTION void philox_f(u32 k0, u32 k1, u64 i, u32 step, u32* c) {
+	c[0] = (u32)i;
+	c[1] = (u32)(i >> 32);
+	c[2] = step;
+	c[3] = 0;
 	for (i32 r = 0; r < 10; r++) {
 		u64 a = (u64)0xD2511F53u * c[0], b = (u64)0xCD9E8D57u * c[2];
 		c[0] = (u32)(b >> 32) ^ c[1] ^ k0;
@@ -159,12 +162,47 @@ FUNCTION i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
 		k0 += 0x9E3779B9u;
 		k1 += 0xBB67AE85u;
 	}
+}
+/* whether dropout of rate p keeps element i of a step */
+FUNCTION i32 kept_f(u32 k0, u32 k1, u64 i, u32 step, f32 p) {
+	u32 c[4];
+	philox_f(k0, k1, i / 4, step, c);
 	return (f32)(c[i % 4] >> 8) * 5.9604645e-8f >= p;
 }
 /* x rounded to the nearest bfloat16, to even */
 FUNCTION f32 bf16_f(f32 x) {
 	u32 b = (u32)AS_INT(x);
 	return AS_FLOAT((i32)((x != x ? b | 1u << 22 : b + 0x7fffu + (b >> 16 & 1u)) & 0xffff0000u));
+}
+/* the high half of a product */
+FUNCTION u64 high_u(u64 a, u64 b) {
+	u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;
+	u64 mid = a1 * b0 + (a0 * b0 >> 32), low = a0 * b1 + (u32)mid;
+	return a1 * b1 + (mid >> 32) + (low >> 32);
+}
+/* a number that is larger for larger x */
+FUNCTION u32 order_f(f32 x) {
+	i32 b = AS_INT(x + 0.0f);
+	return (u32)b ^ (b < 0 ? 0xffffffffu : 0x80000000u);
+}
+/* the least whole number, but 1, that is at least p of all */
+FUNCTION u64 share_f(f32 p, u64 all) {
+	u64 part = (u64)(i64)(p * 1099511627776.0f) << 24;
+	u64 most = high_u(part, all) + (part * all != 0 ? 1 : 0);
+	return most > 1 ? most : 1;
+}
+/* e^((x-best)/t) 2^46: as a power of 2 and a series, with 57 bits after the point */
+FUNCTION u64 weight_f(f32 best, f32 x, f32 t) {
+	f32 d = best - x, b = d - best, rest = (best - (d - b)) - (x + b);
+	f32 q = d / t;
+	if (!(q < 34.0f)) return 0;
+	f32 more = (FMA(-q, t, d) + rest) / t;
+	i64 f = (i64)(q * 144115188075855872.0f) + (i64)(more * 144115188075855872.0f);
+	u64 ln2 = 99893036290645747, one = (u64)1 << 57;
+	if (f < 0) f = 0;
+	u64 n = (u64)f / ln2, r = ln2 - (u64)f % ln2, s = one;
+	for (u32 k = 17; k > 0; k--) s = one + high_u(r << 7, s) / k;
+	return n > 51 ? 0 : s >> (12 + n);
 }
 /* x 2^k, for x of at most 2^24 */
 FUNCTION f32 scale_f(f32 x, i32 k) {

@@ -10,14 +10,15 @@ import (
 )
 
 var reductions = map[string]template{
-	"reduce_sum":   of(reduce),
-	"reduce_mean":  of(reduce),
-	"reduce_max":   of(reduce),
-	"sum_to":       func(w *writer, _ graph.Op) error { w.sumTo(); return nil },
-	"broadcast_to": func(w *writer, _ graph.Op) error { w.binaryView("x"); return nil },
-	"sum_squares":  of(sumSquares),
-	"square_parts": of(squareParts),
-	"square_total": of(squareTotal),
+	"reduce_sum":      of(reduce),
+	"reduce_mean":     of(reduce),
+	"reduce_max":      of(reduce),
+	"reduce_max_grad": of(reduceMaxGrad),
+	"sum_to":          func(w *writer, _ graph.Op) error { w.sumTo(); return nil },
+	"broadcast_to":    func(w *writer, _ graph.Op) error { w.binaryView("x"); return nil },
+	"sum_squares":     of(sumSquares),
+	"square_parts":    of(squareParts),
+	"square_total":    of(squareTotal),
 }
 
 // split says how the elements of a tensor of shape x, whose dimensions are reduced or
@@ -34,8 +35,25 @@ func split(x shape.Shape, reduced func(d int) bool) (kept, gone shape.Shape, kep
 	return
 }
 
-func reduce(w *writer, o ops.Reduce) {
-	w.reduceTo(o.Fn, func(d int) bool { return len(o.Axes) == 0 || slices.Contains(o.Axes, d) })
+// among tells of a dimension whether it is one of axes, which are all if there are none.
+func among(axes []int) func(d int) bool {
+	return func(d int) bool { return len(axes) == 0 || slices.Contains(axes, d) }
+}
+
+func reduce(w *writer, o ops.Reduce) { w.reduceTo(o.Fn, among(o.Axes)) }
+
+// reduceMaxGrad gives dy to the first element of x that equals y, and 0 to the others.
+func reduceMaxGrad(w *writer, o ops.ReduceMaxGrad) {
+	kept, gone, keptSt, goneSt := split(w.node.In[0].Meta.Shape, among(o.Axes))
+	pk, ik := position("p", kept, keptSt)
+	pg, ig := position("q", gone, goneSt)
+	params := append([]param{in(0, "X"), in(1, "Y"), in(2, "DY"), out(0, "DX"), number("count", gone.Elems())}, append(pk, pg...)...)
+	w.items(w.elems(0), params, `	i64 k = i / count, e = i % count, base = `+strings.ReplaceAll(ik, "i", "k")+`, at = base + `+strings.ReplaceAll(ig, "i", "e")+`;
+	f32 x = X[at];
+	i32 first = x == Y[k];
+	for (e = e - 1; first && e >= 0; e--) first = X[base + `+strings.ReplaceAll(ig, "i", "e")+`] != x;
+	DX[at] = first ? DY[k] : 0.0f;
+`)
 }
 
 func (w *writer) sumTo() {

@@ -3,7 +3,6 @@ package gen
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
 
@@ -18,7 +17,8 @@ var updates = map[string]template{
 		w.items(1, []param{inInts(0, "X"), outInts(0, "Z")}, "\tZ[0] = X[0] + 1;\n")
 	}),
 	"ring_write":    of(ringWrite),
-	"learning_rate": learningRate,
+	"learning_rate": of(learningRate),
+	"ranged":        of(ranged),
 }
 
 // factor adds the clip factor to a kernel's parameters, and gives its expression.
@@ -82,26 +82,4 @@ func ringWrite(w *writer, o ops.RingWrite) {
 	n := w.outElems(0)
 	w.items(n, []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z")},
 		"\tZ[i] = i == (i64)AT[0] % n ? V[0] * "+float(o.Scale)+" : X[i];\n")
-}
-
-// learningRate is written for the schedules that need no more than a product.
-func learningRate(w *writer, op graph.Op) error {
-	o := op.(ops.LearningRate)
-	var c string
-	switch o.Schedule {
-	case "constant":
-		c = float(o.Base)
-	case "linear":
-		c = fmt.Sprintf("FMA(%s, part, %s)", float(o.Min-o.Base), float(o.Base))
-	case "cosine":
-		c = fmt.Sprintf("FMA(%s, 1.0f + cospi_f(part), %s)", float((o.Base-o.Min)*0.5), float(o.Min))
-	default:
-		return fmt.Errorf("%w: learning_rate by schedule %s", ErrUnsupported, o.Schedule)
-	}
-	steps := max(1, o.Total-o.Warmup)
-	w.items(1, []param{inInts(0, "X"), out(0, "Z"), number("warm", o.Warmup), number("steps", steps)}, fmt.Sprintf(`	i64 step = X[0], t = step - warm;
-	f32 part = t >= steps ? 1.0f : (f32)t / (f32)steps;
-	Z[0] = step < warm ? %s * (f32)(step + 1) / (f32)warm : %s;
-`, float(o.Base), c))
-	return nil
 }

@@ -1,0 +1,39 @@
+package gen
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Each op has kernels, but reshape: it is a view, which plans do not run.
+func TestKindsAreAll(t *testing.T) {
+	var lacking []string
+	for _, kind := range ops.Kinds() {
+		if !slices.Contains(Kinds(), kind) {
+			lacking = append(lacking, kind)
+		}
+	}
+	if !slices.Equal(lacking, []string{"reshape"}) {
+		t.Errorf("no kernels for %v", lacking)
+	}
+}
+
+// own is an op of a program, with a kernel in Go.
+type own struct{ ops.Unary }
+
+func (own) Kind() string                      { return "own" }
+func (own) Compute(_, _ []graph.Tensor) error { return nil }
+
+// An op that brings a kernel in Go is refused by name.
+func TestOwnOpsAreRefused(t *testing.T) {
+	v := &graph.Value{Meta: shape.F32(2)}
+	_, _, err := Node(&graph.Node{Op: own{}, In: []*graph.Value{v}, Out: []*graph.Value{v}})
+	if !errors.Is(err, ErrUnsupported) || err.Error() != "no kernel for a GPU: the op own is Go code: run it on a cpu device" {
+		t.Errorf("got %v", err)
+	}
+}

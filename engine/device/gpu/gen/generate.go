@@ -1,0 +1,73 @@
+package gen
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+var generators = map[string]template{
+	"cached_attention": of(cachedAttention),
+	"cache_write":      of(cacheWrite),
+	"positions":        of(positions),
+	"last_row":         of(lastRow),
+	"sample":           of(sample),
+}
+
+// extent is the text that reads the extent of sequence b: its chunk has count of rows rows,
+// from position first of cached ones on. Where that cannot be, count is 0.
+const extent = `	i64 first = EXTENT[2 * b], count = EXTENT[2 * b + 1];
+	if (count < 1 || count > rows || first < 0 || first + count > cached) { FAIL; count = 0; }
+`
+
+// attention over cached rows and those of the chunk is as in attention: a group has a row
+// of a head of a sequence.
+func cachedAttention(w *writer, o ops.CachedAttention) {
+	qkv, cached := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape[1]
+	d := qkv[2] / 3
+	size := d / o.Heads
+	params := []param{site, in(0, "QKVS"), in(1, "KEYS"), in(2, "VALUES"), inInts(3, "EXTENT"), out(0, "Y"),
+		number("rows", qkv[1]), number("cached", cached), number("d", d), number("heads", o.Heads), number("size", size)}
+	w.groups(qkv[0]*qkv[1]*o.Heads, params, `#undef SEEN
+#define SEEN(which, cache, k) ((k) < first ? cache + (b * cached + (k)) * d + head * size : QKVS + ((b * rows + (k) - first) * 3 + which) * d + head * size)
+	SHARED f32 T[64], P[`+fmt.Sprint(attentionBlock)+`];
+	i64 row = GROUP % rows, head = GROUP / rows % heads, b = GROUP / rows / heads;
+`+extent+`	GLOBAL const f32* Q = QKVS + (b * rows + row) * 3 * d + head * size;
+	i64 seen = row < count ? first + row + 1 : 0;
+	f32 scale = `+float(1/math.Sqrt(float64(size)))+`;
+`+most("m", "seen", "dot_f(Q, SEEN(1, KEYS, e), size) * scale")+sum("all", "seen", "s += exp_f(dot_f(Q, SEEN(1, KEYS, e), size) * scale - m);")+
+		fmt.Sprintf(`	f32 lse = m + log_f(all);
+	for (i64 e0 = 0; e0 < size; e0 += LANES) {
+		i64 e = e0 + LANE;
+		f32 y = 0.0f;
+		for (i64 k0 = 0; k0 < seen; k0 += %[1]d) {
+			i64 block = seen - k0 < %[1]d ? seen - k0 : %[1]d;
+			for (i64 k = LANE; k < block; k += LANES) P[k] = exp_f(dot_f(Q, SEEN(1, KEYS, k0 + k), size) * scale - lse);
+			BARRIER;
+			if (e < size) for (i64 k = 0; k < block; k++) y = FMA(P[k], SEEN(2, VALUES, k0 + k)[e], y);
+			BARRIER;
+		}
+		if (e < size && !STATUS[0]) Y[(b * rows + row) * d + head * size + e] = y;
+	}
+`, attentionBlock))
+}
+
+func cacheWrite(w *writer, o ops.CacheWrite) {
+	w.keep(0, 0)
+	cache, qkv := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
+	d := cache[2]
+	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("cached", cache[1]), number("d", d), number("which", o.Part)},
+		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(b * cached + first + row) * d + i % d] = QKVS[((b * rows + row) * 3 + which) * d + i % d];\n")
+}
+
+func positions(w *writer, o ops.Positions) {
+	w.items(w.outElems(0), []param{site, inInts(0, "EXTENT"), outInts(0, "Z"), number("rows", o.T), number("cached", math.MaxInt32)},
+		"\ti64 b = i / rows;\n"+extent+"\tZ[i] = i % rows < count ? (i32)(first + i % rows) : 0;\n")
+}
+
+func lastRow(w *writer, _ ops.LastRow) {
+	x := w.node.In[0].Meta.Shape
+	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "EXTENT"), out(0, "Z"), number("rows", x[1]), number("d", x[2]), number("cached", math.MaxInt32)},
+		"\ti64 b = i / d;\n"+extent+"\tif (count > 0) Z[i] = X[(b * rows + count - 1) * d + i % d];\n")
+}
