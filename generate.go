@@ -115,7 +115,8 @@ func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit f
 
 // Generate continues a text with a model of texts, and hands over each piece as soon as
 // it is there. emit's error ends it. When ctx is cancelled it ends after the token under
-// way, with ErrStopped.
+// way, with ErrStopped; text that was held back, since a Stop might have begun, is handed
+// over before.
 func (t *Trained) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (res Generation, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.setup.usable(); err != nil {
@@ -263,6 +264,9 @@ func (s *speech) run(ctx context.Context, g *infer.Generator) error {
 			next = s.recent[max(0, len(s.recent)-max(1, s.size.Context/2)):]
 		}
 		token, err := g.Append(ctx, next, s.length)
+		if err != nil && ctx.Err() != nil { // the text so far is good
+			return errors.Join(err, s.end())
+		}
 		if err != nil {
 			return err
 		}

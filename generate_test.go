@@ -145,6 +145,50 @@ func TestGenerateEnds(t *testing.T) {
 	}
 }
 
+// soon is a context that ends after some looks at it.
+type soon struct {
+	context.Context
+	left *int
+}
+
+func (c soon) Err() error {
+	if *c.left--; *c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c soon) Value(any) any { return nil }
+
+// Text that was held back when a generation is cancelled is handed over: all tokens that
+// are counted are in the text.
+func TestGenerateHandsOverHeldText(t *testing.T) {
+	_, _, m := speaker(t)
+	o := berth.GenerateOptions{Prompt: "1", Slide: true, Tokens: 20}
+	want, _, _ := say(t, func(o berth.GenerateOptions, emit func(berth.Piece) error) (berth.Generation, error) {
+		return m.Generate(t.Context(), o, emit)
+	}, o)
+	o.Stop = []string{want[3:9] + "\x01"} // never comes; its beginning is held back
+	most := 0
+	for looks := 1; looks < 12; looks++ {
+		text, left := "", 1000
+		g, err := m.Generate(soon{context.Background(), &left}, o, func(p berth.Piece) error {
+			if text == "" {
+				left = looks
+			}
+			text += p.Text
+			return nil
+		})
+		if !errors.Is(err, berth.ErrStopped) || len(text) != g.Tokens || text != want[:len(text)] {
+			t.Errorf("%d looks: %q of %q, %+v, %v", looks, text, want, g, err)
+		}
+		most = max(most, g.Tokens)
+	}
+	if most < 5 {
+		t.Errorf("at most %d tokens: no text was held back", most)
+	}
+}
+
 func TestGenerateOptions(t *testing.T) {
 	_, _, m := speaker(t)
 	for _, o := range []berth.GenerateOptions{

@@ -24,6 +24,22 @@ func (metricNames) expect() string {
 	return "auto, all, or a list of metrics such as [f1, auc]"
 }
 
+// longestMetrics bounds the bytes of train.metrics: its numbers fit a line of
+// metrics.jsonl, which a resumed run reads.
+const longestMetrics = 40 << 10
+
+// checkMetrics refuses names that are too many for a line.
+func (d *decoder) checkMetrics(n *yaml.Node, path string, names []string) {
+	const number = 28 // bytes of a number and its punctuation
+	bytes := 0
+	for _, name := range names {
+		bytes += len(ValPrefix) + len(name) + number
+	}
+	if bytes > longestMetrics {
+		d.fail(d.pos(n), path, "got %d names, more than a line of metrics.jsonl has room for; name at most %d", len(names), len(names)*longestMetrics/bytes)
+	}
+}
+
 func (m metricNames) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	out := dst.(*[]string)
 	switch {
@@ -39,6 +55,7 @@ func (m metricNames) decode(d *decoder, n *yaml.Node, path string, dst any) {
 				return
 			}
 		}
+		d.checkMetrics(n, path, *out)
 	case n.Kind == yaml.SequenceNode:
 		*out = make([]string, len(n.Content))
 		for i, c := range n.Content {
@@ -51,6 +68,7 @@ func (m metricNames) decode(d *decoder, n *yaml.Node, path string, dst any) {
 			}
 			(*out)[i] = c.Value
 		}
+		d.checkMetrics(n, path, *out)
 	default:
 		d.mismatch(n, path, m.expect())
 	}

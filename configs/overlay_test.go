@@ -127,3 +127,18 @@ func TestVariablesAreUnambiguous(t *testing.T) {
 		owner[variable(path)] = l.path
 	}
 }
+
+// Metrics whose numbers no line of metrics.jsonl has room for are refused.
+func TestMetricsAreBounded(t *testing.T) {
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("precision_class_%d", i))
+	}
+	for n, want := range map[int]string{700: "", 1000: "small.yaml:3: train.metrics: got 1000 names, more than a line of metrics.jsonl has room for; name at most 804"} {
+		text := strings.Replace(small, "batch: 2", "batch: 2, metrics: ["+strings.Join(names[:n], ", ")+"]", 1)
+		_, err := Parse("small.yaml", []byte(text), Overlay{})
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%d names: %v", n, err)
+		}
+	}
+}

@@ -82,13 +82,15 @@ func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error
 	if !e.apart {
 		done = &Progress{} // sums on a lost device are lost
 	}
-	if done.scores == nil && e.spec.Scores {
+	if e.spec.Scores { // also on the runtime that follows the one that lost a device
 		held := metrics.ScoreBytes(e.task)
 		if err := e.pass.rt.Residency.HoldHost(held); err != nil {
 			return s, fmt.Errorf("evaluation: the scores of all answers: %w", err)
 		}
 		defer e.pass.rt.Residency.ReleaseHost(held)
-		done.scores = metrics.NewScores(e.task)
+		if done.scores == nil {
+			done.scores = metrics.NewScores(e.task)
+		}
 	}
 	if err = e.collect(ctx, done); err == nil {
 		return e.score(done), nil

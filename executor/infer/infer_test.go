@@ -160,6 +160,35 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 	}
 }
 
+// An evaluation that goes on after the loss of a device counts the memory of its scores
+// once more, on the runtime that follows.
+func TestScoresAreHeldAgain(t *testing.T) {
+	var done infer.Progress
+	var peaks []int64
+	for range 2 {
+		r := smallrun.New(t, "cpu:2")
+		m := infer.Model{Spec: r.Spec, Plan: planOf(t, r, 1), Microbatch: 23, Groups: [][]int{{0}, {1}}}
+		for _, d := range r.Devices {
+			m.Devices = append(m.Devices, d.Spec())
+		}
+		judged(t, &m, r.Data.Val.Len())
+		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Run(t.Context(), &done); err != nil {
+			t.Fatal(err)
+		}
+		peaks = append(peaks, r.Runtime.Residency.HostMemory().Peak)
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if peaks[1] < peaks[0]*9/10 { // no batch comes out any more
+		t.Errorf("host memory has peaks of %d bytes", peaks)
+	}
+}
+
 // judged has the evaluator of a model collect what all metrics need.
 func judged(t *testing.T, m *infer.Model, samples int) metrics.Set {
 	t.Helper()
