@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -315,7 +316,8 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 }
 
 // TextFiles are the files that the paths of a text stand for: of a folder, all that
-// are read in it. field is as in TextOptions. A path that cannot be read stands for
+// are read in it, and itself with a slash at its end: files that are added are read, too.
+// field is as in TextOptions. A path that cannot be read stands for
 // itself.
 func TextFiles(paths []string, field string) []string {
 	var files []string
@@ -331,6 +333,9 @@ func TextFiles(paths []string, field string) []string {
 		}
 		for _, f := range c.files {
 			files = append(files, f.path)
+		}
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			files = append(files, strings.TrimRight(path, "/")+"/")
 		}
 	}
 	return files

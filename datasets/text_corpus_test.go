@@ -138,7 +138,7 @@ func TestTextNotes(t *testing.T) {
 func TestTextFiles(t *testing.T) {
 	dir := files(t, map[string]string{"a/x.txt": "x", "a/b/y.txt": "y", "bin/train.bin": bin(1), "bin/val.bin": bin(1)})
 	got := TextFiles([]string{filepath.Join(dir, "a"), filepath.Join(dir, "bin"), BuiltinShakespeare, "nowhere"}, "")
-	for _, want := range []string{"a/x.txt", "a/b/y.txt", "bin/train.bin", "bin/val.bin"} {
+	for _, want := range []string{"a/x.txt", "a/b/y.txt", "bin/train.bin", "bin/val.bin", "/a/"} {
 		if !slices.ContainsFunc(got, func(path string) bool { return strings.HasSuffix(filepath.ToSlash(path), want) }) {
 			t.Errorf("%q lacks %s", got, want)
 		}

@@ -17,8 +17,9 @@ import (
 
 // CheckOutput refuses, with ErrOutput, a path that should not or cannot be
 // written to: a folder, a file whose folder is missing or takes no new file, a
-// file of a run folder, or one of those that are read meanwhile. Empty names
-// among reads are passed over.
+// file of a run folder, or one of those that are read meanwhile. A name among reads
+// that ends with a slash is a folder of which all files are read; empty ones are passed
+// over.
 func CheckOutput(path string, reads ...string) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", path, ErrOutput, fmt.Sprintf(format, args...))
@@ -43,7 +44,12 @@ func CheckOutput(path string, reads ...string) error {
 		return refuse("it belongs to the run in %s; name another file", filepath.Dir(real))
 	}
 	for _, r := range reads {
-		if r != "" && SameFile(path, r) {
+		folder, whole := strings.CutSuffix(r, "/")
+		switch {
+		case r == "":
+		case whole && Inside(path, folder):
+			return refuse("it is in %s, whose files are the text; name a file elsewhere", folder)
+		case !whole && SameFile(path, r):
 			return refuse("the command uses %s; name another file", r)
 		}
 	}

@@ -11,9 +11,12 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// CheckRemove refuses, with ErrFolder, a folder that holds no run, and with
-// checkpoint.ErrHeld one in which a run trains.
+// CheckRemove refuses, with ErrFolder, a folder that holds no run and a link to a folder,
+// and with checkpoint.ErrHeld one in which a run trains.
 func CheckRemove(dir string) error {
+	if to, err := os.Readlink(filepath.Clean(dir)); err == nil {
+		return fmt.Errorf("%w: %s is a link to %s: name that folder", ErrFolder, dir, to)
+	}
 	dir = osfile.Resolve(dir)
 	if !IsRun(dir) {
 		return fmt.Errorf("%w: %s: there is no run to delete: name a run folder, such as runs/digits", ErrFolder, dir)

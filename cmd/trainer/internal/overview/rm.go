@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ func rmCommand() *cobra.Command {
 	}
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		args = once(args)
 		for _, dir := range args {
 			if err := refused(rundir.CheckRemove(dir)); err != nil {
 				return err
@@ -50,6 +52,16 @@ func rmCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// once leaves out folders that are named twice.
+func once(dirs []string) (list []string) {
+	for _, dir := range dirs {
+		if !slices.ContainsFunc(list, func(other string) bool { return rundir.SameFile(dir, other) }) {
+			list = append(list, dir)
+		}
+	}
+	return list
 }
 
 // refused words why a run is not deleted.
