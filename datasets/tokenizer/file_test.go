@@ -196,3 +196,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A tokenizer is refused that could be saved and not be read back.
+func TestSavedFormFits(t *testing.T) {
+	b := small(t)
+	var text bytes.Buffer
+	if err := b.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.fits(mostFile), b.fits(text.Len())); err != nil {
+		t.Error(err)
+	}
+	if err := b.fits(text.Len() - 1); !errors.Is(err, ErrFormat) {
+		t.Errorf("a byte too many: %v", err)
+	}
+}

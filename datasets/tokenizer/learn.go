@@ -121,7 +121,11 @@ func (l *Learner) Learn(ctx context.Context) (*BPE, error) {
 		a.ID = uint32(len(p.tokens))
 		p.tokens, p.added = append(p.tokens, a.Text), append(p.added, a)
 	}
-	return newBPE(p)
+	t, err := newBPE(p)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.fits(mostFile)
 }
 
 // merger learns merges from words.

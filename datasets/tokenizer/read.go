@@ -58,10 +58,13 @@ func Parse(b []byte) (*BPE, error) {
 // build makes the tokenizer, which is gpt2 if it is the one inside the binary.
 func (p parts) build() (*BPE, error) {
 	t, err := newBPE(p)
-	if err == nil && t.Hash() == gpt2Hash {
+	if err != nil {
+		return nil, err
+	}
+	if t.Hash() == gpt2Hash {
 		t.kind = "gpt2"
 	}
-	return t, err
+	return t, t.fits(mostFile)
 }
 
 // byteLevelOnly says which files are read.

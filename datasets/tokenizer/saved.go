@@ -40,6 +40,37 @@ func (s Saved) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
+// fits refuses a tokenizer whose tokenizer.json, which runs keep, has more than most
+// bytes: it could not be read again.
+func (t *BPE) fits(most int) error {
+	bound := 1 << 16 // bytes that it has at most; a byte of a token takes up to 2, and 6 in an added one
+	for _, text := range t.tokens {
+		bound += 2*len(text) + 24
+	}
+	for _, p := range t.pairs {
+		bound += 2*(len(t.tokens[p.left()])+len(t.tokens[p.right()])) + 48
+	}
+	for _, a := range t.added.list {
+		bound += 6*len(a.Text) + 256
+	}
+	if bound <= most {
+		return nil
+	}
+	var n counter
+	if err := t.Write(&n); err != nil || int(n) <= most {
+		return err
+	}
+	return fmt.Errorf("%w: its tokenizer.json, as a run keeps it, has %d MiB, and at most %d can be read: use a smaller vocabulary", ErrFormat, int(n)>>20, most>>20)
+}
+
+// counter counts the bytes that are written to it.
+type counter int
+
+func (n *counter) Write(b []byte) (int, error) {
+	*n += counter(len(b))
+	return len(b), nil
+}
+
 // pack is the tokenizer.json, gzipped.
 func (t *BPE) pack() ([]byte, error) {
 	var b bytes.Buffer
