@@ -115,9 +115,11 @@ func (s *session) openWith(ctx context.Context, r *Run) error {
 		return err
 	}
 	contents.Again = s.anyTight()
+	s.values.Until(stopOf(ctx))
 	if err := s.prog.InitFrom(ctx, contents); err != nil {
 		return err
 	}
+	s.values.Until(nil)
 	if !s.anyTight() {
 		if err := s.values.Close(); err != nil {
 			return err

@@ -80,6 +80,7 @@ type Values struct {
 	file   *safetensors.File // nil: there is none, or it is compressed
 	stream *Stream           // nil: there is none, or it is plain
 	prefix string
+	stop   func() error // see Until
 }
 
 // Open opens FILE[:PREFIX], plain or compressed, which must have every parameter
@@ -173,11 +174,14 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 		_, given = x.lookup(v)
 	}
 	if x.file == nil || !given {
-		models.Fill(v, x.seed, dst)
-		return nil
+		return models.FillUntil(v, x.seed, dst, x.stop)
 	}
 	return readError(x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst)))
 }
+
+// Until has Read end with the error of stop, which is asked while numbers are drawn; nil:
+// it does not end.
+func (x *Values) Until(stop func() error) { x.stop = stop }
 
 // Close closes the file. A second call does nothing.
 func (x *Values) Close() (err error) {

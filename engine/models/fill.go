@@ -13,27 +13,47 @@ import (
 // v.Meta.Bytes() bytes. Random fills depend on the seed and the variable's name
 // alone. A range that is filled at random is a BUG: its numbers are those of the
 // whole variable.
-func Fill(v *graph.Value, seed uint64, dst []byte) {
+func Fill(v *graph.Value, seed uint64, dst []byte) { _ = FillUntil(v, seed, dst, nil) }
+
+// pieceElems is the elements that FillUntil draws before it asks stop again: some 10 ms.
+const pieceElems = 1 << 20
+
+// FillUntil is Fill, but ends with the error of stop, which it asks now and then. nil
+// never stops it.
+func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error {
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
 	}
 	if v.Meta.DType != shape.Float32 {
 		clear(dst)
-		return
+		return nil
 	}
 	if v.Range != nil && v.Init.Kind != graph.Zeros && v.Init.Kind != graph.Constant {
 		panic(fmt.Sprintf("BUG: %v is filled at random, and is a range", v))
 	}
 	f, key := shape.View[float32](dst), rng.Named(seed, v.Name)
-	switch v.Init.Kind {
+	for at := 0; at < len(f); at += pieceElems {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		fillPiece(f[at:min(len(f), at+pieceElems)], v.Init, key, at)
+	}
+	return nil
+}
+
+// fillPiece fills the elements from at on, a multiple of 4.
+func fillPiece(f []float32, init graph.Init, key rng.Key, at int) {
+	switch init.Kind {
 	case graph.Constant:
 		for i := range f {
-			f[i] = float32(v.Init.A)
+			f[i] = float32(init.A)
 		}
 	case graph.Uniform:
-		rng.Uniform(f, key, float32(-v.Init.A), float32(v.Init.A))
+		rng.UniformAt(f, key, at, float32(-init.A), float32(init.A))
 	case graph.Normal:
-		rng.Normal(f, key, float32(v.Init.A))
+		rng.NormalAt(f, key, at, float32(init.A))
 	default:
 		clear(f)
 	}

@@ -2,6 +2,8 @@ package models_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -9,8 +11,31 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 )
+
+// Contents that are drawn in pieces are those of the whole, and drawing ends when it is
+// asked to.
+func TestFillInPieces(t *testing.T) {
+	const n = 1<<20 + 6
+	for kind, whole := range map[graph.InitKind]func([]float32, rng.Key){
+		graph.Uniform: func(f []float32, k rng.Key) { rng.Uniform(f, k, -2, 2) },
+		graph.Normal:  func(f []float32, k rng.Key) { rng.Normal(f, k, 2) },
+	} {
+		v := &graph.Value{Name: "w", Meta: shape.F32(n), Init: graph.Init{Kind: kind, A: 2}}
+		want := make([]float32, n)
+		whole(want, rng.Named(3, "w"))
+		asked, got := 0, make([]float32, n)
+		err := models.FillUntil(v, 3, shape.Bytes(got), func() error { asked++; return nil })
+		if err != nil || asked != 2 || !slices.Equal(got, want) {
+			t.Errorf("%v: asked %d times, %v; equal: %t", kind, asked, err, slices.Equal(got, want))
+		}
+		if err := models.FillUntil(v, 3, shape.Bytes(got), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
+			t.Errorf("%v: stopped with %v", kind, err)
+		}
+	}
+}
 
 func TestInitialisationOfGPT(t *testing.T) {
 	g := train(t, gpt(models.GPTOptions{Vocab: 300, Context: 128, Layers: 3, Heads: 4, Width: 64}), adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
