@@ -55,6 +55,13 @@ type HostMemory interface {
 	Unmap(mapped []byte) error
 }
 
+// Loader is a Program with work that Compile does and Estimate does not, such as the
+// compiling of kernels. Load can be called again after it has failed.
+type Loader interface {
+	// Load ends with stop's error, if stop is not nil and gives one.
+	Load(stop func() error) error
+}
+
 // Program is a plan that a device can run. One goroutine at a time uses it.
 type Program interface {
 	// ScratchBytes is the scratch that a launch needs, for the plan's temporaries

@@ -97,6 +97,11 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 	if err != nil {
 		return nil, err
 	}
+	if p, ok := x.program.(Loader); ok {
+		if err := p.Load(o.Stop); err != nil {
+			return nil, d.notCompiled(g, err)
+		}
+	}
 	x.users = 1
 	d.loaded[signature] = x
 	d.executables.Store(int64(len(d.loaded)))

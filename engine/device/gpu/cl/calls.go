@@ -25,6 +25,7 @@ const (
 	releaseProgram
 	createKernel
 	releaseKernel
+	getKernelWorkGroupInfo
 	setKernelArg
 	enqueueNDRangeKernel
 	enqueueReadBuffer
@@ -37,7 +38,7 @@ const (
 var functionNames = [numFunctions]string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext",
 	"clCreateCommandQueue", "clReleaseCommandQueue", "clCreateBuffer", "clReleaseMemObject", "clCreateProgramWithSource",
-	"clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram", "clCreateKernel", "clReleaseKernel", "clSetKernelArg",
+	"clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram", "clCreateKernel", "clReleaseKernel", "clGetKernelWorkGroupInfo", "clSetKernelArg",
 	"clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueCopyBuffer", "clFinish",
 }
 

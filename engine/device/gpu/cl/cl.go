@@ -96,7 +96,14 @@ func open(number int, c *context, budget int64, o device.OpenOptions) (device.De
 			m, err = reserve(c, bytes)
 			return m, err
 		},
-		Bind: func(p *planner.Plan, o device.CompileOptions) (streams.Program, error) { return bind(l, m, p, o) },
+		Bind: func(p *planner.Plan, co device.CompileOptions) (streams.Program, error) {
+			pr, err := bind(l, m, p, co)
+			if err != nil {
+				return nil, err
+			}
+			pr.times = times{o.OnKernel, o.WantKernels}
+			return pr, nil
+		},
 		Stop: l.close,
 	})
 	if err != nil {

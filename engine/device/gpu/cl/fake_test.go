@@ -98,3 +98,17 @@ func answer(args []uintptr, value []byte) uintptr {
 
 // pointer is the address that an argument is.
 func pointer(arg *uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(arg)) }
+
+// faulty is a driver of which some functions fail with a status.
+type faulty struct {
+	driver
+	fails map[function]status
+}
+
+// call implements [driver].
+func (d *faulty) call(f function, args []uintptr) uintptr {
+	if s := d.fails[f]; s != 0 {
+		return result(s)
+	}
+	return d.driver.call(f, args)
+}

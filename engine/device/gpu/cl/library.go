@@ -3,10 +3,13 @@ package cl
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
+	"unsafe"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/gpu/gen"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // library is the kernels of a device that are compiled.
@@ -36,55 +39,88 @@ func newLibrary(c *context) (*library, error) {
 // statusBytes is the size of the status word's object.
 const statusBytes = 64
 
-// add compiles the kernels that are not there yet, as one program.
-func (l *library) add(calls []gen.Call) error {
+// add compiles the kernels that are not there yet, in units. Between two it asks stop,
+// if that is not nil, and ends with its error.
+func (l *library) add(calls []gen.Call, stop func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var text strings.Builder
-	var names []string
-	for _, c := range calls {
-		if _, ok := l.kernels[c.Name]; !ok {
-			l.kernels[c.Name] = 0
-			names = append(names, c.Name)
-			text.WriteString(c.Source)
+	var missing []*gen.Call
+	taken := map[string]bool{}
+	for i := range calls {
+		c := &calls[i]
+		if l.kernels[c.Name] == 0 && !taken[c.Name] {
+			taken[c.Name] = true
+			missing = append(missing, c)
 		}
 	}
-	if names == nil {
-		return nil
-	}
-	if err := l.compile(gen.OpenCL+text.String(), names); err != nil {
-		for _, n := range names {
-			delete(l.kernels, n)
+	for part := range slices.Chunk(missing, unitKernels) {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return err
+			}
 		}
-		return err
+		if err := l.compile(newUnit(part)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-const buildLog = 0x1183 // CL_PROGRAM_BUILD_LOG
+// kernel is a kernel that was added.
+func (l *library) kernel(name string) uintptr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kernels[name]
+}
 
-// compile compiles a text. It needs mu.
-func (l *library) compile(text string, names []string) error {
+// compile compiles a unit. It needs mu.
+func (l *library) compile(u *unit) error {
 	defer keepSignals()()
-	to := l.context.caller()
-	source, size, options := []byte(text+"\x00"), uintptr(len(text)), []byte(buildOptions(l.context.of)+"\x00")
-	list := []uintptr{at(to, &source[0])}
-	program, err := to.create(createProgramWithSource, l.context.handle, 1, at(to, &list[0]), at(to, &size))
+	program, err := l.context.compile(u)
 	if err != nil {
 		return err
 	}
-	id := l.context.of.handle
-	if err := to.call(buildProgram, program, 1, at(to, &id), at(to, &options[0]), 0, 0); err != nil {
-		log, _ := to.text(getProgramBuildInfo, program, buildLog, id)
-		return errors.Join(fmt.Errorf("BUG: %w:\n%s\n%s", err, log, text), to.call(releaseProgram, program))
-	}
-	for _, n := range names {
-		name := []byte(n + "\x00")
-		if l.kernels[n], err = to.create(createKernel, program, at(to, &name[0])); err != nil {
-			return errors.Join(err, to.call(releaseProgram, program))
+	to := l.context.caller()
+	for _, c := range u.calls {
+		name := []byte(c.Name + "\x00")
+		k, err := to.create(createKernel, program, at(to, &name[0]))
+		if err == nil {
+			l.kernels[c.Name] = k
+			err = l.fits(to, c, k)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", describe(c), err), to.call(releaseProgram, program))
 		}
 	}
 	return to.call(releaseProgram, program)
+}
+
+// Properties of kernels, by their numbers in the standard.
+const (
+	kernelMaxGroup    = 0x11B0
+	kernelLocalMemory = 0x11B2
+)
+
+// fits refuses a kernel for which the device has too little.
+func (l *library) fits(to *caller, c *gen.Call, kernel uintptr) error {
+	of := l.context.of
+	property := func(p uintptr) (v uint64, err error) {
+		err = to.call(getKernelWorkGroupInfo, kernel, of.handle, p, unsafe.Sizeof(v), at(to, &v), 0)
+		return v, err
+	}
+	local, err := property(kernelLocalMemory)
+	if err != nil {
+		return err
+	}
+	if local > uint64(of.local) {
+		needed, has := units.TwoBytes(int64(local), of.local)
+		return fmt.Errorf("%w: its kernel needs %s of local memory, and %s has %s: use another device", device.ErrUnsupported, needed, of.name, has)
+	}
+	most, err := property(kernelMaxGroup)
+	if _, group := c.Lanes(l.lanes); err == nil && uint64(group) > most {
+		err = fmt.Errorf("%w: its kernel needs groups of %d lanes, and %s has %d for it: use another device", device.ErrUnsupported, group, of.name, most)
+	}
+	return err
 }
 
 // close gives all that the library made back to the driver.

@@ -3,6 +3,7 @@ package cl
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/gpu/gen"
@@ -17,6 +18,7 @@ type instr struct {
 	calls      []gen.Call
 	kernels    []uintptr
 	overwrites []int
+	work       *device.Work // of the cluster; nil before anyone asks for its time
 }
 
 // program is a plan as kernels. It implements [streams.Program].
@@ -29,13 +31,13 @@ type program struct {
 	args    []uint64 // of the call that is queued; on the heap
 	size    []uintptr
 	word    []int32 // the status word; on the heap
+	times   times
 }
 
 // bind makes a program of a plan.
 func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*program, error) {
 	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6), word: make([]int32, 1)}
 	overwritten := make([]bool, len(p.Graph.Inputs))
-	var all []gen.Call
 	var scratch int64
 	for i := range p.Steps {
 		st := &p.Steps[i]
@@ -52,7 +54,6 @@ func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*pro
 				return nil, fmt.Errorf("%s: %w", c.Describe(), err)
 			}
 			in.calls, scratch = calls, max(scratch, bytes)
-			all = append(all, calls...)
 		}
 		for _, s := range st.Out {
 			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
@@ -62,16 +63,28 @@ func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*pro
 		}
 		pr.code = append(pr.code, in)
 	}
-	if err := l.add(all); err != nil {
-		return nil, err
-	}
-	for i := range pr.code {
-		for _, c := range pr.code[i].calls {
-			pr.code[i].kernels = append(pr.code[i].kernels, l.kernels[c.Name])
-		}
-	}
 	pr.scratch = p.TempBytes + scratch
 	return pr, nil
+}
+
+// Load implements [streams.Loader]: it compiles the kernels that the device has not met
+// yet.
+func (p *program) Load(stop func() error) error {
+	var all []gen.Call
+	for i := range p.code {
+		all = append(all, p.code[i].calls...)
+	}
+	if err := p.library.add(all, stop); err != nil {
+		return err
+	}
+	for i := range p.code {
+		in := &p.code[i]
+		in.kernels = in.kernels[:0]
+		for _, c := range in.calls {
+			in.kernels = append(in.kernels, p.library.kernel(c.Name))
+		}
+	}
+	return nil
 }
 
 // unsupported makes gen's error one of devices.
@@ -91,35 +104,49 @@ func supports(n *graph.Node) error {
 // ScratchBytes implements [streams.Program].
 func (p *program) ScratchBytes() int64 { return p.scratch }
 
-// Run implements [streams.Program]: it queues all kernels and waits once.
+// Run implements [streams.Program]: it queues all kernels and waits once, or after each
+// step where its time is asked for.
 func (p *program) Run(l *streams.Launch) error {
 	to, err := p.memory.lane()
 	if err != nil {
 		return err
 	}
 	defer p.memory.giveBack(to)
+	timed := p.times.wanted()
 	for i := range p.code {
-		in := &p.code[i]
-		for _, j := range in.overwrites {
+		for _, j := range p.code[i].overwrites {
 			l.AwaitWrite(j)
 		}
-		if in.step.Cluster == nil {
-			from, dst := p.offset(l, in.step.In[0]), p.offset(l, in.step.Out[0])
-			if err := to.call(enqueueCopyBuffer, to.queue, p.memory.object, p.memory.object, uintptr(from), uintptr(dst), uintptr(in.step.Out[0].Size), 0, 0, 0); err != nil {
-				return err
-			}
-			continue
+		start := time.Now()
+		if err := p.step(to, l, i); err != nil {
+			return err
 		}
-		for c := range in.calls {
-			if err := p.queue(to, l, i, c); err != nil {
-				return fmt.Errorf("%s: %w", in.step.Cluster.Describe(), err)
+		if c := p.code[i].step.Cluster; timed && c != nil {
+			if err := to.call(finish, to.queue); err != nil {
+				return fmt.Errorf("%s: %w", c.Describe(), err)
 			}
+			p.tell(l, i, start)
 		}
 	}
 	if err := to.call(finish, to.queue); err != nil {
 		return err
 	}
 	return p.failure(to)
+}
+
+// step queues a step: a cluster's kernels, or a copy.
+func (p *program) step(to *lane, l *streams.Launch, i int) error {
+	in := &p.code[i]
+	if in.step.Cluster == nil {
+		from, dst := p.offset(l, in.step.In[0]), p.offset(l, in.step.Out[0])
+		return to.call(enqueueCopyBuffer, to.queue, p.memory.object, p.memory.object, uintptr(from), uintptr(dst), uintptr(in.step.Out[0].Size), 0, 0, 0)
+	}
+	for c := range in.calls {
+		if err := p.queue(to, l, i, c); err != nil {
+			return fmt.Errorf("%s: %w", in.step.Cluster.Describe(), err)
+		}
+	}
+	return nil
 }
 
 // failure reads the status word, and clears it.

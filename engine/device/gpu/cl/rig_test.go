@@ -227,7 +227,7 @@ func (r *rig) trials(list []kernelstest.Sample) (all []*trial, image []byte) {
 	for _, x := range all {
 		calls = append(calls, x.calls...)
 	}
-	r.ok(r.library.add(calls))
+	r.ok(r.library.add(calls, nil))
 	return all, image
 }
 
