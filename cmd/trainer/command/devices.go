@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,14 +17,19 @@ import (
 )
 
 func devicesCommand() *cobra.Command {
-	return &cobra.Command{
+	var kernels bool
+	c := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that there are: threads, memory, copies, description",
 		Long: "List the devices that there are, by kind: threads, memory, copies, description. BERTH_OPENCL=TEXT leaves those devices of\n" +
 			"opencl whose names contain TEXT. Lines below the table tell of devices that cannot be used, and of what is missing.",
-		Example: "  trainer devices",
+		Example: "  trainer devices\n  trainer devices --kernels",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if kernels {
+				_, err := io.WriteString(c.OutOrStdout(), kernelTable())
+				return err
+			}
 			var notes strings.Builder
 			rows := [][]string{{"DEVICE", "THREADS", "MEMORY", "PEER COPY", "COPY OUT", "DESCRIPTION"}}
 			var errs []error
@@ -42,6 +49,30 @@ func devicesCommand() *cobra.Command {
 			return errors.Join(append(errs, err)...)
 		},
 	}
+	c.Flags().BoolVar(&kernels, "kernels", false, "list the kernels instead: each op with the element types that it takes and gives, and the kinds that have it")
+	return c
+}
+
+// kernelTable lists the kernels of all kinds.
+func kernelTable() string {
+	var text strings.Builder
+	kinds := map[string][]string{} // that have a kernel
+	for _, kind := range device.Kinds() {
+		list, ok := device.KernelsOf(kind)
+		if !ok {
+			fmt.Fprintf(&text, "%s: computes nothing, and takes every op\n", kind)
+			continue
+		}
+		fmt.Fprintf(&text, "%s: %s, %s\n", kind, units.Count(len(list.Names), "kernel"), list.About)
+		for _, name := range list.Names {
+			kinds[name] = append(kinds[name], kind)
+		}
+	}
+	rows := [][]string{{"KERNEL", "KINDS"}}
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		rows = append(rows, []string{name, strings.Join(kinds[name], ", ")})
+	}
+	return text.String() + columns.Format(rows, columns.Layout{Prose: []int{1}})
 }
 
 // rowOf is the row of a device.

@@ -18,7 +18,12 @@ import (
 // Kind is the name of this device kind.
 const Kind = "cpu"
 
-func init() { device.Register(Kind, Open) }
+func init() {
+	device.Register(Kind, Open)
+	device.RegisterKernels(Kind, func() device.KernelList {
+		return device.KernelList{Names: kernels.Names(), About: "each for amx, avx512, avx2 and generic"}
+	})
+}
 
 // ISAVariable is the environment variable that chooses the instruction set of the
 // kernels: amx, avx512, avx2 or generic. Empty is the best the CPU has.

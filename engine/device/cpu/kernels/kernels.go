@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/elem"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/pooling"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/product"
@@ -10,7 +11,10 @@ import (
 )
 
 // table holds the constructors of all ops.
-var table = work.Merge(elem.Kernels, pooling.Kernels, product.Kernels, rows.Kernels)
+var table = device.MergeKernels(elem.Kernels, pooling.Kernels, product.Kernels, rows.Kernels)
+
+// Names lists the names of all kernels, as [device.Kernels] has them.
+func Names() []string { return table.Names() }
 
 // New makes the kernel of a node. It fails with [device.ErrUnsupported] and the
 // reason where there is none.
@@ -18,5 +22,5 @@ func New(n *graph.Node, on work.Target) (work.Kernel, error) {
 	if graph.Maps(n) {
 		return elem.NewMap(n), nil
 	}
-	return table.New(n, on)
+	return work.New(table)(n, on)
 }

@@ -36,6 +36,9 @@ type program struct {
 
 // bind makes a program of a plan.
 func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*program, error) {
+	if err := check(p.Graph.Nodes...); err != nil {
+		return nil, err
+	}
 	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6), word: make([]int32, 1)}
 	overwritten := make([]bool, len(p.Graph.Inputs))
 	var scratch int64
@@ -97,6 +100,9 @@ func unsupported(err error) error {
 
 // supports tells whether gen covers a node.
 func supports(n *graph.Node) error {
+	if err := check(n); err != nil {
+		return err
+	}
 	_, _, err := gen.Node(n)
 	return unsupported(err)
 }

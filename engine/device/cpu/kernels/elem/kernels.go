@@ -1,6 +1,6 @@
 package elem
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+import "github.com/berth-ml/berth/engine/device"
 
 // Kernels are the constructors of this package's kernels.
-var Kernels = work.Merge(elementwiseKernels, binaryKernels, scaledPairKernels, movementKernels, updateKernels, rangedKernels, dropoutKernels)
+var Kernels = device.MergeKernels(elementwiseKernels, binaryKernels, scaledPairKernels, movementKernels, updateKernels, rangedKernels, dropoutKernels)

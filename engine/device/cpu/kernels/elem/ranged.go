@@ -30,7 +30,7 @@ func newRanged(n *graph.Node, on work.Target) (work.Kernel, error) {
 	out, k.out = partsOf(op, n.Out)
 	k.args = work.Args{In: make([][]byte, len(in)), Out: make([][]byte, len(out))}
 	var err error
-	k.Kernel, err = updateKernels.New(&graph.Node{ID: n.ID, Op: op.Op, In: in, Out: out, Phase: n.Phase, Layer: n.Layer}, on)
+	k.Kernel, err = work.New(updateKernels)(&graph.Node{ID: n.ID, Op: op.Op, In: in, Out: out, Phase: n.Phase, Layer: n.Layer}, on)
 	return k, err
 }
 

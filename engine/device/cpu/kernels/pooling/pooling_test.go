@@ -15,7 +15,7 @@ import (
 )
 
 // rig makes this package's kernels.
-var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: Kernels.New}
+var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: work.New(Kernels)}
 
 // TestMaxPoolOfNonFinite puts NaN, infinities and zeros of both signs into
 // windows side by side, and wants the first NaN, else the first largest.

@@ -1,6 +1,6 @@
 package product
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+import "github.com/berth-ml/berth/engine/device"
 
 // Kernels are the constructors of this package's kernels.
-var Kernels = work.Merge(matmulKernels, convKernels, attentionKernels, cachedAttentionKernels)
+var Kernels = device.MergeKernels(matmulKernels, convKernels, attentionKernels, cachedAttentionKernels)

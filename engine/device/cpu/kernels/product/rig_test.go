@@ -11,7 +11,7 @@ import (
 )
 
 // rig makes this package's kernels.
-var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: Kernels.New, PackCache: MatMulPackCache}
+var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: work.New(Kernels), PackCache: MatMulPackCache}
 
 // TestMain bounds the cases of property tests.
 func TestMain(m *testing.M) {

@@ -1,6 +1,6 @@
 package rows
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+import "github.com/berth-ml/berth/engine/device"
 
 // Kernels are the constructors of this package's kernels.
-var Kernels = work.Merge(reduceKernels, squareKernels, softmaxKernels, lossKernels, countKernels, normKernels, gatherKernels, generateKernels, sampleKernels)
+var Kernels = device.MergeKernels(reduceKernels, squareKernels, softmaxKernels, lossKernels, countKernels, normKernels, gatherKernels, generateKernels, sampleKernels)

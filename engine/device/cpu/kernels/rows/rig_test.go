@@ -7,4 +7,4 @@ import (
 )
 
 // rig makes this package's kernels.
-var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: Kernels.New}
+var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: work.New(Kernels)}

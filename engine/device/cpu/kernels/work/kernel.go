@@ -2,8 +2,6 @@ package work
 
 import (
 	"fmt"
-	"maps"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/blas"
@@ -78,64 +76,21 @@ func TargetOf(set isa.ISA) Target { return Target{ISA: set, Pairs: isa.PairsPay(
 // Constructor binds a node's attributes and shapes to a kernel.
 type Constructor func(n *graph.Node, on Target) (Kernel, error)
 
-// Table holds constructors by type-erased name: the kind and the element types,
-// "matmul(f32,f32)->f32", or for any number of inputs of one type, "concat(f32...)->f32".
-type Table map[string]Constructor
+// Table holds constructors by name.
+type Table = device.Kernels[Constructor]
 
-// Merge joins tables. A name in two of them is a broken invariant.
-func Merge(tables ...Table) Table {
-	all := Table{}
-	for _, t := range tables {
-		for name := range t {
-			if all[name] != nil {
-				panic("BUG: kernel " + name + " is registered twice")
-			}
+// New is the constructor that finds a node's own in a table. It fails with
+// [device.ErrUnsupported] and the reason where there is none.
+func New(t Table) Constructor {
+	return func(n *graph.Node, on Target) (Kernel, error) {
+		c, err := t.Find(n)
+		if err != nil {
+			return nil, err
 		}
-		maps.Copy(all, t)
-	}
-	return all
-}
-
-// New makes the kernel of a node. It fails with [device.ErrUnsupported] and the
-// reason where there is none.
-func (t Table) New(n *graph.Node, on Target) (Kernel, error) {
-	c := t[erased(n)]
-	if c == nil {
-		c = t[variadic(n)]
-	}
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no kernel %s: convert its inputs or run the node on another device",
-			device.ErrUnsupported, erased(n))
-	}
-	k, err := c(n, on)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", device.ErrUnsupported, erased(n), err)
-	}
-	return k, nil
-}
-
-// erased is a node's name with each input's type.
-func erased(n *graph.Node) string {
-	return n.Op.Kind() + "(" + types(n.In) + ")->" + types(n.Out)
-}
-
-// variadic is a node's name with one type for all inputs; "" if they differ.
-func variadic(n *graph.Node) string {
-	for _, v := range n.In {
-		if v.Meta.DType != n.In[0].Meta.DType {
-			return ""
+		k, err := c(n, on)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", device.ErrUnsupported, device.KernelName(n), err)
 		}
+		return k, nil
 	}
-	if len(n.In) == 0 {
-		return ""
-	}
-	return n.Op.Kind() + "(" + n.In[0].Meta.DType.String() + "...)->" + types(n.Out)
-}
-
-func types(vs []*graph.Value) string {
-	s := make([]string, len(vs))
-	for i, v := range vs {
-		s[i] = v.Meta.DType.String()
-	}
-	return strings.Join(s, ",")
 }
