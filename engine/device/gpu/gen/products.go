@@ -2,24 +2,103 @@ package gen
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-var products = map[string]template{"matmul": matmul}
+var products = map[string]template{"matmul": of(matmul)}
 
-// tile is the side of the square of the result that a group computes; each of its
-// lanes computes perLane numbers of a row of the tile.
+// product is sums over k of a(i, k) b(k, j), for i < m and j < n, in batches p. Sums go
+// up in k with one fused multiply-add for each product, so their bits do not depend on
+// tiles.
+//
+// The texts may use p, M, N and K. Those of a are for row i, those of b for column j.
+type product struct {
+	batches, m, n, k int
+	params           []param
+	rowOfA, colOfB   string // declarations of numbers that do not depend on k
+	a, b             string // the numbers at k
+	store            string // the statement that stores v, the sum of i and j
+	parts            int    // of the range of k, each longestSum long; batch p has part p % parts
+}
+
+// longestSum is the number of products after which a new sum begins, where sums are
+// cut.
+const longestSum = 1024
+
+// A group of 64 lanes, 8 by 8, computes a tile. Each lane computes a part of it.
 const (
-	tile    = 16
-	perLane = tile * tile / GroupLanes
+	lanesOfTile = 64
+	depth       = 16 // steps of k for which a tile's operands are in local memory at once
 )
 
-// matmul sums products in ascending order of k, each with one fused multiply-add,
-// whatever the tiles.
-func matmul(w *writer, op graph.Op) error {
-	o := op.(ops.MatMul)
+// sideOf is the rows or columns of the tiles for n of them. Large tiles read less, small
+// ones waste less at the edges.
+func sideOf(n int) int {
+	if up(n, 64) <= 3*n/2 {
+		return 64
+	}
+	return 16
+}
+
+const productText = `	SHARED f32 TA[DEPTH * ROWS], TB[DEPTH * COLS];
+	i64 g = GROUP, tn = g % tilesN, tm = g / tilesN % tilesM, p = g / tilesN / tilesM, from = 0, to = K;
+	CUTi64 top = tm * ROWS, left = tn * COLS;
+	i64 i = top + LANE % ROWS, j = left + LANE % COLS;
+	if (i >= M) i = M - 1;
+	if (j >= N) j = N - 1;
+	ROWOFA
+	COLOFB
+	f32 sum[HIGH * WIDE];
+	for (i32 e = 0; e < HIGH * WIDE; e++) sum[e] = 0.0f;
+	for (i64 k0 = from; k0 < to; k0 += DEPTH) {
+		for (i32 l = LANE / ROWS; l < DEPTH; l += 64 / ROWS) {
+			i64 k = k0 + l < to ? k0 + l : to - 1;
+			TA[l * ROWS + LANE % ROWS] = NUMBEROFA;
+		}
+		for (i32 l = LANE / COLS; l < DEPTH; l += 64 / COLS) {
+			i64 k = k0 + l < to ? k0 + l : to - 1;
+			TB[l * COLS + LANE % COLS] = NUMBEROFB;
+		}
+		BARRIER;
+		i32 most = to - k0 < DEPTH ? (i32)(to - k0) : DEPTH, row = (i32)LANE / 8 * HIGH, col = (i32)LANE % 8 * WIDE;
+		f32 s[HIGH * WIDE];
+		UNROLL for (i32 e = 0; e < HIGH * WIDE; e++) s[e] = sum[e];
+		for (i32 l = 0; l < most; l++) {
+			UNROLL for (i32 r = 0; r < HIGH; r++) {
+				f32 x = TA[l * ROWS + row + r];
+				UNROLL for (i32 c = 0; c < WIDE; c++) s[r * WIDE + c] = FMA(x, TB[l * COLS + col + c], s[r * WIDE + c]);
+			}
+		}
+		UNROLL for (i32 e = 0; e < HIGH * WIDE; e++) sum[e] = s[e];
+		BARRIER;
+	}
+	top += LANE / 8 * HIGH;
+	left += LANE % 8 * WIDE;
+	if (!STATUS[0]) for (i32 e = 0; e < HIGH * WIDE; e++) {
+		i64 i = top + e / WIDE, j = left + e % WIDE;
+		if (i < M && j < N) { f32 v = sum[e]; STORE }
+	}
+`
+
+// product adds the kernel of a product.
+func (w *writer) product(p product) {
+	rows, cols := sideOf(p.m), sideOf(p.n)
+	cut, groups := "", p.batches*(up(p.m, rows)/rows)*(up(p.n, cols)/cols)
+	params := append(p.params, number("M", p.m), number("N", p.n), number("K", p.k), number("tilesM", up(p.m, rows)/rows), number("tilesN", up(p.n, cols)/cols))
+	if p.parts > 1 {
+		groups *= p.parts
+		params = append(params, number("parts", p.parts))
+		cut = fmt.Sprintf("i64 part = p %% parts;\n\tp /= parts;\n\tfrom = part * %d;\n\tif (to > from + %[1]d) to = from + %[1]d;\n\t", longestSum)
+	}
+	body := strings.NewReplacer("DEPTH", fmt.Sprint(depth), "ROWS", fmt.Sprint(rows), "COLS", fmt.Sprint(cols), "HIGH", fmt.Sprint(rows/8), "WIDE", fmt.Sprint(cols/8),
+		"CUT", cut, "ROWOFA", p.rowOfA, "COLOFB", p.colOfB, "NUMBEROFA", p.a, "NUMBEROFB", p.b, "STORE", p.store).Replace(productText)
+	w.tiles(groups, lanesOfTile, params, body)
+}
+
+// matmul is one product for each batch.
+func matmul(w *writer, o ops.MatMul) {
 	round := ""
 	if o.BF16 {
 		round = "bf16_f"
@@ -29,42 +108,19 @@ func matmul(w *writer, op graph.Op) error {
 	batches := a[:a.Rank()-2].Elems()
 	bBatch := k * n
 	if b.Rank() < a.Rank() {
-		bBatch = 0
-	}
-	ai, ak := k, 1
-	if o.TransA {
-		ai, ak = 1, m
-	}
-	bk, bj := n, 1
-	if o.TransB {
-		bk, bj = 1, k
+		m, batches, bBatch = m*batches, 1, 0
 	}
 	params, store := w.result()
-	tilesM, tilesN := up(m, tile)/tile, up(n, tile)/tile
-	body := fmt.Sprintf(`	SHARED f32 TA[%[1]d], TB[%[1]d];
-	i64 g = GROUP, tn = g %% tilesN, tm = g / tilesN %% tilesM, p = g / tilesN / tilesM;
-	i64 row = LANE / %[3]d, col = LANE %% %[3]d * %[4]d;
-	f32 sum[%[4]d];
-	for (i64 j = 0; j < %[4]d; j++) sum[j] = 0.0f;
-	for (i64 k0 = 0; k0 < K; k0 += %[2]d) {
-		for (i64 e = LANE; e < %[1]d; e += LANES) {
-			i64 r = e / %[2]d, c = e %% %[2]d, i = tm * %[2]d + r, j = tn * %[2]d + c;
-			TA[e] = i < M && k0 + c < K ? %[5]s(A[p * M * K + i * ai + (k0 + c) * ak]) : 0.0f;
-			TB[e] = j < N && k0 + r < K ? %[5]s(B[p * bBatch + (k0 + r) * bk + j * bj]) : 0.0f;
-		}
-		BARRIER;
-		i64 most = K - k0 < %[2]d ? K - k0 : %[2]d;
-		for (i64 l = 0; l < most; l++) {
-			f32 x = TA[row * %[2]d + l];
-			for (i64 j = 0; j < %[4]d; j++) sum[j] = FMA(x, TB[l * %[2]d + col + j], sum[j]);
-		}
-		BARRIER;
+	p := product{batches: batches, m: m, n: n, k: k,
+		params: append(params, in(0, "A"), in(1, "B"), number("bBatch", bBatch)),
+		rowOfA: "A += p * M * K + i * K;", a: round + "(A[k])",
+		colOfB: "B += p * bBatch + j;", b: round + "(B[k * N])",
+		store: store("p * M * N + i * N + j", "v")}
+	if o.TransA {
+		p.rowOfA, p.a = "A += p * M * K + i;", round+"(A[k * M])"
 	}
-	i64 i = tm * %[2]d + row;
-	for (i64 j = 0; j < %[4]d; j++)
-		if (i < M && !STATUS[0] && tn * %[2]d + col + j < N) %[6]s
-`, tile*tile, tile, tile/perLane, perLane, round, store(fmt.Sprintf("p * M * N + i * N + tn * %d + col + j", tile), "sum[j]"))
-	w.tiles(batches*tilesM*tilesN, GroupLanes, append(params, in(0, "A"), in(1, "B"), number("M", m), number("N", n), number("K", k),
-		number("ai", ai), number("ak", ak), number("bk", bk), number("bj", bj), number("bBatch", bBatch), number("tilesM", tilesM), number("tilesN", tilesN)), body)
-	return nil
+	if o.TransB {
+		p.colOfB, p.b = "B += p * bBatch + j * K;", round+"(B[k])"
+	}
+	w.product(p)
 }
