@@ -28,9 +28,12 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	if err != nil {
 		return cut{}, err
 	}
-	way, err := c.best(c.shapes(want, groupsOf(allowed)))
+	way, err := c.best(want, groupsOf(allowed))
 	if err != nil {
 		return cut{}, err
+	}
+	if fewer == nil && len(way.Devices) < want {
+		fewer = &Fewer{Asked: want, Devices: true, Stages: len(way.Devices), Blocks: len(blocks), Unsupported: true}
 	}
 	return c.result(way, fewer), nil
 }
@@ -91,7 +94,11 @@ func chooseCut(idx *index, blocks []string, o PlanOptions) (cut, error) {
 		return cut{}, err
 	}
 	if o.Stages != nil {
-		return cutByHand(blocks, o)
+		c, err := cutByHand(blocks, o)
+		if err != nil {
+			return c, err
+		}
+		return c, checkSupport(idx, c, o)
 	}
 	return cutAutomatically(idx, blocks, o)
 }

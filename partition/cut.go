@@ -13,6 +13,7 @@ type cut struct {
 	stageOf []int    // by block
 	device  []int    // by stage
 	cause   []string // by stage
+	refused []string // the blocks that devices do not run, a line for each
 	fewer   *Fewer   // why there are fewer stages than asked for, or nil
 }
 

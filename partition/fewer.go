@@ -13,6 +13,8 @@ type Fewer struct {
 	Devices bool // one per device was asked for, by no number of stages
 	Stages  int  // as many as there are
 	Blocks  int  // of the model; more than Stages where some cannot be cut apart
+	// Unsupported tells that there would be blocks enough, if devices ran them.
+	Unsupported bool
 }
 
 // String is a cause in a few words: "3 stages asked for but only 2 blocks".
@@ -22,6 +24,8 @@ func (f *Fewer) String() string {
 		noun = "devices"
 	}
 	switch {
+	case f.Unsupported:
+		return fmt.Sprintf("%d %s but not every one has a block that it runs", f.Asked, noun)
 	case f.Blocks == 1:
 		return fmt.Sprintf("%d %s but only 1 block", f.Asked, noun)
 	case f.Stages == 1:
@@ -38,7 +42,9 @@ func (f *Fewer) Note() string {
 	if f.Devices {
 		asked = fmt.Sprintf("there are %s", units.Count(f.Asked, "device"))
 	}
-	if f.Stages < f.Blocks {
+	if f.Unsupported {
+		cuts = "not every one has a block that it runs"
+	} else if f.Stages < f.Blocks {
 		cuts = fmt.Sprintf("the model's %d blocks can be cut in %s only", f.Blocks, units.Count(f.Stages-1, "place"))
 	}
 	used := "stages are used"

@@ -66,6 +66,7 @@ func (o *PlanOptions) perReplica() int { return len(o.Devices) / max(1, o.Replic
 // devices, and the most microbatches that one has.
 func (o PlanOptions) ofOne() PlanOptions {
 	r := max(1, o.Replicas)
+	o.Supports = o.allReplicas()
 	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.perReplica()], (o.Microbatches+r-1)/r, 1
 	return o
 }

@@ -11,6 +11,7 @@ type placement struct {
 	node   []int          // by Node.ID; nowhere before the node is placed
 	owner  map[string]int // by variable name
 	shared *shares        // of the update among replicas; nil: the first one runs it
+	moved  []moved        // nodes of the update that are not where they would be
 }
 
 // replica is the replica that runs a node of the update.

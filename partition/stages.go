@@ -27,7 +27,7 @@ func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 		}
 		stages[s] = Stage{
 			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
-			Memory: f.memory(flight[s]), Cause: p.cut.cause[s], Layers: layersOf(g, s),
+			Memory: f.memory(flight[s]), Cause: p.cut.cause[s] + p.movedHere(s), Layers: layersOf(g, s),
 		}
 		for _, v := range bound[s] {
 			has[d][v] = true

@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -20,6 +21,7 @@ type stageSearch struct {
 	times    []passTimes // by device
 	measured bool        // times are; else they follow from flops and bytes
 	cross    crossing
+	refused  [][]error // by device and block: why the device does not run the block; nil if it does
 }
 
 // passTimes are seconds per microbatch of the blocks before each one, by pass; for U
@@ -31,7 +33,7 @@ type crossing struct{ forward, backward []int64 }
 
 // newStageSearch is pass 2: the costs of blocks.
 func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) (*stageSearch, error) {
-	c := &stageSearch{groups: g, blocks: blocks, allowed: allowed, o: o}
+	c := &stageSearch{groups: g, blocks: blocks, allowed: allowed, o: o, refused: refusals(g, &o, false)}
 	if !c.goesBack() {
 		c.o.Schedule, c.o.Order = "forward", nil
 	}
@@ -142,32 +144,6 @@ func addOver(cuts []int64, from, to int, bytes int64) {
 	}
 }
 
-// shapes are the pipelines of so many stages. Pinned blocks may need other numbers of
-// stages, unless one is asked for, or a pipeline that ends where it begins; most is
-// the most stages that there can be.
-func (c *stageSearch) shapes(stages, most int) [][]int {
-	shapes := [][]int{c.o.deal(stages)}
-	if len(c.o.Pin) == 0 {
-		return shapes
-	}
-	for n := 1; n <= most && n <= len(c.o.Devices)+1; n++ {
-		if c.o.Count != 0 && n != stages {
-			continue
-		}
-		if n != stages && n <= len(c.o.Devices) {
-			shapes = append(shapes, c.o.deal(n))
-		}
-		if n > 2 {
-			there := make([]int, n) // the last is with the first
-			for i := range n - 1 {
-				there[i] = i
-			}
-			shapes = append(shapes, there)
-		}
-	}
-	return shapes
-}
-
 // groupsOf is the number of parts into which blocks can be cut.
 func groupsOf(allowed []bool) (n int) {
 	for _, ok := range allowed[:len(allowed)-1] {
@@ -178,8 +154,8 @@ func groupsOf(allowed []bool) (n int) {
 	return n
 }
 
-// best searches for the fastest way.
-func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
+// among searches pipelines; ok is false if none has a way.
+func (c *stageSearch) among(shapes [][]int) (w search.Way, ok bool, err error) {
 	ask := c.groups.idx.stop
 	p := &search.Problem{
 		Begins: c.allowed, Shapes: shapes, Microbatches: c.o.Microbatches, Stop: ask,
@@ -199,14 +175,7 @@ func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
 	for d := range c.o.Devices {
 		p.Devices = append(p.Devices, c.device(d))
 	}
-	w, ok, err := search.Best(p)
-	if err != nil {
-		return w, err
-	}
-	if !ok {
-		return w, c.impossible()
-	}
-	return w, nil
+	return search.Best(p)
 }
 
 // limited reports whether a device has a limit.
@@ -252,13 +221,10 @@ func (c *stageSearch) alike(a, b int) bool {
 // barred counts the blocks before each that a device does not support; nil if there
 // are none.
 func (c *stageSearch) barred(d int) []int {
-	if c.o.Supports == nil && len(c.o.Pin) == 0 {
-		return nil
-	}
 	count := make([]int, len(c.blocks)+1)
 	for i, b := range c.blocks {
 		count[i+1] = count[i]
-		if on, ok := c.o.Pin[b]; ok && on != d || c.unsupported(d, i) != nil {
+		if on, ok := c.o.Pin[b]; ok && on != d || c.refused[d][i] != nil {
 			count[i+1]++
 		}
 	}
@@ -268,32 +234,22 @@ func (c *stageSearch) barred(d int) []int {
 	return count
 }
 
-// unsupported is why a device cannot run a block.
-func (c *stageSearch) unsupported(d, block int) error {
-	if c.o.Supports == nil {
-		return nil
-	}
-	for _, nodes := range c.groups.groups[block].nodes {
-		for _, n := range stop.Each(c.groups.idx.stop, nodes) {
-			if err := c.o.Supports(d, n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // impossible says why there is no way at all.
 func (c *stageSearch) impossible() error {
 	for i, b := range c.blocks {
 		var whys []string
 		for d := range c.o.Devices {
-			if why := c.unsupported(d, i); why != nil {
-				whys = append(whys, fmt.Sprintf("%s: %v", c.o.Devices[d].ID, why))
+			if why := c.refused[d][i]; why != nil {
+				whys = append(whys, fmt.Sprintf("%s: %s", c.o.Devices[d].ID, whyNot(why)))
 			}
 		}
 		if len(whys) == len(c.o.Devices) {
 			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, b, strings.Join(whys, "; "))
+		}
+	}
+	for i, b := range c.blocks {
+		if d, pinned := c.o.Pin[b]; pinned && c.refused[d][i] != nil {
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, b, c.o.Devices[d].ID, whyNot(c.refused[d][i]))}
 		}
 	}
 	if len(c.o.Pin) > 0 {
@@ -393,7 +349,13 @@ func (c *stageSearch) result(w search.Way, fewer *Fewer) cut {
 		for i := lo; i < hi; i++ {
 			out.stageOf[i] = stage
 		}
-		out.cause[stage] = c.cause(w, stage, lo, hi) + sharing(w.Devices, stage, c.o.Devices)
+		refused := c.elsewhere(w.Devices[stage], lo, hi)
+		out.refused = append(out.refused, refused...)
+		out.cause[stage] = c.cause(w, stage, lo, hi)
+		if refused != nil {
+			out.cause[stage] += "; " + strings.Join(refused, "; ")
+		}
+		out.cause[stage] += sharing(w.Devices, stage, c.o.Devices)
 		if fewer != nil {
 			out.cause[stage] += "; " + fewer.String()
 		}
@@ -430,4 +392,17 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 		why += ", the only way that fits"
 	}
 	return why
+}
+
+// elsewhere says why blocks lo to hi-1 are not on other kinds of devices than d's.
+func (c *stageSearch) elsewhere(d, lo, hi int) (lines []string) {
+	kinds := map[string]bool{c.o.Devices[d].Kind: true}
+	for e, spec := range c.o.Devices {
+		i := slices.IndexFunc(c.refused[e][lo:hi], func(err error) bool { return err != nil })
+		if i >= 0 && !kinds[spec.Kind] {
+			kinds[spec.Kind] = true
+			lines = append(lines, fmt.Sprintf("%s does not run %s: %s", spec.ID, c.blocks[lo+i], whyNot(c.refused[e][lo+i])))
+		}
+	}
+	return lines
 }

@@ -112,9 +112,9 @@ func TestSearchIsTheBest(t *testing.T) {
 			}
 		}
 		c := searchOf(t, n, o)
-		got, err := c.best([][]int{upTo(stages)})
-		if err != nil {
-			t.Fatal(err)
+		got, ok, err := c.among([][]int{upTo(stages)})
+		if err != nil || !ok {
+			t.Fatal(ok, err)
 		}
 		best := search.Way{Seconds: math.Inf(1)}
 		eachWay(c, stages, func(w search.Way) {
@@ -150,8 +150,8 @@ func TestLongChainUnderLimit(t *testing.T) {
 			c.o.Devices[d].MemoryBytes = total(all.memory(o.Microbatches)) / part
 		}
 		before := check.Items()
-		if _, err := c.best([][]int{upTo(4)}); err != nil {
-			t.Fatal(err)
+		if _, ok, err := c.among([][]int{upTo(4)}); err != nil || !ok {
+			t.Fatal(ok, err)
 		}
 		if passes := (check.Items() - before) / nodes; passes > 500 { // of which few predict plans
 			t.Errorf("1/%d of the memory: as much work as %d passes over the graph", part, passes)

@@ -122,6 +122,9 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan.Floors() {
 		text += line + "\n"
 	}
+	for _, line := range run.Plan.Elsewhere() {
+		text += line + "\n"
+	}
 	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n", text, s.Begin(columns.Width), inFlight(s), p)
 	return err
 }
