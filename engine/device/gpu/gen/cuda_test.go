@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ func TestKernelsAreCUDA(t *testing.T) {
 	if err != nil {
 		testall.NoOpenCL(t, err)
 	}
-	calls := kernelsOf(t, testall.Or(3, 40))
+	calls := kernelsOf(drawnOfAll(testall.Or(3, seeds), math.MaxInt64))
 	var text strings.Builder
 	text.WriteString(CUDA)
 	for _, c := range calls {
