@@ -67,9 +67,9 @@ func otherVersion(k registry.Kind, then string) string {
 		e, has := registry.Find(k, pair[0])
 		switch {
 		case !has:
-			return fmt.Sprintf("this run uses the %s %s version %s, which this program does not have", k, pair[0], pair[1])
+			return fmt.Sprintf("this run uses the %s %s version %s, which this program does not have: use one that registers it", k, pair[0], pair[1])
 		case strconv.Itoa(e.Version) != pair[1]:
-			return fmt.Sprintf("this run uses the %s %s version %s; this program has version %d", k, pair[0], pair[1], e.Version)
+			return fmt.Sprintf("this run uses the %s %s version %s; this program has version %d: use a program with version %s", k, pair[0], pair[1], e.Version, pair[1])
 		}
 	}
 	return ""

@@ -38,7 +38,7 @@ type GenerateOptions struct {
 	Stop []string // texts before the first of which the text ends
 
 	// Context is the tokens that the model sees at once; 0 means data.context, or of an
-	// imported model model.context.
+	// imported model before its first step model.context.
 	Context int
 
 	// Slide goes on when the context is full: the model then reads the later half again,

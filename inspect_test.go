@@ -26,9 +26,15 @@ func TestInspect(t *testing.T) {
 	var steps, boundaries []int
 	var losses []float64
 	var late *berth.Inspection
-	rep := train(t, r, berth.TrainOptions{Dir: t.TempDir(), AssertResident: true, Observer: &berth.Observer{
+	dir := t.TempDir()
+	rep := train(t, r, berth.TrainOptions{Dir: dir, AssertResident: true, Observer: &berth.Observer{
 		InspectEvery: 4,
 		Inspect: func(ctx context.Context, i *berth.Inspection) error {
+			if i.Boundary != nil {
+				if _, err := r.Eval(ctx, berth.Weights{Dir: dir}); !errors.Is(err, berth.ErrInUse) {
+					t.Errorf("an evaluation within: %v", err)
+				}
+			}
 			steps, losses = append(steps, i.Step), append(losses, i.Loss)
 			if i.Boundary != nil {
 				boundaries = append(boundaries, i.Boundary.Step)

@@ -17,7 +17,7 @@ import (
 // one call at a time: a second one could wait for memory of the first for ever.
 func (s *setup) enter() (leave func(), err error) {
 	calls, leave := s.user.enter()
-	if s.kept.Load() || s.shared != nil && calls > 1 {
+	if s.kept.Load() || calls > 1 {
 		leave()
 		return nil, ErrInUse
 	}

@@ -425,5 +425,5 @@ func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, e
 	case t.elsewhere(data):
 		return []*datasets.Part{data.Train}, nil
 	}
-	return nil, fmt.Errorf("%w: there is no validation part: name a file to predict from", ErrData)
+	return nil, fmt.Errorf("%w: there is no validation part (data.split %v): name a file to predict from", ErrData, t.setup.config.Data.Split)
 }

@@ -234,6 +234,9 @@ func (l *layering) hint(name string) string {
 	if len(below) > 0 {
 		return "; it is a section, set one of " + list(below)
 	}
+	if above, own, _ := strings.Cut(name, "."); above == "loss" && own != "" {
+		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": VALUE}'"
+	}
 	if near := KeysNear(name); len(near) > 0 {
 		return didYouMeanOneOf(near)
 	}

@@ -128,6 +128,14 @@ func TestVariablesAreUnambiguous(t *testing.T) {
 	}
 }
 
+// A key of a loss is told how it is set from outside.
+func TestKeysOfALossFromOutside(t *testing.T) {
+	_, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{"loss.delta=1"}})
+	if err == nil || !strings.Contains(err.Error(), "; the loss is set as a whole: --set 'loss={name: NAME, delta: VALUE}'") {
+		t.Error(err)
+	}
+}
+
 // Metrics whose numbers no line of metrics.jsonl has room for are refused.
 func TestMetricsAreBounded(t *testing.T) {
 	var names []string

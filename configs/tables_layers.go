@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -20,23 +21,31 @@ func (l layerList) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 	out := make([]Layer, len(n.Content))
 	for i, c := range n.Content {
-		full := typed(c)
+		at, full := fmt.Sprintf("%s[%d]", path, i), typed(c)
+		if full == nil {
+			d.fail(d.pos(c), at, "got %s for %s, expected its keys: {type: %s, …}, or %s: {…}", describe(c.Content[1]), c.Content[0].Value, c.Content[0].Value, c.Content[0].Value)
+			continue
+		}
 		d.origin[full] = d.origin[c]
-		layerSection.decode(d, full, fmt.Sprintf("%s[%d]", path, i), &out[i])
+		layerSection.decode(d, full, at, &out[i])
 	}
 	*dst.(*[]Layer) = out
 }
 
 // typed expands a layer that is written under its type: `residual: [...]` to
 // `{type: residual, layers: [...]}`, and `dense: {units: 3}` to `{type: dense,
-// units: 3}`. It gives other nodes as they are.
+// units: 3}`. A word that is no key counts as a type, which is refused as one. Other nodes
+// stay as they are; nil stands for a type with a number or a word in place of its keys.
 func typed(n *yaml.Node) *yaml.Node {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
 		return n
 	}
 	kind, body := n.Content[0], n.Content[1]
 	isType := layerSection.row(kind.Value) != nil
-	if !isType || body.Kind == yaml.ScalarNode {
+	switch {
+	case isType && body.Kind == yaml.ScalarNode && !isNull(body):
+		return nil
+	case !isType && (body.Kind == yaml.ScalarNode || layerKey(kind.Value)):
 		return n
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
@@ -48,6 +57,11 @@ func typed(n *yaml.Node) *yaml.Node {
 		out.Content = append(out.Content, body.Content...)
 	}
 	return out
+}
+
+// layerKey reports whether a layer of some type has a key of that name.
+func layerKey(name string) bool {
+	return slices.ContainsFunc(layerSection.all(), func(k *key) bool { return k.name == name })
 }
 
 func (layerList) encode(src any, keep func(*key) bool) *yaml.Node {

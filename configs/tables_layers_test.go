@@ -24,3 +24,20 @@ func TestLayersUnderTheirTypeAlone(t *testing.T) {
 		t.Errorf("got %v, want the line of the wrong key", err)
 	}
 }
+
+// A mistake in the short form names the type that was meant.
+func TestMistakesInLayersUnderTheirType(t *testing.T) {
+	for layer, want := range map[string]string{
+		"dens: {units: 8}": `a.yaml:5: model.layers[1].type: got "dens", expected one of 37 words; did you mean "dense"?`,
+		"swosh: [relu]":    `a.yaml:5: model.layers[1].type: got "swosh", expected one of`,
+		"dense: 10":        `a.yaml:5: model.layers[1]: got 10 for dense, expected its keys: {type: dense, …}, or dense: {…}`,
+		"units: 10":        `a.yaml:5: model.layers[1].type: missing, expected one of`,
+		"axes: [1]":        `a.yaml:5: model.layers[1].type: missing, expected one of`,
+		"dense:":           `a.yaml:5: model.layers[1].units: missing, expected a whole number of at least 1`,
+	} {
+		_, err := Parse("a.yaml", []byte("data: {source: digits}\nmodel:\n  layers:\n    - flatten\n    - "+layer+"\n"), Overlay{})
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v\nexpected %s", layer, err, want)
+		}
+	}
+}

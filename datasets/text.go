@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -358,6 +359,9 @@ func LearnTokenizer(ctx context.Context, paths []string, o LearnOptions) (*token
 	c := &corpus{field: o.Field, progress: o.Progress, learns: true, fieldName: cmp.Or(o.FieldName, "LearnOptions.Field")}
 	if err := c.addAll(paths); err != nil {
 		return nil, err
+	}
+	if c.size == 0 && !slices.Contains(paths, BuiltinShakespeare) {
+		return nil, fmt.Errorf("%w: the text is empty: give files with text", ErrTooFew)
 	}
 	for _, text := range c.notes() {
 		if o.Note != nil {

@@ -233,6 +233,31 @@ func TestWeightsOfHalves(t *testing.T) {
 	}
 }
 
+// A number that is not finite is named before the model answers with it.
+func TestWeightsAreFinite(t *testing.T) {
+	all := readAll(t, fixture)
+	all["h.0.ln_1.bias"][2] = float32(math.NaN())
+	dir := copyOf(t)
+	c, _, err := pretrained.ParseConfig("c", []byte(fixtureConfig(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store(t, filepath.Join(dir, "model.safetensors"), safetensors.F32, all, dimsOf(c))
+	f, err := pretrained.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := f.Weights(parameters(f.Config), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Read("h.0.ln_1.bias", 4, make([]byte, 12))
+	if !errors.Is(err, pretrained.ErrFormat) || !strings.Contains(err.Error(), "element 2 of h.0.ln_1.bias is NaN") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // An untied head is a tensor of its own.
 func TestUntiedHead(t *testing.T) {
 	dir, want := copyOf(t), readAll(t, fixture)

@@ -171,9 +171,15 @@ func (w *Weights) Tensors() []checkpoint.Tensor { return w.want }
 
 // Read implements checkpoint.Source.
 func (w *Weights) Read(name string, off int64, dst []byte) error {
-	err := w.folder.weights.ReadFloat32At(w.folder.names[name], int(off/4), shape.View[float32](dst))
+	numbers := shape.View[float32](dst)
+	err := w.folder.weights.ReadFloat32At(w.folder.names[name], int(off/4), numbers)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.folder.path, err)
+	}
+	for i, x := range numbers {
+		if x-x != 0 { // NaN for NaN and for both infinities
+			return bad(w.folder.path, "element %d of %s is %v: a model that answers has finite numbers", int(off/4)+i, w.folder.names[name], x)
+		}
 	}
 	if w.read != nil {
 		w.read(len(dst))

@@ -8,9 +8,11 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
 )
 
@@ -25,6 +27,9 @@ func exportCommand() *cobra.Command {
 	}
 	w := runs.AddCheckpointFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if !rundir.IsRun(osfile.Resolve(args[0])) {
+			return cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/shakespeare-bpe", args[0], rundir.CheckpointsName)
+		}
 		weights, err := w.Weights(c, args[0])
 		if err != nil {
 			return err

@@ -71,7 +71,7 @@ func addGenerateFlags(c *cobra.Command) *generateFlags {
 	c.Flags().Float64Var(&f.TopP, "top-p", 1, "draw from the likeliest tokens whose probabilities sum to `P`; 1 means all")
 	c.Flags().Uint64Var(&f.Seed, "seed", 0, "seed of the random numbers: another `N` gives another text")
 	c.Flags().StringArrayVar(&f.Stop, "stop", nil, "end before `TEXT`; may be repeated")
-	c.Flags().IntVar(&f.Context, "context", 0, "the model sees `N` tokens at once, at most model.context (default: data.context; of an imported model, model.context)")
+	c.Flags().IntVar(&f.Context, "context", 0, "the model sees `N` tokens at once, at most model.context (default: data.context; of an imported model before its first step, model.context)")
 	c.Flags().BoolVar(&f.Slide, "slide", false, "go on when the context is full: read its later half again")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON lines")
 	return f

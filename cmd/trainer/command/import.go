@@ -63,8 +63,12 @@ func importCommand() *cobra.Command {
 		for _, note := range m.Notes {
 			fmt.Fprintln(notes, note)
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s parameters, %s tokens; trainer resume %s --set data.path=FILE trains it\n",
-			columns.Printed(o.Dir), text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), columns.Printed(o.Dir))
+		data := ""
+		if m.Config.Data.Path == "" {
+			data = " --set data.path=FILE"
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s parameters, %s tokens; trainer resume %s%s trains it\n",
+			columns.Printed(o.Dir), text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), columns.Printed(o.Dir), data)
 		return err
 	}
 	return c
