@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/berth-ml/berth/datasets/cache"
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // cacheFrom is the size in bytes of the smallest corpus whose tokens are kept in
@@ -67,11 +67,11 @@ func (c *corpus) cachedLearn(ctx context.Context, vocab int) (*tokenizer.BPE, er
 
 // open opens the cached file of something that write makes of the corpus. It
 // is nil for a small corpus, and where there is no folder for it or no room in it.
-func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) error) (*cache.File, error) {
+func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) error) (*filecache.File, error) {
 	if c.size < cacheFrom {
 		return nil, nil
 	}
-	folder, err := cache.Default()
+	folder, err := filecache.Default(filecache.Tokens)
 	if err != nil {
 		return nil, nil
 	}
@@ -121,7 +121,7 @@ func (f *failing) Write(p []byte) (int, error) {
 
 // key hashes all that decides something that is made of the corpus: the contents
 // of the files in their order, and how they are read.
-func (c *corpus) key(ctx context.Context, what string) (key cache.Key, err error) {
+func (c *corpus) key(ctx context.Context, what string) (key filecache.Key, err error) {
 	if c.content == nil {
 		if c.content, err = c.hash(ctx); err != nil {
 			return key, err
@@ -130,7 +130,7 @@ func (c *corpus) key(ctx context.Context, what string) (key cache.Key, err error
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q %v\n", what, c.field, c.manyDocuments())
 	h.Write(c.content)
-	return cache.Key(h.Sum(nil)), nil
+	return filecache.Key(h.Sum(nil)), nil
 }
 
 // hash hashes the files as they are read, unpacked.

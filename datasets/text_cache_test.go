@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-ml/berth/datasets/cache"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // A large text is tokenized once. The cache changes nothing but the time, and a
 // file in it that is damaged, or missing, is made anew.
 func TestTextCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	t.Setenv(cache.Variable, dir)
+	t.Setenv(filecache.Variable, dir)
 	s := Spec{Source: "text", Path: write(t, "x.txt", strings.Repeat("the cat sat on the mat, and the rat ran.\n", cacheFrom/40)), Text: TextOptions{Context: 64, Tokenizer: "bpe:280"}}
 	var doing []string
 	s.Text.Progress = func(what string, _ float64) {
@@ -57,9 +57,9 @@ func TestTextCache(t *testing.T) {
 	s.Text.Known = first.Info.Tokenizer
 	check("a run that goes on", "reading")
 	s.Text.Known = nil
-	t.Setenv(cache.Variable, s.Path) // which is no folder
+	t.Setenv(filecache.Variable, s.Path) // which is no folder
 	check("no cache", "reading", "counting words", "learning a tokenizer", "tokenizing")
-	t.Setenv(cache.Variable, dir)
+	t.Setenv(filecache.Variable, dir)
 	if err := os.WriteFile(s.Path, []byte("\xff"+strings.Repeat("x", cacheFrom)), 0o600); err != nil {
 		t.Fatal(err)
 	}

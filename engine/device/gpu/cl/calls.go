@@ -20,7 +20,9 @@ const (
 	createBuffer
 	releaseMemObject
 	createProgramWithSource
+	createProgramWithBinary
 	buildProgram
+	getProgramInfo
 	getProgramBuildInfo
 	releaseProgram
 	createKernel
@@ -37,8 +39,8 @@ const (
 
 var functionNames = [numFunctions]string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext",
-	"clCreateCommandQueue", "clReleaseCommandQueue", "clCreateBuffer", "clReleaseMemObject", "clCreateProgramWithSource",
-	"clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram", "clCreateKernel", "clReleaseKernel", "clGetKernelWorkGroupInfo", "clSetKernelArg",
+	"clCreateCommandQueue", "clReleaseCommandQueue", "clCreateBuffer", "clReleaseMemObject", "clCreateProgramWithSource", "clCreateProgramWithBinary",
+	"clBuildProgram", "clGetProgramInfo", "clGetProgramBuildInfo", "clReleaseProgram", "clCreateKernel", "clReleaseKernel", "clGetKernelWorkGroupInfo", "clSetKernelArg",
 	"clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueCopyBuffer", "clFinish",
 }
 

@@ -33,7 +33,7 @@ func newUnit(calls []*gen.Call) *unit {
 
 const buildLog = 0x1183 // CL_PROGRAM_BUILD_LOG
 
-// compile makes a program of a unit. The caller releases it.
+// compile makes a program of a unit's text. The caller releases it.
 func (c *context) compile(u *unit) (uintptr, error) {
 	to := c.caller()
 	source, size := []byte(u.text+"\x00"), uintptr(len(u.text))

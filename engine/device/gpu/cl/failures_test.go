@@ -21,7 +21,7 @@ func openFaulty(t *testing.T, o device.OpenOptions, change func(f *found)) (devi
 	if err != nil {
 		testall.NoOpenCL(t, err)
 	}
-	f := &faulty{list[0].driver, map[function]status{}}
+	f := &faulty{driver: list[0].driver, fails: map[function]status{}}
 	list[0].driver = f
 	if change != nil {
 		change(&list[0])

@@ -2,6 +2,7 @@ package cl
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -99,14 +100,16 @@ func answer(args []uintptr, value []byte) uintptr {
 // pointer is the address that an argument is.
 func pointer(arg *uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(arg)) }
 
-// faulty is a driver of which some functions fail with a status.
+// faulty is a driver of which some functions fail with a status. It counts calls.
 type faulty struct {
 	driver
 	fails map[function]status
+	calls [numFunctions]atomic.Int64
 }
 
 // call implements [driver].
 func (d *faulty) call(f function, args []uintptr) uintptr {
+	d.calls[f].Add(1)
 	if s := d.fails[f]; s != 0 {
 		return result(s)
 	}

@@ -76,7 +76,7 @@ func (l *library) kernel(name string) uintptr {
 // compile compiles a unit. It needs mu.
 func (l *library) compile(u *unit) error {
 	defer keepSignals()()
-	program, err := l.context.compile(u)
+	program, err := l.context.program(u)
 	if err != nil {
 		return err
 	}

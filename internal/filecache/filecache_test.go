@@ -1,4 +1,4 @@
-package cache
+package filecache
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ func path(c Folder, key byte) string {
 
 // A file is made once. One that is damaged anywhere is made anew.
 func TestOpen(t *testing.T) {
-	c := Folder{filepath.Join(t.TempDir(), "a", "b"), DefaultMost}
+	c := Folder{filepath.Join(t.TempDir(), "a", "b"), Tokens, Tokens.Most}
 	if got, made := of(t, c, 1, "text"); got != "text" || !made {
 		t.Errorf("%q, made: %v", got, made)
 	}
@@ -65,7 +65,7 @@ func TestOpen(t *testing.T) {
 
 // The files used longest ago go first; the newest stays, however large.
 func TestPrune(t *testing.T) {
-	c := Folder{t.TempDir(), 3 * (headerBytes + 10)}
+	c := Folder{t.TempDir(), Tokens, 3 * (headerBytes + 10)}
 	for key := range byte(3) {
 		of(t, c, key, "ten bytes.")
 		old := time.Now().Add(time.Duration(key)*time.Minute - time.Hour)
@@ -107,7 +107,7 @@ func TestPrune(t *testing.T) {
 		t.Error("a removed file cannot be read by those who have it")
 	}
 	of(t, c, 4, strings.Repeat("large", 100))
-	names, _ := filepath.Glob(filepath.Join(c.Dir, "*"+suffix))
+	names, _ := filepath.Glob(filepath.Join(c.Dir, "*"+Tokens.suffix()))
 	if _, err := os.Stat(other); err != nil || len(names) != 1 || path(c, 4) == "" {
 		t.Errorf("left: %v; %v", names, err)
 	}
@@ -115,7 +115,7 @@ func TestPrune(t *testing.T) {
 
 // Several may make a file at once.
 func TestTogether(t *testing.T) {
-	c := Folder{t.TempDir(), DefaultMost}
+	c := Folder{t.TempDir(), Tokens, Tokens.Most}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -133,13 +133,13 @@ func TestTogether(t *testing.T) {
 
 func TestDefault(t *testing.T) {
 	t.Setenv(Variable, "/x/y")
-	if c, err := Default(); err != nil || c.Dir != "/x/y" || c.Most != DefaultMost {
+	if c, err := Default(Tokens); err != nil || c.Dir != "/x/y" || c.Most != Tokens.Most {
 		t.Errorf("%+v, %v", c, err)
 	}
 	t.Setenv(Variable, "")
 	t.Setenv("XDG_CACHE_HOME", "/z")
 	t.Setenv("HOME", "/h")
-	if c, err := Default(); err != nil || !strings.HasSuffix(c.Dir, filepath.Join("berth", "tokens")) {
+	if c, err := Default(Tokens); err != nil || !strings.HasSuffix(c.Dir, filepath.Join("berth", "tokens")) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

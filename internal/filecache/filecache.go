@@ -1,4 +1,4 @@
-package cache
+package filecache
 
 import (
 	"bufio"
@@ -25,27 +25,41 @@ import (
 // Variable is the environment variable that names the folder.
 const Variable = "BERTH_CACHE"
 
-// DefaultMost is the most bytes that a folder holds, unless it says otherwise.
-const DefaultMost = 32 << 30
+// Contents is a sort of files. Files of several sorts may share a folder.
+type Contents struct {
+	Name  string // of the folder in the user's cache, and the files' suffix: "tokens"
+	Magic string // the first 8 bytes of a file
+	Most  int64  // bytes of all files in a folder, unless the folder says otherwise
+}
+
+// The sorts of files.
+var (
+	Tokens  = Contents{"tokens", "BERTHTK1", 32 << 30}
+	Kernels = Contents{"kernels", "BERTHCL1", 1 << 30}
+)
+
+// suffix is the end of the files' names.
+func (of Contents) suffix() string { return "." + of.Name }
 
 // Folder is a folder of files by key. Its methods are safe for concurrent use.
 type Folder struct {
 	Dir  string
+	Of   Contents
 	Most int64 // bytes of all files; one file may take more
 }
 
-// Default is the folder that Variable names or, without it, the folder
-// berth/tokens of the user's cache.
-func Default() (Folder, error) {
+// Default is the folder that Variable names or, without it, the folder of that name in
+// the folder berth of the user's cache.
+func Default(of Contents) (Folder, error) {
 	dir := os.Getenv(Variable)
 	if dir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
 			return Folder{}, fmt.Errorf("there is no folder for cached files: set %s to one: %w", Variable, err)
 		}
-		dir = filepath.Join(user, "berth", "tokens")
+		dir = filepath.Join(user, "berth", of.Name)
 	}
-	return Folder{dir, DefaultMost}, nil
+	return Folder{dir, of, of.Most}, nil
 }
 
 // Key is a hash of all that decides a file's contents.
@@ -66,11 +80,9 @@ func (f *File) Bytes() []byte { return f.Mapping.Bytes()[headerBytes:] }
 // A file is a header and the contents. The header is the magic, the contents' length
 // in bytes as 64 bits, little-endian, and their SHA-256.
 const (
-	magic       = "BERTHTK1"
-	lengthAt    = len(magic)
+	lengthAt    = 8
 	sumAt       = lengthAt + 8
 	headerBytes = 64
-	suffix      = ".tokens"
 )
 
 // errDamaged is about a file that is made anew.
@@ -79,8 +91,8 @@ var errDamaged = errors.New("damaged")
 // Open maps the file of a key. Where it is missing or damaged, write writes its
 // contents first. It reads the whole file to check it, until ctx is done.
 func (c Folder) Open(ctx context.Context, key Key, write func(io.Writer) error) (*File, error) {
-	path := filepath.Join(c.Dir, hex.EncodeToString(key[:])+suffix)
-	f, err := open(ctx, path)
+	path := c.path(key)
+	f, err := c.open(ctx, path)
 	if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a folder that cannot be written is used all the same
@@ -92,15 +104,22 @@ func (c Folder) Open(ctx context.Context, key Key, write func(io.Writer) error) 
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := osfile.Replace(path, func(f *os.File) error { return fill(f, write) }); err != nil {
+	if err := osfile.Replace(path, func(f *os.File) error { return c.fill(f, write) }); err != nil {
 		return nil, err
 	}
 	c.prune(path)
-	return open(ctx, path)
+	return c.open(ctx, path)
+}
+
+// Remove removes the file of a key.
+func (c Folder) Remove(key Key) error { return os.Remove(c.path(key)) }
+
+func (c Folder) path(key Key) string {
+	return filepath.Join(c.Dir, hex.EncodeToString(key[:])+c.Of.suffix())
 }
 
 // fill writes contents and then their header.
-func fill(f *os.File, write func(io.Writer) error) error {
+func (c Folder) fill(f *os.File, write func(io.Writer) error) error {
 	if _, err := f.Seek(headerBytes, io.SeekStart); err != nil {
 		return err
 	}
@@ -111,13 +130,13 @@ func fill(f *os.File, write func(io.Writer) error) error {
 	if err := w.w.Flush(); err != nil {
 		return err
 	}
-	_, err := f.WriteAt(header(w.n, w.sum.Sum(nil)), 0)
+	_, err := f.WriteAt(c.Of.header(w.n, w.sum.Sum(nil)), 0)
 	return err
 }
 
-func header(length int64, sum []byte) []byte {
+func (of Contents) header(length int64, sum []byte) []byte {
 	b := make([]byte, headerBytes)
-	copy(b, magic)
+	copy(b, of.Magic)
 	binary.LittleEndian.PutUint64(b[lengthAt:], uint64(length))
 	copy(b[sumAt:], sum)
 	return b
@@ -138,7 +157,7 @@ func (s *summer) Write(p []byte) (int, error) {
 }
 
 // open maps a file and checks it.
-func open(ctx context.Context, path string) (_ *File, err error) {
+func (c Folder) open(ctx context.Context, path string) (_ *File, err error) {
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -165,7 +184,7 @@ func open(ctx context.Context, path string) (_ *File, err error) {
 			h.Write(part)
 		}
 		sum := h.Sum(nil)
-		if !bytes.Equal(m.Bytes()[:headerBytes], header(st.Size()-headerBytes, sum)) {
+		if !bytes.Equal(m.Bytes()[:headerBytes], c.Of.header(st.Size()-headerBytes, sum)) {
 			return errDamaged
 		}
 		out.Sum = hex.EncodeToString(sum)
@@ -186,7 +205,7 @@ func (c Folder) prune(keep string) {
 		size int64
 		used time.Time
 	}
-	osfile.TidyBeside(c.Dir, suffix)
+	osfile.TidyBeside(c.Dir, c.Of.suffix())
 	entries, err := os.ReadDir(c.Dir)
 	if err != nil {
 		return
@@ -195,7 +214,7 @@ func (c Folder) prune(keep string) {
 	var total int64
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), suffix) {
+		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), c.Of.suffix()) {
 			continue
 		}
 		list = append(list, aged{filepath.Join(c.Dir, e.Name()), info.Size(), info.ModTime()})
