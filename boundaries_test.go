@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/planner", "engine/device/streams", "internal/stop", "internal/units"},
 	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},
 	"engine/device/cpu/kernels": {"engine/device", "engine/graph", "engine/fuse", "engine/device/cpu/kernels/elem", "engine/device/cpu/kernels/pooling", "engine/device/cpu/kernels/product", "engine/device/cpu/kernels/rows", "engine/device/cpu/kernels/work"},
-	"engine/device/gpu/gen":     {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/rng"},
+	"engine/device/gpu/gen":     {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/rng", "engine/device"},
 	"engine/device/gpu/cl":      {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/gpu/gen", "engine/device/host", "engine/device/planner", "engine/device/streams", "internal/filecache", "internal/units"},
 	"engine/device/fault":       {"engine/shape", "engine/graph", "engine/device"},
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},

@@ -10,12 +10,14 @@ import (
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // instr is one step of a program: a cluster's kernels, or a copy.
 type instr struct {
 	step       *planner.Step
 	calls      []gen.Call
+	first      int // the number of its first call in the program
 	kernels    []uintptr
 	overwrites []int
 	work       *device.Work // of the cluster; nil before anyone asks for its time
@@ -35,29 +37,25 @@ type program struct {
 }
 
 // bind makes a program of a plan.
-func bind(l *library, m *memory, p *planner.Plan, _ device.CompileOptions) (*program, error) {
+func bind(l *library, m *memory, p *planner.Plan, o device.CompileOptions) (*program, error) {
 	if err := check(p.Graph.Nodes...); err != nil {
 		return nil, err
 	}
 	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6), word: make([]int32, 1)}
 	overwritten := make([]bool, len(p.Graph.Inputs))
 	var scratch int64
+	calls := 0
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if st.Empty() {
 			continue
 		}
-		in := instr{step: st}
-		if c := st.Cluster; c != nil {
-			calls, bytes, err := gen.Cluster(c)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Describe(), unsupported(err))
-			}
-			if err := l.fill(calls); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Describe(), err)
-			}
-			in.calls, scratch = calls, max(scratch, bytes)
+		in := instr{step: st, first: calls}
+		bytes, err := in.write(o.CheckFinite)
+		if err != nil {
+			return nil, err
 		}
+		calls, scratch = calls+len(in.calls), max(scratch, bytes)
 		for _, s := range st.Out {
 			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
 				overwritten[j] = true
@@ -82,12 +80,41 @@ func (p *program) Load(stop func() error) error {
 	}
 	for i := range p.code {
 		in := &p.code[i]
+		if err := p.library.fill(in.calls); err != nil {
+			return fmt.Errorf("%s: %w", in.doing(), err)
+		}
 		in.kernels = in.kernels[:0]
 		for _, c := range in.calls {
 			in.kernels = append(in.kernels, p.library.kernel(c.Name))
 		}
 	}
 	return nil
+}
+
+// write writes the kernels of an instruction. scratch is the bytes that they need.
+func (in *instr) write(checkFinite bool) (scratch int64, err error) {
+	c := in.step.Cluster
+	if c == nil {
+		in.calls = gen.CopyOf(in.step.Out[0].Size)
+		return 0, nil
+	}
+	if in.calls, scratch, err = gen.Cluster(c); err != nil {
+		return 0, fmt.Errorf("%s: %w", in.doing(), unsupported(err))
+	}
+	for o, v := range c.Out {
+		if checkFinite && v.Meta.DType == shape.Float32 {
+			in.calls = append(in.calls, gen.Finite(v, o)...)
+		}
+	}
+	return scratch, nil
+}
+
+// doing names an instruction for an error.
+func (in *instr) doing() string {
+	if in.step.Cluster == nil {
+		return "copy of an output"
+	}
+	return in.step.Cluster.Describe()
 }
 
 // unsupported makes gen's error one of devices.
@@ -137,36 +164,18 @@ func (p *program) Run(l *streams.Launch) error {
 	if err := to.call(finish, to.queue); err != nil {
 		return err
 	}
-	return p.failure(to)
+	return p.failure(to, l)
 }
 
-// step queues a step: a cluster's kernels, or a copy.
+// step queues a step.
 func (p *program) step(to *lane, l *streams.Launch, i int) error {
 	in := &p.code[i]
-	if in.step.Cluster == nil {
-		from, dst := p.offset(l, in.step.In[0]), p.offset(l, in.step.Out[0])
-		return to.call(enqueueCopyBuffer, to.queue, p.memory.object, p.memory.object, uintptr(from), uintptr(dst), uintptr(in.step.Out[0].Size), 0, 0, 0)
-	}
 	for c := range in.calls {
 		if err := p.queue(to, l, i, c); err != nil {
-			return fmt.Errorf("%s: %w", in.step.Cluster.Describe(), err)
+			return fmt.Errorf("%s: %w", in.doing(), err)
 		}
 	}
 	return nil
-}
-
-// failure reads the status word, and clears it.
-func (p *program) failure(to *lane) error {
-	word := p.word
-	if err := to.call(enqueueReadBuffer, to.queue, p.library.status, 1, 0, 4, at(to.caller, &word[0]), 0, 0, 0); err != nil || word[0] == 0 {
-		return err
-	}
-	was := word[0]
-	word[0] = 0
-	if err := to.call(enqueueWriteBuffer, to.queue, p.library.status, 1, 0, 4, at(to.caller, &word[0]), 0, 0, 0); err != nil {
-		return err
-	}
-	return fmt.Errorf("status %d", was)
 }
 
 // queue queues kernel c of a step.
@@ -186,7 +195,7 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	for i, a := range call.Args {
 		v := p.value(l, in, a)
 		if a.Role == gen.Site {
-			v = int64(step + 1)
+			v = int64(in.first + c + 1)
 		}
 		if err := set(i+2, uint64(v)); err != nil {
 			return err

@@ -84,6 +84,7 @@ type trial struct {
 	calls   []gen.Call
 	want    []ref.Array
 	alias   []int // per output: the input whose memory it takes, or -1
+	bytes   int64 // of scratch
 	in, out []int // offsets in the image
 	scratch int
 }

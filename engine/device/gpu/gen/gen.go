@@ -57,6 +57,9 @@ type Call struct {
 	// Copy is set if the kernel only copies the memory of its first argument to that of
 	// its second. It is not needed where both are the same.
 	Copy bool
+	// Finite is the value that the kernel checks for NaN and infinity; nil of the kernels of
+	// ops.
+	Finite *graph.Value
 }
 
 // GroupLanes is the size of work groups that suits most devices. Results are the same

@@ -39,9 +39,13 @@ func maxPool(w *writer, o ops.MaxPool2D) {
 func (w *writer) maxPoolGrad() {
 	dy, dx := w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape
 	params, store := w.result()
-	w.items(w.outElems(0), append(params, inInts(0, "AT"), in(1, "DY"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])), `	i64 base = i / plane * outputs;
+	w.items(w.outElems(0), append(params, site, inInts(0, "AT"), in(1, "DY"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])), `	i64 base = i / plane * outputs;
 	f32 s = 0.0f;
-	for (i64 o = 0; o < outputs; o++) if (AT[base + o] == i % plane) s += DY[base + o];
+	for (i64 o = 0; o < outputs; o++) {
+		i64 at = AT[base + o];
+		if (at < 0 || at >= plane) { FAIL; return; }
+		if (at == i % plane) s += DY[base + o];
+	}
 	`+store("i", "s")+`
 `)
 }

@@ -1,8 +1,6 @@
 package pooling
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
@@ -150,11 +148,10 @@ func (k *maxPoolGrad) Run(p work.Pool, a *work.Args) error {
 	k.idx = work.Ints(a.In[0], len(k.y))
 	k.bad.Reset()
 	work.Do(p, work.CeilDiv(k.planes, k.per()), k)
-	if i := k.bad.Position(); i >= 0 {
-		return fmt.Errorf("index %d at position %d is outside its plane of %d elements: pass the idx that max_pool2d gave",
-			k.idx[i], i, k.h*k.w)
+	if k.bad.Position() < 0 {
+		return nil
 	}
-	return nil
+	return ops.CheckPooled(k.idx, k.h*k.w)
 }
 
 func (k *maxPoolGrad) Chunk(i int) {

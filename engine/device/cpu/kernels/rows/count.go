@@ -1,10 +1,9 @@
 package rows
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 )
 
 var countKernels = work.Table{
@@ -141,9 +140,9 @@ func (k tally) Run(_ work.Pool, a *work.Args) error {
 	if !work.SameMemory(a.In[0], a.Out[0]) {
 		copy(counts, work.Ints(a.In[0], k.n))
 	}
-	for i, x := range indexes {
+	for _, x := range indexes {
 		if x < 0 || int(x) >= k.n {
-			return fmt.Errorf("index %d at position %d is outside %d counts", x, i, k.n)
+			return ops.CheckCounted(indexes, k.n)
 		}
 		counts[x]++
 	}

@@ -1,10 +1,9 @@
 package rows
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 )
 
 var gatherKernels = work.Table{
@@ -16,17 +15,6 @@ var gatherKernels = work.Table{
 type lookup struct {
 	n, d, vocabulary int // ids, width, rows of the table
 	ids              []int32
-}
-
-// check finds the first id outside the table.
-func (k *lookup) check() error {
-	for i, id := range k.ids {
-		if id < 0 || int(id) >= k.vocabulary {
-			return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: check the dataset's tokenizer against the model's vocabulary",
-				id, i, k.vocabulary)
-		}
-	}
-	return nil
 }
 
 // gather copies rows of the table.
@@ -48,7 +36,7 @@ func (k *gather) ScratchBytes() int64 { return 0 }
 
 func (k *gather) Run(p work.Pool, a *work.Args) error {
 	k.ids = work.Ints(a.In[1], k.n)
-	if err := k.check(); err != nil {
+	if err := ops.CheckIDs(k.ids, k.vocabulary); err != nil {
 		return err
 	}
 	k.y, k.table = work.Floats(a.Out[0], k.n*k.d), work.Floats(a.In[0], k.vocabulary*k.d)
@@ -91,7 +79,7 @@ func (k *scatterAdd) ScratchBytes() int64 { return int64(k.chunks()+k.n) * 4 }
 
 func (k *scatterAdd) Run(p work.Pool, a *work.Args) error {
 	k.ids = work.Ints(a.In[0], k.n)
-	if err := k.check(); err != nil {
+	if err := ops.CheckIDs(k.ids, k.vocabulary); err != nil {
 		return err
 	}
 	k.y, k.dy = work.Floats(a.Out[0], k.vocabulary*k.d), work.Floats(a.In[1], k.n*k.d)

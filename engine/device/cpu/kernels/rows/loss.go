@@ -1,12 +1,11 @@
 package rows
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 )
 
 // Each loss is a sum of float64 terms: the chunks' sums are added in order and rounded
@@ -66,12 +65,10 @@ func (k *classRows) row(r int) (x []float32, target int) {
 
 // err is about the first impossible target, if there was one.
 func (k *classRows) err() error {
-	r := k.bad.Position()
-	if r < 0 {
+	if k.bad.Position() < 0 {
 		return nil
 	}
-	return fmt.Errorf("target %d at position %d is outside the %d classes: check the labels of the dataset against the model's last layer",
-		k.targets[r], r, k.c)
+	return ops.CheckTargets(k.targets, k.c)
 }
 
 type crossEntropy struct {

@@ -1,0 +1,48 @@
+package ops
+
+import "fmt"
+
+// Kernels check whole numbers as they run. The errors are here so that those of all
+// devices agree.
+
+// CheckIDs finds the first id that is no row of a table.
+func CheckIDs(ids []int32, rows int) error {
+	if i := outside(ids, rows); i >= 0 {
+		return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: check the dataset's tokenizer against the model's vocabulary", ids[i], i, rows)
+	}
+	return nil
+}
+
+// CheckTargets finds the first target that is no class.
+func CheckTargets(targets []int32, classes int) error {
+	if i := outside(targets, classes); i >= 0 {
+		return fmt.Errorf("target %d at position %d is outside the %d classes: check the labels of the dataset against the model's last layer", targets[i], i, classes)
+	}
+	return nil
+}
+
+// CheckCounted finds the first index that is none of n counts.
+func CheckCounted(indexes []int32, n int) error {
+	if i := outside(indexes, n); i >= 0 {
+		return fmt.Errorf("index %d at position %d is outside %d counts", indexes[i], i, n)
+	}
+	return nil
+}
+
+// CheckPooled finds the first index, of [MaxPool2D], that is outside a plane of n elements.
+func CheckPooled(indexes []int32, n int) error {
+	if i := outside(indexes, n); i >= 0 {
+		return fmt.Errorf("index %d at position %d is outside its plane of %d elements: pass the idx that max_pool2d gave", indexes[i], i, n)
+	}
+	return nil
+}
+
+// outside is the position of the first number that is not in [0, n); -1 if there is none.
+func outside(numbers []int32, n int) int {
+	for i, x := range numbers {
+		if x < 0 || int(x) >= n {
+			return i
+		}
+	}
+	return -1
+}
