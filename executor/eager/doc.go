@@ -21,8 +21,8 @@
 //
 // Nothing is converted or moved that was not asked for: [Context.FromHost],
 // [Tensor.ToHost] and [Tensor.CopyTo] are the copies. Tensors of this package
-// are not known to package residency. Gradients are for graphs.
+// are not known to package residency. A [Tape] records calls and computes gradients
+// from them, by the same rules as graphs.
 //
-// The types to know are [Context], [Tensor], [Chain], [Invocation] and
-// [Handler].
+// The types to know are [Context], [Tensor], [Tape], [Chain] and [Handler].
 package eager

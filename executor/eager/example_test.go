@@ -2,6 +2,7 @@ package eager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -43,4 +44,38 @@ func Example() {
 	// Output:
 	// f32[2,2]
 	// [1 3 3 9]
+}
+
+// One step of gradient descent, written op by op.
+func ExampleTape() {
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := eager.New(devs, eager.ContextOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := c.FromHost(tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]float32{1, 2})), "")
+	w := c.FromHost(tensor.New(tensor.WithShape(2, 1), tensor.WithBacking([]float32{3, 4})), "")
+
+	tape := c.NewTape()
+	loss := tape.One(ops.MatMul{}, x, w.Ref())
+	grads, err := tape.Gradients(loss, w)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(tape.Close(), loss.Release()); err != nil {
+		log.Fatal(err)
+	}
+	w = c.One(ops.Binary{Fn: "sub"}, w, c.One(ops.Affine{Scale: 0.5}, grads[0]))
+	d, err := w.ToHost(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Data())
+	if err := errors.Join(w.Release(), c.Close(), devs[0].Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output: [2.5 3]
 }

@@ -1,0 +1,129 @@
+package eager
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestGradients(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	x, w := r.floats([]float32{1, 2, 3, 4}, 2, 2), r.floats([]float32{5, 6}, 2, 1)
+	tape := r.NewTape()
+	y := tape.One(ops.MatMul{}, x.Ref(), w.Ref())
+	square := tape.One(ops.Binary{Fn: "mul"}, y.Ref(), y.Ref()) // one tensor read twice
+	loss := tape.One(ops.Reduce{Fn: "sum", Axes: []int{0, 1}}, square)
+	grads, err := tape.Gradients(loss, w, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expect(loss.Ref(), 17*17+39*39)
+	r.expect(grads[0], 2*17+2*39*3, 2*17*2+2*39*4) // 2 xᵀ(xw)
+	r.expect(grads[1], 2*17*5, 2*17*6, 2*39*5, 2*39*6)
+
+	z := r.floats([]float32{1}, 1)
+	_, err = tape.Gradients(loss, z)
+	fails(t, err, ErrNoGradient, "tape_test.go:", "tensor 0")
+	_, err = tape.Gradients(z, x)
+	fails(t, err, ErrNoGradient, "the loss is not")
+	other := tape.One(ops.Unary{Fn: "neg"}, z.Ref())
+	_, err = tape.Gradients(loss, z)
+	fails(t, err, ErrNoGradient, "does not depend on tensor 0")
+
+	bad := tape.One(ops.AddOp, x.Ref(), r.floats(make([]float32, 3), 3))
+	fails(t, bad.Err(), graph.ErrShape, "tape_test.go:")
+	for _, a := range []*Tensor{x, w, y, loss, z, other} {
+		if err := a.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := tape.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tape's gradients are those of the graph, run node by node, bit for bit.
+func TestGradientsOfRandomCalls(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	rapid.Check(t, func(t2 *rapid.T) {
+		b := graph.NewBuilder("random", 1)
+		tape := r.NewTape()
+		var tensors []*Tensor
+		var values []*graph.Value
+		for range 3 {
+			data := rapid.SliceOfN(rapid.Float32Range(-2, 2), 9, 9).Draw(t2, "data")
+			tensors, values = append(tensors, r.floats(data, 3, 3)), append(values, b.Input("x", shape.F32(3, 3)))
+		}
+		for range rapid.IntRange(1, 8).Draw(t2, "calls") {
+			op := rapid.SampledFrom([]graph.Op{ops.AddOp, ops.Binary{Fn: "mul"}, ops.MatMul{TransB: true}, ops.Unary{Fn: "tanh"}, ops.Softmax{}}).Draw(t2, "op")
+			arity := 2
+			switch op.(type) {
+			case ops.Unary, ops.Softmax:
+				arity = 1
+			}
+			var in []*Tensor
+			var of []*graph.Value
+			for range arity {
+				k := rapid.IntRange(0, len(tensors)-1).Draw(t2, "argument")
+				in, of = append(in, tensors[k].Ref()), append(of, values[k])
+			}
+			tensors, values = append(tensors, tape.One(op, in...)), append(values, b.One(op, of...))
+		}
+		last := len(tensors) - 1
+		parts := b.Gradients(values[last], b.One(ops.Fill{Meta: shape.F32(3, 3), Value: 1}), values[:3], ops.AddOp)
+		for i, v := range values[:3] {
+			got, err := tape.Gradients(tensors[last], tensors[i])
+			if len(parts[v]) == 0 {
+				fails(t, err, ErrNoGradient)
+				continue
+			}
+			if err != nil {
+				t2.Fatal(err)
+			}
+			b.Output("gradient", sum(b, parts[v]))
+			r.expect(got[0], r.byNode(b, values[:3], tensors[:3])...)
+		}
+		for _, x := range tensors {
+			if err := x.Release(); err != nil {
+				t2.Error(err)
+			}
+		}
+		if err := tape.Close(); err != nil {
+			t2.Error(err)
+		}
+	})
+}
+
+// byNode is the newest output of a graph, computed node by node from its inputs.
+func (r *rig) byNode(b *graph.Builder, in []*graph.Value, tensors []*Tensor) []float32 {
+	g, err := b.Graph()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	now := map[*graph.Value]*Tensor{}
+	for i, v := range in {
+		now[v] = tensors[i].Ref()
+	}
+	for _, n := range g.Nodes {
+		var args []*Tensor
+		for _, v := range n.In {
+			args = append(args, now[v].Ref())
+		}
+		for k, x := range r.Execute(n.Op, args...) {
+			now[n.Out[k]] = x
+		}
+	}
+	out := g.Outputs[len(g.Outputs)-1]
+	defer func() {
+		for _, x := range now {
+			if err := x.Release(); err != nil {
+				r.t.Error(err)
+			}
+		}
+	}()
+	return r.value(now[out].Ref())
+}
