@@ -1,12 +1,14 @@
 package eager
 
 import (
-	"encoding/binary"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -14,6 +16,7 @@ import (
 // executables.
 type entry struct {
 	graph *graph.Graph // of one node
+	sure  bool         // no contents of its inputs make it fail
 	outs  []shape.Meta
 	alias []int // per output, the input it may be computed in, or -1
 	exes  []*variant
@@ -31,46 +34,52 @@ type variant struct {
 type cache struct {
 	dev     device.Device
 	mu      sync.RWMutex
-	entries map[string]*entry
+	entries map[string]*entry     // by appendKey
+	quick   map[quickKey]*entry   // those of usual calls
+	plain   map[reflect.Type]bool // see isPlain
+}
+
+func newCache(dev device.Device) cache {
+	return cache{dev: dev, entries: map[string]*entry{}, quick: map[quickKey]*entry{}, plain: map[reflect.Type]bool{}}
 }
 
 // lookup finds or makes the entry of a call; a new one is checked against the
 // op's metadata rule and the device.
 func (c *cache) lookup(op graph.Op, args []*Tensor) (*entry, error) {
+	c.mu.RLock()
+	quick, usual := quick(op, args, c.plain)
+	if usual {
+		if e := c.quick[quick]; e != nil {
+			c.mu.RUnlock()
+			return e, nil
+		}
+	}
+	c.mu.RUnlock()
 	var room [192]byte
 	key := appendKey(room[:0], op, args)
 	c.mu.RLock()
 	e := c.entries[string(key)]
 	c.mu.RUnlock()
-	if e != nil {
+	if e == nil {
+		var err error
+		if e, err = newEntry(op, args, c.dev); err != nil {
+			return nil, err
+		}
+	} else if !usual {
 		return e, nil
-	}
-	e, err := newEntry(op, args, c.dev)
-	if err != nil {
-		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.entries[string(key)]; known != nil {
-		return known, nil
+		e = known
 	}
 	c.entries[string(key)] = e
-	return e, nil
-}
-
-// appendKey appends the identity of a call: the op as graph.OpString prints it,
-// and the metadata of its inputs.
-func appendKey(key []byte, op graph.Op, args []*Tensor) []byte {
-	key = append(key, op.Kind()...)
-	key = fmt.Appendf(key, "%+v", op)
-	for _, a := range args {
-		key = append(key, byte(a.meta.DType))
-		key = binary.AppendUvarint(key, uint64(len(a.meta.Shape)))
-		for _, d := range a.meta.Shape {
-			key = binary.AppendUvarint(key, uint64(d))
-		}
+	if usual {
+		c.quick[quick] = e
+	} else if t := reflect.TypeOf(op); !c.plain[t] {
+		c.plain[t] = isPlain(t)
 	}
-	return key
+	return e, nil
 }
 
 func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
@@ -94,7 +103,7 @@ func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{graph: g, outs: outs, alias: make([]int, len(outs))}
+	e := &entry{graph: g, sure: sure(op, metas), outs: outs, alias: make([]int, len(outs))}
 	for k := range e.alias {
 		e.alias[k] = -1
 	}
@@ -106,6 +115,13 @@ func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
 		}
 	}
 	return e, dev.Supports(g.Nodes[0])
+}
+
+// sure reports whether an op succeeds whatever its inputs hold. Integers can be outside
+// a table, and a check can find what it looks for; code of a program can do anything.
+func sure(op graph.Op, in []shape.Meta) bool {
+	integers := slices.ContainsFunc(in, func(m shape.Meta) bool { return m.DType != shape.Float32 })
+	return !integers && !graph.BringsKernel(op) && op != graph.Op(ops.CheckFinite{})
 }
 
 // variant compiles the entry, once for each set of donated inputs.

@@ -15,8 +15,10 @@
 // Each device has a lane: a goroutine that takes calls in order, checks their
 // dependencies and launches them on the device's stream. A stream skips
 // everything behind a failure. So an op is queued behind unfinished work only
-// if it depends on all of it; otherwise the lane lets that work end first, and
-// a failed stream is replaced before anything else runs. Memory is taken when
+// if none of that can fail by its data (an id outside a table), or if the op depends
+// on all that can; otherwise the lane lets that work end first, and a failed stream is
+// replaced before anything else runs. A failure of the device itself fails all that
+// is queued there. Memory is taken when
 // an op is launched, not when it is called.
 //
 // Nothing is converted or moved that was not asked for: [Context.FromHost],

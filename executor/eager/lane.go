@@ -28,7 +28,7 @@ type lane struct {
 	// Only the goroutine uses the fields below.
 	stream   device.Stream
 	broken   error   // the failure to open a stream; nil if there is one
-	inFlight []*work // launched, not ended; each depends on the one before
+	inFlight flights // each depends on those before it that can fail by their data
 	in, out  []device.Buffer
 	after    [1]device.Event // the last use of a launch's scratch
 }

@@ -32,7 +32,7 @@ func New(devs []device.Device, o ContextOptions) (*Context, error) {
 func newLane(c *Context, dev device.Device) (*lane, error) {
 	l := &lane{
 		home:    home{dev: dev, live: &c.live, context: c},
-		cache:   cache{dev: dev, entries: map[string]*entry{}},
+		cache:   newCache(dev),
 		report:  c.report,
 		stopped: make(chan struct{}),
 	}

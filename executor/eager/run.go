@@ -22,7 +22,7 @@ func (l *lane) next() *work {
 	defer l.mu.Unlock()
 	for l.taken == l.queued {
 		switch {
-		case len(l.inFlight) > 0:
+		case l.inFlight.count() > 0:
 			l.mu.Unlock()
 			l.retireOldest()
 			l.mu.Lock()
@@ -40,24 +40,25 @@ func (l *lane) next() *work {
 	return w
 }
 
-// perform runs one call. A launch may join the calls in flight if it depends on
-// the last of them, and so on all of them: if one fails, the stream rightly skips
-// it. Any other call waits until all calls in flight have succeeded or failed.
+// perform runs one call. A launch may join the calls in flight if none of them can
+// fail by its data, or if it depends on the last of them, and so on all that can: if
+// one fails, the stream rightly skips it. Any other call waits until all calls in
+// flight have succeeded or failed.
 func (l *lane) perform(w *work) {
-	for len(l.inFlight) > 0 && l.inFlight[0].event.Done() {
+	for l.inFlight.count() > 0 && l.inFlight.oldest().event.Done() {
 		l.retireOldest()
 	}
-	if n := len(l.inFlight); n > 0 && (w.do != nil || !w.follows(l.inFlight[n-1])) {
+	if f := &l.inFlight; f.count() > 0 && (w.do != nil || f.unsure > 0 && !w.follows(f.newest())) {
 		l.drain()
 	}
 	err := l.start(w)
-	if errors.Is(err, device.ErrOutOfMemory) && len(l.inFlight) > 0 {
+	if errors.Is(err, device.ErrOutOfMemory) && l.inFlight.count() > 0 {
 		l.drain() // which may give memory back
 		err = l.start(w)
 	}
 	w.unuse()
 	if err == nil && w.do == nil {
-		l.inFlight = append(l.inFlight, w)
+		l.inFlight.add(w)
 	} else {
 		l.drain()
 		l.retire(w, err)
@@ -79,37 +80,33 @@ func (l *lane) start(w *work) error {
 	} else {
 		err = l.launch(w)
 	}
-	if err == nil || errors.Is(err, device.ErrOutOfMemory) && len(l.inFlight) > 0 {
+	if err == nil || errors.Is(err, device.ErrOutOfMemory) && l.inFlight.count() > 0 {
 		return err
 	}
 	return l.failed(w, err)
 }
 
 func (l *lane) drain() {
-	for len(l.inFlight) > 0 {
+	for l.inFlight.count() > 0 {
 		l.retireOldest()
 	}
 }
 
-// retireOldest waits for the oldest call in flight. If it failed, the others
-// depend on it: they fail with it, and the stream is replaced.
+// retireOldest waits for the oldest call in flight. If it failed, the others either
+// depend on it or were skipped with it, by a failure of the device: they fail with it,
+// and the stream is replaced.
 func (l *lane) retireOldest() {
-	w := l.inFlight[0]
+	w := l.inFlight.oldest()
 	err := w.event.Wait(context.Background())
 	if err == nil {
-		n := copy(l.inFlight, l.inFlight[1:])
-		l.inFlight[n] = nil
-		l.inFlight = l.inFlight[:n]
-		l.retire(w, nil)
+		l.retire(l.inFlight.take(), nil)
 		return
 	}
 	err = l.failed(w, err)
 	l.renew()
-	for i, w := range l.inFlight {
-		l.inFlight[i] = nil
-		l.retire(w, err)
+	for l.inFlight.count() > 0 {
+		l.retire(l.inFlight.take(), err)
 	}
-	l.inFlight = l.inFlight[:0]
 }
 
 // retire makes a call count as ended, and frees the results of a failed one.

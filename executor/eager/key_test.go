@@ -1,0 +1,48 @@
+package eager
+
+import (
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+// Ops that differ only in the sign of a zero are two ops.
+func TestZerosOfBothSigns(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	for range 2 { // made, and found again
+		r.expect(r.One(ops.Affine{Scale: 1, Shift: 2}, r.floats([]float32{1}, 1)), 3)
+		for _, scale := range []float64{0, math.Copysign(0, -1)} {
+			got := r.value(r.One(ops.Affine{Scale: scale}, r.floats([]float32{1}, 1)))
+			if zero := float32(scale)*1 + 0; got[0] != zero {
+				t.Errorf("1 * %v is %v", scale, got)
+			}
+		}
+	}
+	if n := len(r.lanes[0].cache.entries); n != 3 {
+		t.Errorf("%d entries for 3 ops", n)
+	}
+}
+
+func TestQuickKeys(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	for range 3 {
+		for _, op := range []graph.Op{ops.Unary{Fn: "neg"}, ops.Unary{Fn: "abs"}} {
+			r.value(r.One(op, r.floats([]float32{1, 2}, 2)))
+			r.value(r.One(op, r.floats([]float32{1, 2}, 1, 2)))
+		}
+	}
+	if c := &r.lanes[0].cache; len(c.quick) != 4 || len(c.entries) != 4 {
+		t.Errorf("%d quick keys and %d entries for 4 calls", len(c.quick), len(c.entries))
+	}
+	for op, want := range map[graph.Op]bool{ops.MatMul{}: true, ops.Affine{}: false, ops.Binary{}: true} {
+		if isPlain(reflect.TypeOf(op)) != want {
+			t.Errorf("%T is plain: %v", op, !want)
+		}
+	}
+	if isPlain(reflect.TypeOf(ops.Reshape{})) {
+		t.Error("a list is plain")
+	}
+}
