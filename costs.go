@@ -63,12 +63,12 @@ func (m *measured) seconds(devices []device.Spec, d int, g *graph.Graph) (float6
 	return m.file.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(devices, d)})
 }
 
-// copySeconds is the measured time of a copy to devices[d].
-func (m *measured) copySeconds(devices []device.Spec, d int, bytes int64) (float64, bool) {
+// copySeconds is the measured time of a copy from one of the devices to another.
+func (m *measured) copySeconds(devices []device.Spec, from, to int, bytes int64) (float64, bool) {
 	if m.file == nil {
 		return 0, false
 	}
-	return m.file.CopySeconds(costs.On(devices, d), bytes)
+	return m.file.CopySeconds(costs.Between(devices, from, to), bytes)
 }
 
 // predict predicts a step of a plan: with the times that the file has for all of its

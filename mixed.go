@@ -11,6 +11,19 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
+// severalKinds reports whether devices are of several kinds, all of which compute: their
+// speeds are compared by measuring.
+func severalKinds(devices []device.Spec) bool {
+	several := false
+	for _, d := range devices {
+		if !d.CopyOut {
+			return false
+		}
+		several = several || d.Kind != devices[0].Kind
+	}
+	return several
+}
+
 // passing lists the values of a step that pass through the host on their way between
 // devices of different kinds.
 func (s *setup) passing(ctx context.Context) (values []string, err error) {

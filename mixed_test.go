@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -22,6 +23,7 @@ func needOpenCL(t *testing.T) {
 	if err := devs[0].Close(); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("BERTH_COSTS", filepath.Join(t.TempDir(), "times.json"))
 }
 
 // mixedCases are shipped configs on devices of two kinds.

@@ -133,7 +133,14 @@ func (r *Run) candidates(ctx context.Context, g *graph.Graph, o partition.PlanOp
 // measures reports whether segments are to be timed. On shared devices other runs
 // work, so nothing is timed there.
 func (r *Run) measures() bool {
-	return r.setup.config.Partition.Costs == configs.CostsMeasured && r.setup.shared == nil
+	s := r.setup
+	switch s.config.Partition.Costs {
+	case configs.CostsMeasured:
+		return s.shared == nil
+	case configs.CostsFlops:
+		return false
+	}
+	return s.shared == nil && severalKinds(s.specs())
 }
 
 // time times the segments of a plan that have no time yet, if the config asks for

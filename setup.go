@@ -358,7 +358,7 @@ func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 		Microbatches: s.sizes.microbatches, LastMicrobatches: s.sizes.lastMicrobatches(), Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Order: order, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 		Seconds:     func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
-		CopySeconds: func(_, to int, bytes int64) (float64, bool) { return s.costs.copySeconds(specs, to, bytes) },
+		CopySeconds: func(from, to int, bytes int64) (float64, bool) { return s.costs.copySeconds(specs, from, to, bytes) },
 		Supports:    func(d int, n *graph.Node) error { return s.devs[d].Supports(n) },
 	}, nil
 }

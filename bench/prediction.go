@@ -18,12 +18,12 @@ func (s *session) seconds(d int, g *graph.Graph) (float64, bool) {
 	return s.times.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(specs(s.devs), d)})
 }
 
-// copySeconds is the measured time of a copy to a device.
-func (s *session) copySeconds(_, to int, bytes int64) (float64, bool) {
+// copySeconds is the measured time of a copy from one device to another.
+func (s *session) copySeconds(from, to int, bytes int64) (float64, bool) {
 	if s.times == nil {
 		return 0, false
 	}
-	return s.times.CopySeconds(costs.On(specs(s.devs), to), bytes)
+	return s.times.CopySeconds(costs.Between(specs(s.devs), from, to), bytes)
 }
 
 // timeSegments adds the times of the plan's segments and copies to a file that lacks them;

@@ -235,7 +235,7 @@ type Partition struct {
 	Replicas  int               // of the model; 0: 1
 	Shard     string            // ShardNone or ShardOptimizer; "": ShardNone
 	Recompute string            // none, cheap or block
-	Costs     string            // CostsFlops or CostsMeasured
+	Costs     string            // CostsAuto, CostsFlops or CostsMeasured
 	Plan      string            // PlanGiven or PlanAuto
 	Pin       map[string]string // device ID by block; nil: none
 	Chosen    *ChosenPlan       // by a run of this config; nil: none yet
@@ -258,6 +258,7 @@ const (
 
 // The values of Partition.Costs.
 const (
+	CostsAuto     = "auto"     // measured for devices of several kinds, otherwise flops
 	CostsFlops    = "flops"    // time follows from arithmetic and bytes
 	CostsMeasured = "measured" // segments are timed before planning
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// Copies times copies between devices of a kind, small and large ones, as a pipeline
-// has them: a launch, a copy of its result, and a launch on the other device, which waits
+// Copies times copies between devices, small and large ones, as a pipeline has them,
+// those between kinds through the host: a launch, a copy of its result, and a launch on the other device, which waits
 // for it. What this takes beside the launches is mostly the time in which the other device
 // wakes up. Equal devices are timed once.
 func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) (times map[costs.Key]float64, err error) {
@@ -56,15 +56,17 @@ func copiesToTime(devs []device.Device, o Options) (list []timedCopy) {
 		all[i] = d.Spec()
 	}
 	for d := range devs {
-		from := slices.IndexFunc(all, func(s device.Spec) bool { return s.Kind == all[d].Kind && s.ID != all[d].ID && s.PeerCopy })
-		if from < 0 {
-			continue
-		}
-		for _, bytes := range []int64{costs.SmallCopy, costs.LargeCopy} {
-			k := costs.CopyKey(costs.On(all, d), bytes)
-			twice := slices.ContainsFunc(list, func(c timedCopy) bool { return c.key == k })
-			if !twice && (o.Known == nil || !o.Known(k)) {
-				list = append(list, timedCopy{from, d, bytes, k})
+		for from := range devs {
+			a, b := &all[from], &all[d]
+			if from == d || a.Kind == b.Kind && !a.PeerCopy || a.Kind != b.Kind && !(a.CopyOut && b.CopyOut) {
+				continue
+			}
+			for _, bytes := range []int64{costs.SmallCopy, costs.LargeCopy} {
+				k := costs.CopyKey(costs.Between(all, from, d), bytes)
+				twice := slices.ContainsFunc(list, func(c timedCopy) bool { return c.key == k })
+				if !twice && (o.Known == nil || !o.Known(k)) {
+					list = append(list, timedCopy{from, d, bytes, k})
+				}
 			}
 		}
 	}
@@ -93,9 +95,13 @@ const leastCopy = 1e-6
 // between is the time of a copy between two launches: the median of several.
 func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64, err error) {
 	var sides [2]side
+	p := pair{from: &sides[0], to: &sides[1]}
 	defer func() {
 		for i := range sides {
 			err = errors.Join(err, sides[i].end())
+		}
+		if p.host != nil {
+			err = errors.Join(err, p.host.Free())
 		}
 	}()
 	for i, d := range []int{c.from, c.to} {
@@ -103,12 +109,15 @@ func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64
 			return 0, err
 		}
 	}
+	if err := p.takeHost(c.bytes); err != nil {
+		return 0, err
+	}
 	var times []float64
 	for i, begin := 0, time.Now(); i <= copyRounds && (i <= fewRounds || time.Since(begin) < copyTime); i++ {
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}
-		t, err := pair{&sides[0], &sides[1]}.copySeconds(ctx)
+		t, err := p.copySeconds(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -158,7 +167,25 @@ func (w *worker) shortest(ctx context.Context) (best *timed, err error) {
 }
 
 // pair is two devices, the second of which waits for bytes of the first one.
-type pair struct{ from, to *side }
+type pair struct {
+	from, to *side
+	host     device.HostBuffer // between devices of different kinds; nil between others
+}
+
+// takeHost takes the host memory between devices of different kinds: that of the one
+// that does not address it itself.
+func (p *pair) takeHost(bytes int64) (err error) {
+	from, to := p.from.dev.Spec(), p.to.dev.Spec()
+	if from.Kind == to.Kind {
+		return nil
+	}
+	dev := p.from.dev
+	if from.HostVisible {
+		dev = p.to.dev
+	}
+	p.host, err = dev.AllocHost(bytes)
+	return err
+}
 
 // copySeconds is the time from the end of a launch until the other device begins one that
 // needs its bytes: that of both launches and the copy, less that of each launch. The first
@@ -205,10 +232,29 @@ func (p pair) wait(ctx context.Context, begin time.Time, done device.Event) (sec
 
 // copy queues the copy after an event.
 func (p pair) copy(after device.Event) (device.Event, error) {
+	if p.host != nil {
+		return p.copyThroughHost(after)
+	}
 	if err := p.to.copies.WaitFor(after); err != nil {
 		return device.Event{}, err
 	}
 	err := p.to.copies.CopyPeer(p.to.buffer, p.from.buffer)
+	return p.to.copies.Record(), err
+}
+
+// copyThroughHost queues a copy to the host, and one from there.
+func (p pair) copyThroughHost(after device.Event) (device.Event, error) {
+	if err := p.from.copies.WaitFor(after); err != nil {
+		return device.Event{}, err
+	}
+	out, err := p.from.copies.CopyOut(p.host, p.from.buffer)
+	if err != nil {
+		return device.Event{}, err
+	}
+	if err := p.to.copies.WaitFor(out); err != nil {
+		return device.Event{}, err
+	}
+	err = p.to.copies.CopyIn(p.to.buffer, p.host)
 	return p.to.copies.Record(), err
 }
 

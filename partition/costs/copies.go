@@ -8,15 +8,17 @@ const (
 	LargeCopy = 4 << 20
 )
 
-// CopyKey is the key of a copy to a device, which On describes, from another of its
-// kind: from the end of the launch that it waits for until the next one begins.
-func CopyKey(on string, bytes int64) Key { return Key{Work: fmt.Sprintf("copy %d", bytes), On: on} }
+// CopyKey is the key of a copy from one device to another, which Between describes: from
+// the end of the launch that it waits for until the next one begins.
+func CopyKey(between string, bytes int64) Key {
+	return Key{Work: fmt.Sprintf("copy %d", bytes), On: between}
+}
 
 // CopySeconds is the time from the end of a launch until another device can begin one
-// that reads so many bytes of it. ok is false if copies to the device were not timed.
-func (f *File) CopySeconds(on string, bytes int64) (seconds float64, ok bool) {
-	small, ok1 := f.Seconds(CopyKey(on, SmallCopy))
-	large, ok2 := f.Seconds(CopyKey(on, LargeCopy))
+// that reads so many bytes of it. ok is false if copies between them were not timed.
+func (f *File) CopySeconds(between string, bytes int64) (seconds float64, ok bool) {
+	small, ok1 := f.Seconds(CopyKey(between, SmallCopy))
+	large, ok2 := f.Seconds(CopyKey(between, LargeCopy))
 	perByte := max(0, large-small) / (LargeCopy - SmallCopy)
 	return small + perByte*float64(bytes), ok1 && ok2
 }

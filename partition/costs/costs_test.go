@@ -126,6 +126,12 @@ func TestOn(t *testing.T) {
 	if a, b := On([]device.Spec{one}, 0), On([]device.Spec{one, one}, 0); a == b {
 		t.Error("company makes no difference: " + a)
 	}
+	other := device.Spec{ID: "gpu:0", Kind: "gpu", Threads: 1}
+	all := []device.Spec{one, two, other}
+	on := On(all, 0)
+	if same, from := Between(all, 1, 0), Between(all, 2, 0); same != on || from != on+" from gpu" {
+		t.Errorf("copies %q and %q, to %q", same, from, on)
+	}
 }
 
 func TestDefaultPath(t *testing.T) {

@@ -31,5 +31,15 @@ func On(devices []device.Spec, d int) string {
 	return fmt.Sprintf("%s %d of %s", kindOf(devices[d]), devices[d].Threads, strings.Join(all, ", "))
 }
 
+// Between describes a copy from devices[from] to devices[to], and the devices that are
+// busy meanwhile: as On, with the kind that it comes from if that is another one.
+func Between(devices []device.Spec, from, to int) string {
+	on := On(devices, to)
+	if a, b := kindOf(devices[from]), kindOf(devices[to]); a != b {
+		on += " from " + a
+	}
+	return on
+}
+
 // kindOf is a device's kind and instructions.
 func kindOf(s device.Spec) string { return strings.TrimSpace(s.Kind + " " + s.Numerics) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // costsFlag is the file of measured times.
@@ -22,8 +23,31 @@ func addCosts(c *cobra.Command, measure string) *costsFlag {
 
 // check refuses a file of times that nobody uses.
 func (f *costsFlag) check(cfg *configs.Config) error {
-	if f.path != "" && cfg.Partition.Costs != configs.CostsMeasured {
+	if f.path != "" && !timed(cfg) {
 		return cli.Usagef("--costs %s: no times are used; add %s", f.path, f.measure)
 	}
 	return nil
+}
+
+// timed reports whether a config asks for measured times, or leaves that to devices of
+// several kinds.
+func timed(cfg *configs.Config) bool {
+	switch cfg.Partition.Costs {
+	case configs.CostsMeasured:
+		return true
+	case configs.CostsFlops:
+		return false
+	}
+	kinds := map[string]bool{}
+	entries := append([]configs.DeviceEntry{{Use: cfg.Devices.Use}}, cfg.Devices.Each...)
+	if len(cfg.Devices.Each) > 0 {
+		entries = entries[1:]
+	}
+	for _, e := range entries {
+		list, _ := device.ParseList(e.Use) // a mistake is told when the devices are opened
+		for _, x := range list {
+			kinds[x.Kind] = true
+		}
+	}
+	return len(kinds) > 1
 }
