@@ -33,6 +33,8 @@ const (
 	enqueueReadBuffer
 	enqueueWriteBuffer
 	enqueueCopyBuffer
+	enqueueMapBuffer
+	enqueueUnmapMemObject
 	finish
 	numFunctions int = iota
 )
@@ -41,7 +43,7 @@ var functionNames = [numFunctions]string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext",
 	"clCreateCommandQueue", "clReleaseCommandQueue", "clCreateBuffer", "clReleaseMemObject", "clCreateProgramWithSource", "clCreateProgramWithBinary",
 	"clBuildProgram", "clGetProgramInfo", "clGetProgramBuildInfo", "clReleaseProgram", "clCreateKernel", "clReleaseKernel", "clGetKernelWorkGroupInfo", "clSetKernelArg",
-	"clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueCopyBuffer", "clFinish",
+	"clEnqueueNDRangeKernel", "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueCopyBuffer", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clFinish",
 }
 
 // driver is OpenCL's functions: the system's, or a test's.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/device/streams"
 )
@@ -91,7 +90,7 @@ func open(number int, c *context, budget int64, o device.OpenOptions) (device.De
 	}
 	var m *memory
 	d, err := streams.New(streams.Config{
-		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: host.Mappings{}, Supports: supports,
+		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: hostMemory(c), Supports: supports,
 		Reserve: func(bytes int64) (_ streams.Memory, err error) {
 			m, err = reserve(c, bytes)
 			return m, err

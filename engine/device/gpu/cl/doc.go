@@ -8,6 +8,6 @@
 // A driver may put handlers of its own in the place of Go's for signals. They are
 // put back at once (signals_linux.go).
 //
-// The files use each other downwards: cl; program, times, choose; library; executables; compile; memory; context;
+// The files use each other downwards: cl; program, times, choose; library; executables; compile; memory, hostmemory; context;
 // platform, numerics; calls, errors; load.
 package cl

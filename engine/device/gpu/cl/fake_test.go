@@ -2,6 +2,7 @@ package cl
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -107,10 +108,17 @@ type faulty struct {
 	calls [numFunctions]atomic.Int64
 }
 
+// creators are the functions whose result is a handle.
+var creators = []function{createContext, createCommandQueue, createBuffer, createProgramWithSource, createProgramWithBinary, createKernel, enqueueMapBuffer}
+
 // call implements [driver].
 func (d *faulty) call(f function, args []uintptr) uintptr {
 	d.calls[f].Add(1)
 	if s := d.fails[f]; s != 0 {
+		if slices.Contains(creators, f) {
+			*(*status)(pointer(&args[len(args)-1])) = s
+			return 0
+		}
 		return result(s)
 	}
 	return d.driver.call(f, args)
