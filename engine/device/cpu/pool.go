@@ -31,9 +31,9 @@ type pool struct {
 	chunks uint64
 
 	_ [64]byte // fields that threads write are on cache lines of their own
-	// state is the number of the loop in the high half, and the number of its unclaimed
-	// chunks in the low half. A claim is a compare-and-swap, so a worker that is late by a
-	// loop cannot claim from the wrong one.
+	// state is the interval of unclaimed chunks: its first in the low half, its end in the
+	// high half. A claim is a compare-and-swap. One by a worker that is late by a loop fails,
+	// or claims a chunk of the loop that runs, since task and chunks are read after it.
 	state atomic.Uint64
 	_     [56]byte
 	done  atomic.Uint64 // chunks that have ended
@@ -80,14 +80,14 @@ func (p *pool) Do(chunks int, t work.Task) {
 	}
 	p.task, p.chunks = t, uint64(chunks)
 	p.done.Store(0)
-	p.state.Store((p.state.Load()>>32+1)<<32 | uint64(chunks))
+	p.state.Store(uint64(chunks) << 32)
 	for range min(int(p.asleep.Load()), chunks-1) {
 		select {
 		case p.wake <- struct{}{}:
 		default: // enough tokens for all
 		}
 	}
-	for p.claim() {
+	for p.claim(first) {
 	}
 	p.wait(uint64(chunks))
 	p.task = nil
@@ -98,16 +98,35 @@ func (p *pool) Do(chunks int, t work.Task) {
 	}
 }
 
+// An end is the side of a loop from which a thread claims chunks. The caller claims from the
+// first and workers from the last: of two threads, each then has mostly the same chunks step
+// by step, and finds their data in its own cache.
+type end bool
+
+const (
+	first end = false
+	last  end = true
+)
+
+// unclaimed is the interval of chunks that no thread has claimed.
+func (p *pool) unclaimed() (s, from, to uint64) {
+	s = p.state.Load()
+	return s, s & (1<<32 - 1), s >> 32
+}
+
 // claim runs one chunk of the current loop, if one is left.
-func (p *pool) claim() bool {
+func (p *pool) claim(at end) bool {
 	for {
-		s := p.state.Load()
-		left := s & (1<<32 - 1)
-		if left == 0 {
+		s, from, to := p.unclaimed()
+		if from == to {
 			return false
 		}
-		if p.state.CompareAndSwap(s, s-1) {
-			p.run(int(p.chunks - left))
+		i, next := from, s+1
+		if at == last {
+			i, next = to-1, s-1<<32
+		}
+		if p.state.CompareAndSwap(s, next) {
+			p.run(int(i))
 			return true
 		}
 	}
@@ -149,9 +168,12 @@ func (p *pool) wait(chunks uint64) {
 
 // work runs chunks until the pool is closed.
 func (p *pool) work() {
-	due := func() bool { return p.state.Load()&(1<<32-1) != 0 || p.closing.Load() }
+	due := func() bool {
+		_, from, to := p.unclaimed()
+		return from != to || p.closing.Load()
+	}
 	for !p.closing.Load() {
-		if p.claim() || patient(due) {
+		if p.claim(last) || patient(due) {
 			continue
 		}
 		p.asleep.Add(1)
