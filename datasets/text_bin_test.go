@@ -77,3 +77,14 @@ func TestBinShrinks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func FuzzBin(f *testing.F) {
+	f.Add([]byte(bin(15496, 11, 995, 0, 50256)))
+	f.Add([]byte(bin(50257)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := Spec{Source: "text", Path: write(t, "train.bin", string(b)), Split: 1, Text: TextOptions{Context: 1, Tokenizer: "gpt2"}}
+		if ds, err := Open(t.Context(), s); err == nil && ds.Train.Len() != len(b)/2-1 {
+			t.Fatalf("%d windows of %d bytes", ds.Train.Len(), len(b))
+		}
+	})
+}

@@ -35,6 +35,9 @@ func Parse(b []byte) (*BPE, error) {
 	if len(f.Model) == 0 {
 		return nil, unsupported("model", "is missing", "give a tokenizer.json of Hugging Face's tokenizers")
 	}
+	if kind := typeOf(f.Model); kind != "BPE" && kind != untyped {
+		return nil, unsupported("model.type", kind+" is not supported", byteLevelOnly)
+	}
 	if kind := typeOf(f.Normalizer); kind != "" {
 		return nil, unsupported("normalizer", kind+" is not supported", byteLevelOnly)
 	}
@@ -200,9 +203,6 @@ func readPattern(part json.RawMessage, key string) ([]splitter, error) {
 // readModel reads the vocabulary and the merges.
 func (p *parts) readModel(part json.RawMessage, added []addedJSON) error {
 	var m modelJSON
-	if kind := typeOf(part); kind != "BPE" && kind != untyped {
-		return unsupported("model.type", kind+" is not supported", byteLevelOnly)
-	}
 	if err := json.Unmarshal(part, &m); err != nil {
 		return notJSON(nil, "model", err)
 	}

@@ -1,6 +1,7 @@
 package filecache
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -142,4 +143,22 @@ func TestDefault(t *testing.T) {
 	if c, err := Default(Tokens); err != nil || !strings.HasSuffix(c.Dir, filepath.Join("berth", "tokens")) {
 		t.Errorf("%+v, %v", c, err)
 	}
+}
+
+// Whatever is in the folder under a key's name, the contents are those that were made.
+func FuzzOpen(f *testing.F) {
+	sum := sha256.Sum256([]byte("text"))
+	f.Add(append(header(4, sum[:]), "text"...))
+	f.Add(append(header(1<<60, sum[:]), "text"...))
+	f.Add([]byte(""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := Folder{t.TempDir(), DefaultMost}
+		of(t, c, 1, "text")
+		if err := os.WriteFile(path(c, 1), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := of(t, c, 1, "text"); got != "text" {
+			t.Errorf("%q", got)
+		}
+	})
 }
