@@ -148,11 +148,11 @@ func TestDefault(t *testing.T) {
 // Whatever is in the folder under a key's name, the contents are those that were made.
 func FuzzOpen(f *testing.F) {
 	sum := sha256.Sum256([]byte("text"))
-	f.Add(append(header(4, sum[:]), "text"...))
-	f.Add(append(header(1<<60, sum[:]), "text"...))
+	f.Add(append(Tokens.header(4, sum[:]), "text"...))
+	f.Add(append(Tokens.header(1<<60, sum[:]), "text"...))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c := Folder{t.TempDir(), DefaultMost}
+		c := Folder{t.TempDir(), Tokens, Tokens.Most}
 		of(t, c, 1, "text")
 		if err := os.WriteFile(path(c, 1), b, 0o600); err != nil {
 			t.Fatal(err)
