@@ -50,6 +50,7 @@ type RunOptions struct {
 	// Faults make operations of the devices go wrong, for tests and drills.
 	Faults  []fault.Fault
 	Profile bool // time every kernel; this slows short kernels a little
+	OpByOp  bool // run each op by itself, and check that its results are finite
 	// Recompute selects the values that the backward pass computes again to
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute

@@ -79,7 +79,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	s.full = plan
-	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
+	if err := s.ends.follow(plan, s.devs, s.parts, o.OpByOp); err != nil {
 		return err
 	}
 	if s.faulty, err = fault.Wrap(s.devs, o.Faults); err != nil {
@@ -89,7 +89,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
-	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
+	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant, OpByOp: o.OpByOp, CheckFinite: o.OpByOp})
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,9 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 	po := partition.PlanOptions{
 		Devices: specs(s.devs), Microbatches: s.parts, Count: o.Stages, Schedule: o.Schedule, Recompute: o.Recompute,
 		Reduction: o.Reduction, Replicas: o.Replicas, Shard: o.Shard,
-		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-			return s.devs[d].Estimate(g, o)
+		Estimate: func(d int, g *graph.Graph, c device.CompileOptions) (device.Memory, error) {
+			c.CheckFinite = o.OpByOp
+			return s.devs[d].Estimate(g, c)
 		},
 		Seconds: s.seconds, CopySeconds: s.copySeconds,
 	}

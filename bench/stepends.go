@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -20,9 +21,9 @@ type stepEnds struct {
 	at       []time.Time
 }
 
-// follow sets the device and its launches per step. Call it before the first
-// launch.
-func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches int) error {
+// follow sets the device and its launches per step: those of segments, or of ops. Call
+// it before the first launch.
+func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches int, opByOp bool) error {
 	launches, err := p.Launches(partition.StepOptions{Microbatches: microbatches})
 	if err != nil {
 		return err
@@ -32,9 +33,18 @@ func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches 
 	first := p.Stages[0].Device
 	e.device = devs[first].ID()
 	for _, l := range launches {
-		if l.Device == first {
-			e.launches++
+		if l.Device != first {
+			continue
 		}
+		n := 1
+		if opByOp {
+			list, err := calls.Cut(l.Variant.Graph, l.Variant.Alias, nil)
+			if err != nil {
+				return err
+			}
+			n = max(n, len(list))
+		}
+		e.launches += n
 	}
 	return nil
 }

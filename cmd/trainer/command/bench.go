@@ -46,6 +46,7 @@ func benchCommand() *cobra.Command {
 	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model, which share the devices and the microbatches; more than 1 need --reduction tree")
 	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
+	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite, as devices.op_by_op does")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
 	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
 	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -113,11 +114,32 @@ func nonFinite(in *instr) error {
 		if v.Meta.DType != shape.Float32 {
 			continue
 		}
-		for i, f := range shape.View[float32](in.out[o]) {
-			if f-f != 0 { // NaN for NaN and for both infinities
-				return &device.NonFiniteError{Node: v.Node, Value: v.Name, Index: i}
-			}
+		if i := firstNonFinite(shape.View[float32](in.out[o])); i >= 0 {
+			return &device.NonFiniteError{Node: v.Node, Value: v.Name, Index: i}
 		}
 	}
 	return nil
+}
+
+// firstNonFinite is the index of the first NaN or Inf; -1 if there is none. It looks
+// at pieces of 16 numbers, whose exponents it adds to: only one that is all ones
+// carries into the sign.
+func firstNonFinite(x []float32) int {
+	const piece = 16
+	at := 0
+	for ; at+piece <= len(x); at += piece {
+		var carry uint32
+		for _, f := range (*[piece]float32)(x[at:]) {
+			carry |= math.Float32bits(f)&0x7f800000 + 0x00800000
+		}
+		if carry>>31 != 0 {
+			break
+		}
+	}
+	for i, f := range x[at:] {
+		if f-f != 0 { // NaN for NaN and for both infinities
+			return at + i
+		}
+	}
+	return -1
 }
