@@ -71,12 +71,20 @@ func (c *command) copyHost(b *buffer, out bool) error {
 	if m == nil {
 		return nil
 	}
-	return inPieces(h, c.host, func(off int64, piece []byte) error {
+	return c.failure(b, inPieces(h, c.host, func(off int64, piece []byte) error {
 		if out {
 			return m.CopyOut(piece, b.off+off)
 		}
 		return m.CopyIn(b.off+off, piece)
-	})
+	}))
+}
+
+// failure is the failure of a copy's memory, of b's device; nil if there is none.
+func (c *command) failure(b *buffer, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &device.OpError{Device: b.heap.id, What: c.what(), Err: err}
 }
 
 // copyBuffer copies between two buffers of the kind.
@@ -86,9 +94,9 @@ func (c *command) copyBuffer() error {
 	case m == nil || bytes == 0:
 		return nil
 	case c.dst.heap == c.src.heap:
-		return m.Move(c.dst.off, c.src.off, bytes)
+		return c.failure(c.dst, m.Move(c.dst.off, c.src.off, bytes))
 	}
-	return m.CopyFrom(c.dst.off, c.src.heap.memory, c.src.off, bytes)
+	return c.failure(c.dst, m.CopyFrom(c.dst.off, c.src.heap.memory, c.src.off, bytes))
 }
 
 // pagedPiece is the size in bytes of the pieces in which a paged buffer is copied.
