@@ -19,8 +19,14 @@ type library struct {
 	lanes   int     // of the work groups of kernels that take any number
 
 	mu      sync.Mutex
-	kernels map[string]uintptr // by name
+	kernels map[string]*kernel // by name
 	tables  tables
+}
+
+// kernel is a compiled kernel. The driver keeps its arguments from one run to the next.
+type kernel struct {
+	handle uintptr
+	args   []uint64 // as they are set; under the device's turn
 }
 
 func newLibrary(c *context) (*library, error) {
@@ -29,7 +35,7 @@ func newLibrary(c *context) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]uintptr{}, tables: tables{}}
+	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]*kernel{}, tables: tables{}}
 	if err := c.write(status, make([]byte, statusBytes)); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -48,7 +54,7 @@ func (l *library) add(calls []gen.Call, stop func() error) error {
 	taken := map[string]bool{}
 	for i := range calls {
 		c := &calls[i]
-		if l.kernels[c.Name] == 0 && !taken[c.Name] {
+		if l.kernels[c.Name] == nil && !taken[c.Name] {
 			taken[c.Name] = true
 			missing = append(missing, c)
 		}
@@ -67,7 +73,7 @@ func (l *library) add(calls []gen.Call, stop func() error) error {
 }
 
 // kernel is a kernel that was added.
-func (l *library) kernel(name string) uintptr {
+func (l *library) kernel(name string) *kernel {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kernels[name]
@@ -85,7 +91,7 @@ func (l *library) compile(u *unit) error {
 		name := []byte(c.Name + "\x00")
 		k, err := to.create(createKernel, program, at(to, &name[0]))
 		if err == nil {
-			l.kernels[c.Name] = k
+			l.kernels[c.Name] = &kernel{handle: k}
 			err = l.fits(to, c, k)
 		}
 		if err != nil {
@@ -123,12 +129,27 @@ func (l *library) fits(to *caller, c *gen.Call, kernel uintptr) error {
 	return err
 }
 
+// set sets argument i to 8 bytes, unless it has them. word is on the heap.
+func (k *kernel) set(to *caller, i int, v uint64, word []uint64) error {
+	if i < len(k.args) && k.args[i] == v {
+		return nil
+	}
+	word[0] = v
+	err := to.call(setKernelArg, k.handle, uintptr(i), 8, at(to, &word[0]))
+	if i == len(k.args) && err == nil {
+		k.args = append(k.args, v)
+	} else if err == nil {
+		k.args[i] = v
+	}
+	return err
+}
+
 // close gives all that the library made back to the driver.
 func (l *library) close() error {
 	to := l.context.caller()
 	var errs []error
 	for _, k := range l.kernels {
-		errs = append(errs, to.call(releaseKernel, k))
+		errs = append(errs, to.call(releaseKernel, k.handle))
 	}
 	for _, object := range l.tables {
 		errs = append(errs, to.call(releaseMemObject, object))

@@ -18,7 +18,7 @@ type instr struct {
 	step       *planner.Step
 	calls      []gen.Call
 	first      int // the number of its first call in the program
-	kernels    []uintptr
+	kernels    []*kernel
 	overwrites []int
 	work       *device.Work // of the cluster; nil before anyone asks for its time
 }
@@ -185,10 +185,7 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	if call.Copy && p.value(l, in, call.Args[0]) == p.value(l, in, call.Args[1]) {
 		return nil
 	}
-	set := func(i int, v uint64) error {
-		p.args[0] = v
-		return to.call(setKernelArg, k, uintptr(i), 8, at(to.caller, &p.args[0]))
-	}
+	set := func(i int, v uint64) error { return k.set(to.caller, i, v, p.args) }
 	if err := errors.Join(set(0, uint64(p.memory.object)), set(1, uint64(p.library.status))); err != nil {
 		return err
 	}
@@ -203,7 +200,7 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	}
 	lanes, group := call.Lanes(p.library.lanes)
 	p.size[0], p.size[1] = uintptr(lanes), uintptr(group)
-	return to.call(enqueueNDRangeKernel, to.queue, k, 1, 0, at(to.caller, &p.size[0]), at(to.caller, &p.size[1]), 0, 0, 0)
+	return to.call(enqueueNDRangeKernel, to.queue, k.handle, 1, 0, at(to.caller, &p.size[0]), at(to.caller, &p.size[1]), 0, 0, 0)
 }
 
 // value is the value of an argument in a launch.

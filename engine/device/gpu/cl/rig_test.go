@@ -136,7 +136,7 @@ func (r *rig) run(trials []*trial, image []byte, group int) []byte {
 
 func (r *rig) enqueue(x *trial, c *gen.Call, m uintptr, site, group int) {
 	r.t.Helper()
-	k := r.library.kernels[c.Name]
+	k := r.library.kernel(c.Name).handle
 	if c.Copy && x.in[c.Args[0].Index] == x.out[c.Args[1].Index] {
 		return
 	}
