@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ import (
 func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, error) {
 	s := r.setup
 	if p, err := r.chosenPlan(ctx, g); p != nil || err != nil {
-		return p, err
+		return p, cmp.Or(err, r.timeChosen(ctx, p))
 	}
 	o, err := r.planOptions(ctx, g, s.sizes.microbatches)
 	if err != nil {
@@ -154,6 +155,18 @@ func (r *Run) time(ctx context.Context, p *partition.Plan) error {
 		return err
 	}
 	return r.setup.costs.add(ctx, r.setup.devs, tasks)
+}
+
+// timeChosen readies the times of a plan that was chosen before: those that are known,
+// and if the config asks for measured ones, the others.
+func (r *Run) timeChosen(ctx context.Context, p *partition.Plan) error {
+	switch {
+	case !r.measures():
+		return nil
+	case r.setup.config.Partition.Costs == configs.CostsMeasured:
+		return r.time(ctx, p)
+	}
+	return r.setup.costs.open()
 }
 
 // tasksOf are the segments of a step.
