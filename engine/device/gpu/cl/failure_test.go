@@ -58,7 +58,7 @@ func (r *rig) failing(kind string) *trial {
 		if err != nil || !spoil(n, s.In) {
 			continue
 		}
-		x := &trial{Sample: s, node: n}
+		x := &trial{Sample: s, node: n, alias: aliases(n)[0]}
 		x.calls, x.bytes, err = gen.Node(n)
 		r.ok(err)
 		return x

@@ -49,8 +49,14 @@ func TestOps(t *testing.T) {
 			if err := x.check(after); err != nil {
 				t.Error(err)
 			}
-			if err := x.sameBits(first, after); err != nil {
+			if err := sameBits(x, first, x, after); err != nil {
 				t.Errorf("in groups of %d lanes: %v", size, err)
+			}
+			if x.plain == nil {
+				continue
+			}
+			if err := sameBits(x, after, x.plain, after); err != nil {
+				t.Errorf("in place: %v", err)
 			}
 		}
 	}

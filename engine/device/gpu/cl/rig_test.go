@@ -2,9 +2,11 @@ package cl
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -83,9 +85,10 @@ type trial struct {
 	node    *graph.Node
 	calls   []gen.Call
 	want    []ref.Array
-	alias   []int // per output: the input whose memory it takes, or -1
-	bytes   int64 // of scratch
-	in, out []int // offsets in the image
+	alias   []int  // per output: the input whose memory it takes, or -1
+	plain   *trial // the one of the same sample in which nothing is in place; nil if this is it
+	bytes   int64  // of scratch
+	in, out []int  // offsets in the image
 	scratch int
 }
 
@@ -107,7 +110,7 @@ func (x *trial) lay(image []byte, scratch int64) []byte {
 		x.in = append(x.in, add(kernelstest.Load(a).Mem))
 	}
 	for i, v := range x.node.Out {
-		if x.alias != nil && x.alias[i] >= 0 {
+		if x.alias[i] >= 0 {
 			x.out = append(x.out, x.in[x.alias[i]])
 			continue
 		}
@@ -218,8 +221,10 @@ func (r *rig) trials(list []kernelstest.Sample) (all []*trial, image []byte) {
 		calls, scratch, err := gen.Node(n)
 		r.ok(err)
 		r.ok(r.library.fill(calls))
+		var plain *trial
 		for _, alias := range aliases(n) {
-			x := &trial{Sample: s, node: n, calls: calls, want: want, alias: alias}
+			x := &trial{Sample: s, node: n, calls: calls, want: want, alias: alias, plain: plain}
+			plain = cmp.Or(plain, x)
 			image = x.lay(image, scratch)
 			all = append(all, x)
 		}
@@ -232,28 +237,33 @@ func (r *rig) trials(list []kernelstest.Sample) (all []*trial, image []byte) {
 	return all, image
 }
 
-// aliases are the ways in which a node may use memory: none in place, or all that the op
-// and the sizes allow.
+// aliases are the ways in which a node may use memory: none in place, each output alone
+// that the op and the sizes allow, and all of these.
 func aliases(n *graph.Node) [][]int {
-	ways := [][]int{nil}
+	none := slices.Repeat([]int{-1}, len(n.Out))
+	ways, all := [][]int{none}, slices.Clone(none)
 	al, ok := n.Op.(graph.Aliaser)
 	if !ok || len(n.In) == 0 {
 		return ways
 	}
-	alias := append([]int{}, al.Alias()...)
-	for i, a := range alias {
-		if a >= 0 && n.Out[i].Meta.Bytes() != n.In[a].Meta.Bytes() {
-			alias[i] = -1
+	for i, a := range al.Alias() {
+		if a >= 0 && n.Out[i].Meta.Bytes() == n.In[a].Meta.Bytes() {
+			one := slices.Clone(none)
+			one[i], all[i] = a, a
+			ways = append(ways, one)
 		}
 	}
-	return append(ways, alias)
+	if len(ways) > 2 {
+		ways = append(ways, all)
+	}
+	return ways
 }
 
-// sameBits finds an output that two runs do not agree on.
-func (x *trial) sameBits(a, b []byte) error {
+// sameBits finds an output that two trials of a sample do not agree on, each in its image.
+func sameBits(x *trial, a []byte, y *trial, b []byte) error {
 	for i, v := range x.node.Out {
-		at, n := x.out[i], int(v.Meta.Bytes())
-		if !bytes.Equal(a[at:at+n], b[at:at+n]) {
+		n := int(v.Meta.Bytes())
+		if !bytes.Equal(a[x.out[i]:][:n], b[y.out[i]:][:n]) {
 			return fmt.Errorf("%v: output %d has other bits", x.node, i)
 		}
 	}

@@ -19,17 +19,25 @@ func (w *writer) gather() {
 `)
 }
 
-// scatterAdd gives each element of the table a lane, which adds its rows in their order.
+// scatterAdd links the positions of equal ids in their order, from the first of each id on. Then
+// each element of the table has a lane, which adds the rows of its id.
 func (w *writer) scatterAdd() {
 	ids, table := w.elems(0), w.node.Out[0].Meta.Shape
+	rows := table[0]
+	w.scratch = int64(rows+ids) * 4
+	first, next := param{c: "GLOBAL i32* FIRST", arg: Arg{Role: Scratch}}, param{c: "GLOBAL i32* NEXT", arg: Arg{Role: Scratch, Value: int64(rows) * 4}}
+	w.items(rows, []param{first}, "\tFIRST[i] = -1;\n")
+	w.items(ids, []param{site, inInts(0, "ID"), first, next, number("rows", rows)}, `	i32 id = ID[i];
+	if (id < 0 || id >= rows) { FAIL; return; }
+	i64 before = i - 1, after = i + 1;
+	while (before >= 0 && ID[before] != id) before--;
+	while (after < n && ID[after] != id) after++;
+	if (before < 0) FIRST[id] = (i32)i;
+	NEXT[i] = after < n ? (i32)after : -1;
+`)
 	params, store := w.result()
-	w.items(w.outElems(0), append(params, site, inInts(0, "ID"), in(1, "X"), number("ids", ids), number("rows", table[0]), number("d", table[1])), `	i64 r = i / d, k = i % d;
-	f32 s = 0.0f;
-	for (i64 j = 0; j < ids; j++) {
-		i64 id = ID[j];
-		if (id < 0 || id >= rows) { FAIL; return; }
-		if (id == r) s += X[j * d + k];
-	}
+	w.items(w.outElems(0), append(params, in(1, "X"), first, next, number("d", table[1])), `	f32 s = 0.0f;
+	for (i64 j = FIRST[i / d]; j >= 0; j = NEXT[j]) s += X[j * d + i % d];
 	`+store("i", "s")+`
 `)
 }
