@@ -15,9 +15,9 @@ var few = []string{"add", "gelu_erf", "reduce_sum", "matmul", "softmax", "layer_
 // kindsAndSizes are the ops to test, and the sizes of work groups.
 func kindsAndSizes() (kinds []string, sizes []int) {
 	if testall.Wanted() {
-		return gen.Kinds(), []int{64, 1, 256}
+		return gen.Kinds(), []int{64, 1}
 	}
-	return few, []int{64, 8}
+	return few, []int{64, 256}
 }
 
 // TestOps compares every op with its reference, out of place and in place, and its bits

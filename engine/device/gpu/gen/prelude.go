@@ -71,6 +71,17 @@ FUNCTION f32 exp_f(f32 x) {
 	i32 k = (i32)n, low = k / 2;
 	return p * pow2(low) * pow2(k - low);
 }
+/* 1 - e^(t l), for a whole number t and l below 0 in two parts */
+FUNCTION f32 lacking_f(f32 t, f32 high, f32 low) {
+	f32 x = FMA(t, high, t * low);
+	if (x < -0.35f) return 1.0f - exp_f(x);
+	f32 p = FMA(x, 1.98412698e-4f, 1.38888889e-3f);
+	p = FMA(p, x, 8.33333333e-3f);
+	p = FMA(p, x, 4.16666667e-2f);
+	p = FMA(p, x, 0.166666667f);
+	p = FMA(p, x, 0.5f);
+	return -FMA(p * x, x, x);
+}
 /* log: Cephes' polynomial on [sqrt(1/2), sqrt(2)) */
 FUNCTION f32 log_f(f32 x) {
 	if (x != x || x < 0.0f) return NAN_F;

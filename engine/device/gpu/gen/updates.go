@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -45,8 +46,17 @@ func sgd(w *writer, o ops.SGD) {
 	w.items(n, params, body+"\tZ[i] = FMA(-LR[0], d, w);\n")
 }
 
-// adam raises the betas to the step's power by squaring, in the same order on every
-// device.
+// lacking is the text of 1 - beta^t, for a whole number t. Powers of a beta that is near 1 would
+// leave few bits of it.
+func lacking(beta float64) string {
+	if beta == 0 {
+		return "1.0f"
+	}
+	log := math.Log(beta)
+	high := float64(float32(log))
+	return "lacking_f(t, " + float(high) + ", " + float(log-high) + ")"
+}
+
 func adam(w *writer, o ops.Adam) {
 	n := w.elems(0)
 	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "M"), in(3, "V"), inInts(4, "STEP"), in(5, "LR"),
@@ -55,16 +65,12 @@ func adam(w *writer, o ops.Adam) {
 	if o.Decoupled {
 		decay = "\tw = FMA(-(LR[0] * " + float(o.WeightDecay) + "), w, w);\n"
 	}
-	w.items(n, params, fmt.Sprintf(`	f32 b1 = %[1]s, b2 = %[2]s, p1 = 1.0f, p2 = 1.0f, q1 = b1, q2 = b2;
-	for (i64 t = (i64)STEP[0] + 1; t > 0; t /= 2) {
-		if (t %% 2) { p1 = p1 * q1; p2 = p2 * q2; }
-		q1 = q1 * q1; q2 = q2 * q2;
-	}
+	w.items(n, params, fmt.Sprintf(`	f32 t = (f32)(STEP[0] + 1);
 	f32 w = W[i], d = G[i] * %[3]s%[4]s;
-%[5]s	f32 m = FMA(b1, M[i], %[6]s * d), v = FMA(b2, V[i], %[7]s * d * d);
+%[5]s	f32 m = FMA(%[1]s, M[i], %[6]s * d), v = FMA(%[2]s, V[i], %[7]s * d * d);
 	M2[i] = m; V2[i] = v;
-	Z[i] = w - LR[0] / (1.0f - p1) * m / (SQRT(v) / SQRT(1.0f - p2) + %[8]s);
-`, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps)))
+	Z[i] = w - LR[0] / %[9]s * m / (SQRT(v) / SQRT(%[10]s) + %[8]s);
+`, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps), lacking(o.Beta1), lacking(o.Beta2)))
 }
 
 // norm computes the norm from the sums of squares that are the inputs.
