@@ -15,7 +15,8 @@ import (
 // entry is an op at given input metadata on one device: its graph and
 // executables.
 type entry struct {
-	graph *graph.Graph // of one node
+	op    graph.Op     // keeps a function, whose key is its address
+	graph *graph.Graph // of one node, or of a function's
 	sure  bool         // no contents of its inputs make it fail
 	outs  []shape.Meta
 	alias []int // per output, the input it may be computed in, or -1
@@ -87,34 +88,43 @@ func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
 	for i, a := range args {
 		metas[i] = a.meta
 	}
-	outs, err := op.Infer(metas)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", graph.ErrShape, err)
-	}
-	b := graph.NewBuilder(op.Kind(), 1)
-	in := make([]*graph.Value, len(args))
-	for i, m := range metas {
-		in[i] = b.Input(fmt.Sprintf("in%d", i), m)
-	}
-	for i, v := range b.Apply(op, in...) {
-		b.Output(fmt.Sprintf("out%d", i), v)
-	}
-	g, err := b.Graph()
+	g, err := graphOf(op, metas)
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{graph: g, sure: sure(op, metas), outs: outs, alias: make([]int, len(outs))}
+	e := &entry{op: op, graph: g, sure: true, outs: graph.Metas(g.Outputs), alias: make([]int, len(g.Outputs))}
 	for k := range e.alias {
 		e.alias[k] = -1
 	}
 	if a, ok := op.(graph.Aliaser); ok {
 		for k, j := range a.Alias() {
-			if k < len(outs) && j >= 0 && j < len(metas) && metas[j].Equal(outs[k]) {
+			if k < len(e.outs) && j >= 0 && j < len(metas) && metas[j].Equal(e.outs[k]) {
 				e.alias[k] = j
 			}
 		}
 	}
-	return e, dev.Supports(g.Nodes[0])
+	for _, n := range g.Nodes {
+		e.sure = e.sure && sure(n.Op, graph.Metas(n.In))
+		if err := dev.Supports(n); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// graphOf is the graph of an op, or of a function's ops.
+func graphOf(op graph.Op, in []shape.Meta) (*graph.Graph, error) {
+	if f, ok := op.(*Function); ok {
+		return f.graph(in)
+	}
+	if _, err := op.Infer(in); err != nil {
+		return nil, fmt.Errorf("%w: %w", graph.ErrShape, err)
+	}
+	b := graph.NewBuilder(op.Kind(), 1)
+	for i, v := range b.Apply(op, inputs(b, in)...) {
+		b.Output(fmt.Sprintf("out%d", i), v)
+	}
+	return b.Graph()
 }
 
 // sure reports whether an op succeeds whatever its inputs hold. Integers can be outside

@@ -24,7 +24,7 @@
 // Nothing is converted or moved that was not asked for: [Context.FromHost],
 // [Tensor.ToHost] and [Tensor.CopyTo] are the copies. Tensors of this package
 // are not known to package residency. A [Tape] records calls and computes gradients
-// from them, by the same rules as graphs.
+// from them, by the same rules as graphs. [Compile] makes one op of many.
 //
-// The types to know are [Context], [Tensor], [Tape], [Chain] and [Handler].
+// The types to know are [Context], [Tensor], [Tape], [Function] and [Handler].
 package eager

@@ -9,11 +9,15 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// appendKey appends the identity of a call: the op as graph.OpString prints it,
-// and the metadata of its inputs.
+// appendKey appends the identity of a call: the op as graph.OpString prints it, or the
+// function itself, and the metadata of its inputs.
 func appendKey(key []byte, op graph.Op, args []*Tensor) []byte {
 	key = append(key, op.Kind()...)
-	key = fmt.Appendf(key, "%+v", op)
+	if f, ok := op.(*Function); ok {
+		key = fmt.Appendf(key, "%p", f)
+	} else {
+		key = fmt.Appendf(key, "%+v", op)
+	}
 	for _, a := range args {
 		key = append(key, byte(a.meta.DType))
 		key = binary.AppendUvarint(key, uint64(len(a.meta.Shape)))
