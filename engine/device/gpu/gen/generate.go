@@ -21,8 +21,11 @@ const extent = `	i64 first = EXTENT[2 * b], count = EXTENT[2 * b + 1];
 	if (count < 1 || count > rows || first < 0 || first + count > cached) { FAIL; count = 0; }
 `
 
-// attention over cached rows and those of the chunk is as in attention: a group has a row
-// of a head of a sequence.
+// attentionBlock is the keys whose probabilities a group holds at once.
+const attentionBlock = 128
+
+// cachedAttention goes over cached rows and those of the chunk. A group has one row of a
+// head of a sequence; its sums are as in attention.
 func cachedAttention(w *writer, o ops.CachedAttention) {
 	qkv, cached := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape[1]
 	d := qkv[2] / 3
