@@ -22,6 +22,18 @@ type context struct {
 type lane struct {
 	*caller
 	queue uintptr
+	host  []byte // for bytes on their way through the host; nil before the first time
+}
+
+// pieceBytes is the size of the pieces that go by way of the host.
+const pieceBytes = 1 << 20
+
+// piece is host memory for a piece.
+func (l *lane) piece() []byte {
+	if l.host == nil {
+		l.host = make([]byte, pieceBytes)
+	}
+	return l.host
 }
 
 // openContext opens a device, for one use.
@@ -60,7 +72,7 @@ func (c *context) lane() (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{to, queue}
+	l := &lane{caller: to, queue: queue}
 	c.all = append(c.all, l)
 	return l, nil
 }

@@ -55,9 +55,6 @@ func (m *memory) transfer(f function, off int64, host []byte) error {
 	return l.call(f, l.queue, m.object, wait, uintptr(off), uintptr(len(host)), at(l.caller, &host[0]), 0, 0, 0)
 }
 
-// pieceBytes is the size of the pieces that go by way of the host.
-const pieceBytes = 1 << 20
-
 // Move implements [streams.Memory].
 func (m *memory) Move(to, from, size int64) error {
 	if apart := max(to-from, from-to); apart < size {
@@ -69,7 +66,12 @@ func (m *memory) Move(to, from, size int64) error {
 // shift moves a range to one that overlaps it, piece by piece by way of the host, in
 // the order in which no piece overwrites one to come.
 func (m *memory) shift(to, from, size int64) error {
-	piece := make([]byte, min(size, pieceBytes))
+	l, err := m.lane()
+	if err != nil {
+		return err
+	}
+	defer m.giveBack(l)
+	piece := l.piece()
 	for done := int64(0); done < size; {
 		n := min(size-done, pieceBytes)
 		at := done
@@ -107,7 +109,12 @@ func (m *memory) CopyFrom(to int64, of streams.Memory, from, size int64) error {
 	if other.context == m.context {
 		return m.copyObject(to, other, from, size)
 	}
-	piece := make([]byte, min(size, pieceBytes))
+	l, err := m.lane()
+	if err != nil {
+		return err
+	}
+	defer m.giveBack(l)
+	piece := l.piece()
 	for at := int64(0); at < size; at += pieceBytes {
 		n := min(size-at, pieceBytes)
 		if err := other.CopyOut(piece[:n], from+at); err != nil {
