@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gorgonia.org/tensor"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/boundary"
-	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -134,20 +132,6 @@ func (s *session) noVariable(name string) error {
 		}
 	}
 	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, nearOrListed(name, names, "its parameters are", parameters))
-}
-
-// nearOrListed advises about a name that is not known: the one that was probably meant,
-// or else the first of a list.
-func nearOrListed(name string, names []string, are string, list []string) string {
-	if near := edit.Nearest(name, names, 1+len(name)/3); near != "" {
-		return "did you mean " + near + "?"
-	}
-	const most = 8
-	advice := are + " " + strings.Join(list[:min(most, len(list))], ", ")
-	if more := len(list) - most; more > 0 {
-		advice += fmt.Sprintf(" and %d more", more)
-	}
-	return advice
 }
 
 // inspect shows the observer where the run stands. No step is queued; b are the metrics

@@ -204,13 +204,13 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 		b.metas = append(b.metas, v.Meta)
 	}
 	var out []shape.Meta
-	var err error
-	b.guard(op, "Infer", func() { out, err = op.Infer(b.metas) })
+	var refused error
+	err := guard(op, "Infer", func() { out, refused = op.Infer(b.metas) })
 	switch {
-	case b.err != nil:
-		return nil, b.err
 	case err != nil:
-		return nil, b.shapeError(op, err)
+		return nil, err
+	case refused != nil:
+		return nil, b.shapeError(op, refused)
 	case len(out) == 0:
 		return nil, wrong(op, "Infer", "no outputs: give at least one")
 	}
@@ -220,9 +220,9 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 		}
 	}
 	if BringsKernel(op) { // later, nobody expects a panic
-		b.guard(op, "Cost", func() { op.Cost(b.metas, out) })
+		err = guard(op, "Cost", func() { op.Cost(b.metas, out) })
 	}
-	return out, b.err
+	return out, err
 }
 
 // shapeError is a metadata rule's error. In a layer it reads as the rule words it,

@@ -61,7 +61,7 @@ func (b *differentiator) differentiate(n *Node) {
 		return
 	}
 	var dx []*Value
-	b.guard(n.Op, "Grad", func() { dx = n.Op.Grad(b.Builder, n, dy) })
+	b.Fail(guard(n.Op, "Grad", func() { dx = n.Op.Grad(b.Builder, n, dy) }))
 	if b.err != nil {
 		return
 	}

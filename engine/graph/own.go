@@ -18,15 +18,16 @@ func (e opError) Unwrap() error { return ErrOp }
 
 // guard calls a method of an op. A panic of an op that brings its kernel is an error: the
 // op is not one of this module, where a panic is a defect.
-func (b *Builder) guard(op Op, method string, call func()) {
+func guard(op Op, method string, call func()) (err error) {
 	if BringsKernel(op) {
 		defer func() {
 			if r := recover(); r != nil {
-				b.Fail(opError{fmt.Sprintf("the op %s panicked in %s: %v\n%s", op.Kind(), method, r, debug.Stack())})
+				err = opError{fmt.Sprintf("the op %s panicked in %s: %v\n%s", op.Kind(), method, r, debug.Stack())}
 			}
 		}()
 	}
 	call()
+	return nil
 }
 
 // wrong is the error of a method whose result does not fit.
