@@ -58,7 +58,7 @@ var trainSection = &section{
 }
 
 var partitionSection = &section{
-	doc: "How the model is distributed over devices. The weights are the same, bit for bit, with any values here.",
+	doc: "How the model is distributed over devices. On devices of one kind, the weights are the same, bit for bit, with any values here; of several kinds, with any that leave each block on its kind.",
 	pos: posOf(func(p *Partition) *Pos { return &p.Pos }), shorthand: "plan",
 	keys: []*key{
 		{name: "plan", kind: enum{PlanGiven, PlanAuto}, at: at(func(p *Partition) *string { return &p.Plan }), def: PlanGiven, blank: true,

@@ -24,7 +24,7 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	}
 	line := predicted(p, x)
 	y = drawTimeline(c, p, title, line, line.end(), y+30, wide)
-	y = drawLegend(c, laneLeft, y+8, append(passes[:len(passes):len(passes)], peerCopies)...)
+	y = drawLegend(c, laneLeft, y+8, append(passes[:len(passes):len(passes)], line.copyColors()...)...)
 	return c.svg(wide, y+margin)
 }
 
@@ -37,7 +37,7 @@ func StepSVG(name string, p *partition.Plan, x *partition.Prediction, step int, 
 	end := max(line.end(), ran.end())
 	y := drawTimeline(c, p, "Predicted", line, end, 64, leastWide)
 	y = drawTimeline(c, p, fmt.Sprintf("Measured: step %d, from its first launch to its last", step), ran, end, y+30, leastWide)
-	y = drawLegend(c, laneLeft, y+8, append(passes[:len(passes):len(passes)], peerCopies, hostCopies)...)
+	y = drawLegend(c, laneLeft, y+8, append(append(passes[:len(passes):len(passes)], line.copyColors()...), hostCopies)...)
 	return c.svg(leastWide, y+margin)
 }
 

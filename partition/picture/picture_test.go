@@ -98,3 +98,25 @@ func TestSVG(t *testing.T) {
 		t.Errorf("%d arrows cross the one cut", n)
 	}
 }
+
+// Copies that pass through the host are drawn and explained as such, and there are no
+// others between devices of two kinds.
+func TestHostedCopies(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	x, err := r.Plan.Predict(nil)
+	if err != nil || len(x.Copies) == 0 {
+		t.Fatal(len(x.Copies), err)
+	}
+	for _, hosted := range []bool{false, true} {
+		for i := range x.Copies {
+			x.Copies[i].Hosted = hosted
+		}
+		text := picture.SVG("digits", r.Plan, x)
+		if got := strings.Contains(text, " to cpu:1 through the host") && strings.Contains(text, "copy between kinds of devices, through the host"); got != hosted {
+			t.Errorf("through the host: drawn is %v, expected %v", got, hosted)
+		}
+		if got := strings.Contains(text, ">copy between devices<"); got == hosted {
+			t.Errorf("between devices: explained is %v, with hosted %v", got, hosted)
+		}
+	}
+}

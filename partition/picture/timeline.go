@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/units"
@@ -19,8 +20,9 @@ var passFills = map[schedule.Kind]string{
 
 // The colors of copies.
 const (
-	peerFill = "#c0392b" // between devices
-	hostFill = "#7f8c9a" // from or to the host
+	peerFill   = "#c0392b" // between devices
+	hostedFill = "#b5559b" // between devices, through the host
+	hostFill   = "#7f8c9a" // from or to the host
 )
 
 // hostName is the host in Copy.From and Copy.To.
@@ -60,6 +62,7 @@ type Copy struct {
 	From, To   string // IDs of devices, or "host"
 	Device     int    // on whose stream it runs
 	Start, End float64
+	Hosted     bool // it passes through the host
 }
 
 // end is the end of the last launch.
@@ -78,7 +81,7 @@ func predicted(p *partition.Plan, x *partition.Prediction) (t Timeline) {
 	}
 	for _, k := range x.Copies {
 		from, to := string(p.Specs()[k.From].ID), string(p.Specs()[k.To].ID)
-		t.Copies = append(t.Copies, Copy{k.Value.Name, k.Bytes, from, to, k.To, k.Start, k.End})
+		t.Copies = append(t.Copies, Copy{k.Value.Name, k.Bytes, from, to, k.To, k.Start, k.End, k.Hosted})
 	}
 	return t
 }
@@ -109,11 +112,14 @@ func drawTimeline(c *canvas, p *partition.Plan, title string, t Timeline, end, y
 
 // drawCopy draws a copy in its lane.
 func drawCopy(c *canvas, k Copy, y, scale float64) {
-	fill := peerFill
-	if k.From == hostName || k.To == hostName {
+	fill, way := peerFill, ""
+	switch {
+	case k.From == hostName || k.To == hostName:
 		fill = hostFill
+	case k.Hosted:
+		fill, way = hostedFill, " through the host"
 	}
-	hint := fmt.Sprintf("%s, %s from %s to %s", k.Name, units.Bytes(k.Bytes), k.From, k.To)
+	hint := fmt.Sprintf("%s, %s from %s to %s%s", k.Name, units.Bytes(k.Bytes), k.From, k.To, way)
 	c.box(laneLeft+k.Start*scale, y, (k.End-k.Start)*scale, copyHigh, 1, "fill:"+fill, hint)
 }
 
@@ -156,9 +162,22 @@ var (
 		{"forward", passFills[schedule.Forward]}, {"backward", passFills[schedule.Backward]}, {"weight gradients", passFills[schedule.Weights]},
 		{"reduction", passFills[schedule.Reduce]}, {"update", passFills[schedule.Update]},
 	}
-	peerCopies = color{"copy between devices", peerFill}
-	hostCopies = color{"copy from or to the host", hostFill}
+	peerCopies   = color{"copy between devices", peerFill}
+	hostedCopies = color{"copy between kinds of devices, through the host", hostedFill}
+	hostCopies   = color{"copy from or to the host", hostFill}
 )
+
+// copyColors are the colors of the copies of a prediction.
+func (t Timeline) copyColors() (colors []color) {
+	hosted := func(k Copy) bool { return k.Hosted }
+	if !slices.ContainsFunc(t.Copies, hosted) || slices.ContainsFunc(t.Copies, func(k Copy) bool { return !hosted(k) }) {
+		colors = append(colors, peerCopies)
+	}
+	if slices.ContainsFunc(t.Copies, hosted) {
+		colors = append(colors, hostedCopies)
+	}
+	return colors
+}
 
 // drawLegend explains colors.
 func drawLegend(c *canvas, x, y float64, colors ...color) float64 {
