@@ -71,7 +71,8 @@ func testPeers(t *testing.T, open Opener) {
 		r.ok(r.s.WaitFor(g.event()))
 		a := r.upload([]float32{1, 2, 3, 4}, 4)
 		b, c := r.allocOn(r.theirs[0], shape.F32(4)), r.alloc(shape.F32(4))
-		r.ok(there.CopyPeer(b, a)) // waits for a, which waits for the gate
+		r.ok(there.WaitFor(r.theirs[0].Record())) // from which on it may use b
+		r.ok(there.CopyPeer(b, a))                // waits for a, which waits for the gate
 		r.ok(a.Free(there.Record()))
 		over := r.upload([]float32{9, 9, 9, 9}, 4) // perhaps where a was, while it is read
 		if there.Record().Done() {
