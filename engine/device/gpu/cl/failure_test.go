@@ -35,7 +35,7 @@ func TestFailures(t *testing.T) {
 	}
 	r.ok(r.library.add(calls, nil))
 	for _, x := range trials {
-		image := x.lay(nil, x.bytes)
+		image := x.lay(nil)
 		after := r.run([]*trial{x}, image, gen.GroupLanes)
 		if r.status() != 1 {
 			t.Errorf("%v: status %d", x.node, r.status())

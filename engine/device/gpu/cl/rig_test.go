@@ -98,7 +98,7 @@ const guard = 64
 var guardBytes = bytes.Repeat([]byte{0xa5}, guard)
 
 // lay gives a trial ranges behind an image: inputs, outputs filled with 0xff, scratch.
-func (x *trial) lay(image []byte, scratch int64) []byte {
+func (x *trial) lay(image []byte) []byte {
 	add := func(b []byte) int {
 		image = append(image, make([]byte, -len(image)&63)...)
 		image = append(image, guardBytes...)
@@ -116,7 +116,7 @@ func (x *trial) lay(image []byte, scratch int64) []byte {
 		}
 		x.out = append(x.out, add(bytes.Repeat([]byte{0xff}, int(v.Meta.Bytes()))))
 	}
-	x.scratch = add(bytes.Repeat([]byte{0xff}, int(scratch)))
+	x.scratch = add(bytes.Repeat([]byte{0xff}, int(x.bytes)))
 	return image
 }
 
@@ -223,9 +223,9 @@ func (r *rig) trials(list []kernelstest.Sample) (all []*trial, image []byte) {
 		r.ok(r.library.fill(calls))
 		var plain *trial
 		for _, alias := range aliases(n) {
-			x := &trial{Sample: s, node: n, calls: calls, want: want, alias: alias, plain: plain}
+			x := &trial{Sample: s, node: n, calls: calls, bytes: scratch, want: want, alias: alias, plain: plain}
 			plain = cmp.Or(plain, x)
-			image = x.lay(image, scratch)
+			image = x.lay(image)
 			all = append(all, x)
 		}
 	}
@@ -272,18 +272,25 @@ func sameBits(x *trial, a []byte, y *trial, b []byte) error {
 
 // unwritten finds a byte outside the outputs and the scratch that a run changed.
 func unwritten(trials []*trial, before, after []byte) error {
-	same := bytes.Clone(after)
+	after = bytes.Clone(after)
 	for _, x := range trials {
 		for i, at := range x.out {
 			n := int(x.node.Out[i].Meta.Bytes())
-			copy(same[at:at+n], before[at:])
+			copy(after[at:at+n], before[at:])
 		}
-		end := x.scratch + bytes.Index(before[x.scratch:], guardBytes)
-		copy(same[x.scratch:end], before[x.scratch:])
 	}
-	for i := range same {
-		if same[i] != before[i] {
-			return fmt.Errorf("byte %d was written: it is no output's (%s)", i, whose(trials, i))
+	return idle(trials, before, after)
+}
+
+// idle finds a byte outside the scratch that a run changed.
+func idle(trials []*trial, before, after []byte) error {
+	after = bytes.Clone(after)
+	for _, x := range trials {
+		copy(after[x.scratch:x.scratch+int(x.bytes)], before[x.scratch:])
+	}
+	for i := range after {
+		if after[i] != before[i] {
+			return fmt.Errorf("byte %d was written, by mistake (%s)", i, whose(trials, i))
 		}
 	}
 	return nil
