@@ -14,6 +14,10 @@ var convolutions = map[string]template{
 // Convolutions are products, with a batch for each group of channels. Padding counts as
 // zeros.
 
+// windowShared is what a group knows of each k: how far it is down and to the right, and
+// the offset in memory that follows.
+const windowShared = "\tSHARED i32 ROW[DEPTH], COL[DEPTH];\n\tSHARED i64 FROM[DEPTH];\n"
+
 // sizes are the parameters of a convolution of x by w to y. L is the channels of x in a
 // group.
 func sizes(x, w, y shape.Shape, stride, pad int) []param {
@@ -30,7 +34,12 @@ func conv(w *writer, o ops.Conv2D) {
 		rowOfA: "W += (p * M + i) * K;", a: "W[k]",
 		colOfB: `X += (j / Q / P * C + p * L) * H * V;
 	i64 h = j / Q % P * stride - pad, v = j % Q * stride - pad;`,
-		b:     "window_f(X, (u32)k, (i32)h, (i32)v, (i32)H, (i32)V, (u32)R, (u32)S)",
+		shared: windowShared,
+		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R);
+			COL[l] = (i32)((u32)k % (u32)S);
+			FROM[l] = ((u32)k / (u32)(R * S) * H + ROW[l]) * V + COL[l];
+`,
+		b:     "within_f(X, FROM[l] + h * V + v, (i32)h + ROW[l], (i32)v + COL[l], (i32)H, (i32)V)",
 		store: "i64 n = j / (P * Q); " + store("(n * O + p * M + i) * P * Q + j % (P * Q)", "v")})
 }
 
@@ -44,7 +53,12 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 		rowOfA: "i64 area = R * S, per = K / area;\n\tW += (p * per * L + i) * area;", a: "W[(u32)k / (u32)area * L * area + (u32)k % (u32)area]",
 		colOfB: `DY += (j / V / H * O + p * per) * P * Q;
 	i64 h = j / V % H + pad, v = j % V + pad;`,
-		b:     "reader_f(DY, (u32)k, (i32)h, (i32)v, (i32)P, (i32)Q, (u32)R, (u32)S, (i32)stride)",
+		shared: windowShared,
+		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R);
+			COL[l] = (i32)((u32)k % (u32)S);
+			FROM[l] = (u32)k / (u32)(R * S) * P * Q;
+`,
+		b:     "reader_f(DY + FROM[l], (i32)h - ROW[l], (i32)v - COL[l], (i32)P, (i32)Q, (i32)stride)",
 		store: "i64 n = j / (H * V); " + store("(n * C + p * M + i) * H * V + j % (H * V)", "v")})
 }
 
@@ -55,7 +69,12 @@ func convGradW(w *writer, o ops.Conv2DGradW) {
 		params: append([]param{out(0, "Z"), in(0, "X"), in(1, "DY")}, sizes(x, k, y, o.Stride, o.Pad)...),
 		rowOfA: "DY += (p * M + i) * P * Q;", a: "DY[(u32)k / (u32)(P * Q) * O * P * Q + (u32)k % (u32)(P * Q)]",
 		colOfB: "X += (p * L + j / (R * S)) * H * V;\n\ti64 h = j / S % R - pad, v = j % S - pad;",
-		b:      "shifted_f(X, (u32)k, (i32)h, (i32)v, (i32)H, (i32)V, (u32)P, (u32)Q, (i32)stride, C * H * V)"}
+		shared: windowShared,
+		eachK: `			ROW[l] = (i32)((u32)k / (u32)Q % (u32)P * stride);
+			COL[l] = (i32)((u32)k % (u32)Q * stride);
+			FROM[l] = (u32)k / (u32)(P * Q) * C * H * V + ROW[l] * V + COL[l];
+`,
+		b: "within_f(X, FROM[l] + h * V + v, (i32)h + ROW[l], (i32)v + COL[l], (i32)H, (i32)V)"}
 	n := k.Elems()
 	p.parts = up(p.k, longestSum) / longestSum
 	if p.parts <= 1 {

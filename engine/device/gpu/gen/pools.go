@@ -35,16 +35,25 @@ func maxPool(w *writer, o ops.MaxPool2D) {
 }
 
 // maxPoolGrad gives each element of x a lane, which adds the outputs that it was taken for, in
-// their order.
+// their order. Where the graph tells the windows, it looks only at those that have the
+// element.
 func (w *writer) maxPoolGrad() {
 	dy, dx := w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape
+	const any = 1 << 20
+	window := ops.MaxPool2D{Kernel: 2 * any, Stride: 1, Pad: any}
+	if n := w.node.In[0].Node; n != nil {
+		if o, ok := n.Op.(ops.MaxPool2D); ok {
+			window = o
+		}
+	}
 	params, store := w.result()
-	w.items(w.outElems(0), append(params, site, inInts(0, "AT"), in(1, "DY"), number("plane", dx[2]*dx[3]), number("outputs", dy[2]*dy[3])), `	i64 base = i / plane * outputs;
+	w.items(w.outElems(0), append(append(params, site, inInts(0, "AT"), in(1, "DY")), planes(dx, dy, window.Kernel, window.Stride, window.Pad)...), `	i64 v = i % V, h = i / V % H, base = i / V / H * P * Q;
+	i64 above = h + pad - K, left = v + pad - K, p0 = above < 0 ? 0 : above / stride + 1, q0 = left < 0 ? 0 : left / stride + 1;
 	f32 s = 0.0f;
-	for (i64 o = 0; o < outputs; o++) {
-		i64 at = AT[base + o];
-		if (at < 0 || at >= plane) { FAIL; return; }
-		if (at == i % plane) s += DY[base + o];
+	for (i64 p = p0; p < P && p * stride <= h + pad; p++) for (i64 q = q0; q < Q && q * stride <= v + pad; q++) {
+		i64 at = AT[base + p * Q + q];
+		if (at < 0 || at >= H * V) { FAIL; return; }
+		if (at == h * V + v) s += DY[base + p * Q + q];
 	}
 	`+store("i", "s")+`
 `)

@@ -252,31 +252,17 @@ FUNCTION f32 low_of(u64 b) {
 #define ADD_BITS(b) { u64 b_64 = (b); ADD(high_of(b_64)) c += low_of(b_64); }
 #define SUM(s, c) (finite_f(s) ? (s) + (c) : (s))
 FUNCTION f32 log1p_f(f32 x) { f32 u = 1.0f + x; return u == 1.0f ? x : log_f(u) * x / (u - 1.0f); }
-/* what element k of a window that begins at row h and column v of planes of H x V reads; 0 outside */
-FUNCTION f32 window_f(GLOBAL const f32* x, u32 k, i32 h, i32 v, i32 H, i32 V, u32 R, u32 S) {
-	u32 c = k / S;
-	v += (i32)(k - c * S);
-	k = c / R;
-	h += (i32)(c - k * R);
-	return h >= 0 && h < H && v >= 0 && v < V ? x[((i64)k * H + h) * V + v] : 0.0f;
+/* element at of x, which lies at row h and column v of a plane of H x V; 0 outside */
+FUNCTION f32 within_f(GLOBAL const f32* x, i64 at, i32 h, i32 v, i32 H, i32 V) {
+	return h >= 0 && h < H && v >= 0 && v < V ? x[at] : 0.0f;
 }
-/* the output of P x Q that reads an element by element k of its windows; h and v are the element's place in padding; 0 for none */
-FUNCTION f32 reader_f(GLOBAL const f32* dy, u32 k, i32 h, i32 v, i32 P, i32 Q, u32 R, u32 S, i32 stride) {
-	u32 c = k / S;
-	v -= (i32)(k - c * S);
-	k = c / R;
-	h -= (i32)(c - k * R);
-	if (stride > 1 && (h % stride != 0 || v % stride != 0)) return 0.0f;
-	h /= stride;
-	v /= stride;
-	return h >= 0 && h < P && v >= 0 && v < Q ? dy[((i64)k * P + h) * Q + v] : 0.0f;
-}
-/* what output k of a batch of P x Q reads at row h and column v of its windows; samples of x are size apart; 0 outside */
-FUNCTION f32 shifted_f(GLOBAL const f32* x, u32 k, i32 h, i32 v, i32 H, i32 V, u32 P, u32 Q, i32 stride, i64 size) {
-	u32 c = k / Q;
-	v += (i32)(k - c * Q) * stride;
-	k = c / P;
-	h += (i32)(c - k * P) * stride;
-	return h >= 0 && h < H && v >= 0 && v < V ? x[k * size + (i64)h * V + v] : 0.0f;
+/* the output of a plane of P x Q whose window begins at row h and column v of padding; 0 for none */
+FUNCTION f32 reader_f(GLOBAL const f32* dy, i32 h, i32 v, i32 P, i32 Q, i32 stride) {
+	if (stride > 1) {
+		if (h % stride != 0 || v % stride != 0) return 0.0f;
+		h /= stride;
+		v /= stride;
+	}
+	return h >= 0 && h < P && v >= 0 && v < Q ? dy[(i64)h * Q + v] : 0.0f;
 }
 `

@@ -19,6 +19,7 @@ type product struct {
 	params           []param
 	rowOfA, colOfB   string // declarations of numbers that do not depend on k
 	a, b             string // the numbers at k
+	shared, eachK    string // local memory for what lane l finds out about a k of its own, and how; may be empty
 	store            string // the statement that stores v, the sum of i and j
 	parts            int    // of the range of k, each longestSum long; batch p has part p % parts
 }
@@ -36,14 +37,16 @@ const (
 // sideOf is the rows or columns of the tiles for n of them. Large tiles read less, small
 // ones waste less at the edges.
 func sideOf(n int) int {
-	if up(n, 64) <= 3*n/2 {
-		return 64
+	for _, side := range []int{64, 32} {
+		if up(n, side) <= 3*n/2 {
+			return side
+		}
 	}
 	return 16
 }
 
 const productText = `	SHARED f32 TA[DEPTH * ROWS], TB[DEPTH * COLS];
-	i64 g = GROUP, tn = g % tilesN, tm = g / tilesN % tilesM, p = g / tilesN / tilesM, from = 0, to = K;
+OFK	i64 g = GROUP, tn = g % tilesN, tm = g / tilesN % tilesM, p = g / tilesN / tilesM, from = 0, to = K;
 	CUTi64 top = tm * ROWS, left = tn * COLS;
 	i64 i = top + LANE % ROWS, j = left + LANE % COLS;
 	if (i >= M) i = M - 1;
@@ -53,7 +56,7 @@ const productText = `	SHARED f32 TA[DEPTH * ROWS], TB[DEPTH * COLS];
 	f32 sum[HIGH * WIDE];
 	for (i32 e = 0; e < HIGH * WIDE; e++) sum[e] = 0.0f;
 	for (i64 k0 = from; k0 < to; k0 += DEPTH) {
-		for (i32 l = LANE / ROWS; l < DEPTH; l += 64 / ROWS) {
+EACHK		for (i32 l = LANE / ROWS; l < DEPTH; l += 64 / ROWS) {
 			i64 k = k0 + l < to ? k0 + l : to - 1;
 			TA[l * ROWS + LANE % ROWS] = NUMBEROFA;
 		}
@@ -92,7 +95,11 @@ func (w *writer) product(p product) {
 		params = append(params, number("parts", p.parts))
 		cut = fmt.Sprintf("i64 part = p %% parts;\n\tp /= parts;\n\tfrom = part * %d;\n\tif (to > from + %[1]d) to = from + %[1]d;\n\t", longestSum)
 	}
-	body := strings.NewReplacer("DEPTH", fmt.Sprint(depth), "ROWS", fmt.Sprint(rows), "COLS", fmt.Sprint(cols), "HIGH", fmt.Sprint(rows/8), "WIDE", fmt.Sprint(cols/8),
+	eachK := ""
+	if p.eachK != "" {
+		eachK = fmt.Sprintf("\t\tif (LANE < %d) {\n\t\t\ti64 l = LANE, k = k0 + l < to ? k0 + l : to - 1;\n%s\t\t}\n\t\tBARRIER;\n", depth, p.eachK)
+	}
+	body := strings.NewReplacer("OFK", strings.ReplaceAll(p.shared, "DEPTH", fmt.Sprint(depth)), "EACHK", eachK, "DEPTH", fmt.Sprint(depth), "ROWS", fmt.Sprint(rows), "COLS", fmt.Sprint(cols), "HIGH", fmt.Sprint(rows/8), "WIDE", fmt.Sprint(cols/8),
 		"CUT", cut, "ROWOFA", p.rowOfA, "COLOFB", p.colOfB, "NUMBEROFA", p.a, "NUMBEROFB", p.b, "STORE", p.store).Replace(productText)
 	w.tiles(groups, lanesOfTile, params, body)
 }
