@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/fuse"
@@ -54,6 +55,15 @@ func (l *chain) add(c *fuse.Cluster, at int) error {
 	fmt.Fprintf(&l.text, "\tf32 %s; {%s %s = %s; }\n", name, operands.String(), name, strings.ReplaceAll(f.c, "$", prefix))
 	l.names[n.Out[0]] = name
 	return nil
+}
+
+// whereIs is a value's number among a cluster's inputs or outputs. Values that stay
+// inside have the output -1.
+func whereIs(c *fuse.Cluster, v *graph.Value) Arg {
+	if j := slices.Index(c.In, v); j >= 0 {
+		return Arg{Role: In, Index: j}
+	}
+	return Arg{Role: Out, Index: slices.Index(c.Out, v)}
 }
 
 // typeOf is the type of a value's elements in C.

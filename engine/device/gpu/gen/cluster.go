@@ -9,6 +9,9 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
+// Node writes the kernels of a node alone.
+func Node(n *graph.Node) (calls []Call, scratch int64, err error) { return Cluster(fuse.Single(n)) }
+
 // Cluster writes the kernels of a cluster, in the order in which they run. scratch is
 // the bytes that they need.
 //
@@ -65,15 +68,6 @@ func (w *writer) begin(c *fuse.Cluster, at int) {
 	}
 }
 
-// whereIs is a value's number among a cluster's inputs or outputs. Values that stay
-// inside have the output -1.
-func whereIs(c *fuse.Cluster, v *graph.Value) Arg {
-	if j := slices.Index(c.In, v); j >= 0 {
-		return Arg{Role: In, Index: j}
-	}
-	return Arg{Role: Out, Index: slices.Index(c.Out, v)}
-}
-
 // oneByOne writes the kernels of some nodes of a cluster, whose operands are all in
 // memory.
 func (w *writer) oneByOne(c *fuse.Cluster, nodes []*graph.Node) error {
@@ -108,33 +102,14 @@ func (w *writer) fused(c *fuse.Cluster) error {
 		return nil
 	}
 	w.begin(c, slices.Index(c.Nodes, c.Head))
-	w.then = then
+	w.then = &tail{then.params, then.text.String()}
 	defer func() { w.then = nil }()
 	return w.write()
-}
-
-// result is the parameters with which a kernel stores numbers of output 0, and the
-// statement that stores number v at index i, followed by the nodes that go on with it.
-func (w *writer) result() (params []param, store func(i, v string) string) {
-	if w.then == nil {
-		return []param{out(0, "Z")}, func(i, v string) string { return fmt.Sprintf("Z[%s] = %s;", i, v) }
-	}
-	return slices.Clip(w.then.params), func(i, v string) string {
-		return fmt.Sprintf("{\n\ti64 at = %s;\n\tf32 h = %s;\n\ti64 i = at;\n%s\t}", i, v, w.then.text.String())
-	}
 }
 
 // mostSideBySide is the most loops that a kernel runs. An OpenCL device may allow
 // no more than 1024 bytes of arguments.
 const mostSideBySide = 8
-
-// loop is the body of a kernel for each number i below n.
-type loop struct {
-	node   *graph.Node
-	n      int
-	params []param
-	body   string
-}
 
 // sideBySide writes kernels for the nodes of a batch, each for several nodes.
 func (w *writer) sideBySide(c *fuse.Cluster) error {
@@ -155,15 +130,6 @@ func (w *writer) sideBySide(c *fuse.Cluster) error {
 		}
 	}
 	return nil
-}
-
-// loop is the loop of the node whose kernels are written, with parameters of the cluster.
-func (w *writer) loop(n int, params []param, body string) loop {
-	settled := make([]param, len(params))
-	for i, p := range params {
-		settled[i] = param{p.c, w.argument(p), true}
-	}
-	return loop{w.node, n, settled, body}
 }
 
 // text is equal for loops that one kernel can run.

@@ -9,4 +9,7 @@
 // else. There are no atomics.
 //
 // The types to know are [Call] and [Arg].
+//
+// The files use each other downwards: cluster; table; the files of ops; chain;
+// elementwise; failure; writer; lanes; gen; prelude.
 package gen

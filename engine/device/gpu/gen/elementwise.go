@@ -9,17 +9,6 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// templates by the kind of op.
-var templates = func() map[string]template {
-	all := map[string]template{}
-	for _, family := range []map[string]template{elementwise(), products, convolutions, pools, reductions, rowwise, norms, attentions, gathers, updates, movements, counts, generators} {
-		for kind, t := range family {
-			all[kind] = t
-		}
-	}
-	return all
-}()
-
 // The expressions of elementwise ops, of x and y.
 var (
 	binaries = map[string]string{"add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y"}
