@@ -22,7 +22,7 @@ var (
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")
 	ErrAbsent      = errors.New("there is no such device")
-	ErrBudget      = errors.New("memory budget beyond the limit of the process")
+	ErrBudget      = errors.New("memory budget beyond the limit")
 	ErrEnvironment = errors.New("environment") // an environment variable has a wrong value
 )
 

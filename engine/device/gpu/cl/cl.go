@@ -57,21 +57,26 @@ func openAll(o device.OpenOptions, list []found) (devices []device.Device, err e
 	}
 	contexts := make([]*context, len(list))
 	for i, x := range openings {
-		var d device.Device
-		if c := contexts[x.of]; c != nil {
-			c = c.share()
-		} else if contexts[x.of], err = openContext(list[x.of]); err != nil {
-			err = fmt.Errorf("%s: %w", idOf(i), err)
-		}
-		if err == nil {
-			d, err = open(i, contexts[x.of], x.budget, o)
-		}
+		d, err := openOn(&contexts[x.of], list[x.of], i, x.budget, o)
 		if err != nil {
 			return nil, errors.Join(append([]error{err}, closeAll(devices)...)...)
 		}
 		devices = append(devices, d)
 	}
 	return devices, nil
+}
+
+// openOn opens one device on a physical device, whose context is opened where it is nil.
+func openOn(c **context, of found, number int, budget int64, o device.OpenOptions) (device.Device, error) {
+	if *c != nil {
+		return open(number, (*c).share(), budget, o)
+	}
+	opened, err := openContext(of)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", idOf(number), err)
+	}
+	*c = opened
+	return open(number, opened, budget, o)
 }
 
 func closeAll(devices []device.Device) (errs []error) {
