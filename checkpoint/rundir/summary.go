@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -35,6 +36,8 @@ type Summary struct {
 	Config      *configs.Config // nil: it cannot be read
 	Step, Total int             // steps taken, and of the whole run; Total 0: not known
 	Epoch       int             // epochs finished
+	EpochSteps  int             // steps of an epoch; 0: not known
+	Classes     []string        // names of the data's classes, where they have names
 	Checkpoints int             // whole manifests
 	Newest      *checkpoint.Manifest
 	BestID      uint64          // the best of the checkpoints; 0: none has the metric
@@ -116,6 +119,9 @@ func newestOf(dir string, s *Summary) error {
 		s.Newest, s.Best, s.Step, s.Epoch = &m, m.Best, m.Step, m.Epoch
 		if st, unknown := statusAt(db, m); unknown == nil {
 			s.Total = st.Total
+		}
+		if st, unknown := runstate.Of(&m); unknown == nil {
+			s.EpochSteps, s.Classes = st.EpochSteps, st.Data.ClassNames
 		}
 	}
 	return errors.Join(err, db.Close())

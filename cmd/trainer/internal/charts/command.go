@@ -108,7 +108,7 @@ func (f *flags) figure(c *cobra.Command, args []string) (*figure, error) {
 			return nil, cli.Usagef("%s has no losses yet: they come at the end of its first epoch, or at train.boundary", h.name)
 		}
 		if f.across == "epoch" && h.perEpoch == 0 {
-			return nil, cli.Usagef("--x epoch: %s has not begun its second epoch, so that the length of one is not known; leave --x out", h.name)
+			return nil, cli.Usagef("--x epoch: %s has neither begun its second epoch nor saved a checkpoint, so that the length of an epoch is not known; leave --x out", h.name)
 		}
 		runs = append(runs, h)
 	}

@@ -49,6 +49,13 @@ func readHistory(ctx context.Context, dir string) (*history, error) {
 		return nil, err
 	}
 	h.perEpoch = epochs.steps()
+	if h.perEpoch == 0 || h.confusion != nil {
+		s := rundir.Summarize(dir) // the checkpoints know more
+		if h.perEpoch == 0 {
+			h.perEpoch = float64(s.EpochSteps)
+		}
+		h.confusion.name(s.Classes)
+	}
 	for _, fields := range []map[string]*curve{h.steps, h.boundaries} {
 		for _, c := range fields {
 			c.end()

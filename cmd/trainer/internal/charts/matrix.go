@@ -43,15 +43,24 @@ func newMatrix(counts [][]float64, labels []string) (*matrix, error) {
 			}
 		}
 	}
-	m := &matrix{counts: counts}
-	for i := range counts {
-		label := fmt.Sprint(i)
-		if i < len(labels) && labels[i] != "" {
-			label = labels[i]
-		}
-		m.labels = append(m.labels, shown(label, 16))
+	m := &matrix{counts: counts, labels: make([]string, n)}
+	for i := range m.labels {
+		m.labels[i] = fmt.Sprint(i)
 	}
+	m.name(labels)
 	return m, nil
+}
+
+// name labels the classes with their names, where they have some. A nil matrix has none.
+func (m *matrix) name(names []string) {
+	if m == nil || len(names) != len(m.labels) {
+		return
+	}
+	for i, name := range names {
+		if name != "" {
+			m.labels[i] = shown(name, 16)
+		}
+	}
 }
 
 // readMatrix reads the answer of eval --json.
