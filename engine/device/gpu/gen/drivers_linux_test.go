@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,6 +29,8 @@ type job struct {
 }
 
 const childJob = "TEST_OPENCL_JOB"
+
+var sweep = flag.Bool("sweep", false, "check kernels on all inputs that are drawn: takes many minutes")
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(childJob); text != "" {
@@ -143,6 +146,9 @@ func TestKernelsOnDrivers(t *testing.T) {
 		t.Skip("takes longer: TEST_ALL=1 runs it")
 	}
 	j := job{Library: oclgrind(t), Options: "-cl-opt-disable", Each: 3, Work: 6000, Groups: []int{GroupLanes}, Planted: true}
+	if *sweep {
+		j.Each, j.Work = seeds, 50000
+	}
 	checked := j.inChild(t, "OCLGRIND_DATA_RACES=1", "OCLGRIND_UNINITIALIZED=1", "OCLGRIND_MAX_ERRORS=1000000")
 	bits := map[string]string{}
 	for _, r := range checked {
@@ -153,7 +159,7 @@ func TestKernelsOnDrivers(t *testing.T) {
 		}
 		bits[r.Name] = r.Bits
 	}
-	j = job{Library: "libOpenCL.so.1", Each: 1, Work: j.Work, Groups: []int{16}}
+	j = job{Library: "libOpenCL.so.1", Each: (j.Each + 2) / 3, Work: j.Work, Groups: []int{16}}
 	driven := j.inChild(t)
 	for _, r := range driven {
 		if bits[r.Name] != r.Bits {

@@ -46,7 +46,7 @@ const sampleBest = `	SHARED i64 B[64];
 
 const sampleWeigh = `	i64 r = i / count;
 	f32 t = SHAPING[0];
-	if (t != 0.0f) W[i] = weight_f(X[r * cols + BEST[r]], X[r * cols + i % count], t);
+	W[i] = t != 0.0f ? weight_f(X[r * cols + BEST[r]], X[r * cols + i % count], t) : 0;
 `
 
 // sampleSum sums term over the tokens that are ranked at limit or before, to all lanes.
