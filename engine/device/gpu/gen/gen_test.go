@@ -37,3 +37,18 @@ func TestOwnOpsAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The ops whose kernels can fail are those with an error for it.
+func TestFailuresHaveErrors(t *testing.T) {
+	for _, kind := range Kinds() {
+		fails := false
+		for _, x := range drawn(kind) {
+			for _, c := range x.calls() {
+				fails = fails || slices.ContainsFunc(c.Args, func(a Arg) bool { return a.Role == Site })
+			}
+		}
+		if known := slices.Contains(Failing(), kind); fails != known {
+			t.Errorf("%s can fail: %v; it has an error: %v", kind, fails, known)
+		}
+	}
+}
