@@ -77,14 +77,3 @@ func blocksOf(s *partition.Stage, replica int) string {
 	}
 	return text
 }
-
-// feeding is the device from whose host memory batches go in. All kinds copy from any
-// host memory, and one that does not address it itself copies fastest from its own.
-func (s *session) feeding() device.Device {
-	for _, d := range s.plan.Devices() {
-		if !s.devices[d].Spec().HostVisible {
-			return s.devices[d]
-		}
-	}
-	return s.devices[s.plan.Stages[0].Device]
-}

@@ -243,6 +243,17 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 	return err
 }
 
+// feeding is the device from whose host memory batches go in. All kinds copy from any
+// host memory, and one that does not address it itself copies fastest from its own.
+func (s *session) feeding() device.Device {
+	for _, d := range s.plan.Devices() {
+		if !s.devices[d].Spec().HostVisible {
+			return s.devices[d]
+		}
+	}
+	return s.devices[s.plan.Stages[0].Device]
+}
+
 // start makes the folder's files those of this run, and readies saving.
 func (s *session) start(ctx context.Context) error {
 	text, err := rootedText(s.config)

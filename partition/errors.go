@@ -2,6 +2,9 @@ package partition
 
 import (
 	"errors"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // The causes of this package's errors.
@@ -26,3 +29,8 @@ func (e *PinError) Error() string { return e.err.Error() }
 
 // Unwrap is the error without its kind.
 func (e *PinError) Unwrap() error { return e.err }
+
+// whyNot is the reason of a device's refusal, without the words that it is one.
+func whyNot(err error) string {
+	return strings.ReplaceAll(err.Error(), device.ErrUnsupported.Error()+": ", "")
+}

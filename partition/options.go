@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/paging"
@@ -69,4 +71,21 @@ func (o PlanOptions) ofOne() PlanOptions {
 	o.Supports = o.allReplicas()
 	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.perReplica()], (o.Microbatches+r-1)/r, 1
 	return o
+}
+
+// allReplicas is PlanOptions.Supports of the devices of one replica: a device stands for
+// those that have its place in the other replicas.
+func (o *PlanOptions) allReplicas() Supports {
+	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.perReplica()
+	if all == nil || replicas == 1 {
+		return all
+	}
+	return func(d int, n *graph.Node) error {
+		for r := range replicas {
+			if err := all(r*each+d, n); err != nil {
+				return fmt.Errorf("%s: %w", devices[r*each+d].ID, err)
+			}
+		}
+		return nil
+	}
 }

@@ -27,7 +27,7 @@ func place(idx *index, groups int, blocks map[string]int) *placement {
 // them, and notes in the options the parameters that they update in ranges.
 func placeFor(idx *index, c cut, o *PlanOptions) *placement {
 	p := place(idx, len(c.device), c.groups())
-	p.moveUnsupported(idx, c.device, o.ofOne())
+	moveUnsupported(p, idx, c.device, o.ofOne())
 	if o.Shard == ShardOptimizer && o.Replicas > 1 {
 		o.sharding = shardingOf(idx, p, o)
 		p.shared = shareUpdates(idx, p, o.sharding)

@@ -94,3 +94,10 @@ func (a *agreement) or(g int) int {
 	}
 	return g
 }
+
+// moved is a node that is elsewhere than its readers, since their device does not run it.
+type moved struct {
+	node     *graph.Node
+	from, to int // groups
+	why      error
+}

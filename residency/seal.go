@@ -42,9 +42,9 @@ type seal struct {
 	allowed []*allowance
 }
 
-func newSeal(o TenantOptions, devices int) seal {
-	s := seal{strict: o.Strict, tight: make([]bool, devices), passing: map[string]bool{}}
-	for _, value := range o.Passing {
+func newSeal(strict bool, passing []string, devices int) seal {
+	s := seal{strict: strict, tight: make([]bool, devices), passing: map[string]bool{}}
+	for _, value := range passing {
 		s.passing[value] = true
 	}
 	return s

@@ -60,7 +60,7 @@ type tenant struct {
 // newTenant opens a tenant's streams.
 func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
 	u := &tenant{
-		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: newSeal(o, len(devs))},
+		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: newSeal(o.Strict, o.Passing, len(devs))},
 		opt:     o,
 		tensors: map[Key]*Tensor{},
 	}

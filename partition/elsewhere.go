@@ -1,0 +1,42 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Elsewhere says, a line for each, which blocks and nodes are not where they would be
+// otherwise, since a device does not run them.
+func (p *Plan) Elsewhere() (lines []string) {
+	add := func(line string) {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range p.cut.refused {
+		add(line)
+	}
+	for _, m := range p.place.moved {
+		on := func(group int) device.ID { return p.options.Devices[p.cut.device[group]].ID }
+		add(fmt.Sprintf("%s is on %s, since %s does not run it: %s", m.node.Op.Kind(), on(m.to), on(m.from), whyNot(m.why)))
+	}
+	return lines
+}
+
+// movedHere says which nodes a stage has because another device does not run them.
+func (p *Plan) movedHere(stage int) string {
+	var list []string
+	for _, m := range p.place.moved {
+		what := fmt.Sprintf("has %s, which %s does not run", m.node.Op.Kind(), p.options.Devices[p.cut.device[m.from]].ID)
+		if m.to == stage && !slices.Contains(list, what) {
+			list = append(list, what)
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "; " + strings.Join(list, "; ")
+}

@@ -1,0 +1,20 @@
+package partition
+
+import "github.com/berth-ml/berth/engine/graph"
+
+// movable reports whether a node of the update can be on any device: it makes a number,
+// or a counter or metric that all stages share.
+func (x *index) movable(n *graph.Node) bool {
+	if n.Phase != graph.Update {
+		return false
+	}
+	shared := false
+	for _, out := range n.Out {
+		v := x.variable[out.ID]
+		if v != nil && ownsItself(v.Role) {
+			return false
+		}
+		shared = shared || v != nil && (v.Role == graph.Counter || v.Role == graph.Metric)
+	}
+	return shared || scalars(n.Out)
+}
