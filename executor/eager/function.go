@@ -8,6 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// maxOutputs is the most outputs that any op has.
+const maxOutputs = 8
+
 // Function is an op made of others: they are compiled together, once for each metadata
 // of the arguments, and run in one launch with the bits of single calls. For gradients,
 // a [Tape] runs its ops again, one by one.
@@ -88,4 +91,16 @@ func inputs(b *graph.Builder, metas []shape.Meta) []*graph.Value {
 		in[i] = b.Input(fmt.Sprintf("in%d", i), m)
 	}
 	return in
+}
+
+// sum adds the parts of a gradient in their order.
+func sum(b *graph.Builder, parts []*graph.Value) *graph.Value {
+	if len(parts) == 0 {
+		return nil
+	}
+	total := parts[0]
+	for _, p := range parts[1:] {
+		total = b.One(ops.AddOp, total, p)
+	}
+	return total
 }

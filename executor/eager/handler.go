@@ -7,9 +7,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// maxOutputs is the most outputs that any op has.
-const maxOutputs = 8
-
 // Invocation is one call on its way through handlers.
 type Invocation struct {
 	Op     graph.Op

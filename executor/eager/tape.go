@@ -113,18 +113,6 @@ func (t *Tape) Gradients(loss *Tensor, wrt ...*Tensor) ([]*Tensor, error) {
 	return t.evaluate(g, outs, loc), nil
 }
 
-// sum adds the parts of a gradient in their order.
-func sum(b *graph.Builder, parts []*graph.Value) *graph.Value {
-	if len(parts) == 0 {
-		return nil
-	}
-	total := parts[0]
-	for _, p := range parts[1:] {
-		total = b.One(ops.AddOp, total, p)
-	}
-	return total
-}
-
 // evaluate runs the nodes of the graph that have not run yet, and returns those
 // outputs. The last reader of a value consumes it, so that it can compute in place.
 func (t *Tape) evaluate(g *graph.Graph, outs []*graph.Value, loc Location) []*Tensor {
