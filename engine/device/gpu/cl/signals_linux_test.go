@@ -77,6 +77,21 @@ func TestSignals(t *testing.T) {
 	check("closing")
 }
 
+// Handlers stay also where a call begins after another one has replaced them.
+func TestSignalsOfTwoCalls(t *testing.T) {
+	before := actions()
+	first := keepSignals()
+	ignored := new(action)
+	ignored[0] = 1 // SIG_IGN
+	sigaction(int(unix.SIGUSR2), ignored, nil)
+	second := keepSignals()
+	first()
+	second()
+	if actions() != before {
+		t.Error("a handler was not put back")
+	}
+}
+
 // actions are the handlers of all signals.
 func actions() (all [signals + 1]action) {
 	get := new(action)
