@@ -107,8 +107,7 @@ func (w *writer) fused(c *fuse.Cluster) error {
 	return w.write()
 }
 
-// mostSideBySide is the most loops that a kernel runs. An OpenCL device may allow
-// no more than 1024 bytes of arguments.
+// mostSideBySide is the most loops that a kernel runs; see mostArgs.
 const mostSideBySide = 8
 
 // sideBySide writes kernels for the nodes of a batch, each for several nodes.
@@ -154,17 +153,15 @@ func sharedParams(loops []loop) []bool {
 // from the ends of the loops, counted in work items of whole groups.
 func (w *writer) together(loops []loop, shared []bool) {
 	w.node = loops[0].node
-	var params []param
-	var choose, views strings.Builder
+	var params, own []param
+	var declare, choose strings.Builder
 	for i, p := range loops[0].params {
 		if shared[i] {
 			params = append(params, p)
-		} else if typ, name, ok := strings.Cut(p.c, "* "); ok {
-			fmt.Fprintf(&views, "\t%s* %s = %s_0;\n", typ, name, name)
-		} else {
-			name = strings.TrimPrefix(p.c, "i64 ")
-			fmt.Fprintf(&views, "\ti64 %s = %s_0;\n", name, name)
+			continue
 		}
+		own = append(own, p)
+		fmt.Fprintf(&declare, "\t%s = %s_0;\n", p.c, p.name())
 	}
 	end := 0
 	for k := range mostSideBySide {
@@ -172,25 +169,29 @@ func (w *writer) together(loops []loop, shared []bool) {
 		if k < len(loops) {
 			n, from = loops[k].n, loops[k].params
 		}
-		if k > 0 {
-			fmt.Fprintf(&choose, "\tif (i >= end_%d) { n = n_%d;", k-1, k)
-		}
 		for i, p := range from {
-			if shared[i] {
-				continue
-			}
-			name := p.c[strings.LastIndexByte(p.c, ' ')+1:]
-			p.c += fmt.Sprint("_", k)
-			params = append(params, p)
-			if k > 0 {
-				fmt.Fprintf(&choose, " %s = %s_%d;", name, name, k)
+			if !shared[i] {
+				p.c += fmt.Sprint("_", k)
+				params = append(params, p)
 			}
 		}
 		if k > 0 {
-			fmt.Fprintf(&choose, " first = end_%d; }\n", k-1)
+			choose.WriteString(choice(own, k))
 		}
 		end += up(n, GroupLanes)
-		params = append(params, number(fmt.Sprintf("n_%d", k), n), number(fmt.Sprintf("end_%d", k), end))
+		params = append(params, number(fmt.Sprint("n_", k), n), number(fmt.Sprint("end_", k), end))
 	}
-	w.add(Call{Items: end}, params, "\ti64 i = ITEM, n = n_0, first = 0;\n"+views.String()+choose.String()+"\ti -= first;\n\tif (i >= n || STATUS[0]) return;\n"+loops[0].body)
+	w.add(Call{Items: end}, params, "\ti64 i = ITEM, n = n_0, first = 0;\n"+declare.String()+choose.String()+"\ti -= first;\n\tif (i >= n || STATUS[0]) return;\n"+loops[0].body)
 }
+
+// choice is the text that takes the parameters of loop k, for work items from its first on.
+func choice(own []param, k int) string {
+	text := fmt.Sprintf("\tif (i >= end_%d) { first = end_%[1]d; n = n_%d;", k-1, k)
+	for _, p := range own {
+		text += fmt.Sprintf(" %s = %[1]s_%d;", p.name(), k)
+	}
+	return text + " }\n"
+}
+
+// name is the parameter's name.
+func (p param) name() string { return p.c[strings.LastIndexByte(p.c, ' ')+1:] }

@@ -119,15 +119,24 @@ func (w *writer) tiles(groups, lanes int, params []param, body string) {
 	w.add(Call{Groups: groups, Group: lanes}, params, body)
 }
 
-// add adds a call with the text and the arguments for that body.
+// mostArgs is the most arguments that every OpenCL device takes: 1024 bytes, the memory
+// and the status word among them.
+const mostArgs = 1024/8 - 2
+
+// add adds a call with the text and the arguments for that body. Where they are too many,
+// numbers are in the text.
 func (w *writer) add(c Call, params []param, body string) {
 	if c.Groups == 0 && c.Items == 0 {
 		return
 	}
 	var text, views strings.Builder
-	c.Node, c.Args = w.node, make([]Arg, len(params))
+	c.Node = w.node
 	for i, p := range params {
-		c.Args[i] = w.argument(p)
+		if p.arg.Role == Number && len(params) > mostArgs {
+			fmt.Fprintf(&views, "\t%s = %d;\n", p.c, p.arg.Value)
+			continue
+		}
+		c.Args = append(c.Args, w.argument(p))
 		if p.arg.Role == Number || p.arg.Role == Site || p.arg.Role == Table {
 			fmt.Fprintf(&text, ", %s", p.c)
 			continue
