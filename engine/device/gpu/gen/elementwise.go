@@ -82,23 +82,22 @@ func formulaOf(n *graph.Node) (f formula, ok bool) {
 }
 
 // position is the expression of where element i of a tensor of shape s lies in an
-// operand with those strides, and its parameters.
+// operand with those strides, and its parameters. Dimensions that lie in memory as one
+// count as one, as each costs divisions.
 func position(prefix string, s shape.Shape, st []int) (params []param, c string) {
-	if n := s.Elems(); plain(s, st) {
-		return nil, "i"
-	} else if n == 0 {
-		return nil, "0"
-	}
+	n := s.Elems()
 	var sum []string
-	inner := 1
-	for d := len(s) - 1; d >= 0; d-- {
-		if st[d] != 0 && s[d] != 1 {
-			k := len(params) / 3
-			a, b, e := fmt.Sprintf("%s%da", prefix, k), fmt.Sprintf("%s%db", prefix, k), fmt.Sprintf("%s%dc", prefix, k)
-			params = append(params, number(a, inner), number(b, s[d]), number(e, st[d]))
-			sum = append(sum, fmt.Sprintf("i / %s %% %s * %s", a, b, e))
+	inner := 1 // elements of the dimensions after d
+	for d := len(s) - 1; d >= 0 && n > 0; d-- {
+		size, step := s[d], st[d]
+		for ; d > 0 && (s[d-1] == 1 || st[d-1] == step*size); d-- {
+			size *= s[d-1]
 		}
-		inner *= s[d]
+		if step != 0 && size != 1 {
+			term, numbers := digit(fmt.Sprint(prefix, len(sum)), inner, size, step, n)
+			params, sum = append(params, numbers...), append(sum, term)
+		}
+		inner *= size
 	}
 	if sum == nil {
 		return nil, "0"
@@ -106,16 +105,24 @@ func position(prefix string, s shape.Shape, st []int) (params []param, c string)
 	return params, strings.Join(sum, " + ")
 }
 
-// plain tells whether strides are those of a contiguous tensor of that shape.
-func plain(s shape.Shape, st []int) bool {
-	inner := 1
-	for d := len(s) - 1; d >= 0; d-- {
-		if s[d] != 1 && st[d] != inner {
-			return false
-		}
-		inner *= s[d]
+// digit is step times one digit of i, which is below n: its digit of value inner, below
+// size.
+func digit(prefix string, inner, size, step, n int) (c string, params []param) {
+	c = "i"
+	part := func(op, name string, v int) {
+		c += " " + op + " " + prefix + name
+		params = append(params, number(prefix+name, v))
 	}
-	return true
+	if inner > 1 {
+		part("/", "a", inner)
+	}
+	if inner*size < n {
+		part("%", "b", size)
+	}
+	if step != 1 {
+		part("*", "c", step)
+	}
+	return c, params
 }
 
 // strides are the steps between the elements of x when broadcasting stretches it
