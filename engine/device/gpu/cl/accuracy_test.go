@@ -51,3 +51,35 @@ func everywhere() (x []float64) {
 func distance(w float64) float64 {
 	return math.Max(math.Exp2(math.Floor(math.Log2(math.Abs(w)))-23), math.SmallestNonzeroFloat32)
 }
+
+// Gradients are those of cpu where the gradient that comes in is infinite or NaN.
+func TestSpecialGradients(t *testing.T) {
+	r := newRig(t)
+	var x, dy []float64
+	for _, a := range []float64{-2, math.Copysign(0, -1), 0, 0.5, 2, math.NaN()} {
+		for _, b := range []float64{0, 1, math.NaN(), math.Inf(1), math.Inf(-1)} {
+			x, dy = append(x, a), append(dy, b)
+		}
+	}
+	functions := []string{"relu", "abs"}
+	if testall.Wanted() {
+		functions = append(functions, "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "log", "square", "silu", "gelu_erf", "gelu_tanh")
+	}
+	var list []kernelstest.Sample
+	for _, fn := range functions {
+		list = append(list, kernelstest.Of(ops.UnaryGrad{Fn: fn}, 1e-6, ref.Floats(x, len(x)), ref.Floats(dy, len(x))))
+	}
+	trials, image := r.trials(list)
+	after := r.run(trials, image, 64)
+	for _, x := range trials {
+		l := x.prepareOnCPU(r)
+		r.ok(l.Run(kernelstest.Serial{}))
+		x.want[0] = ref.Floats(nil, x.node.Out[0].Meta.Elems())
+		for _, v := range shape.View[float32](l.Out[0].Mem) {
+			x.want[0].F = append(x.want[0].F, float64(v))
+		}
+		if err := x.check(after); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -106,11 +106,18 @@ func (x *trial) at(v *graph.Value) int {
 // onCPU is the error of the op's kernel for the cpu kind.
 func (x *trial) onCPU(r *rig) error {
 	r.t.Helper()
-	l, err := kernelstest.Rig{On: work.TargetOf(isa.Generic), New: cpukernels.New}.Prepare(x.Op, x.In, nil)
-	r.ok(err)
-	l.Node.In = x.node.In
-	if err = l.Run(kernelstest.Serial{}); err == nil {
+	err := x.prepareOnCPU(r).Run(kernelstest.Serial{})
+	if err == nil {
 		r.t.Fatalf("%v: cpu does not fail", x.node)
 	}
 	return err
+}
+
+// prepareOnCPU is the op's kernel for the cpu kind.
+func (x *trial) prepareOnCPU(r *rig) *kernelstest.Launch {
+	r.t.Helper()
+	l, err := kernelstest.Rig{On: work.TargetOf(isa.Generic), New: cpukernels.New}.Prepare(x.Op, x.In, nil)
+	r.ok(err)
+	l.Node.In = x.node.In
+	return l
 }

@@ -18,11 +18,12 @@ var (
 		"gelu_erf":  "x * cdf_f(x)",
 		"gelu_tanh": "0.5f * x * (1.0f + tanh_f(0.7978845608f * FMA(0.044715f * x * x, x, x)))",
 	}
-	// slopes are derivatives, in terms of y or x, whichever ops.UnaryGrad takes first.
-	slopes = map[string]string{
-		"relu": "(x > 0.0f ? 1.0f : 0.0f)", "sigmoid": "(x * (1.0f - x))", "tanh": "FMA(-x, x, 1.0f)", "exp": "x", "sqrt": "(0.5f / x)",
-		"rsqrt": "(-0.5f * x * x * x)", "log": "(1.0f / x)", "square": "(2.0f * x)", "abs": "(x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f)",
-		"silu": "silu_slope(x)", "gelu_erf": "FMA(x, exp_f(-0.5f * x * x) * 0.3989422804f, cdf_f(x))", "gelu_tanh": "gelu_tanh_slope(x)",
+	// gradients are of x or y, whichever ops.UnaryGrad takes first, as x, and of dy, as y.
+	gradients = map[string]string{
+		"relu": "x <= 0.0f ? 0.0f : y", "abs": "x > 0.0f ? y : x < 0.0f ? -y : 0.0f",
+		"sigmoid": "x * (1.0f - x) * y", "tanh": "FMA(-x, x, 1.0f) * y", "exp": "x * y", "sqrt": "0.5f / x * y",
+		"rsqrt": "-0.5f * x * x * x * y", "log": "1.0f / x * y", "square": "2.0f * x * y",
+		"silu": "silu_slope(x) * y", "gelu_erf": "FMA(x, exp_f(-0.5f * x * x) * 0.3989422804f, cdf_f(x)) * y", "gelu_tanh": "gelu_tanh_slope(x) * y",
 	}
 )
 
@@ -37,7 +38,7 @@ func elementwise() map[string]template {
 	for fn := range unaries {
 		all[fn] = pointwise
 	}
-	for fn := range slopes {
+	for fn := range gradients {
 		all[fn+"_grad"] = pointwise
 	}
 	return all
@@ -60,9 +61,7 @@ func formulaOf(n *graph.Node) (f formula, ok bool) {
 	case ops.Unary:
 		f.c = unaries[o.Fn]
 	case ops.UnaryGrad:
-		if c := slopes[o.Fn]; c != "" {
-			f.c = c + " * y"
-		}
+		f.c = gradients[o.Fn]
 	case ops.Affine:
 		f.c = "FMA(x, " + float(o.Scale) + ", " + float(o.Shift) + ")"
 	case ops.Lerp:
