@@ -2,11 +2,16 @@ package berth
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/partition"
 )
 
 // Evaluation is a model's loss and metrics over a part of the data.
@@ -106,4 +111,26 @@ func (e *Evaluation) take(ctx context.Context, j *judge, score infer.Score) (err
 		e.Classes = append(e.Classes, of)
 	}
 	return nil
+}
+
+// judgeOf is the judge of an evaluation. Where a device has no memory for all metrics,
+// it leaves out those that nobody has asked for, and says so.
+func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*judge, error) {
+	s := t.setup
+	j, err := s.newJudge(ctx, part, atEnd(s.config))
+	if !errors.Is(err, partition.ErrMemory) {
+		return j, err
+	}
+	least, refused := s.newJudge(ctx, part, func(t metrics.Task) ([]wanted, error) {
+		if slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
+			return usual(t), nil
+		}
+		list, err := listed(s.config, t)
+		return append(usual(t), list...), err
+	})
+	if refused != nil {
+		return nil, err
+	}
+	t.warnings = append(t.warnings, fmt.Sprintf("some metrics are left out: %v", err))
+	return least, nil
 }

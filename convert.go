@@ -119,3 +119,13 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 		},
 	}
 }
+
+// rootedText is a config as a run folder and a checkpoint keep it: its paths
+// hold from any working directory.
+func rootedText(c *configs.Config) ([]byte, error) {
+	rooted, err := c.Rooted()
+	if err != nil {
+		return nil, err
+	}
+	return rooted.YAML()
+}

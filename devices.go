@@ -154,3 +154,6 @@ func idsOf(devs []device.Device) string {
 	}
 	return strings.Join(ids, ", ")
 }
+
+// runsOpByOp reports whether a config asks for each op by itself.
+func runsOpByOp(d configs.Devices) bool { return d.OpByOp != "" && d.OpByOp != configs.OpByOpNone }

@@ -111,3 +111,26 @@ func IsUsage(err error) bool {
 	}
 	return false
 }
+
+// at puts a place, where it is known, before a mistake.
+func at(p configs.Pos, err error) error {
+	if p == (configs.Pos{}) {
+		return err
+	}
+	return &placedError{p, err}
+}
+
+// placedError is a mistake with its place in the config.
+type placedError struct {
+	at  configs.Pos
+	err error
+}
+
+func (e *placedError) Error() string { return fmt.Sprintf("%s: %v", e.at, e.err) }
+
+func (e *placedError) Unwrap() error { return e.err }
+
+// stopOf is the cause of ctx's end, once it has ended.
+func stopOf(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
+}

@@ -2,7 +2,6 @@ package berth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -89,28 +88,6 @@ func (s *setup) measureMemory(ctx context.Context, j *judge) error {
 		j.floors[d], j.peaks[d] = max(j.floors[d], floors[d]), max(j.peaks[d], peaks[d])
 	}
 	return nil
-}
-
-// judgeOf is the judge of an evaluation. Where a device has no memory for all metrics,
-// it leaves out those that nobody has asked for, and says so.
-func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*judge, error) {
-	s := t.setup
-	j, err := s.newJudge(ctx, part, atEnd(s.config))
-	if !errors.Is(err, partition.ErrMemory) {
-		return j, err
-	}
-	least, refused := s.newJudge(ctx, part, func(t metrics.Task) ([]wanted, error) {
-		if slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
-			return usual(t), nil
-		}
-		list, err := listed(s.config, t)
-		return append(usual(t), list...), err
-	})
-	if refused != nil {
-		return nil, err
-	}
-	t.warnings = append(t.warnings, fmt.Sprintf("some metrics are left out: %v", err))
-	return least, nil
 }
 
 // atBoundaries are the metrics that a config wants at boundaries.

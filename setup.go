@@ -11,9 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
@@ -190,8 +188,6 @@ func (s *setup) onLaunch(x executor.Launched) {
 // opByOp reports whether each op runs by itself.
 func (s *setup) opByOp() bool { return runsOpByOp(s.config.Devices) }
 
-func runsOpByOp(d configs.Devices) bool { return d.OpByOp != "" && d.OpByOp != configs.OpByOpNone }
-
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
 	key := "devices.memory"
@@ -278,66 +274,6 @@ func (s *setup) placed(err error) error {
 		return fmt.Errorf("%w (%s)", err, memoryFrom(c, s.at[dev]))
 	}
 	return err
-}
-
-// at puts a place, where it is known, before a mistake.
-func at(p configs.Pos, err error) error {
-	if p == (configs.Pos{}) {
-		return err
-	}
-	return &placedError{p, err}
-}
-
-// placedError is a mistake with its place in the config.
-type placedError struct {
-	at  configs.Pos
-	err error
-}
-
-func (e *placedError) Error() string { return fmt.Sprintf("%s: %v", e.at, e.err) }
-
-func (e *placedError) Unwrap() error { return e.err }
-
-// rootedText is a config as a run folder and a checkpoint keep it: its paths
-// hold from any working directory.
-func rootedText(c *configs.Config) ([]byte, error) {
-	rooted, err := c.Rooted()
-	if err != nil {
-		return nil, err
-	}
-	return rooted.YAML()
-}
-
-// openData reads the config's data. like describes the data that a model was
-// trained on; it is nil before training.
-func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*datasets.Dataset, error) {
-	s := datasetSpec(c)
-	s.Like = like
-	return openSpec(ctx, c, s, nil)
-}
-
-// openSpec reads data as a specification that was made from the config says. given are
-// the program's samples, or nil.
-func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *custom.Set) (data *datasets.Dataset, err error) {
-	if s.Filled, err = filled(ctx, c, given); err != nil {
-		return nil, err
-	}
-	data, err = datasets.Open(ctx, s)
-	switch {
-	case err == nil:
-		return data, nil
-	case ctx.Err() != nil: // the data may well be good
-		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
-	}
-	return nil, at(c.Where("data."+datasets.Blame(err)), unusable(err))
-}
-
-// unusable is the error of data that cannot be used.
-func unusable(err error) error {
-	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
-		err = fmt.Errorf("%w: raise %s", err, limit)
-	}
-	return fmt.Errorf("%w: %w", ErrData, err)
 }
 
 // options cut the model as the config asks.
@@ -457,11 +393,6 @@ func (s *setup) model() infer.Model {
 		m.Room = s.roomFor
 	}
 	return m
-}
-
-// stopOf is the cause of ctx's end, once it has ended.
-func stopOf(ctx context.Context) func() error {
-	return func() error { return context.Cause(ctx) }
 }
 
 // rmse is the root of a mean squared error in the unit of the numbers that are
