@@ -67,35 +67,34 @@ func (p *Plan) BlockSeconds(seconds Seconds) (BlockSeconds, error) {
 		pass          schedule.Kind
 	}
 	sums := map[key]float64{}
-	known := map[int]bool{} // devices for which all is known
-	add := func(d int) bool {
+	added, unknown := map[int]bool{}, map[key]bool{}
+	add := func(d int) {
 		for i := range launches {
 			l := &launches[i]
+			k := key{d, l.Segment.Stage, l.Segment.Pass}
 			t, ok := seconds(d, l.Variant.Graph)
 			if !ok {
-				return false
+				unknown[k] = true
 			}
-			k := key{d, l.Segment.Stage, l.Segment.Pass}
 			if k.pass != schedule.Update {
 				t /= float64(p.Microbatches)
 			}
 			sums[k] += t + overhead
 		}
-		return true
 	}
 	return func(d int, block string, pass schedule.Kind) (float64, bool) {
-		all, asked := known[d]
-		if !asked {
-			all = add(d)
-			known[d] = all
+		if !added[d] {
+			added[d] = true
+			add(d)
 		}
 		s, there := stage[block]
-		if !there || !all {
+		k := key{d, s, pass}
+		if !there || unknown[k] {
 			return 0, false
 		}
 		if !first[block] {
 			return 0, true
 		}
-		return sums[key{d, s, pass}], true
+		return sums[k], true
 	}, nil
 }

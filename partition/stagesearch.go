@@ -37,9 +37,8 @@ func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) 
 	if !c.goesBack() {
 		c.o.Schedule, c.o.Order = "forward", nil
 	}
-	if !c.useMeasured() {
-		c.useWork()
-	}
+	c.useWork()
+	c.useMeasured()
 	c.cross = crossings(g, len(blocks))
 	return c, g.idx.stop.Err()
 }
@@ -57,29 +56,46 @@ func (c *stageSearch) goesBack() bool {
 // passes are the passes that take time, in the order in which a step has them.
 var passes = []schedule.Kind{schedule.Forward, schedule.Backward, schedule.Weights, schedule.Update}
 
-// useMeasured takes the measured times, if each block has one on each device.
-func (c *stageSearch) useMeasured() bool {
+// useMeasured takes the measured times, if each block has them on each device that runs
+// it. An update with a node that a device does not run keeps its estimate: the node may be
+// on another device.
+func (c *stageSearch) useMeasured() {
 	if c.o.BlockSeconds == nil {
-		return false
+		return
 	}
-	c.times = nil
+	var all []passTimes
 	for d := range c.o.Devices {
 		t := passTimes{}
 		for _, pass := range passes {
-			sum := make([]float64, len(c.blocks)+1)
+			estimate, sum := c.times[d][pass], make([]float64, len(c.blocks)+1)
 			for i, b := range c.blocks {
 				seconds, ok := c.o.BlockSeconds(d, b, pass)
+				if !ok && !c.refusedNear(d, i) && pass != schedule.Update {
+					return
+				}
 				if !ok {
-					return false
+					seconds = estimate[i+1] - estimate[i]
 				}
 				sum[i+1] = sum[i] + seconds
 			}
 			t[pass] = sum
 		}
-		c.times = append(c.times, t)
+		all = append(all, t)
 	}
-	c.measured = true
-	return true
+	c.times, c.measured = all, true
+}
+
+// refusedNear reports whether a device does not run a block, or one that cannot be cut
+// apart from it.
+func (c *stageSearch) refusedNear(d, block int) bool {
+	from, to := block, block+1
+	for !c.allowed[from] {
+		from--
+	}
+	for !c.allowed[to] {
+		to++
+	}
+	return slices.ContainsFunc(c.refused[d][from:to], func(err error) bool { return err != nil })
 }
 
 // useWork takes the times that follow from flops and bytes, as for predictions.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // onlyRuns are devices that refuse nodes for which refused is true of their index.
@@ -108,6 +109,24 @@ func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
 		}
 		if got := p.Stages[1-refusing].Cause; count == 0 || len(p.Elsewhere()) == 0 || !strings.Contains(got, fmt.Sprintf("which %s does not run", devices[refusing].ID)) {
 			t.Errorf("%d nodes, %q, refused by %s: %s", count, p.Elsewhere(), devices[refusing].ID, got)
+		}
+	}
+}
+
+// Blocks are cut by measured times although a device has none for those that it does not
+// run, nor for an update that has a number of them.
+func TestUnsupportedBlocksHaveNoTime(t *testing.T) {
+	devices := specs(2, 0)
+	devices[1].Kind, devices[1].ID = "other", "other:0"
+	o := PlanOptions{Devices: devices, Supports: refuseBlocks("b0")}
+	o.BlockSeconds = func(d int, block string, pass schedule.Kind) (float64, bool) {
+		lacks := d == 1 && (block == "b0" || pass == schedule.Update)
+		return 1, !lacks
+	}
+	p := mustPlan(t, chain(4, 4, 2, 2), o)
+	for _, s := range p.Stages {
+		if !strings.Contains(s.Cause, "of the measured time") {
+			t.Errorf("stage %v is there because: %s", s.Blocks, s.Cause)
 		}
 	}
 }

@@ -48,7 +48,8 @@ const (
 
 // Segments times tasks: each is the median of several runs. A device that is done
 // goes on working until all are. Tasks of equal work on equal devices are timed
-// once. One that does not fit in its device's memory gets no time.
+// once. One that does not fit in its device's memory, or that the device does not run,
+// gets no time.
 func Segments(ctx context.Context, devs []device.Device, tasks []Task, o Options) (_ map[costs.Key]float64, err error) {
 	if o.Least == 0 {
 		o.Least = defaultLeast
@@ -98,7 +99,11 @@ func (m *measurement) open(ctx context.Context, devs []device.Device, tasks []Ta
 		for _, t := range own {
 			k := costs.Key{Work: graph.Signature(t.Variant.Graph), On: costs.On(all, d)}
 			known := !counts || seen[k] || m.o.Known != nil && m.o.Known(k)
-			if err := w.add(ctx, t, k, known); err != nil && counts {
+			err := w.add(ctx, t, k, known)
+			if errors.Is(err, device.ErrUnsupported) {
+				continue
+			}
+			if err != nil && counts {
 				return err
 			}
 			seen[k] = seen[k] || !known

@@ -3,12 +3,15 @@ package timing_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/internal/smallrun"
@@ -130,5 +133,38 @@ func TestHangEndsMeasuring(t *testing.T) {
 	var hang *executor.HangError
 	if !errors.As(err, &hang) || hang.Device != "cpu:1" {
 		t.Error(err)
+	}
+}
+
+// refusing is a device that runs no segment that the function picks.
+type refusing struct {
+	device.Device
+	picks func(g *graph.Graph) bool
+}
+
+func (d refusing) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
+	if d.picks(g) {
+		return nil, fmt.Errorf("no kernel: %w", device.ErrUnsupported)
+	}
+	return d.Device.Compile(g, o)
+}
+
+// Segments that a device does not run get no time there, and the others do.
+func TestUnsupportedSegments(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	list := tasks(t, r)
+	refused := list[0].Variant.Graph
+	for _, all := range []bool{false, true} {
+		devs := slices.Clone(r.Devices)
+		for i, d := range devs {
+			devs[i] = refusing{d, func(g *graph.Graph) bool { return g == refused || all && list[0].Device == i }}
+		}
+		times, err := timing.Segments(t.Context(), devs, list, timing.Options{Least: time.Millisecond})
+		if err != nil || len(times) >= len(list) || len(times) == 0 {
+			t.Errorf("all segments of a device: %v: %d times of %d segments: %v", all, len(times), len(list), err)
+		}
+		if _, err := timing.Copies(t.Context(), devs, list, timing.Options{}); err != nil {
+			t.Error(err)
+		}
 	}
 }
