@@ -62,7 +62,8 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 		store: "i64 n = j / (H * V); " + store("(n * C + p * M + i) * H * V + j % (H * V)", "v")})
 }
 
-// convGradW sums over all outputs of a channel, in parts.
+// convGradW sums over all outputs of a channel. Parts of such sums are in scratch memory,
+// from where they are added up in order.
 func convGradW(w *writer, o ops.Conv2DGradW) {
 	x, k, y := w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, w.node.In[1].Meta.Shape
 	p := product{batches: o.Groups, m: k[0] / o.Groups, n: k[1:].Elems(), k: y[0] * y[2] * y[3], store: "Z[(p * M + i) * N + j] = v;",
@@ -76,8 +77,7 @@ func convGradW(w *writer, o ops.Conv2DGradW) {
 `,
 		b: "within_f(X, FROM[l] + h * V + v, (i32)h + ROW[l], (i32)v + COL[l], (i32)H, (i32)V)"}
 	n := k.Elems()
-	p.parts = up(p.k, longestSum) / longestSum
-	if p.parts <= 1 {
+	if p.parts = p.cutSums(); p.parts == 1 {
 		w.product(p)
 		return
 	}

@@ -13,7 +13,8 @@ var products = map[string]template{"matmul": of(matmul)}
 // up in k with one fused multiply-add for each product, so their bits do not depend on
 // tiles.
 //
-// The texts may use p, M, N and K. Those of a are for row i, those of b for column j.
+// The texts are C, and may use p, M, N and K. Those of a are for row i, those of b for
+// column j.
 type product struct {
 	batches, m, n, k int
 	params           []param
@@ -21,12 +22,16 @@ type product struct {
 	a, b             string // the numbers at k
 	shared, eachK    string // local memory for what lane l finds out about a k of its own, and how; may be empty
 	store            string // the statement that stores v, the sum of i and j
-	parts            int    // of the range of k, each longestSum long; batch p has part p % parts
+	parts            int    // of the range of k; batch p has part p % parts
 }
 
-// longestSum is the number of products after which a new sum begins, where sums are
-// cut.
-const longestSum = 1024
+// cutSums is the parts of the sums of a product: short ones stay whole, and tiles enough to
+// keep a device busy need no more of them. It depends on sizes alone.
+func (p *product) cutSums() int {
+	const busy, shortest = 256, 1024
+	tiles := max(1, p.batches*(up(p.m, 64)/64)*(up(p.n, 64)/64))
+	return max(1, min(up(p.k, shortest)/shortest, up(busy, tiles)/tiles))
+}
 
 // A group of 64 lanes, 8 by 8, computes a tile. Each lane computes a part of it.
 const (
@@ -92,8 +97,8 @@ func (w *writer) product(p product) {
 	params := append(p.params, number("M", p.m), number("N", p.n), number("K", p.k), number("tilesM", up(p.m, rows)/rows), number("tilesN", up(p.n, cols)/cols))
 	if p.parts > 1 {
 		groups *= p.parts
-		params = append(params, number("parts", p.parts))
-		cut = fmt.Sprintf("i64 part = p %% parts;\n\tp /= parts;\n\tfrom = part * %d;\n\tif (to > from + %[1]d) to = from + %[1]d;\n\t", longestSum)
+		params = append(params, number("parts", p.parts), number("length", up(p.k, p.parts)/p.parts))
+		cut = "i64 part = p % parts;\n\tp /= parts;\n\tfrom = part * length;\n\tif (to > from + length) to = from + length;\n\t"
 	}
 	eachK := ""
 	if p.eachK != "" {
