@@ -64,6 +64,7 @@ func assign(o device.OpenOptions, list []found) ([]opening, error) {
 		return nil, fmt.Errorf("%s asked for, but there %s: ask for fewer, or share them (--share-device)",
 			units.Count(o.Count, "device"), isAre(len(list)))
 	}
+	// Device i is number i mod n of the n found, so those on number f are f, f+n, f+2n, …
 	out := make([]opening, o.Count)
 	for f := range min(o.Count, len(list)) {
 		part := o

@@ -4,7 +4,15 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
+	"testing"
 	"unsafe"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // fake is a loader of drivers that are not there: it lists them, and can do no more.
@@ -122,4 +130,33 @@ func (d *faulty) call(f function, args []uintptr) uintptr {
 		return result(s)
 	}
 	return d.driver.call(f, args)
+}
+
+// openFaulty opens a device on a driver whose functions a test can make fail.
+func openFaulty(t *testing.T, o device.OpenOptions, change func(f *found)) (device.Device, *faulty) {
+	t.Helper()
+	list, err := usable()
+	if err != nil {
+		testall.NoOpenCL(t, err)
+	}
+	f := &faulty{driver: list[0].driver, fails: map[function]status{}}
+	list[0].driver = f
+	if change != nil {
+		change(&list[0])
+	}
+	o.Count, o.MemoryBytes = 1, 1<<20
+	devs, err := openAll(o, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devs[0], f
+}
+
+// negate is z = -x, of layer 2.
+func negate(t *testing.T) *graph.Graph {
+	return devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
+		x := b.Input("x", shape.F32(4))
+		defer b.In(&graph.Layer{Index: 2, Type: "dense", Name: "h", Block: "h", Pos: graph.Pos{File: "m.yaml", Line: 7}})()
+		return []*graph.Value{ops.Neg(b, x)}
+	})
 }
