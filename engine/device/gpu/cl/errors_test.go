@@ -42,6 +42,9 @@ func TestDriverFailures(t *testing.T) {
 		if !errors.Is(err, c.cause) || !strings.Contains(err.Error(), "driver ") || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%v of %s: %v", c.s, functionNames[c.f], err)
 		}
+		if driver.calls[finish].Load() == 0 {
+			t.Errorf("%v of %s: the launch ended before what it had queued", c.s, functionNames[c.f])
+		}
 		clear(driver.fails)
 		for _, err := range []error{s.Close(), a.Free(), b.Free(), d.Close()} {
 			if err != nil {

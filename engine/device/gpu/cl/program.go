@@ -1,6 +1,7 @@
 package cl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -138,13 +139,21 @@ func supports(n *graph.Node) error {
 func (p *program) ScratchBytes() int64 { return p.scratch }
 
 // Run implements [streams.Program]: it queues all kernels and waits once, or after each
-// step where its time is asked for.
+// step where its time is asked for. What was queued has ended when it returns, also after
+// an error.
 func (p *program) Run(l *streams.Launch) error {
 	to, err := p.memory.lane()
 	if err != nil {
 		return err
 	}
 	defer p.memory.giveBack(to)
+	err = p.steps(to, l)
+	ended := to.call(finish, to.queue)
+	return cmp.Or(err, ended, p.failure(to, l)) // which clears the status word
+}
+
+// steps queues all steps.
+func (p *program) steps(to *lane, l *streams.Launch) error {
 	timed := p.times.wanted()
 	for i := range p.code {
 		for _, j := range p.code[i].overwrites {
@@ -161,10 +170,7 @@ func (p *program) Run(l *streams.Launch) error {
 			p.tell(l, i, start)
 		}
 	}
-	if err := to.call(finish, to.queue); err != nil {
-		return err
-	}
-	return p.failure(to, l)
+	return nil
 }
 
 // step queues a step.

@@ -3,6 +3,7 @@ package gen
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -78,5 +79,14 @@ func up(n, to int) int { return (n + to - 1) / to * to }
 
 // float is a number as C writes it, exact.
 func float(v float64) string {
-	return fmt.Sprintf("(%xf)", float32(v))
+	switch x := float32(v); {
+	case x != x:
+		return "NAN_F"
+	case x > math.MaxFloat32:
+		return "INF_F"
+	case x < -math.MaxFloat32:
+		return "(-INF_F)"
+	default:
+		return fmt.Sprintf("(%xf)", x)
+	}
 }

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -50,5 +51,17 @@ func TestFailuresHaveErrors(t *testing.T) {
 		if known := slices.Contains(Failing(), kind); fails != known {
 			t.Errorf("%s can fail: %v; it has an error: %v", kind, fails, known)
 		}
+	}
+}
+
+// Numbers are text that a compiler reads as they are.
+func TestFloat(t *testing.T) {
+	for v, want := range map[float64]string{0.5: "(0x1p-01f)", -3: "(-0x1.8p+01f)", 1e39: "INF_F", math.Inf(-1): "(-INF_F)"} {
+		if got := float(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+	if got := float(math.NaN()); got != "NAN_F" {
+		t.Errorf("NaN is %s", got)
 	}
 }
