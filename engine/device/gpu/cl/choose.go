@@ -12,7 +12,7 @@ import (
 )
 
 // Variable is the environment variable that chooses among the devices of all drivers:
-// those count whose driver's or device's name contains its text.
+// those count of which the name, the driver's name or the version contains its text.
 const Variable = "BERTH_OPENCL"
 
 // install says how to get a driver.
@@ -34,9 +34,8 @@ func chosen(d driver, text string) ([]found, error) {
 	var list []found
 	var names []string
 	for _, x := range all {
-		name := x.name + ", " + x.platform
-		names = append(names, name)
-		if strings.Contains(strings.ToLower(name), strings.ToLower(text)) {
+		names = append(names, fmt.Sprintf("%s (driver %s, %s)", x.name, x.platform, x.version))
+		if strings.Contains(strings.ToLower(names[len(names)-1]), strings.ToLower(text)) {
 			list = append(list, x)
 		}
 	}
@@ -44,7 +43,7 @@ func chosen(d driver, text string) ([]found, error) {
 	case len(list) > 0:
 		return list, errors.Join(troubles...)
 	case len(all) > 0:
-		return nil, fmt.Errorf("%w: %s: no device's name contains %q: there are %s", device.ErrEnvironment, Variable, text, strings.Join(names, "; "))
+		return nil, fmt.Errorf("%w: %s: no device's or driver's name contains %q: take a part of %s", device.ErrEnvironment, Variable, text, strings.Join(names, ", or of "))
 	case troubles != nil:
 		return nil, fmt.Errorf("%w: %w", device.ErrAbsent, errors.Join(troubles...))
 	}
@@ -61,8 +60,8 @@ type opening struct {
 // o.Shared they take turns; otherwise each is another one.
 func assign(o device.OpenOptions, list []found) ([]opening, error) {
 	if o.Count > len(list) && !o.Shared {
-		return nil, fmt.Errorf("%s asked for, but there %s: ask for fewer, or share them (--share-device)",
-			units.Count(o.Count, "device"), isAre(len(list)))
+		return nil, fmt.Errorf("%w: %s asked for, but there %s: ask for fewer, or share them (--share-device)",
+			device.ErrAbsent, units.Count(o.Count, "device"), isAre(len(list)))
 	}
 	// Device i is number i mod n of the n found, so those on number f are f, f+n, f+2n, …
 	out := make([]opening, o.Count)

@@ -35,7 +35,7 @@ func TestChosen(t *testing.T) {
 		{drivers: []fakePlatform{cpu, gpu}, want: []string{"small", "big", "cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "portable", want: []string{"cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "BIG", want: []string{"big"}},
-		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "small, Vendor; big, Vendor; cores, Portable", cause: device.ErrEnvironment},
+		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "take a part of small (driver Vendor, 1), or of big (driver Vendor, 1), or of cores (driver Portable, 1)", cause: device.ErrEnvironment},
 		{drivers: []fakePlatform{refuses, cpu}, want: []string{"cores"}, err: "driver Broken: clGetDeviceIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
 		{drivers: []fakePlatform{lacks, refuses}, err: "lean cannot be used: its driver has no compiler", cause: device.ErrAbsent},
 	} {
