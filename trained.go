@@ -124,7 +124,21 @@ func (t *Trained) planned(ctx context.Context) error {
 	if found, err := s.planGroups(g, o); found || err != nil {
 		return err
 	}
-	s.plan, err = partition.New(g, o)
+	if s.plan, err = partition.New(g, o); err != nil || s.limits == nil || t.speech {
+		return err
+	}
+	return t.fitAnswers(ctx)
+}
+
+// fitAnswers fails if the limits that percentages became have no room for predictions,
+// whose answers stay on the device: the percentages are of an evaluation.
+func (t *Trained) fitAnswers(ctx context.Context) error {
+	s := t.setup
+	g, err := models.Predict(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
+	if err != nil {
+		return nil // the model may have none
+	}
+	_, err = partition.SameCut(s.plan, g, stopOf(ctx))
 	return err
 }
 
