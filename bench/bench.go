@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 )
 
@@ -22,7 +21,7 @@ func (o RunOptions) Check(ws ...Workload) error {
 			return err
 		}
 	}
-	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
+	devs, err := openDevices(o.Devices, o.opens())
 	if err == nil {
 		_, err = fault.Wrap(devs, o.Faults)
 	}

@@ -6,9 +6,15 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 
-	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
-	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/cpu"    // registers itself
+	_ "github.com/berth-ml/berth/engine/device/gpu/cl" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null"   // registers itself
 )
+
+// opens is how the devices of a measurement are opened.
+func (o RunOptions) opens() device.OpenOptions {
+	return device.OpenOptions{Threads: o.Threads, Shared: o.ShareDevice}
+}
 
 // openDevices opens the devices that "cpu" or "cpu:2" names.
 func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {

@@ -99,7 +99,7 @@ type generating struct {
 // open loads the model and its weights.
 func (s *generating) open(ctx context.Context, o RunOptions) (err error) {
 	s.size.Context = s.spec.Positions()
-	if s.devs, err = openDevices(o.Devices, device.OpenOptions{Threads: o.Threads}); err != nil {
+	if s.devs, err = openDevices(o.Devices, o.opens()); err != nil {
 		return err
 	}
 	g, err := infer.GeneratorGraph(s.spec, s.size, func() error { return context.Cause(ctx) })

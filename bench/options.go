@@ -28,6 +28,7 @@ type RunOptions struct {
 	Microbatches int    // equal pieces of a batch; 0 means 1
 	Threads      int    // worker threads over all devices; 0 means one per core
 	Devices      string // "cpu" or "cpu:2"; empty means cpu
+	ShareDevice  bool   // several devices may be on one physical device
 	Stages       int    // of the model; 0 means one per device
 	Schedule     string // of microbatches, as in partition.PlanOptions; empty means 1f1b
 	// Reduction is how the microbatches of a step are summed; empty means in their

@@ -32,7 +32,7 @@ type peak struct {
 // once. The side is 1024, or less on devices so slow that 1024 would exceed
 // peakLimit.
 func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
-	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
+	devs, err := openDevices(o.Devices, o.opens())
 	if err != nil {
 		return p, err
 	}

@@ -181,7 +181,7 @@ func newScalingRun(w Workload, o RunOptions) (m *scalingRun, err error) {
 
 // describe finds the threads of each device, and the instructions that they compute with.
 func (m *scalingRun) describe(o RunOptions) error {
-	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
+	devs, err := openDevices(o.Devices, o.opens())
 	for _, d := range devs {
 		m.threads, m.numerics = max(m.threads, d.Spec().Threads), d.Spec().Numerics
 		err = errors.Join(err, d.Close())

@@ -67,7 +67,8 @@ func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
 
 // load opens the devices, plans the workload and fills its batches.
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
-	do := device.OpenOptions{Threads: o.Threads, OnSpan: s.onSpan, OnKernel: o.onKernel}
+	do := o.opens()
+	do.OnSpan, do.OnKernel = s.onSpan, o.onKernel
 	if o.Profile {
 		do.OnKernel = s.kernels.add
 	}

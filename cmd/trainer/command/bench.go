@@ -40,6 +40,7 @@ func benchCommand() *cobra.Command {
 	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
 	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two")
+	c.Flags().BoolVar(&o.ShareDevice, "share-device", false, "several devices of opencl may be on one physical device, where there are fewer of these")
 	c.Flags().IntVar(&o.Stages, "stages", 0, "cut the model into `N` stages; 0: one for each device")
 	c.Flags().StringVar(&o.Schedule, "schedule", "1f1b", "run the microbatches by the schedule `NAME`: gpipe, 1f1b, interleaved or zb-h1")
 	c.Flags().StringVar((*string)(&o.Reduction), "reduction", "order", "sum the microbatches by `WAY`: order or tree")
