@@ -3,8 +3,9 @@ package gen
 import "github.com/berth-ml/berth/engine/ops"
 
 // A token is drawn with whole numbers, so that sums are exact in any order: the weight of a
-// token is e^((logit-best)/temperature) 2^46, rounded down. On the host they are float64,
-// which draws another token about once in 10^11.
+// token is e^((logit-best)/temperature) 2^46, rounded down. On the host weights are float64:
+// it draws another token only where the random number is within about 10^-9 of the border
+// between two.
 
 // sample finds the best tokens, then all weights, and then draws.
 func sample(w *writer, o ops.Sample) {
@@ -63,9 +64,9 @@ func sampleSum(to, term, limit string) string {
 `
 }
 
-// sampleLast finds the last token, in the order of ranks, up to which the sum of term is
-// below wanted but with it no more. That is the largest limit with a sum of at least wanted, found
-// bit by bit. Without a wish, nothing changes.
+// sampleLast finds the last token that is left: the first one, by rank, with which the sum of
+// term reaches wanted. Its rank is the largest limit at which the sum does, found bit by bit.
+// Unless wish is true, last stays.
 func sampleLast(wish, term, wanted string) string {
 	return `	wanted = ` + wanted + `;
 	if (` + wish + `) last = 0;
