@@ -24,8 +24,8 @@ type Config struct {
 	// Supports tells whether Bind has a kernel for a node, and if not, why.
 	Supports func(n *graph.Node) error
 
-	// Stop, if not nil, is called once, after the last stream has ended and before the
-	// memory is closed. Its error is Close's.
+	// Stop, if not nil, is called once, after the last stream and the last Compile have
+	// ended and before the memory is closed. Its error is Close's.
 	Stop func() error
 }
 

@@ -226,12 +226,12 @@ func (d *Device) Close() error {
 
 // release frees everything, once no queued operation uses it any more.
 func (d *Device) release() error {
+	d.compiling.Lock() // a Compile that runs uses the device until it ends
+	defer d.compiling.Unlock()
 	var errs []error
 	if d.config.Stop != nil {
 		errs = append(errs, d.config.Stop())
 	}
-	d.compiling.Lock()
-	defer d.compiling.Unlock()
 	h := d.heap
 	errs = append(errs, h.freeAll(), d.hosts.freeAll())
 	h.mu.Lock()

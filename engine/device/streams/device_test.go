@@ -1,12 +1,17 @@
 package streams
 
 import (
+	"errors"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/devicetest"
+	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -25,5 +30,75 @@ func TestEstimateIsKeptForCompile(t *testing.T) {
 	}
 	if _, err := d.Compile(g, device.CompileOptions{}); err != nil || len(d.estimated) != 0 {
 		t.Errorf("%d estimates are kept for graphs that were compiled, %v", len(d.estimated), err)
+	}
+}
+
+// loading is a program whose compilation waits to be told to end.
+type loading struct{ begun, end chan bool }
+
+func (loading) ScratchBytes() int64 { return 0 }
+func (loading) Run(*Launch) error   { return nil }
+func (l loading) Load(func() error) error {
+	close(l.begun)
+	<-l.end
+	return nil
+}
+
+// Close lets a Compile that runs end before it stops the device.
+func TestCloseAwaitsCompile(t *testing.T) {
+	l, stopped := loading{make(chan bool), make(chan bool)}, make(chan bool)
+	d, err := New(Config{Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16},
+		Bind:     func(*planner.Plan, device.CompileOptions) (Program, error) { return l, nil },
+		Supports: func(*graph.Node) error { return nil },
+		Stop:     func() error { close(stopped); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
+	})
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := d.Compile(g, device.CompileOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-l.begun
+	all.Go(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-stopped:
+		t.Error("the device was stopped while it compiled")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(l.end)
+	all.Wait()
+}
+
+// unmappable is host memory that a driver does not give back.
+type unmappable struct{}
+
+func (unmappable) Map(n int64) ([]byte, error) { return make([]byte, n), nil }
+func (unmappable) Unmap([]byte) error          { return device.ErrLost }
+
+// Host memory that cannot be given back after its last copy is an error of Close.
+func TestUnmapFailure(t *testing.T) {
+	d, err := New(Config{Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16}, Host: unmappable{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.hosts.alloc(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(h.pin(), h.Free()); err != nil {
+		t.Fatal(err)
+	}
+	h.unpin()
+	if err := d.Close(); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "toy:0: unmapping a host buffer") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -71,10 +71,11 @@ func (h *hostBuffer) pin() error {
 // unpin ends one copy's use.
 func (h *hostBuffer) unpin() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.pending--
-	if err := h.unmapIfUnused(); err != nil {
-		panic(fmt.Sprintf("BUG: unmapping a host buffer: %v", err))
+	err := h.unmapIfUnused()
+	h.mu.Unlock()
+	if err != nil {
+		h.list.failed(err)
 	}
 }
 
@@ -96,6 +97,15 @@ type hostList struct {
 	mu     sync.Mutex
 	closed bool
 	first  *hostBuffer
+	errs   []error // of memory that could not be given back after its last copy
+}
+
+// failed keeps an error for freeAll: a driver that has lost its device may not unmap
+// memory.
+func (l *hostList) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, fmt.Errorf("%s: unmapping a host buffer: %w", l.id, err))
 }
 
 // alloc maps n bytes, page-aligned. They do not count against the device's
@@ -151,7 +161,8 @@ func (l *hostList) freeAll() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var leaks []string
-	var errs []error
+	errs := l.errs
+	l.errs = nil
 	for h := l.first; h != nil; h = l.first {
 		l.first = h.next
 		h.prev, h.next = nil, nil
