@@ -39,6 +39,35 @@ func TestOwnOpsAreRefused(t *testing.T) {
 	}
 }
 
+// The arguments of a norm of many tensors fit the least that a device may allow.
+func TestNormOfMany(t *testing.T) {
+	n := &graph.Node{Op: ops.GradNorm{Scale: 1}, Out: []*graph.Value{{Meta: shape.F32()}}}
+	for range 300 {
+		n.In = append(n.In, &graph.Value{Meta: shape.F32()})
+	}
+	calls, scratch, err := Node(n)
+	if err != nil || scratch != 4 {
+		t.Fatal(scratch, err)
+	}
+	read := 0
+	for _, c := range calls {
+		if bytes := (len(c.Args) + 2) * 8; bytes > 1024 {
+			t.Errorf("a kernel has %d bytes of arguments", bytes)
+		}
+		for _, a := range c.Args {
+			if a.Role == In {
+				if a.Index != read {
+					t.Errorf("input %d comes after %d others", a.Index, read)
+				}
+				read++
+			}
+		}
+	}
+	if read != len(n.In) {
+		t.Errorf("%d of %d inputs are read", read, len(n.In))
+	}
+}
+
 // The ops whose kernels can fail are those with an error for it.
 func TestFailuresHaveErrors(t *testing.T) {
 	for _, kind := range Kinds() {

@@ -73,15 +73,28 @@ func adam(w *writer, o ops.Adam) {
 `, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps), lacking(o.Beta1), lacking(o.Beta2)))
 }
 
-// norm computes the norm from the sums of squares that are the inputs.
+// mostSummed is the most sums of squares that a kernel reads, as [mostSideBySide] is the most
+// loops.
+const mostSummed = 64
+
+// norm computes the norm from the sums of squares that are the inputs. They are added up
+// one after another, by several kernels where there are many.
 func (w *writer) norm(c string, scale float64) {
-	params := []param{out(0, "Z")}
-	sum := "0.0f"
-	for i := range w.node.In {
-		params = append(params, in(i, fmt.Sprintf("X%d", i)))
-		sum += fmt.Sprintf(" + X%d[0]", i)
+	sum, params := "0.0f", []param(nil)
+	if len(w.node.In) > mostSummed {
+		w.scratch = 4
+		params = []param{scratchAt(0, "S")}
 	}
-	w.items(1, params, "\tf32 norm = "+float(scale)+" * SQRT("+sum+"); "+c+"\n")
+	for i := range w.node.In {
+		if i > 0 && i%mostSummed == 0 {
+			w.items(1, params, "\tS[0] = "+sum+";\n")
+			sum, params = "S[0]", []param{scratchAt(0, "S")}
+		}
+		name := fmt.Sprint("X", i%mostSummed)
+		params = append(params, in(i, name))
+		sum += " + " + name + "[0]"
+	}
+	w.items(1, append(params, out(0, "Z")), "\tf32 norm = "+float(scale)+" * SQRT("+sum+"); "+c+"\n")
 }
 
 func ringWrite(w *writer, o ops.RingWrite) {
