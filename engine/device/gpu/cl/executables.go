@@ -45,10 +45,14 @@ func (m *memoryCache) get(key filecache.Key) []byte {
 	return x.binary
 }
 
-// put adds a binary, and drops others beyond most bytes.
+// put adds a binary or replaces the one of its key, and drops others beyond most bytes.
 func (m *memoryCache) put(key filecache.Key, binary []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if i := slices.IndexFunc(m.list, func(x executable) bool { return x.key == key }); i >= 0 {
+		m.bytes -= len(m.list[i].binary)
+		m.list = slices.Delete(m.list, i, i+1)
+	}
 	m.list, m.bytes = append(m.list, executable{key, binary}), m.bytes+len(binary)
 	for len(m.list) > 0 && m.bytes > m.most {
 		m.bytes -= len(m.list[0].binary)

@@ -112,6 +112,10 @@ func TestMemoryCache(t *testing.T) {
 	if m.get(filecache.Key{0}) == nil || m.get(filecache.Key{1}) != nil || m.get(filecache.Key{2}) == nil || m.bytes != 8 {
 		t.Errorf("%v are kept", m.list)
 	}
+	m.put(filecache.Key{2}, make([]byte, 3))
+	if len(m.get(filecache.Key{2})) != 3 || len(m.list) != 2 || m.bytes != 7 {
+		t.Errorf("a binary that replaces another leaves %v", m.list)
+	}
 	m.put(filecache.Key{9}, make([]byte, 11))
 	if len(m.list) != 0 || m.bytes != 0 {
 		t.Errorf("a binary beyond the limit leaves %v", m.list)

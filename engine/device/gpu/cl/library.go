@@ -91,12 +91,14 @@ func (l *library) compile(u *unit) error {
 		name := []byte(c.Name + "\x00")
 		k, err := to.create(createKernel, program, at(to, &name[0]))
 		if err == nil {
-			l.kernels[c.Name] = &kernel{handle: k}
-			err = l.fits(to, c, k)
+			if err = l.fits(to, c, k); err != nil {
+				err = errors.Join(err, to.call(releaseKernel, k))
+			}
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", describe(c), err), to.call(releaseProgram, program))
 		}
+		l.kernels[c.Name] = &kernel{handle: k}
 	}
 	return to.call(releaseProgram, program)
 }

@@ -98,3 +98,25 @@ func TestFailuresOfClusters(t *testing.T) {
 	}, logits, shape.Bytes([]int32{0, 1, 3, 7}), shape.Bytes([]float32{1}))
 	l.fails("target 3 at position 2 is outside the 3 classes")
 }
+
+// A run that the driver fails leaves no failure of a kernel to the next run.
+func TestRunAfterFailure(t *testing.T) {
+	d, driver := openFaulty(t, device.OpenOptions{}, nil)
+	t.Cleanup(func() { d.Close() }) // after the buffers
+	l := launchOn(t, d, func(b *graph.Builder) []*graph.Value {
+		e := ops.EmbeddingOf(b, b.Input("table", shape.F32(4, 2)), b.Input("ids", shape.I32(2)))
+		return []*graph.Value{b.One(ops.Softmax{}, e)}
+	}, make([]byte, 32), shape.Bytes([]int32{1, 9}))
+	l.ok(l.in[1].Ready().Wait(t.Context()))
+	driver.fails[finish] = allocationFailure
+	l.fails("CL_MEM_OBJECT_ALLOCATION_FAILURE")
+	clear(driver.fails)
+	x, err := d.Compile(negate(t), device.CompileOptions{})
+	l.ok(err)
+	l.s, err = d.NewStream("next")
+	l.ok(err)
+	from, to := l.alloc(shape.F32(4)), l.alloc(shape.F32(4))
+	e, err := l.s.Launch(x, []device.Buffer{from}, []device.Buffer{to}, nil)
+	l.ok(err)
+	l.ok(e.Wait(t.Context()))
+}
