@@ -2,8 +2,10 @@ package berth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/configs"
@@ -54,12 +56,48 @@ type ClassResult struct {
 // Prediction is the model's answer for one sample. For classes, Values are
 // their probabilities, Class the likeliest one, and Label its name; a text's
 // answer is about the token after the sample's last one. For regression,
-// Values are the numbers in their own unit.
+// Values are the numbers in their own unit. In JSON, NaN and infinite values are null.
 type Prediction struct {
-	Index  int       `json:"index"`
-	Class  *int      `json:"class,omitempty"`
-	Label  string    `json:"label,omitempty"`
-	Values []float32 `json:"values"`
+	Index  int
+	Class  *int // nil for regression
+	Label  string
+	Values []float32
+}
+
+// predictionJSON is a Prediction in JSON, which has no NaN and no infinite numbers: they
+// are null.
+type predictionJSON struct {
+	Index  int        `json:"index"`
+	Class  *int       `json:"class,omitempty"`
+	Label  string     `json:"label,omitempty"`
+	Values []*float32 `json:"values"`
+}
+
+// MarshalJSON writes null for values that JSON does not have.
+func (p Prediction) MarshalJSON() ([]byte, error) {
+	values := make([]*float32, len(p.Values))
+	for i := range p.Values {
+		if v := &p.Values[i]; *v-*v == 0 {
+			values[i] = v
+		}
+	}
+	return json.Marshal(predictionJSON{p.Index, p.Class, p.Label, values})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; null is NaN.
+func (p *Prediction) UnmarshalJSON(b []byte) error {
+	var in predictionJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*p = Prediction{in.Index, in.Class, in.Label, make([]float32, len(in.Values))}
+	for i, v := range in.Values {
+		p.Values[i] = float32(math.NaN())
+		if v != nil {
+			p.Values[i] = *v
+		}
+	}
+	return nil
 }
 
 // predictionOf is a model's output for one sample, in words of the data.

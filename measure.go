@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/infer"
@@ -129,6 +130,10 @@ func (s *session) count(e *Boundary) {
 // says what to do.
 func (s *session) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
 	score, err := s.eval.Run(ctx, nil)
+	var at *device.NonFiniteError
+	if errors.As(err, &at) { // op by op
+		return score, fmt.Errorf("step %d: %w; %s", s.at.Step, err, hint())
+	}
 	if errors.Is(err, ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
 		err = fmt.Errorf("step %d: the validation loss is %w; %s", s.at.Step, ErrNonFinite, hint())
 	}

@@ -316,11 +316,8 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		}
 		return err
 	})
-	if errors.Is(err, ErrNonFinite) {
-		err = fmt.Errorf("%w: use other weights (--checkpoint, --best), or look for samples that are out of range", err)
-	}
 	if err != nil {
-		return Evaluation{}, kept(err)
+		return Evaluation{}, advised(err)
 	}
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
@@ -376,11 +373,19 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			return err
 		})
 		if err != nil {
-			return t.used, kept(err)
+			return t.used, advised(err)
 		}
 		first += part.Len()
 	}
 	return t.used, nil
+}
+
+// advised says what to do about values that are not finite, and as kept does.
+func advised(err error) error {
+	if errors.Is(err, ErrNonFinite) {
+		return fmt.Errorf("%w: use other weights (--checkpoint, --best), or look for samples that are out of range", err)
+	}
+	return kept(err)
 }
 
 // kept says what to do where a run that trains meanwhile has deleted the checkpoint.

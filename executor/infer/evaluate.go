@@ -28,6 +28,7 @@ type Score struct {
 type Evaluator struct {
 	pass    *pass
 	apart   bool // each batch's numbers are pulled back
+	opByOp  bool // an error about a value that is not finite names it
 	terms   int  // that the sums are of: samples, times positions of a sequence
 	spec    models.Spec
 	task    metrics.Task
@@ -46,7 +47,7 @@ func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{pass: p, apart: apart, terms: part.Len() * m.Spec.Terms(), spec: m.Spec}
+	e := &Evaluator{pass: p, apart: apart, opByOp: m.OpByOp, terms: part.Len() * m.Spec.Terms(), spec: m.Spec}
 	if len(m.Spec.Statistics) > 0 || m.Spec.Scores {
 		e.task, err = models.Task(m.Spec, part.Len(), func() error { return context.Cause(ctx) })
 	}
@@ -76,7 +77,8 @@ func (e *Evaluator) Batches() []int { return e.pass.ran }
 
 // Run evaluates the whole part. With groups, it goes on from done, and moves that along;
 // nil is the beginning. Afterwards, nothing of it is on a device. It fails with
-// [device.ErrNonFinite] where the loss of a batch is not finite.
+// [device.ErrNonFinite] where the loss of a batch is not finite; op by op, with a
+// [device.NonFiniteError] of the first op whose result is not.
 func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error) {
 	done = cmp.Or(done, &Progress{})
 	if !e.apart {
@@ -95,7 +97,7 @@ func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error
 	if err = e.collect(ctx, done); err == nil {
 		return e.score(done), nil
 	}
-	if errors.Is(err, device.ErrNonFinite) {
+	if errors.Is(err, device.ErrNonFinite) && !e.opByOp {
 		return s, fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
 	}
 	return s, fmt.Errorf("evaluation: %w", err)
