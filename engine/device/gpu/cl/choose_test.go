@@ -20,9 +20,9 @@ func names(list []found) (out []string) {
 // Devices are listed over all drivers, GPUs first; those that cannot be used are named.
 func TestChosen(t *testing.T) {
 	cpu := fakePlatform{name: "Portable", devices: []fakeDevice{{name: "cores"}}}
-	gpu := fakePlatform{name: "Vendor", devices: []fakeDevice{{"small", map[uintptr]uint64{deviceType: deviceIsGPU}}, {"big", map[uintptr]uint64{deviceType: deviceIsGPU}}}}
+	gpu := fakePlatform{name: "Vendor", devices: []fakeDevice{{name: "small", numbers: map[uintptr]uint64{deviceType: deviceIsGPU}}, {name: "big", numbers: map[uintptr]uint64{deviceType: deviceIsGPU}}}}
 	refuses := fakePlatform{name: "Broken", failure: outOfHostMemory}
-	lacks := fakePlatform{name: "Lean", devices: []fakeDevice{{"lean", map[uintptr]uint64{deviceCompiler: 0}}}}
+	lacks := fakePlatform{name: "Lean", devices: []fakeDevice{{name: "lean", numbers: map[uintptr]uint64{deviceCompiler: 0}}, {name: "old", version: "OpenCL 1.1 x"}}}
 	for _, c := range []struct {
 		drivers []fakePlatform
 		text    string
@@ -35,8 +35,9 @@ func TestChosen(t *testing.T) {
 		{drivers: []fakePlatform{cpu, gpu}, want: []string{"small", "big", "cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "portable", want: []string{"cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "BIG", want: []string{"big"}},
-		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "take a part of small (driver Vendor, 1), or of big (driver Vendor, 1), or of cores (driver Portable, 1)", cause: device.ErrEnvironment},
+		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "take a part of small (driver Vendor, OpenCL 1.2), or of big (driver Vendor, OpenCL 1.2), or of cores (driver Portable, OpenCL 1.2)", cause: device.ErrEnvironment},
 		{drivers: []fakePlatform{refuses, cpu}, want: []string{"cores"}, err: "driver Broken: clGetDeviceIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
+		{drivers: []fakePlatform{lacks}, err: "old cannot be used: it has OpenCL 1.1 x, and OpenCL 1.2 is needed", cause: device.ErrAbsent},
 		{drivers: []fakePlatform{lacks, refuses}, err: "lean cannot be used: its driver has no compiler", cause: device.ErrAbsent},
 	} {
 		got, err := chosen(&fake{c.drivers}, c.text)

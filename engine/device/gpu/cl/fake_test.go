@@ -1,6 +1,7 @@
 package cl
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type fakePlatform struct {
 type fakeDevice struct {
 	name    string
 	numbers map[uintptr]uint64
+	version string
 }
 
 // usual are properties of a device that can be used.
@@ -69,7 +71,7 @@ func (d fakeDevice) answer(args []uintptr) uintptr {
 	case deviceName:
 		return answer(args[1:], append([]byte(d.name), 0))
 	case deviceVersion, deviceRelease:
-		return answer(args[1:], []byte("1\x00"))
+		return answer(args[1:], []byte(cmp.Or(d.version, "OpenCL 1.2")+"\x00"))
 	}
 	n, given := d.numbers[args[0]]
 	if !given {

@@ -145,6 +145,13 @@ func (a *asker) words(property uintptr) (s string) {
 	return s
 }
 
+// older tells whether a version is one before OpenCL 1.2.
+func older(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "OpenCL %d.%d", &major, &minor)
+	return n == 2 && (major < 1 || major == 1 && minor < 2)
+}
+
 // describe asks for what is to be known about a device, and refuses one that cannot
 // be used.
 func (c *caller) describe(id uintptr) (found, error) {
@@ -160,6 +167,8 @@ func (c *caller) describe(id uintptr) (found, error) {
 		trouble = "it is not available"
 	case a.number(deviceCompiler) == 0:
 		trouble = "its driver has no compiler"
+	case older(d.version):
+		trouble = "it has " + d.version + ", and OpenCL 1.2 is needed"
 	case a.number(deviceLittleEndian) == 0:
 		trouble = "it is big-endian"
 	case d.memory <= 0 || d.object <= 0:
