@@ -23,6 +23,7 @@ func TestChosen(t *testing.T) {
 	gpu := fakePlatform{name: "Vendor", devices: []fakeDevice{{name: "small", numbers: map[uintptr]uint64{deviceType: deviceIsGPU}}, {name: "big", numbers: map[uintptr]uint64{deviceType: deviceIsGPU}}}}
 	refuses := fakePlatform{name: "Broken", failure: outOfHostMemory}
 	lacks := fakePlatform{name: "Lean", devices: []fakeDevice{{name: "lean", numbers: map[uintptr]uint64{deviceCompiler: 0}}, {name: "old", version: "OpenCL 1.1 x"}}}
+	odd := fakePlatform{name: "Odd", devices: []fakeDevice{{name: "odd", numbers: map[uintptr]uint64{deviceMaxGroup: 0}}}}
 	for _, c := range []struct {
 		drivers []fakePlatform
 		text    string
@@ -39,6 +40,7 @@ func TestChosen(t *testing.T) {
 		{drivers: []fakePlatform{refuses, cpu}, want: []string{"cores"}, err: "driver Broken: clGetDeviceIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
 		{drivers: []fakePlatform{lacks}, err: "old cannot be used: it has OpenCL 1.1 x, and OpenCL 1.2 is needed", cause: device.ErrAbsent},
 		{drivers: []fakePlatform{lacks, refuses}, err: "lean cannot be used: its driver has no compiler", cause: device.ErrAbsent},
+		{drivers: []fakePlatform{odd}, err: "odd cannot be used: its driver tells no size of its work groups", cause: device.ErrAbsent},
 	} {
 		got, err := chosen(&fake{c.drivers}, c.text)
 		if !slices.Equal(names(got), c.want) {

@@ -173,6 +173,8 @@ func (c *caller) describe(id uintptr) (found, error) {
 		trouble = "it is big-endian"
 	case d.memory <= 0 || d.object <= 0:
 		trouble = "its driver tells no size of its memory"
+	case d.group <= 0:
+		trouble = "its driver tells no size of its work groups"
 	}
 	if a.err == nil && trouble != "" {
 		return d, fmt.Errorf("driver %s: %s cannot be used: %s", c.name, d.name, trouble)
