@@ -28,9 +28,10 @@ func needOpenCL(t *testing.T) {
 
 // mixedCases are shipped configs on devices of two kinds.
 func mixedCases() []memoryCase {
-	cases := []memoryCase{{"digits", []string{"train.microbatches=4", "devices.use=cpu,opencl"}}}
+	cases := []memoryCase{{"digits", []string{"train.microbatches=4", "devices.use=cpu,opencl", "partition.costs=flops"}}}
 	if testall.Wanted() {
 		cases = append(cases,
+			memoryCase{"digits", []string{"train.microbatches=4", "devices.use=cpu,opencl"}},
 			memoryCase{"digits", []string{"devices.use=opencl"}},
 			memoryCase{"digits", []string{"train.microbatches=2", "devices.use=cpu:2,opencl"}},
 			memoryCase{"digits", []string{"train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu,opencl"}},
@@ -108,6 +109,9 @@ func weightsByDevice(t *testing.T, p *partition.Plan) (bytes int64) {
 // A mixed run goes on with its plan, and ends with the same weights as without a stop,
 // or within less memory.
 func TestMixedRunGoesOn(t *testing.T) {
+	if !testall.Wanted() {
+		t.Skip("trains three times: set TEST_ALL")
+	}
 	needOpenCL(t)
 	open := func(set ...string) *berth.Run {
 		c, err := configs.Load("digits", configs.Overlay{Set: append(set, "devices.use=cpu,opencl", "train.epochs=1", "train.microbatches=2")})

@@ -42,6 +42,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiled := t.TempDir() // an OpenCL driver's kernels
+	if cache, err := os.UserCacheDir(); err == nil {
+		compiled = filepath.Join(cache, "pocl", "kcache")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -49,6 +53,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("REFERENCE", reference)
 			e.Setenv("GPT2", gpt2)
+			e.Setenv("POCL_CACHE_DIR", compiled)
 			return nil
 		},
 		Cmds: scriptCommands,
