@@ -2,9 +2,11 @@ package eager
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -21,6 +23,7 @@ type entry struct {
 	outs  []shape.Meta
 	alias []int // per output, the input it may be computed in, or -1
 	exes  []*variant
+	over  bool // the cache has dropped it; only the lane's goroutine uses it
 }
 
 // variant is an executable that computes some outputs in the memory of inputs.
@@ -31,10 +34,16 @@ type variant struct {
 	scratch shape.Meta // of exe's working memory
 }
 
-// cache finds the entries of a device.
+// cacheSize is the most entries that a cache keeps: a program may make ops without end,
+// such as a multiplication by each new learning rate.
+const cacheSize = 2048
+
+// cache finds the entries of a device. A full cache drops all of them.
 type cache struct {
 	dev     device.Device
+	dropped atomic.Bool // there are entries in over
 	mu      sync.RWMutex
+	over    []*entry              // dropped, for the lane to release
 	entries map[string]*entry     // by appendKey
 	quick   map[quickKey]*entry   // those of usual calls
 	plain   map[reflect.Type]bool // see isPlain
@@ -61,26 +70,73 @@ func (c *cache) lookup(op graph.Op, args []*Tensor) (*entry, error) {
 	c.mu.RLock()
 	e := c.entries[string(key)]
 	c.mu.RUnlock()
-	if e == nil {
-		var err error
-		if e, err = newEntry(op, args, c.dev); err != nil {
-			return nil, err
-		}
-	} else if !usual {
+	if e != nil && !usual {
 		return e, nil
+	}
+	made, err := newEntry(op, args, c.dev)
+	if err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.entries[string(key)]; known != nil {
-		e = known
+	if e = c.entries[string(key)]; e == nil {
+		e = made
+		c.add(string(key), e)
 	}
-	c.entries[string(key)] = e
 	if usual {
 		c.quick[quick] = e
 	} else if t := reflect.TypeOf(op); !c.plain[t] {
 		c.plain[t] = isPlain(t)
 	}
 	return e, nil
+}
+
+// add adds an entry. The caller holds mu.
+func (c *cache) add(key string, e *entry) {
+	if len(c.entries) >= cacheSize {
+		c.drop()
+	}
+	c.entries[key] = e
+}
+
+// drop empties the cache. The caller holds mu.
+func (c *cache) drop() {
+	c.over = slices.AppendSeq(c.over, maps.Values(c.entries))
+	clear(c.entries)
+	clear(c.quick)
+	c.dropped.Store(true)
+}
+
+// sweep releases the executables of dropped entries. The lane's goroutine calls it.
+func (c *cache) sweep() {
+	if !c.dropped.Load() {
+		return
+	}
+	c.mu.Lock()
+	over := c.over
+	c.over = nil
+	c.dropped.Store(false)
+	c.mu.Unlock()
+	for _, e := range over {
+		e.over = true
+		e.release()
+	}
+}
+
+// close drops and releases all entries. The lane's goroutine calls it when it ends.
+func (c *cache) close() {
+	c.mu.Lock()
+	c.drop()
+	c.mu.Unlock()
+	c.sweep()
+}
+
+// release releases the executables; those that are queued still run.
+func (e *entry) release() {
+	for _, v := range e.exes {
+		v.exe.Release()
+	}
+	e.exes = nil
 }
 
 func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {

@@ -98,3 +98,31 @@ func TestClose(t *testing.T) {
 	_, err = New(nil, ContextOptions{})
 	fails(t, err, nil, "at least one device")
 }
+
+// The device forgets the executables of a context that is closed, and a context those of
+// a program that makes new ops without end.
+func TestExecutablesAreReleased(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	c, err := New(r.devs, ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := c.FromBytes(shape.F32(1), shape.Bytes([]float32{1}), "")
+	const n = 2*cacheSize + 10
+	for i := range n {
+		x = c.One(ops.Affine{Scale: 1, Shift: float64(i)}, x)
+	}
+	d, err := x.ToHost(bg)
+	if want := float32(1 + n*(n-1)/2); err != nil || d.Data().([]float32)[0] != want {
+		t.Errorf("got %v, expected %v; %v", d, want, err)
+	}
+	if n := r.devs[0].Stats().Executables; n > cacheSize {
+		t.Errorf("the device has %d executables, the cache has room for %d", n, cacheSize)
+	}
+	if err := errors.Join(x.Release(), c.Close()); err != nil {
+		t.Error(err)
+	}
+	if n := r.devs[0].Stats().Executables; n != 0 {
+		t.Errorf("%d executables are left", n)
+	}
+}

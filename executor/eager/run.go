@@ -10,8 +10,13 @@ import (
 // run is the lane's goroutine.
 func (l *lane) run() {
 	defer close(l.stopped)
+	defer l.cache.close()
 	for w := l.next(); w != nil; w = l.next() {
 		l.perform(w)
+		l.cache.sweep()
+		if w.entry != nil && w.entry.over { // dropped while the call was queued
+			w.entry.release()
+		}
 	}
 }
 
