@@ -3,6 +3,7 @@ package eager
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -113,18 +114,38 @@ func (t *Tape) Gradients(loss *Tensor, wrt ...*Tensor) ([]*Tensor, error) {
 	return t.evaluate(g, outs, loc), nil
 }
 
-// evaluate runs the nodes of the graph that have not run yet, and returns those
-// outputs. The last reader of a value consumes it, so that it can compute in place.
+// missing lists the nodes that values need and that have not run, in order. Others are
+// those of gradients that were asked for before.
+func (t *Tape) missing(g *graph.Graph, values []*graph.Value) []*graph.Node {
+	needed := map[*graph.Value]bool{}
+	for _, v := range values {
+		needed[v] = true
+	}
+	var nodes []*graph.Node
+	for _, n := range slices.Backward(g.Nodes) {
+		if t.tensors[n.Out[0]] != nil || !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return needed[v] }) {
+			continue
+		}
+		nodes = append(nodes, n)
+		for _, v := range n.In {
+			needed[v] = true
+		}
+	}
+	slices.Reverse(nodes)
+	return nodes
+}
+
+// evaluate runs the nodes that the outputs need and that have not run yet, and returns
+// the outputs. The last reader of a value consumes it, so that it can compute in place.
 func (t *Tape) evaluate(g *graph.Graph, outs []*graph.Value, loc Location) []*Tensor {
 	uses := map[*graph.Value]int{}
 	for _, v := range outs {
 		uses[v]++
 	}
-	for _, n := range g.Nodes {
-		if t.tensors[n.Out[0]] == nil {
-			for _, v := range n.In {
-				uses[v]++
-			}
+	nodes := t.missing(g, outs)
+	for _, n := range nodes {
+		for _, v := range n.In {
+			uses[v]++
 		}
 	}
 	now := map[*graph.Value]*Tensor{}
@@ -137,10 +158,7 @@ func (t *Tape) evaluate(g *graph.Graph, outs []*graph.Value, loc Location) []*Te
 		}
 		return now[v]
 	}
-	for _, n := range g.Nodes {
-		if t.tensors[n.Out[0]] != nil {
-			continue
-		}
+	for _, n := range nodes {
 		inv := &Invocation{Op: n.Op, Loc: loc}
 		for _, v := range n.In {
 			inv.Args = append(inv.Args, take(v))

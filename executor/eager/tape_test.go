@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -126,4 +127,44 @@ func (r *rig) byNode(b *graph.Builder, in []*graph.Value, tensors []*Tensor) []f
 		}
 	}()
 	return r.value(now[out].Ref())
+}
+
+// counting is a handler that counts calls.
+type counting struct {
+	next  Handler
+	calls *int
+}
+
+func (h counting) Execute(inv *Invocation) {
+	*h.calls++
+	h.next.Execute(inv)
+}
+
+// Gradients asked for again take as many calls as before: those that were computed for
+// others do not run with them.
+func TestGradientsAgain(t *testing.T) {
+	calls := 0
+	r := open(t, 1, ContextOptions{Handler: func(next Handler) Handler {
+		return counting{next, &calls}
+	}})
+	x := r.floats([]float32{2}, 1)
+	tape := r.NewTape()
+	loss := tape.One(ops.Binary{Fn: "mul"}, x.Ref(), x.Ref())
+	first := 0
+	for i := range 3 {
+		calls = 0
+		grads, err := tape.Gradients(loss, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.expect(grads[0], 4)
+		if i == 0 {
+			first = calls
+		} else if calls != first {
+			t.Errorf("gradients %d took %d calls, the first ones %d", i+1, calls, first)
+		}
+	}
+	if err := errors.Join(x.Release(), loss.Release(), tape.Close()); err != nil {
+		t.Error(err)
+	}
 }
