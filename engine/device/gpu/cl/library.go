@@ -1,6 +1,7 @@
 package cl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 type library struct {
 	context *context
 	status  uintptr // the status word's object
+	failed  uintptr // the object of a status word that is set
 	lanes   int     // of the work groups of kernels that take any number
 
 	mu      sync.Mutex
@@ -27,6 +29,7 @@ type library struct {
 type kernel struct {
 	handle uintptr
 	args   []uint64 // as they are set; under the device's turn
+	ran    bool     // once at least, on a driver that compiles then
 }
 
 func newLibrary(c *context) (*library, error) {
@@ -35,8 +38,13 @@ func newLibrary(c *context) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &library{context: c, status: status, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]*kernel{}, tables: tables{}}
-	if err := c.write(status, make([]byte, statusBytes)); err != nil {
+	failed, err := to.create(createBuffer, c.handle, readWrite, statusBytes, 0)
+	if err != nil {
+		return nil, errors.Join(err, to.call(releaseMemObject, status))
+	}
+	l := &library{context: c, status: status, failed: failed, lanes: min(gen.GroupLanes, c.of.group), kernels: map[string]*kernel{}, tables: tables{}}
+	err = errors.Join(c.write(status, make([]byte, statusBytes)), c.write(failed, bytes.Repeat([]byte{1}, statusBytes)))
+	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
@@ -156,5 +164,5 @@ func (l *library) close() error {
 	for _, object := range l.tables {
 		errs = append(errs, to.call(releaseMemObject, object))
 	}
-	return errors.Join(append(errs, to.call(releaseMemObject, l.status))...)
+	return errors.Join(append(errs, to.call(releaseMemObject, l.status), to.call(releaseMemObject, l.failed))...)
 }

@@ -89,6 +89,39 @@ func (p *program) Load(stop func() error) error {
 			in.kernels = append(in.kernels, p.library.kernel(c.Name))
 		}
 	}
+	if p.library.context.of.platform == pocl {
+		return p.runIdle(stop)
+	}
+	return nil
+}
+
+// runIdle runs each kernel that has not run yet, for a driver that compiles it then:
+// the wait is Compile's, which tells of it and can be stopped, and not the first
+// launch's. Kernels write nothing, since their status word is set.
+func (p *program) runIdle(stop func() error) error {
+	to, err := p.memory.lane()
+	if err != nil {
+		return err
+	}
+	defer p.memory.giveBack(to)
+	for i := range p.code {
+		in := &p.code[i]
+		for c, k := range in.kernels {
+			if k.ran {
+				continue
+			}
+			if stop != nil {
+				if err := stop(); err != nil {
+					return err
+				}
+			}
+			err := p.enqueue(to, &in.calls[c], k, p.library.failed, func(a gen.Arg) int64 { return a.Value })
+			if err = cmp.Or(err, to.call(finish, to.queue)); err != nil {
+				return fmt.Errorf("%s: %w", in.doing(), err)
+			}
+			k.ran = true
+		}
+	}
 	return nil
 }
 
@@ -191,16 +224,22 @@ func (p *program) queue(to *lane, l *streams.Launch, step, c int) error {
 	if call.Copy && p.value(l, in, call.Args[0]) == p.value(l, in, call.Args[1]) {
 		return nil
 	}
+	return p.enqueue(to, call, k, p.library.status, func(a gen.Arg) int64 {
+		if a.Role == gen.Site {
+			return int64(in.first + c + 1)
+		}
+		return p.value(l, in, a)
+	})
+}
+
+// enqueue queues a kernel with a status word, and with arguments that value gives.
+func (p *program) enqueue(to *lane, call *gen.Call, k *kernel, status uintptr, value func(gen.Arg) int64) error {
 	set := func(i int, v uint64) error { return k.set(to.caller, i, v, p.args) }
-	if err := errors.Join(set(0, uint64(p.memory.object)), set(1, uint64(p.library.status))); err != nil {
+	if err := errors.Join(set(0, uint64(p.memory.object)), set(1, uint64(status))); err != nil {
 		return err
 	}
 	for i, a := range call.Args {
-		v := p.value(l, in, a)
-		if a.Role == gen.Site {
-			v = int64(in.first + c + 1)
-		}
-		if err := set(i+2, uint64(v)); err != nil {
+		if err := set(i+2, uint64(value(a))); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package cl
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -119,4 +121,49 @@ func TestRunAfterFailure(t *testing.T) {
 	e, err := l.s.Launch(x, []device.Buffer{from}, []device.Buffer{to}, nil)
 	l.ok(err)
 	l.ok(e.Wait(t.Context()))
+}
+
+// Compile runs kernels where a driver compiles them at the first run. They write
+// nothing, and Stop ends it between two.
+func TestCompileHasNoEffect(t *testing.T) {
+	devices, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		testall.NoOpenCL(t, err)
+	}
+	d := devices[0]
+	t.Cleanup(func() { d.Close() }) // after the buffers
+	full := bytes.Repeat([]byte{7}, 4*256*256)
+	fill := func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Tanh(b, b.Input("x", shape.F32(256, 256)))}
+	}
+	l := launchOn(t, d, fill, full)
+	l.ok(l.in[0].Ready().Wait(t.Context()))
+	b := graph.NewBuilder("product", 1)
+	b.Output("y", b.One(ops.MatMul{}, b.Input("w", shape.F32(16, 16)), b.Input("v", shape.F32(16, 16))))
+	b.Output("s", b.One(ops.Softmax{}, b.Input("z", shape.F32(4, 8))))
+	g, err := b.Graph()
+	l.ok(err)
+	ended := errors.New("ended")
+	for wanted := 0; ; wanted++ {
+		asked := 0
+		_, err := d.Compile(g, device.CompileOptions{Stop: func() error {
+			if asked++; asked > wanted {
+				return ended
+			}
+			return nil
+		}})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ended) || asked != wanted+1 {
+			t.Fatalf("%v after %d questions", err, asked)
+		}
+	}
+	got := &hostBytes{make([]byte, len(full))}
+	e, err := l.s.CopyOut(got, l.in[0])
+	l.ok(err)
+	l.ok(e.Wait(t.Context()))
+	if !bytes.Equal(got.Bytes(), full) {
+		t.Error("compiling wrote to the device's memory")
+	}
 }
