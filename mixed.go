@@ -27,7 +27,9 @@ func severalKinds(devices []device.Spec) bool {
 // passing lists the values of a step that pass through the host on their way between
 // devices of different kinds.
 func (s *setup) passing(ctx context.Context) (values []string, err error) {
-	if len(s.plan.Devices()) == 1 {
+	specs, used := s.specs(), s.plan.Devices()
+	lacksPath := func(d int) bool { return specs[d].Kind != specs[used[0]].Kind || !specs[d].PeerCopy }
+	if len(used) == 1 || !slices.ContainsFunc(used, lacksPath) {
 		return nil, nil
 	}
 	step, err := s.plan.Predict(stopOf(ctx))
