@@ -100,6 +100,33 @@ func (p *Prediction) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// oddAnswers counts answers with values that are not finite.
+type oddAnswers struct {
+	all, odd int
+	first    int // index of the first of them
+}
+
+func (o *oddAnswers) count(p *Prediction) {
+	o.all++
+	if !slices.ContainsFunc(p.Values, func(v float32) bool { return v-v != 0 }) {
+		return
+	}
+	if o.odd++; o.odd == 1 {
+		o.first = p.Index
+	}
+}
+
+// text warns of them; "" without any.
+func (o *oddAnswers) text() string {
+	if o.odd == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d answers are not finite, the first that of index %d: %s", o.odd, o.all, o.first, otherWeights)
+}
+
+// otherWeights is the advice about values that are not finite.
+const otherWeights = "use other weights (--checkpoint, --best), or look for samples that are out of range"
+
 // predictionOf is a model's output for one sample, in words of the data.
 func predictionOf(a infer.Answer, s *setup) Prediction {
 	v, info := a.Values, s.info

@@ -23,7 +23,7 @@ type LostDevice struct {
 }
 
 // Warnings say what went wrong and did no harm: copies that failed on a device and were
-// repeated, devices that were lost, files of other data that are left out, and, after a
+// repeated, devices that were lost, files of other data that are left out, answers that are not finite, and, after a
 // call that ended well, faults that did not happen. Each is returned once.
 func (t *Trained) Warnings() []string {
 	list := t.warnings

@@ -352,6 +352,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		return t.used, err
 	}
 	first := 0
+	var odd oddAnswers
 	for i, part := range parts {
 		var done infer.Progress
 		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
@@ -367,7 +368,9 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			}
 			err = p.Run(ctx, &done, func(a infer.Answer) error {
 				a.Index += first
-				return emit(predictionOf(a, t.setup))
+				p := predictionOf(a, t.setup)
+				odd.count(&p)
+				return emit(p)
 			})
 			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), p.Batches())
 			return err
@@ -377,13 +380,16 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		}
 		first += part.Len()
 	}
+	if text := odd.text(); text != "" {
+		t.warnings = append(t.warnings, text)
+	}
 	return t.used, nil
 }
 
 // advised says what to do about values that are not finite, and as kept does.
 func advised(err error) error {
 	if errors.Is(err, ErrNonFinite) {
-		return fmt.Errorf("%w: use other weights (--checkpoint, --best), or look for samples that are out of range", err)
+		return fmt.Errorf("%w: %s", err, otherWeights)
 	}
 	return kept(err)
 }

@@ -68,6 +68,9 @@ func handler(model *berth.Trained, service *berth.Service) http.Handler {
 }
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: server RUN, such as runs/digits")
+	}
 	model, service, err := open(context.Background(), os.Args[1])
 	if err != nil {
 		log.Fatal(err)

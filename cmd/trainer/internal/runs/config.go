@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -67,9 +68,14 @@ func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 	}
 }
 
-// plain is a text of docs/config.md without its backquotes: a flag would take a
+// plain is a text of docs/config.md without its links and backquotes: a flag would take a
 // quoted word for the name of its value.
-func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
+func plain(text string) string {
+	return link.ReplaceAllString(strings.ReplaceAll(text, "`", ""), "$1")
+}
+
+// link is a link to another page, with its text.
+var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 
 // Load reads a config file, or a shipped config by name. Environment variables
 // and flags win over it.
