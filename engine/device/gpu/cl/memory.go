@@ -14,6 +14,7 @@ import (
 type memory struct {
 	*context
 	object uintptr
+	bytes  int64 // of the object
 }
 
 const readWrite = 1 // CL_MEM_READ_WRITE
@@ -25,7 +26,7 @@ func reserve(c *context, bytes int64) (*memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: taking %s: %w: lower the budget", device.ErrBudget, units.Bytes(bytes), err)
 	}
-	return &memory{c, object}, nil
+	return &memory{c, object, bytes}, nil
 }
 
 // Back implements [streams.Memory]: the driver has taken all of it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -97,7 +98,8 @@ func (p *program) Load(stop func() error) error {
 
 // runIdle runs each kernel that has not run yet, for a driver that compiles it then:
 // the wait is Compile's, which tells of it and can be stopped, and not the first
-// launch's. Kernels write nothing, since their status word is set.
+// launch's. Kernels write nothing, since their status word is set. They may read, from the
+// start of the memory on: those of an instruction that does not fit there are left out.
 func (p *program) runIdle(stop func() error) error {
 	to, err := p.memory.lane()
 	if err != nil {
@@ -107,7 +109,7 @@ func (p *program) runIdle(stop func() error) error {
 	for i := range p.code {
 		in := &p.code[i]
 		for c, k := range in.kernels {
-			if k.ran {
+			if k.ran || !p.fits(in) {
 				continue
 			}
 			if stop != nil {
@@ -115,7 +117,12 @@ func (p *program) runIdle(stop func() error) error {
 					return err
 				}
 			}
-			err := p.enqueue(to, &in.calls[c], k, p.library.failed, func(a gen.Arg) int64 { return a.Value })
+			err := p.enqueue(to, &in.calls[c], k, p.library.failed, func(a gen.Arg) int64 {
+				if a.Role == gen.Site {
+					return 1 // a kernel that fails leaves the status word set
+				}
+				return a.Value
+			})
 			if err = cmp.Or(err, to.call(finish, to.queue)); err != nil {
 				return fmt.Errorf("%s: %w", in.doing(), err)
 			}
@@ -123,6 +130,15 @@ func (p *program) runIdle(stop func() error) error {
 		}
 	}
 	return nil
+}
+
+// fits tells whether the memory is as large as each value of an instruction and the scratch.
+func (p *program) fits(in *instr) bool {
+	most := p.scratch
+	for _, s := range slices.Concat(in.step.In, in.step.Out) {
+		most = max(most, s.Size)
+	}
+	return most <= p.memory.bytes
 }
 
 // write writes the kernels of an instruction. scratch is the bytes that they need.

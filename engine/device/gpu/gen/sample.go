@@ -41,7 +41,7 @@ const sampleBest = `	SHARED i64 B[64];
 			if (x > y || (x == y && B[v] < best)) best = B[v];
 		}
 		if (X[from + best] == -INF_F) FAIL;
-		BEST[GROUP] = (i32)best;
+		if (!STATUS[0]) BEST[GROUP] = (i32)best;
 	}
 `
 
