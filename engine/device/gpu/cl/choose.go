@@ -15,8 +15,8 @@ import (
 // those count of which the name, the driver's name or the version contains its text.
 const Variable = "BERTH_OPENCL"
 
-// install says how to get a driver.
-const install = "install the driver of your GPU with its OpenCL part, or pocl-opencl-icd (Debian, Ubuntu) for the CPU"
+// install says how to get a driver, or to do without.
+const install = "install the driver of your GPU with its OpenCL part, or pocl-opencl-icd (Debian, Ubuntu) for the CPU; or use another kind of device (--devices cpu)"
 
 // usable lists the devices that may be used. Its error also tells of those that cannot.
 func usable() ([]found, error) {

@@ -21,7 +21,7 @@ var kernels = func() device.Kernels[struct{}] {
 
 func init() {
 	device.RegisterKernels(Kind, func() device.KernelList {
-		return device.KernelList{Names: kernels.Names(), About: "written for each shape, compiled by the driver"}
+		return device.KernelList{Names: kernels.Names(), About: "written for each shape, compiled by the driver; reshape needs none"}
 	})
 }
 
