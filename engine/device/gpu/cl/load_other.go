@@ -1,4 +1,4 @@
-//go:build static || !(linux || darwin || freebsd)
+//go:build static || !(linux || darwin) || !(amd64 || arm64)
 
 package cl
 
