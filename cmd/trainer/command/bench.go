@@ -35,25 +35,7 @@ func benchCommand() *cobra.Command {
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
-	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
-	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds, so that weights_sha256 can be compared")
-	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
-	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
-	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two")
-	c.Flags().BoolVar(&o.ShareDevice, "share-device", false, "several devices of opencl may be on one physical device, where there are fewer of these")
-	c.Flags().IntVar(&o.Stages, "stages", 0, "cut the model into `N` stages; 0: one for each device")
-	c.Flags().StringVar(&o.Schedule, "schedule", "1f1b", "run the microbatches by the schedule `NAME`: gpipe, 1f1b, interleaved or zb-h1")
-	c.Flags().StringVar((*string)(&o.Reduction), "reduction", "order", "sum the microbatches by `WAY`: order or tree")
-	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model, which share the devices and the microbatches; more than 1 need --reduction tree")
-	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
-	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
-	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite, as devices.op_by_op does")
-	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
-	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
-	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
-	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
-	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
-	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
+	benchFlags(c, &o)
 	faults := addFaults(c)
 	var scaling scalingFlags
 	scaling.add(c)
@@ -88,6 +70,29 @@ func benchCommand() *cobra.Command {
 		return printBench(c.OutOrStdout(), rs)
 	}
 	return c
+}
+
+// benchFlags adds the flags that say how a workload is trained.
+func benchFlags(c *cobra.Command, o *bench.RunOptions) {
+	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
+	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds, so that weights_sha256 can be compared")
+	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
+	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
+	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two")
+	c.Flags().BoolVar(&o.ShareDevice, "share-device", false, "several devices of opencl may be on one physical device, where there are fewer of these")
+	c.Flags().IntVar(&o.Stages, "stages", 0, "cut the model into `N` stages; 0: one for each device")
+	c.Flags().StringVar(&o.Schedule, "schedule", "1f1b", "run the microbatches by the schedule `NAME`: gpipe, 1f1b, interleaved or zb-h1")
+	c.Flags().StringVar((*string)(&o.Reduction), "reduction", "order", "sum the microbatches by `WAY`: order or tree")
+	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model, which share the devices and the microbatches; more than 1 need --reduction tree")
+	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
+	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
+	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite, as devices.op_by_op does")
+	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
+	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
+	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
+	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
 }
 
 // checkBench refuses flags that say nothing or two things, and variables that
