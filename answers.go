@@ -10,7 +10,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
@@ -127,30 +126,35 @@ func (o *oddAnswers) text() string {
 // otherWeights is the advice about values that are not finite.
 const otherWeights = "use other weights (--checkpoint, --best), or look for samples that are out of range"
 
-// predictionOf is a model's output for one sample, in words of the data.
-func predictionOf(a infer.Answer, s *setup) Prediction {
-	v, info := a.Values, s.info
-	if !s.spec.Classifies() || info.Classes == 0 {
-		p := Prediction{Index: a.Index, Values: slices.Clone(v)}
-		if info.TargetScaling != nil {
-			info.TargetScaling.Undo(p.Values)
+// numbered reports whether answers are numbers, and not classes.
+func (s *setup) numbered() bool { return !s.spec.Classifies() || s.info.Classes == 0 }
+
+// answered are the numbers of an output that its Prediction has: all of them, or for
+// classes those of the last position of a sequence.
+func (s *setup) answered(a infer.Answer) []float32 {
+	if s.numbered() {
+		return a.Values
+	}
+	return a.Values[len(a.Values)-a.Last:]
+}
+
+// predictionOf is a model's output for one sample, in words of the data. values are those
+// of answered, and become the prediction's.
+func predictionOf(index int, values []float32, s *setup) Prediction {
+	p := Prediction{Index: index, Values: values}
+	if s.numbered() {
+		if s.info.TargetScaling != nil {
+			s.info.TargetScaling.Undo(p.Values)
 		}
 		return p
 	}
-	v = v[len(v)-a.Last:] // the last position of a sequence
 	best := 0
-	for i := range v {
-		if v[i] > v[best] {
+	for i := range values {
+		if values[i] > values[best] {
 			best = i
 		}
 	}
-	p := Prediction{Index: a.Index, Class: &best, Values: slices.Clone(v)}
-	switch {
-	case info.Tokenizer != nil:
-		p.Label = tokenizer.Text(info.Tokenizer, int32(best))
-	case best < len(info.ClassNames):
-		p.Label = info.ClassNames[best]
-	}
+	p.Class, p.Label = &best, s.info.ClassName(best)
 	return p
 }
 

@@ -22,22 +22,22 @@ var mayImport = map[string][]string{
 	"engine/rng":                {"engine/shape"},
 	"engine/osfile":             {},
 	"engine/safetensors":        {"engine/shape", "engine/osfile"},
-	"engine/graph":              {"engine/shape", "internal/stop"},
-	"engine/registry":           {},
-	"engine/ops":                {"engine/shape", "engine/graph", "engine/rng", "engine/registry"},
+	"engine/graph":              {"engine/shape", "internal/panics", "internal/stop"},
+	"engine/registry":           {"internal/panics"},
+	"engine/ops":                {"engine/shape", "engine/graph", "engine/rng", "engine/registry", "internal/panics"},
 	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
-	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops", "engine/registry"},
-	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim", "engine/registry", "engine/metrics"},
-	"engine/metrics":            {"engine/graph", "engine/ops", "internal/units", "engine/registry"},
-	"engine/fuse":               {"engine/shape", "engine/graph", "internal/stop"},
+	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops", "engine/registry", "internal/panics"},
+	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim", "engine/registry", "engine/metrics", "internal/panics"},
+	"engine/metrics":            {"engine/graph", "engine/ops", "internal/panics", "internal/units", "engine/registry"},
+	"engine/fuse":               {"engine/shape", "engine/graph", "internal/stop", "internal/units"},
 	"engine/paging":             {},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops", "internal/units"},
 	"engine/hostfile":           {"engine/device", "engine/device/memory", "engine/osfile", "internal/units"},
 	"engine/device/memory":      {"engine/device"},
 	"engine/device/planner":     {"engine/graph", "engine/fuse", "engine/device", "internal/stop"},
-	"engine/device/streams":     {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/memory", "engine/device/planner", "internal/units"},
-	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/planner", "engine/device/streams", "internal/stop", "internal/units"},
-	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},
+	"engine/device/streams":     {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/memory", "engine/device/planner", "internal/panics", "internal/units"},
+	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/planner", "engine/device/streams", "internal/panics", "internal/stop", "internal/units"},
+	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas", "internal/panics"},
 	"engine/device/cpu/kernels": {"engine/device", "engine/graph", "engine/fuse", "engine/device/cpu/kernels/elem", "engine/device/cpu/kernels/pooling", "engine/device/cpu/kernels/product", "engine/device/cpu/kernels/rows", "engine/device/cpu/kernels/work"},
 	"engine/device/gpu/gen":     {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/rng", "engine/device"},
 	"engine/device/gpu/cl":      {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/gpu/gen", "engine/device/host", "engine/device/planner", "engine/device/streams", "internal/filecache", "internal/units"},
@@ -52,14 +52,15 @@ var mayImport = map[string][]string{
 	"partition":                 {"partition/search", "engine/...", "executor/schedule", "internal/columns", "internal/edit", "internal/stop", "internal/units"},
 	"partition/search":          {"internal/stop"},
 	"partition/picture":         {"partition", "executor/schedule", "engine/graph", "internal/units"},
-	"partition/costs":           {"engine/device", "engine/osfile"},
-	"executor/timing":           {"partition", "partition/costs", "engine/..."},
+	"partition/costs":           {"engine/device", "engine/graph", "engine/osfile"},
+	"executor/timing":           {"partition", "partition/costs", "executor/calls", "residency", "engine/..."},
 	"executor/schedule":         {"internal/units"},
 	"executor/calls":            {"engine/...", "internal/stop"},
-	"executor":                  {"partition", "executor/calls", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/stop", "internal/units"},
-	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
+	"executor":                  {"partition", "executor/calls", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},
+	"executor/eager":            {"partition", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics"},
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
+	"executor/batching":         {},
 	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
 	"executor/trace":            {"executor", "engine/fuse", "internal/units", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
@@ -68,8 +69,8 @@ var mayImport = map[string][]string{
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph", "engine/metrics"},
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
-	"datasets":                  {"datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/filecache", "internal/units"},
-	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape"},
+	"datasets":                  {"datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/filecache", "internal/panics", "internal/units"},
+	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape", "internal/panics"},
 	"datasets/tokenizer":        {"engine/osfile"},
 	"configs":                   {"engine/osfile", "engine/registry", "executor/schedule", "internal/edit", "internal/units", "engine/metrics"},
 
@@ -81,18 +82,21 @@ var mayImport = map[string][]string{
 	"internal/stop":                    {},
 	"internal/filecache":               {"engine/osfile"},
 	"internal/units":                   {},
+	"internal/panics":                  {},
 	"internal/memdir":                  {},
 	"internal/testall":                 {},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
+	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "engine/device", "engine/device/fault", "engine/shape", "internal/units"},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},
 	"cmd/trainer/internal/cli":         {"configs", "engine/osfile", "internal/edit", "cmd/trainer/internal/console", "cmd/trainer/internal/text", "internal/columns"},
 	"cmd/trainer/internal/signals":     {"cmd/trainer/internal/cli", "cmd/trainer/internal/console"},
-	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
-	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/device/fault", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress", "internal/columns"},
-	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress", "internal/edit"},
+	"cmd/trainer/internal/phase":       {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
+	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/phase", "cmd/trainer/internal/text"},
+	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/device/fault", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "internal/columns"},
+	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "internal/edit"},
 	"cmd/trainer/internal/overview":    {"checkpoint", "checkpoint/rundir", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
-	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/rundir", "checkpoint/runstate", "configs", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
+	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/rundir", "checkpoint/runstate", "configs", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 
 	"engine/device/cpu/blas":        {},
 	"engine/device/cpu/kernels/asm": {},
@@ -110,7 +114,7 @@ var mayImport = map[string][]string{
 }
 
 // top are the packages that may import all of ours.
-var top = []string{"", "cmd/trainer", "cmd/trainer/command", "bench"}
+var top = []string{"", "cmd/trainer", "cmd/trainer/command", "bench", "bench/opbyop"}
 
 func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	for pkg, imports := range importsOf(t) {
@@ -124,6 +128,17 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		for _, i := range imports {
 			if !allows(allowed, i) || kindOf(i) != "" && kindOf(i) != kindOf(pkg) {
 				t.Errorf("%s imports %s, which it may not", pkg, i)
+			}
+		}
+	}
+}
+
+// Examples import what programs of other modules can.
+func TestExamplesImportNothingInternal(t *testing.T) {
+	for pkg, imports := range importsOf(t) {
+		for _, i := range imports {
+			if isExample(pkg) && slices.Contains(strings.Split(i, "/"), "internal") {
+				t.Errorf("%s imports %s, which programs of other modules cannot", pkg, i)
 			}
 		}
 	}
@@ -143,9 +158,9 @@ func kindOf(pkg string) string {
 	return ""
 }
 
-// edges are the packages through which Go programs pass host tensors in and
-// get them back. They and hosttensor alone import gorgonia.
-var edges = []string{module, module + "/datasets/custom", module + "/executor/eager"}
+// edges are the packages through which Go programs and requests pass host tensors in
+// and get them back. They and hosttensor alone import gorgonia.
+var edges = []string{module, module + "/datasets/custom", module + "/executor/eager", module + "/cmd/trainer/serve"}
 
 // A package depends on gorgonia only if it depends on one of the edges.
 func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {

@@ -24,12 +24,16 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
 		Text:    datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
+		Lines:   datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
 		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
 	if free, err := host.Available(); err == nil {
 		s.Memory = max(1, free)
 	}
-	if d.Label != "" {
+	switch {
+	case d.Source == "lines":
+		s.Lines.Label = d.Label
+	case d.Label != "":
 		s.CSV.Labels = []string{d.Label}
 	}
 	if d.Delimiter != "" {
@@ -44,7 +48,7 @@ func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info), Loss: c.Loss, LossKeys: c.LossAdded.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
-		Classes: info.Classes, Tokens: info.Tokens,
+		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil,
 	}
 }
 
@@ -98,7 +102,7 @@ func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
 			Type: l.Type, Name: l.Name, Pos: position(l.Pos),
 			Units: l.Units, In: l.In, Channels: l.Channels, Kernel: l.Kernel, Stride: l.Stride,
 			Padding: l.Padding, Groups: l.Groups, NoBias: !l.Bias, Activation: l.Activation,
-			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Width: l.Width,
+			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Last: l.Last, Bidirectional: l.Bidirectional, Width: l.Width,
 			Shape: l.Shape, Perm: l.Perm, Start: l.Start, Stop: l.Stop, Body: layers(l.Body, info),
 			Axes: l.Axes, Keep: l.Keep, Axis: l.Axis, Scale: l.Scale, Shift: l.Shift, Keys: l.Keys,
 			Vocab: firstSet(l.Vocab, info.Tokens), Context: firstSet(l.Context, window(info)),

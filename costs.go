@@ -3,7 +3,6 @@ package berth
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -55,12 +54,20 @@ func (m *measured) tell(text string) {
 	}
 }
 
-// seconds is the measured time of a segment on devices[d].
-func (m *measured) seconds(devices []device.Spec, d int, g *graph.Graph) (float64, bool) {
+// seconds is the measured time of a segment on devices[d], compiled or op by op.
+func (m *measured) seconds(devices []device.Spec, d int, g *graph.Graph, opByOp bool) (float64, bool) {
 	if m.file == nil {
 		return 0, false
 	}
-	return m.file.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(devices, d)})
+	return m.file.Seconds(costs.SegmentKey(g, opByOp, costs.On(devices, d)))
+}
+
+// callSeconds is the measured time of a call op by op on devices[d].
+func (m *measured) callSeconds(devices []device.Spec, d int) (float64, bool) {
+	if m.file == nil {
+		return 0, false
+	}
+	return m.file.Seconds(costs.CallKey(costs.On(devices, d)))
 }
 
 // copySeconds is the measured time of a copy from one of the devices to another.
@@ -71,6 +78,14 @@ func (m *measured) copySeconds(devices []device.Spec, from, to int, bytes int64)
 	return m.file.CopySeconds(costs.Between(devices, from, to), bytes)
 }
 
+// hostSeconds is the measured time of a copy from the host to devices[d], or out of it.
+func (m *measured) hostSeconds(devices []device.Spec, d int, bytes int64, out bool) (float64, bool) {
+	if m.file == nil {
+		return 0, false
+	}
+	return m.file.HostSeconds(costs.On(devices, d), bytes, out)
+}
+
 // predict predicts a step of a plan: with the times that the file has for all of its
 // segments, even if the config does not ask for them, or else as the plan was made.
 func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.Prediction, error) {
@@ -79,17 +94,9 @@ func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.P
 	if err != nil || m.file != nil {
 		return predicted, err
 	}
-	path := m.opt.path
-	if path == "" {
-		if path, err = costs.DefaultPath(); err != nil {
-			return predicted, nil
-		}
+	if m.file = m.kept(); m.file == nil {
+		return predicted, nil
 	}
-	file, err := costs.Open(path, costs.ThisMachine())
-	if err != nil || file.Len() == 0 {
-		return predicted, nil // times that nobody asked for
-	}
-	m.file = file
 	defer func() { m.file = nil }() // plans to come are made without it
 	timed, err := p.Predict(stopped)
 	if err != nil || timed.Measured < len(timed.Launches) {
@@ -98,12 +105,32 @@ func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.P
 	return timed, nil
 }
 
-// add times tasks that have no time yet, and keeps their times.
-func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing.Task) error {
+// kept is the file, even if nobody asked for times; nil if it has none that are of use.
+func (m *measured) kept() *costs.File {
+	if m.file != nil {
+		return m.file
+	}
+	path := m.opt.path
+	if path == "" {
+		var err error
+		if path, err = costs.DefaultPath(); err != nil {
+			return nil
+		}
+	}
+	file, err := costs.Open(path, costs.ThisMachine())
+	if err != nil || file.Len() == 0 {
+		return nil
+	}
+	return file
+}
+
+// add times tasks that have no time yet, compiled or op by op, and keeps their times.
+func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing.Task, opByOp bool) error {
 	if err := m.open(); err != nil {
 		return err
 	}
 	o := timing.Options{
+		OpByOp:   opByOp,
 		Progress: m.opt.measuring,
 		Known: func(k costs.Key) bool {
 			_, ok := m.file.Seconds(k)
@@ -111,17 +138,9 @@ func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing
 		},
 	}
 	defer executor.WatchDevices(devs, m.watch)()
-	times, err := timing.Segments(ctx, devs, tasks, o)
-	if err != nil {
+	times, err := timing.All(ctx, devs, tasks, o)
+	if err != nil || len(times) == 0 {
 		return err
-	}
-	copies, err := timing.Copies(ctx, devs, tasks, o)
-	if err != nil {
-		return err
-	}
-	maps.Copy(times, copies)
-	if len(times) == 0 {
-		return nil
 	}
 	if err := m.file.Add(ctx, times); err != nil {
 		if ended := context.Cause(ctx); ended != nil {

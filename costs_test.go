@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
@@ -40,7 +39,7 @@ func TestPredictionByTimesThatAreThere(t *testing.T) {
 		}
 		times := map[costs.Key]float64{}
 		for _, x := range tasks[:known] {
-			times[costs.Key{Work: graph.Signature(x.Variant.Graph), On: costs.On(run.setup.specs(), x.Device)}] = 1
+			times[costs.SegmentKey(x.Variant.Graph, false, costs.On(run.setup.specs(), x.Device))] = 1
 		}
 		if err := file.Add(t.Context(), times); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // listener is told of what devices do, from the goroutines of their streams.
 type listener struct {
 	span    func(device.Span)
+	spans   func(stream string) bool // whether span is to be told of a stream; nil: of all
 	kernel  func(device.KernelSpan)
 	kernels func() bool // whether kernel is to be told
 }
@@ -26,7 +27,9 @@ func openDevices(c configs.Devices, debug trace.Level, tell listener) (devs []de
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync || c.OpByOp == configs.OpByOpSync, tell.span, tell.kernel, tell.kernels
+		k.Keep = c.Compiled
+		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync || c.Runs(configs.OpByOpSync), tell.span, tell.kernel, tell.kernels
+		k.WantSpans = tell.spans
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(devs))

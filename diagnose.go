@@ -88,7 +88,18 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 	o.Net, o.CheckFinite, o.Stop = "diagnosis", true, nil
 	var err error
-	if o.Full, err = o.Full.Forward(); err != nil || o.Tail == nil {
+	buckets := o.Buckets
+	if o.Full, err = o.Full.Forward(); err == nil && len(buckets) > 0 {
+		o.Buckets = nil
+		for _, p := range buckets[:len(buckets)-1] {
+			if p, err = p.Forward(); err != nil {
+				return o, err
+			}
+			o.Buckets = append(o.Buckets, p)
+		}
+		o.Buckets = append(o.Buckets, o.Full)
+	}
+	if err != nil || o.Tail == nil {
 		return o, err
 	}
 	o.Tail, err = o.Tail.Forward()

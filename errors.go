@@ -61,7 +61,20 @@ var ErrClosed = errors.New("closed already")
 // ErrInUse is returned within a call of the same Run or Trained, such as in an
 // Observer's function: by Close and, on shared Devices, by Train, Eval and Predict.
 // Close of Devices that a run uses returns it, too.
-var ErrInUse = errors.New("the run is in use: wait until its methods have returned")
+var ErrInUse = errors.New("the run is in use: wait until its methods have returned, and close a Training that is open")
+
+// ErrOccupied is returned by ServeWith with ServeOptions.AtOnce where others have the
+// memory of shared Devices.
+var ErrOccupied = residency.ErrOccupied
+
+// heldError is the ErrInUse of devices that a run or a context of ops uses.
+type heldError struct{ by string }
+
+func (e heldError) Error() string {
+	return fmt.Sprintf("the devices are used by %q: close it first, or wait until its methods have returned", e.by)
+}
+
+func (e heldError) Unwrap() error { return ErrInUse }
 
 // ErrStopped is returned by Train when its time was up or its context was
 // cancelled, then together with the context's error. The step under way was
@@ -69,18 +82,19 @@ var ErrInUse = errors.New("the run is in use: wait until its methods have return
 // report.
 var ErrStopped = errors.New("stopped")
 
-// stoppedError is ErrStopped together with the cause that ended the context.
-type stoppedError struct {
+// causedError is an error together with a cause that its text leaves out, or words itself:
+// ErrStopped with that which ended the context, a malformed file with ErrData.
+type causedError struct {
 	error
 	cause error
 }
 
-func (e *stoppedError) Unwrap() []error { return []error{e.error, e.cause} }
+func (e *causedError) Unwrap() []error { return []error{e.error, e.cause} }
 
 // beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
 func beforeFirstStep(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		return &stoppedError{fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause}
+		return &causedError{fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause}
 	}
 	return err
 }

@@ -85,24 +85,6 @@ func (d *Devices) OpenGenerator(ctx context.Context, c *configs.Config, w Weight
 	return openTrained(ctx, c, w, openedFor{shared: d.pool, speech: true}, nil)
 }
 
-// speaks refuses a model that is not of text.
-func (s *setup) speaks() error {
-	if s.info.Tokenizer == nil {
-		return fmt.Errorf("%w: the model is not of text (data.source %s): only a model of text generates", ErrOptions, s.config.Data.Source)
-	}
-	return nil
-}
-
-// generator is the size of a generation: the context of the data that the model was
-// trained on. An imported model's data is not known: it was trained on all positions.
-func (s *setup) generator() infer.GeneratorOptions {
-	context := s.spec.Input.Elems()
-	if most := s.spec.Positions(); s.info.Fingerprint == importedPrint && most > 0 {
-		context = most
-	}
-	return infer.GeneratorOptions{Context: context}
-}
-
 // Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
 // weights.
 func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit func(Piece) error) (Generation, error) {
@@ -114,8 +96,8 @@ func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit f
 }
 
 // Generate continues a text with a model of texts, and hands over each piece as soon as
-// it is there. emit's error ends it. When ctx is cancelled it ends after the token under
-// way, with ErrStopped; text that was held back, since a Stop might have begun, is handed
+// it is there. emit's error ends it. When ctx is cancelled it ends with the operation under
+// way, and ErrStopped; text that was held back, since a Stop might have begun, is handed
 // over before.
 func (t *Trained) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (res Generation, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
@@ -135,13 +117,18 @@ func (t *Trained) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	err = t.onceWith(ctx, s.needs, func(rt *executor.Runtime) error { return t.speak(ctx, rt, s) })
 	t.ended = err == nil
 	s.res.Weights = t.used
+	return s.res, spoken(ctx, err, s.res.Tokens)
+}
+
+// spoken words the error of a text that ended after so many tokens.
+func spoken(ctx context.Context, err error, tokens int) error {
 	if errors.Is(err, ErrNonFinite) {
 		err = fmt.Errorf("%w: use other weights (--checkpoint, --best)", err)
 	}
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		err = &stoppedError{fmt.Errorf("%w after %d tokens: %w", ErrStopped, s.res.Tokens, cause), cause}
+		err = &causedError{fmt.Errorf("%w after %d tokens: %w", ErrStopped, tokens, cause), cause}
 	}
-	return s.res, kept(err)
+	return kept(err)
 }
 
 // speak loads the model, and generates.
@@ -176,8 +163,24 @@ type speech struct {
 	res    Generation
 }
 
-// newSpeech checks the options, and plans.
+// newSpeech is beginSpeech with a plan.
 func (t *Trained) newSpeech(ctx context.Context, o GenerateOptions, emit func(Piece) error) (*speech, error) {
+	s, err := t.beginSpeech(ctx, o, emit)
+	if err != nil {
+		return nil, err
+	}
+	set := t.setup
+	plan, err := infer.GeneratorPlan(s.model, s.size, stopOf(ctx))
+	if err != nil {
+		return nil, set.placed(err)
+	}
+	s.needs.Floors, s.needs.Peaks = set.memoryOf(plan, groups{})
+	s.needs.LargestBytes = largestOf(plan.Graph)
+	return s, nil
+}
+
+// beginSpeech checks the options, and reads the prompt.
+func (t *Trained) beginSpeech(ctx context.Context, o GenerateOptions, emit func(Piece) error) (*speech, error) {
 	set := t.setup
 	if err := cmp.Or(set.speaks(), o.check()); err != nil {
 		return nil, err
@@ -187,16 +190,12 @@ func (t *Trained) newSpeech(ctx context.Context, o GenerateOptions, emit func(Pi
 	if o.Context > 0 {
 		s.size.Context = o.Context
 	}
-	if err := s.encode(ctx); err != nil {
-		return nil, err
-	}
-	plan, err := infer.GeneratorPlan(s.model, s.size, stopOf(ctx))
-	if err != nil {
-		return nil, set.placed(err)
-	}
-	s.needs.Floors, s.needs.Peaks = set.memoryOf(plan, groups{})
-	s.needs.LargestBytes = largestOf(plan.Graph)
-	return s, nil
+	return s, s.encode(ctx)
+}
+
+// errContext refuses a context that a service does not have.
+func errContext(asked, has int) error {
+	return fmt.Errorf("%w: a context of %d tokens: a service generates with %d; leave the context out", ErrOptions, asked, has)
 }
 
 // maxContext bounds GenerateOptions.Context.
@@ -250,8 +249,15 @@ func (s *speech) encode(ctx context.Context) error {
 	return nil
 }
 
+// reader reads tokens of a text, and gives the next: an [infer.Generator] does.
+type reader interface {
+	Append(ctx context.Context, tokens []int32, number int) (next int32, err error)
+	Room() int
+	Forget()
+}
+
 // run generates until the text ends.
-func (s *speech) run(ctx context.Context, g *infer.Generator) error {
+func (s *speech) run(ctx context.Context, g reader) error {
 	began := time.Now()
 	s.res.End = EndCancelled
 	for next := s.recent; ; next = s.recent[len(s.recent)-1:] {

@@ -53,17 +53,14 @@ func (i *Inspection) Activations(ctx context.Context, layer string, samples *ten
 	if i.s == nil {
 		return nil, fmt.Errorf("%w: Inspect has returned", ErrClosed)
 	}
-	if samples == nil {
-		var err error
-		if samples, err = i.s.lastSamples(); err != nil {
-			return nil, err
-		}
-	}
 	return i.s.activations(ctx, layer, samples)
 }
 
 // lastSamples reads the samples of the last step once more.
 func (s *session) lastSamples() (*tensor.Dense, error) {
+	if s.at.Step == 0 {
+		return nil, fmt.Errorf("%w: no step is taken yet: give the samples", ErrOptions)
+	}
 	epoch, inEpoch := s.at.PlaceOf(s.at.Step, s.sizes.pace)
 	from := datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * s.sizes.batch}
 	dst := s.part.Alloc(s.sizes.batch)
@@ -71,13 +68,23 @@ func (s *session) lastSamples() (*tensor.Dense, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	m := s.part.Fields()[0].Meta
+	m := s.part.Shapes(s.part.Bucket(from))[0].Meta
+	if s.spec.Lengths {
+		n -= s.part.Empty(from, n)
+		datasets.PadInputs(m, dst[0], dst[1][:4*n])
+	}
 	m.Shape = append([]int{n}, m.Shape...)
 	return hosttensor.Over(m, dst[0])
 }
 
-// activations computes a layer's outputs. No step is queued.
-func (s *session) activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+// activations computes a layer's outputs; without samples, for those of the last step.
+// No step is queued.
+func (s *session) activations(ctx context.Context, layer string, samples *tensor.Dense) (_ *tensor.Dense, err error) {
+	if samples == nil {
+		if samples, err = s.lastSamples(); err != nil {
+			return nil, err
+		}
+	}
 	boundary.Unseal(s.rt.Residency)
 	defer s.seal()
 	return s.answers().activations(ctx, layer, samples)
@@ -132,40 +139,4 @@ func (s *session) noVariable(name string) error {
 		}
 	}
 	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, nearOrListed(name, names, "its parameters are", parameters))
-}
-
-// inspect shows the observer where the run stands. No step is queued; b are the metrics
-// of a boundary, or nil.
-func (s *session) inspect(ctx context.Context, b *Boundary) error {
-	h, err := s.pull(ctx, ledger.Fetch)
-	if err != nil {
-		return err
-	}
-	i := Inspection{Step: s.at.Step, LearningRate: s.rate.At(s.at.Step - 1), Loss: h.losses.Of(s.at.Step), GradNorm: h.norm(s.at.Step), Boundary: b, s: s}
-	i.Epoch, i.InEpoch = s.at.PlaceOf(s.at.Step, s.sizes.pace)
-	defer func() { i.s = nil }()
-	if err := s.opt.Observer.Inspect(ctx, &i); err != nil {
-		return &observerError{err}
-	}
-	return nil
-}
-
-// observerError is the error of an observer's function: the run itself is sound.
-type observerError struct{ err error }
-
-func (e *observerError) Error() string { return e.err.Error() }
-
-func (e *observerError) Unwrap() error { return e.err }
-
-// endedBy saves where an error is an observer's, and drops ErrEnd.
-func endedBy(err error, save func() error) error {
-	own, ok := errors.AsType[*observerError](err)
-	if !ok {
-		return err
-	}
-	saving := save()
-	if errors.Is(own.err, ErrEnd) {
-		return saving
-	}
-	return errors.Join(own.err, saving)
 }

@@ -137,7 +137,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	l.rt.Residency.Ledger().Step()
 	l.opt.Observer.step(Step{
 		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
-		Samples: b.Samples, Loss: math.NaN(), LearningRate: l.rate.At(l.at.Step - 1),
+		Samples: b.Samples - b.Empty, Loss: math.NaN(), LearningRate: l.rate.At(l.at.Step - 1),
 	})
 	if err := l.look(ctx); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (l *loop) look(ctx context.Context) error {
 func (l *loop) settle(ctx context.Context, left int) error {
 	return l.feed.Settle(ctx, left, func(b datasets.Batch) error {
 		l.done++
-		l.clock.Tick(b.Samples, l.rt.Worked())
+		l.clock.Tick(b.Samples-b.Empty, l.rt.Worked())
 		start, end := l.clock.Span()
 		l.dump.Step(l.done, start, end)
 		l.slowest.Store(int64(l.clock.Longest()))
@@ -180,6 +180,7 @@ func (l *loop) afterStep(ctx context.Context) error {
 		return err
 	}
 	l.tellRetried()
+	l.tellRefused()
 	if !l.saves.Busy() {
 		l.clock.Saving(false)
 	}

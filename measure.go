@@ -7,17 +7,13 @@ import (
 	"math"
 	"time"
 
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/residency/ledger"
 )
-
-// rings are the losses and hits that steps recorded on the devices.
-func (s *session) rings() boundary.Rings {
-	return boundary.Rings{Runtime: s.rt, Program: s.prog}
-}
 
 // history is the values that steps recorded on the devices, pulled back.
 type history struct {
@@ -87,11 +83,8 @@ func (s *session) measure(ctx context.Context, e *Boundary) error {
 	if err != nil {
 		return err
 	}
-	first, samples := max(s.at.Began, s.at.Lost), func(step int) int {
-		_, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
-		return s.sizes.of(inEpoch - 1)
-	}
-	e.TrainLoss, e.TrainAccuracy = h.losses.Mean(first, s.at.Step, samples), correct.Mean(first, s.at.Step, samples)
+	first := max(s.at.Began, s.at.Lost)
+	e.TrainLoss, e.TrainAccuracy = h.losses.Mean(first, s.at.Step, s.weight), correct.Mean(first, s.at.Step, s.weight)
 	if norm := h.norms.Mean(max(first, h.known), s.at.Step, func(int) int { return 1 }); norm != nil {
 		e.GradNorm = finite(*norm)
 	}
@@ -115,10 +108,24 @@ func (s *session) measure(ctx context.Context, e *Boundary) error {
 	return nil
 }
 
+// weight is that of a step among others: the samples of its loss, or the terms where
+// samples differ in them.
+func (s *session) weight(step int) int {
+	epoch, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
+	if !s.spec.Lengths {
+		return s.sizes.of(inEpoch - 1)
+	}
+	samples, positions := s.part.Counted(datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * s.sizes.batch})
+	if s.spec.Target.Shape.Rank() == 0 {
+		return int(samples)
+	}
+	return int(positions)
+}
+
 // count counts the samples and the memory so far.
 func (s *session) count(e *Boundary) {
-	e.Samples = int64(s.at.Epoch)*int64(s.sizes.samples) + int64(s.at.Index)
-	if terms := s.spec.Terms(); terms > 1 && s.info.Tokens > 0 {
+	e.Samples, e.Tokens = s.part.Seen(s.at.Cursor())
+	if terms := s.spec.Terms(); !s.spec.Lengths && terms > 1 && s.info.Tokens > 0 {
 		e.Tokens = e.Samples * int64(terms)
 	}
 	for i := range s.devs {
@@ -130,12 +137,54 @@ func (s *session) count(e *Boundary) {
 // says what to do.
 func (s *session) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
 	score, err := s.eval.Run(ctx, nil)
+	nan := errors.Is(err, ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0))
+	if nan {
+		if bad, found := s.badValidation(ctx); found {
+			return score, fmt.Errorf("step %d: the validation loss is %w: %v", s.at.Step, ErrNonFinite, bad)
+		}
+	}
 	var at *device.NonFiniteError
 	if errors.As(err, &at) { // op by op
 		return score, fmt.Errorf("step %d: %w; %s", s.at.Step, err, hint())
 	}
-	if errors.Is(err, ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
+	if nan {
 		err = fmt.Errorf("step %d: the validation loss is %w; %s", s.at.Step, ErrNonFinite, hint())
 	}
 	return score, err
+}
+
+// inspect shows the observer where the run stands. No step is queued; b are the metrics
+// of a boundary, or nil.
+func (s *session) inspect(ctx context.Context, b *Boundary) error {
+	h, err := s.pull(ctx, ledger.Fetch)
+	if err != nil {
+		return err
+	}
+	i := Inspection{Step: s.at.Step, LearningRate: s.rate.At(s.at.Step - 1), Loss: h.losses.Of(s.at.Step), GradNorm: h.norm(s.at.Step), Boundary: b, s: s}
+	i.Epoch, i.InEpoch = s.at.PlaceOf(s.at.Step, s.sizes.pace)
+	defer func() { i.s = nil }()
+	if err := s.opt.Observer.Inspect(ctx, &i); err != nil {
+		return &observerError{err}
+	}
+	return nil
+}
+
+// observerError is the error of an observer's function: the run itself is sound.
+type observerError struct{ err error }
+
+func (e *observerError) Error() string { return e.err.Error() }
+
+func (e *observerError) Unwrap() error { return e.err }
+
+// endedBy saves where an error is an observer's, and drops ErrEnd.
+func endedBy(err error, save func() error) error {
+	own, ok := errors.AsType[*observerError](err)
+	if !ok {
+		return err
+	}
+	saving := save()
+	if errors.Is(own.err, ErrEnd) {
+		return saving
+	}
+	return errors.Join(own.err, saving)
 }

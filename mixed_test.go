@@ -107,7 +107,7 @@ func weightsByDevice(t *testing.T, p *partition.Plan) (bytes int64) {
 }
 
 // A mixed run goes on with its plan, and ends with the same weights as without a stop,
-// or within less memory.
+// within less memory, or op by op.
 func TestMixedRunGoesOn(t *testing.T) {
 	if !testall.Wanted() {
 		t.Skip("trains three times: set TEST_ALL")
@@ -134,5 +134,8 @@ func TestMixedRunGoesOn(t *testing.T) {
 	train(t, open(), berth.TrainOptions{Dir: dir, MaxSteps: 20})
 	if got := train(t, open("devices.memory=75%"), berth.TrainOptions{Dir: dir, Resume: true}).WeightsSHA256; got != want {
 		t.Errorf("after a stop, and in less memory, the weights are %s, want %s", got, want)
+	}
+	if got := train(t, open("devices.op_by_op=plain"), berth.TrainOptions{}).WeightsSHA256; got != want {
+		t.Errorf("op by op, the weights are %s, want %s", got, want)
 	}
 }

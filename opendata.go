@@ -28,6 +28,7 @@ func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *cu
 	data, err = datasets.Open(ctx, s)
 	switch {
 	case err == nil:
+		data.Train = data.Train.InBatches(c.Train.Batch)
 		return data, nil
 	case ctx.Err() != nil: // the data may well be good
 		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
@@ -39,6 +40,9 @@ func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *cu
 func unusable(err error) error {
 	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
 		err = fmt.Errorf("%w: raise %s", err, limit)
+	}
+	if errors.Is(err, datasets.ErrFormat) || errors.Is(err, datasets.ErrSpec) { // which say that much themselves
+		return &causedError{err, ErrData}
 	}
 	return fmt.Errorf("%w: %w", ErrData, err)
 }

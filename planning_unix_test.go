@@ -48,7 +48,7 @@ func computed() time.Duration {
 func TestDeepModelAsksWhetherToStop(t *testing.T) {
 	const limit, gpt = slowdown * 300 * time.Millisecond, "data: {source: text, path: builtin:shakespeare, context: 8}\n" +
 		"model: {preset: gpt, layers: LAYERS, heads: 1, width: 4, context: 8}\ntrain: {epochs: 1}\noptimizer: {name: adamw, clip_norm: 1}\n"
-	layers := "80"
+	layers := "50"
 	if testall.Wanted() {
 		layers = "1000"
 	}

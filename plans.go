@@ -108,10 +108,11 @@ func (r *Run) planOptions(ctx context.Context, g *graph.Graph, microbatches int)
 		}
 		tasks = append(tasks, list...)
 	}
-	if err := s.costs.add(ctx, s.devs, tasks); err != nil {
+	// The cut, and so the bits of devices of several kinds, is the same op by op.
+	if err := s.costs.add(ctx, s.devs, tasks, false); err != nil {
 		return o, err
 	}
-	o.BlockSeconds, err = atoms.BlockSeconds(o.Seconds)
+	o.BlockSeconds, err = atoms.BlockSeconds(func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(o.Devices, d, g, false) })
 	return o, err
 }
 
@@ -154,7 +155,7 @@ func (r *Run) time(ctx context.Context, p *partition.Plan) error {
 	if err != nil {
 		return err
 	}
-	return r.setup.costs.add(ctx, r.setup.devs, tasks)
+	return r.setup.costs.add(ctx, r.setup.devs, tasks, r.setup.opByOp())
 }
 
 // timeChosen readies the times of a plan that was chosen before: those that are known,

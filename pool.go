@@ -12,7 +12,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
@@ -47,18 +46,18 @@ func (u *user) enter() (calls int32, leave func()) {
 // busy reports whether a call uses the devices.
 func (u *user) busy() bool { return u.calls.Load() > 0 }
 
-// openPool opens the devices of a config, with faults in them.
-func openPool(c configs.Devices, faults []fault.Fault) (*pool, error) {
+// openPool opens the devices of a config, which wrap gives their faults.
+func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (*pool, error) {
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return nil, err
 	}
 	p := &pool{config: c, users: map[string]*user{}}
-	if p.list, err = openDevices(c, level, listener{p.onSpan, p.onKernel, p.wantsKernels}); err != nil {
+	if p.list, err = openDevices(c, level, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
 	p.lost = make([]bool, len(p.list))
-	faulty, err := fault.Wrap(p.list, faults)
+	faulty, err := wrap(p.list)
 	if err != nil {
 		return nil, errors.Join(err, closeAll(p.list))
 	}
@@ -80,7 +79,7 @@ func (p *pool) close() error {
 	}
 	for _, u := range p.users {
 		if u.busy() {
-			return ErrInUse
+			return heldError{u.name}
 		}
 	}
 	p.closed = true
@@ -137,7 +136,10 @@ func (p *pool) configFor(c *configs.Config) *configs.Config {
 		own.Devices.OnLoss = configs.OnLossReplan
 	}
 	if runsOpByOp(c.Devices) {
-		own.Devices.OpByOp = c.Devices.OpByOp
+		own.Devices.OpByOp, own.Devices.OpByOpLog = c.Devices.OpByOp, c.Devices.OpByOpLog
+	}
+	if c.Devices.Compile == configs.CompileBeside {
+		own.Devices.Compile = configs.CompileBeside
 	}
 	if limit == (configs.Memory{}) {
 		return &own
@@ -169,7 +171,7 @@ func (p *pool) enlist(u *user, config string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return ErrClosed
+		return fmt.Errorf("these Devices are %w", ErrClosed)
 	}
 	u.name = cmp.Or(config, "run")
 	for i := 2; p.users[u.name] != nil; i++ {
@@ -186,6 +188,15 @@ func (p *pool) dismiss(u *user) {
 	if p.users[u.name] == u { // and not another run, which has that name now
 		delete(p.users, u.name)
 	}
+}
+
+// wantsSpans reports whether a stream is of a user that is told of its operations.
+func (p *pool) wantsSpans(stream string) bool {
+	name, _, _ := strings.Cut(stream, ":")
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	u := p.users[name]
+	return u != nil && u.tell.span != nil
 }
 
 // onSpan takes an operation of a device.

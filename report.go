@@ -16,27 +16,28 @@ import (
 
 // Report is the outcome of a run: report.json. Its names are stable.
 type Report struct {
-	Steps         int            `json:"steps"`
-	Epochs        int            `json:"epochs"` // finished
-	Parameters    int64          `json:"parameters"`
-	Losses        []float64      `json:"losses"` // of every logged step
-	Final         Final          `json:"final"`
-	Throughput    Throughput     `json:"throughput"`
-	Ledger        LedgerReport   `json:"ledger"`
-	Copies        CopyReport     `json:"copies"`
-	Devices       []DeviceReport `json:"devices"`
-	HostMemory    *HostReport    `json:"host_memory,omitempty"` // with a bound on it
-	Stages        int            `json:"stages"`
-	Replicas      int            `json:"replicas"`
-	Reduction     string         `json:"reduction"` // order or tree
-	Microbatches  int            `json:"microbatches"`
-	Schedule      string         `json:"schedule"`
-	Bubble        Bubble         `json:"bubble"`
-	Checkpoints   SaveReport     `json:"checkpoints"`
-	WeightsSHA256 string         `json:"weights_sha256"`
-	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"`  // lines that metrics.jsonl lacks
-	DeviceLosses  []DeviceLoss   `json:"device_losses,omitempty"` // in this call
-	Allowed       []string       `json:"allowed,omitempty"`       // with AssertResident: the transfers between host and devices
+	Steps         int              `json:"steps"`
+	Epochs        int              `json:"epochs"` // finished
+	Parameters    int64            `json:"parameters"`
+	Losses        []float64        `json:"losses"` // of every logged step
+	Final         Final            `json:"final"`
+	Throughput    Throughput       `json:"throughput"`
+	Ledger        LedgerReport     `json:"ledger"`
+	Copies        CopyReport       `json:"copies"`
+	Devices       []DeviceReport   `json:"devices"`
+	HostMemory    *HostReport      `json:"host_memory,omitempty"` // with a bound on it
+	Executables   ExecutableReport `json:"executables"`
+	Stages        int              `json:"stages"`
+	Replicas      int              `json:"replicas"`
+	Reduction     string           `json:"reduction"` // order or tree
+	Microbatches  int              `json:"microbatches"`
+	Schedule      string           `json:"schedule"`
+	Bubble        Bubble           `json:"bubble"`
+	Checkpoints   SaveReport       `json:"checkpoints"`
+	WeightsSHA256 string           `json:"weights_sha256"`
+	MetricsLost   *rundir.Lost     `json:"metrics_lost,omitempty"`  // lines that metrics.jsonl lacks
+	DeviceLosses  []DeviceLoss     `json:"device_losses,omitempty"` // in this call
+	Allowed       []string         `json:"allowed,omitempty"`       // with AssertResident: the transfers between host and devices
 }
 
 // DeviceLoss is the loss of a device that the run went on without.
@@ -163,11 +164,11 @@ func meanOf(losses []float64) (mean float64) {
 	return mean
 }
 
-// throughputOf reports a clock; terms is the number of a sample's targets.
-func throughputOf(c *trace.Clock, terms int) Throughput {
+// throughputOf reports a clock; tokens is the mean number of a sample's targets.
+func throughputOf(c *trace.Clock, tokens float64) Throughput {
 	perS := c.Throughput()
 	return Throughput{
-		SamplesPerS: perS, TokensPerS: perS * float64(terms),
+		SamplesPerS: perS, TokensPerS: perS * tokens,
 		StepMSP50: c.Percentile(0.5), StepMSP95: c.Percentile(0.95),
 	}
 }

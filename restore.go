@@ -169,7 +169,7 @@ func (s *setup) otherKernels(m *checkpoint.Manifest) string {
 	if then == "" || then == now {
 		return ""
 	}
-	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ in their last bits from those of a run all by one", m.ID, then, now)
+	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ in their last bits from those of a run that one of the two computes as a whole", m.ID, then, now)
 }
 
 // withoutPath leaves out changes of the paths of data and tokenizer.

@@ -12,6 +12,8 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 )
@@ -26,6 +28,8 @@ type Run struct {
 	setup *setup
 	optim optim.Spec
 	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
+
+	buckets []*partition.Plan // see executor.LoadOptions
 }
 
 // Open checks the config, reads the data, opens the devices and plans. It
@@ -76,9 +80,9 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
+	s := &setup{trains: true, reads: readsOf(c, Weights{}), config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}
-	s.costs.watch = s.hangs()
+	s.costs.watch = hangs(s.config.Devices)
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
 	err = s.open(func() error { return r.prepare(ctx) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
@@ -148,6 +152,9 @@ func (r *Run) plan(ctx context.Context) error {
 		r.keepPlan()
 	}
 	s.plan = r.Plan
+	if err == nil && !s.unlimited {
+		err = r.planBuckets(ctx)
+	}
 	if err != nil || z.last == z.batch || s.unlimited { // the peaks are those of full steps
 		return err
 	}
@@ -161,11 +168,64 @@ func (r *Run) plan(ctx context.Context) error {
 	return err
 }
 
+// planBuckets plans for samples of each bucket, of the cut of those of the largest, which
+// take the most memory.
+func (r *Run) planBuckets(ctx context.Context) error {
+	s, sizes := r.setup, r.Data.Train.Buckets()
+	if r.buckets = nil; len(sizes) < 2 {
+		return nil
+	}
+	for i, positions := range sizes[:len(sizes)-1] {
+		size := r.size(ctx, s.sizes.microbatches)
+		size.Positions = positions
+		g, err := models.Train(s.spec, r.optim, size)
+		if err = errors.Join(err, stopOf(ctx)()); err != nil {
+			return err
+		}
+		p, err := r.Plan.RebindBucket(g, i+1, stopOf(ctx))
+		if err != nil {
+			return err
+		}
+		r.buckets = append(r.buckets, p)
+	}
+	r.buckets = append(r.buckets, r.Plan)
+	return nil
+}
+
+// Bucket is the samples of a run that are padded to one length.
+type Bucket struct {
+	Positions int
+	Samples   int             // in the training part
+	Steps     int             // of an epoch
+	Plan      *partition.Plan // of a step; nil without samples: the bucket is not compiled
+}
+
+// Buckets are those of samples with different lengths, from the shortest; nil if all have
+// one shape. The run's Plan is that of the largest with samples, which takes the most memory.
+func (r *Run) Buckets() (list []Bucket) {
+	plans := map[int]*partition.Plan{}
+	for i, positions := range r.Data.Train.Buckets() {
+		plans[positions] = r.Plan
+		if r.buckets != nil {
+			plans[positions] = r.buckets[i]
+		}
+	}
+	samples := r.Data.Train.InBuckets()
+	for i, positions := range r.setup.info.Buckets {
+		n := samples[i]
+		list = append(list, Bucket{positions, n, (n + r.setup.sizes.batch - 1) / r.setup.sizes.batch, plans[positions]})
+	}
+	return list
+}
+
 // size is that of a full step in so many microbatches.
 func (r *Run) size(ctx context.Context, microbatches int) models.Size {
-	z := r.setup.sizes
+	z, positions := r.setup.sizes, 0
+	if buckets := r.Data.Train.Buckets(); buckets != nil {
+		positions = buckets[len(buckets)-1]
+	}
 	return models.Size{
-		Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.pace.Longest(), Stop: stopOf(ctx), Room: r.setup.room(),
+		Positions: positions, Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.pace.Longest(), Stop: stopOf(ctx), Room: r.setup.room(),
 	}
 }
 
@@ -221,3 +281,26 @@ func (r *Run) TotalSteps() int { return r.setup.sizes.total }
 // the unit of the numbers that are predicted. It is nil where the loss is
 // another, or each of several numbers was scaled to its own unit.
 func (r *Run) RMSE(loss *float64) *float64 { return r.setup.rmse(loss) }
+
+// Executables foretells the executables of training, with the evaluations at boundaries.
+// Nothing is compiled.
+func (r *Run) Executables(ctx context.Context) (Executables, error) {
+	programs := []executor.LoadOptions{r.program(ctx)}
+	if val := r.Data.Val; val != nil {
+		list, err := infer.EvaluatorPrograms(ctx, r.setup.judge.model(r.setup.model()), val)
+		if err != nil {
+			return Executables{}, err
+		}
+		programs = append(programs, list...)
+	}
+	return r.setup.executables(programs)
+}
+
+// program is the program of training, without constants.
+func (r *Run) program(ctx context.Context) executor.LoadOptions {
+	s := r.setup
+	return executor.LoadOptions{
+		Net: "train", Full: r.Plan, Buckets: r.buckets, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
+		OpByOp: s.opByOp(), CheckFinite: s.opByOp(), Beside: s.beside(), Stop: stopOf(ctx),
+	}
+}

@@ -105,7 +105,7 @@ func TestPlannedPeakCoversValidation(t *testing.T) {
 // Any memory from the floor on trains the same weights, and less is refused.
 func TestLittleMemoryTrainsTheSame(t *testing.T) {
 	for i, c := range memoryCases(!testall.Wanted()) {
-		if i%2 == 1 && !testall.Wanted() {
+		if i%3 > 0 && !testall.Wanted() {
 			continue
 		}
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestLittleMemoryTrainsTheSame(t *testing.T) {
 			}
 			limits := []int64{least, (least + peak) / 2}
 			if !testall.Wanted() {
-				limits = limits[i/2%2:][:1]
+				limits = limits[i/3%2:][:1]
 			}
 			for _, limit := range limits {
 				_, got := c.train(t, limit)
@@ -131,6 +131,30 @@ func TestLittleMemoryTrainsTheSame(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A plan has memory for steps op by op and for compiled ones, where segments are compiled
+// beside the steps.
+func TestPeakWhileCompiling(t *testing.T) {
+	for i, c := range memoryCases(!testall.Wanted())[3:9:9] { // of several microbatches
+		if i != 2 && !testall.Wanted() {
+			continue
+		}
+		c.set = append(c.set, "devices.compile=beside")
+		least := c.floor(t)
+		_, want := memoryCase{c.name, c.set[:len(c.set)-1]}.train(t, 0)
+		for _, limit := range []int64{0, least} {
+			run, got := c.train(t, limit)
+			if got.WeightsSHA256 != want.WeightsSHA256 {
+				t.Errorf("%v, %d bytes: weights %s, compiled before the first step %s", c, limit, got.WeightsSHA256, want.WeightsSHA256)
+			}
+			for i, f := range run.Plan.Memory {
+				if d := got.Devices[i]; d.PeakBytes > f.Peak || limit > 0 && d.PeakBytes > limit {
+					t.Errorf("%v: %s: planned %d bytes within %d, measured %d", c, d.ID, f.Peak, limit, d.PeakBytes)
+				}
+			}
+		}
 	}
 }
 

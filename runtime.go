@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
@@ -41,7 +42,7 @@ func (s *setup) keep() (leave func(), err error) {
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (rt *executor.Runtime, err error) {
 	defer func() {
-		if err == nil && s.calls != nil {
+		if err == nil && s.log.calls != nil {
 			rt.OnLaunch(s.onLaunch)
 		}
 	}()
@@ -100,14 +101,14 @@ func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience fun
 	if s.shared != nil {
 		ending = nil
 	}
-	o := s.hangs()
+	o := hangs(s.config.Devices)
 	o.Stop, o.Patience = ending, patience
 	rt.Watch(o)
 }
 
 // hangs says when an operation counts as hanging.
-func (s *setup) hangs() executor.WatchOptions {
-	return executor.WatchOptions{Timeout: max(0, s.config.Devices.Timeout), Setting: "devices.timeout"}
+func hangs(d configs.Devices) executor.WatchOptions {
+	return executor.WatchOptions{Timeout: max(0, d.Timeout), Setting: "devices.timeout"}
 }
 
 // giveUp gives up a shared device that answers no more, and returns the bytes that rt,

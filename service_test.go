@@ -114,3 +114,55 @@ func TestServiceScalesFeatures(t *testing.T) {
 		t.Errorf("%v, want %v, %v", got, want, err)
 	}
 }
+
+// A request with a result that is not finite fails alone, also where ops are checked.
+func TestServiceGoesOnAfterAResultThatIsNotFinite(t *testing.T) {
+	data, dir := filepath.Join(t.TempDir(), "data.csv"), t.TempDir()
+	if err := os.WriteFile(data, []byte("a,b,y\n"+strings.Repeat("1,3,x\n2,1,z\n", 8)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + data + ", label: y, standardize: false}\nmodel: {layers: [{type: exp, name: boom}, {type: dense, units: 2}]}\ntrain: {epochs: 1, batch: 8}\ndevices: {use: \"cpu:2\", op_by_op: plain}\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := berth.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	train(t, r, berth.TrainOptions{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trained.Close()
+	s, err := trained.Serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var want []float32
+	for i, x := range []float32{3, 300, 300, 3, 300, 3} {
+		in := []float32{1, 3, x, 1, 2, 1}[:2+4*(i%2)] // batches of 1 and 4
+		in[len(in)-2] = x
+		got, err := s.Predict(t.Context(), tensor.New(tensor.WithShape(len(in)/2, 2), tensor.WithBacking(in)))
+		if x > 100 {
+			if !errors.Is(err, berth.ErrNonFinite) {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if want == nil {
+			want = slices.Clone(got.Float32s())
+		} else if i%2 == 0 && !slices.Equal(got.Float32s(), want) {
+			t.Errorf("request %d: %v, want %v", i, got.Float32s(), want)
+		}
+	}
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+}

@@ -50,6 +50,7 @@ type session struct {
 	prog    *executor.Program
 	eval    *infer.Evaluator // nil without a validation part
 	part    *datasets.Part   // that feed reads
+	val     *datasets.Part   // that eval reads; nil if there is none
 	feed    *feed.Feeder
 	answer  *answering // nil before the first outputs that the program asks for
 	saves   *saver.Saver
@@ -61,6 +62,7 @@ type session struct {
 	fetches bool            // the program reads variables between steps
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
+	refused []string        // warnings of segments that go on op by op
 	retried int             // copies that failed and were repeated
 	written int64           // bytes that this run had on a shared device that was lost
 }
@@ -71,7 +73,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.reads())); err != nil {
+	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.filesRead()), checkCallLog(s.config, s.filesRead())); err != nil {
 		return err
 	}
 	if s.shared != nil && len(s.opt.Faults) > 0 {
@@ -90,8 +92,8 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	return s.openWith(ctx, r)
 }
 
-// reads lists the files that the run reads.
-func (s *session) reads() []string {
+// filesRead lists the files that the run reads.
+func (s *session) filesRead() []string {
 	return append(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}), s.costs.opt.path)
 }
 
@@ -143,12 +145,12 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 // openProgram compiles the training program, and opens the dump.
 func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.debug.Plan(s.devs, s.plan)
-	if s.opt.Dump == "" && s.config.Devices.OpByOp == configs.OpByOpTrace {
+	if s.opt.Dump == "" && s.config.Devices.Runs(configs.OpByOpTrace) {
 		s.opt.Dump = filepath.Join(s.opt.Dir, "dump")
 	}
 	if s.opt.Dump != "" {
 		order, err := r.Schedule()
-		if err = cmp.Or(err, s.opt.makeDump(s.reads())); err != nil {
+		if err = cmp.Or(err, s.opt.makeDump(s.filesRead())); err != nil {
 			return err
 		}
 		if s.dump, err = trace.NewDump(s.opt.Dump, s.config.Name, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {
@@ -177,10 +179,8 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	s.held = s.bound.Held()
-	s.load = executor.LoadOptions{
-		Net: "train", Full: s.plan, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
-		Constant: s.constant, OpByOp: s.opByOp(), CheckFinite: s.opByOp(), Stop: stopOf(ctx),
-	}
+	s.load = r.program(ctx)
+	s.load.Constant = s.constant
 	s.prog, err = s.rt.Load(s.load)
 	return err
 }
@@ -236,7 +236,7 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 			return err
 		}
 	}
-	s.part = data.Train
+	s.part, s.val = data.Train, data.Val
 	s.feed, err = feed.New(s.feeding(), s.prog, data.Train, datasets.LoaderOptions{
 		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.sizes.pace.EpochsFrom(&s.at, s.goal.steps),
 	})
@@ -317,6 +317,14 @@ func (s *session) parameters() (n int64) {
 	return n
 }
 
+// tellRefused tells of segments that go on op by op, since they could not be compiled.
+func (s *session) tellRefused() {
+	if text := refusedText(s.rt.Refused()); text != "" {
+		s.refused = append(s.refused, text)
+		s.opt.Observer.warn(text)
+	}
+}
+
 // tellRetried tells of the copies that failed and were repeated.
 func (s *session) tellRetried() {
 	for _, err := range s.rt.Retried() {
@@ -376,4 +384,20 @@ func (s *session) close() (err error) {
 	}
 	defer end(s.endSaves)
 	return nil
+}
+
+// executableReport reports the executables of a call that began after so many steps.
+func (s *session) executableReport(first int) ExecutableReport {
+	s.tellRefused()
+	c := s.rt.Compiled()
+	r := ExecutableReport{Executables: executablesOf(c), Seconds: c.Time.Seconds(), Refused: s.refused}
+	if from := int(s.prog.CompiledFrom()); from > 0 {
+		r.From = first + from
+	}
+	return r
+}
+
+// rings are the losses and hits that steps recorded on the devices.
+func (s *session) rings() boundary.Rings {
+	return boundary.Rings{Runtime: s.rt, Program: s.prog}
 }

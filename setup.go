@@ -44,11 +44,12 @@ type setup struct {
 	judge     *judge          // of a training's validation part
 	spans     trace.Spans
 	copies    trace.Copies
-	debug     trace.Debug  // as BERTH_DEBUG asks
-	calls     *trace.Calls // nil unless devices.op_by_op is log
-	limits    []string     // the devices' limits that percentages became
-	batches   int64        // bytes on the host of a training's batches; checkHostMemory sets it
-	shared    *pool        // that the run is on; nil if the devices are its own
+	debug     trace.Debug // as BERTH_DEBUG asks
+	log       callLog
+	reads     []string // files, besides measured costs, that are used: the log is none of them
+	limits    []string // the devices' limits that percentages became
+	batches   int64    // bytes on the host of a training's batches; checkHostMemory sets it
+	shared    *pool    // that the run is on; nil if the devices are its own
 	user      user
 	kept      atomic.Bool // a Training or a Service has the devices
 	costs     measured
@@ -77,10 +78,7 @@ func (s *setup) open(plan func() error) (err error) {
 		return err
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
-	if s.config.Devices.OpByOp == configs.OpByOpLog {
-		s.calls = &trace.Calls{Out: os.Stderr}
-	}
-	s.user.tell = listener{s.onSpan, s.spans.Kernel, s.spans.Collecting}
+	s.user.tell = listener{span: s.onSpan, kernel: s.spans.Kernel, kernels: s.spans.Collecting}
 	if s.unlimited = byPercentage(s.config.Devices); s.unlimited {
 		if err := s.openOnce(plan); err != nil {
 			return err
@@ -132,8 +130,11 @@ func (s *setup) limit() error {
 
 // openOnce opens the devices, and plans with them.
 func (s *setup) openOnce(plan func() error) (err error) {
+	if err = s.log.open(s.config, append(slices.Clone(s.reads), s.costs.opt.path)); err != nil {
+		return err
+	}
 	if err = s.openDevices(); err != nil {
-		return s.refused(err)
+		return errors.Join(s.refused(err), s.log.close(s.config))
 	}
 	planned := false // nor where plan panics
 	defer func() {
@@ -176,17 +177,22 @@ func (s *setup) without(i int) {
 func (s *setup) onSpan(x device.Span) {
 	s.spans.Add(x)
 	s.copies.Add(x)
-	s.calls.Add(x)
+	s.log.calls.Add(x)
 }
 
 // onLaunch takes a task that is queued.
 func (s *setup) onLaunch(x executor.Launched) {
 	s.spans.Launched(x)
-	s.calls.Launched(x)
+	s.log.calls.Launched(x)
 }
 
 // opByOp reports whether each op runs by itself.
 func (s *setup) opByOp() bool { return runsOpByOp(s.config.Devices) }
+
+// beside reports whether segments are compiled while steps run op by op.
+func (s *setup) beside() bool {
+	return s.config.Devices.Compile == configs.CompileBeside && !s.opByOp()
+}
 
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
@@ -228,7 +234,7 @@ func (s *setup) closeDevices() (err error) {
 		s.shared.dismiss(&s.user)
 	}
 	s.devs = nil
-	return err
+	return errors.Join(err, s.log.close(s.config))
 }
 
 // usable refuses a closed run, and devices that give no results back.
@@ -293,7 +299,10 @@ func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, LastMicrobatches: s.sizes.lastMicrobatches(), Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Order: order, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
-		Seconds:     func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
+		OpByOp:      s.opByOp(),
+		Seconds:     func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g, s.opByOp()) },
+		HostSeconds: func(d int, bytes int64, out bool) (float64, bool) { return s.costs.hostSeconds(specs, d, bytes, out) },
+		CallSeconds: func(d int) (float64, bool) { return s.costs.callSeconds(specs, d) },
 		CopySeconds: func(from, to int, bytes int64) (float64, bool) { return s.costs.copySeconds(specs, from, to, bytes) },
 		Supports:    func(d int, n *graph.Node) error { return s.devs[d].Supports(n) },
 	}, nil
@@ -313,53 +322,18 @@ func (s *setup) specs() []device.Spec {
 	return specs
 }
 
-// estimate asks a device for the memory of a run. Op by op, nothing is fused.
-func (s *setup) estimate(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-	o.CheckFinite = o.CheckFinite || s.opByOp()
-	return s.devs[d].Estimate(g, o)
-}
-
-// notes say how the plan is other than its user may expect.
-func (s *setup) notes() (list []string) {
-	if text := s.sizes.oneStep(); text != "" {
-		list = append(list, text)
-	}
-	list = append(list, s.dataNotes...)
-	list = append(list, s.unjudged()...)
-	list = append(list, s.memoryNotes()...)
-	list = append(list, s.costs.notes...)
-	if f := s.plan.Fewer; f != nil {
-		list = append(list, f.Note())
-	}
-	list = append(list, s.gaveWay()...)
-	for _, text := range []string{s.shardNote(), s.idle()} {
-		if text != "" {
-			list = append(list, text)
+// estimate asks a device for the memory of a run. Op by op, nothing is fused; what runs
+// both ways needs the larger memory of the two.
+func (s *setup) estimate(d int, g *graph.Graph, o device.CompileOptions) (m device.Memory, err error) {
+	if !s.opByOp() {
+		if m, err = s.devs[d].Estimate(g, o); err != nil || !s.beside() {
+			return m, err
 		}
 	}
-	return list
-}
-
-// memoryNotes say what percentages of memory became, and where there is less
-// memory than the plan would take.
-func (s *setup) memoryNotes() []string {
-	list := slices.Concat(s.limits, s.plan.Shortages())
-	if by := s.config.UnlimitedBy; by != (configs.Pos{}) {
-		list = append(list, fmt.Sprintf("%s: the limits of memory of the devices in devices.each do not hold for these; --device-memory gives new ones", by))
-	}
-	if text := s.hostNote(); text != "" {
-		list = append(list, text)
-	}
-	for i := range s.plan.Memory {
-		f := &s.plan.Memory[i]
-		if f.Device >= len(s.devs) { // they are closed
-			break
-		}
-		if d := s.devs[f.Device]; f.Tight() && evictOf(d, s.config.Devices.Evict) == "own" {
-			list = append(list, fmt.Sprintf("%s chooses itself what leaves it: the bytes that move are predicted for devices.evict next-use", d.ID()))
-		}
-	}
-	return list
+	o.CheckFinite = true
+	ops, err := s.devs[d].Estimate(g, o)
+	ops.Temporary = max(ops.Temporary, m.Temporary)
+	return ops, err
 }
 
 // idle is a note on devices that the plan does not use; "" if there are none, or if
@@ -388,7 +362,7 @@ func (s *setup) idle() string {
 
 // model is the model and its cut, for using its weights.
 func (s *setup) model() infer.Model {
-	m := infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs(), OpByOp: s.opByOp()}
+	m := infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs(), OpByOp: s.opByOp(), Beside: s.beside()}
 	if !s.anyTight() {
 		m.Room = s.roomFor
 	}

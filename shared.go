@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 )
 
@@ -33,11 +34,32 @@ func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 	if err := checkSpillDir(c, c.Pos); err != nil {
 		return nil, err
 	}
-	p, err := openPool(c, faults)
+	p, err := openPool(c, func(list []device.Device) ([]device.Device, error) { return fault.Wrap(list, faults) })
 	if err != nil {
 		return nil, err
 	}
 	return &Devices{p}, nil
+}
+
+// Reopen opens the same devices anew, once Close has been called. Their faults count
+// operations on, so those that have not happened may happen yet. The caller closes them.
+func (d *Devices) Reopen() (*Devices, error) {
+	if d.pool == nil {
+		return nil, errNoDevices
+	}
+	p, err := openPool(d.pool.config, func(list []device.Device) ([]device.Device, error) { return fault.Again(list, d.pool.list), nil })
+	if err != nil {
+		return nil, err
+	}
+	return &Devices{p}, nil
+}
+
+// Missed says of each fault that did not happen how many such operations there were.
+func (d *Devices) Missed() []string {
+	if d.pool == nil {
+		return nil
+	}
+	return fault.Missed(d.pool.list)
 }
 
 // Open is the function Open on these devices. Of the config's section devices it

@@ -323,7 +323,7 @@ func TestClosedSharedDevices(t *testing.T) {
 	_, err := d.Open(t.Context(), c)
 	_, again := d.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
 	for _, err := range []error{err, again} {
-		if err == nil || err.Error() != berth.ErrClosed.Error() || !berth.IsUsage(err) {
+		if err == nil || !errors.Is(err, berth.ErrClosed) || err.Error() != "these Devices are closed already" || !berth.IsUsage(err) {
 			t.Errorf("opening a run on closed devices: %v", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 )
 
 // sizes are the samples of steps, and the steps of an epoch and of the run.
@@ -33,6 +34,14 @@ func newSizes(c *configs.Config, samples int) sizes {
 	z.pace = runstate.PaceOf(c.Train, z.steps, z.batch)
 	z.total = z.pace.Total()
 	return z
+}
+
+// evaluated is the samples of a batch of an evaluation of a part.
+func (z sizes) evaluated(part *datasets.Part) int {
+	if part.Buckets() != nil { // batches are filled up
+		return z.microbatch
+	}
+	return min(z.microbatch, part.Len())
 }
 
 // mostLosses is the most steps from one boundary to the next. Their losses stay on the

@@ -72,7 +72,11 @@ func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f fun
 		err = errors.Join(err, rt.Close())
 	}()
 	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
+	rt.EndWith(ctx)
 	err = f(rt)
+	if text := refusedText(rt.Refused()); text != "" {
+		t.warnings = append(t.warnings, text)
+	}
 	for _, failure := range rt.Retried() {
 		t.warnings = append(t.warnings, tryingAgain(failure))
 	}

@@ -15,7 +15,7 @@ import (
 func openFor(ctx context.Context, c *configs.Config, o OpenOptions) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
 	s.Text.Progress = o.Reading
-	if o.Resume != "" && c.Data.Source == "text" {
+	if o.Resume != "" && c.Data.Tokenizer != "" {
 		s.Text.Known = ownTokenizer(ctx, c, o.Resume)
 	}
 	return openSpec(ctx, c, s, o.Data)

@@ -72,7 +72,7 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	}
 	err = fmt.Errorf("%w at step %d of %d", ErrStopped, s.at.Step, s.goal.steps)
 	if ctx.Err() != nil {
-		err = &stoppedError{err, context.Cause(ctx)}
+		err = &causedError{err, context.Cause(ctx)}
 	}
 	return rep, err
 }
@@ -149,7 +149,12 @@ func (s *session) explained(err error, first int) error {
 	if _, lost := lostDevice(err); lost {
 		return err
 	}
-	batch, known := s.feed.Failed(task.Step)
+	read, batch, known := s.feed.Failed(task.Step)
+	if known && errors.Is(err, ErrNonFinite) {
+		if bad, found := s.badTraining(read); found {
+			return fmt.Errorf("step %d: the loss is %w: %v", s.failed, ErrNonFinite, bad)
+		}
+	}
 	f := failure{step: s.failed, batch: batch, known: known, hint: s.lastGood(), err: err, again: s.another}
 	return explain(f, s.rt, s.prog, s.load)
 }
@@ -181,13 +186,14 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	s.tellRetried()
 	rep := &Report{
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
-		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
+		Throughput: throughputOf(&l.clock, s.tokensASample()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
 		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Memory),
 		Stages: len(s.plan.Stages), Replicas: s.plan.Replicas(), Reduction: cmp.Or(s.config.Train.Reduction, configs.ReduceOrder),
 		Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, predicted),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
 		HostMemory:    hostOf(s.rt.Residency.HostMemory()),
+		Executables:   s.executableReport(l.first),
 		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(), DeviceLosses: s.losses,
 	}
 	for _, a := range s.rt.Residency.Allowed() {
@@ -225,6 +231,15 @@ func (s *session) final(ctx context.Context) (Final, error) {
 		f.TrainLoss = &mean
 	}
 	return f, nil
+}
+
+// tokensASample is the mean number of a sample's targets; of samples with different
+// lengths, of its positions.
+func (s *session) tokensASample() float64 {
+	if s.spec.Lengths {
+		return float64(s.part.Positions()) / float64(s.part.Samples())
+	}
+	return float64(s.spec.Terms())
 }
 
 // batchBytes is the size of a full step's batch.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -70,8 +71,12 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor
 	if c, err = sound(c); err != nil {
 		return nil, err
 	}
+	const key = "devices.op_by_op"
+	if p := c.Where(key); c.Devices.Runs(configs.OpByOpTrace) && p != (configs.Pos{}) && p.Line == 0 { // a run's config may have it, from training
+		return nil, at(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", ErrOptions, key))
+	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Trained{setup: &setup{config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech}
+	t := &Trained{setup: &setup{reads: readsOf(c, w), config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech}
 	opened := false
 	defer func() {
 		if !opened {
@@ -267,6 +272,10 @@ func (t *Trained) Used() Used { return t.used }
 // example.
 func (t *Trained) Info() *datasets.Info { return t.setup.info }
 
+// CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
+// reason why not.
+func (t *Trained) CanGenerate() error { return t.setup.speaks() }
+
 // Close closes the devices. It fails if anything on them was not freed, and with
 // ErrInUse within a call of Eval or Predict.
 func (t *Trained) Close() error {
@@ -298,7 +307,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		return Evaluation{}, err
 	}
 	part, name := t.evaluated(data)
-	res := Evaluation{Part: name, Samples: part.Len()}
+	res := Evaluation{Part: name, Samples: part.Samples()}
 	j, err := t.judgeOf(ctx, part)
 	if err != nil {
 		return Evaluation{}, err
@@ -368,7 +377,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			}
 			err = p.Run(ctx, &done, func(a infer.Answer) error {
 				a.Index += first
-				p := predictionOf(a, t.setup)
+				p := predictionOf(a.Index, slices.Clone(t.setup.answered(a)), t.setup)
 				odd.count(&p)
 				return emit(p)
 			})
@@ -378,7 +387,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		if err != nil {
 			return t.used, advised(err)
 		}
-		first += part.Len()
+		first += part.Samples()
 	}
 	if text := odd.text(); text != "" {
 		t.warnings = append(t.warnings, text)

@@ -44,12 +44,17 @@ type Training struct {
 type Batch struct {
 	Samples int           // fewer than train.batch at an epoch's end only
 	Input   *tensor.Dense // [Samples, …]
+	// Lengths is, of samples with different lengths, the number of positions of each that
+	// are no padding, [Samples]; otherwise nil.
+	Lengths *tensor.Dense
 	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
 }
 
 var errFinished = errors.New("the training has ended: start it again, with Resume, to go on")
 
-// Start opens a training: it copies the weights in, and takes no step. A device that is
+// Start opens a training: it copies the weights in, and takes no step. On shared [Devices]
+// it waits until the memory for its floor is free, which trainings that are open may keep;
+// the end of ctx ends the waiting. A device that is
 // lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
 // every other call of the run fails with ErrInUse.
 func (r *Run) Start(ctx context.Context, o TrainOptions) (_ *Training, err error) {
@@ -87,7 +92,8 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (_ *Training, err error
 	return t, nil
 }
 
-// Steps is the number of steps that the run has taken, also before this call.
+// Steps is the number of steps that the run has queued, also before this call. After an
+// error of a step, those from the one that the error names on have changed no weights.
 func (t *Training) Steps() int { return t.loop.at.Step }
 
 // More reports whether a step is left to take, and time for it: until the config's
@@ -109,8 +115,12 @@ func (t *Training) Next(ctx context.Context) (*Batch, error) {
 	l := t.loop
 	b := *l.batch
 	out := &Batch{Samples: b.Samples}
-	fields, memory := t.run.Data.Train.Fields(), l.feed.Memory(b)
-	for i, to := range []**tensor.Dense{&out.Input, &out.Target} {
+	fields, memory := t.run.Data.Train.Shapes(b.Bucket), l.feed.Memory(b)
+	into := []**tensor.Dense{&out.Input, &out.Target}
+	if len(fields) == 3 {
+		into = []**tensor.Dense{&out.Input, &out.Lengths, &out.Target}
+	}
+	for i, to := range into {
 		m := fields[i].Meta
 		m.Shape = append([]int{b.Samples}, m.Shape...)
 		var err error
@@ -172,7 +182,7 @@ func (t *Training) checkBatch() error {
 	}
 	var fields [][]byte
 	for i, memory := range t.loop.feed.Memory(*t.loop.batch) {
-		n := t.run.Data.Train.Fields()[i].Meta.Bytes() * int64(t.batch.Samples)
+		n := t.run.Data.Train.Shapes(t.loop.batch.Bucket)[i].Meta.Bytes() * int64(t.batch.Samples)
 		fields = append(fields, memory[:n])
 	}
 	if err := t.run.Data.Info.CheckIDs(fields); err != nil {
@@ -181,10 +191,11 @@ func (t *Training) checkBatch() error {
 	return nil
 }
 
-// fail ends the training with an error of a step.
+// fail ends the training with an error of a step, which later calls repeat.
 func (t *Training) fail(ctx context.Context, err error) error {
-	t.ended = errFinished
-	return t.loop.outcome(t.loop.fail(ctx, err))
+	err = t.loop.outcome(t.loop.fail(ctx, err))
+	t.ended = fmt.Errorf("the training has ended: %w", err)
+	return err
 }
 
 // Fetch waits for the steps so far, and copies a variable out, as [Inspection.Fetch]
@@ -282,7 +293,8 @@ func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *ten
 }
 
 // Activations waits for the steps so far, and computes the outputs of a layer for
-// samples, as [Inspection.Activations] does.
+// samples, as [Inspection.Activations] does. nil means the samples of the last step, as
+// the data has them, and is refused before the first.
 func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (out *tensor.Dense, err error) {
 	err = t.stand(ctx, func() error {
 		out, err = t.loop.activations(ctx, layer, samples)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 )
@@ -75,6 +76,9 @@ func TestOwnLoopMovesTensors(t *testing.T) {
 	if err != nil || b.Samples != 16 || !b.Input.Shape().Eq(tensor.Shape{16, 2}) || !b.Target.Shape().Eq(tensor.Shape{16}) {
 		t.Fatalf("%+v, %v", b, err)
 	}
+	if _, err := tr.Activations(t.Context(), "layers.0", nil); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "no step is taken yet") {
+		t.Errorf("activations before the first step: %v", err)
+	}
 	class := b.Target.Int32s()[3]
 	b.Target.Int32s()[3] = 4
 	if err := tr.Step(t.Context()); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "the batch of step 1: the class is 4") {
@@ -101,6 +105,12 @@ func TestOwnLoopMovesTensors(t *testing.T) {
 	}
 	if _, err := tr.Fetch(t.Context(), "layers.0.bais"); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "did you mean layers.0.bias?") {
 		t.Errorf("%v", err)
+	}
+	if out, err := tr.Activations(t.Context(), "layers.0", nil); err != nil || !out.Shape().Eq(tensor.Shape{16, 8}) {
+		t.Errorf("activations of the last step's samples: %v, %v", out, err)
+	}
+	if _, err := tr.Activations(t.Context(), "layers.7", nil); err == nil || !strings.Contains(err.Error(), "layers.7") {
+		t.Errorf("activations of no layer: %v", err)
 	}
 	points := tensor.New(tensor.WithBacking([]float32{1, 1, -1, -1, 1, -1}), tensor.WithShape(3, 2))
 	for range 2 {
@@ -197,6 +207,63 @@ func TestOwnLoopLosesADevice(t *testing.T) {
 	}
 	if _, err := tr.Finish(t.Context()); err == nil {
 		t.Error("Finish after the loss is no error")
+	}
+}
+
+// A number of the data that is not finite ends a training with the sample that has it,
+// and Finish repeats the cause. What a program writes into a batch is found as well.
+func TestOwnLoopNamesTheSampleThatIsNotFinite(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	with := func(sample int, bad float32) *custom.Set { // a number of a sample is bad
+		set := corners()
+		fill := set.Fill
+		set.Fill = func(s custom.Sample, input, target *tensor.Dense) error {
+			err := fill(s, input, target)
+			if s.Index == sample {
+				input.Float32s()[1] = bad
+			}
+			return err
+		}
+		return set
+	}
+	for _, c := range []struct {
+		train, val *custom.Set
+		write      bool
+		want, more string // more of the config
+	}{
+		{with(17, inf), corners(), false, ": the loss is not finite: the data has +Inf: element 1 of the input of sample 17 (row ", ""},
+		{with(18, nan), corners(), false, ": the loss is not finite: the data has NaN: element 1 of the input of sample 18 (row ", "devices: {op_by_op: plain}\n"},
+		{corners(), with(3, nan), false, ": the validation loss is not finite: the data has NaN: element 1 of the input of sample 3 (row ", ""},
+		{corners(), corners(), true, "step 1: the loss is not finite: the data has NaN: element 0 of the input of sample ", ""},
+	} {
+		c.train.Validation = c.val
+		r, err := openCorners(t, c.train, cornersConfig+c.more)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.write {
+			b, err := tr.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Input.Float32s()[6] = nan
+		}
+		for err == nil && tr.More() {
+			err = tr.Step(t.Context())
+		}
+		if !errors.Is(err, berth.ErrNonFinite) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "learning rate") {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		if _, err := tr.Finish(t.Context()); !errors.Is(err, berth.ErrNonFinite) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Finish: %v", err)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

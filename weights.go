@@ -49,7 +49,7 @@ func contentsOf(v *initial.Values) executor.Contents {
 
 // filesOf are the files that paths of data stand for, with a config's source.
 func filesOf(c *configs.Config, paths []string) []string {
-	if c.Data.Source == "text" {
+	if c.Data.Source == "text" || c.Data.Source == "lines" {
 		return datasets.TextFiles(paths, c.Data.Field)
 	}
 	return paths

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
 )
 
 // TestMain makes benchmarks run a single step under -short.
@@ -165,5 +168,28 @@ func TestRunFails(t *testing.T) {
 	}
 	if _, err := Lookup("nope"); !errors.Is(err, ErrWorkload) {
 		t.Errorf("%v, want ErrWorkload", err)
+	}
+}
+
+// A session ends within the operation under way, however many are queued.
+func TestCancelSkipsQueuedWork(t *testing.T) {
+	slow := fault.Fault{Device: "cpu:0", Op: fault.Launch, N: 1, Onward: true, Kind: fault.Slow}
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := open(ctx, workloads[0], RunOptions{Devices: "cpu", Threads: 1, OpByOp: true, Timeout: time.Minute, Faults: []fault.Fault{slow}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	launches := 0
+	s.rt.OnLaunch(func(executor.Launched) { launches++ })
+	if err := s.step(ctx); err != nil { // it only queues
+		t.Fatal(err)
+	}
+	began := time.Now()
+	cancel()
+	if err := s.close(); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if took, all := time.Since(began), time.Duration(launches)*fault.SlowTime; launches < 20 || took > all/2 {
+		t.Errorf("the session ended after %v; %d launches take %v", took, launches, all)
 	}
 }

@@ -113,6 +113,7 @@ func (s *generating) open(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
+	s.rt.EndWith(ctx)
 	if s.gen, err = infer.NewGenerator(ctx, s.rt, infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: 1}, s.size); err != nil {
 		return err
 	}

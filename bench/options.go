@@ -59,7 +59,7 @@ type RunOptions struct {
 
 	// For tests.
 	onKernel func(device.KernelSpan) // takes the profile's place
-	peakTime time.Duration           // instead of defaultPeakTime; 0 means that
+	peakTime time.Duration           // instead of the time that filled chooses; 0 means that
 }
 
 // checkReplicas refuses words that mean nothing, and replicas that cannot share a step.
@@ -91,8 +91,12 @@ func (o RunOptions) checkSpillDir() error {
 	return nil
 }
 
-// defaultPeakTime is the time for which products of peakSide are repeated.
-const defaultPeakTime = 350 * time.Millisecond
+// Products of peakSide are repeated for mostPeakTime, or in a short measurement for as long
+// as that, a step counted as peakTimePerStep.
+const (
+	mostPeakTime    = 350 * time.Millisecond
+	peakTimePerStep = 10 * time.Millisecond
+)
 
 // defaultTimeout is the default of RunOptions.Timeout.
 const defaultTimeout = 5 * time.Minute
@@ -144,6 +148,15 @@ func (o RunOptions) checked() (RunOptions, error) {
 	return o.filled(), nil
 }
 
+// choosePeakTime is the time for which products are repeated.
+func (o RunOptions) choosePeakTime() time.Duration {
+	if o.Steps > 0 {
+		return time.Duration(min(o.Steps, int(mostPeakTime/peakTimePerStep))) * peakTimePerStep
+	}
+	seconds := cmp.Or(o.Seconds, defaultSeconds)
+	return time.Duration(min(seconds, mostPeakTime.Seconds()) * float64(time.Second))
+}
+
 // filled is o with its defaults filled in.
 func (o RunOptions) filled() RunOptions {
 	if o.Precision == "" {
@@ -153,14 +166,14 @@ func (o RunOptions) filled() RunOptions {
 	if o.Microbatches == 0 {
 		o.Microbatches = 1
 	}
+	if o.peakTime == 0 {
+		o.peakTime = o.choosePeakTime()
+	}
 	if o.Seconds == 0 {
 		o.Seconds = defaultSeconds
 	}
 	if o.Devices == "" {
 		o.Devices = "cpu"
-	}
-	if o.peakTime == 0 {
-		o.peakTime = defaultPeakTime
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout

@@ -2,7 +2,7 @@ package bench
 
 import (
 	"context"
-	"maps"
+	"errors"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/timing"
@@ -15,7 +15,15 @@ func (s *session) seconds(d int, g *graph.Graph) (float64, bool) {
 	if s.times == nil {
 		return 0, false
 	}
-	return s.times.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(specs(s.devs), d)})
+	return s.times.Seconds(costs.SegmentKey(g, s.opByOp, costs.On(specs(s.devs), d)))
+}
+
+// callSeconds is the measured time of a call op by op on a device.
+func (s *session) callSeconds(d int) (float64, bool) {
+	if s.times == nil {
+		return 0, false
+	}
+	return s.times.Seconds(costs.CallKey(costs.On(specs(s.devs), d)))
 }
 
 // copySeconds is the measured time of a copy from one device to another.
@@ -26,9 +34,18 @@ func (s *session) copySeconds(from, to int, bytes int64) (float64, bool) {
 	return s.times.CopySeconds(costs.Between(specs(s.devs), from, to), bytes)
 }
 
+// hostSeconds is the measured time of a copy from the host to a device, or out of it.
+func (s *session) hostSeconds(d int, bytes int64, out bool) (float64, bool) {
+	if s.times == nil {
+		return 0, false
+	}
+	return s.times.HostSeconds(costs.On(specs(s.devs), d), bytes, out)
+}
+
 // timeSegments adds the times of the plan's segments and copies to a file that lacks them;
-// [session.predicted] is then by their times.
-func (s *session) timeSegments(ctx context.Context, times *costs.File) error {
+// [session.predicted] is then by their times. It takes them on devices like those of the
+// session, whose memory may be full.
+func (s *session) timeSegments(ctx context.Context, o RunOptions, times *costs.File) (err error) {
 	s.times = times
 	known := func(k costs.Key) bool {
 		_, ok := times.Seconds(k)
@@ -38,18 +55,19 @@ func (s *session) timeSegments(ctx context.Context, times *costs.File) error {
 	if err != nil {
 		return err
 	}
-	tasks := timing.Tasks(s.full, launches)
-	segments, err := timing.Segments(ctx, s.devs, tasks, timing.Options{Known: known})
+	devs, err := openDevices(o.Devices, o.opens())
 	if err != nil {
 		return err
 	}
-	copies, err := timing.Copies(ctx, s.devs, tasks, timing.Options{Known: known})
+	defer func() {
+		for _, d := range devs {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	all, err := timing.All(ctx, devs, timing.Tasks(s.full, launches), timing.Options{OpByOp: s.opByOp, Known: known})
 	if err != nil {
 		return err
 	}
-	all := map[costs.Key]float64{}
-	maps.Copy(all, segments)
-	maps.Copy(all, copies)
 	return times.Add(ctx, all)
 }
 

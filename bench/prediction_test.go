@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/partition/costs"
 )
 
@@ -23,6 +24,8 @@ func TestPredictedStep(t *testing.T) {
 		for _, o := range []RunOptions{
 			{Devices: "cpu"},
 			{Devices: "cpu:2", Microbatches: 4},
+			{Devices: "cpu", OpByOp: true},
+			{Devices: "cpu", Microbatches: 2, DeviceMemory: configs.Memory{Percent: 60}},
 		} {
 			comparePrediction(t, name, o)
 		}
@@ -53,7 +56,7 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.timeSegments(t.Context(), times); err != nil {
+		if err := s.timeSegments(t.Context(), o, times); err != nil {
 			t.Fatal(err)
 		}
 		p, err := s.predicted(t.Context())
@@ -69,7 +72,8 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 	slices.Sort(predicted)
 	slices.Sort(measured)
 	got, want := predicted[len(predicted)/2], measured[len(measured)/2]
-	t.Logf("%s on %s, %d microbatches: predicted %.2f ms %.2f, measured %.2f ms: %.3f", name, o.Devices, o.Microbatches, got, predicted, want, got/want)
+	t.Logf("%s on %s, %d microbatches, op by op %v, %g%% of the memory: predicted %.2f ms %.2f, measured %.2f ms: %.3f",
+		name, o.Devices, o.Microbatches, o.OpByOp, o.DeviceMemory.Percent, got, predicted, want, got/want)
 	if math.Abs(got/want-1) > 0.15 {
 		t.Errorf("%s on %s: predicted %.2f ms, measured %.2f ms", name, o.Devices, got, want)
 	}

@@ -147,11 +147,14 @@ func newResult(s *session, m measurement) Result {
 
 // newStepMS takes the statistics of sorted times, at least one.
 func newStepMS(sorted []time.Duration) StepMS {
-	at := func(p float64) float64 {
-		i := min(len(sorted)-1, int(p*float64(len(sorted))))
-		return float64(max(1, sorted[i])) / float64(time.Millisecond)
-	}
-	return StepMS{Median: at(0.5), P95: at(0.95), Min: at(0)}
+	return StepMS{Median: percentileMS(sorted, 50), P95: percentileMS(sorted, 95), Min: percentileMS(sorted, 0)}
+}
+
+// percentileMS is the least of sorted times, at least one, that so many of 100 do not
+// exceed, in milliseconds.
+func percentileMS(sorted []time.Duration, percent int) float64 {
+	rank := (percent*len(sorted) + 99) / 100
+	return float64(max(1, sorted[max(0, rank-1)])) / float64(time.Millisecond)
 }
 
 // newArena sums up the peaks of the devices.

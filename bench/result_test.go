@@ -10,7 +10,7 @@ func TestStepMS(t *testing.T) {
 	for i := range 100 {
 		times = append(times, time.Duration(i+1)*time.Millisecond)
 	}
-	if got, want := newStepMS(times), (StepMS{Median: 51, P95: 96, Min: 1}); got != want {
+	if got, want := newStepMS(times), (StepMS{Median: 50, P95: 95, Min: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := newStepMS(times[:1]), (StepMS{1, 1, 1}); got != want {

@@ -203,7 +203,7 @@ func (m *scalingRun) measure(ctx context.Context, x *Way) (err error) {
 	if len(s.full.Devices()) < x.Devices {
 		return errTooSmall
 	}
-	if err := s.timeSegments(ctx, m.times); err != nil {
+	if err := s.timeSegments(ctx, x.options(m.o), m.times); err != nil {
 		return err
 	}
 	p, err := s.predicted(ctx)

@@ -41,6 +41,7 @@ type session struct {
 	memory  []partition.Forecast // of each device
 	full    *partition.Plan
 	times   *costs.File // of segments and copies; nil until timeSegments
+	opByOp  bool        // of RunOptions
 	rt      *executor.Runtime
 	prog    *executor.Program
 	batch   [batches]executor.Batch
@@ -55,7 +56,7 @@ type session struct {
 // open loads a workload and starts copying its weights in. The caller closes
 // the session.
 func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
-	s := &session{w: w, parts: max(1, o.Microbatches)}
+	s := &session{w: w, parts: max(1, o.Microbatches), opByOp: o.OpByOp}
 	if err := w.checkMicrobatches(s.parts); err != nil {
 		return nil, err
 	}
@@ -90,6 +91,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
+	s.rt.EndWith(ctx)
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant, OpByOp: o.OpByOp, CheckFinite: o.OpByOp})
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 			c.CheckFinite = o.OpByOp
 			return s.devs[d].Estimate(g, c)
 		},
-		Seconds: s.seconds, CopySeconds: s.copySeconds,
+		OpByOp: o.OpByOp, Seconds: s.seconds, CallSeconds: s.callSeconds, CopySeconds: s.copySeconds, HostSeconds: s.hostSeconds,
 	}
 	for i := range po.Devices {
 		if unlimited {

@@ -75,26 +75,34 @@ func (c *Config) Where(path string) Pos {
 // zero, except Task, which is always set.
 type Data struct {
 	Pos         Pos
-	Source      string   // digits, mnist, csv, text, tensors, or given
+	Source      string   // digits, mnist, csv, text, lines, tensors, or given
 	Path        string   // a file or folder, or "builtin:NAME"
-	MorePaths   []string // text: further files and folders
+	MorePaths   []string // text, lines: further files and folders
 	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
 	Header      string   // csv: auto, true or false
-	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end)
+	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end); lines: the key of the class, "": next tokens
 	Ignore      []string // csv: columns that are not read, by name or number as Label
 	Delimiter   string   // csv: one character
 	Task        string   // classification or regression
 	Standardize bool     // csv: features to mean 0 and deviation 1
 	// StandardizeTarget does the same to the target (csv, task regression, loss mse).
 	StandardizeTarget bool
-	Context           int    // text: tokens in a window
-	Tokenizer         string // text: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
-	Field             string // text: of JSON lines, the key of the text; "": files are text
+	Context           int    // text: tokens in a window; lines: most tokens in a sample
+	Tokenizer         string // text, lines: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
+	Field             string // text, lines: of JSON lines, the key of the text; "": files are text
+	Buckets           []int  // lines: tokens to which samples are padded, the fewest first; the last is Context
+	Truncate          bool   // lines: samples longer than Context are cut off, not refused
 	Input             string // tensors: a tensor's name in Path, or a .npy file
 	Target            string // tensors: likewise
 	Prefix            string // tensors: written before both names
 	Added                    // of a source that the program has added, but for Path
 }
+
+// Texts reports whether the answers are the tokens of a text.
+func (d *Data) Texts() bool { return d.Source == "text" || d.Source == "lines" && d.Label == "" }
+
+// tokens reports whether samples are the tokens of a text.
+func (d *Data) tokens() bool { return d.Source == "text" || d.Source == "lines" }
 
 // The names of tokenizers, and the beginning of the name of one that is learnt.
 var tokenizerNames = []string{"", "char", "bytes", "gpt2"}
@@ -132,35 +140,37 @@ type Model struct {
 // Layer is an entry of Model.Layers. Type decides which of the other fields are
 // used; [Reference] lists them by type.
 type Layer struct {
-	Pos        Pos
-	Type       string
-	Name       string // unique in the model
-	Units      int
-	In         int // 0: not checked
-	Channels   int
-	Kernel     int
-	Stride     int
-	Padding    int
-	Groups     int
-	Bias       bool
-	Activation string // "": none
-	Rate       float64
-	Eps        float64
-	Momentum   float64
-	Heads      int
-	Vocab      int // 0: from the data
-	Width      int
-	Context    int // 0: from the data
-	Shape      []int
-	Perm       []int
-	Start      []int
-	Stop       []int
-	Axes       []int
-	Keep       bool
-	Axis       int
-	Scale      float64
-	Shift      float64
-	Body       []Layer
+	Pos           Pos
+	Type          string
+	Name          string // unique in the model
+	Units         int
+	In            int // 0: not checked
+	Channels      int
+	Kernel        int
+	Stride        int
+	Padding       int
+	Groups        int
+	Bias          bool
+	Activation    string // "": none
+	Rate          float64
+	Eps           float64
+	Momentum      float64
+	Heads         int
+	Last          bool
+	Bidirectional bool
+	Vocab         int // 0: from the data
+	Width         int
+	Context       int // 0: from the data
+	Shape         []int
+	Perm          []int
+	Start         []int
+	Stop          []int
+	Axes          []int
+	Keep          bool
+	Axis          int
+	Scale         float64
+	Shift         float64
+	Body          []Layer
 	Added
 }
 
@@ -278,13 +288,20 @@ const (
 	OnLossReplan = "replan" // it goes on without the device
 )
 
-// The values of Devices.OpByOp: all but OpByOpNone run each op by itself.
+// The values of Devices.OpByOp: all but OpByOpNone run each op by itself. Of the last
+// three, it can have several, with commas.
 const (
 	OpByOpNone  = "none"
 	OpByOpPlain = "plain"
 	OpByOpLog   = "log"   // each call is printed with its time and bytes
-	OpByOpTrace = "trace" // the run is recorded, as with TrainOptions.Dump
+	OpByOpTrace = "trace" // training is recorded, as with TrainOptions.Dump
 	OpByOpSync  = "sync"  // each op ends before the next is queued
+)
+
+// The values of Devices.Compile.
+const (
+	CompileWait   = "wait"   // before the first step
+	CompileBeside = "beside" // while steps run op by op
 )
 
 // The values of Devices.Evict.
@@ -308,9 +325,12 @@ type Devices struct {
 	HostMemory int64         // bytes of host memory for tensors, batches and saves; 0: no bound
 	SpillDir   string        // folder of the file for tensors beyond HostMemory; "": the run folder
 	Timeout    time.Duration // the longest that one operation of a device may take; 0: 5 minutes; NoTimeout: no limit
+	Compile    string        // when segments are compiled: CompileWait or CompileBeside; "": CompileWait
+	Compiled   int           // executables that each device keeps though no run uses them; 0: 256
 	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU; "": EvictNextUse
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
-	OpByOp     string        // how ops run: OpByOpNone or another OpByOp value; "": OpByOpNone
+	OpByOp     string        // how ops run: OpByOpNone or other OpByOp values; "": OpByOpNone
+	OpByOpLog  string        // file to which OpByOpLog adds its lines; "": standard error
 	// ShareDevice lets several devices of a kind be on one physical device.
 	ShareDevice bool
 }

@@ -68,6 +68,9 @@ func (d *decoder) mismatch(n *yaml.Node, path, expected string) {
 	d.fail(d.pos(n), path, "got %s, expected %s", describe(n), expected)
 }
 
+// entry is a key of a mapping and its value.
+type entry struct{ key, value *yaml.Node }
+
 // against reports a key that does not fit another, at the first of the paths
 // that was given.
 func (d *decoder) against(paths []string, format string, args ...any) {

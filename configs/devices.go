@@ -20,7 +20,13 @@ func (v Devices) WithDefaults() Devices {
 	}
 	v.Timeout, v.Evict, v.OnLoss = cmp.Or(v.Timeout, defaults.Timeout), cmp.Or(v.Evict, defaults.Evict), cmp.Or(v.OnLoss, defaults.OnLoss)
 	v.OpByOp = cmp.Or(v.OpByOp, defaults.OpByOp)
+	v.Compile, v.Compiled = cmp.Or(v.Compile, defaults.Compile), cmp.Or(v.Compiled, defaults.Compiled)
 	return v
+}
+
+// Runs reports whether OpByOp has a mode.
+func (v Devices) Runs(opByOp string) bool {
+	return slices.Contains(strings.Split(v.OpByOp, ","), opByOp)
 }
 
 // Check reports the mistakes of devices that code has changed or made, as
@@ -58,6 +64,12 @@ func resolveDevices(d *decoder, c *Config) {
 	}
 	if v.SpillDir != "" && v.HostMemory == 0 {
 		d.against([]string{"devices.spill_dir"}, "there is nothing to spill without devices.host_memory; give both, or leave it out")
+	}
+	if given("op_by_op") && outside("op_by_op") && !outside("op_by_op_log") && !v.Runs(OpByOpLog) {
+		v.OpByOpLog = "" // of the log that is ended
+	}
+	if v.OpByOpLog != "" && !v.Runs(OpByOpLog) {
+		d.against([]string{"devices.op_by_op_log"}, "there is nothing to log without devices.op_by_op: log; give both, or leave it out")
 	}
 	if len(v.Each) == 0 {
 		return

@@ -14,9 +14,7 @@ const leastHostMemory = 1 << 20
 
 // Kinds that several keys share.
 var (
-	anyText   = text{valid: "text"}
 	pathText  = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
-	laterPath = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]*$`)} // or ""
 	runName   = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	layerName = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	blockName = layerName

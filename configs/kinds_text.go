@@ -37,6 +37,12 @@ type text struct {
 	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
 }
 
+// Texts without a pattern, and paths that may be "".
+var (
+	anyText   = text{valid: "text"}
+	laterPath = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]*$`)}
+)
+
 func (t text) expect() string { return t.valid }
 
 func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
@@ -67,7 +73,7 @@ func (e enum) expectNear(word string) string {
 	case near == "":
 		return e.expect()
 	case len(e) > 8:
-		return fmt.Sprintf("one of %d words; did you mean %q?", len(e), near)
+		return fmt.Sprintf("one of %d words, which the command configs reference lists; did you mean %q?", len(e), near)
 	}
 	return fmt.Sprintf("%s; did you mean %q?", e.expect(), near)
 }
@@ -81,6 +87,37 @@ func (e enum) decode(d *decoder, n *yaml.Node, path string, dst any) {
 }
 
 func (enum) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*string)) }
+
+// modes is words that exclude each other, or several of more with commas.
+type modes struct{ one, more enum }
+
+func (m modes) expect() string {
+	return slices.Concat(m.one, m.more).expect() + ", or several of " + strings.Join(m.more, ", ") + " with commas between them"
+}
+
+func (m modes) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if !m.has(n) {
+		d.mismatch(n, path, m.expect())
+		return
+	}
+	*dst.(*string) = n.Value
+}
+
+// has reports whether a value is one of the modes, or several without repetition.
+func (m modes) has(n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode || slices.Contains(m.one, n.Value) {
+		return n.Kind == yaml.ScalarNode
+	}
+	list := strings.Split(n.Value, ",")
+	for i, x := range list {
+		if !slices.Contains(m.more, x) || slices.Contains(list[:i], x) {
+			return false
+		}
+	}
+	return true
+}
+
+func (modes) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*string)) }
 
 // chosen gives a section's selector its kind: the names of the variants.
 func chosen(s *section) *section {

@@ -36,7 +36,7 @@ func TestLoadFindsFiles(t *testing.T) {
 }
 
 func TestShippedConfigsLoad(t *testing.T) {
-	want := []string{"digits", "digits-cnn", "mnist-cnn", "mnist-mlp", "shakespeare", "shakespeare-bpe"}
+	want := []string{"digits", "digits-cnn", "mnist-cnn", "mnist-mlp", "shakespeare", "shakespeare-bpe", "shakespeare-lines"}
 	if got := Names(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("Names() = %v, want %v", got, want)
 	}

@@ -22,15 +22,19 @@ func didYouMean(word string, candidates []string) string {
 	return "; expected one of " + listNear(word, candidates)
 }
 
-// keysNear gives the keys that a name may mean: those with that last part, or
-// else the nearest by its whole path, or else the nearest by last part.
+// keysNear gives the keys that a name may mean: the key of that path, or else those
+// with the name's last part, or else the nearest by its whole path, or else the nearest
+// by last part.
 func keysNear(name string, keys []string) []string {
+	if slices.Contains(keys, name) {
+		return []string{name}
+	}
 	byLast := map[string][]string{} // the keys by their last part
 	for _, k := range keys {
-		last := k[strings.LastIndexByte(k, '.')+1:]
+		last := lastPart(k)
 		byLast[last] = append(byLast[last], k)
 	}
-	if same := byLast[strings.ToLower(name)]; same != nil {
+	if same := byLast[strings.ToLower(lastPart(name))]; same != nil {
 		return same
 	}
 	if near := nearest(name, keys); near != "" {
@@ -38,6 +42,9 @@ func keysNear(name string, keys []string) []string {
 	}
 	return byLast[nearest(name, slices.Sorted(maps.Keys(byLast)))]
 }
+
+// lastPart is the last part of a key's path: lr of optimizer.lr.
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // didYouMeanOneOf gives `; did you mean "x"?`, or lists the words if there are
 // several.

@@ -22,7 +22,7 @@ func TestNearest(t *testing.T) {
 func TestNearestOfShortWords(t *testing.T) {
 	types := layerSection.choices()
 	for word, want := range map[string]string{
-		"lstm": "", "gru": "", "rnn": "", "conv": "conv2d", "drop": "dropout", "layer_norm": "layernorm", "reul": "relu", "ma": "max",
+		"gnn": "", "rnn": "", "vae": "", "conv": "conv2d", "drop": "dropout", "layer_norm": "layernorm", "reul": "relu", "ma": "max",
 	} {
 		if got := nearest(word, types); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
@@ -33,6 +33,7 @@ func TestNearestOfShortWords(t *testing.T) {
 func TestKeysNear(t *testing.T) {
 	for name, want := range map[string][]string{
 		"lr": {"optimizer.lr"}, "LR": {"optimizer.lr"}, "epoch": {"train.epochs"}, "train.bacth": {"train.batch"},
+		"train.seed": {"seed"}, "train.lr": {"optimizer.lr"}, "data.batch": {"train.batch"}, "train.batch": {"train.batch"}, "Train.LR": {"optimizer.lr"},
 		"every": {"checkpoint.every", "checkpoint.keep.every", "schedule.every"}, "zebra": nil, "": nil,
 	} {
 		if got := KeysNear(name); !slices.Equal(got, want) {

@@ -31,6 +31,7 @@ type Overlay struct {
 // Flag is a command-line flag that sets a key.
 type Flag struct {
 	Name, Key, Usage string
+	Takes            string // its value in help, such as SIZE; bool for a switch
 	Trains           bool   // only commands that train have it
 	Alone            string // its value where it is given without one; "": it needs one
 }
@@ -40,7 +41,7 @@ func Flags() []Flag {
 	var out []Flag
 	for path, l := range allLeaves() {
 		if l.key.flag != "" && path == l.path {
-			out = append(out, Flag{l.key.flag, l.path, l.key.doc, l.key.flagTrains, l.key.flagAlone})
+			out = append(out, Flag{l.key.flag, l.path, l.key.doc, l.key.flagTakes, l.key.flagTrains, l.key.flagAlone})
 		}
 	}
 	slices.SortFunc(out, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
@@ -50,8 +51,8 @@ func Flags() []Flag {
 // allLeaves maps the path of each key that can be overridden to it.
 func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf{}) }
 
-// KeysNear lists the keys that an unknown name may mean: those with that last
-// part (optimizer.lr for lr), or else the nearest ones. It is empty if none is
+// KeysNear lists the keys that an unknown name may mean: those with the
+// name's last part (optimizer.lr for lr and train.lr), or else the nearest ones. It is empty if none is
 // near.
 func KeysNear(name string) []string { return keysNear(name, keyPaths()) }
 

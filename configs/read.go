@@ -95,8 +95,20 @@ func syntaxFault(file string, data []byte, err error) error {
 	if line == 0 { // the parser names no line for the first one, and for some mistakes
 		line = firstLine(data, func(err error) bool { return err.Error() == msg })
 	}
+	for _, l := range []int{line, line + 1} { // some mistakes have the line before
+		if indentedByTab(data, l) {
+			return &Error{Pos: Pos{file, l}, Msg: "not YAML: a tab indents this line: use spaces"}
+		}
+	}
 	cause := strings.TrimPrefix(msg, m[0])
 	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + cause + "; check indentation, colons and quotes near here"}
+}
+
+// indentedByTab reports whether a line, from 1 on, begins with a tab, or with spaces and a
+// tab.
+func indentedByTab(data []byte, line int) bool {
+	lines := bytes.SplitN(data, []byte{'\n'}, line+1)
+	return line <= len(lines) && bytes.HasPrefix(bytes.TrimLeft(lines[line-1], " "), []byte{'\t'})
 }
 
 // inQuotes reports whether an error of the YAML parser means that the text ends

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -58,6 +59,11 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return drawValue(t, k.words, at, depth)
 	case lossKind:
 		return drawValue(t, enum(lossSection.choices()), at, depth)
+	case modes:
+		if rapid.Bool().Draw(t, at+" several") {
+			return str(strings.Join(rapid.Permutation(k.more).Draw(t, at)[:2], ","))
+		}
+		return drawValue(t, k.one, at, depth)
 	case enum:
 		return str(rapid.SampledFrom(k).Draw(t, at))
 	case text:
@@ -94,6 +100,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"auto", "all", "[]"}).Draw(t, at))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
+	case buckets:
+		return plain(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
 	case padding:
 		return plain(rapid.SampledFrom([]string{"0", "1", "same"}).Draw(t, at))
 	case cut:

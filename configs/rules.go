@@ -14,7 +14,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
@@ -94,7 +94,7 @@ func resolveContext(d *decoder, c *Config) {
 		}
 	}
 	if *data > *model {
-		d.against([]string{"data.context", "model.context"},
+		d.against([]string{"data.context", "data.buckets", "model.context"},
 			"windows of %d tokens do not fit a model.context of %d; lower data.context or raise model.context", *data, *model)
 	}
 }
@@ -203,11 +203,11 @@ func checkModel(d *decoder, c *Config) {
 	case m.Preset == "cnn" && m.Kernel%2 == 0:
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
-	switch characters := c.Data.Source == "text"; {
+	switch characters := c.Data.tokens(); {
 	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven && c.Data.Version == 0:
 		d.against([]string{"model.preset"}, "gpt takes tokens, but source %s has none; use source text or tensors, or another preset", c.Data.Source)
 	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
-		d.against([]string{"model.preset"}, "%s takes numbers, but source text has characters; use preset gpt, or layers that start with an embedding", m.Preset)
+		d.against([]string{"model.preset"}, "%s takes numbers, but source %s has tokens; use preset gpt, or layers that start with an embedding", m.Preset, c.Data.Source)
 	}
 }
 
@@ -252,7 +252,7 @@ func checkValidation(d *decoder, c *Config) {
 // task is the kind of the model's answers, as far as a config decides it.
 func (c *Config) task() metrics.Task {
 	classes, right := lossTargets(c.Loss)
-	t := metrics.Task{Kind: metrics.Numbers, Right: right, Text: c.Data.Source == "text"}
+	t := metrics.Task{Kind: metrics.Numbers, Right: right, Text: c.Data.Texts()}
 	switch {
 	case c.Loss == "bce":
 		t.Kind = metrics.Bits
@@ -264,8 +264,8 @@ func (c *Config) task() metrics.Task {
 
 // judged is, in errors, the key that decides which metrics fit.
 func (c *Config) judged() string {
-	if c.Data.Source == "text" {
-		return "source text"
+	if c.Data.Texts() {
+		return "source " + c.Data.Source
 	}
 	return "loss " + c.Loss
 }

@@ -65,6 +65,8 @@ type key struct {
 	unless   string // the key in whose place it stands: it has no default, and is not written, where that is given
 	blank    bool   // nothing in a file means the default: there are run folders that hold that
 	flag     string // the trainer's flag that sets it; "" for none
+	// flagTakes is the flag's value in help, such as SIZE; bool for a switch.
+	flagTakes string
 	// flagTrains: only the commands that train have the flag. flagAlone is its value where
 	// it is given without one; "" for flags that need one.
 	flagTrains bool

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -89,9 +90,6 @@ func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	s.refuseUnknown(d, keys, choice, given, path)
 	s.finish(d, choice, n, path, dst, before)
 }
-
-// entry is a key of a mapping and its value.
-type entry struct{ key, value *yaml.Node }
 
 // entries reads a mapping's keys; a key given twice counts once.
 func entries(d *decoder, n *yaml.Node, path string) map[string]entry {
@@ -183,6 +181,9 @@ func (s *section) refuseUnknown(d *decoder, keys []*key, choice string, given ma
 		name, why := e.key.Value, "unknown key"
 		if i < maxErrors { // no more are printed, and advice takes time
 			why = s.whyUnknown(d, name, keys, choice)
+		}
+		if _, err := strconv.ParseUint(name, 10, 64); err == nil && e.value.ShortTag() == "!!null" {
+			why = "a comma separates keys: write a decimal point, as in 0." + name
 		}
 		d.fail(d.pos(e.key), join(path, name), "%s", why)
 	}

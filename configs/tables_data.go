@@ -13,6 +13,14 @@ var (
 		doc: "fraction of the samples to train on; the rest validate; 1: none do"}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "`classification`: the target is a class; `regression`: the target is numbers"}
+	textPath      = key{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true}
+	dataTokenizer = key{name: "tokenizer", kind: text{valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
+		at: at(func(d *Data) *string { return &d.Tokenizer }), def: "char",
+		doc: "`char`: the characters of the text; `bytes`: its bytes; `gpt2`: GPT-2's 50,257 tokens, inside the binary; `bpe:N`: N tokens that are learnt from the text (a byte pair encoding); or the path of a `tokenizer.json` with such an encoding, or of its folder"}
+	dataField = key{name: "field", kind: anyText, at: at(func(d *Data) *string { return &d.Field }),
+		doc: "for JSON lines (`.jsonl`): the key of each line's text, such as `text`. Each line is a document"}
+	dataContext = key{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
+		doc: "tokens in a sample; 0: `model.context`, or 64 for a model without it"}
 	ownSplit = key{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
 		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate"}
 )
@@ -53,16 +61,22 @@ var dataSection = chosen(&section{
 				doc: "with `task: regression` and `loss: mse`, scale the target likewise, as large numbers need; otherwise it is false. Losses are then of scaled numbers; `rmse`, `mae` and the answers of `predict` are of the numbers themselves"},
 		}},
 		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
-			{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true,
-				doc: "the file, gzipped or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"},
+			with(textPath, "the file, gzipped or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),
 			optional(dataSplit, "0.9"),
-			{name: "tokenizer", kind: text{valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
-				at: at(func(d *Data) *string { return &d.Tokenizer }), def: "char",
-				doc: "`char`: the characters of the text; `bytes`: its bytes; `gpt2`: GPT-2's 50,257 tokens, inside the binary; `bpe:N`: N tokens that are learnt from the text (a byte pair encoding); or the path of a `tokenizer.json` with such an encoding, or of its folder"},
-			{name: "field", kind: anyText, at: at(func(d *Data) *string { return &d.Field }),
-				doc: "for JSON lines (`.jsonl`): the key of each line's text, such as `text`. Each line is a document"},
-			{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
-				doc: "tokens in a sample; 0: `model.context`, or 64 for a model without it"},
+			&dataTokenizer, &dataField, &dataContext,
+		}},
+		{"lines", "The lines of a text as samples of different lengths, in tokens: each token is predicted from those before it in the line, or the class of the line. [More on lines](text.md#lines-samples-of-any-length).", []*key{
+			with(textPath, "the file, gzipped or not; a folder; a list of both; or `builtin:shakespeare`, which is inside the binary. Lines without text are left out"),
+			optional(dataSplit, "0.9"),
+			&dataTokenizer,
+			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`"),
+			{name: "label", kind: anyText, at: at(func(d *Data) *string { return &d.Label }),
+				doc: "for JSON lines: the key of the class of each line, a word or a number. Without it, the next tokens are predicted"},
+			{name: "buckets", kind: buckets{}, at: at(func(d *Data) *[]int { return &d.Buckets }), def: "powers",
+				doc: "numbers of tokens, such as `[64, 128, 256]`: a sample is padded to the least that has room for it, and each batch has samples of one bucket. `powers`: 16, 32, 64 and so on, up to `context`. Each is planned and compiled once. Padding changes no result"},
+			with(dataContext, "tokens in the longest sample, with one that begins it; 0: the largest of `buckets`, or `model.context`, or 256"),
+			{name: "truncate", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Truncate }), def: "false", free: true, // the samples are part of the data's fingerprint
+				doc: "cut longer samples off; otherwise they are refused"},
 		}},
 		{"tensors", "Tensors from safetensors, `.npz` or `.npy` files; the first axis counts samples.", []*key{
 			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"), optional(dataSplit, "1"),

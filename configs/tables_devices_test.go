@@ -40,6 +40,8 @@ func TestDeviceLists(t *testing.T) {
 		{"{use: cpu:2, threads: 4, memory: 1GiB}", Overlay{Set: []string{"devices.each=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
 		{two, Overlay{Flags: map[string]string{"host-memory": "1GiB", "spill-dir": "/tmp/x"}}, Devices{Each: listed.Each, HostMemory: 1 << 30, SpillDir: "/tmp/x"}},
 		{"{use: cpu, host_memory: 1GiB, spill_dir: x}", Overlay{Flags: map[string]string{"host-memory": "0"}}, Devices{Use: "cpu"}},
+		{"{use: cpu, op_by_op: log, op_by_op_log: x}", Overlay{Flags: map[string]string{"op-by-op": "trace,sync"}}, Devices{Use: "cpu", OpByOp: "trace,sync"}},
+		{"{use: cpu, op_by_op: 'sync,log', op_by_op_log: x}", Overlay{}, Devices{Use: "cpu", OpByOp: "sync,log", OpByOpLog: "x"}},
 		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
 		{"[cpu, cpu]", Overlay{Flags: map[string]string{"device-memory": "50%"}},
 			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: Memory{Percent: 50}}, {Use: "cpu", Memory: Memory{Percent: 50}}}}},
@@ -52,7 +54,7 @@ func TestDeviceLists(t *testing.T) {
 		config := parse(t, smallOn(c.text), c.over)
 		roundTrip(t, config)
 		c.want.Timeout, c.want.Evict, c.want.OnLoss = 5*time.Minute, EvictNextUse, OnLossStop
-		c.want.OpByOp = cmp.Or(c.want.OpByOp, OpByOpNone)
+		c.want.OpByOp, c.want.Compile, c.want.Compiled = cmp.Or(c.want.OpByOp, OpByOpNone), CompileWait, 256
 		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
 		}
@@ -84,6 +86,9 @@ func TestDeviceListMistakes(t *testing.T) {
 		{`["cpu:2,null:1"]`, "devices.each[0].use", 3, "a kind of device"},
 		{"\n  use: cpu\n  each: [cpu]", "devices.use", 4, "exclude each other"},
 		{"{spill_dir: x}", "devices.spill_dir", 3, "nothing to spill without devices.host_memory"},
+		{"{op_by_op_log: x, op_by_op: sync}", "devices.op_by_op_log", 3, "nothing to log without devices.op_by_op: log"},
+		{"{op_by_op: 'log,log'}", "devices.op_by_op", 3, "or several of log, trace, sync with commas between them"},
+		{"{op_by_op: 'plain,log'}", "devices.op_by_op", 3, "or several of log, trace, sync with commas between them"},
 		{"{host_memory: 5}", "devices.host_memory", 3, "at least 1MiB"},
 		{"\n  - [cpu]", "devices.each[0]", 4, "expected a mapping or its use"},
 	} {

@@ -89,6 +89,13 @@ var reduceKeys = []*key{
 	{name: "keep", kind: boolean{}, at: at(func(l *Layer) *bool { return &l.Keep }), def: "false", doc: "keep them, with size 1"},
 }
 
+var recurrentKeys = []*key{
+	{name: "units", kind: positive, at: at(func(l *Layer) *int { return &l.Units }), required: true, doc: "outputs"},
+	{name: "last", kind: boolean{}, at: at(func(l *Layer) *bool { return &l.Last }), def: "false", doc: "only the output after the last token read, [units], in place of [time, units]; with bidirectional the second half is that of the first position, as in h_n of PyTorch"},
+	{name: "bidirectional", kind: boolean{}, at: at(func(l *Layer) *bool { return &l.Bidirectional }), def: "false", doc: "a second loop goes from the end to the start; the outputs of both are joined"},
+	with(layerBias, "add two learned numbers to each gate"),
+}
+
 // layerSection is an entry of model.layers. Axes count within a sample, from 0.
 var layerSection = chosen(&section{
 	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`, `- dense: {units: 3}` for `- {type: dense, units: 3}`, and `- residual: [...]` for `- {type: residual, layers: [...]}`.",
@@ -150,6 +157,8 @@ var layerSection = chosen(&section{
 		{"attention", "Causal self-attention with its projections `c_attn` and `c_proj`.", []*key{
 			{name: "heads", kind: positive, at: at(func(l *Layer) *int { return &l.Heads }), required: true, doc: "attention heads; must divide the width"},
 			&layerRate}},
+		{"lstm", "Long short-term memory, as PyTorch's: [time, width] to [time, units].", recurrentKeys},
+		{"gru", "Gated recurrent units, as PyTorch's: [time, width] to [time, units].", recurrentKeys},
 		{"sum", "The sum over axes.", reduceKeys}, {"mean", "The mean over axes.", reduceKeys}, {"max", "The largest over axes.", reduceKeys},
 		{"neg", "-x.", nil}, {"abs", "|x|.", nil}, {"square", "x².", nil}, {"rsqrt", "1/√x.", nil},
 		{"affine", "scale·x + shift.", []*key{

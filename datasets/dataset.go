@@ -18,9 +18,12 @@ type Dataset struct {
 // Info describes a dataset without its samples. It encodes as JSON, and is all
 // that OpenInputs needs of the training data.
 type Info struct {
-	Inputs []Field
+	Inputs []Field // the input; of samples with different lengths also the length, i32[]
+	// Buckets are the positions to which samples of different lengths are padded, from
+	// the fewest; nil if all samples have one shape.
+	Buckets []int `json:",omitempty"`
 	// Target is i32[] (a class), i32[T] (a class per position) or f32[...]
-	// (numbers to predict).
+	// (numbers to predict). With Buckets, PerPosition tells f32[T,...] from others.
 	Target     Field
 	Classes    int      // number of classes of an i32 target; 0 otherwise
 	ClassNames []string // by class; nil if they have none
@@ -38,6 +41,18 @@ type Info struct {
 	// options that choose and order them. With equal fingerprints, training reads
 	// the same samples in the same order.
 	Fingerprint string
+}
+
+// ClassName is the name of a class, or the text of the token that it is; "" if it has
+// none.
+func (i *Info) ClassName(class int) string {
+	switch {
+	case class < len(i.ClassNames):
+		return i.ClassNames[class]
+	case i.ClassNames == nil && i.Tokenizer != nil && class < i.Tokenizer.Len():
+		return tokenizer.Text(i.Tokenizer, int32(class))
+	}
+	return ""
 }
 
 // plainInfo is Info without methods.

@@ -3,11 +3,11 @@ package datasets
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"strings"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Filled is a data set whose samples a function writes, one at a time, when a batch
@@ -21,10 +21,14 @@ type Filled struct {
 	Labels   []string   // by class; nil: they have no names
 	Tokens   int        // of an i32 input
 	Len      int        // samples
-	// Fill writes a sample into row `row` of dst, which has a slice for each field. It
-	// is called from several goroutines at once, allocates nothing, and keeps no memory.
-	Fill func(s Sample, row int, dst [][]byte) error
-	Val  *Filled // own samples to validate with; nil: a part of the others
+	// Fill writes all elements of a sample; target is nil where nobody reads it. It is
+	// called from several goroutines at once, allocates nothing, and keeps no memory.
+	Fill func(s Sample, input, target []byte) error
+	// Length is the positions of a sample, from 1 to the first axis of Input; nil: all have
+	// the shape Input. A target is one for each position if PerPosition says so.
+	Length  func(i int) int
+	Buckets []int   // with Length: to which samples are padded; the last is the first axis of Input
+	Val     *Filled // own samples to validate with; nil: a part of the others
 }
 
 // Sample names a sample that a function is to write.
@@ -51,13 +55,12 @@ func (f *Filled) check() error {
 	case f.Input.DType == shape.Int32 && f.Tokens < 1:
 		return fmt.Errorf("%w: %s: an input of ids needs Tokens, the number of distinct ids", ErrSpec, f.Name)
 	case t.DType == shape.Invalid:
-		return nil
 	case !readable(t):
 		return fmt.Errorf("%w: %s: a target is %v: give f32 or i32 and a shape", ErrSpec, f.Name, t)
 	case t.DType == shape.Int32 && f.Classes < 2:
 		return fmt.Errorf("%w: %s: an i32 target is a class, and Classes is %d: give the number of classes, at least 2", ErrSpec, f.Name, f.Classes)
 	}
-	return nil
+	return f.checkLengths()
 }
 
 func readable(m shape.Meta) bool {
@@ -65,7 +68,10 @@ func readable(m shape.Meta) bool {
 }
 
 // table is the samples as a table, whose columns have no data.
-func (f *Filled) table(target bool, unit bool) *table {
+func (f *Filled) table(target bool, unit bool) (*table, error) {
+	if f.Length != nil {
+		return f.sequenceTable(target)
+	}
 	t := &table{rows: f.Len, filled: f, unit: unit}
 	fields := []Field{{"input", f.Input}}
 	if target {
@@ -74,7 +80,7 @@ func (f *Filled) table(target bool, unit bool) *table {
 	for _, field := range fields {
 		t.columns = append(t.columns, newColumn(field, nil))
 	}
-	return t
+	return t, nil
 }
 
 // target is the field of the target. A number has an axis of size 1.
@@ -95,18 +101,9 @@ func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
 	if f.Target.DType == shape.Invalid {
 		return nil, fmt.Errorf("%w: %s has no targets to train on or to evaluate with: give Target", ErrSpec, f.Name)
 	}
-	tables := []*table{f.table(true, s.UnitTarget)}
-	own := s.Split == 0 && f.Val != nil
-	if own {
-		if err := f.Val.check(); err != nil {
-			return nil, fmt.Errorf("validation: %w", err)
-		}
-		tables = append(tables, f.Val.table(true, s.UnitTarget))
-		for i, field := range tables[1].columns {
-			if first := tables[0].columns[i].field.Meta; !field.field.Meta.Equal(first) {
-				return nil, fmt.Errorf("%w: %s: the %s of a validation sample is %v, that of a training sample %v: make them alike", ErrSpec, f.Name, field.field.Name, field.field.Meta, first)
-			}
-		}
+	tables, err := f.tables(s)
+	if err != nil {
+		return nil, err
 	}
 	print, err := filledPrint(ctx, s, tables)
 	if err != nil {
@@ -115,7 +112,10 @@ func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
 	ds := &Dataset{Name: f.Name, Info: Info{
 		Inputs: []Field{{"input", f.Input}}, Target: f.target(), Classes: f.Classes, ClassNames: f.Labels, Tokens: f.Tokens, Fingerprint: print,
 	}}
-	if own {
+	if f.Length != nil {
+		ds.Info.Inputs, ds.Info.Buckets = append(ds.Info.Inputs, lengthField), f.Buckets
+	}
+	if len(tables) > 1 {
 		ds.Train, ds.Val = &Part{table: tables[0], count: f.Len}, &Part{table: tables[1], count: f.Val.Len}
 		shuffle(ds.Train, s)
 	} else if ds.Train, ds.Val, err = splitRandomly(tables[0], s, s.trainFraction(print, 0.8)); err != nil {
@@ -124,6 +124,30 @@ func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
 	ds.Train.varies = true
 	ds.Train.seed = s.Seed
 	return ds, nil
+}
+
+// tables are the samples, and those to validate with if they are others.
+func (f *Filled) tables(s Spec) ([]*table, error) {
+	first, err := f.table(true, s.UnitTarget)
+	if err != nil || s.Split > 0 || f.Val == nil {
+		return []*table{first}, err
+	}
+	if err := f.Val.check(); err != nil {
+		return nil, fmt.Errorf("validation: %w", err)
+	}
+	second, err := f.Val.table(true, s.UnitTarget)
+	if err != nil {
+		return nil, fmt.Errorf("validation: %w", err)
+	}
+	if !slices.Equal(f.Buckets, f.Val.Buckets) {
+		return nil, fmt.Errorf("%w: %s: the buckets of validation samples are %v, those of training samples %v: make them alike", ErrSpec, f.Name, f.Val.Buckets, f.Buckets)
+	}
+	for i, c := range second.columns {
+		if want := first.columns[i].field.Meta; !c.field.Meta.Equal(want) {
+			return nil, fmt.Errorf("%w: %s: the %s of a validation sample is %v, that of a training sample %v: make them alike", ErrSpec, f.Name, c.field.Name, c.field.Meta, want)
+		}
+	}
+	return []*table{first, second}, nil
 }
 
 // probes is the number of samples of a table that are part of the fingerprint: all
@@ -151,72 +175,78 @@ func filledPrint(ctx context.Context, s Spec, tables []*table) (string, error) {
 	return fingerprint(ctx, s, options, tables...)
 }
 
-// fillWith has the function of the part's samples write the n samples from c on to
-// dst. A panic in it becomes an error.
+// fillWith has the function of the part's samples write the n samples from c on to dst.
 func (p *Part) fillWith(c Cursor, n int, dst [][]byte) (err error) {
-	f, s := p.table.filled, Sample{Epoch: -1}
-	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("%w: %s, sample %d: panic: %v (%s)", ErrFill, f.Name, s.Index, x, panicked())
+	var x Sample
+	defer p.table.guard(&x, &err)
+	order, key := p.epochOrder(c.Epoch), p.fillKey()
+	for j := range n {
+		x = p.sample(c, p.row(c.Index+j, order), key)
+		input, target := p.table.place(dst, 0, j), []byte(nil)
+		if len(dst) > 1 {
+			target = p.table.place(dst, 1, j)
 		}
-	}()
-	order, key := p.epochOrder(c.Epoch), rng.Named(p.seed, "fill")
+		if err := p.table.filled.write(x, input, target, p.table.unit); err != nil {
+			return p.table.failed(x, err)
+		}
+	}
+	return nil
+}
+
+// place is the memory of column i of sample j.
+func (t *table) place(dst [][]byte, i, j int) []byte {
+	n := t.columns[i].size
+	return dst[i][j*n : (j+1)*n : (j+1)*n]
+}
+
+// fillKey is the key of the seeds of samples.
+func (p *Part) fillKey() rng.Key { return rng.Named(p.seed, "fill") }
+
+// sample names a row of the table, as it is read at a cursor.
+func (p *Part) sample(c Cursor, row int, key rng.Key) Sample {
+	s := Sample{Index: row, Epoch: -1}
 	if p.varies {
 		s.Epoch = c.Epoch
 	}
 	if p.varies && p.of > 0 {
 		s.Epoch = 0
 	}
-	for j := range n {
-		s.Index = p.row(c.Index+j, order)
-		bits := key.At(uint64(s.Index), uint32(s.Epoch))
-		s.Seed = uint64(bits[0])<<32 | uint64(bits[1])
-		if err := f.Fill(s, j, dst); err != nil {
-			return fmt.Errorf("%w: %s, sample %d: %w", ErrFill, f.Name, s.Index, err)
-		}
-		if err := p.table.sound(j, dst); err != nil {
-			return fmt.Errorf("%w: %s, sample %d: %w", ErrFill, f.Name, s.Index, err)
-		}
-	}
-	return nil
+	bits := key.At(uint64(row), uint32(s.Epoch))
+	s.Seed = uint64(bits[0])<<32 | uint64(bits[1])
+	return s
 }
 
-// panicked is the place of the function that panics.
-func panicked() string {
-	pc := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
-	seen := false
-	for {
-		frame, more := frames.Next()
-		seen = seen || frame.Function == "runtime.gopanic"
-		if seen && !strings.HasPrefix(frame.Function, "runtime.") {
-			return fmt.Sprintf("%s, %s:%d", frame.Function, frame.File, frame.Line)
-		}
-		if !more {
-			return "at an unknown place"
-		}
+// failed is the error of a function of the program's about a sample.
+func (t *table) failed(x Sample, err error) error {
+	return fmt.Errorf("%w: %s, sample %d: %w", ErrFill, t.filled.Name, x.Index, err)
+}
+
+// guard makes a panic in a function of the program's about sample x an error.
+func (t *table) guard(x *Sample, err *error) {
+	if t.filled == nil {
+		return
+	}
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %s, sample %d: panic: %s", ErrFill, t.filled.Name, x.Index, panics.Text(r))
 	}
 }
 
-// sound refuses a row with ids that the model has no room for, and targets outside 0 to
-// 1 where the loss needs those.
-func (t *table) sound(row int, dst [][]byte) error {
-	f := t.filled
-	if m := f.Input; m.DType == shape.Int32 {
-		if err := within("token", "Tokens", rowOf(dst[0], m, row), f.Tokens); err != nil {
+// write has the function write a sample. It refuses ids that the model has no room for, and
+// with unit targets outside 0 to 1.
+func (f *Filled) write(x Sample, input, target []byte, unit bool) error {
+	if err := f.Fill(x, input, target); err != nil {
+		return err
+	}
+	if f.Input.DType == shape.Int32 {
+		if err := within("token", "Tokens", shape.View[int32](input), f.Tokens); err != nil {
 			return err
 		}
 	}
-	if len(dst) < 2 {
-		return nil
+	if f.Target.DType == shape.Int32 {
+		return within("class", "Classes", shape.View[int32](target), f.Classes)
 	}
-	m := f.Target
-	if m.DType == shape.Int32 {
-		return within("class", "Classes", rowOf(dst[1], m, row), f.Classes)
-	}
-	if t.unit {
-		n := m.Elems()
-		for _, v := range shape.View[float32](dst[1])[row*n : (row+1)*n] {
+	if unit {
+		for _, v := range shape.View[float32](target) {
 			if !(v >= 0 && v <= 1) {
 				return fmt.Errorf("%s", notUnit(v))
 			}
@@ -228,21 +258,25 @@ func (t *table) sound(row int, dst [][]byte) error {
 // CheckIDs refuses tokens and classes that the data has no room for, among the fields of
 // samples that code has written.
 func (i *Info) CheckIDs(fields [][]byte) error {
-	if i.Inputs[0].Meta.DType == shape.Int32 {
-		if err := within("token", "Tokens", shape.View[int32](fields[0]), i.Tokens); err != nil {
-			return err
-		}
+	if err := i.CheckTokens(fields[0]); err != nil {
+		return err
 	}
-	if i.Target.Meta.DType == shape.Int32 {
-		return within("class", "Classes", shape.View[int32](fields[1]), i.Classes)
+	if i.Target.Meta.DType != shape.Int32 {
+		return nil
 	}
-	return nil
+	classes := shape.View[int32](fields[len(fields)-1])
+	if i.Buckets != nil {
+		classes = slices.DeleteFunc(slices.Clone(classes), func(class int32) bool { return class == Padding })
+	}
+	return within("class", "Classes", classes, i.Classes)
 }
 
-// rowOf is the ids of a row.
-func rowOf(dst []byte, m shape.Meta, row int) []int32 {
-	n := m.Elems()
-	return shape.View[int32](dst)[row*n : (row+1)*n]
+// CheckTokens is CheckIDs for the inputs of samples alone.
+func (i *Info) CheckTokens(inputs []byte) error {
+	if i.Inputs[0].Meta.DType != shape.Int32 {
+		return nil
+	}
+	return within("token", "Tokens", shape.View[int32](inputs), i.Tokens)
 }
 
 // within refuses ids that are not from 0 to n-1.
@@ -267,5 +301,5 @@ func filledInputs(_ context.Context, s Spec, _ *Info, _ string) (*table, error) 
 	if err := s.Filled.check(); err != nil {
 		return nil, err
 	}
-	return s.Filled.table(false, false), nil
+	return s.Filled.table(false, false)
 }

@@ -11,6 +11,8 @@ import (
 type Batch struct {
 	Slot    int    // index into the loader's slots
 	Samples int    // samples in the slot; fewer than LoaderOptions.Batch only at an epoch's end
+	Empty   int    // of them, samples without positions that fill up a batch of sequences
+	Bucket  int    // index in Part.Buckets of the positions of each sample; 0 where all samples have one shape
 	At      Cursor // of the first sample
 	Next    Cursor // of the sample after the last: the position to resume at after this batch
 }
@@ -80,7 +82,7 @@ func (l *Loader) run() {
 			return
 		}
 		next := l.part.Next(at, n)
-		l.filled <- Batch{Slot: slot, Samples: n, At: at, Next: next} // never blocks: filled has room for every slot
+		l.filled <- Batch{Slot: slot, Samples: n, Empty: l.part.Empty(at, n), Bucket: l.part.Bucket(at), At: at, Next: next} // never blocks: filled has room for every slot
 		at = next
 	}
 	l.err = io.EOF

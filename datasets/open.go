@@ -25,6 +25,7 @@ var formats = []format{
 	{"mnist", openMNIST, oneTable(mnistInputs)},
 	{"csv", openCSV, oneTable(csvInputs)},
 	{"text", openText, textInputs},
+	{"lines", openLines, oneTable(linesInputs)},
 	{"tensors", openTensors, oneTable(tensorsInputs)},
 }
 
@@ -90,6 +91,9 @@ func (ds *Dataset) follow(s Spec) error {
 			return fmt.Errorf("%w: %s: the %s of a sample is %v, but the model was trained on %v: use samples of that shape", ErrFormat, s.Path, f[0].Name, f[0].Meta, f[1].Meta)
 		}
 	}
+	if err := sameInputs(s.Path, len(have.Inputs), like); err != nil {
+		return err
+	}
 	if have.Classes > like.Classes {
 		return fmt.Errorf("%w: %s has %d classes, but the model was trained on %d: take the samples of other classes out", ErrFormat, s.Path, have.Classes, like.Classes)
 	}
@@ -120,12 +124,27 @@ func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, 
 	var parts []*Part
 	for _, t := range ts {
 		have, want := t.columns[0].field.Meta, info.Inputs[0].Meta
-		if len(t.columns) != len(info.Inputs) || !have.Equal(want) && !shorter(have, want) {
+		if err := sameInputs(path, len(t.columns), info); err != nil {
+			return nil, err
+		}
+		if !have.Equal(want) && !shorter(have, want) {
 			return nil, fmt.Errorf("%w: %s: a sample is %v, but the model was trained on %v: use samples of that shape", ErrFormat, path, have, want)
 		}
-		parts = append(parts, &Part{table: t, count: t.rows})
+		parts = append(parts, &Part{table: t, count: t.rows, ordered: true})
 	}
 	return parts, nil
+}
+
+// sameInputs refuses samples with a length for a model that was trained on others, and those
+// without.
+func sameInputs(path string, inputs int, like *Info) error {
+	switch {
+	case inputs == len(like.Inputs):
+		return nil
+	case like.Buckets != nil:
+		return fmt.Errorf("%w: %s: the model was trained on sequences of different lengths: give the length of each sample", ErrFormat, path)
+	}
+	return fmt.Errorf("%w: %s: the samples have lengths, and the model was trained on samples of one shape: use such samples", ErrFormat, path)
 }
 
 // shorter reports whether a sample is the beginning of a window of ids.

@@ -31,26 +31,44 @@ type Part struct {
 	seed    uint64 // of the orders, and of samples that vary
 	of      int    // rows of the part that this is the first batch of; 0: of none
 	varies  bool   // samples that a function writes may differ from epoch to epoch
+
+	// The rest is of samples with different lengths.
+	ordered bool     // batches keep the part's order
+	batches *batches // nil: samples are read one by one, padded to the longest
+	only    []int32  // the table's rows that the part has; nil: split has them
+	samples int      // in an epoch; valid with batches, whose empty samples are in count
 }
 
-// Len is the number of samples in an epoch.
+// Len is the number of samples in an epoch, those included that only fill batches up.
 func (p *Part) Len() int { return p.count }
 
 // Fields lists the tensors of a sample in the order of Read's destinations: the
-// inputs, then the target if there is one.
+// inputs, then the target if there is one. Of samples with different lengths they are
+// those of the largest of Buckets.
 func (p *Part) Fields() []Field {
-	fields := make([]Field, len(p.table.columns))
-	for i, c := range p.table.columns {
-		fields[i] = c.field
+	if p.batches == nil {
+		fields := make([]Field, len(p.table.columns))
+		for i, c := range p.table.columns {
+			fields[i] = c.field
+		}
+		return fields
 	}
-	return fields
+	return p.Shapes(len(p.batches.fields) - 1)
+}
+
+// field is tensor i of a sample; of samples with different lengths, of the longest.
+func (p *Part) field(i int) *Field {
+	if b := p.batches; b != nil {
+		return &b.fields[len(b.fields)-1][i]
+	}
+	return &p.table.columns[i].field
 }
 
 // Alloc makes destinations for n samples.
 func (p *Part) Alloc(n int) [][]byte {
 	dst := make([][]byte, len(p.table.columns))
-	for i, c := range p.table.columns {
-		dst[i] = make([]byte, n*int(c.field.Meta.Bytes()))
+	for i := range dst {
+		dst[i] = make([]byte, n*int(p.field(i).Meta.Bytes()))
 	}
 	return dst
 }
@@ -70,6 +88,9 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 		return 0, io.EOF
 	}
 	n = min(n, p.count-c.Index)
+	if p.table.sequences != nil {
+		return p.readSequences(c, n, dst)
+	}
 	if p.table.filled != nil {
 		if err := p.fillWith(c, n, dst); err != nil {
 			return 0, err
@@ -101,8 +122,12 @@ func (p *Part) fill(c Cursor, n int, dst [][]byte) {
 }
 
 // FirstBatch is the part with the first n samples of epoch 0 alone, or with all where
-// there are fewer. All its epochs have the same order.
+// there are fewer. All its epochs have the same order. Of samples with different lengths
+// it is the first batch of one bucket.
 func (p *Part) FirstBatch(n int) *Part {
+	if p.table.sequences != nil {
+		return p.firstBatch(n)
+	}
 	q := *p
 	q.count, q.of = min(n, p.count), p.count
 	return &q
@@ -126,8 +151,7 @@ func (p *Part) epochOrder(epoch int) rng.Permutation {
 	if p.of > 0 {
 		epoch, count = 0, p.of
 	}
-	k := rng.Named(p.seed, "shuffle")
-	return rng.NewPermutation(count, rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch)))
+	return rng.NewPermutation(count, p.orderKey("shuffle", epoch))
 }
 
 // row is the table's row for sample i of an epoch.
@@ -138,8 +162,20 @@ func (p *Part) row(i int, order rng.Permutation) int {
 	return p.splitRow(i)
 }
 
+// SampleOf is the number, in the data, of sample j of a batch that was read at c; -1 if
+// it only fills the batch up.
+func (p *Part) SampleOf(c Cursor, j int) int {
+	if p.batches != nil {
+		return p.rowOf(p.batchAt(c), j)
+	}
+	return p.row(c.Index+j, p.epochOrder(c.Epoch))
+}
+
 // splitRow is the table's row for the part's sample i, before shuffling.
 func (p *Part) splitRow(i int) int {
+	if p.only != nil {
+		return int(p.only[i])
+	}
 	if i += p.first; p.isSplit {
 		i = p.split.At(i)
 	}
@@ -160,10 +196,10 @@ func (p *Part) checkRoom(n int, dst [][]byte) error {
 		return fmt.Errorf("%w: %d samples into %d slices: read at least 1 sample, into a slice for each of the %d fields", ErrDst, n, len(dst), len(p.table.columns))
 	}
 	for i := range dst {
-		col := &p.table.columns[i]
-		if need := n * int(col.field.Meta.Bytes()); len(dst[i]) < need {
+		f := p.field(i)
+		if need := n * int(f.Meta.Bytes()); len(dst[i]) < need {
 			return fmt.Errorf("%w: the slice of field %q has %d bytes, but %d samples of %v need %d",
-				ErrDst, col.field.Name, len(dst[i]), n, col.field.Meta, need)
+				ErrDst, f.Name, len(dst[i]), n, f.Meta, need)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -13,7 +14,7 @@ import (
 // Spec describes the data to open. The zero value of every option is its
 // default.
 type Spec struct {
-	Source string // digits, mnist, csv, text or tensors; any with Filled
+	Source string // digits, mnist, csv, text, lines or tensors; any with Filled
 	// Filled are samples that a function writes. Path and the options of formats are
 	// not used then.
 	Filled *Filled
@@ -48,6 +49,7 @@ type Spec struct {
 
 	CSV     CSVOptions
 	Text    TextOptions
+	Lines   LineOptions
 	Images  ImageOptions
 	Tensors TensorOptions
 }
@@ -94,6 +96,29 @@ type TextOptions struct {
 	Note func(text string)
 }
 
+// LineOptions are the options of lines, beside those of TextOptions but Context.
+type LineOptions struct {
+	// Buckets are the positions to which samples are padded, each to the least that has
+	// room for it.
+	Buckets []int
+	// Label is, of JSON lines, the key of the class of a text; "": each token is predicted
+	// from those before it.
+	Label string
+	// Truncate cuts samples off at the largest bucket. Otherwise a longer one is refused.
+	Truncate bool
+}
+
+// check reports options that cannot be followed.
+func (o LineOptions) check() error {
+	switch {
+	case len(o.Buckets) == 0 || len(o.Buckets) > mostBuckets:
+		return blame("buckets", fmt.Errorf("%w: there are %d buckets: give 1 to %d", ErrSpec, len(o.Buckets), mostBuckets))
+	case o.Buckets[0] < 1 || !slices.IsSorted(o.Buckets) || len(slices.Compact(slices.Clone(o.Buckets))) < len(o.Buckets):
+		return blame("buckets", fmt.Errorf("%w: buckets are %v: give numbers of positions, the fewest first", ErrSpec, o.Buckets))
+	}
+	return nil
+}
+
 // ImageOptions are the options of mnist and digits. Pixels are scaled to [0,1]
 // and then, unless Std is 0, become (x-Mean)/Std.
 type ImageOptions struct {
@@ -114,7 +139,7 @@ const (
 
 // builtins are the paths of data inside the binary, by source. digits needs no
 // path.
-var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespeare}
+var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespeare, "lines": BuiltinShakespeare}
 
 // check reports options that cannot be followed.
 func (s Spec) check() error {
@@ -122,7 +147,7 @@ func (s Spec) check() error {
 		return fmt.Errorf("%w: source %s needs a path: %s", ErrSpec, s.Source, s.pathAdvice())
 	}
 	if strings.HasPrefix(s.Path, "builtin:") && s.Path != builtins[s.Source] {
-		return fmt.Errorf("%w: source %s has no %q: there are %s for mnist and %s for text, and digits needs no path",
+		return fmt.Errorf("%w: source %s has no %q: there are %s for mnist and %s for text and lines, and digits needs no path",
 			ErrSpec, s.Source, s.Path, BuiltinMNIST, BuiltinShakespeare)
 	}
 	if !(s.Split >= 0 && s.Split <= 1) {

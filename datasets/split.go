@@ -41,6 +41,12 @@ func fingerprint(ctx context.Context, s Spec, options any, tables ...*table) (st
 	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v\n", s.Source, s.Split, s.Seed, s.KeepOrder, options)
 	for _, t := range tables {
 		fmt.Fprintf(h, "%d rows\n", t.rows)
+		if t.sequences != nil {
+			if err := t.sequences.of.hash(ctx, t.sequences.buckets, h); err != nil {
+				return "", err
+			}
+			continue
+		}
 		for i := range t.columns {
 			if err := t.columns[i].hash(ctx, h); err != nil {
 				return "", err

@@ -9,14 +9,22 @@ import (
 )
 
 // TargetSpread is, for each number of a target, the sum over the part of its squared
-// deviations from its mean. It reads the whole part.
+// deviations from its mean. It reads the whole part. Targets of each position count as
+// targets by themselves.
 func (p *Part) TargetSpread(ctx context.Context) ([]float64, error) {
 	const batch = 64
+	positions := 0
+	if p.table.sequences != nil {
+		p = p.InOrder() // it may be in batches of another size
+		if m := p.table.sequences.target; PerPosition(m) {
+			positions = m.Shape[0]
+		}
+	}
 	dst := p.Alloc(batch)
 	target := len(dst) - 1
-	size := max(1, p.Fields()[target].Meta.Elems())
-	var first []float32 // sums are of differences from these: a number that never changes has exactly 0
-	sums, squares := make([]float64, size), make([]float64, size)
+	whole := max(1, p.Fields()[target].Meta.Elems())
+	size := whole / max(1, positions)
+	sums := spread{sums: make([]float64, size), squares: make([]float64, size)}
 	for c := (Cursor{}); ; c.Index += batch {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -25,21 +33,44 @@ func (p *Part) TargetSpread(ctx context.Context) ([]float64, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		values := shape.View[float32](dst[target])[:n*size]
-		if first == nil {
-			first = append(first, values[:size]...)
-		}
-		for i, v := range values {
-			d := float64(v) - float64(first[i%size])
-			sums[i%size] += d
-			squares[i%size] += d * d
+		for j := range n {
+			values := shape.View[float32](dst[target])[j*whole:][:whole]
+			if positions > 0 {
+				values = values[:size*p.Length(c.Index+j)]
+			}
+			sums.add(values)
 		}
 		if n < batch {
-			break
+			return sums.deviations(), nil
 		}
 	}
-	for i := range squares {
-		squares[i] -= sums[i] * sums[i] / float64(p.Len())
+}
+
+// spread adds up targets.
+type spread struct {
+	first         []float32 // sums are of differences from these: a number that never changes has exactly 0
+	sums, squares []float64
+	count         int
+}
+
+// add adds one or more targets.
+func (s *spread) add(values []float32) {
+	size := len(s.sums)
+	if s.first == nil {
+		s.first = append(s.first, values[:size]...)
 	}
-	return squares, nil
+	s.count += len(values) / size
+	for i, v := range values {
+		d := float64(v) - float64(s.first[i%size])
+		s.sums[i%size] += d
+		s.squares[i%size] += d * d
+	}
+}
+
+// deviations are the sums of the squared deviations from the mean.
+func (s *spread) deviations() []float64 {
+	for i := range s.squares {
+		s.squares[i] -= s.sums[i] * s.sums[i] / float64(s.count)
+	}
+	return s.squares
 }

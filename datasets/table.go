@@ -23,8 +23,24 @@ type table struct {
 	columns []column
 	mapping *osfile.Mapping // that the columns' data is of; nil: it is memory
 	filled  *Filled         // that writes the samples; nil: the columns' data has them
-	unit    bool            // filled only: targets outside 0 to 1 are refused
+	// sequences are the samples of a table whose samples have different lengths; nil: all
+	// have one shape.
+	sequences *sequences
+	unit      bool // filled only: targets outside 0 to 1 are refused
 }
+
+// sequenceTable is samples of different lengths as a table. Its columns have no data.
+func sequenceTable(s *sequences) *table {
+	t := &table{rows: s.of.rows(), sequences: s}
+	s.longest = s.fields(s.buckets[len(s.buckets)-1])
+	for _, f := range s.longest {
+		t.columns = append(t.columns, newColumn(f, nil))
+	}
+	return t
+}
+
+// lengthField is the number of a sample's positions that are no padding.
+var lengthField = Field{"length", shape.I32()}
 
 // column holds one field of every sample. Sample i is the size bytes at
 // offset+i*stride of data; the windows of a text overlap.

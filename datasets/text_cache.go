@@ -129,6 +129,9 @@ func (c *corpus) key(ctx context.Context, what string) (key filecache.Key, err e
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q %v\n", what, c.field, c.manyDocuments())
+	if c.byLine {
+		fmt.Fprintln(h, "by line")
+	}
 	h.Write(c.content)
 	return filecache.Key(h.Sum(nil)), nil
 }

@@ -23,6 +23,8 @@ import (
 type corpus struct {
 	files    []textFile
 	field    string // of JSON lines, the key of the text; "": a file is a document
+	label    string // of JSON lines, the key of a text's class; valid with byLine
+	byLine   bool   // each line is a document
 	anyBytes bool   // the text need not be UTF-8
 	size     int64  // bytes of the files
 	content  []byte // hash of the files; nil until key needs it
@@ -255,7 +257,7 @@ func (c *corpus) pieces(ctx context.Context, f textFile, cut cutter, yield func(
 	if err != nil {
 		return err
 	}
-	if c.field != "" {
+	if c.field != "" || c.byLine {
 		cut = wholeLines
 	}
 	return errors.Join(eachPiece(s, f.path, cut, &c.texts, yield), s.Close())
@@ -324,6 +326,9 @@ func eachPiece(r io.Reader, path string, cut cutter, texts *recycled[byte], yiel
 // documents calls f for the text of a piece, and says whether a document ends
 // there that another may follow. A document without text is left out.
 func (c *corpus) documents(p textPiece, f func(text []byte, ends bool) error) error {
+	if c.byLine {
+		return c.eachLine(p, func(_ int, text []byte, _ string) error { return f(text, true) })
+	}
 	if c.field != "" {
 		return c.lines(p, f)
 	}

@@ -19,6 +19,9 @@ func (p *Part) TargetBytes(ctx context.Context, t tokenizer.Tokenizer) (tokens, 
 		sizes[id] = int64(len(text))
 	}
 	const batch = 64
+	if p.Buckets() != nil {
+		p = p.InOrder() // it may be in batches of another size
+	}
 	dst := p.Alloc(batch)
 	target := len(dst) - 1
 	size := int(p.Fields()[target].Meta.Elems())
@@ -31,9 +34,11 @@ func (p *Part) TargetBytes(ctx context.Context, t tokenizer.Tokenizer) (tokens, 
 			return 0, 0, err
 		}
 		for _, id := range shape.View[int32](dst[target])[:n*size] {
-			bytes += sizes[id]
+			if id != Padding {
+				bytes += sizes[id]
+				tokens++
+			}
 		}
-		tokens += int64(n * size)
 		if n < batch {
 			return tokens, bytes, nil
 		}

@@ -24,24 +24,29 @@ func (p *Program) abort(f *flight, err error) error {
 	if len(p.rt.settle()) > 0 || half || lost {
 		err = p.rt.fail(err)
 	}
-	if ended, _ := f.updates(); ended > 0 {
+	if wrote, _ := f.updates(); wrote > 0 {
 		p.half = true
 	}
-	errs := []error{err}
-	for _, t := range f.e.passing {
-		if e := p.rt.Residency.Drop(t); e != nil {
-			errs = append(errs, e)
-		}
-	}
-	for i := range f.e.feeds {
-		copied, _ := p.rt.Residency.FeedDone(f.e.feeds[i].tensor)
-		// A failure was reported already, or no task needs the copy any more.
-		_ = copied.Wait(context.Background())
-	}
+	dropped := p.rt.dropStep(f)
 	p.rt.expected = nil // residency stopped in the middle of the order of uses
 	f.e = nil
-	if len(errs) == 1 {
+	if dropped == nil {
 		return err
+	}
+	return errors.Join(err, dropped)
+}
+
+// dropStep drops what a step has made to pass on, and gives its batch back. Everything
+// queued has ended.
+func (r *Runtime) dropStep(f *flight) error {
+	var errs []error
+	for _, t := range f.e.passing {
+		errs = append(errs, r.Residency.Drop(t))
+	}
+	for i := range f.e.feeds {
+		copied, _ := r.Residency.FeedDone(f.e.feeds[i].tensor)
+		// A failure was reported already, or no task needs the copy any more.
+		_ = copied.Wait(context.Background())
 	}
 	return errors.Join(errs...)
 }

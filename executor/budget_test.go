@@ -30,13 +30,20 @@ func least(t fataler, j job, devices, threads int, schedule string) []int64 {
 	o, err := j.options(devs, schedule)
 	check(err)
 	most := slices.Repeat([]int64{device.MemoryUnit}, devices)
-	steps := []partition.StepOptions{{Microbatches: j.microbatches}}
-	if o.Tail != nil {
-		steps = append(steps, partition.StepOptions{Microbatches: o.LastMicrobatches, Tail: o.Tail})
-	}
-	for _, step := range steps {
-		launches, err := o.Full.Launches(step)
+	var all [][]partition.Launch
+	add := func(p *partition.Plan, step partition.StepOptions) {
+		launches, err := p.Launches(step)
 		check(err)
+		all = append(all, launches)
+	}
+	add(o.Full, partition.StepOptions{Microbatches: j.microbatches})
+	if o.Tail != nil {
+		add(o.Full, partition.StepOptions{Microbatches: o.LastMicrobatches, Tail: o.Tail})
+	}
+	for _, p := range o.Buckets {
+		add(p, partition.StepOptions{Microbatches: j.microbatches})
+	}
+	for _, launches := range all {
 		for _, l := range launches {
 			m, err := devs[l.Device].Estimate(l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias})
 			check(err)

@@ -1,25 +1,65 @@
 package executor
 
 import (
-	"fmt"
+	"sync"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition"
 )
 
-// executable compiles the variant of a launch. A device compiles equal
-// signatures once.
-func (p *Program) executable(l *partition.Launch) (device.Executable, error) {
-	v, k := l.Variant, compiled{l.Variant, l.Device}
-	if x := p.exes[k]; x != nil {
-		return x, nil
+// Compiled counts executables, by where Compile got them, and the time that this took.
+// Each segment asks for one for each device and size of batch that it runs with; op by
+// op, each op does.
+type Compiled struct {
+	Memory int // the device had an equal one
+	Disk   int // from the user's cache
+	Anew   int
+	Time   time.Duration
+}
+
+// Add counts executables from a source.
+func (c *Compiled) Add(from device.Source) {
+	switch from {
+	case device.InMemory:
+		c.Memory++
+	case device.OnDisk:
+		c.Disk++
+	case device.Anew:
+		c.Anew++
 	}
-	dev := p.rt.Devices[l.Device]
-	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop}
-	x, err := dev.Compile(v.Graph, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s on %s: %w", l.Segment.Name, dev.ID(), err)
+}
+
+// compiler compiles for a runtime, and counts. Its methods are safe for concurrent use.
+type compiler struct {
+	mu    sync.Mutex
+	count Compiled
+}
+
+// compiled counts the executables so far.
+func (c *compiler) compiled() Compiled {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+// compile compiles a segment for a device.
+func (c *compiler) compile(d device.Device, s device.Segment) (device.Executable, error) {
+	var from device.Source
+	s.Options.From = func(of device.Source) { from = of }
+	began := time.Now()
+	x, err := d.Compile(s.Graph, s.Options)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count.Time += time.Since(began)
+	if err == nil {
+		c.count.Add(from)
 	}
-	p.exes[k] = x
-	return x, nil
+	return x, err
+}
+
+// compiled is a segment's variant on a device.
+type compiled struct {
+	*partition.Variant
+	device int // index in Runtime.Devices
 }

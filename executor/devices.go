@@ -94,6 +94,9 @@ func (o *JoinOptions) shared(devices int) residency.TenantOptions {
 	return t
 }
 
+// Residency is the manager of the devices' memory, for users other than runtimes.
+func (d *Devices) Residency() *residency.Manager { return d.residency }
+
 // Lose gives up a device, by its index: what the runtimes have queued there fails with
 // the cause, and so does joining the device.
 func (d *Devices) Lose(device int, cause error) {

@@ -17,9 +17,10 @@
 // size came before.
 //
 // Files use each other downwards only. On top are load.go (before training) and
-// step.go (during it). Below are a program's tables (expand.go, compile.go,
-// tensors.go), failures, the runtime, what it knows of programs (loaded.go), and the
-// steps under way (flight.go). devices.go makes runtimes.
+// step.go (during it), which lets switchover.go put executables in the place of ops.
+// Below are a program's tables (expand.go, opbyop.go, tensors.go), failures, the
+// runtime, what it knows of programs (loaded.go, beside.go), what compiles
+// (compile.go), and the steps under way (flight.go). devices.go makes runtimes.
 //
 // The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
 package executor

@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -38,7 +39,7 @@ type TaskError struct {
 
 // Error names task and device.
 func (e *TaskError) Error() string {
-	why := ": " + e.Err.Error()
+	why := ": " + strings.TrimPrefix(e.Err.Error(), string(e.Device)+": ")
 	var op *device.OpError
 	var hang *HangError
 	switch { // the task's own launch need not be named again

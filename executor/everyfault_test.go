@@ -60,7 +60,7 @@ func TestFaultsOfEveryKind(t *testing.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
 		j.recompute, j.memory, j.last = w.recompute, w.memory, 0
-		j.alone = rapid.Bool().Draw(t, "op by op")
+		j.alone, j.beside = rapid.Bool().Draw(t, "op by op"), rapid.Bool().Draw(t, "compiled beside")
 		list := []faults.Fault{drawFault(t, w.devices)}
 		if rapid.Bool().Draw(t, "two") {
 			list = append(list, drawFault(t, w.devices))

@@ -88,7 +88,7 @@ func stepOnce(ctx context.Context, rt *executor.Runtime, p *executor.Program) er
 	if err := p.Wait(ctx, ticket); err != nil {
 		return err
 	}
-	out, err := p.Output("answer", 2)
+	out, err := p.Output("answer", 2, 0)
 	if err != nil {
 		return err
 	}

@@ -12,15 +12,18 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// expand prepares a step of that many microbatches: its tasks and feeds. tail is
-// the plan of its last microbatch and its update, nil if they are full ones.
-func (p *Program) expand(microbatches int, tail *partition.Plan) error {
-	launches, err := p.opt.Full.Launches(partition.StepOptions{Microbatches: microbatches, Tail: tail, Fetch: p.opt.Fetch})
-	if err = cmp.Or(err, roomFor(len(launches), microbatches)); err != nil {
+// expand prepares the tasks and feeds of a step.
+func (p *Program) expand(size stepSize) error {
+	launches, err := p.opt.launches(size)
+	if err = cmp.Or(err, roomFor(len(launches), size.microbatches, "launches")); err != nil {
 		return err
 	}
-	e := &expansion{net: p.opt.Net, microbatches: microbatches, tail: tail != nil}
-	if e.schedule, err = p.opt.Full.ScheduleOf(microbatches); err != nil {
+	ops, err := p.countOps(launches)
+	if err = cmp.Or(err, roomFor(ops, size.microbatches, "ops")); err != nil {
+		return err
+	}
+	e := &expansion{net: p.opt.Net, stepSize: size}
+	if e.schedule, err = size.full.ScheduleOf(size.microbatches); err != nil {
 		return err
 	}
 	for i := range launches {
@@ -38,26 +41,49 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 	return p.stop.Err()
 }
 
-// launchBytes is about the host memory that a launch's task, tensors and uses take.
-const launchBytes = 5 << 10
+// countOps is the number of tasks of launches that run op by op.
+func (p *Program) countOps(launches []partition.Launch) (ops int, err error) {
+	for i := range stop.Each(p.stop, launches) {
+		if l := &launches[i]; p.runsOps(l) {
+			on, err := p.callsOf(l)
+			if err != nil {
+				return 0, err
+			}
+			ops += len(on.calls)
+		}
+	}
+	return ops, nil
+}
 
-// roomFor refuses so many launches that the host has no memory for them.
-func roomFor(launches, microbatches int) error {
-	need := int64(launches) * launchBytes
+// taskBytes is about the host memory that a task, its tensors and uses take.
+const taskBytes = 5 << 10
+
+// available is host.Available, unless a test has another number of free bytes.
+var available = host.Available
+
+// roomFor refuses a step of so many tasks, which are launches or ops, that the host has
+// no memory for them.
+func roomFor(tasks, microbatches int, what string) error {
+	need := int64(tasks) * taskBytes
 	if need < 64<<20 { // not worth the question
 		return nil
 	}
-	free, err := host.Available()
+	free, err := available()
 	if err != nil || need <= free {
 		return nil // where it is not known, the system decides
 	}
 	takes, there := units.TwoBytes(need, free)
-	return fmt.Errorf("%w: a step of %d microbatches has %d launches, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, microbatches, launches, takes, there)
+	return fmt.Errorf("%w: a step of %d microbatches has %d %s, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, microbatches, tasks, what, takes, there)
+}
+
+// runsOps reports whether a launch runs op by op.
+func (p *Program) runsOps(l *partition.Launch) bool {
+	return p.opt.OpByOp || p.beside != nil && p.exes[compiled{l.Variant, l.Device}] == nil
 }
 
 // tasks are those of a launch: one, or one for each op.
 func (p *Program) tasks(l *partition.Launch) ([]*task, error) {
-	if p.opt.OpByOp {
+	if p.runsOps(l) {
 		if list, err := p.opTasks(l); err != nil || len(list) > 0 {
 			return list, err
 		}
@@ -99,6 +125,22 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 	return t, nil
 }
 
+// executable compiles the variant of a launch. A device compiles equal
+// signatures once.
+func (p *Program) executable(l *partition.Launch) (device.Executable, error) {
+	k := compiled{l.Variant, l.Device}
+	if x := p.exes[k]; x != nil {
+		return x, nil
+	}
+	on := p.rt.Devices[l.Device]
+	x, err := p.rt.compiler.compile(on, p.opt.segment(l.Variant))
+	if err != nil {
+		return nil, fmt.Errorf("%s on %s: %w", l.Segment.Name, on.ID(), err)
+	}
+	p.exes[k] = x
+	return x, nil
+}
+
 func modeOf(m partition.Mode) residency.Mode {
 	switch m {
 	case partition.Write:
@@ -116,8 +158,11 @@ func (p *Program) addFeeds(e *expansion) error {
 		if p.stop.Done() {
 			return p.stop.Err()
 		}
-		tail := e.tail && k == e.microbatches-1
-		plan := p.plan(tail)
+		tail := e.tail != nil && k == e.microbatches-1
+		plan := e.full
+		if tail {
+			plan = e.tail
+		}
 		in := fedInputs(plan.Graph)
 		for i, v := range in {
 			t, err := p.tensor(plan.Instance(v, k, tail))

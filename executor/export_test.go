@@ -7,3 +7,13 @@ func ShortenDefaultTimeout(d time.Duration) (undo func()) {
 	defaultTimeout = d
 	return func() { defaultTimeout = DefaultTimeout }
 }
+
+// HaveAvailable makes so many bytes the host's free memory until undo is called.
+func HaveAvailable(bytes int64) (undo func()) {
+	old := available
+	available = func() (int64, error) { return bytes, nil }
+	return func() { available = old }
+}
+
+// AwaitCompiled waits until the goroutine that compiles a program's segments has ended.
+func (p *Program) AwaitCompiled() { <-p.beside.over }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -122,10 +122,7 @@ func roomy(devices int) []int64 { return slices.Repeat([]int64{memory}, devices)
 // bytes, and hands the outcome to check. Without TEST_ALL, every fifth one.
 func sweep(t *testing.T, j job, bytes []int64, op faults.Op, late bool, check func(f *fault, out outcome)) {
 	t.Helper()
-	n, every := 1, 5
-	if os.Getenv("TEST_ALL") != "" {
-		every = 1
-	}
+	n, every := 1, testall.Or(11, 1)
 	for ; ; n += every {
 		devs, err := openSized(bytes, 1)
 		if err != nil {

@@ -110,11 +110,23 @@ func withFaults(devs []device.Device, list ...*fault) []device.Device {
 }
 
 // gate is opened once.
-type gate struct{ opened chan struct{} }
+type gate struct {
+	opened  chan struct{}
+	reached chan struct{} // has a value once something waits
+}
 
-func newGate() *gate { return &gate{make(chan struct{})} }
+func newGate() *gate { return &gate{make(chan struct{}), make(chan struct{}, 1)} }
 
 func (g *gate) open() { close(g.opened) }
+
+// wait waits until the gate is open.
+func (g *gate) wait() {
+	select {
+	case g.reached <- struct{}{}:
+	default:
+	}
+	<-g.opened
+}
 
 func (g *gate) isOpen() bool {
 	select {

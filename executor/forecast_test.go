@@ -48,7 +48,7 @@ func TestStepsMoveWhatThePlanSays(t *testing.T) {
 
 // So does an evaluation, whose weights come again and again.
 func TestEvaluationsMoveWhatThePlanSays(t *testing.T) {
-	for name, j := range map[string]job{"gpt": gptJob(1), "mlp": mlpJob(1), "cnn": cnnJob(1)} {
+	for name, j := range map[string]job{"gpt": gptJob(1), "mlp": mlpJob(1), "cnn": cnnJob(1), "loop": loopJob(1)} {
 		peak := forecastCase{job: j, limit: memory, evaluates: true}.forecast(t).Peak
 		moved := int64(0)
 		for _, percent := range []int64{80, 60, 40} {

@@ -20,6 +20,9 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
 	}
+	if o.Beside && !o.OpByOp {
+		p.beside = &beside{ready: map[compiled]device.Executable{}}
+	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
 	}
@@ -41,13 +44,12 @@ func (p *Program) load() (err error) {
 	if p.schedule, err = full.ScheduleOf(full.Microbatches); err != nil {
 		return err
 	}
-	if err := p.expand(full.Microbatches, nil); err != nil {
-		return err
+	for _, size := range p.opt.sizes() {
+		if err := p.expand(size); err != nil {
+			return err
+		}
 	}
-	if p.opt.Tail == nil {
-		return nil
-	}
-	return p.expand(p.opt.LastMicrobatches, p.opt.Tail)
+	return nil
 }
 
 // check refuses options that no program can have.
@@ -61,6 +63,9 @@ func (p *Program) check() error {
 	}
 	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
 		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
+	}
+	if n := len(o.Buckets); n > 0 && (o.Buckets[n-1] != o.Full || o.Tail != nil) {
+		return errors.New("the last of its buckets is not the full plan, or it has a tail: give Full last in Buckets, and no Tail")
 	}
 	for _, d := range o.Full.Devices() {
 		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil {

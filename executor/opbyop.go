@@ -11,13 +11,6 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// callsOn are the calls of a segment's variant on a device.
-type callsOn struct {
-	calls []calls.Call
-	exes  []device.Executable // per call
-	temps map[*calls.Memory]*residency.Tensor
-}
-
 // callsOf compiles the calls of a launch, once for each variant and device. The
 // launches of all microbatches share the tensors of temporaries: they run one after
 // the other.
@@ -33,12 +26,11 @@ func (p *Program) callsOf(l *partition.Launch) (*callsOn, error) {
 	if c.calls, err = calls.Cut(l.Variant.Graph, l.Variant.Alias, p.opt.Stop); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Segment.Name, err)
 	}
-	dev := p.rt.Devices[l.Device]
 	for i := range stop.Each(p.stop, c.calls) {
 		x := &c.calls[i]
-		exe, err := dev.Compile(x.Graph, device.CompileOptions{Alias: x.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop})
+		exe, err := p.rt.compiler.compile(p.rt.Devices[l.Device], p.opt.call(x))
 		if err != nil {
-			return nil, fmt.Errorf("%s on %s: %w", x.Graph.Name, dev.ID(), err)
+			return nil, fmt.Errorf("%s on %s: %w", x.Graph.Name, p.rt.Devices[l.Device].ID(), err)
 		}
 		c.exes = append(c.exes, exe)
 		for _, m := range x.Out {
@@ -48,6 +40,9 @@ func (p *Program) callsOf(l *partition.Launch) (*callsOn, error) {
 				}
 			}
 		}
+	}
+	if p.beside != nil && len(c.calls) > 0 {
+		p.beside.add(wanted{k, p.rt.Devices[l.Device], p.opt.segment(l.Variant)})
 	}
 	return c, p.stop.Err()
 }

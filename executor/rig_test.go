@@ -34,7 +34,7 @@ import (
 // small.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	testall.Checks(5, 100)
+	testall.Checks(3, testall.Most(100, 25))
 	goleak.VerifyTestMain(m)
 }
 
@@ -44,9 +44,10 @@ type job struct {
 	optim                    optim.Spec
 	shard                    partition.Shard
 	microbatch, microbatches int
-	last                     int  // samples in the smaller last batch; 0 for none
-	classes                  int  // bound of integers in inputs and targets
-	apart                    bool // its phases are not merged
+	last                     int   // samples in the smaller last batch; 0 for none
+	buckets                  []int // positions of samples with different lengths; batch i has bucket i modulo their number
+	classes                  int   // bound of integers in inputs and targets
+	apart                    bool  // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
 	replicas                 int    // at most one for each device and microbatch; more than one need a tree
@@ -55,6 +56,7 @@ type job struct {
 	stages                   int    // 0: one for each device
 	order                    string // a schedule's text for one replica, in place of a named one
 	alone                    bool   // each op runs by itself, and is checked
+	beside                   bool   // segments are compiled beside the steps
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -111,8 +113,65 @@ func cnnJob(microbatches int) job {
 	}
 }
 
+// linesJob has sequences of different lengths, in buckets.
+func linesJob(microbatches int) job {
+	j := gptJob(microbatches)
+	j.buckets, j.spec.Lengths = []int{2, 3, 4}, true
+	return j
+}
+
+// recurrentLinesJob is linesJob with a loop over positions: each bucket has other nodes.
+func recurrentLinesJob(microbatches int) job {
+	j := linesJob(microbatches)
+	j.spec.Target = shape.I32()
+	j.spec.Layers = []models.Layer{
+		{Type: "embedding", Name: "wte", Vocab: 7, Width: 5}, {Type: "gru", Name: "gru", Units: 4},
+		{Type: "mean", Name: "mean", Axes: []int{0}}, {Type: "dense", Name: "out", Units: 7},
+	}
+	return j
+}
+
+// loopJob has loops over positions, and one that ends early. Its graph is small: plans take
+// most of the time of tests.
+func loopJob(microbatches int) job {
+	j := gptJob(microbatches)
+	j.spec.Input, j.spec.Target = shape.I32(2), shape.I32()
+	j.spec.Layers = []models.Layer{
+		{Type: "embedding", Name: "wte", Vocab: 7, Width: 5},
+		{Type: "lstm", Name: "lstm", Units: 4, Last: true},
+		{Type: "doubled", Name: "doubled"},
+		{Type: "dense", Name: "out", Units: 7},
+	}
+	return j
+}
+
+// A doubled layer doubles the products of its weight until the first one is large. It
+// does not choose logarithms of 0, beside them.
+func init() {
+	models.RegisterLayer(models.LayerType[struct{}]{
+		Name: "doubled", Version: 1,
+		Build: func(m *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
+			n := x.Meta.Shape.Dim(-1)
+			w := m.Param("weight", []int{n, n}, graph.Init{Kind: graph.Uniform, A: 1})
+			y := ops.While(m.Builder, 2, []*graph.Value{x},
+				func(b *graph.Builder, c []*graph.Value) *graph.Value {
+					first := ops.SliceOf(b, ops.Abs(b, c[0]), []int{0, 0}, []int{1, 1})
+					return ops.Less(b, ops.ReshapeTo(b, first), ops.Const(b, shape.F32(), 0.4))
+				},
+				func(_ *graph.Builder, c []*graph.Value) []*graph.Value {
+					return []*graph.Value{ops.ScaleBy(m.Builder, m.MatMul(c[0], w, true), 2)}
+				})[0]
+			return ops.Cond(m.Builder, ops.Const(m.Builder, shape.F32(), 0),
+				func(b *graph.Builder) []*graph.Value { return []*graph.Value{ops.Log(b, ops.Sub(b, y, y))} },
+				func(*graph.Builder) []*graph.Value { return []*graph.Value{y} })[0]
+		},
+	})
+}
+
 // drawJob makes a random job.
-func drawJob(t *rapid.T) job { return drawJobOf(t, mlpJob, gptJob, cnnJob, broadJob) }
+func drawJob(t *rapid.T) job {
+	return drawJobOf(t, mlpJob, gptJob, cnnJob, broadJob, loopJob, linesJob, recurrentLinesJob)
+}
 
 // drawJobOf makes a random job with one of these models.
 func drawJobOf(t *rapid.T, presets ...func(int) job) job {
@@ -125,6 +184,9 @@ func drawJobOf(t *rapid.T, presets ...func(int) job) job {
 	}
 	j.microbatch = rapid.IntRange(1, 3).Draw(t, "microbatch")
 	j.last = rapid.IntRange(0, j.batch()-1).Draw(t, "last")
+	if j.buckets != nil {
+		j.last = 0
+	}
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
 	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw"}).Draw(t, "optimizer")
 	j.optim.Beta1, j.optim.Beta2, j.optim.Eps = 0.9, 0.99, 1e-3
@@ -186,7 +248,10 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 			return devs[d].Estimate(g, o)
 		}
 	}
-	if o.Full, err = j.cut(g, po); err != nil || j.last == 0 {
+	if o.Full, err = j.cut(g, po); err == nil && j.buckets != nil {
+		err = j.addBuckets(&o)
+	}
+	if err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {
@@ -197,21 +262,39 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	return o, err
 }
 
-// cut plans for so little memory that segments are cut finely: for j.memory
-// percent of the peaks, or a little more where that is below the floor.
-func (j job) cut(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
-	free, err := partition.New(g, o)
-	if err != nil || j.memory == 0 {
-		return free, err
-	}
-	for percent := int64(j.memory); ; percent += 5 {
-		for i, f := range free.Memory {
-			o.Devices[i].MemoryBytes = 1 + f.Peak*percent/100
+// addBuckets plans for the buckets.
+func (j job) addBuckets(o *executor.LoadOptions) error {
+	for i, positions := range j.buckets[:len(j.buckets)-1] {
+		g, err := models.Train(j.spec, j.optim, models.Size{Microbatch: j.microbatch, Microbatches: j.microbatches, Batch: j.batch(), Ring: 4, Positions: positions})
+		if err != nil {
+			return err
 		}
-		p, err := partition.New(g, o)
-		if !errors.Is(err, partition.ErrMemory) {
+		p, err := o.Full.RebindBucket(g, i+1, nil)
+		if err != nil {
+			return err
+		}
+		o.Buckets = append(o.Buckets, p)
+	}
+	o.Buckets = append(o.Buckets, o.Full)
+	return nil
+}
+
+// cut plans for so little memory that segments are cut finely: for j.memory percent of the
+// peaks, or the floor of a device where that is larger.
+func (j job) cut(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	p, err := partition.New(g, o)
+	if err != nil || j.memory == 0 {
+		return p, err
+	}
+	for i, f := range p.Memory {
+		o.Devices[i].MemoryBytes = 1 + f.Peak*int64(j.memory)/100
+	}
+	for {
+		var small *partition.MemoryError
+		if p, err = partition.New(g, o); !errors.As(err, &small) {
 			return p, err
 		}
+		o.Devices[small.Device].MemoryBytes = small.Floor
 	}
 }
 
@@ -240,7 +323,9 @@ func (j job) rows(v *graph.Value, batch, samples int) []byte {
 	if v.Meta.DType == shape.Int32 {
 		x := make([]int32, n)
 		for i := range x {
-			x[i] = int32(r.IntN(j.classes))
+			if x[i] = int32(r.IntN(j.classes)); v.Name == models.LengthName {
+				x[i] = 1 + x[i]%4
+			}
 		}
 		return shape.Bytes(x)
 	}
@@ -286,7 +371,7 @@ func newRigWith(j job, devs []device.Device, schedule string, o executor.Runtime
 	if err != nil {
 		return r, err
 	}
-	opt.OpByOp, opt.CheckFinite = j.alone, j.alone
+	opt.OpByOp, opt.CheckFinite, opt.Beside = j.alone, j.alone, j.beside
 	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		return r, err
 	}
@@ -340,7 +425,7 @@ func mustRigWith(t *testing.T, j job, kind string, count int, schedule string, o
 
 // feed puts batch number i, of that many samples, into fresh buffers.
 func (r *rig) feed(i, samples int) (executor.Batch, error) {
-	b := executor.Batch{Samples: samples}
+	b := executor.Batch{Samples: samples, Bucket: i % max(1, len(r.buckets))}
 	for _, v := range r.prog.Inputs() {
 		data := r.rows(v, i, samples)
 		hb, err := r.devs[0].AllocHost(int64(len(data)))

@@ -29,6 +29,9 @@ type Runtime struct {
 	copies    []failedCopy              // not yet returned by Retried
 	watching  *watchdog                 // nil unless Watch was called
 	launched  func(Launched)            // nil unless OnLaunch was called
+	ending    func() bool               // undoes EndWith; nil unless that was called
+	compiler  compiler
+	refused   []error // of programs that are closed, not yet returned by Refused
 	closed    bool
 }
 
@@ -68,6 +71,9 @@ type Launched struct {
 // queues it.
 func (r *Runtime) OnLaunch(f func(Launched)) { r.launched = f }
 
+// Compiled counts the executables that the runtime's programs asked for.
+func (r *Runtime) Compiled() Compiled { return r.compiler.compiled() }
+
 // usable is nil while steps can be queued, else the reason why not.
 func (r *Runtime) usable() error {
 	if r.closed {
@@ -84,6 +90,7 @@ func (r *Runtime) Close() error {
 		return nil
 	}
 	r.closed = true
+	r.stopEnding()
 	for _, p := range r.programs {
 		p.release()
 	}

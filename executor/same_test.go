@@ -30,6 +30,7 @@ type way struct {
 	recompute        partition.Recompute
 	memory           int // percent of the peak that the plan is made for; 0: all it may want
 	opByOp           bool
+	beside           bool // segments are compiled beside the steps
 }
 
 var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}
@@ -40,7 +41,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 		return nil, err
 	}
 	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, max(w.replicas, j.replicas)
-	j.stages, j.order, j.alone = w.stages, w.order, w.opByOp
+	j.stages, j.order, j.alone, j.beside = w.stages, w.order, w.opByOp, w.beside
 	if w.order != "" {
 		j.replicas = 1
 	}
@@ -62,14 +63,14 @@ func ways() (all []way) {
 }
 
 // Every number of stages, thread count and schedule, for every number of
-// microbatches and every remainder of the last batch. Without TEST_ALL, each job
-// takes a third of the ways.
+// microbatches and every remainder of the last batch. Without TEST_ALL, and under the race
+// detector, each job takes an eighth of the ways.
 func TestSameWeightsEveryWay(t *testing.T) {
 	t.Parallel()
 	jobs := []struct {
 		name string
 		make func(int) job
-	}{{"mlp", mlpJob}, {"gpt", gptJob}, {"cnn", cnnJob}}
+	}{{"mlp", mlpJob}, {"gpt", gptJob}, {"cnn", cnnJob}, {"loop", loopJob}}
 	for i, x := range jobs {
 		for m := 1; m <= 5; m++ {
 			if !testall.Wanted() && m != 3 {
@@ -83,7 +84,7 @@ func TestSameWeightsEveryWay(t *testing.T) {
 					t.Fatal(err)
 				}
 				for k, w := range ways() {
-					if k%(2*len(jobs)) != i && !testall.Wanted() {
+					if k%(2*len(jobs)) != i && !(testall.Wanted() && !testall.Race) {
 						continue
 					}
 					got, err := w.trained(j)
@@ -122,7 +123,7 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
-		w.opByOp = rapid.Bool().Draw(t, "op by op")
+		w.opByOp, w.beside = rapid.Bool().Draw(t, "op by op"), rapid.Bool().Draw(t, "compiled beside")
 		if rapid.Bool().Draw(t, "any order") {
 			w.stages, w.order = 0, drawOrder(t, rapid.IntRange(1, 3).Draw(t, "stages"), j.microbatches)
 		}

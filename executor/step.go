@@ -14,6 +14,7 @@ import (
 // The buffers must stay as they are until the step's ticket was waited for.
 type Batch struct {
 	Samples int
+	Bucket  int // index in [LoadOptions.Buckets] of the plan for its samples; 0 without buckets
 	Fields  []device.HostBuffer
 }
 
@@ -30,6 +31,14 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	e, err := p.fit(b)
 	if err = cmp.Or(err, p.usable(), ctx.Err()); err != nil {
 		return 0, err
+	}
+	if p.beside != nil {
+		if err := p.keepUp(ctx); err != nil {
+			return 0, err
+		}
+		if e, err = p.fit(b); err != nil { // anew: it may have other tasks now
+			return 0, err
+		}
 	}
 	ticket := p.Next()
 	f := p.inflight.of(ticket)
@@ -82,7 +91,7 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 	if len(b.Fields) != len(p.inputs) {
 		return nil, fmt.Errorf("%w: it has %d fields, but the program has %d inputs: give a field for each", ErrBatch, len(b.Fields), len(p.inputs))
 	}
-	e, err := p.sized(b.Samples)
+	e, err := p.sized(b.Samples, b.Bucket)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +123,9 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	done, err := s.Launch(t.exe, t.in, t.out, t.lease.Scratch)
 	if err != nil {
 		return errors.Join(err, m.Abandon(&t.lease))
+	}
+	for _, n := range t.outNeed {
+		t.lease.Ready[n] = t.lease.Buffers[n].Ready()
 	}
 	t.events[f.slot()] = done
 	if tell := p.rt.launched; tell != nil {

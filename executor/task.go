@@ -1,9 +1,12 @@
 package executor
 
 import (
+	"cmp"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -35,19 +38,29 @@ type task struct {
 	events     [ahead]device.Event // of the last steps that ran it
 }
 
+// stepSize is a size of steps.
+type stepSize struct {
+	full         *partition.Plan // of a full microbatch
+	bucket       int             // [Batch.Bucket]
+	microbatches int
+	tail         *partition.Plan // of the last microbatch and the update; nil: they are full's
+}
+
+// last is the plan of the last microbatch.
+func (s *stepSize) last() *partition.Plan { return cmp.Or(s.tail, s.full) }
+
 // expansion is a step of a given number of microbatches: its tasks, in the order
 // in which they are queued.
 type expansion struct {
-	net          string // LoadOptions.Net of the program
-	schedule     schedule.Schedule
-	microbatches int
-	tail         bool // the last microbatch has the tail's size, and the update is for it
-	samples      int
-	tasks        []*task
-	feeds        []feed
-	bytes        []int64             // of a batch, per field
-	uses         *residency.Uses     // of all tasks, in order
-	passing      []*residency.Tensor // not used after the step
+	stepSize
+	net      string // LoadOptions.Net of the program
+	schedule schedule.Schedule
+	samples  int
+	tasks    []*task
+	feeds    []feed
+	bytes    []int64             // of a batch, per field
+	uses     *residency.Uses     // of all tasks, in order
+	passing  []*residency.Tensor // not used after the step
 }
 
 // feed is one input of one microbatch: rows of a batch's field.

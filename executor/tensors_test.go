@@ -49,7 +49,7 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 		}
 	}
 	for _, name := range []string{y.Name, z.Name} {
-		out, err := p.Output(name, 3)
+		out, err := p.Output(name, 3, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,10 +61,10 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 			t.Errorf("%s is %v, want 2.5", name, got)
 		}
 	}
-	if _, err := p.Output(x.Name, 3); err == nil {
+	if _, err := p.Output(x.Name, 3, 0); err == nil {
 		t.Error("an input is given as an output")
 	}
-	if _, err := r.prog.Output(y.Name, r.batch()); err == nil {
+	if _, err := r.prog.Output(y.Name, r.batch(), 0); err == nil {
 		t.Error("a program that keeps nothing gives an output")
 	}
 }

@@ -26,6 +26,7 @@ func (p *Program) Close() error {
 // unload frees what loading made.
 func (p *Program) unload() error {
 	p.release()
+	p.rt.refused = append(p.rt.refused, p.beside.takeRefused()...)
 	p.rt.Residency.SetUses(nil) // the order may have the tensors
 	p.rt.expected = nil
 	var over []*residency.Tensor

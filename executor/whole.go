@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
@@ -37,9 +39,9 @@ func (p *Program) updated() (Ticket, error) {
 		if f.e == nil || f.ticket != t { // it ended well
 			continue
 		}
-		ended, failed := f.updates()
+		wrote, failed := f.updates()
 		switch {
-		case ended > 0 && failed > 0, ended > 0 && last < t:
+		case wrote > 0 && failed > 0, wrote > 0 && last < t:
 			return 0, fmt.Errorf("step %d: %w", t, ErrHalf)
 		case failed > 0:
 			last = min(last, t-1)
@@ -72,16 +74,27 @@ func (p *Program) Borrow() (giveBack func()) {
 }
 
 // updates counts the tasks of a step that write variables, as far as they were queued:
-// those that ended well, and those that failed or were skipped, and wrote nothing.
-func (f *flight) updates() (ended, failed int) {
+// those that wrote, and those that failed or were skipped. An op whose results are not
+// finite has written them, and failed.
+func (f *flight) updates() (wrote, failed int) {
 	for _, t := range f.e.tasks {
-		switch e := t.events[f.slot()]; {
-		case !t.updates || e == (device.Event{}):
-		case e.Err() == nil:
-			ended++
-		default:
+		e := t.events[f.slot()]
+		if !t.updates || e == (device.Event{}) {
+			continue
+		}
+		err := e.Err()
+		if err == nil || t.wrote(err) {
+			wrote++
+		}
+		if err != nil {
 			failed++
 		}
 	}
-	return ended, failed
+	return wrote, failed
+}
+
+// wrote reports whether a failure is about the results of the task's own op.
+func (t *task) wrote(err error) bool {
+	nf, ok := errors.AsType[*device.NonFiniteError](err)
+	return ok && t.call != nil && nf.Node != nil && slices.Contains(t.exe.Graph().Nodes, nf.Node)
 }

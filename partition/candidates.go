@@ -160,7 +160,7 @@ func CandidateTable(head string, cells []string, list []Candidate) string {
 		if c.Plan == nil {
 			row = append(row, "-", "-", "-", "-", firstClause(c.Err))
 		} else {
-			row = append(row, fmt.Sprint(len(c.Plan.Devices())), secondsText(c.Prediction.Seconds), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
+			row = append(row, fmt.Sprint(len(c.Plan.Devices())), units.Seconds(c.Prediction.Seconds), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
 		}
 		rows = append(rows, row)
 	}

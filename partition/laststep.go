@@ -47,13 +47,13 @@ func (t *memoryTrace) addConstants(other *memoryTrace) {
 	}
 }
 
-// addLastStep makes the forecast of a full step one of the last step too.
-func (f *Forecast) addLastStep(last Forecast) {
-	if last.Floor > f.Floor {
-		f.Floor, f.FloorBy, f.FloorOf = last.Floor, last.FloorBy, last.FloorOf
+// cover makes the forecast of a step one of another step too.
+func (f *Forecast) cover(other Forecast) {
+	if other.Floor > f.Floor {
+		f.Floor, f.FloorBy, f.FloorOf = other.Floor, other.FloorBy, other.FloorOf
 	}
-	if last.Peak > f.Peak {
-		f.Peak, f.PeakBy = last.Peak, last.PeakBy
+	if other.Peak > f.Peak {
+		f.Peak, f.PeakBy = other.Peak, other.PeakBy
 	}
-	f.Host = max(f.Host, last.Host)
+	f.Host = max(f.Host, other.Host)
 }

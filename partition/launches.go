@@ -94,6 +94,7 @@ type Instance struct {
 	Usage      device.Usage
 	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
 	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
+	Bucket     int  // [Plan.Bucket]
 }
 
 // instanceID tells the instances of a step apart.
@@ -111,7 +112,7 @@ func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 	if !perMicrobatch(v) {
 		microbatch, tail = 0, false
 	}
-	return Instance{v, p.idx.usage(v), microbatch, tail}
+	return Instance{v, p.idx.usage(v), microbatch, tail, p.Bucket}
 }
 
 // Launches lists the launches of a step in the order in which they are queued:
@@ -140,6 +141,12 @@ func (p *Plan) launchesOnce() (all []Launch, err error) {
 		all = append(all, e.launches...)
 	}
 	return all, nil
+}
+
+// runOn is a variant on a device.
+type runOn struct {
+	variant *Variant
+	device  int
 }
 
 // expand lists the launches of a step. Where listed is not nil, it leaves out those of

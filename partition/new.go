@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -118,6 +119,37 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	return q, q.checkMemory()
 }
 
+// RebindBucket is Rebind for samples of another shape. The graph may have other nodes, as
+// that of a loop over fewer positions: it is then cut anew, into the same stages, and
+// Memory of p covers it. bucket is at least 1, and another one for each shape.
+func (p *Plan) RebindBucket(g *graph.Graph, bucket int, ask func() error) (*Plan, error) {
+	q, err := p.Rebind(g, ask)
+	if errors.Is(err, errOtherNodes) {
+		if q, err = p.sameStages(g, ask); err == nil {
+			for d := range p.Memory {
+				p.Memory[d].cover(q.Memory[d])
+			}
+		}
+	}
+	if err == nil {
+		q.Bucket = bucket
+	}
+	return q, err
+}
+
+// sameStages plans another graph of the same blocks into the stages of p.
+func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
+	o := p.options
+	if o.sharding.on() {
+		return nil, fmt.Errorf("%w: updates are shared among replicas, and samples of each length have a graph of their own (loops over positions); set partition.shard: none", ErrGraph)
+	}
+	o.Stages, o.On, o.Count, o.Stop = nil, nil, 0, ask
+	for i := range p.Stages {
+		o.Stages, o.On = append(o.Stages, p.Stages[i].Blocks), append(o.On, p.Stages[i].Device)
+	}
+	return New(g, o)
+}
+
 // Forward is the plan of the forward phase alone, cut alike, to find the value that
 // is not finite: compile it with device.CompileOptions.CheckFinite. A value that it
 // computes outlives its segment only if another segment reads it.
@@ -149,6 +181,7 @@ func (p *Plan) Forward() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Bucket = p.Bucket
 	return q, q.checkMemory()
 }
 
@@ -176,10 +209,13 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement, rival *shortage) 
 	return best, err
 }
 
+// errOtherNodes is the cause where two graphs have other nodes.
+var errOtherNodes = fmt.Errorf("%w", ErrGraph)
+
 // sameNodes checks that two graphs differ in metadata only.
 func sameNodes(a, b *graph.Graph, c *stop.Check) error {
 	if len(a.Nodes) != len(b.Nodes) {
-		return fmt.Errorf("%w: the plan is for %d nodes, the other graph has %d; build both with the same config", ErrGraph, len(a.Nodes), len(b.Nodes))
+		return fmt.Errorf("%w: the plan is for %d nodes, the other graph has %d; build both with the same config", errOtherNodes, len(a.Nodes), len(b.Nodes))
 	}
 	same := func(v, w []*graph.Value) bool {
 		return slices.EqualFunc(v, w, func(v, w *graph.Value) bool { return v.Name == w.Name })

@@ -59,7 +59,7 @@ func TestForwardOnly(t *testing.T) {
 		t.Error(p.dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
-		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false}
+		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false, 0}
 		if slices.Contains(l.Over, y) != (l.Segment.Stage == 1) {
 			t.Errorf("%s ends %v", l.Name(), l.Over)
 		}

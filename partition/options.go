@@ -29,7 +29,10 @@ type PlanOptions struct {
 	Evict            paging.Rule        // which tensors leave a device first; empty means paging.NextUse
 	Estimate         Estimate           // of the memory of segments; nil means by their values alone
 	Seconds          Seconds            // measured times of segments; nil means that none is known
+	OpByOp           bool               // segments run op by op; Seconds are such times
+	CallSeconds      CallSeconds        // measured times of calls op by op; nil means that none is known
 	CopySeconds      CopySeconds        // measured times of copies; nil means that they follow from links
+	HostSeconds      HostSeconds        // measured times of copies between a device and the host; nil means that they follow from its link
 	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
 	Supports         Supports           // whether a device runs a node; nil means that all run everything
 	grains           []grain            // to choose from, coarse to fine; nil means all
@@ -48,6 +51,14 @@ type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memor
 // Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
 // if it is not known.
 type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
+
+// CallSeconds is the time of a call of an op on PlanOptions.Devices[d], beside its work.
+// ok is false if it is not known.
+type CallSeconds func(d int) (seconds float64, ok bool)
+
+// HostSeconds is the time of a copy from the host to PlanOptions.Devices[d], or out of it
+// to the host. ok is false if it is not known.
+type HostSeconds func(d int, bytes int64, out bool) (seconds float64, ok bool)
 
 // BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
 // microbatch, or of the update of a step. ok is false if it is not known.

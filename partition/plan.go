@@ -16,6 +16,9 @@ type Plan struct {
 	Microbatches int
 	Memory       []Forecast // by device
 	Fewer        *Fewer     // nil where there are as many stages as asked for
+	// Bucket tells plans of one program apart whose samples have different shapes: see
+	// [Plan.RebindBucket]. 0: the plan that was made first.
+	Bucket int
 
 	options  PlanOptions
 	grain    grain

@@ -74,7 +74,7 @@ func (p *Plan) forecastSteps(e *estimator, rival *shortage) (whole bool, err err
 		}
 		f := t.forecast(d, &p.options)
 		if last != nil {
-			f.addLastStep(last[d].forecast(d, &p.options))
+			f.cover(last[d].forecast(d, &p.options))
 		}
 		p.Memory = append(p.Memory, f)
 	}

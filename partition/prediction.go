@@ -6,15 +6,17 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Prediction is the course of a step, as a simulation of its launches gives it.
 // Launches of a device run one after the other, copies to a device too, beside
-// them. A launch waits for the tensors that it reads.
+// them. A launch waits for the tensors that it reads: where it first reads them, on
+// devices with late inputs and op by op.
 type Prediction struct {
 	Seconds  float64      // from the end of a step to the end of the next one
 	Bubble   float64      // the share of that time in which the devices with stages wait
-	Moving   float64      // of Seconds, for the bytes that move for lack of memory: of the device that has the most
+	Moving   float64      // of Seconds, in which launches wait for bytes that move for lack of memory: of the device that waits most
 	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
 	Launches []LaunchSpan // of one step, by device and time
 	Copies   []CopySpan   // between devices, in that step
@@ -29,7 +31,7 @@ func (p *Prediction) String() string {
 	case p.Measured < n:
 		by = fmt.Sprintf("%d measured launches and %d by arithmetic", p.Measured, n-p.Measured)
 	}
-	return fmt.Sprintf("predicted: %s a step (by %s), devices idle %.0f%% of it", secondsText(p.Seconds), by, 100*p.Bubble)
+	return fmt.Sprintf("predicted: %s a step (by %s), devices idle %.0f%% of it", units.Seconds(p.Seconds), by, 100*p.Bubble)
 }
 
 // LaunchSpan is a launch in time, in seconds from the step's first launch.
@@ -37,6 +39,7 @@ type LaunchSpan struct {
 	Launch     Launch
 	Device     int // index in PlanOptions.Devices
 	Start, End float64
+	Waited     float64 // between them, for inputs
 }
 
 // CopySpan is a copy to a device in time.
@@ -57,6 +60,9 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 		return nil, err
 	}
 	s := newStepSimulation(p, launches)
+	if s.movers, err = p.movers(check, launches); err != nil {
+		return nil, err
+	}
 	steps := 3 // the first one finds idle devices
 	if len(launches) > mostToRepeat {
 		steps = 1
@@ -75,11 +81,11 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 		out.Seconds = (ends[steps-1] - ends[0]) / float64(steps-1)
 	}
 	s.finish()
-	for i := range p.Memory {
-		f := &p.Memory[i]
-		out.Moving = max(out.Moving, movingSeconds(f.Moved(), p.options.Devices[f.Device]))
+	for _, m := range s.movers {
+		if m != nil {
+			out.Moving = max(out.Moving, m.stalled/float64(steps))
+		}
 	}
-	out.Seconds += out.Moving
 	return out, check.Err()
 }
 
@@ -94,6 +100,8 @@ type stepSimulation struct {
 	free     []float64                // per device: the end of its newest launch
 	link     []float64                // per device: the end of the newest copy to it
 	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
+	movers   []*mover                 // per device; nil where all tensors stay
+	inputs   []reading                // of the launch under way
 	keep     bool                     // the step is the one that out shows
 	out      Prediction
 }
@@ -121,12 +129,7 @@ func (p *Plan) busySeconds() []float64 {
 type runTime struct {
 	seconds  float64
 	measured bool
-}
-
-// runOn is a variant on a device.
-type runOn struct {
-	variant *Variant
-	device  int
+	first    []float64 // firstReads
 }
 
 // never is the time of what is not on a device.
@@ -136,7 +139,7 @@ func newStepSimulation(p *Plan, launches []Launch) *stepSimulation {
 	n := len(p.options.Devices)
 	return &stepSimulation{
 		p: p, launches: launches, times: map[runOn]runTime{},
-		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{},
+		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{}, movers: make([]*mover, n),
 	}
 }
 
@@ -145,24 +148,53 @@ func (s *stepSimulation) step(check *stop.Check) error {
 	for i := range stop.Each(check, s.launches) {
 		l := &s.launches[i]
 		d := l.Device
-		start := s.free[d]
-		for _, n := range l.Needs {
-			if n.Mode != Write {
-				start = max(start, s.arrival(n.Instance, d))
-			}
-		}
-		end := start + s.time(l, d)
-		s.free[d] = end
+		x := s.run(l, d)
+		s.free[d] = x.End
 		for _, n := range l.Needs {
 			if n.Mode != Read {
-				s.write(n.Instance, d, end)
+				s.write(n.Instance, d, x.End)
+			}
+			if m := s.movers[d]; m != nil {
+				m.use(n.Instance, x.End)
 			}
 		}
 		if s.keep {
-			s.out.Launches = append(s.out.Launches, LaunchSpan{*l, d, start, end})
+			s.out.Launches = append(s.out.Launches, x)
 		}
 	}
 	return check.Err()
+}
+
+// run places a launch in time.
+func (s *stepSimulation) run(l *Launch, d int) LaunchSpan {
+	free, seconds := s.free[d], s.time(l, d)
+	late := s.p.options.OpByOp || s.p.options.Devices[d].LateInputs
+	start, end, waited := course(free, seconds, s.readings(l, d, nil), late)
+	if m := s.movers[d]; m != nil {
+		without, own := end, m.begin(free)
+		start, end, waited = course(own, seconds, s.readings(l, d, m), late)
+		m.stalled += end - without
+	}
+	return LaunchSpan{*l, d, start, end, waited}
+}
+
+// readings are the inputs of a launch, with the times at which m has brought them back; nil
+// brings nothing. The next call overwrites them.
+func (s *stepSimulation) readings(l *Launch, d int, m *mover) []reading {
+	s.inputs = s.inputs[:0]
+	first := s.times[runOn{l.Variant, d}].first
+	for j, at := range l.In {
+		n := &l.Needs[at]
+		if n.Mode == Write {
+			continue
+		}
+		there := s.arrival(n.Instance, d)
+		if m != nil {
+			there = max(there, m.arrival(n.Instance))
+		}
+		s.inputs = append(s.inputs, reading{first[j], there})
+	}
+	return s.inputs
 }
 
 // arrival is the time from which a device has an instance. If another has it, it is
@@ -205,6 +237,7 @@ func (s *stepSimulation) time(l *Launch, d int) float64 {
 	t, known := s.times[k]
 	if !known {
 		t.seconds, t.measured = s.p.options.runSeconds(l.Variant, d)
+		t.first = firstReads(l.Variant, s.p.options.Devices[d])
 		s.times[k] = t
 	}
 	if s.keep && t.measured {
@@ -223,7 +256,7 @@ func (s *stepSimulation) finish() {
 	first := out.Launches[0].Start
 	used, busy := map[int]bool{}, 0.0
 	for _, l := range out.Launches {
-		first, busy = min(first, l.Start), busy+l.End-l.Start
+		first, busy = min(first, l.Start), busy+l.End-l.Start-l.Waited
 		used[l.Device] = true
 	}
 	for i := range out.Launches {

@@ -106,3 +106,36 @@ func TestRecomputationTakesTime(t *testing.T) {
 		before = got.Seconds
 	}
 }
+
+// Op by op, a segment takes its measured time, but no less than its calls do. Without one,
+// each op takes its work or its call, the longer of the two.
+func TestPredictedOps(t *testing.T) {
+	predict := func(o PlanOptions) *Prediction {
+		t.Helper()
+		p, err := mustPlan(t, chain(1, 4, 2, 1), o).Predict(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	o := PlanOptions{Devices: specs(1, 0), Apart: true, OpByOp: true, Seconds: func(int, *graph.Graph) (float64, bool) { return 3, true }}
+	calls := 0
+	for _, l := range predict(o).Launches {
+		calls += callsOf(l.Launch.Variant)
+	}
+	n := float64(len(predict(o).Launches))
+	for _, c := range []struct{ call, want float64 }{{1e-9, 3 * n}, {1000, 1000 * float64(calls)}} {
+		o.CallSeconds = func(int) (float64, bool) { return c.call, true }
+		if p := predict(o); math.Abs(p.Seconds-c.want) > 0.01*c.want || p.Measured != len(p.Launches) {
+			t.Errorf("%v s where a call takes %v, want %v", p.Seconds, c.call, c.want)
+		}
+	}
+	o.Seconds = nil
+	if p := predict(o); math.Abs(p.Seconds-1000*float64(calls)) > 0.01*p.Seconds || p.Measured != 0 {
+		t.Errorf("%d calls of 1000 s take %v s", calls, p.Seconds)
+	}
+	o.CallSeconds = nil
+	if few := predict(o).Seconds; few >= 1 {
+		t.Errorf("by arithmetic %v s", few)
+	}
+}

@@ -72,7 +72,7 @@ func (c *cheap) decide(n *graph.Node) bool {
 // isCheap reports whether an op spends its time on reading and writing memory.
 func isCheap(op graph.Op) bool {
 	switch op.(type) {
-	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.BroadcastTo, ops.Reshape, ops.Dropout,
+	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Select, ops.BroadcastTo, ops.Reshape, ops.Dropout,
 		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.BatchNorm, graph.Mapper:
 		return true
 	}

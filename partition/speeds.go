@@ -2,12 +2,16 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
 // overhead is the rough time from one launch to the next, in seconds.
 const overhead = 5e-6
+
+// opOverhead is the rough time of a call op by op where it was not measured, in seconds.
+const opOverhead = 2e-6
 
 // seconds is the rough time of flops on a device.
 func seconds(flops int64, spec device.Spec) float64 {
@@ -54,11 +58,63 @@ func movingSeconds(bytes int64, spec device.Spec) float64 {
 // runSeconds is the time of a variant on a device: as measured, or else from its work.
 func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool) {
 	if o.Seconds != nil {
-		if s, ok := o.Seconds(d, v.Graph); ok {
-			return s, true
+		sum, measured = o.Seconds(d, v.Graph)
+	}
+	switch {
+	case o.OpByOp && measured:
+		return max(sum, float64(callsOf(v))*o.callSeconds(d)), true
+	case o.OpByOp:
+		return o.opSeconds(v, d), false
+	case !measured:
+		sum = workOf(stop.When(nil), v.Graph.Nodes).seconds(o.Devices[d])
+	}
+	return sum, measured
+}
+
+// callsOf counts the ops of a variant that a run op by op calls.
+func callsOf(v *Variant) (n int) {
+	for _, x := range v.Graph.Nodes {
+		if !fuse.IsView(x) {
+			n++
 		}
 	}
-	return workOf(stop.When(nil), v.Graph.Nodes).seconds(o.Devices[d]), false
+	return n
+}
+
+// opSeconds is the rough time of a variant op by op. All bytes of an op pass through
+// memory. Calls are queued while others run: the longer one of a call and its work counts.
+func (o *PlanOptions) opSeconds(v *Variant, d int) (sum float64) {
+	call := o.callSeconds(d)
+	for i, n := range v.Graph.Nodes {
+		if fuse.IsView(n) {
+			continue
+		}
+		w := workOf(stop.When(nil), v.Graph.Nodes[i:i+1])
+		w.bytes = int64(float64(w.bytes) / throughMemory)
+		sum += max(call, w.seconds(o.Devices[d]))
+	}
+	return sum
+}
+
+// callSeconds is the time of a call op by op beside its work: as measured, or a rough one.
+func (o *PlanOptions) callSeconds(d int) float64 {
+	if o.CallSeconds != nil {
+		if s, ok := o.CallSeconds(d); ok {
+			return s
+		}
+	}
+	return opOverhead
+}
+
+// hostSeconds is the time of a copy between a device and the host: as measured, or else as
+// its link gives it.
+func (o *PlanOptions) hostSeconds(d int, bytes int64, out bool) float64 {
+	if o.HostSeconds != nil {
+		if s, ok := o.HostSeconds(d, bytes, out); ok {
+			return s
+		}
+	}
+	return overhead + movingSeconds(bytes, o.Devices[d])
 }
 
 // copySeconds is the time of a copy between devices: as measured, or else as their

@@ -100,7 +100,7 @@ func (p *Plan) limitTable() string {
 			limit = units.Bytes(f.Limit)
 		}
 		rows = append(rows, []string{
-			string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(busy[f.Device]),
+			string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), units.Seconds(busy[f.Device]),
 		})
 	}
 	return align(rows, map[int]bool{0: true, 3: true, 4: true})

@@ -25,17 +25,6 @@ func scaled(n int64, step float64, units ...string) string {
 // exactText is a number of bytes, rounded up to whole KiB, as a config states it.
 func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
 
-// secondsText prints a rough time.
-func secondsText(s float64) string {
-	switch {
-	case s < 0.01:
-		return fmt.Sprintf("%.2g ms", 1000*s)
-	case s < 1:
-		return fmt.Sprintf("%.0f ms", 1000*s)
-	}
-	return fmt.Sprintf("%.1f s", s)
-}
-
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
 
 func total(m [device.NumUsages]int64) int64 {

@@ -116,7 +116,7 @@ func (a *attempt) grant() {
 	m, l := a.m, a.lease
 	l.tenant, l.held, l.stream = &a.tenant.account, true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
-	l.Buffers = l.Buffers[:0]
+	l.Buffers, l.Ready = l.Buffers[:0], l.Ready[:0]
 	for i := range a.wants {
 		w := &a.wants[i]
 		w.c.used, w.c.wanted = a.call, false
@@ -127,7 +127,7 @@ func (a *attempt) grant() {
 	}
 	for _, n := range l.needs {
 		m.devs[n.Device].lease(n.Tensor)
-		l.Buffers = append(l.Buffers, n.copy().buf)
+		l.Buffers, l.Ready = append(l.Buffers, n.copy().buf), append(l.Ready, device.Event{})
 	}
 	a.wants = a.wants[:0]
 	a.tenant.order.advance(a.launch)

@@ -7,12 +7,12 @@ import (
 )
 
 // follow makes the stream wait for the contents that the task reads, and for all
-// uses of the buffers that it overwrites, which need not end well. A copy to the
-// host delays only the task's first write to the buffer, if the stream is a
-// device.WriteDelayer.
+// uses of the buffers that it overwrites, which need not end well. If the stream is a
+// device.Delayer, contents that have not arrived delay only the task's first read of
+// them, and a copy to the host only its first write to the buffer.
 func (a *attempt) follow() error {
 	a.waits, a.ends = a.waits[:0], a.ends[:0]
-	delayer, _ := a.s.(device.WriteDelayer)
+	delayer, _ := a.s.(device.Delayer)
 	for i := range a.wants {
 		w := &a.wants[i]
 		a.ends.Add(w.c.moved)
@@ -23,7 +23,11 @@ func (a *attempt) follow() error {
 		} else {
 			w.c.passOn(&a.made)
 			for _, e := range a.made {
-				a.waits.Add(e)
+				if delayer != nil && e.Queue != a.queue {
+					delayer.DelayRead(w.c.buf, e)
+				} else {
+					a.waits.Add(e)
+				}
 			}
 		}
 		if !w.mode.writes() {

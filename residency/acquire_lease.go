@@ -53,6 +53,9 @@ func (n *Need) copy() *devCopy { return &n.Tensor.copies[n.Device] }
 type Lease struct {
 	Buffers []device.Buffer // per need, valid until Release
 	Scratch device.Buffer   // nil if no scratch was asked for; valid until Release
+	// Ready has the event, per need, with which contents are there that the task
+	// writes, for Release. Acquire sets it to zero events: the end of the task.
+	Ready []device.Event
 
 	tenant  *account
 	held    bool

@@ -84,7 +84,8 @@ func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.U
 //   - while another stream has a lease there, it pauses until that ends;
 //   - if only the pieces are too small, it gives up all that the attempt has got
 //     there: from an empty device, the attempt gets one piece after the other;
-//   - otherwise it fails, since the stream's own leases end only after this call.
+//   - otherwise it fails, since the stream's own leases end only after this call. The
+//     device's error says what to do.
 func (a *attempt) full(d *devState, cause error) (pause, error) {
 	if a.othersLease(d) {
 		return pause{kind: forTurn}, nil
@@ -94,8 +95,7 @@ func (a *attempt) full(d *devState, cause error) (pause, error) {
 		a.cleared = true
 		return pause{kind: again}, a.clear(d)
 	}
-	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %s, and %s are leased; the largest tensor is %v with %s: "+
-		"raise the device's memory, use smaller microbatches or more devices: %w",
+	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %s, and %s are leased; the largest tensor is %v with %s: %w",
 		ErrBudget, d.id, units.Bytes(z.wanted), units.Bytes(z.leased), z.largest, units.Bytes(z.largest.bytes), cause)
 }
 

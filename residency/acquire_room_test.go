@@ -26,6 +26,9 @@ func TestErrBudget(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
+	if n := strings.Count(err.Error(), "smaller microbatches"); n != 1 {
+		t.Errorf("%q gives its advice %d times", err, n)
+	}
 	if held := r.devs[0].Stats().Live; held != 8 {
 		t.Errorf("%d bytes held after the failure, want u's 8", held)
 	}

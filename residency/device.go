@@ -108,9 +108,10 @@ func (d *devState) note(err error, name string) {
 	}
 }
 
-// clean reports whether t's newest contents are elsewhere than on a device too.
+// clean reports whether a device's copy of t can go without a copy to the host: the newest
+// contents are elsewhere too, or nobody needs them.
 func (d *devState) clean(t *Tensor) bool {
-	return t.truth != d.index || t.otherTruth(d.index) != nowhere
+	return t.discarded || t.truth != d.index || t.otherTruth(d.index) != nowhere
 }
 
 // next counts the device's launches until t is used there, and reports whether

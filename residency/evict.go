@@ -35,11 +35,11 @@ func (m *Manager) evictOne(d *devState) (bool, error) {
 }
 
 // evict frees a copy on a device, and spills it to the host first if there is no
-// other.
+// other and its contents were not discarded.
 func (m *Manager) evict(d *devState, t *Tensor) error {
 	if t.truth == d.index {
 		to := t.otherTruth(d.index)
-		if to == nowhere {
+		if to == nowhere && !t.discarded {
 			if err := m.toHost(t, out{kind: ledger.Spill, reason: ledger.SpillReason, cause: "over budget"}); err != nil {
 				return err
 			}

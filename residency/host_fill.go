@@ -83,6 +83,7 @@ func (m *Manager) refill(t *Tensor, action string) error {
 	t.src = nil
 	t.version++
 	t.truth = onHost
+	t.discarded = false
 	m.freeStale(t, "stale")
 	return nil
 }

@@ -62,6 +62,9 @@ type scratch struct {
 	victims    victims
 }
 
+// Devices lists the devices, in the order that Need.Device counts.
+func (m *Manager) Devices() []device.Device { return m.opened() }
+
 // opened lists the devices.
 func (m *Manager) opened() []device.Device {
 	list := make([]device.Device, len(m.devs))
@@ -102,7 +105,25 @@ func (m *Manager) drop(t *Tensor) error {
 	t.src = nil
 	t.truth = nowhere
 	t.version++
+	t.discarded = false
 	return nil
+}
+
+// Discard tells that nobody needs the contents of tensors that are not leased. Their memory
+// on a device stays for the next task that writes them, until there is a better use
+// for it. Nothing is spilled for them.
+func (m *Manager) Discard(ts ...*Tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range ts {
+		if !t.onDevice() || t.failure() != nil {
+			_ = m.drop(t) // fails for a leased tensor, which then keeps its contents
+			continue
+		}
+		t.discarded = true
+		m.dropHost(t)
+		m.devs[t.truth].rank(t)
+	}
 }
 
 // Has reports whether a device, by index, has a copy of t.

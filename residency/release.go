@@ -8,8 +8,8 @@ import (
 )
 
 // Release ends a lease. done marks the end of the task's work: each tensor that
-// it wrote has its truth on the task's device from then on, a version later,
-// and its other copies are stale.
+// it wrote has its truth on the task's device from then on, or from the event in
+// l.Ready, a version later, and its other copies are stale.
 func (m *Manager) Release(l *Lease, done device.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,8 +27,14 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		t := n.Tensor
 		if c := n.copy(); c.writing {
 			t.version++
+			t.discarded = false
 			c.writing = false
-			c.write(t.version, done)
+			ready := l.Ready[i]
+			if ready.Queue == nil {
+				ready = done
+			}
+			c.write(t.version, ready)
+			c.readers.Add(done)
 			t.truth, t.src = n.Device, nil
 			m.dropHost(t)
 		}

@@ -499,6 +499,8 @@ func (s *fakeStream) WaitForEnd(e device.Event) error {
 	return s.put(fakeOp{name: "reuse", event: e})
 }
 
+func (s *fakeStream) Cancel(error) { panic("nothing cancels a stream of residency's") }
+
 func (s *fakeStream) Busy() int64 { return 0 }
 
 func (s *fakeStream) Close() error {

@@ -3,6 +3,7 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -66,6 +67,9 @@ func (u *Tenant) Forget(ts ...*Tensor) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Used lists the devices that the tenant uses, by index.
+func (u *Tenant) Used() []int { return slices.Clone(u.used) }
 
 // Tensors counts the tenant's records.
 func (u *Tenant) Tensors() int {

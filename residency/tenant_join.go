@@ -12,8 +12,8 @@ import (
 // Join makes a tenant, and reserves its floors. While they do not fit beside the
 // floors of other tenants, it waits until some of them have closed: of several
 // calls that need memory of the same device, the first one goes first. It fails
-// with ErrBudget if a device has less than the floor, and with the cause of ctx if
-// that ends.
+// with ErrBudget if a device has less than the floor, with ErrOccupied in place of
+// waiting with o.AtOnce, and with the cause of ctx if that ends.
 func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 	if err := m.admissible(&o); err != nil {
 		return nil, err
@@ -67,7 +67,13 @@ func (m *Manager) freeName(name string) {
 // reserve waits for a tenant's floors. Then it opens the tenant's streams, and adds
 // the tenant.
 func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*tenant, error) {
-	if err := m.floors.Reserve(ctx, o.Floors, o.Waiting); err != nil {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	waits := o.Waiting
+	if o.AtOnce {
+		waits = func() { giveUp(ErrOccupied) }
+	}
+	if err := m.floors.Reserve(ctx, o.Floors, waits); err != nil {
 		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
 	}
 	u, err := m.openTenant(o)

@@ -136,7 +136,16 @@ func TestJoinRefuses(t *testing.T) {
 	if err := <-join(t.Context(), "a"); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), `"a"`) {
 		t.Errorf("the same name: %v", err)
 	}
-	if n := len(m.tenants); n != 1 {
+	if err := <-join(t.Context(), "b", 30); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{ErrOccupied, nil} {
+		floor := int64(11 - i)
+		if _, err := m.Join(t.Context(), TenantOptions{Name: "c", Floors: []int64{floor}, AtOnce: true}); !errors.Is(err, want) {
+			t.Errorf("a floor of %d, at once: %v", floor, err)
+		}
+	}
+	if n := len(m.tenants); n != 3 {
 		t.Errorf("%d tenants", n)
 	}
 }

@@ -37,6 +37,8 @@ type TenantOptions struct {
 	HeldBytes int64
 	// LargestBytes is the bytes of the largest tensor among them.
 	LargestBytes int64
+	// AtOnce has Join fail with ErrOccupied where it would have to wait for the floors.
+	AtOnce bool
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
 	Waiting func()
 	// OnRead is called when a call for a device, by index, has read a store or waited

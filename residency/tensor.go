@@ -51,6 +51,8 @@ type Tensor struct {
 	host    *hostmem.Block // nil when the host has no bytes
 	src     *source        // where to stream from while truth is inStore
 	fedDone device.Event   // of the last copy-in from a fed buffer
+
+	discarded bool // nobody needs the contents, until there are others
 }
 
 // current reports whether c holds the truth's version of t.

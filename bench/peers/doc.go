@@ -4,6 +4,8 @@
 //	cd bench/peers
 //	go run .                     # everything that is installed: about 10 minutes
 //	go run . -only mlp -rounds 1 # a quick look
+//	go run . -ops -seconds 1     # single ops, for opbyop.md: about 3 minutes
+//	go run . -own                # Berth alone, serving and in little memory: about 2 minutes
 //	go run . -from ../../docs/performance.json # tables and chart again, without measuring
 //
 // It writes performance.json and performance.svg into docs/, and the tables of

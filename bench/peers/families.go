@@ -11,4 +11,4 @@ const (
 )
 
 // families are all families, in the order of tables and chart.
-var families = []string{berthName, bf16Name, torchName, tunedName, gomlxName, llmcName}
+var families = []string{berthName, bf16Name, compiledName, torchName, tunedName, gomlxName, llmcName}

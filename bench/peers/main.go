@@ -18,6 +18,8 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 3, "number of turns of each program")
 	flag.Float64Var(&o.seconds, "seconds", 3, "time to measure for in each turn")
 	flag.IntVar(&o.threads, "threads", 2, "threads of every program")
+	flag.BoolVar(&o.ops, "ops", false, "measure single ops, for opbyop.md, in place of training steps")
+	flag.BoolVar(&o.alone, "own", false, "measure Berth alone, a server and steps in little memory, for performance.md, in place of training steps")
 	flag.StringVar(&o.only, "only", "", "workloads, separated by commas (default all)")
 	flag.StringVar(&o.root, "root", "../..", "folder of Berth's source")
 	flag.StringVar(&o.docs, "docs", "", "folder to write results to (default docs in -root)")
@@ -38,6 +40,12 @@ func main() {
 func run(ctx context.Context, o options, log io.Writer) error {
 	if o.docs == "" {
 		o.docs = filepath.Join(o.root, "docs")
+	}
+	switch {
+	case o.ops:
+		return compareOps(ctx, o, log)
+	case o.alone:
+		return measureOwn(ctx, o, log)
 	}
 	var rep report
 	var err error

@@ -50,6 +50,44 @@ func someReport(t *testing.T) (report, []string) {
 	return newReport(ts), order
 }
 
+// The tables of Berth alone have a line for each way that was measured, and go between
+// their marks of performance.md.
+func TestOwnTables(t *testing.T) {
+	var r report
+	for _, clients := range clientCounts {
+		s := served{RequestsPerS: 1234, SamplesPerBatch: 8}
+		s.LatencyMS.Median, s.LatencyMS.P99 = 1, 3
+		r.Turns = append(r.Turns, turn{Workload: "mlp", Family: berthName, Variant: clients, sample: sample{Served: &s}})
+	}
+	if want := "\n| mlp | 1.00 | 3.00 | 1234 | 1.00 | 3.00 | 8.0 |\n"; !strings.HasSuffix(r.serveTable(), want) {
+		t.Errorf("%s\nwant at the end %s", r.serveTable(), want)
+	}
+	r.Turns = nil
+	for i, share := range memoryShares {
+		s := sample{StepMS: stepMS{Median: float64(10 + i), Min: 8}, Copies: copies{LoadedBytes: int64(i) << 20, HiddenMS: 0.5}}
+		r.Turns = append(r.Turns, turn{Workload: "gpt-nano", Family: berthName, Variant: share, sample: s})
+	}
+	if want := "\n| gpt-nano | 40 % | 12.0 | 8.00 | 1.20× | 1.00× | 2.0 | 0.50 | 0.00 |\n"; !strings.HasSuffix(r.spillTable(), want) {
+		t.Errorf("%s\nwant at the end %s", r.spillTable(), want)
+	}
+	page := filepath.Join(t.TempDir(), "performance.md")
+	text, err := os.ReadFile("../../docs/performance.md")
+	if err == nil {
+		err = os.WriteFile(page, text, 0o644)
+	}
+	for _, mark := range []string{serveBegin, spillBegin} {
+		if err == nil {
+			err = replaceIn(page, mark, "a table\n")
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(page); err != nil || strings.Count(string(text), "a table\n") != 2 {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
 func TestTurns(t *testing.T) {
 	_, order := someReport(t)
 	want := []string{

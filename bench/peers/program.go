@@ -17,6 +17,10 @@ type program struct {
 	variant string                     // the variant within the family; may be empty
 	does    func(workload string) bool // whether it can run a workload
 	run     func(ctx context.Context, workload string) (sample, error)
+
+	// Of PyTorch.
+	python string
+	env    []string
 }
 
 func (p program) name() string {

@@ -13,6 +13,8 @@ type sample struct {
 	FlopsPerStep int64   `json:"flops_per_step,omitempty"`
 	PeakGflops   float64 `json:"peak_gflops,omitempty"`
 	Machine      machine `json:"machine,omitzero"`
+	Copies       copies  `json:"copies_per_step,omitzero"`
+	Served       *served `json:"served,omitempty"`
 }
 
 type stepMS struct {

@@ -17,14 +17,19 @@ func (r report) markdown(w io.Writer) error {
 // disturbed is a warning if other programs took much of the machine: medians say
 // little then.
 func (r report) disturbed() string {
+	if m := r.others(); m > 0.05 {
+		return fmt.Sprintf("Other programs took %.0f%% of the processors in the median turn: compare the columns *least*.\n\n", 100*m)
+	}
+	return ""
+}
+
+// others is the share of the machine that other programs took in the median turn.
+func (r report) others() float64 {
 	var shares []float64
 	for _, t := range r.Turns {
 		shares = append(shares, t.Others)
 	}
-	if m := median(shares); m > 0.05 {
-		return fmt.Sprintf("Other programs took %.0f%% of the processors in the median turn: compare the columns *least*.\n\n", 100*m)
-	}
-	return ""
+	return median(shares)
 }
 
 // timeTable has a line for each program on each workload.

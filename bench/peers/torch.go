@@ -30,14 +30,15 @@ func newTorch(ctx context.Context, o options, log io.Writer) ([]program, error) 
 	twin := filepath.Join(o.root, "bench", "peers", "torch_twin.py")
 	var ps []program
 	for _, v := range variants(hasAVX512(), openMP(log)) {
+		env := append(os.Environ(), v.env...)
 		run := func(ctx context.Context, workload string) (s sample, err error) {
 			args := append([]string{twin, workload, "--threads", strconv.Itoa(o.threads), "--seconds", fmt.Sprint(o.seconds)}, v.flags[workload]...)
 			c := exec.CommandContext(ctx, python, args...)
-			c.Env = append(os.Environ(), v.env...)
+			c.Env = env
 			err = output(c, &s, &s.PeakResidentBytes)
 			return s, err
 		}
-		ps = append(ps, program{family: v.family, variant: v.name, does: every, run: run})
+		ps = append(ps, program{family: v.family, variant: v.name, does: every, run: run, python: python, env: env})
 	}
 	return ps, nil
 }

@@ -39,7 +39,7 @@ func (t *turns) all(ctx context.Context, workload string, round int) error {
 			continue
 		}
 		t.measured = append(t.measured, turn{workload, round, p.family, p.variant, others, s})
-		fmt.Fprintf(t.log, "round %d/%d  %-9s  %-55s  %9.2f ms, least %9.2f, %d MiB, others took %.0f%%\n", round+1, t.rounds, workload, p.name(),
+		fmt.Fprintf(t.log, "round %d/%d  %-9s  %-55s  %9.4g ms, least %9.4g, %d MiB, others took %.0f%%\n", round+1, t.rounds, workload, p.name(),
 			s.StepMS.Median, s.StepMS.Min, s.PeakResidentBytes>>20, 100*others)
 	}
 	return nil

@@ -12,6 +12,9 @@ import (
 // The tables of performance.md stand between these lines.
 const (
 	tablesBegin = "<!-- tables: written by bench/peers -->"
+	opsBegin    = "<!-- tables: written by bench/peers -ops -->" // of opbyop.md
+	serveBegin  = "<!-- serving: written by bench/peers -own -->"
+	spillBegin  = "<!-- little memory: written by bench/peers -own -->"
 	tablesEnd   = "<!-- end of tables -->"
 )
 
@@ -19,17 +22,12 @@ const (
 // the tables into performance.md.
 func (r report) write(folder string) error {
 	page := filepath.Join(folder, "performance.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
 	var tables strings.Builder
 	if err := r.markdown(&tables); err != nil {
 		return err
 	}
-	text, err = between(text, tables.String())
-	if err != nil {
-		return fmt.Errorf("%s: %w", page, err)
+	if err := replaceIn(page, tablesBegin, tables.String()); err != nil {
+		return err
 	}
 	results, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -37,17 +35,20 @@ func (r report) write(folder string) error {
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(folder, "performance.json"), append(results, '\n'), 0o644),
-		os.WriteFile(page, text, 0o644),
 		r.chart(filepath.Join(folder, "performance.svg")),
 	)
 }
 
-// between replaces the text between the marks.
-func between(text []byte, tables string) ([]byte, error) {
-	before, rest, begins := strings.Cut(string(text), tablesBegin+"\n")
+// replaceIn puts tables between the marks of a page.
+func replaceIn(page, begin, tables string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(text), begin+"\n")
 	_, after, ends := strings.Cut(rest, tablesEnd)
 	if !begins || !ends {
-		return nil, fmt.Errorf("the lines %q and %q are missing: put them where the tables go", tablesBegin, tablesEnd)
+		return fmt.Errorf("%s: the lines %q and %q are missing: put them where the tables go", page, begin, tablesEnd)
 	}
-	return []byte(before + tablesBegin + "\n" + tables + tablesEnd + after), nil
+	return os.WriteFile(page, []byte(before+begin+"\n"+tables+tablesEnd+after), 0o644)
 }

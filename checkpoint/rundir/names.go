@@ -26,6 +26,8 @@ var (
 	ErrHasCheckpoint = errors.New("the run folder holds a checkpoint")
 	// ErrNoCheckpoint: there is nothing to resume from or to use.
 	ErrNoCheckpoint = errors.New("no checkpoint")
+	// ErrNoRun: a folder that is to be deleted is no run's.
+	ErrNoRun = errors.New("there is no run to delete")
 	// ErrFolder: the folder holds files that a run would replace.
 	ErrFolder = errors.New("the folder cannot hold a run")
 	// ErrOutput: a path that must not be written to.

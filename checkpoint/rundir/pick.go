@@ -33,7 +33,7 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 	case best:
 		return nil, nil, fmt.Errorf("%s: %w: no checkpoint has checkpoint.best's metric (it is recorded at boundaries, train.boundary, with validation data); use the newest", db.Path(), checkpoint.ErrNotFound)
 	}
-	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
+	return nil, nil, fmt.Errorf("%s: %w: it holds none yet: train until the first is saved, or name another run", db.Path(), checkpoint.ErrNotFound)
 }
 
 // Found is a checkpoint to use. Until it is closed, its file stays open for

@@ -53,6 +53,21 @@ func TestFind(t *testing.T) {
 	save(t, dir, ended(40, 0.2, 0.2)) // nobody has the file open any more
 }
 
+// A run that has saved nothing is told what to do.
+func TestFindWithoutCheckpoints(t *testing.T) {
+	dir := t.TempDir()
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rundir.Find(t.Context(), dir, false, 0); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "train until the first is saved, or name another run") {
+		t.Error(err)
+	}
+}
+
 // Without the metric there is no best, which the error explains.
 func TestFindWithoutABest(t *testing.T) {
 	dir := t.TempDir()

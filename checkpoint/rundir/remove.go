@@ -11,15 +11,15 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// CheckRemove refuses, with ErrFolder, a folder that holds no run and a link to a folder,
-// and with checkpoint.ErrHeld one in which a run trains.
+// CheckRemove refuses with ErrNoRun a folder that holds no run, with ErrFolder a link to a
+// folder, and with checkpoint.ErrHeld one in which a run trains.
 func CheckRemove(dir string) error {
 	if to, err := os.Readlink(filepath.Clean(dir)); err == nil {
 		return fmt.Errorf("%w: %s is a link to %s: name that folder", ErrFolder, dir, to)
 	}
 	dir = osfile.Resolve(dir)
 	if !IsRun(dir) {
-		return fmt.Errorf("%w: %s: there is no run to delete: name a run folder, such as runs/digits", ErrFolder, dir)
+		return fmt.Errorf("%s: %w: it has no %s, which marks a run: name a run folder, such as runs/digits, or delete the files themselves", dir, ErrNoRun, CheckpointsName)
 	}
 	if _, err := StatusOf(dir); errors.Is(err, checkpoint.ErrHeld) {
 		return err

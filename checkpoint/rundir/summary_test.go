@@ -129,7 +129,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("left %q, %v", left, err)
 	}
 	for _, d := range []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "notes.txt")} {
-		if _, err := rundir.Remove(d); !errors.Is(err, rundir.ErrFolder) {
+		if _, err := rundir.Remove(d); !errors.Is(err, rundir.ErrNoRun) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}

@@ -99,7 +99,12 @@ func keeps(s *Set) error {
 func fillOnce(s *Set, sample int) (inUse func() bool, err error) {
 	var tensors [2]*tensor.Dense
 	var weakly []func() bool
-	for i, m := range []shape.Meta{s.Input, s.Target} {
+	positions := 0
+	if s.Length != nil {
+		positions = s.Length(sample)
+	}
+	input, target := s.shapes(positions)
+	for i, m := range []shape.Meta{input, target} {
 		const least = 8 // words: smaller pieces of memory share a block, and stay with it
 		memory := make([]int64, max(least, (m.Bytes()+7)/8))
 		if tensors[i], err = hosttensor.Over(m, shape.Bytes(memory)); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/registry"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // SourceType makes a data set from the keys of a config: `data: {source: NAME, …}`.
@@ -135,7 +136,7 @@ func OpenInputs(ctx context.Context, source string, keys any, path, file string)
 func guarded(source string, open func() (*Set, error)) (set *Set, err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("panic: %v", x)
+			err = fmt.Errorf("panic: %s", panics.Text(x))
 		}
 		if err != nil {
 			err = fmt.Errorf("source %s: %w", source, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// lineKeys are the keys of the source lines.
+// lineKeys are the keys of the source points.
 type lineKeys struct {
 	Path  string   `yaml:"path" doc:"a file"`
 	Slope float64  `yaml:"slope" min:"-2" max:"2" doc:"of the line"`
@@ -33,7 +33,7 @@ func (k lineKeys) Check() error {
 
 func init() {
 	custom.Register(custom.SourceType[lineKeys]{
-		Name: "lines", Version: 3, Doc: "Points of a line.", Regression: true,
+		Name: "points", Version: 3, Doc: "Points of a line.", Regression: true,
 		Defaults: lineKeys{Path: "line: 1.txt", Slope: 1, Count: 10, Words: []string{"a"}},
 		Open: func(_ context.Context, k lineKeys) (*custom.Set, error) {
 			if k.Count == 13 {
@@ -52,7 +52,7 @@ const model = "\nmodel: {preset: mlp, hidden: [4]}\n"
 // A registered source has keys with checks, defaults, overrides and a place in the
 // reference; a config keeps them and its version.
 func TestRegisteredSource(t *testing.T) {
-	c, err := configs.Parse("lines.yaml", []byte("data: {source: lines, count: 20, sizes: [3, 4]}"+model), configs.Overlay{Set: []string{"data.slope=-0.5"}})
+	c, err := configs.Parse("points.yaml", []byte("data: {source: points, count: 20, sizes: [3, 4]}"+model), configs.Overlay{Set: []string{"data.slope=-0.5"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,11 +75,11 @@ func TestRegisteredSource(t *testing.T) {
 	if list, err := configs.Changes(text, []byte(other)); err != nil || len(list) != 1 || list[0].Key != "data.slope" {
 		t.Errorf("%v, %v", list, err)
 	}
-	if page := configs.Reference(); !strings.Contains(page, "### source: lines") || !strings.Contains(page, "| `slope` | a number of at least -2 and at most 2 | `1` | of the line |") {
+	if page := configs.Reference(); !strings.Contains(page, "### source: points") || !strings.Contains(page, "| `slope` | a number of at least -2 and at most 2 | `1` | of the line |") {
 		t.Error("the reference has no table of the source")
 	}
-	s, ok, err := custom.Open(t.Context(), "lines", c.Data.Keys, "here.txt")
-	if err != nil || !ok || s.Name != "lines" || s.Version != 3 || s.Len != 20 || !strings.Contains(s.Contents, "here.txt") {
+	s, ok, err := custom.Open(t.Context(), "points", c.Data.Keys, "here.txt")
+	if err != nil || !ok || s.Name != "points" || s.Version != 3 || s.Len != 20 || !strings.Contains(s.Contents, "here.txt") {
 		t.Errorf("%+v, %v, %v", s, ok, err)
 	}
 }
@@ -87,24 +87,24 @@ func TestRegisteredSource(t *testing.T) {
 // Mistakes in a registered source's keys have their place, as any.
 func TestRegisteredSourceMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"data: {source: lines, slop: 1}":               `lines.yaml:1: data.slop: unknown key where source is lines; did you mean "slope"?`,
-		"data: {source: lines, slope: 3}":              "lines.yaml:1: data.slope: got 3, expected a number of at least -2 and at most 2",
-		"data: {source: lines, count: 0}":              "lines.yaml:1: data.count: got 0, expected a whole number of at least 1",
-		"data: {source: lines, version: 2}":            "lines.yaml:1: data.version: this run uses the data source lines version 2; this program has version 3",
-		"data: {source: line}":                         `did you mean "lines"?`,
-		"data: {source: lines, noisy: true, slope: 0}": "lines.yaml:1: data: lines: noisy needs a slope",
-		"data: {source: digits, slope: 1}":             "data.slope: goes with source: lines, but source is digits",
+		"data: {source: points, slop: 1}":               `points.yaml:1: data.slop: unknown key where source is points; did you mean "slope"?`,
+		"data: {source: points, slope: 3}":              "points.yaml:1: data.slope: got 3, expected a number of at least -2 and at most 2",
+		"data: {source: points, count: 0}":              "points.yaml:1: data.count: got 0, expected a whole number of at least 1",
+		"data: {source: points, version: 2}":            "points.yaml:1: data.version: this run uses the data source points version 2; this program has version 3",
+		"data: {source: point}":                         `did you mean "points"?`,
+		"data: {source: points, noisy: true, slope: 0}": "points.yaml:1: data: points: noisy needs a slope",
+		"data: {source: digits, slope: 1}":              "data.slope: goes with source: points, but source is digits",
 	} {
-		_, err := configs.Parse("lines.yaml", []byte(text+model), configs.Overlay{})
+		_, err := configs.Parse("points.yaml", []byte(text+model), configs.Overlay{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	_, _, err := custom.Open(t.Context(), "lines", &lineKeys{Count: 13, Slope: 1}, "")
-	if err == nil || err.Error() != "source lines: panic: no luck" {
+	_, _, err := custom.Open(t.Context(), "points", &lineKeys{Count: 13, Slope: 1}, "")
+	if err == nil || !strings.HasPrefix(err.Error(), "source points: panic: no luck (at ") {
 		t.Errorf("%v", err)
 	}
-	if _, ok, err := custom.OpenInputs(t.Context(), "lines", nil, "", "new.txt"); !ok || err == nil || !strings.Contains(err.Error(), "reads no files to predict from") {
+	if _, ok, err := custom.OpenInputs(t.Context(), "points", nil, "", "new.txt"); !ok || err == nil || !strings.Contains(err.Error(), "reads no files to predict from") {
 		t.Errorf("%v, %v", ok, err)
 	}
 	if _, ok, _ := custom.Open(t.Context(), "digits", nil, ""); ok {
@@ -115,9 +115,9 @@ func TestRegisteredSourceMistakes(t *testing.T) {
 // A name that is taken, or that comes too late, is a mistake of the program.
 func TestRegisterPanics(t *testing.T) {
 	for name, want := range map[string]string{
-		"lines": `register data source "lines" version 3`,
-		"csv":   `register the data source "csv": the name exists already`,
-		"given": `register the data source "given": the name exists already`,
+		"points": `register data source "points" version 3`,
+		"csv":    `register the data source "csv": the name exists already`,
+		"given":  `register the data source "given": the name exists already`,
 	} {
 		func() {
 			defer func() {

@@ -30,14 +30,24 @@ type Set struct {
 	Input shape.Meta // of a sample, such as shape.F32(28, 28); shape.I32(64) for tokens
 	// Target is shape.I32() for a class, shape.I32(T) for a class at each position, or
 	// shape.F32(n) for n numbers. The zero value: there are none, to predict from.
-	Target  shape.Meta
+	Target shape.Meta
+	// Length is the number of positions of sample i, where samples are sequences of
+	// different lengths: from 1 to T, where Input is shape.I32(T) for tokens or shape.F32(T,
+	// n) for n numbers at each position. A Target of shape.I32(T) or shape.F32(T, n) has as
+	// many positions as its sample. It gives the same number each time; nil: all samples
+	// have the shape Input.
+	Length func(i int) int
+	// Buckets are the numbers of positions to which sequences are padded, the fewest
+	// first; the last is T. Each is compiled once. nil: 16, 32, 64 and so on, up to T.
+	Buckets []int
+
 	Classes int      // of an i32 target
 	Labels  []string // names of the classes; nil: they have none
 	Tokens  int      // distinct ids of an i32 input
 
 	Len int // samples
-	// Fill writes a sample: all elements of input and of target. A class alone is the
-	// one element of target. Both tensors are of the caller and valid until Fill
+	// Fill writes a sample: all elements of input and of target, which of a sequence have
+	// its positions as their first axis. A class alone is the one element of target. Both tensors are of the caller and valid until Fill
 	// returns: it keeps neither them nor slices of them, and allocates nothing to be
 	// fast. It is called from several goroutines at once, in any order, and ahead of
 	// the steps; for equal samples it writes equal numbers. Its error or panic ends the
@@ -62,7 +72,10 @@ func (s *Set) Filled() (*datasets.Filled, error) {
 		Input: s.Input, Target: s.Target, Classes: s.Classes, Labels: s.Labels, Tokens: s.Tokens, Len: s.Len,
 	}
 	if s.Fill != nil {
-		f.Fill = (&filler{set: s}).fill
+		f.Fill = (&filler{set: s, free: map[int][]*sampleView{}}).fill
+	}
+	if f.Length, f.Buckets = s.Length, s.Buckets; s.Length != nil && s.Buckets == nil && s.Input.Shape.Rank() > 0 {
+		f.Buckets = datasets.PowerBuckets(s.Input.Shape[0])
 	}
 	if s.Validation == nil {
 		return f, nil
@@ -82,7 +95,7 @@ func (s *Set) Filled() (*datasets.Filled, error) {
 type filler struct {
 	set  *Set
 	mu   sync.Mutex
-	free []*sampleView
+	free map[int][]*sampleView // by positions; 0 where all samples have one shape
 }
 
 // sampleView is the tensors of one sample, over the memory of no batch until they are
@@ -98,15 +111,18 @@ type field struct {
 	meta  shape.Meta
 }
 
-// fill has the set write a sample to a row of a batch.
-func (f *filler) fill(s Sample, row int, dst [][]byte) error {
-	v, err := f.take()
+// fill has the set write a sample.
+func (f *filler) fill(s Sample, input, target []byte) error {
+	positions := 0
+	if f.set.Length != nil {
+		positions = len(input) / (int(f.set.Input.Bytes()) / f.set.Input.Shape[0])
+	}
+	v, err := f.take(positions)
 	if err != nil {
 		return err
 	}
-	input, target := v.input.row(dst[0], row), v.aside
-	if len(dst) > 1 {
-		target = v.target.row(dst[1], row)
+	if target == nil {
+		target = v.aside
 	}
 	v.input.point(input)
 	v.target.point(target)
@@ -120,39 +136,46 @@ func (f *filler) fill(s Sample, row int, dst [][]byte) error {
 	v.target.point(nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.free = append(f.free, v)
+	f.free[positions] = append(f.free[positions], v)
 	return nil
 }
 
 var errReplaced = errors.New("its function Fill gave a tensor another shape or memory: write the elements instead (input.Float32s(), target.Int32s())")
 
-// take gives tensors that no other call uses.
-func (f *filler) take() (*sampleView, error) {
+// take gives tensors that no other call uses, of samples with so many positions.
+func (f *filler) take(positions int) (*sampleView, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := len(f.free); n > 0 {
-		v := f.free[n-1]
-		f.free = f.free[:n-1]
+	if n := len(f.free[positions]); n > 0 {
+		v := f.free[positions][n-1]
+		f.free[positions] = f.free[positions][:n-1]
 		return v, nil
 	}
+	input, target := f.set.shapes(positions)
 	v := &sampleView{}
 	var err error
-	if v.input, err = newField(f.set.Input); err == nil && f.set.Target.DType != shape.Invalid {
-		v.target, err = newField(f.set.Target)
-		v.aside = make([]byte, f.set.Target.Bytes())
+	if v.input, err = newField(input); err == nil && target.DType != shape.Invalid {
+		v.target, err = newField(target)
+		v.aside = make([]byte, target.Bytes())
 	}
 	return v, err
+}
+
+// shapes are the metadata of a sample; 0 positions are those of Input.
+func (s *Set) shapes(positions int) (input, target shape.Meta) {
+	input, target = s.Input, s.Target
+	if positions > 0 {
+		input = datasets.Sized(input, positions)
+		if datasets.PerPosition(target) {
+			target = datasets.Sized(target, positions)
+		}
+	}
+	return input, target
 }
 
 func newField(m shape.Meta) (field, error) {
 	d, err := hosttensor.New(m)
 	return field{d, m}, err
-}
-
-// row is the memory of a row of a batch.
-func (f field) row(batch []byte, row int) []byte {
-	n := int(f.meta.Bytes())
-	return batch[row*n : (row+1)*n : (row+1)*n]
 }
 
 func (f field) point(b []byte) {

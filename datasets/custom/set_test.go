@@ -161,7 +161,7 @@ func TestErrorsNameTheSample(t *testing.T) {
 				_ = none[s.Index]
 			}
 			return write(0, 0)(s, in, out)
-		}, "sample 6: panic: runtime error: index out of range [6] with length 0 (github.com/berth-ml/berth/datasets/custom_test.TestErrorsNameTheSample"},
+		}, "sample 6: panic: runtime error: index out of range [6] with length 0 (at "},
 		"a class": {write(0, 2), "sample 6: the class is 2, and Classes is 2: it must be from 0 to 1"},
 		"a token": {write(-1, 0), "sample 6: the token is -1, and Tokens is 5: it must be from 0 to 4"},
 		"replacement": {func(s custom.Sample, in, out *tensor.Dense) error {
@@ -321,5 +321,112 @@ func TestLoader(t *testing.T) {
 			return
 		}
 		l.Return(b.Slot)
+	}
+}
+
+// words are sequences of tokens of 1 to 6 positions, each of its own length, with a class.
+func words() *custom.Set {
+	return &custom.Set{
+		Name: "words", Version: 1, Len: 30, Input: shape.I32(6), Target: shape.I32(), Tokens: 7, Classes: 6,
+		Length: func(i int) int { return 1 + i%6 }, Buckets: []int{2, 6},
+		Fill: func(s custom.Sample, input, target *tensor.Dense) error {
+			for k := range input.Int32s() {
+				input.Int32s()[k] = int32(len(input.Int32s()))
+			}
+			target.Int32s()[0] = int32(len(input.Int32s())) - 1
+			return nil
+		},
+	}
+}
+
+// Sequences are read in batches of one bucket, each sample once; steady reading allocates
+// nothing.
+func TestSequencesAreRead(t *testing.T) {
+	if err := custom.Check(words()); err != nil {
+		t.Fatal(err)
+	}
+	const n = 4
+	part := open(t, words(), datasets.Spec{Seed: 3, Split: 1}).Train.InBatches(n)
+	if part.Samples() != 30 || part.Len() != 12+20 {
+		t.Fatalf("%d samples, %d with empty ones", part.Samples(), part.Len())
+	}
+	dst, of := part.Alloc(n), map[int32]int{}
+	for c := (datasets.Cursor{}); c.Epoch == 0; c = part.Next(c, n) {
+		if _, err := part.Read(c, n, dst); err != nil {
+			t.Fatal(err)
+		}
+		positions := part.Buckets()[part.Bucket(c)]
+		ids, lengths, classes := shape.View[int32](dst[0]), shape.View[int32](dst[1]), shape.View[int32](dst[2])
+		for j := range n {
+			row := ids[j*positions : (j+1)*positions]
+			length := lengths[j]
+			if int(length) > positions || classes[j] != length-1 { // -1 of an empty one: datasets.Padding
+				t.Errorf("a sample of length %d in %d positions has class %d", length, positions, classes[j])
+			}
+			for k, id := range row {
+				if want := map[bool]int32{true: length}[k < int(length)]; id != want {
+					t.Errorf("position %d of %d is %d, want %d", k, length, id, want)
+				}
+			}
+			of[length]++
+		}
+	}
+	if of[0] != 2 || of[1] != 5 || of[6] != 5 {
+		t.Errorf("samples by length: %v", of)
+	}
+	if allocs := testing.AllocsPerRun(20, func() {
+		if _, err := part.Read(datasets.Cursor{Index: n}, n, dst); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs > 0 {
+		t.Errorf("a batch allocates %v times", allocs)
+	}
+}
+
+// One batch of sequences stays the same in all epochs.
+func TestFirstBatchOfSequences(t *testing.T) {
+	const n = 4
+	epochs := words()
+	epochs.Tokens, epochs.Fill = 4, func(s custom.Sample, input, target *tensor.Dense) error {
+		for k := range input.Int32s() {
+			input.Int32s()[k] = int32(s.Epoch + 1)
+		}
+		return nil
+	}
+	first := open(t, epochs, datasets.Spec{Split: 1}).Train.FirstBatch(n)
+	dst := first.Alloc(n)
+	if _, err := first.Read(datasets.Cursor{Epoch: 2}, n, dst); err != nil || shape.View[int32](dst[0])[0] != 1 {
+		t.Errorf("the first batch has samples of epoch %d, %v", shape.View[int32](dst[0])[0]-1, err)
+	}
+}
+
+// Sequences are no samples for a model of samples of one shape, and the other way round.
+func TestSequencesAreNoOtherSamples(t *testing.T) {
+	whole := words()
+	whole.Length, whole.Buckets = nil, nil
+	like := open(t, whole, datasets.Spec{}).Info
+	for _, set := range []*custom.Set{whole, words()} {
+		f, err := set.Filled()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := map[bool]*datasets.Info{true: &like, false: &open(t, words(), datasets.Spec{}).Info}[set != whole]
+		_, trained := datasets.Open(t.Context(), datasets.Spec{Source: "given", Filled: f, Like: other})
+		f.Target = shape.Meta{}
+		_, inputs := datasets.OpenInputs(t.Context(), datasets.Spec{Source: "given", Filled: f}, other, "x")
+		for _, err := range []error{trained, inputs} {
+			if !errors.Is(err, datasets.ErrFormat) || !strings.Contains(err.Error(), "length") {
+				t.Errorf("samples of the other kind: %v", err)
+			}
+		}
+	}
+	wrong := words()
+	wrong.Tokens = 6
+	f, err := wrong.Filled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := datasets.Open(t.Context(), datasets.Spec{Source: "given", Filled: f}); err == nil || !strings.Contains(err.Error(), "the token is 6, and Tokens is 6") {
+		t.Errorf("a token too many: %v", err)
 	}
 }

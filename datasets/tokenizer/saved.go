@@ -71,19 +71,6 @@ func (n *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// pack is the tokenizer.json, gzipped.
-func (t *BPE) pack() ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if err := t.Write(z); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
 // UnmarshalJSON reads the tokenizer.
 func (s *Saved) UnmarshalJSON(b []byte) error {
 	var in savedJSON

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 )
@@ -146,4 +147,17 @@ func appendJSON(b []byte, v any) []byte {
 		panic("BUG: JSON of a token: " + err.Error())
 	}
 	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+}
+
+// pack is the tokenizer.json, gzipped.
+func (t *BPE) pack() ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := t.Write(z); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

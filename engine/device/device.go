@@ -63,6 +63,7 @@ type Spec struct {
 	PeerCopy       bool    // it can copy from another device of its kind without the host
 	HostVisible    bool    // a copy costs no link
 	CopyOut        bool    // it can give bytes back at all
+	LateInputs     bool    // its launches begin before all inputs are there: its streams are Delayers
 }
 
 // MemoryUnit is the unit of device memory in bytes: each buffer takes a multiple
@@ -79,7 +80,7 @@ type Stats struct {
 	Allocs                     int64 // allocations so far
 	Launches                   int64 // executables run so far
 	CompileHits, CompileMisses int64
-	Executables                int64 // that are compiled and not released
+	Executables                int64 // in use, or kept
 	WrittenOff                 int64 // bytes of the buffers that there were when the device was given up
 }
 
@@ -143,7 +144,8 @@ type Buffer interface {
 	// Usage is the usage for which it was allocated.
 	Usage() Usage
 	// Ready is the event of the last queued operation that writes it; the zero
-	// Event when nothing was queued.
+	// Event when nothing was queued. An output of a launch can be ready before the
+	// launch ends.
 	Ready() Event
 	// Free gives the memory back at once, for the next Alloc. after is the last
 	// uses, one event per stream that used the buffer last; those that these
@@ -167,11 +169,14 @@ type CompileOptions struct {
 	// memory it takes over, or -1; nil means none. That input is donated.
 	Alias []int
 	// CheckFinite makes every node fail with a *NonFiniteError when one of its
-	// float outputs holds NaN or Inf. For finding the layer, not for speed.
+	// outputs holds NaN or Inf, and must not: see MustBeFinite. For finding the layer, not for speed.
 	CheckFinite bool
 	// Stop is asked between passes: compiling ends with its error. Nil means
 	// never.
 	Stop func() error
+	// From, if not nil, is told where a call of Compile that succeeds got the
+	// executable.
+	From func(Source)
 }
 
 // Executable is a compiled segment. It belongs to its device.
@@ -183,8 +188,8 @@ type Executable interface {
 	// Graph is the graph that was compiled.
 	Graph() *graph.Graph
 	// Release ends the use of one call of Compile, which must not launch it any
-	// more; what was queued still runs. The device forgets an executable that
-	// nobody uses.
+	// more; what was queued still runs. The device forgets executables that nobody
+	// uses, except for those that OpenOptions.Keep lets it keep.
 	Release()
 }
 
@@ -239,6 +244,10 @@ type Stream interface {
 	WaitFor(e Event) error
 	// WaitForEnd is WaitFor, and a failure of e does not fail what is queued later.
 	WaitForEnd(e Event) error
+	// Cancel skips what has not begun, as after a failure with that cause; the operation
+	// that runs ends. What is queued later is skipped, too. It returns at once. After a
+	// failure it does nothing. Any goroutine may call it.
+	Cancel(cause error)
 	// Busy is how long the queue has worked so far, waiting for events excluded.
 	Busy() int64 // nanoseconds
 	// Close waits for the queue to end and frees it. Its error is the first
@@ -246,13 +255,27 @@ type Stream interface {
 	Close() error
 }
 
-// WriteDelayer is a Stream whose launches can wait for an event half-way.
-type WriteDelayer interface {
+// Delayer is a Stream whose launches can wait for events half-way.
+type Delayer interface {
+	// DelayRead makes the next Launch wait for e before it first reads b; it runs up
+	// to there meanwhile. A failure of e fails the launch before it overwrites
+	// anything in place. A launch of which b is no input waits before it begins, as
+	// after WaitFor.
+	DelayRead(b Buffer, e Event)
 	// DelayWrite makes the next Launch wait for e before it first overwrites b
 	// in place; it runs up to there meanwhile. A failure of e does not stop it.
 	// A launch that does not overwrite b waits before it begins, as after
 	// WaitForEnd.
 	DelayWrite(b Buffer, e Event)
+}
+
+// Runner is a Stream that can run short launches without another goroutine.
+type Runner interface {
+	// Run is Launch on the caller's goroutine. If ok, the launch has ended, and err is its
+	// failure, as of a queued one: it fails the stream. Otherwise nothing has happened:
+	// queued work of the stream has not ended, another launch of the device runs, or err says
+	// what is wrong with the arguments. Busy does not count the time.
+	Run(x Executable, in, out []Buffer, scratch Buffer) (done Event, ok bool, err error)
 }
 
 // Compactor is a Stream whose device can move buffers within its memory.
@@ -327,12 +350,18 @@ type OutOfMemoryError struct {
 // Error states the sizes.
 func (e *OutOfMemoryError) Error() string {
 	needed, largest := units.TwoBytes(e.Needed, e.Largest)
-	return fmt.Sprintf("%s: %v: a %s buffer %v needs %s; %s of %s are used, and the largest free range has %s: use smaller microbatches, more devices or a larger memory budget",
+	return fmt.Sprintf("%s: %v: the %s buffer %v needs %s; %s of %s are used, and the largest free range has %s: use smaller tensors (in a run, smaller microbatches), more devices or a larger memory budget",
 		e.Device, ErrOutOfMemory, e.Usage, e.Meta, needed, units.Bytes(e.Used), units.Bytes(e.Budget), largest)
 }
 
 // Unwrap is ErrOutOfMemory.
 func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
+
+// MustBeFinite reports whether CompileOptions.CheckFinite is about a value: it is of
+// floats, and of no branch, whose values may go unused.
+func MustBeFinite(v *graph.Value) bool {
+	return v.Meta.DType == shape.Float32 && (v.Node == nil || !v.Node.Conditional)
+}
 
 // NonFiniteError names the value in which a number stopped being finite.
 type NonFiniteError struct {

@@ -63,7 +63,7 @@ func ExampleStream_alloc() {
 	fmt.Println(err)
 	check(s.Close())
 	check(devs[0].Close())
-	// Output: cpu:0: out of device memory: a weight buffer f32[2000] needs 7.8 KiB; 0 B of 4.0 KiB are used, and the largest free range has 4.0 KiB: use smaller microbatches, more devices or a larger memory budget
+	// Output: cpu:0: out of device memory: the weight buffer f32[2000] needs 7.8 KiB; 0 B of 4.0 KiB are used, and the largest free range has 4.0 KiB: use smaller tensors (in a run, smaller microbatches), more devices or a larger memory budget
 }
 
 func check(err error) {

@@ -22,10 +22,14 @@ type OpenOptions struct {
 	// fewer of these. Kinds that divide the host up always do.
 	Shared bool
 	Sync   bool // a launch returns once it has ended: for debugging
+	Keep   int  // executables that each device keeps though nobody uses them: those that were used last
 
 	// OnSpan, if not nil, is told of every operation of every stream as it ends,
 	// from the stream's goroutine.
 	OnSpan func(Span)
+	// WantSpans is asked when a stream is opened whether OnSpan is told of it. Nil means of
+	// every stream. A kind need not ask.
+	WantSpans func(stream string) bool
 	// OnKernel, if not nil, is told of the kernels of a launch as they end, from the
 	// stream's goroutine, by devices that run kernels one after the other.
 	OnKernel func(KernelSpan)
@@ -43,6 +47,8 @@ func (o OpenOptions) Check() error {
 		return fmt.Errorf("%d threads: give a positive number, or 0 for one per core", o.Threads)
 	case o.MemoryBytes < 0:
 		return fmt.Errorf("a budget of %d bytes: give a positive number, or 0 for a share of the available memory", o.MemoryBytes)
+	case o.Keep < 0:
+		return fmt.Errorf("%d executables to keep: give a positive number, or 0 for none", o.Keep)
 	case o.Each != nil && len(o.Each) != o.Count:
 		return fmt.Errorf("%d shares for %d devices: give one for each, or none", len(o.Each), o.Count)
 	}
@@ -68,7 +74,8 @@ type Span struct {
 	Stream     string
 	What       string // "copy-in", "copy-out", "peer", or the name of the graph that was launched
 	Start, End time.Time
-	Event      Event // of its end; zero for what no stream runs
+	Waited     time.Duration // of that time, a launch waited for copies of its inputs
+	Event      Event         // of its end; zero for what no stream runs
 }
 
 // KernelSpan is the time of one kernel.
@@ -146,7 +153,7 @@ func Open(kind string, o OpenOptions) ([]Device, error) {
 	open := kinds[kind]
 	mu.Unlock()
 	if open == nil {
-		return nil, fmt.Errorf("%w: %q: take one of %s", ErrKind, kind, strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("%w: %q is none of %s (null computes nothing)", ErrKind, kind, strings.Join(Kinds(), ", "))
 	}
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)

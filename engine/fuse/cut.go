@@ -34,6 +34,7 @@ type Edge struct {
 	Value    *graph.Value
 	From, To *graph.Node
 	Why      string // the reason why the clusters are two
+	cost     bool   // they are two for their cost alone
 }
 
 // Alone makes every node a cluster of its own.
@@ -143,7 +144,8 @@ func (c *cutter) edges() []Edge {
 	for _, it := range c.items {
 		for _, v := range it.node.In {
 			if from := c.producer(v); from != nil && from.group != it.group {
-				edges = append(edges, Edge{c.root(v), from.node, it.node, c.refusal(from.group, it.group)})
+				why := c.refusal(from.group, it.group)
+				edges = append(edges, Edge{c.root(v), from.node, it.node, why, why != "" && why == c.cheaperApart(from.group, it.group)})
 			}
 		}
 	}

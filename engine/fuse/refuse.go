@@ -32,8 +32,8 @@ func (c *cutter) refusal(a, b *group) string {
 	case len(a.items)+len(b.items) > mostNodes:
 		return fmt.Sprintf("%d nodes are enough for a cluster", mostNodes)
 	}
-	if c.streams(a, b) > 1 {
-		return "it is faster to go over large tensors by themselves"
+	if why := c.cheaperApart(a, b); why != "" {
+		return why
 	}
 	if why := c.sideways(a, b); why != "" {
 		return why
@@ -70,34 +70,6 @@ func (c *cutter) sideways(a, b *group) string {
 		}
 	}
 	return ""
-}
-
-// streams counts the tensors of the frame's size that two groups behind a lean
-// head read and write, the head's own inputs aside. A lean head makes small parts
-// of rows; reading or writing more than one such tensor by parts of rows costs
-// more than fusing saves.
-func (c *cutter) streams(a, b *group) int {
-	if a.head == nil && b.head == nil || a.head != nil && !a.head.rule.lean || b.head != nil && !b.head.rule.lean {
-		return 0
-	}
-	inside := func(it *item) bool { return it != nil && (it.group == a || it.group == b) }
-	seen := map[*graph.Value]bool{}
-	for _, it := range append(slices.Clone(a.items), b.items...) {
-		for _, v := range it.node.In {
-			if v = c.root(v); it.rule.class != Head && !inside(c.producer(v)) && v.Meta.Elems() == it.frame.Elems {
-				seen[v] = true
-			}
-		}
-		for _, v := range it.node.Out {
-			if c.values.At(v).output ||
-				slices.ContainsFunc(it.after, func(r *item) bool {
-					return !inside(r) && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v })
-				}) {
-				seen[v] = true
-			}
-		}
-	}
-	return len(seen)
 }
 
 // waits tells whether a node reads the first output of a node of a group.

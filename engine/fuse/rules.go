@@ -60,6 +60,7 @@ var rules = map[string]rule{
 	"slice":                 {why: "moves elements"},
 	"slice_grad":            {why: "moves elements"},
 	"concat":                {why: "moves elements"},
+	"cast":                  {why: "converts elements"},
 	"softmax":               {why: "goes over each row several times"},
 	"softmax_grad":          {why: "goes over each row several times"},
 	"log_softmax":           {why: "goes over each row several times"},
@@ -96,11 +97,13 @@ var rules = map[string]rule{
 	"positions":             {why: "is a few whole numbers"},
 	"last_row":              {why: "reads rows by number"},
 	"sample":                {why: "goes over each row several times"},
+	"pad_with":              {why: "is a few whole numbers"},
+	"position_weights":      {why: "is a few numbers"},
 }
 
 // mapKinds are the kinds of class Map.
 var mapKinds = []string{
-	"add", "sub", "mul", "div", "affine", "lerp", "broadcast_to", "dropout", "mse_grad", "bce_grad",
+	"add", "sub", "mul", "div", "affine", "lerp", "less", "equal", "select", "select_grad", "broadcast_to", "dropout", "mse_grad", "bce_grad",
 	"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs",
 	"relu_grad", "gelu_tanh_grad", "gelu_erf_grad", "silu_grad", "sigmoid_grad", "tanh_grad", "exp_grad", "log_grad",
 	"sqrt_grad", "rsqrt_grad", "square_grad", "abs_grad",

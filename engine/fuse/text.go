@@ -3,10 +3,12 @@ package fuse
 import (
 	"fmt"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
 )
 
-// String lists the clusters, a line per sort, and then the edges between them, a
-// line per sort with its reason.
+// String lists the clusters, the nodes that are alone, and the edges between them, a line
+// per sort; the last two with their reasons.
 func (c *Cuts) String() string {
 	var b strings.Builder
 	fused := tally{}
@@ -23,6 +25,14 @@ func (c *Cuts) String() string {
 		}
 	}
 	fused.write(&b)
+	if kept := c.Kept(); len(kept) > 0 {
+		b.WriteString("alone\n")
+		alone := tally{}
+		for _, k := range kept {
+			alone.add(fmt.Sprintf("%s: %s", k.Node.Op.Kind(), k.Why), layerOf(k.Node))
+		}
+		alone.write(&b)
+	}
 	edges := c.Edges()
 	if len(edges) == 0 {
 		return b.String()
@@ -39,11 +49,19 @@ func (c *Cuts) String() string {
 // where names the layer in which a cluster ends.
 func where(k *Cluster) string {
 	for i := len(k.Nodes) - 1; i >= 0; i-- {
-		if l := k.Nodes[i].Layer; l != nil {
-			return l.Name
+		if name := layerOf(k.Nodes[i]); name != "" {
+			return name
 		}
 	}
 	return ""
+}
+
+// layerOf names a node's layer; "" if it has none.
+func layerOf(n *graph.Node) string {
+	if n.Layer == nil {
+		return ""
+	}
+	return n.Layer.Name
 }
 
 // tally counts lines, in the order in which they came first.

@@ -18,13 +18,17 @@ var ErrShape = errors.New("shapes do not fit")
 type Builder struct {
 	g            *Graph
 	microbatches int
-	phase        Phase          // of nodes to come
-	layer        *Layer         // of nodes to come; nil outside a layer
-	of           *Node          // the node that nodes to come differentiate
-	used         map[string]int // how often each name was asked for
-	metas        []shape.Meta   // of the inputs of the node under way
-	err          error          // the first error
-	stop         *stop.Check    // its error is recorded
+	phase        Phase                  // of nodes to come
+	layer        *Layer                 // of nodes to come; nil outside a layer
+	of           *Node                  // the node that nodes to come differentiate
+	region       *region                // of nodes to come; nil outside one
+	sums         map[*Value]GradientSum // of gradients, where it is not one addition after the other
+	used         map[string]int         // how often each name was asked for
+	metas        []shape.Meta           // of the inputs of the node under way
+	wholes       map[int]whole          // by the index of their last node
+	err          error                  // the first error
+	stop         *stop.Check            // its error is recorded
+	stopgap      []*Value               // see broken
 }
 
 // NewBuilder starts a graph for a step of that many microbatches (at least 1).
@@ -108,29 +112,6 @@ func (b *Builder) Var(name string, m shape.Meta, role Role, init Init, tags ...s
 	return v
 }
 
-// Apply appends a node and returns its outputs.
-func (b *Builder) Apply(op Op, in ...*Value) []*Value {
-	metas, err := b.infer(op, in)
-	if err != nil {
-		b.Fail(err)
-	}
-	if b.stopped() {
-		return b.broken(op)
-	}
-	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Out: make([]*Value, 0, len(metas)), Phase: b.phase, Layer: b.layer, Of: b.of}
-	for i, m := range metas {
-		v := b.value(b.outName(op, i), m)
-		v.Node, v.Out = n, i
-		n.Out = append(n.Out, v)
-	}
-	b.g.Nodes = append(b.g.Nodes, n)
-	return n.Out
-}
-
-// One is Apply for ops with one output, or of whose outputs only the first is
-// needed.
-func (b *Builder) One(op Op, in ...*Value) *Value { return b.Apply(op, in...)[0] }
-
 // Assign makes a variable take a value when the step ends.
 func (b *Builder) Assign(variable, v *Value) {
 	if b.err != nil {
@@ -167,19 +148,6 @@ func (b *Builder) Output(name string, v *Value) {
 	b.g.Outputs = append(b.g.Outputs, v)
 }
 
-// Graph ends building. It returns the graph without unused nodes, or the first
-// error. Nodes keep their IDs.
-func (b *Builder) Graph() (*Graph, error) {
-	if b.err != nil {
-		return nil, b.err
-	}
-	g := prune(b.g, b.stop)
-	if b.err = b.stop.Err(); b.err != nil {
-		return nil, b.err
-	}
-	return g, nil
-}
-
 // stopped counts an item of work. It reports whether there was an error or the
 // builder is to stop, which is then its error.
 func (b *Builder) stopped() bool {
@@ -187,67 +155,6 @@ func (b *Builder) stopped() bool {
 		b.err = b.stop.Err()
 	}
 	return b.err != nil
-}
-
-// infer is the metadata of an op's outputs.
-func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
-	for i, v := range in {
-		if v == nil {
-			return nil, fmt.Errorf("BUG: input %d of %s is nil", i, op.Kind())
-		}
-	}
-	if b.err != nil {
-		return nil, b.err
-	}
-	b.metas = b.metas[:0]
-	for _, v := range in {
-		b.metas = append(b.metas, v.Meta)
-	}
-	var out []shape.Meta
-	var refused error
-	err := guard(op, "Infer", func() { out, refused = op.Infer(b.metas) })
-	switch {
-	case err != nil:
-		return nil, err
-	case refused != nil:
-		return nil, b.shapeError(op, refused)
-	case len(out) == 0:
-		return nil, wrong(op, "Infer", "no outputs: give at least one")
-	}
-	for _, m := range out {
-		if err := m.Shape.Validate(); err != nil {
-			return nil, b.shapeError(op, err)
-		}
-	}
-	if BringsKernel(op) { // later, nobody expects a panic
-		err = guard(op, "Cost", func() { op.Cost(b.metas, out) })
-	}
-	return out, err
-}
-
-// shapeError is a metadata rule's error. In a layer it reads as the rule words it,
-// since the layer is named; outside a layer it names the op.
-func (b *Builder) shapeError(op Op, err error) error {
-	if b.layer == nil {
-		err = fmt.Errorf("%s: %w", op.Kind(), err)
-	}
-	return ruleError{err}
-}
-
-// ruleError is an ErrShape that reads as the rule words it.
-type ruleError struct{ error }
-
-// Unwrap gives both of its causes: ErrShape and the error that it wraps.
-func (e ruleError) Unwrap() []error { return []error{ErrShape, e.error} }
-
-// broken stands in for the outputs of a node that could not be appended. No op has
-// more than eight outputs.
-func (b *Builder) broken(op Op) []*Value {
-	vs := make([]*Value, 8)
-	for i := range vs {
-		vs[i] = &Value{Name: "broken." + op.Kind(), Meta: shape.F32()}
-	}
-	return vs
 }
 
 // value appends a value of a name like that, made unique.
@@ -267,17 +174,29 @@ func (b *Builder) unique(name string) string {
 	return name
 }
 
-// outName is the name of output i of an op: "fc.matmul", "backward/fc.matmul:1".
-func (b *Builder) outName(op Op, i int) string {
-	name := op.Kind()
-	if b.layer != nil {
-		name = b.layer.Name + "." + name
-	}
-	if b.phase != Forward {
-		name = phaseNames[b.phase] + "/" + name
-	}
-	if i > 0 {
-		name = fmt.Sprintf("%s:%d", name, i)
-	}
-	return name
+// region is nodes that read values from outside through stand-ins: the body of a loop,
+// or a branch of a conditional.
+type region struct {
+	outer *region
+	first int // ID of the region's first value
+	enter func(outside *Value) *Value
+	ins   map[*Value]*Value // stand-ins, by the value from outside
+
+	branch bool // it, or one around it, is a branch
+}
+
+// whole is the nodes of a composite that is differentiated as a whole.
+type whole struct {
+	first int // index of its first node
+	node  *Node
+}
+
+// GradientSum is a way of summing the gradients of a value: one for each of its readers, from the
+// last to the first.
+type GradientSum struct {
+	// Join may join a new gradient with those before it, which are in parts. Nil keeps
+	// them apart until Total.
+	Join func(b *Builder, parts []*Value, part *Value) []*Value
+	// Total is the sum of the parts, of which there is at least one.
+	Total func(b *Builder, parts []*Value) *Value
 }

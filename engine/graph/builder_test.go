@@ -64,7 +64,7 @@ func TestErrors(t *testing.T) {
 				b.Var("w", shape.F32(), graph.Parameter, graph.Init{})
 			}
 		},
-		`net: BUG: input 1 of add is nil`: func(b *graph.Builder) { ops.Add(b, one(b), nil) },
+		`net: input 1 of add is nil: give a value of this builder`: func(b *graph.Builder) { ops.Add(b, one(b), nil) },
 		`net: shapes do not fit: cannot assign fill f32[] to w f32[1]`: func(b *graph.Builder) {
 			b.Assign(b.Var("w", shape.F32(1), graph.Parameter, graph.Init{}), one(b))
 		},

@@ -23,7 +23,11 @@ func (b *Builder) Gradients(loss, seed *Value, wrt []*Value, add Op) map[*Value]
 	defer b.InPhase(Backward)()
 	nodes := b.g.Nodes
 	for i := len(nodes) - 1; i >= 0 && !b.stopped(); i-- {
-		d.differentiate(nodes[i])
+		n, of := nodes[i], nodes[i]
+		if w, ok := b.wholes[i]; ok {
+			n, i = w.node, w.first
+		}
+		d.differentiate(n, of)
 	}
 	for _, v := range wrt {
 		p := d.parts[v.ID]
@@ -45,16 +49,16 @@ type differentiator struct {
 }
 
 // differentiate asks n's op for the gradients of its inputs, and adds each to the
-// parts of an input that needs it.
-func (b *differentiator) differentiate(n *Node) {
+// parts of an input that needs it. of is n, or the last node of the composite that n is.
+func (b *differentiator) differentiate(n, of *Node) {
 	defer b.In(n.Layer)()
 	old := b.of
-	b.of = n
+	b.of = of
 	defer func() { b.of = old }()
 	dy, any := make([]*Value, len(n.Out)), false
 	for i, out := range n.Out {
 		if len(b.parts[out.ID]) > 0 && b.needed[out.ID] {
-			dy[i], any = b.total(b.parts[out.ID]), true
+			dy[i], any = b.total(out, b.parts[out.ID]), true
 		}
 	}
 	if !any {
@@ -77,12 +81,25 @@ func (b *differentiator) differentiate(n *Node) {
 			b.Fail(wrong(n.Op, "Grad", "%v for input %d, which is %v: give the input's shape", dx[i].Meta, i, in.Meta))
 			return
 		}
-		b.parts[in.ID] = append(b.parts[in.ID], dx[i])
+		b.found(in, dx[i])
 	}
 }
 
-// total sums gradients in the order in which they were found.
-func (b *differentiator) total(parts []*Value) *Value {
+// found adds a gradient of v to its parts.
+func (b *differentiator) found(v, part *Value) {
+	if sum, ok := b.sums[v]; ok && sum.Join != nil {
+		b.parts[v.ID] = sum.Join(b.Builder, b.parts[v.ID], part)
+		return
+	}
+	b.parts[v.ID] = append(b.parts[v.ID], part)
+}
+
+// total sums the gradients of v: as [Builder.SumGradients] says, or in the order in which
+// they were found.
+func (b *differentiator) total(v *Value, parts []*Value) *Value {
+	if sum, ok := b.sums[v]; ok {
+		return sum.Total(b.Builder, parts)
+	}
 	sum := parts[0]
 	for _, p := range parts[1:] {
 		sum = b.One(b.add, sum, p)

@@ -44,6 +44,8 @@ type Layer struct {
 	Name  string // "fc2"; unique in the model, and the prefix of its variables
 	Block string // name of the top-level layer that it is in: the unit of partitioning
 	Pos   Pos
+
+	Iterations int // of its loops, which are among its nodes; 0 without one
 }
 
 // String is `layer 3 (dense "fc2")`.
@@ -194,7 +196,8 @@ type Node struct {
 	Layer *Layer // nil for nodes of no layer: counters, the loss ring
 	Of    *Node  // for Backward: the forward node that it differentiates, or recomputes
 
-	Recomputed bool // it computes the values of Of a second time: see Recompute
+	Recomputed  bool // it computes the values of Of a second time: see Recompute
+	Conditional bool // it is of a branch, and its values may go unused: NaN is no failure
 }
 
 // String is "softmax(a, b) -> c".

@@ -104,7 +104,7 @@ func (r *recomputer) replace(in []*Value, block string) {
 
 // recompute appends n once more, in the backward pass.
 func (r *recomputer) recompute(n *Node, block string) {
-	m := &Node{Op: n.Op, In: slices.Clone(n.In), Phase: Backward, Layer: n.Layer, Of: n, Recomputed: true}
+	m := &Node{Op: n.Op, In: slices.Clone(n.In), Phase: Backward, Layer: n.Layer, Of: n, Recomputed: true, Conditional: n.Conditional}
 	r.replace(m.In, block)
 	m.ID = r.next
 	r.next++

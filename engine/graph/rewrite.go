@@ -2,6 +2,19 @@ package graph
 
 import "github.com/berth-ml/berth/internal/stop"
 
+// Graph ends building. It returns the graph without unused nodes, or the first
+// error. Nodes keep their IDs.
+func (b *Builder) Graph() (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	g := prune(b.g, b.stop)
+	if b.err = b.stop.Err(); b.err != nil {
+		return nil, b.err
+	}
+	return g, nil
+}
+
 // prune is the graph without unused nodes: those that no output, assigned variable
 // or sum over microbatches depends on.
 func prune(g *Graph, c *stop.Check) *Graph {

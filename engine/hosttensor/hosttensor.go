@@ -10,8 +10,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// New makes a zeroed host tensor of the given metadata. gorgonia has neither
-// scalars nor empty tensors: both become a tensor of one element.
+// New makes a zeroed host tensor of the given metadata. A scalar becomes a tensor of one
+// element. One without elements has its shape, and Len is 0; gorgonia's Data panics for it,
+// Float32s and its like do not.
 func New(m shape.Meta) (*tensor.Dense, error) {
 	if err := m.Shape.Validate(); err != nil {
 		return nil, err
@@ -20,8 +21,8 @@ func New(m shape.Meta) (*tensor.Dense, error) {
 }
 
 // Over makes a host tensor over memory, which has as many bytes as the metadata, or
-// more, and is aligned for its elements. There is no copy. A scalar becomes a tensor of
-// one element.
+// more, and is aligned for its elements. There is no copy. Scalars and tensors without
+// elements are as [New] makes them.
 func Over(m shape.Meta, b []byte) (*tensor.Dense, error) {
 	if err := m.Shape.Validate(); err != nil {
 		return nil, err
@@ -41,14 +42,10 @@ func Over(m shape.Meta, b []byte) (*tensor.Dense, error) {
 	return nil, fmt.Errorf("no host tensor has elements of type %v: use f32, f64, i32, i64 or u8", m.DType)
 }
 
-// over makes a tensor over elements. gorgonia has neither scalars nor empty tensors:
-// both become a tensor of one element.
+// over makes a tensor over elements. gorgonia has no scalars.
 func over[T float32 | float64 | int32 | int64 | uint8](s shape.Shape, elements []T) *tensor.Dense {
-	if s.Rank() == 0 || s.Elems() == 0 {
+	if s.Rank() == 0 {
 		s = shape.Of(1)
-	}
-	if len(elements) == 0 {
-		elements = make([]T, 1)
 	}
 	return tensor.New(tensor.WithShape(s...), tensor.WithBacking(elements))
 }
@@ -63,7 +60,8 @@ func Bytes(t *tensor.Dense) (shape.Meta, []byte, error) {
 	if !t.IsNativelyAccessible() || t.IsManuallyManaged() {
 		return shape.Meta{}, nil, fmt.Errorf("tensor %v is not in Go memory: copy it to the host first", t.Shape())
 	}
-	if t.RequiresIterator() || !t.DataOrder().IsRowMajor() || !t.DataOrder().IsContiguous() {
+	iterates := t.RequiresIterator() && t.Len() > 0 // without elements, gorgonia says that it does
+	if iterates || !t.DataOrder().IsRowMajor() || !t.DataOrder().IsContiguous() {
 		return shape.Meta{}, nil, fmt.Errorf("tensor %v is not contiguous and row-major: Materialize it first", t.Shape())
 	}
 	d, b := elements(t)

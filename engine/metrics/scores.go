@@ -50,6 +50,9 @@ func (s *Scores) Add(probabilities []float32, cells []int32) {
 			s.add(i%n, probabilities[i], cell>>1&1 == 1)
 			continue
 		}
+		if cell < 0 { // padding
+			continue
+		}
 		truth := int(cell) / n
 		if n == 2 {
 			s.add(0, probabilities[2*i+1], truth == 1)

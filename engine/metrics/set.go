@@ -2,8 +2,9 @@ package metrics
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
+
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Set is metrics that are computed together.
@@ -106,7 +107,7 @@ func (m *Metric) guard(functions string, call func() error) (err error) {
 	if m.Version > 0 {
 		defer func() {
 			if r := recover(); r != nil {
-				err = fmt.Errorf("the metric %s version %d panicked in %s: %v\n%s", m.Name, m.Version, functions, r, debug.Stack())
+				err = fmt.Errorf("the metric %s version %d panicked in %s: %s", m.Name, m.Version, functions, panics.Text(r))
 			}
 		}()
 	}

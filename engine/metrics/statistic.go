@@ -21,6 +21,7 @@ type Batch struct {
 	Task
 	Output *graph.Value // of the model, without the softmax or sigmoid that the loss applies
 	Target *graph.Value
+	Padded bool // samples have lengths: a class of -1 is padding, which does not count; of numbers, axis 1 counts positions
 }
 
 // confusion is a confusion matrix [true][predicted] of classes, or one [2][2] for each
@@ -31,7 +32,7 @@ var confusion = &Statistic{
 		if x.Kind == Bits {
 			return b.One(ops.BinaryOutcome{}, x.Output, x.Target)
 		}
-		return b.One(ops.Outcome{}, x.Output, x.Target)
+		return b.One(ops.Outcome{Padded: x.Padded}, x.Output, x.Target)
 	},
 	Cells: func(t Task) int {
 		if t.Kind == Bits {
@@ -48,8 +49,10 @@ func Cells(b *graph.Builder, x Batch) *graph.Value { return confusion.Build(b, x
 // ranks counts answers by the number of classes that the model finds likelier than the
 // true one.
 var ranks = &Statistic{
-	Name:  "ranks",
-	Build: func(b *graph.Builder, x Batch) *graph.Value { return b.One(ops.Rank{}, x.Output, x.Target) },
+	Name: "ranks",
+	Build: func(b *graph.Builder, x Batch) *graph.Value {
+		return b.One(ops.Rank{Padded: x.Padded}, x.Output, x.Target)
+	},
 	Cells: func(t Task) int { return t.Classes },
 }
 
@@ -60,11 +63,16 @@ var (
 	squareSums = &Statistic{Name: "squares", Build: perOutput("square")}
 )
 
-// perOutput sums a function of differences over the samples of a batch.
+// perOutput sums a function of differences over the samples of a batch, and over the
+// positions of those that have lengths, with which the padding of output and target is equal.
 func perOutput(fn string) func(b *graph.Builder, x Batch) *graph.Value {
 	return func(b *graph.Builder, x Batch) *graph.Value {
+		axes := []int{0}
+		if x.Padded {
+			axes = []int{0, 1}
+		}
 		d := b.One(ops.Unary{Fn: fn}, ops.Sub(b, x.Output, x.Target))
-		return b.One(ops.Reduce{Fn: "sum", Axes: []int{0}}, d)
+		return b.One(ops.Reduce{Fn: "sum", Axes: axes}, d)
 	}
 }
 

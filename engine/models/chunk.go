@@ -13,6 +13,8 @@ import (
 // for generating.
 var cachedForms = map[string]func(c *context, l *Layer, x *graph.Value) *graph.Value{
 	"attention": cachedAttention, "positional_embedding": cachedPositional,
+	"lstm": func(c *context, l *Layer, x *graph.Value) *graph.Value { return cachedRecurrent(c, l, x, lstm) },
+	"gru":  func(c *context, l *Layer, x *graph.Value) *graph.Value { return cachedRecurrent(c, l, x, gru) },
 }
 
 // builtInPositionwise are the built-in layer types that work on each position alone.
@@ -41,7 +43,7 @@ func (c *context) generated(l *Layer, t layerType, x *graph.Value) *graph.Value 
 	case positionwise[l.Type]:
 		return t.build(c, l, x)
 	}
-	c.fail("a model with this layer generates no text: it must work on each position alone, or be attention or positional_embedding")
+	c.fail("a model with this layer generates no text: it must work on each position alone, or be attention, lstm, gru or positional_embedding")
 	return x
 }
 

@@ -24,8 +24,12 @@ type context struct {
 	lastBlock  string          // of the newest layer
 	updates    []func()        // append the nodes of layers to the Update phase
 	chunk      *chunk          // of a graph that generates; else nil
+	lengths    *graph.Value    // the value LengthName; nil without Spec.Lengths
+	unpadded   *graph.Value    // the input without its padding; nil without lengths
+	sequence   bool            // the newest value has an axis of positions with padding; valid with lengths
 	step, base *graph.Value    // the values StepName and BaseName; nil until they are declared
-	target     *graph.Value    // the value TargetName; nil until the loss declares it
+	output     *graph.Value    // of the model, as the loss compares it; nil until it does
+	target     *graph.Value    // of the loss, without padding; nil until the loss declares it
 	wanted     string          // name of the layer whose output seen becomes; "": none
 	seen       *graph.Value
 }

@@ -1,12 +1,11 @@
 package models
 
 import (
-	"runtime/debug"
-
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Eval builds the graph that adds a batch's loss and right answers to the variables
@@ -18,7 +17,7 @@ func Eval(s Spec, z Size) (*graph.Graph, error) {
 		add := graph.Op(ops.AddOp)
 		m := x.Meta
 		if cells > 0 {
-			add, m = ops.Tally{}, shape.I32(cells)
+			add, m = ops.Tally{Padded: c.lengths != nil}, shape.I32(cells)
 		}
 		v := c.b.Var(name, m, graph.Metric, graph.Init{})
 		c.b.Assign(v, c.b.One(add, v, x))
@@ -37,6 +36,7 @@ func EvalName(s *metrics.Statistic) string { return "eval/" + s.Name }
 // evaluation builds the graph that hands a batch's numbers to collect. The numbers of a
 // statistic with cells are each below their number.
 func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.Value, cells int)) (*graph.Graph, error) {
+	s = s.sized(z.Positions)
 	c := newContext("eval", s, 1, z.Microbatch)
 	c.b.Stop(z.Stop)
 	logits := c.forward()
@@ -44,7 +44,7 @@ func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.V
 	if c.b.Err() != nil {
 		return nil, c.b.Err()
 	}
-	x := metrics.Batch{Task: s.task(logits), Output: logits, Target: c.target}
+	x := metrics.Batch{Task: s.task(logits), Output: c.output, Target: c.target, Padded: c.lengths != nil}
 	numbers, cells := c.statistics(x)
 	if c.b.Err() != nil {
 		return nil, c.b.Err()
@@ -82,7 +82,7 @@ func (c *context) statistics(x metrics.Batch) (numbers []*graph.Value, cells []i
 func (c *context) statistic(s *metrics.Statistic, x metrics.Batch) (numbers *graph.Value, cells int) {
 	defer func() {
 		if r := recover(); r != nil {
-			c.fail("the statistic %s panicked: %v\n%s", s.Name, r, debug.Stack())
+			c.fail("the statistic %s panicked: %s", s.Name, panics.Text(r))
 		}
 	}()
 	if s.Cells != nil {
@@ -102,13 +102,18 @@ func (s Spec) task(logits *graph.Value) metrics.Task {
 	case kind == metrics.Classes && given.Rank() > 0 && given[:given.Rank()-1].Equal(s.Target.Shape):
 		return metrics.Task{Kind: kind, Classes: given.Dim(-1), Right: s.Classifies()}
 	case kind != metrics.Classes && given.Equal(s.Target.Shape):
-		return metrics.Task{Kind: kind, Outputs: s.Terms(), Right: s.Classifies()}
+		outputs := s.Terms()
+		if s.PerPosition() {
+			outputs /= s.Target.Shape[0]
+		}
+		return metrics.Task{Kind: kind, Outputs: outputs, Right: s.Classifies()}
 	}
 	return metrics.Task{Right: s.Classifies()}
 }
 
-// Task describes the answers of a model, about so many samples.
-func Task(s Spec, samples int, stop func() error) (metrics.Task, error) {
+// Task describes the answers of a model. answers is the number of its loss terms about a
+// part of the data.
+func Task(s Spec, answers int, stop func() error) (metrics.Task, error) {
 	c := newContext("eval", s, 1, 1)
 	c.b.Stop(stop)
 	logits := c.forward()
@@ -116,6 +121,6 @@ func Task(s Spec, samples int, stop func() error) (metrics.Task, error) {
 		return metrics.Task{}, c.b.Err()
 	}
 	t := s.task(logits)
-	t.Answers = int64(samples) * int64(s.Terms())
+	t.Answers = int64(answers)
 	return t, nil
 }

@@ -14,7 +14,7 @@ import (
 // position alone are as ever; others are refused. Behind the last layer that mixes
 // positions, only the last token's row goes on.
 func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
-	s.Input.Shape = shape.Of(z.Rows)
+	s.Input.Shape, s.Lengths = shape.Of(z.Rows), false
 	c := newContext("generate", s, 1, 1)
 	c.b.Stop(z.Stop)
 	c.chunk = &chunk{GenerateSize: z}

@@ -28,10 +28,22 @@ func generate(t *testing.T, s models.Spec, rows int) *graph.Graph {
 	return g
 }
 
+// recurrent is a speaker whose layers keep states.
+func recurrent() models.Spec {
+	s := speaker()
+	s.Layers = []models.Layer{{Type: "embedding", Name: "wte", Vocab: 7, Width: 6}, {Type: "gru", Name: "gru", Units: 5},
+		{Type: "lstm", Name: "lstm", Units: 4}, {Type: "dense", Name: "head", Units: 7}}
+	return s
+}
+
 // TestGenerateAgreesWithPredict: chunks of any size, and then single tokens, give the
 // probabilities that a prediction of the whole text has.
 func TestGenerateAgreesWithPredict(t *testing.T) {
-	s := speaker()
+	t.Run("attention", func(t *testing.T) { generatesAsPredicted(t, speaker()) })
+	t.Run("recurrent", func(t *testing.T) { generatesAsPredicted(t, recurrent()) })
+}
+
+func generatesAsPredicted(t *testing.T, s models.Spec) {
 	text := []int32{1, 5, 0, 6, 2, 2, 4, 3, 1}
 	p, err := models.Predict(s, models.Size{Microbatch: 1})
 	if err != nil {
@@ -103,9 +115,10 @@ func TestModelsThatGenerateNoText(t *testing.T) {
 		want   string
 	}{
 		{[]models.Layer{embed, {Type: "mean", Name: "it", Axes: []int{0}, Pos: at}, head},
-			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer generates no text: it must work on each position alone, or be attention or positional_embedding`},
+			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer generates no text: it must work on each position alone, or be attention, lstm, gru or positional_embedding`},
 		{[]models.Layer{embed, {Type: "residual", Name: "r", Body: []models.Layer{{Type: "batchnorm", Name: "it", Pos: at}}}, head}, `layer 2 (batchnorm "it"): a model with this layer generates no text`},
 		{[]models.Layer{embed, {Type: "positional_embedding", Name: "it", Context: 8, Pos: at}, head}, "9 positions are to be generated, but its context is 8"},
+		{[]models.Layer{embed, {Type: "lstm", Name: "it", Units: 5, Bidirectional: true, Pos: at}, head}, "generates no text where last or bidirectional is true"},
 		{[]models.Layer{embed, {Type: "dense", Name: "it", Units: 5, Pos: at}}, "it generates only if its last layer gives a number for each of 7 tokens"},
 	} {
 		s := speaker()

@@ -41,6 +41,7 @@ func (c *context) graph() (*graph.Graph, error) {
 // Train builds the graph of a training step: one microbatch forward and
 // backward, and the update. Errors name the layer and its config line.
 func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
+	s = s.sized(z.Positions)
 	c := newContext("train", s, z.Microbatches, z.Microbatch)
 	c.training, c.batch = true, z.Batch
 	c.b.Stop(z.Stop)
@@ -50,8 +51,8 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 		return nil, err
 	}
 	loss, correct := c.loss(logits)
-	terms := z.Batch * s.Terms()
-	norm := optim.Append(c.b, o, loss, c.step, c.vars, terms)
+	terms := optim.Terms{Fixed: z.Batch * s.Terms(), Counted: c.terms()}
+	norm := optim.Append(c.b, o, loss, c.step, c.vars, &terms)
 	finishStep(c, z, loss, correct, norm, terms)
 	return c.graph()
 }
@@ -60,7 +61,7 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 // probabilities for classes, numbers otherwise. Of z it uses Microbatch and
 // Stop.
 func Predict(s Spec, z Size) (*graph.Graph, error) {
-	c := newContext("predict", s, 1, z.Microbatch)
+	c := newContext("predict", s.sized(z.Positions), 1, z.Microbatch)
 	c.b.Stop(z.Stop)
 	logits := c.forward()
 	c.b.Output(PredictOutput, c.answer(logits))
@@ -72,7 +73,7 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 // it are not computed. It fails with [NoLayerError] where no layer has the name. Of z it
 // uses Microbatch and Stop.
 func Activations(s Spec, z Size, layer string) (*graph.Graph, error) {
-	c := newContext("activations", s, 1, z.Microbatch)
+	c := newContext("activations", s.sized(z.Positions), 1, z.Microbatch)
 	c.b.Stop(z.Stop)
 	c.wanted = layer
 	c.forward()
@@ -93,7 +94,7 @@ func (e *NoLayerError) Error() string { return fmt.Sprintf("the model has no lay
 
 // finishStep appends the rest of a step: running statistics, the rings that
 // collect its loss, and its counter.
-func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms int) {
+func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms optim.Terms) {
 	if c.b.Err() != nil {
 		return
 	}
@@ -106,14 +107,17 @@ func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms int)
 		writeRing(c, CorrectRing, z.Ring, c.b.Accumulate(correct, ops.AddOp), terms)
 	}
 	if norm != nil {
-		writeRing(c, GradNormRing, z.Ring, norm, 1)
+		writeRing(c, GradNormRing, z.Ring, norm, optim.Terms{Fixed: 1})
 	}
 	c.b.Assign(c.step, c.b.One(ops.Increment{}, c.step))
 }
 
 // writeRing writes the mean of a step's sum x over terms into a ring, at the step's
 // index.
-func writeRing(c *context, name string, length int, x *graph.Value, terms int) {
+func writeRing(c *context, name string, length int, x *graph.Value, terms optim.Terms) {
 	v := c.b.Var(name, shape.F32(max(1, length)), graph.Metric, graph.Init{})
-	c.b.Assign(v, c.b.One(ops.RingWrite{Scale: 1 / float64(terms)}, v, c.step, x))
+	if terms.Counted != nil {
+		x = ops.Div(c.b, x, terms.Counted)
+	}
+	c.b.Assign(v, c.b.One(ops.RingWrite{Scale: terms.Scale()}, v, c.step, x))
 }

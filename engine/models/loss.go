@@ -22,9 +22,10 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 		return logits, nil
 	}
 	t := losses[c.spec.Loss]
-	loss = t.loss(c, logits, target)
+	c.output, c.target = c.counted(logits, target)
+	loss = t.loss(c, c.output, c.target)
 	if t.correct != nil {
-		correct = t.correct(c, logits, target)
+		correct = t.correct(c, c.output, c.target)
 	}
 	loss = c.b.One(ops.CheckFinite{}, loss)
 	return loss, correct
@@ -51,6 +52,10 @@ func (c *context) comparable(logits *graph.Value) bool {
 		c.fail("no loss %q: there are %s", c.spec.Loss, listed(losses))
 	case t.classes != (target.DType == shape.Int32):
 		c.fail("the targets are %v, and loss %s takes %s: choose the loss that fits", target, c.spec.Loss, t.targets())
+	case c.lengths != nil && !t.pads:
+		c.fail("loss %s would count the padding of sequences of different lengths: use cross_entropy or mse", c.spec.Loss)
+	case c.lengths != nil && c.sequence != c.spec.PerPosition():
+		c.fail("the model gives %v a sample for targets %v: for an answer for each sequence, take a mean over axes [0], or last of an lstm or gru; for one for each position, none", out, target)
 	case out.DType != shape.Float32, t.classes && out.Shape.Rank() == 0, !t.anyShape && !given.Equal(target.Shape):
 		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
 	case t.classes && out.Shape.Dim(-1) < c.spec.Classes:

@@ -13,6 +13,7 @@ type lossType struct {
 	loss     func(c *context, output, target *graph.Value) *graph.Value
 	correct  func(c *context, output, target *graph.Value) *graph.Value // counts right answers; nil if there are none
 	answer   func(c *context, output *graph.Value) *graph.Value         // what predict gives; nil: the output
+	pads     bool                                                       // padding counts nothing: a class of -1, or equal numbers
 }
 
 // targets is the targets that a loss takes, in words.
@@ -26,12 +27,16 @@ func (t lossType) targets() string {
 // losses is the table of losses, by name. [RegisterLoss] adds those of a program.
 var losses = map[string]lossType{
 	"cross_entropy": {
-		classes: true, applies: []string{"softmax"},
-		loss:    against(ops.CrossEntropy{}),
-		correct: against(ops.Correct{}),
-		answer:  func(c *context, output *graph.Value) *graph.Value { return ops.SoftmaxOf(c.b, output) },
+		classes: true, applies: []string{"softmax"}, pads: true,
+		loss: func(c *context, output, target *graph.Value) *graph.Value {
+			return c.b.One(ops.CrossEntropy{Padded: c.lengths != nil}, output, target)
+		},
+		correct: func(c *context, output, target *graph.Value) *graph.Value {
+			return c.b.One(ops.Correct{Padded: c.lengths != nil}, output, target)
+		},
+		answer: func(c *context, output *graph.Value) *graph.Value { return ops.SoftmaxOf(c.b, output) },
 	},
-	"mse": {loss: against(ops.MSE{})},
+	"mse": {loss: against(ops.MSE{}), pads: true},
 	"bce": {
 		applies: []string{"sigmoid", "softmax"},
 		loss:    against(ops.BCE{}),

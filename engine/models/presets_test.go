@@ -14,7 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// references are the presets as PyTorch ran them, their sizes from the files'
+// references are models as PyTorch ran them, their sizes from the files'
 // metadata.
 func references() map[string]struct {
 	spec  models.Spec
@@ -38,14 +38,24 @@ func references() map[string]struct {
 		Input: shape.I32(16), Target: shape.I32(16), Loss: "cross_entropy",
 		Layers: models.GPT(models.GPTOptions{Vocab: 65, Context: 16, Layers: 2, Heads: 2, Width: 32}, at),
 	}
+	lstm := models.Spec{
+		Input: shape.I32(6), Target: shape.I32(6), Loss: "cross_entropy", Layers: []models.Layer{
+			{Type: "embedding", Name: "wte", Vocab: 11, Width: 6}, {Type: "lstm", Name: "rnn", Units: 5, Bidirectional: true},
+			{Type: "dense", Name: "out", Units: 11}},
+	}
+	gru := models.Spec{
+		Input: shape.F32(5, 3), Target: shape.I32(), Loss: "cross_entropy",
+		Layers: []models.Layer{{Type: "gru", Name: "rnn", Units: 7, Last: true}, {Type: "dense", Name: "out", Units: 4}},
+	}
 	sgd := optim.Spec{Name: "momentum", Momentum: 0.9, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}
 	return map[string]reference{
 		"mlp-sgd": {mlp, sgd, 16}, "mlp-adamw": {mlp, adamW(), 16},
 		"cnn-adamw": {cnn, adamW(), 8}, "gpt-adamw": {gpt, adamW(), 4},
+		"lstm-adamw": {lstm, adamW(), 4}, "gru-adamw": {gru, adamW(), 4},
 	}
 }
 
-func TestPresetsAgreeWithPyTorch(t *testing.T) {
+func TestModelsAgreeWithPyTorch(t *testing.T) {
 	for name, r := range references() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,13 +10,13 @@ import (
 
 // reduceLayers are the rows of this file in the table of layer types.
 var reduceLayers = map[string]layerType{
-	"sum": {numbers, reduction(ops.Sum)}, "mean": {numbers, reduction(ops.Mean)}, "max": {numbers, reduction(ops.Max)},
+	"sum": {numbers, reduction("sum", ops.Sum)}, "mean": {numbers, reduction("mean", ops.Mean)}, "max": {numbers, reduction("max", ops.Max)},
 	"affine": {numbers, affine},
 }
 
 // reduction is a layer that sums, averages or takes the largest over axes of
 // each sample.
-func reduction(reduce func(b *graph.Builder, x *graph.Value, keep bool, axes ...int) *graph.Value) func(*context, *Layer, *graph.Value) *graph.Value {
+func reduction(name string, reduce func(b *graph.Builder, x *graph.Value, keep bool, axes ...int) *graph.Value) func(*context, *Layer, *graph.Value) *graph.Value {
 	return func(c *context, l *Layer, x *graph.Value) *graph.Value {
 		have := sample(x)
 		var axes []int
@@ -30,6 +30,12 @@ func reduction(reduce func(b *graph.Builder, x *graph.Value, keep bool, axes ...
 		if len(axes) == 0 {
 			c.fail("axes is empty: name at least one axis of a sample, from 0")
 			return x
+		}
+		switch over := c.overPositions(axes); {
+		case over && name == "max":
+			return c.largest(x, l.Keep)
+		case over:
+			return c.withoutPadding(x, name == "mean", l.Keep)
 		}
 		return reduce(c.b, x, l.Keep, axes...)
 	}

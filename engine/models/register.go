@@ -1,12 +1,11 @@
 package models
 
 import (
-	"runtime/debug"
-
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // LayerType is a type of layer that a program adds. Keys is the struct of its keys in
@@ -20,7 +19,8 @@ type LayerType[Keys any] struct {
 	Defaults Keys
 	Tokens   bool // its input is tokens (i32), not numbers (f32)
 	// Positionwise: of a sequence [B,T,…], it works on each position alone, whatever T
-	// is. Only then does a model with this layer generate text.
+	// is. Only then does a model with this layer generate text, or take samples of
+	// different lengths.
 	Positionwise bool
 	// Build appends the nodes of one such layer to x, whose first axis is the samples
 	// of a microbatch, and gives its output, with the same first axis.
@@ -128,7 +128,7 @@ func (t LossType[Keys]) compare(c *context, f func(*Builder, Keys, *graph.Value,
 func (c *context) guarded(f func(*Builder) *graph.Value) (y *graph.Value) {
 	defer func() {
 		if r := recover(); r != nil {
-			c.fail("its function panicked: %v\n%s", r, debug.Stack())
+			c.fail("its function panicked: %s", panics.Text(r))
 		}
 	}()
 	return f(&Builder{c.b, c})

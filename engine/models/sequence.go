@@ -15,7 +15,7 @@ func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
 	if !c.positive("vocab", l.Vocab) || !c.positive("width", l.Width) {
 		return x
 	}
-	if x.Kind == graph.Input && l.Vocab < c.spec.Tokens {
+	if (x.Kind == graph.Input || x == c.unpadded) && l.Vocab < c.spec.Tokens {
 		c.fail("its table has %d rows, but the data has %d tokens: set vocab to %d, or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
 		return x
 	}
@@ -39,7 +39,7 @@ func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 		return x
 	}
 	table := c.param("weight", []int{l.Context, s[2]}, tableInit(l), "weight", "embedding")
-	if s[1] < l.Context {
+	if s[1] < l.Context || c.lengths != nil { // graphs of all sizes have the same nodes
 		table = ops.SliceOf(c.b, table, []int{0, 0}, []int{s[1], s[2]})
 	}
 	return ops.Add(c.b, x, table)

@@ -14,14 +14,18 @@ var ErrModel = errors.New("model")
 
 // Spec describes a model. Together with a batch size it decides its graphs.
 type Spec struct {
-	Input  shape.Meta // of one sample
+	Input  shape.Meta // of one sample; of sequences with lengths, the longest
 	Target shape.Meta // of one sample
 	Layers []Layer
 	Loss   string // cross_entropy, mse, bce or one of [RegisterLoss]
 	// LossKeys are the Keys of a loss of RegisterLoss, or a pointer to them; nil: the defaults.
 	LossKeys any
 	Seed     uint64 // of dropout
-	BF16     bool   // dense products round their operands to bfloat16, as [ops.MatMul] says
+	// Lengths: samples are sequences i32[T] of different lengths, padded to one of a few
+	// sizes. The graphs have the input [LengthName], and padding never changes a number
+	// that counts. Layers that cannot leave it out are refused.
+	Lengths bool
+	BF16    bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.
@@ -34,7 +38,7 @@ type Spec struct {
 	Scores     bool
 }
 
-// Terms is the number of loss terms of one sample.
+// Terms is the number of loss terms of one sample; with Lengths, the most.
 func (s Spec) Terms() int { return max(1, s.Target.Elems()) }
 
 // Answers is the kind of the model's answers.
@@ -54,6 +58,7 @@ type Size struct {
 	Microbatches int // microbatches in a step
 	Batch        int // samples in the step, over which the loss is averaged
 	Ring         int // length of the rings that collect losses, in steps
+	Positions    int // of a sequence with a length, its padding included; 0: those of Spec.Input
 
 	// Stop is asked while the graph is built, which ends with its error. Nil
 	// means never.
@@ -80,6 +85,7 @@ func (e *TooLargeError) Error() string {
 const (
 	InputName     = "input"
 	TargetName    = "target"
+	LengthName    = "length"         // i32[B]: positions of each sequence that are no padding, with Spec.Lengths
 	BaseName      = "sample_base"    // index in the batch of a microbatch's first sample
 	StepName      = "step"           // steps taken so far
 	LossRing      = "loss_ring"      // mean loss of each step

@@ -15,6 +15,7 @@ func (c *context) forward() *graph.Value {
 	}
 	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
 	if c.chunk == nil {
+		x = c.padded(x)
 		return c.stack(c.spec.Layers, "", x)
 	}
 	n := firstAfter(c.spec.Layers)
@@ -57,12 +58,13 @@ func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
 		c.fail("no layer type %q: there are %s", l.Type, listed(c.types))
 	case c.named[ref.Name]:
 		c.fail("another layer has that name: give each its own")
-	case c.accepts(t.takes, x.Meta):
+	case c.accepts(t.takes, x.Meta) && c.seesNoPadding(l):
 		c.named[ref.Name] = true
 		if c.chunk != nil {
 			return c.generated(l, t, x)
 		}
 		y := t.build(c, l, x)
+		c.keepsWidth(y)
 		if ref.Name == c.wanted {
 			c.see(y)
 		}
@@ -85,11 +87,14 @@ func (c *context) see(y *graph.Value) {
 	c.seen = y
 }
 
-// body applies the layers inside the layer l.
+// body applies the layers inside the layer l, whose output has positions if x has.
 func (c *context) body(l *Layer, x *graph.Value) *graph.Value {
 	if len(l.Body) == 0 {
 		c.fail("it has no layers: list at least one")
 		return x
 	}
-	return c.stack(l.Body, c.b.Layer().Block, x)
+	sequence := c.sequence
+	y := c.stack(l.Body, c.b.Layer().Block, x)
+	c.sequence = sequence
+	return y
 }

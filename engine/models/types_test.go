@@ -26,6 +26,10 @@ func cases() []layerCase {
 		{models.Layer{Type: "conv2d", Channels: 6, Kernel: 3}, f(2, 7, 5), f(6, 5, 3)},
 		{models.Layer{Type: "conv2d", Channels: 6, Kernel: 3, Stride: 2, Padding: 1, Groups: 2, NoBias: true, Activation: "relu"}, f(2, 7, 5), f(6, 4, 3)},
 		{models.Layer{Type: "attention", Heads: 2, Rate: 0.1}, f(4, 6), f(4, 6)},
+		{models.Layer{Type: "lstm", Units: 5}, f(4, 6), f(4, 5)},
+		{models.Layer{Type: "lstm", Units: 5, Last: true, Bidirectional: true}, f(4, 6), f(10)},
+		{models.Layer{Type: "gru", Units: 5, NoBias: true}, f(1, 6), f(1, 5)},
+		{models.Layer{Type: "gru", Units: 5, Bidirectional: true}, f(4, 6), f(4, 10)},
 		{models.Layer{Type: "embedding", Vocab: 5, Width: 6}, i(4), f(4, 6)},
 		{models.Layer{Type: "positional_embedding", Context: 4}, f(4, 6), f(4, 6)},
 		{models.Layer{Type: "positional_embedding", Context: 9}, f(4, 6), f(4, 6)},
@@ -114,11 +118,11 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 
 // allTypes reads the types out of the error that lists them.
 func allTypes(t *testing.T) []string {
-	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: []models.Layer{{Type: "lstm", Name: "it", Pos: at}}}, models.Size{Microbatch: 1})
+	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: []models.Layer{{Type: "rnn", Name: "it", Pos: at}}}, models.Size{Microbatch: 1})
 	if err == nil {
-		t.Fatal("a layer of type lstm was built")
+		t.Fatal("a layer of type rnn was built")
 	}
-	_, list, ok := strings.Cut(err.Error(), `configs/x.yaml:14: layer 0 (lstm "it"): no layer type "lstm": there are `)
+	_, list, ok := strings.Cut(err.Error(), `configs/x.yaml:14: layer 0 (rnn "it"): no layer type "rnn": there are `)
 	if !ok || !errors.Is(err, models.ErrModel) {
 		t.Fatalf("unexpected: %v", err)
 	}
@@ -154,6 +158,9 @@ func mistakes() []mistake {
 		{models.Layer{Type: "conv2d", Channels: 4}, f(1, 8, 8), "kernel is 0: give it a number of at least 1"},
 		{models.Layer{Type: "attention", Heads: 4}, f(6), "its input is f32[3,6]: " + toSequence},
 		{models.Layer{Type: "attention", Heads: 4}, f(5, 6), "4 heads do not divide a width of 6: use a divisor"},
+		{models.Layer{Type: "lstm", Units: 4}, f(6), "its input is f32[3,6]: " + toSequence},
+		{models.Layer{Type: "lstm"}, f(5, 6), "units is 0: give it a number of at least 1"},
+		{models.Layer{Type: "gru", Units: 4}, f(0, 6), "its input f32[0,6] has no positions: give it at least one"},
 		{models.Layer{Type: "embedding", Vocab: 5, Width: 6}, f(4), "its input is f32[3,4]: it takes tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"},
 		{models.Layer{Type: "embedding", Width: 6}, i(4), "vocab is 0: give it a number of at least 1"},
 		{models.Layer{Type: "positional_embedding", Context: 4}, f(6), "its input is f32[3,6]: " + toSequence},

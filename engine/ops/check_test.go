@@ -23,6 +23,9 @@ var (
 var bad = func() map[string][]badCase {
 	all := map[string][]badCase{
 		"affine": {{ops.Affine{}, metas(in(2)), "expected f32"}},
+		"less":   {{ops.Compare{"less"}, metas(f(2), f(1)), "expected one shape"}},
+		"equal":  {{ops.Compare{"equal"}, metas(f(2), in(2)), "expected f32"}},
+		"select": {{ops.Select{}, metas(f(2), f(2), f(1)), "expected one shape"}},
 		"lerp":   {{ops.Lerp{}, metas(f(2), f(1)), "expected one shape"}},
 		"fill": {
 			{ops.Fill{Meta: f(2)}, metas(f(2)), "takes 0 inputs, got 1"},
@@ -51,6 +54,7 @@ var bad = func() map[string][]badCase {
 			{ops.Reshape{Shape: shape.Of(2, 2)}, metas(f(5)), "cannot reshape f32[5] (5 elements) to [2,2] (4)"},
 			{ops.Reshape{Shape: shape.Of(-1, -5)}, metas(f(5)), "negative"},
 		},
+		"cast":       {{ops.Cast{To: "f64"}, metas(f(2)), "no type \"f64\""}, {ops.Cast{To: "f32"}, metas(f(2)), "expected i32"}, {ops.Cast{To: "f16"}, nil, "inputs"}},
 		"transpose":  {{ops.Transpose{Perm: []int{0, 0}}, metas(f(2, 3)), "not a permutation"}, {ops.Transpose{Perm: []int{0}}, metas(f(2, 3)), "does not fit"}},
 		"slice":      {{ops.Slice{Start: []int{1}, Stop: []int{4}}, metas(f(3)), "slice 1:4 of axis 0"}, {ops.Slice{}, metas(f(3)), "every axis"}},
 		"slice_grad": {{ops.SliceGrad{Start: []int{2}, Shape: shape.Of(3)}, metas(f(2)), "does not fit"}, {ops.SliceGrad{}, metas(f(2)), "does not fit"}},
@@ -65,7 +69,7 @@ var bad = func() map[string][]badCase {
 		"log_softmax":      {{ops.LogSoftmax{}, metas(f(2, 0)), "last dimension"}},
 		"log_softmax_grad": {{ops.LogSoftmaxGrad{}, metas(f(2)), "takes 2 inputs, got 1"}},
 	}
-	for _, part := range []map[string][]badCase{badUnary(), badConv, badLoss, badNorm, badUpdate, badGenerate} {
+	for _, part := range []map[string][]badCase{badUnary(), badConv, badLoss, badNorm, badUpdate, badGenerate, badLengths} {
 		for k, v := range part {
 			all[k] = v
 		}
@@ -121,6 +125,7 @@ var badConv = map[string][]badCase{
 	},
 	"avg_pool2d":      {{ops.AvgPool2D{Kernel: 0, Stride: 1}, metas(f(1, 1, 4, 4)), "kernel 0"}},
 	"avg_pool2d_grad": {{ops.AvgPool2DGrad{Kernel: 2, Stride: 2, H: 4, W: 4}, metas(f(1, 1, 2, 3)), "expected f32[1,1,2,2]"}},
+	"select_grad":     {{ops.SelectGrad{}, metas(f(1), f(2)), "expected one shape"}},
 	"reduce_max_grad": {
 		{ops.ReduceMaxGrad{Axes: []int{1}}, metas(f(2, 3), f(2), f(2, 1)), "y is f32[2], expected f32[2,1]"},
 		{ops.ReduceMaxGrad{Axes: []int{1}}, metas(f(2, 3), f(2, 1), f(2)), "dy is f32[2]"},

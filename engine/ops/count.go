@@ -15,8 +15,9 @@ var countOps = []graph.Op{Outcome{}, BinaryOutcome{}, Rank{}, Tally{}}
 
 // Outcome is the cell of each row in a confusion matrix [C,C] of true and predicted
 // classes: target*C + the first largest of the logits. From (logits [...,C], targets
-// i32 [...]) to i32 [...].
-type Outcome struct{}
+// i32 [...]) to i32 [...]. With Padded, a row whose target is -1 is padding: its cell
+// is -1.
+type Outcome struct{ Padded bool }
 
 // Kind is "outcome".
 func (o Outcome) Kind() string { return "outcome" }
@@ -72,8 +73,9 @@ func (o BinaryOutcome) Cost(in, out []shape.Meta) graph.Cost {
 
 // Rank is the number of classes that a row puts before its target: those with a larger
 // logit, and of equals those with a smaller index. NaN is smaller than numbers. From
-// (logits [...,C], targets i32 [...]) to i32 [...].
-type Rank struct{}
+// (logits [...,C], targets i32 [...]) to i32 [...]. With Padded, that of a row whose
+// target is -1 is -1.
+type Rank struct{ Padded bool }
 
 // Kind is "rank".
 func (o Rank) Kind() string { return "rank" }
@@ -97,8 +99,8 @@ func (o Rank) Cost(in, out []shape.Meta) graph.Cost { return perElem(2, in[0].El
 
 // Tally counts how often each index occurs: counts'[k] = counts[k] + the number of
 // elements of indexes that are k. From (counts i32 [n], indexes i32 [...]) to i32 [n].
-// An index outside [0,n) fails at run time.
-type Tally struct{}
+// An index outside [0,n) fails at run time; with Padded, -1 does not, and does not count.
+type Tally struct{ Padded bool }
 
 // Kind is "tally".
 func (o Tally) Kind() string { return "tally" }

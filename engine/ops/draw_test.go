@@ -23,10 +23,11 @@ type sample struct {
 // in vias instead.
 var draws = func() map[string]func(t *rapid.T) sample {
 	all := map[string]func(t *rapid.T) sample{
+		"less": drawCompare("less"), "equal": drawCompare("equal"), "select": drawSelect,
 		"affine": drawAffine, "lerp": drawLerp, "fill": drawFill, "matmul": drawMatMul, "conv2d": drawConv,
 		"max_pool2d": drawMaxPool, "avg_pool2d": drawAvgPool,
 		"sum_to": drawSumTo, "broadcast_to": drawBroadcastTo, "sum_squares": drawSumSquares,
-		"reshape": drawReshape, "transpose": drawTranspose, "slice": drawSlice, "concat": drawConcat,
+		"reshape": drawReshape, "transpose": drawTranspose, "slice": drawSlice, "concat": drawConcat, "cast": drawCast,
 		"softmax": drawSoftmax, "log_softmax": drawLogSoftmax,
 		"cross_entropy": drawCrossEntropy, "mse": drawMSE, "bce": drawBCE,
 		"correct": drawCorrect, "binary_correct": drawBinaryCorrect, "check_finite": drawCheckFinite,
@@ -38,6 +39,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
 		"last_row": drawLastRow, "sample": drawToken,
+		"pad_with": drawPadWith, "position_weights": drawPositionWeights,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
@@ -59,7 +61,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 var vias = map[string]string{
 	"relu_grad": "relu", "gelu_tanh_grad": "gelu_tanh", "gelu_erf_grad": "gelu_erf", "silu_grad": "silu",
 	"sigmoid_grad": "sigmoid", "tanh_grad": "tanh", "exp_grad": "exp", "log_grad": "log", "sqrt_grad": "sqrt",
-	"rsqrt_grad": "rsqrt", "square_grad": "square", "abs_grad": "abs",
+	"rsqrt_grad": "rsqrt", "square_grad": "square", "abs_grad": "abs", "select_grad": "select",
 	"conv2d_grad_x": "conv2d", "conv2d_grad_w": "conv2d",
 	"max_pool2d_grad": "max_pool2d", "avg_pool2d_grad": "avg_pool2d", "reduce_max_grad": "reduce_max",
 	"slice_grad": "slice", "softmax_grad": "softmax", "log_softmax_grad": "log_softmax",
@@ -69,8 +71,8 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
-	"cache_write", "positions", "sample"}
+var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
+	"cache_write", "positions", "sample", "pad_with", "position_weights"}
 
 // generating lists the kinds that refuse to be differentiated.
 var generating = []string{"cached_attention", "last_row"}
@@ -149,6 +151,27 @@ func drawUnary(fn string, pos bool) func(t *rapid.T) sample {
 func drawAffine(t *rapid.T) sample {
 	o := ops.Affine{Scale: rapid.SampledFrom([]float64{1, -2, 0.5}).Draw(t, "scale"), Shift: 0.25}
 	return sample{op: o, in: []ref.Array{signed(t, dims(t, 0, 3)...)}, diff: []int{0}}
+}
+
+func drawCompare(fn string) func(t *rapid.T) sample {
+	return func(t *rapid.T) sample {
+		s := dims(t, 0, 3)
+		return sample{op: ops.Compare{Fn: fn}, in: []ref.Array{choices(t, s...), choices(t, s...)}}
+	}
+}
+
+func drawSelect(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.Select{}, in: []ref.Array{choices(t, s...), signed(t, s...), signed(t, s...)}, diff: []int{1, 2}}
+}
+
+// choices is zeros and ones.
+func choices(t *rapid.T, dims ...int) ref.Array {
+	a := ref.New(shape.F32(dims...))
+	for i := range a.F {
+		a.F[i] = float64(num(t, 0, 1, "choice"))
+	}
+	return a
 }
 
 func drawLerp(t *rapid.T) sample {
@@ -279,9 +302,24 @@ func drawLogSoftmax(t *rapid.T) sample {
 }
 
 func drawCrossEntropy(t *rapid.T) sample {
+	x, targets := drawClasses(t)
+	op := ops.CrossEntropy{Padded: rapid.Bool().Draw(t, "padded")}
+	if op.Padded {
+		targets.I[0] = -1
+	}
+	return sample{op: op, in: []ref.Array{x, targets}, diff: []int{0}}
+}
+
+// drawClasses draws logits and a class for each of their rows.
+func drawClasses(t *rapid.T) (logits, targets ref.Array) {
 	s := dims(t, 1, 3)
-	targets := indices(t, s[len(s)-1], s[:len(s)-1]...)
-	return sample{op: ops.CrossEntropy{}, in: []ref.Array{signed(t, s...), targets}, diff: []int{0}}
+	return signed(t, s...), indices(t, s[len(s)-1], s[:len(s)-1]...)
+}
+
+// classified is both as inputs of an op.
+func classified(t *rapid.T) []ref.Array {
+	x, targets := drawClasses(t)
+	return []ref.Array{x, targets}
 }
 
 func drawMSE(t *rapid.T) sample {
@@ -296,7 +334,7 @@ func drawBCE(t *rapid.T) sample {
 
 func drawCorrect(t *rapid.T) sample {
 	s := drawCrossEntropy(t)
-	return sample{op: ops.Correct{}, in: s.in}
+	return sample{op: ops.Correct(s.op.(ops.CrossEntropy)), in: s.in}
 }
 
 func drawBinaryCorrect(t *rapid.T) sample {
@@ -305,7 +343,7 @@ func drawBinaryCorrect(t *rapid.T) sample {
 }
 
 func drawOutcome(t *rapid.T) sample {
-	return sample{op: ops.Outcome{}, in: drawCrossEntropy(t).in}
+	return sample{op: ops.Outcome{}, in: classified(t)}
 }
 
 func drawBinaryOutcome(t *rapid.T) sample {
@@ -314,7 +352,7 @@ func drawBinaryOutcome(t *rapid.T) sample {
 }
 
 func drawRank(t *rapid.T) sample {
-	return sample{op: ops.Rank{}, in: drawCrossEntropy(t).in}
+	return sample{op: ops.Rank{}, in: classified(t)}
 }
 
 func drawTally(t *rapid.T) sample {

@@ -2,6 +2,9 @@ package ops
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
@@ -25,8 +28,9 @@ func elementwiseOps() []graph.Op {
 // and is the op's kind.
 type Binary struct{ Fn string }
 
-// AddOp adds. Gradients and microbatches are summed with it.
-var AddOp = Binary{"add"}
+// AddOp adds. Gradients and microbatches are summed with it. It is an Op already, so that to
+// pass it allocates nothing.
+var AddOp graph.Op = Binary{"add"}
 
 // Kind is Fn.
 func (o Binary) Kind() string { return o.Fn }
@@ -92,7 +96,7 @@ func (o Unary) Kind() string { return o.Fn }
 // Infer keeps the input's metadata.
 func (o Unary) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if _, ok := unaries[o.Fn]; !ok {
-		return nil, fmt.Errorf("no unary function %q", o.Fn)
+		return nil, fmt.Errorf("no unary function %q: use one of %s", o.Fn, strings.Join(slices.Sorted(maps.Keys(unaries)), ", "))
 	}
 	if err := floats(in, 1); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import "fmt"
 // CheckIDs finds the first id that is no row of a table.
 func CheckIDs(ids []int32, rows int) error {
 	if i := outside(ids, rows); i >= 0 {
-		return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: check the dataset's tokenizer against the model's vocabulary", ids[i], i, rows)
+		return fmt.Errorf("token %d at position %d is outside the vocabulary of %d: ids are rows of the table; in a model, check the dataset's tokenizer against its vocabulary", ids[i], i, rows)
 	}
 	return nil
 }
@@ -16,15 +16,40 @@ func CheckIDs(ids []int32, rows int) error {
 // CheckTargets finds the first target that is no class.
 func CheckTargets(targets []int32, classes int) error {
 	if i := outside(targets, classes); i >= 0 {
-		return fmt.Errorf("target %d at position %d is outside the %d classes: check the labels of the dataset against the model's last layer", targets[i], i, classes)
+		return BadTarget(targets[i], i, classes)
 	}
 	return nil
+}
+
+// CheckPaddedTargets is CheckTargets where a target of -1 is padding.
+func CheckPaddedTargets(targets []int32, classes int) error {
+	for i, t := range targets {
+		if t < -1 || int(t) >= classes {
+			return BadTarget(t, i, classes)
+		}
+	}
+	return nil
+}
+
+// BadTarget is the error about a target that is no class.
+func BadTarget(target int32, position, classes int) error {
+	return fmt.Errorf("target %d at position %d is outside the %d classes: check the labels of the dataset against the model's last layer", target, position, classes)
 }
 
 // CheckCounted finds the first index that is none of n counts.
 func CheckCounted(indexes []int32, n int) error {
 	if i := outside(indexes, n); i >= 0 {
 		return fmt.Errorf("index %d at position %d is outside %d counts", indexes[i], i, n)
+	}
+	return nil
+}
+
+// CheckPaddedCounted is CheckCounted where an index of -1 is padding.
+func CheckPaddedCounted(indexes []int32, n int) error {
+	for i, x := range indexes {
+		if x < -1 || int(x) >= n {
+			return fmt.Errorf("index %d at position %d is outside %d counts", x, i, n)
+		}
 	}
 	return nil
 }

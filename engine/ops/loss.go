@@ -15,8 +15,9 @@ var lossOps = []graph.Op{
 
 // CrossEntropy is the sum over rows of log sum exp(logits) - logits[target],
 // from (logits [...,C], targets i32 [...]) to loss f32[] and lse f32 [...],
-// which is log sum exp of each row, kept for the gradient.
-type CrossEntropy struct{}
+// which is log sum exp of each row, kept for the gradient. With Padded, a row whose
+// target is -1 is padding: its loss, its lse and its gradient are 0.
+type CrossEntropy struct{ Padded bool }
 
 // Kind is "cross_entropy".
 func (o CrossEntropy) Kind() string { return "cross_entropy" }
@@ -35,7 +36,7 @@ func (o CrossEntropy) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) [
 	if !onlyFirst(b, n, dy) {
 		return noGrad(n)
 	}
-	return []*graph.Value{b.One(CrossEntropyGrad{}, n.In[0], n.In[1], n.Out[1], dy[0]), nil}
+	return []*graph.Value{b.One(CrossEntropyGrad(o), n.In[0], n.In[1], n.Out[1], dy[0]), nil}
 }
 
 // Cost counts the exponential as about ten operations.
@@ -44,8 +45,8 @@ func (o CrossEntropy) Cost(in, out []shape.Meta) graph.Cost {
 }
 
 // CrossEntropyGrad is dlogits = (softmax(logits) - onehot(target)) dloss from
-// (logits, targets, lse, dloss f32[]).
-type CrossEntropyGrad struct{}
+// (logits, targets, lse, dloss f32[]). Padded is as in [CrossEntropy].
+type CrossEntropyGrad struct{ Padded bool }
 
 // Kind is "cross_entropy_grad".
 func (o CrossEntropyGrad) Kind() string { return "cross_entropy_grad" }
@@ -150,8 +151,9 @@ func (o BCEGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*grap
 func (o BCEGrad) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
 
 // Correct counts the rows of logits [...,C] whose largest element, the first
-// of equals, is at targets i32 [...]; f32[].
-type Correct struct{}
+// of equals, is at targets i32 [...]; f32[]. With Padded, a row whose target is -1
+// does not count.
+type Correct struct{ Padded bool }
 
 // Kind is "correct".
 func (o Correct) Kind() string { return "correct" }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // LearningRate is the rate of a step, from step i32[] to f32[]; see
@@ -139,7 +139,7 @@ func (t ScheduleType[Keys]) try(keys Keys, steps int) (err error) {
 	at := 0
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("schedule %s panicked at step %d of %d: %v\n%s", t.Name, at, steps, r, debug.Stack())
+			err = fmt.Errorf("schedule %s panicked at step %d of %d: %s", t.Name, at, steps, panics.Text(r))
 		}
 	}()
 	for ; at < steps; at += max(1, steps/most) {

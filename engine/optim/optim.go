@@ -109,11 +109,27 @@ func parameterNames(vars []*graph.Value) string {
 	return strings.Join(names, ", ")
 }
 
+// Terms is the number of a step's loss terms, over which the loss is averaged.
+type Terms struct {
+	Fixed int // the same in each step; valid without Counted
+	// Counted is the number of terms of a microbatch, f32[], where it differs. Append
+	// puts that of the step in its place.
+	Counted *graph.Value
+}
+
+// Scale is the factor for a sum over the terms: 1/Fixed, or 1 with Counted, by which the
+// sum is then divided.
+func (t Terms) Scale() float64 {
+	if t.Counted != nil {
+		return 1
+	}
+	return 1 / float64(t.Fixed)
+}
+
 // Append differentiates loss, a sum over terms, and appends the update of every
-// trained variable among vars. terms is the number of terms of the whole step;
-// the update follows their mean. step counts the steps taken so far. norm is the
+// trained variable among vars. The update follows the mean over terms. step counts the steps taken so far. norm is the
 // norm of all gradients together, before it is clipped; nil without GradNorm.
-func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) (norm *graph.Value) {
+func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms *Terms) (norm *graph.Value) {
 	b.Fail(s.validate())
 	trained, err := s.trained(vars)
 	b.Fail(err)
@@ -124,12 +140,17 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 	uses := b.Gradients(loss, seed, trained, ops.AddOp)
 	grads := totals(b, trained, uses)
 	defer b.InPhase(graph.Update)()
-	u := updater{Spec: s, b: b, step: step, scale: 1 / float64(terms)}
+	u := updater{Spec: s, b: b, step: step, scale: terms.Scale()}
+	if terms.Counted != nil {
+		terms.Counted = b.Accumulate(terms.Counted, ops.AddOp)
+		u.mean = ops.Div(b, ops.Const(b, shape.F32(), 1), terms.Counted)
+	}
 	s.Schedule.Keys = registry.Value(s.Schedule.Keys)
 	u.lr = b.One(s.Schedule, step)
 	if s.ClipNorm > 0 || s.GradNorm {
 		norm = u.limit(trained, grads)
 	}
+	u.limitMean()
 	for _, v := range trained {
 		if g := grads[v]; g != nil && b.Err() == nil {
 			u.update(v, g)
@@ -174,6 +195,12 @@ func (u *updater) limit(vars []*graph.Value, grads map[*graph.Value]*graph.Value
 	if len(squares) == 0 {
 		return nil
 	}
+	if u.mean != nil {
+		scale := ops.Mul(u.b, u.mean, u.mean)
+		for i := range squares {
+			squares[i] = ops.Mul(u.b, squares[i], scale)
+		}
+	}
 	if u.ClipNorm > 0 {
 		u.clip = u.b.One(ops.ClipFactor{MaxNorm: u.ClipNorm, Scale: u.scale}, squares...)
 	}
@@ -181,6 +208,17 @@ func (u *updater) limit(vars []*graph.Value, grads map[*graph.Value]*graph.Value
 		norm = u.b.One(ops.GradNorm{Scale: u.scale}, squares...)
 	}
 	return norm
+}
+
+// limitMean makes the factor for gradients that of their mean, where terms are counted.
+func (u *updater) limitMean() {
+	switch {
+	case u.mean == nil:
+	case u.clip == nil:
+		u.clip = u.mean
+	default:
+		u.clip = ops.Mul(u.b, u.clip, u.mean)
+	}
 }
 
 // squaresOf are the gradients' sums of squares, in the order of names: they are added
@@ -204,7 +242,8 @@ func squaresOf(b *graph.Builder, vars []*graph.Value, grads map[*graph.Value]*gr
 type updater struct {
 	Spec
 	b              *graph.Builder
-	step, lr, clip *graph.Value // clip is nil without ClipNorm
+	step, lr, clip *graph.Value // clip is the factor for gradients beside scale; nil: there is none
+	mean           *graph.Value // 1/terms of the step, f32[]; nil: scale has it
 	scale          float64      // factor that turns the gradient of the sum over terms into that of the mean
 }
 

@@ -38,7 +38,7 @@ func newLine(s optim.Spec) (*line, error) {
 	c := b.Var("fc.bias", shape.F32(1), graph.Parameter, graph.Init{}, "bias")
 	still := b.Var("bn.running_mean", shape.F32(1), graph.Statistic, graph.Init{})
 	loss := b.One(ops.MSE{}, ops.Add(b, ops.Mul(b, x, w), c), t)
-	optim.Append(b, s, loss, step, []*graph.Value{w, c, still}, terms)
+	optim.Append(b, s, loss, step, []*graph.Value{w, c, still}, &optim.Terms{Fixed: terms})
 	b.Assign(step, b.One(ops.Increment{}, step))
 	g, err := b.Graph()
 	if err != nil {
@@ -303,7 +303,7 @@ func TestNothingToTrainIsAnError(t *testing.T) {
 	b := graph.NewBuilder("train", 1)
 	x, y := b.Input("x", shape.F32(2)), b.Input("t", shape.F32(2))
 	step := b.Var("step", shape.I32(), graph.Counter, graph.Init{})
-	optim.Append(b, spec(), b.One(ops.MSE{}, x, y), step, nil, terms)
+	optim.Append(b, spec(), b.One(ops.MSE{}, x, y), step, nil, &optim.Terms{Fixed: terms})
 	const want = "train: optimizer: the model has no parameters to train: give it a layer that has, such as dense"
 	if err := b.Err(); !errors.Is(err, optim.ErrSpec) || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)

@@ -2,11 +2,11 @@ package optim
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/registry"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // OptimizerType is an optimizer that a program adds. Keys is the struct of its keys in
@@ -125,6 +125,6 @@ func (x *Update) fail(format string, args ...any) {
 // guard makes a panic of the function an error.
 func (x *Update) guard() {
 	if r := recover(); r != nil {
-		x.fail("panicked at the update of %s: %v\n%s", x.v.Name, r, debug.Stack())
+		x.fail("panicked at the update of %s: %s", x.v.Name, panics.Text(r))
 	}
 }

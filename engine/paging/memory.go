@@ -27,6 +27,8 @@ type memory struct {
 	queues  []*Queue // one
 	victims []Entry
 	copies  copies
+	ahead   bool                                                        // objects are loaded for later launches
+	moved   func(Move)                                                  // hears of each copy; nil for nobody
 	audit   func(victims []Entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
 }
 
@@ -74,7 +76,7 @@ func (m *memory) launch(now int) {
 	}
 	m.waits = false
 	for _, u := range l.Uses {
-		m.use(u)
+		m.use(u, now)
 	}
 	if m.waits {
 		m.Waits++
@@ -94,11 +96,11 @@ func (m *memory) launch(now int) {
 }
 
 // use brings an object here and changes it.
-func (m *memory) use(u Use) {
+func (m *memory) use(u Use, now int) {
 	p := &m.pages[u.Object]
 	if !p.here {
 		m.waits = m.waits || u.Read && !p.fresh
-		m.bring(u.Object, u.Read)
+		m.bring(u.Object, u.Read, now)
 	}
 	p.whole = true
 	if u.Write {
@@ -116,13 +118,14 @@ func (m *memory) forgetCopy(object int) {
 }
 
 // bring gives an object memory, and its contents if load is set.
-func (m *memory) bring(object int, load bool) {
+func (m *memory) bring(object int, load bool, now int) {
 	p, bytes := &m.pages[object], m.trace.Objects[object].Bytes
 	switch {
 	case load && p.fresh:
 		m.Fed += bytes
 	case load:
 		m.Loaded += bytes
+		m.tell(object, now, false)
 	}
 	p.here, p.fresh = true, false
 	m.used += m.rounded(object)
@@ -135,6 +138,8 @@ func (m *memory) fetchAhead(now int) {
 		return
 	}
 	m.findNear(now)
+	m.ahead = true
+	defer func() { m.ahead = false }()
 	for at := now + 1; at <= now+m.policy.Ahead && at < len(m.trace.Launches); at++ {
 		for _, u := range m.trace.Launches[at].Uses {
 			if p := &m.pages[u.Object]; p.here || !p.whole || !u.Read {
@@ -146,7 +151,7 @@ func (m *memory) fetchAhead(now int) {
 			if !m.makeRoom(m.rounded(u.Object)+m.policy.Spare, now, m.policy.Ahead) {
 				return
 			}
-			m.bring(u.Object, true)
+			m.bring(u.Object, true, now)
 			m.pages[u.Object].leased = m.clock
 			m.near += m.rounded(u.Object)
 			m.queues[0].Add(m.candidate(u.Object, now))
@@ -256,6 +261,7 @@ func (m *memory) giveUp(object, now int) {
 	if m.copiesOut(object, m.loads(object, now, distance, reads)) {
 		copied = true
 		m.Spilled += m.trace.Objects[object].Bytes
+		m.tell(object, now, true)
 		m.copies.add(m.trace.Objects[object].Bytes)
 	}
 	m.leave(object)

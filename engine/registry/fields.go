@@ -3,9 +3,10 @@ package registry
 import (
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
+
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Field is a key of an [Entry], which is a field of its Keys.
@@ -115,7 +116,7 @@ func Check(keys any) (err error) {
 	if c, ok := keys.(interface{ Check() error }); ok {
 		defer func() {
 			if r := recover(); r != nil {
-				err = fmt.Errorf("the method Check of its keys panicked: %v\n%s", r, debug.Stack())
+				err = fmt.Errorf("the method Check of its keys panicked: %s", panics.Text(r))
 			}
 		}()
 		return c.Check()

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,8 +13,8 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// Requests are answered at once from several clients, refused with a reason, and given
-// up with their client.
+// Requests are answered at once from several clients, or refused with a reason, beside the
+// program's own page.
 func TestServer(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	cfg, err := configs.Load("digits", configs.Overlay{Set: []string{"train.epochs=1"}})
@@ -27,59 +25,56 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Train(ctx, berth.TrainOptions{Dir: dir}); err != nil {
+	report, err := run.Train(ctx, berth.TrainOptions{Dir: dir})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Close(); err != nil {
 		t.Fatal(err)
 	}
-	model, service, err := open(ctx, dir)
+	model, err := open(ctx, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(service.Close(), model.Close()); err != nil {
+		if err := model.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	server := httptest.NewServer(handler(model, service))
+	server := httptest.NewServer(pages(model))
 	defer server.Close()
-	ask := func(ctx context.Context, body string) (int, [][]float32, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/predict", strings.NewReader(body))
+	ask := func(method, path, body string) (int, string) {
+		r, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
 		if err != nil {
-			return 0, nil, err
+			return 0, err.Error()
 		}
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
-			return 0, nil, err
+			return 0, err.Error()
 		}
 		defer answer.Body.Close()
-		var text bytes.Buffer
-		if _, err := text.ReadFrom(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-			return answer.StatusCode, nil, err
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return 0, err.Error()
 		}
-		var rows [][]float32
-		return answer.StatusCode, rows, json.Unmarshal(text.Bytes(), &rows)
+		return answer.StatusCode, string(text)
 	}
 	blank := "[" + strings.Repeat("0,", 63) + "0]"
 	var clients sync.WaitGroup
 	for k := range 8 {
 		clients.Go(func() {
-			code, _, err := ask(ctx, "["+strings.Repeat(blank+",", k)+blank+"]")
-			if err != nil || code != http.StatusOK {
-				t.Errorf("client %d: %d, %v", k, code, err)
+			code, text := ask(http.MethodPost, "/model/predict", `{"inputs": [`+strings.Repeat(blank+",", k)+blank+"]}")
+			if code != http.StatusOK || strings.Count(text, `"class":`) != k+1 {
+				t.Errorf("client %d: %d %s", k, code, text)
 			}
 		})
 	}
 	clients.Wait()
-	for body, want := range map[string]int{"[[1,2]]": http.StatusBadRequest, "{}": http.StatusBadRequest, "[]": http.StatusBadRequest} {
-		if code, _, err := ask(ctx, body); code != want || err != nil {
-			t.Errorf("%s: %d, %v", body, code, err)
-		}
+	if code, text := ask(http.MethodPost, "/model/predict", `{"inputs": [[1,2]]}`); code != http.StatusBadRequest || !strings.Contains(text, "inputs[0]") {
+		t.Errorf("%d %s", code, text)
 	}
-	gone, leave := context.WithCancel(ctx)
-	leave()
-	if _, _, err := ask(gone, "["+blank+"]"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+	want := fmt.Sprintf("the model has learned for %d steps\n", report.Steps)
+	if code, text := ask(http.MethodGet, "/", ""); code != http.StatusOK || text != want {
+		t.Errorf("%d %s, want %s", code, text, want)
 	}
 }

@@ -55,10 +55,12 @@ func (c *Call) Bytes() (n int64) {
 }
 
 // Cut cuts a segment with these donated inputs into calls, in the order in which
-// they run. A segment that only hands inputs through has none. ask is called now
-// and then; its error ends the cut. Nil means never.
+// they run. Calls that overwrite an input come behind those that do not depend on
+// them, so that a result that is not finite is found before. A segment that only hands
+// inputs through has none. ask is called now and then; its error ends the cut. Nil
+// means never.
 func Cut(g *graph.Graph, alias []int, ask func() error) ([]Call, error) {
-	p, err := planner.New(g, device.CompileOptions{Alias: alias, Stop: ask}, planner.Options{Align: device.MemoryUnit, Alone: true})
+	p, err := planner.New(g, device.CompileOptions{Alias: alias, CheckFinite: true, Stop: ask}, planner.Options{Align: device.MemoryUnit, Alone: true})
 	if err != nil {
 		return nil, err
 	}

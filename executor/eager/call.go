@@ -5,28 +5,39 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 // deviceHandler is the handler that runs calls on devices.
 type deviceHandler struct{ context *Context }
 
-// Execute checks the call and queues it.
+// Execute runs the call now if it can, and queues it otherwise.
 func (h *deviceHandler) Execute(inv *Invocation) {
 	c := h.context
-	w := &work{op: inv.Op, what: inv.Op.Kind(), loc: inv.Loc, after: inv.Chain}
-	l, err := c.begin(w, inv.Device, inv.Args, true)
-	if err != nil {
+	if inv.Chain.free() {
+		var out [maxOutputs]Tensor
+		if n, ok, err := c.now(inv.Op, inv.Device, inv.Args, out[:]); ok {
+			if err != nil {
+				err = c.fail(inv.Op, inv.Loc, out[:n], err)
+			}
+			inv.Results = append(inv.Results[:0], out[:n]...)
+			if c.places {
+				note(inv.Loc, inv.Results...)
+			}
+			if inv.Chain != nil {
+				inv.Chain = &Chain{&outcome{err: err}}
+			}
+			return
+		}
+	}
+	c.later(inv)
+}
+
+// later checks the call and queues it.
+func (c *Context) later(inv *Invocation) {
+	w := &work{what: inv.Op.Kind(), loc: inv.Loc, after: inv.Chain}
+	if err := c.submit(w, inv.Op, inv.Device, inv.Args); err != nil {
 		inv.poison(err)
-		return
-	}
-	e, err := l.cache.lookup(w.op, w.args)
-	if err == nil {
-		w.entry = e
-		w.expect(e.outs)
-		err = l.queue(w)
-	}
-	if err != nil {
-		inv.poison(c.abandon(w, err))
 		return
 	}
 	inv.Results = w.results
@@ -35,26 +46,60 @@ func (h *deviceHandler) Execute(inv *Invocation) {
 	}
 }
 
+// submit checks a call and queues it. It consumes the arguments. Its error is an *Error, which
+// it reports.
+func (c *Context) submit(w *work, op graph.Op, id device.ID, args []Tensor) error {
+	l, err := c.begin(w, id, args, true)
+	if err != nil {
+		return err
+	}
+	if w.entry, err = l.lookup(op, w); err == nil {
+		if err = l.enqueue(w); err != nil {
+			l.done(w.entry)
+		}
+	}
+	if err != nil {
+		return c.abandon(w, err)
+	}
+	if c.places {
+		note(w.loc, w.results...)
+	}
+	return nil
+}
+
+// enqueue makes the results of a call and queues it.
+func (l *lane) enqueue(w *work) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := w.expect(w.entry.outs); err != nil {
+		return err
+	}
+	err := l.queue(w)
+	if err != nil {
+		for _, x := range w.results {
+			x.rec.refs = 0
+			x.rec.unuseLocked()
+		}
+	}
+	return err
+}
+
 // begin takes the arguments and finds the lane. With consume, it consumes all of
 // them, even if it fails. Its error is an *Error. An error that arose here is
 // reported; one that an argument has was reported before.
-func (c *Context) begin(w *work, id device.ID, args []*Tensor, consume bool) (l *lane, err error) {
-	by := oneUse
-	if consume {
-		by -= oneRef
-	}
+func (c *Context) begin(w *work, id device.ID, args []Tensor, consume bool) (l *lane, err error) {
 	var failed, wrong error
 	w.args = w.argRoom[:0]
-	for i, a := range args {
+	for i, x := range args {
 		switch {
-		case a == nil || a.made == nil:
-			wrong = fmt.Errorf("argument %d is nil", i)
-		case a.failed():
-			failed = a.Err()
-		case !a.move(by):
-			wrong = fmt.Errorf("argument %d: %w", i, a.consumed())
+		case x.IsZero():
+			wrong = fmt.Errorf("argument %d is the zero Tensor", i)
+		case x.refused():
+			failed = x.Err()
+		case !x.use(consume):
+			wrong = fmt.Errorf("argument %d: %w", i, errConsumed)
 		default:
-			w.args = append(w.args, a)
+			w.args = append(w.args, x.rec)
 		}
 	}
 	if wrong == nil && failed == nil {
@@ -76,15 +121,15 @@ func (c *Context) findLane(w *work, id device.ID) (l *lane, err error) {
 		return nil, err
 	}
 	if len(w.args) > 0 && id == "" {
-		if l = c.laneOf(w.args[0]); l == nil {
-			return nil, fmt.Errorf("argument 0 (%v) belongs to another context: copy it through the host", w.args[0].meta)
+		if l = c.laneOf(w.args[0].home); l == nil {
+			return nil, fmt.Errorf("argument 0 (%v) belongs to another context: copy it through the host", w.args[0].pool.meta)
 		}
 	} else if l, err = c.lane(id); err != nil {
 		return nil, err
 	}
 	for i, a := range w.args {
-		if a.made.home != &l.home {
-			return nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, a.meta, a.Device(), l.dev.ID(), ErrDevice)
+		if a.home != &l.home {
+			return nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, a.pool.meta, a.home.dev.ID(), l.dev.ID(), ErrDevice)
 		}
 	}
 	w.home = &l.home

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"strings"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -30,8 +31,8 @@ func TestShapeErrorAtTheCall(t *testing.T) {
 	if d := r.told(); len(d) != 2 || d[0] != z.Err() {
 		t.Errorf("diagnostics %v", d)
 	}
-	for _, bad := range []*Tensor{
-		r.One(ops.AddOp, nil, nil),
+	for _, bad := range []Tensor{
+		r.One(ops.AddOp, Tensor{}, Tensor{}),
 		r.FromHost(nil, ""),
 		r.FromHost(tensor.New(tensor.WithShape(1), tensor.WithBacking([]float32{1})), "cpu:9"),
 		r.FromBytes(shape.F32(2), make([]byte, 7), ""),
@@ -41,13 +42,59 @@ func TestShapeErrorAtTheCall(t *testing.T) {
 	}
 }
 
+// A call that is queued is one allocation.
+func TestQueuedCallAllocatesOnce(t *testing.T) {
+	r := open(t, 1, ContextOptions{}).queued()
+	var add graph.Op = ops.AddOp
+	x, y := r.floats([]float32{1}, 1), r.floats([]float32{0}, 1)
+	const calls = 10000
+	allocs := 0.0
+	for range 2 { // the first time, there are ever more tensors
+		allocs = testing.AllocsPerRun(calls, func() { y = r.One(add, y, x.Ref()) })
+	}
+	if allocs > 1 {
+		t.Errorf("%v allocations", allocs)
+	}
+	r.expect(y, 2*(calls+1))
+	r.expect(x, 1)
+}
+
+// An error says each thing once, with something to do.
+func TestWordsOfErrors(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	x := r.floats([]float32{1, 2}, 1, 2)
+	step := Compile("step", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return []*graph.Value{b.One(ops.MatMul{}, in[0], in[0])}
+	})
+	long := Compile("long", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return ops.While(b, 1<<40, in, nil, nil)
+	})
+	doubles := tensor.New(tensor.WithShape(2), tensor.WithBacking([]float64{1, 2}))
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{r.One(ops.Unary{Fn: "rleu"}, x.Ref()).Err(), ": rleu: no unary function \"rleu\": use one of abs, exp, gelu_erf, "},
+		{r.One(step, x.Ref()).Err(), ": step: matmul: input has 2 features, weight expects 1"},
+		{r.One(long, x.Ref()).Err(), ": long: while: 1099511627776 iterations: give 0 to 16384"},
+		{r.One(ops.BroadcastTo{Shape: shape.Of(1<<40, 1<<40, 2)}, x.Ref()).Err(), ": broadcast_to: shape [1099511627776,1099511627776,2] has too many elements"},
+		{r.FromHost(doubles, "").Err(), ": from host: the elements of f64[2] are not float32 or int32, as ops take them: convert them first"},
+		{r.One(ops.BroadcastTo{Shape: shape.Of(1<<20, 2)}, x).Wait(bg), "the activation buffer f32[1048576,2] needs 8.0 MiB; "},
+	} {
+		fails(t, c.err, nil, c.want)
+		if name := strings.SplitN(c.err.Error(), ": ", 3)[1] + ": "; strings.Count(c.err.Error(), name) != 1 {
+			t.Errorf("%v: names %q more than once", c.err, name)
+		}
+	}
+}
+
 func TestPoisonOnlyDependents(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	open := r.gate() // everything is queued before the failure is known
 	x := r.floats([]float32{1, 2}, 1, 2)
 	bad := r.badGather()
 	child := r.One(ops.Unary{Fn: "neg"}, bad.Ref())
-	mixed := r.One(ops.AddOp, child, x.Ref())
+	mixed := r.One(ops.AddOp, child.Ref(), x.Ref())
 	good := r.One(ops.AddOp, x.Ref(), x)
 	chain := r.Call(nil, func([]*tensor.Dense) error { t.Error("called with a failed argument"); return nil }, bad.Ref())
 	after := r.One(ops.Unary{Fn: "neg"}, good.Ref())
@@ -55,16 +102,20 @@ func TestPoisonOnlyDependents(t *testing.T) {
 	r.expect(good, 2, 4)
 	r.expect(after, -2, -4)
 	fails(t, bad.Wait(bg), nil, "rig_test.go:", "gather: cpu:0:", "token 7")
+	cause := bad.Err()
 	for _, err := range []error{child.Wait(bg), mixed.Wait(bg), chain.Wait(bg)} {
-		if err != bad.Err() {
+		if err != cause {
 			t.Errorf("%v, expected what the cause failed with", err)
 		}
+	}
+	if err := child.Release(); err != nil {
+		t.Error(err)
 	}
 	if !mixed.Meta().Equal(shape.F32(1, 2)) {
 		t.Errorf("metadata %v of a tensor that failed later", mixed.Meta())
 	}
 	fails(t, r.One(ops.AddOp, mixed, bad).Wait(bg), nil, "token 7")
-	if d := r.told(); len(d) != 1 || d[0] != bad.Err() {
+	if d := r.told(); len(d) != 1 || d[0] != cause {
 		t.Errorf("diagnostics %v: expected one", d)
 	}
 }
@@ -89,3 +140,22 @@ func TestDevices(t *testing.T) {
 	r.expect(inv.Results[0], 3)
 	r.expect(x, 1, 2)
 }
+
+// A panic in a program's own op is the error of the call.
+func TestPanicInInfer(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	fails(t, r.One(&hold{}, r.floats([]float32{1}, 1), Tensor{}).Err(), nil, "argument 1")
+	fails(t, r.One(careless{}).Err(), graph.ErrShape, "call_test.go:", "careless: ", "panicked: no inputs")
+	r.expect(r.floats([]float32{1}, 1), 1)
+}
+
+// careless is an op whose Infer panics.
+type careless struct{ hold }
+
+func (careless) Kind() string { return "careless" }
+
+func (careless) Infer([]shape.Meta) ([]shape.Meta, error) { panic("no inputs") }
+
+func (careless) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Value { return nil }
+
+func (careless) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{} }

@@ -2,181 +2,99 @@ package eager
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // entry is an op at given input metadata on one device: its graph and
-// executables.
+// executables. The home's mu guards the fields from exes on.
 type entry struct {
-	op    graph.Op     // keeps a function, whose key is its address
-	graph *graph.Graph // of one node, or of a function's
-	sure  bool         // no contents of its inputs make it fail
-	outs  []shape.Meta
-	alias []int // per output, the input it may be computed in, or -1
-	exes  []*variant
-	over  bool // the cache has dropped it; only the lane's goroutine uses it
+	op          graph.Op     // keeps a function, whose key is its address
+	graph       *graph.Graph // of one node, or of a function's
+	sure        bool         // no contents of its inputs make it fail
+	short       bool         // it may run on the caller's goroutine
+	checkFinite bool         // it fails if it makes NaN or Inf
+	outs        []*pool
+	alias       []int // per output, the input it may be computed in, or -1
+	over        []int // per input, the output that may be computed in it, or -1
+
+	exes    []*variant
+	pending int  // calls that are queued
+	dropped bool // by the cache
+
+	quick  bool // key is valid
+	key    quickKey
+	floats []int  // fields of op that are floats
+	next   *entry // of the call that came after this one the last time; nil before
 }
 
+// mostDonated is the number of results for which variant.donated has a bit.
+const mostDonated = 64
+
 // variant is an executable that computes some outputs in the memory of inputs.
-// Variants are made and used by the lane's goroutine.
 type variant struct {
 	donated uint64 // bit k: output k takes over input alias[k]
 	exe     device.Executable
-	scratch shape.Meta // of exe's working memory
+	scratch *pool // of exe's working memory; nil if it needs none
 }
 
-// cacheSize is the most entries that a cache keeps: a program may make ops without end,
-// such as a multiplication by each new learning rate.
-const cacheSize = 2048
-
-// cache finds the entries of a device. A full cache drops all of them.
-type cache struct {
-	dev     device.Device
-	dropped atomic.Bool // there are entries in over
-	mu      sync.RWMutex
-	over    []*entry              // dropped, for the lane to release
-	entries map[string]*entry     // by appendKey
-	quick   map[quickKey]*entry   // those of usual calls
-	plain   map[reflect.Type]bool // see isPlain
-}
-
-func newCache(dev device.Device) cache {
-	return cache{dev: dev, entries: map[string]*entry{}, quick: map[quickKey]*entry{}, plain: map[reflect.Type]bool{}}
-}
-
-// lookup finds or makes the entry of a call; a new one is checked against the
-// op's metadata rule and the device.
-func (c *cache) lookup(op graph.Op, args []*Tensor) (*entry, error) {
-	c.mu.RLock()
-	quick, usual := quick(op, args, c.plain)
-	if usual {
-		if e := c.quick[quick]; e != nil {
-			c.mu.RUnlock()
-			return e, nil
-		}
-	}
-	c.mu.RUnlock()
-	var room [192]byte
-	key := appendKey(room[:0], op, args)
-	c.mu.RLock()
-	e := c.entries[string(key)]
-	c.mu.RUnlock()
-	if e != nil && !usual {
-		return e, nil
-	}
-	made, err := newEntry(op, args, c.dev)
+// newEntry makes the entry of an op without its outputs' pools, and checks it against
+// the op's metadata rule and the device. An error of stop ends it.
+func newEntry(op graph.Op, in []shape.Meta, dev device.Device, o compileOptions, stop func() error) (*entry, error) {
+	g, err := graphOf(op, in, stop)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e = c.entries[string(key)]; e == nil {
-		e = made
-		c.add(string(key), e)
-	}
-	if usual {
-		c.quick[quick] = e
-	} else if t := reflect.TypeOf(op); !c.plain[t] {
-		c.plain[t] = isPlain(t)
-	}
-	return e, nil
-}
-
-// add adds an entry. The caller holds mu.
-func (c *cache) add(key string, e *entry) {
-	if len(c.entries) >= cacheSize {
-		c.drop()
-	}
-	c.entries[key] = e
-}
-
-// drop empties the cache. The caller holds mu.
-func (c *cache) drop() {
-	c.over = slices.AppendSeq(c.over, maps.Values(c.entries))
-	clear(c.entries)
-	clear(c.quick)
-	c.dropped.Store(true)
-}
-
-// sweep releases the executables of dropped entries. The lane's goroutine calls it.
-func (c *cache) sweep() {
-	if !c.dropped.Load() {
-		return
-	}
-	c.mu.Lock()
-	over := c.over
-	c.over = nil
-	c.dropped.Store(false)
-	c.mu.Unlock()
-	for _, e := range over {
-		e.over = true
-		e.release()
-	}
-}
-
-// close drops and releases all entries. The lane's goroutine calls it when it ends.
-func (c *cache) close() {
-	c.mu.Lock()
-	c.drop()
-	c.mu.Unlock()
-	c.sweep()
-}
-
-// release releases the executables; those that are queued still run.
-func (e *entry) release() {
-	for _, v := range e.exes {
-		v.exe.Release()
-	}
-	e.exes = nil
-}
-
-func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
-	metas := make([]shape.Meta, len(args))
-	for i, a := range args {
-		metas[i] = a.meta
-	}
-	g, err := graphOf(op, metas)
-	if err != nil {
-		return nil, err
-	}
-	e := &entry{op: op, graph: g, sure: true, outs: graph.Metas(g.Outputs), alias: make([]int, len(g.Outputs))}
-	for k := range e.alias {
-		e.alias[k] = -1
-	}
-	if a, ok := op.(graph.Aliaser); ok {
-		for k, j := range a.Alias() {
-			if k < len(e.outs) && j >= 0 && j < len(metas) && metas[j].Equal(e.outs[k]) {
-				e.alias[k] = j
-			}
-		}
-	}
+	e := &entry{op: op, graph: g, sure: !o.checkFinite, checkFinite: o.checkFinite, alias: slices.Repeat([]int{-1}, len(g.Outputs)), over: slices.Repeat([]int{-1}, len(in))}
+	e.pair()
+	own := false
 	for _, n := range g.Nodes {
 		e.sure = e.sure && sure(n.Op, graph.Metas(n.In))
+		own = own || graph.BringsKernel(n.Op)
 		if err := dev.Supports(n); err != nil {
 			return nil, err
 		}
 	}
+	e.short = !own && seconds(g, dev.Spec()) <= o.short
 	return e, nil
 }
 
-// graphOf is the graph of an op, or of a function's ops.
-func graphOf(op graph.Op, in []shape.Meta) (*graph.Graph, error) {
+// compileOptions are those of all entries of a lane.
+type compileOptions struct {
+	short       float64 // seconds: an op that takes no longer is short
+	checkFinite bool
+}
+
+// bytesPerSecond is a guess at the speed of memory.
+const bytesPerSecond = 1e10
+
+// seconds is a guess at the time that a graph takes.
+func seconds(g *graph.Graph, s device.Spec) float64 {
+	c := g.Cost()
+	return float64(c.Flops)/max(s.FlopsPerSecond, 1) + float64(c.Bytes)/bytesPerSecond
+}
+
+// graphOf is the graph of an op, or of a function's ops. A panic of the program's own code
+// in it is an error.
+func graphOf(op graph.Op, in []shape.Meta, stop func() error) (g *graph.Graph, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			g, err = nil, fmt.Errorf("%w: the op %T panicked: %s", graph.ErrShape, op, panics.Text(r))
+		}
+	}()
 	if f, ok := op.(*Function); ok {
-		return f.graph(in)
+		return graph.Expanded(f, in, stop)
 	}
 	if _, err := op.Infer(in); err != nil {
-		return nil, fmt.Errorf("%w: %w", graph.ErrShape, err)
+		return nil, graph.ShapeError(err)
 	}
 	b := graph.NewBuilder(op.Kind(), 1)
+	b.Stop(stop)
 	for i, v := range b.Apply(op, inputs(b, in)...) {
 		b.Output(fmt.Sprintf("out%d", i), v)
 	}
@@ -190,13 +108,18 @@ func sure(op graph.Op, in []shape.Meta) bool {
 	return !integers && !graph.BringsKernel(op) && op != graph.Op(ops.CheckFinite{})
 }
 
-// variant compiles the entry, once for each set of donated inputs.
-func (e *entry) variant(dev device.Device, donated uint64) (*variant, error) {
+// compiled is the executable for a set of donated inputs; nil if it was not compiled yet.
+func (e *entry) compiled(donated uint64) *variant {
 	for _, v := range e.exes {
 		if v.donated == donated {
-			return v, nil
+			return v
 		}
 	}
+	return nil
+}
+
+// compile compiles the entry for a set of donated inputs. An error of stop ends it.
+func (e *entry) compile(dev device.Device, donated uint64, stop func() error) (*variant, error) {
 	alias := make([]int, len(e.alias))
 	for k, j := range e.alias {
 		alias[k] = -1
@@ -204,11 +127,17 @@ func (e *entry) variant(dev device.Device, donated uint64) (*variant, error) {
 			alias[k] = j
 		}
 	}
-	exe, err := dev.Compile(e.graph, device.CompileOptions{Alias: alias})
+	exe, err := dev.Compile(e.graph, device.CompileOptions{Alias: alias, CheckFinite: e.checkFinite, Stop: stop})
 	if err != nil {
 		return nil, err
 	}
-	v := &variant{donated, exe, shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(exe.Memory().Temporary))}}
-	e.exes = append(e.exes, v)
-	return v, nil
+	return &variant{donated: donated, exe: exe}, nil
+}
+
+// release releases the executables; those that are queued still run.
+func (e *entry) release() {
+	for _, v := range e.exes {
+		v.exe.Release()
+	}
+	e.exes = nil
 }

@@ -16,7 +16,7 @@ func TestMetadataIsPartOfTheKey(t *testing.T) {
 		for n := 1; n < 5; n++ {
 			data := []float32{1, 2, 3, 4}[:n]
 			r.expect(r.One(ops.SumSquares{}, r.floats(data, n)), []float32{1, 5, 14, 30}[n-1])
-			parts := make([]*Tensor, 2*n)
+			parts := make([]Tensor, 2*n)
 			for i := range parts {
 				parts[i] = r.floats([]float32{float32(i)}, 1)
 			}

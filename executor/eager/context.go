@@ -3,11 +3,15 @@ package eager
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // ContextOptions is how a context is opened.
@@ -17,54 +21,104 @@ type ContextOptions struct {
 	// the caller's or on a lane's goroutine and must neither wait for tensors nor
 	// execute.
 	Diagnose func(*Error)
-	// Handler wraps the handler that runs ops on devices; nil leaves it bare.
+	// CheckFinite makes every op fail that makes NaN or Inf, for finding the first one.
+	CheckFinite bool
+	// Places notes where each tensor is made, for the error of Close about those that are
+	// still held. It takes under a microsecond and some memory a call.
+	Places bool
+	// Handler wraps the handler that runs ops on devices; nil leaves it bare. It returns
+	// a handler, never nil.
 	Handler func(devices Handler) Handler
 }
 
 // Context owns a lane (a queue and its stream) and a cache of executables for
-// each of its devices. It does not own the devices. All methods are safe for
+// each of its devices. Its tensors are those of a tenant of the devices' residency
+// manager. It does not own the devices. All methods are safe for
 // concurrent use.
 type Context struct {
 	lanes    []*lane
+	tenant   *residency.Tenant
 	handler  Handler
+	bare     bool // the handler is the context's own
+	places   bool // tensors note where they are made
 	diagnose func(*Error)
 
-	live live
+	plans plans // of tapes
 
-	mu  sync.Mutex
-	era atomic.Pointer[era]
+	beside sync.WaitGroup // calls on goroutines of their own
+	slots  chan struct{}  // bounds them
+
+	mu     sync.Mutex
+	closed bool
+	era    atomic.Pointer[era]
 }
 
 // Execute calls an op on the device of its arguments, which it consumes, and
 // returns handles of its outputs. It does not wait for the device. If the call
 // itself is wrong (shapes, a consumed argument, a canceled context), it returns
-// maxOutputs copies of one handle whose Err is the error: the use of any output
-// passes it on.
-func (c *Context) Execute(op graph.Op, args ...*Tensor) []*Tensor {
+// as many copies of one handle as an op can have outputs; its Err is the error, and the
+// use of any output passes it on.
+func (c *Context) Execute(op graph.Op, args ...Tensor) []Tensor {
 	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
 	c.Run(inv)
 	return inv.Results
 }
 
-// One is Execute that returns the first output and releases the others.
-func (c *Context) One(op graph.Op, args ...*Tensor) *Tensor {
-	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
+// One is Execute that returns the first output and releases the others. A short op that
+// nothing delays allocates nothing.
+func (c *Context) One(op graph.Op, args ...Tensor) Tensor {
+	var out [maxOutputs]Tensor
+	return first(c.call(op, args, out[:], 1))
+}
+
+// call is Execute, with the results in out where they are there at once. skip is the number
+// of callers between the program and the caller of call.
+func (c *Context) call(op graph.Op, args, out []Tensor, skip int) []Tensor {
+	if c.bare && op != nil {
+		if n, ok, err := c.now(op, "", args, out); ok {
+			if err != nil {
+				_ = c.fail(op, Caller(skip+1), out[:n], err) // the results tell
+			}
+			if c.places {
+				note(Caller(skip+1), out[:n]...)
+			}
+			return out[:n]
+		}
+		w := &work{what: op.Kind(), loc: Caller(skip + 1)}
+		if err := c.submit(w, op, "", args); err != nil {
+			return poisoned(op, err)
+		}
+		return w.results
+	}
+	inv := &Invocation{Op: op, Args: slices.Clone(args), Loc: Caller(skip + 1)}
 	c.Run(inv)
-	for _, t := range inv.Results[1:] {
+	return inv.Results
+}
+
+// first releases all tensors but the first.
+func first(list []Tensor) Tensor {
+	for _, t := range list[1:] {
 		_ = t.Release() // fails only for a consumed handle; these are new
 	}
-	return inv.Results[0]
+	return list[0]
 }
 
 // Run is Execute with all options of a call. It sets inv.Results, and replaces
 // inv.Chain unless it is nil.
 func (c *Context) Run(inv *Invocation) {
 	inv.context = c
-	c.handler.Execute(inv)
+	if inv.Op == nil {
+		inv.Fail(errors.New("the op is nil: pass one, such as ops.MatMul{}"))
+		return
+	}
+	inv.pass(c.handler)
 }
 
-// Cancel makes calls that are not launched yet, and all later ones until Restart,
-// fail with ErrCanceled and the cause. Launched calls finish. A second Cancel
+// Ledger counts the bytes that the context's tensors have moved, by device, kind and reason.
+func (c *Context) Ledger() *ledger.Ledger { return c.tenant.Ledger() }
+
+// Cancel makes calls that have not begun on their device, and all later ones until Restart,
+// fail with ErrCanceled and the cause. The one that runs on each device ends. A second Cancel
 // keeps the first cause.
 func (c *Context) Cancel(cause error) {
 	err := ErrCanceled
@@ -86,18 +140,20 @@ func (c *Context) Restart() {
 	}
 }
 
-// Close waits for all calls and ends the lanes. It fails if tensors still have
-// memory, and counts them in the error; they can still be released.
+// Close waits for all calls, ends the lanes and leaves the residency manager, which frees
+// all tensors. It fails if there are handles that were not consumed, and counts their tensors in the
+// error, with ContextOptions.Places by the lines that made them; they can still be released.
 func (c *Context) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.beside.Wait()
 	var errs []error
 	for _, l := range c.lanes {
 		errs = append(errs, l.close())
 	}
 	c.era.Load().cancel(ErrClosed)
-	if n := c.live.tensors.Load(); n != 0 {
-		errs = append(errs, fmt.Errorf("eager context: %d tensors with %d bytes are still held: consume or Release every handle", n, c.live.bytes.Load()))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.leave(), c.tenant.Close())...)
 }
 
 // lane finds a device's lane; "" is the first.
@@ -107,17 +163,61 @@ func (c *Context) lane(id device.ID) (*lane, error) {
 			return l, nil
 		}
 	}
-	return nil, fmt.Errorf("no device %q in this context: pass it to New", id)
+	return nil, fmt.Errorf("this context has no device %q: it has %s", id, c.names())
 }
 
-// laneOf finds the lane of a tensor, nil if it belongs to another context.
-func (c *Context) laneOf(t *Tensor) *lane {
+// names lists the context's devices.
+func (c *Context) names() string {
+	var ids []string
 	for _, l := range c.lanes {
-		if t.made.home == &l.home {
+		ids = append(ids, string(l.dev.ID()))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// laneOf finds the lane of a home, nil if it belongs to another context.
+func (c *Context) laneOf(h *home) *lane {
+	for _, l := range c.lanes {
+		if h == &l.home {
 			return l
 		}
 	}
 	return nil
+}
+
+// now runs a short op on the caller's goroutine, if the lane can: see lane.now.
+func (c *Context) now(op graph.Op, id device.ID, args, out []Tensor) (n int, ok bool, err error) {
+	l := c.lanes[0]
+	if len(args) > 0 {
+		if args[0].refused() {
+			return 0, false, nil
+		}
+		if l = c.laneOf(args[0].rec.home); l == nil {
+			return 0, false, nil
+		}
+	}
+	if id != "" && id != l.dev.ID() || c.era.Load().over.Load() {
+		return 0, false, nil
+	}
+	return l.now(op, args, out)
+}
+
+// fail gives the results of an op that has run their failure, which it reports.
+func (c *Context) fail(op graph.Op, loc Location, results []Tensor, err error) error {
+	err = c.failed(op, loc, err)
+	o := &outcome{err: err}
+	for _, x := range results {
+		x.rec.begin(o)
+		x.rec.end(x.gen, err)
+	}
+	return err
+}
+
+// failed reports and returns the error of an op that has run.
+func (c *Context) failed(op graph.Op, loc Location, err error) error {
+	err = &Error{Op: op.Kind(), Loc: loc, Err: err}
+	c.report(err)
+	return err
 }
 
 // report tells the diagnostic handler of a failure that arose here.

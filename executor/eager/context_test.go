@@ -48,7 +48,8 @@ func TestCancelAndRestart(t *testing.T) {
 	}
 	open := r.gate()
 	pending := r.One(ops.Unary{Fn: "neg"}, x.Ref())
-	upload := r.floats([]float32{1}, 1)
+	copied := pending.CopyTo("cpu:0")
+	upload := r.floats([]float32{1}, 1) // waits for no call
 	cause := errors.New("the user left")
 	r.Cancel(cause)
 	r.Cancel(errors.New("again"))
@@ -59,7 +60,8 @@ func TestCancelAndRestart(t *testing.T) {
 	again := r.One(ops.Unary{Fn: "neg"}, x.Ref())
 	open()
 	fails(t, pending.Wait(bg), ErrCanceled, "the user left", "context_test.go:")
-	fails(t, upload.Wait(bg), cause)
+	fails(t, copied.Wait(bg), cause)
+	r.expect(upload, 1)
 	r.expect(again, -1, -2)
 	r.expect(x, 1, 2)
 	r.Cancel(nil)
@@ -82,7 +84,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := c.FromBytes(shape.F32(2), make([]byte, 8), "")
-	fails(t, c.Close(), nil, "1 tensors with 8 bytes", "Release")
+	fails(t, c.Close(), nil, "1 tensor is still held, with 8 bytes", "Release")
 	fails(t, c.Close(), ErrClosed)
 	fails(t, c.One(ops.Unary{Fn: "neg"}, x.Ref()).Err(), ErrClosed)
 	c.Restart()
@@ -102,8 +104,11 @@ func TestClose(t *testing.T) {
 // The device forgets the executables of a context that is closed, and a context those of
 // a program that makes new ops without end.
 func TestExecutablesAreReleased(t *testing.T) {
-	r := open(t, 1, ContextOptions{})
-	c, err := New(r.devs, ContextOptions{})
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, Threads: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(devs, ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +121,16 @@ func TestExecutablesAreReleased(t *testing.T) {
 	if want := float32(1 + n*(n-1)/2); err != nil || d.Data().([]float32)[0] != want {
 		t.Errorf("got %v, expected %v; %v", d, want, err)
 	}
-	if n := r.devs[0].Stats().Executables; n > cacheSize {
+	if n := devs[0].Stats().Executables; n > cacheSize {
 		t.Errorf("the device has %d executables, the cache has room for %d", n, cacheSize)
 	}
 	if err := errors.Join(x.Release(), c.Close()); err != nil {
 		t.Error(err)
 	}
-	if n := r.devs[0].Stats().Executables; n != 0 {
+	if n := devs[0].Stats().Executables; n != 0 {
 		t.Errorf("%d executables are left", n)
+	}
+	if err := devs[0].Close(); err != nil {
+		t.Error(err)
 	}
 }

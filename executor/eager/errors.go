@@ -2,8 +2,8 @@ package eager
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -14,6 +14,11 @@ var (
 	ErrCanceled = errors.New("canceled")
 	ErrClosed   = errors.New("eager context is closed")
 	ErrDevice   = errors.New("tensor is on another device")
+	// ErrBusy is the cause of errors about calls within a function of Call for which there
+	// is no room.
+	ErrBusy = errors.New("too many calls")
+	// ErrNoGradient is the cause of errors about gradients that do not exist.
+	ErrNoGradient = errors.New("no gradient")
 )
 
 // Error is the failure of a call. Calls that depend on it fail with the same
@@ -24,12 +29,17 @@ type Error struct {
 	Err error
 }
 
-// Error is "file:line: op: cause".
+// Error is "file:line: op: cause". A cause that begins with the op is not told it again.
 func (e *Error) Error() string {
-	if pos := e.Loc.Pos().String(); pos != "" {
-		return fmt.Sprintf("%s: %s: %v", pos, e.Op, e.Err)
+	op := e.Op + ": "
+	cause := e.Err.Error()
+	for strings.HasPrefix(cause, op) {
+		cause = cause[len(op):]
 	}
-	return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	if pos := e.Loc.Pos().String(); pos != "" {
+		return pos + ": " + op + cause
+	}
+	return op + cause
 }
 
 // Unwrap is the cause.

@@ -79,3 +79,62 @@ func ExampleTape() {
 	}
 	// Output: [2.5 3]
 }
+
+// Canceled calls fail, and tensors that were computed before stay.
+func ExampleContext_Cancel() {
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := eager.New(devs, eager.ContextOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := c.FromHost(tensor.New(tensor.WithShape(2), tensor.WithBacking([]float32{1, 2})), "")
+	if err := x.Wait(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	c.Cancel(errors.New("the user is gone"))
+	y := c.One(ops.Unary{Fn: "neg"}, x.Ref())
+	fmt.Println(errors.Is(y.Err(), eager.ErrCanceled))
+	c.Restart()
+	z := c.One(ops.Unary{Fn: "neg"}, x)
+	d, err := z.ToHost(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Data())
+	if err := errors.Join(z.Release(), c.Close(), devs[0].Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// true
+	// [-1 -2]
+}
+
+// A host function runs with contents, and a second one after it.
+func ExampleContext_Call() {
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := eager.New(devs, eager.ContextOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := c.FromHost(tensor.New(tensor.WithShape(2), tensor.WithBacking([]float32{1, 2})), "")
+	first := c.Call(nil, func(args []*tensor.Dense) error {
+		fmt.Println(args[0].Data())
+		return nil
+	}, c.One(ops.Unary{Fn: "square"}, x))
+	second := c.Call(first, func([]*tensor.Dense) error {
+		fmt.Println("saved")
+		return nil
+	})
+	if err := errors.Join(second.Wait(context.Background()), c.Close(), devs[0].Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// [1 4]
+	// saved
+}

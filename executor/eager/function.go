@@ -2,32 +2,71 @@ package eager
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// maxOutputs is the most outputs that any op has.
+// maxOutputs is the most outputs of an op that is not made of others.
 const maxOutputs = 8
 
 // Function is an op made of others: they are compiled together, once for each metadata
-// of the arguments, and run in one launch with the bits of single calls. For gradients,
-// a [Tape] runs its ops again, one by one.
+// of the arguments, and run in one launch with the bits of single calls. In a graph, and
+// in another function, its ops stand in its place. For gradients, a [Tape] runs its ops
+// again, one by one; [Function.Gradients] compiles them too.
 type Function struct {
 	name  string
 	build func(b *graph.Builder, in []*graph.Value) []*graph.Value
 }
 
 // Compile makes a function of the ops that build appends for its inputs; build returns
-// the results. It is called again for new metadata, from any goroutine, and must append
-// the same each time.
+// the results, which may be the inputs themselves. It is called again for new metadata,
+// from any goroutine, and must append the same each time.
 func Compile(name string, build func(b *graph.Builder, in []*graph.Value) []*graph.Value) *Function {
 	return &Function{name, build}
 }
 
+// Gradients makes a function whose results are those of f and then the gradients of the
+// first one, summed over its elements, by the arguments wrt, counted from 0.
+func (f *Function) Gradients(wrt ...int) *Function {
+	return Compile(f.name+" and gradients", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		outs := b.Apply(f, in...)
+		of := make([]*graph.Value, len(wrt))
+		for i, k := range wrt {
+			if k < 0 || k >= len(in) {
+				b.Fail(fmt.Errorf("%w: there is no argument %d to take the gradient by: %s has %d", ErrNoGradient, k, f.name, len(in)))
+				return nil
+			}
+			of[i] = in[k]
+		}
+		parts := b.Gradients(outs[0], b.One(ops.Fill{Meta: outs[0].Meta, Value: 1}), of, ops.AddOp)
+		for i, v := range of {
+			if len(parts[v]) == 0 {
+				b.Fail(fmt.Errorf("%w: result 0 of %s does not depend on argument %d (%v), or an op between them has no gradient", ErrNoGradient, f.name, wrt[i], v.Meta))
+				return nil
+			}
+			outs = append(outs, sum(b, parts[v]))
+		}
+		return outs
+	})
+}
+
 // Kind is the function's name.
 func (f *Function) Kind() string { return f.name }
+
+// Expand appends the function's ops: see [graph.Composite]. A result that is an argument, or
+// another result, is copied, since each is a tensor of its own.
+func (f *Function) Expand(b *graph.Builder, in []*graph.Value) []*graph.Value {
+	outs := slices.Clone(f.build(b, in))
+	for i, v := range outs {
+		if v != nil && b.Err() == nil && (slices.Contains(in, v) || slices.Contains(outs[:i], v)) {
+			outs[i] = b.One(ops.Reshape{Shape: v.Meta.Shape}, v)
+		}
+	}
+	return outs
+}
 
 // Infer is the metadata of the results.
 func (f *Function) Infer(in []shape.Meta) ([]shape.Meta, error) {
@@ -38,28 +77,9 @@ func (f *Function) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return graph.Metas(g.Outputs), nil
 }
 
-// Grad appends the ops once more, and their gradients.
-func (f *Function) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
-	in := make([]*graph.Value, len(n.In)) // on which nothing else depends, not even another input
-	for i, v := range n.In {
-		in[i] = b.One(ops.Reshape{Shape: v.Meta.Shape}, v)
-	}
-	outs := f.build(b, in)
-	parts := make([][]*graph.Value, len(in))
-	for k, d := range dy {
-		if d == nil {
-			continue
-		}
-		of := b.Gradients(outs[k], d, in, ops.AddOp)
-		for i, v := range in {
-			parts[i] = append(parts[i], of[v]...)
-		}
-	}
-	dx := make([]*graph.Value, len(in))
-	for i, p := range parts {
-		dx[i] = sum(b, p)
-	}
-	return dx
+// Grad is never called: a builder differentiates the function's ops.
+func (f *Function) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Value {
+	panic("BUG: a function was not expanded")
 }
 
 // Cost is that of its ops.
@@ -72,17 +92,7 @@ func (f *Function) Cost(in, _ []shape.Meta) graph.Cost {
 }
 
 // graph builds the function for inputs.
-func (f *Function) graph(in []shape.Meta) (*graph.Graph, error) {
-	b := graph.NewBuilder(f.name, 1)
-	outs := f.build(b, inputs(b, in))
-	if len(outs) == 0 || len(outs) > maxOutputs {
-		b.Fail(fmt.Errorf("%w: a function has %d results: return 1 to %d", graph.ErrShape, len(outs), maxOutputs))
-	}
-	for i, v := range outs {
-		b.Output(fmt.Sprintf("out%d", i), v)
-	}
-	return b.Graph()
-}
+func (f *Function) graph(in []shape.Meta) (*graph.Graph, error) { return graph.Expanded(f, in, nil) }
 
 // inputs declares inputs of a graph.
 func inputs(b *graph.Builder, metas []shape.Meta) []*graph.Value {

@@ -2,6 +2,7 @@ package eager
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -47,7 +48,7 @@ func TestFunction(t *testing.T) {
 	}
 	r.expect(grads[0], 3+1, 5+1)
 	r.expect(grads[1], 1, 0)
-	for _, a := range []*Tensor{x, w, bias, loss} {
+	for _, a := range []Tensor{x, w, bias, loss} {
 		if err := a.Release(); err != nil {
 			t.Error(err)
 		}
@@ -89,21 +90,24 @@ func TestFunctionsOfRandomOps(t *testing.T) {
 			}
 			return vs[len(vs)-1:]
 		})
-		var vs []*Tensor
+		var vs []Tensor
 		for range 2 {
 			vs = append(vs, r.floats(rapid.SliceOfN(rapid.Float32Range(-2, 2), 25, 25).Draw(t2, "data"), 5, 5))
 		}
 		got := r.One(f, vs[0].Ref(), vs[1].Ref())
+		own := r.One(f, r.floats(r.value(vs[0].Ref()), 5, 5), r.floats(r.value(vs[1].Ref()), 5, 5)) // in whose memory it may compute
 		for _, c := range list {
-			var in []*Tensor
+			var in []Tensor
 			for _, k := range c.in {
 				in = append(in, vs[k].Ref())
 			}
 			vs = append(vs, r.One(c.op, in...))
 		}
 		want := shape.Bytes(r.value(vs[len(vs)-1].Ref()))
-		if have := shape.Bytes(r.value(got)); string(have) != string(want) {
-			t2.Errorf("% x, want % x", have, want)
+		for _, y := range []Tensor{got, own} {
+			if have := shape.Bytes(r.value(y)); string(have) != string(want) {
+				t2.Errorf("% x, want % x", have, want)
+			}
 		}
 		for _, x := range vs {
 			if err := x.Release(); err != nil {
@@ -111,4 +115,140 @@ func TestFunctionsOfRandomOps(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A function in a function is expanded, and its gradients are those of a tape.
+func TestFunctionsGradients(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	two := Compile("two", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		y := b.One(dense, in[0], in[1], in[2])
+		return []*graph.Value{b.One(ops.Reduce{Fn: "sum", Axes: []int{0, 1}}, b.One(dense, y, in[1], in[2]))}
+	})
+	args := []Tensor{r.floats([]float32{1, 2}, 1, 2), r.floats([]float32{3, 4, 5, -6}, 2, 2), r.floats([]float32{1, 1}, 2)}
+	refs := func() (list []Tensor) {
+		for _, a := range args {
+			list = append(list, a.Ref())
+		}
+		return list
+	}
+	tape := r.NewTape()
+	loss := tape.One(two, refs()...)
+	want, err := tape.Gradients(loss, args[1], args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Execute(two.Gradients(1, 0), refs()...)
+	r.expect(got[0], r.value(loss)...)
+	for i, g := range got[1:] {
+		r.expect(g, r.value(want[i])...)
+	}
+	fails(t, r.One(two.Gradients(3), refs()...).Err(), ErrNoGradient, "no argument 3")
+	constant := Compile("constant", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return []*graph.Value{ops.Const(b, in[0].Meta, 1)}
+	})
+	fails(t, r.One(constant.Gradients(0), refs()...).Err(), ErrNoGradient, "does not depend on argument 0")
+	for _, a := range args {
+		if err := a.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := tape.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A function that consumes the last references computes in their memory, and with the same
+// bits. A step of a training so updates its weights in place.
+func TestFunctionsDonation(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	step := Compile("step", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		h := b.One(ops.MatMul{}, in[0], in[1])
+		return []*graph.Value{ops.Sub(b, in[1], h), ops.Relu(b, in[0]), ops.Add(b, h, in[1])}
+	})
+	x, w := r.floats([]float32{1, -2, 3, 4}, 2, 2), r.floats([]float32{5, 6, 7, 8}, 2, 2)
+	want := r.Execute(step, x.Ref(), w.Ref())
+	for _, y := range want {
+		if err := y.Wait(bg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := entryOf(t, r, step)
+	if got, want := fmt.Sprint(e.alias), "[-1 0 -1]"; got != want { // in[1] is read after its update
+		t.Errorf("the results take over %s, expected %s", got, want)
+	}
+	got := r.Execute(step, x, w)
+	for k := range got {
+		r.expect(got[k], r.value(want[k])...)
+	}
+}
+
+// entryOf is the only entry of a function.
+func entryOf(t *testing.T, r *rig, f *Function) *entry {
+	t.Helper()
+	for _, e := range r.lanes[0].cache.entries {
+		if e.op == graph.Op(f) {
+			return e
+		}
+	}
+	t.Fatal("the function has no entry")
+	return nil
+}
+
+func TestPanicInFunction(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	x := r.One(Compile("halves", func(b *graph.Builder, in []*graph.Value) []*graph.Value { return in[: len(in)+1 : 1] }), r.floats([]float32{1}, 1))
+	fails(t, x.Err(), nil, "the op halves panicked", "out of range", "function_test.go:")
+	if strings.Contains(x.Err().Error(), "\n") {
+		t.Errorf("an error of many lines: %v", x.Err())
+	}
+}
+
+// Cancel ends the building of a function.
+func TestCancelWhileBuilding(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	iterations := 0
+	long := Compile("long", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		last, _ := ops.Scan(b, in, nil, ops.ScanOptions{Steps: ops.MaxIterations}, func(b *graph.Builder, c, _ []*graph.Value) (next, y []*graph.Value) {
+			if iterations++; iterations == 2 {
+				r.Cancel(nil)
+			}
+			return []*graph.Value{ops.Relu(b, c[0])}, nil
+		})
+		return last
+	})
+	fails(t, r.One(long, r.floats([]float32{1}, 1)).Err(), ErrCanceled, "function_test.go:", "long: canceled")
+	if iterations > ops.MaxIterations/4 {
+		t.Errorf("%d iterations were built", iterations)
+	}
+	r.Restart()
+}
+
+// A function may return its arguments, and one value twice: each result is a tensor of its own.
+func TestFunctionThatReturnsItsArguments(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	same := Compile("same", func(b *graph.Builder, in []*graph.Value) []*graph.Value { return in })
+	twice := Compile("twice", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		y := ops.ScaleBy(b, in[0], 1) // in[0] itself
+		z := b.Apply(same, ops.Square(b, y))[0]
+		return []*graph.Value{y, z, z}
+	})
+	none := Compile("none", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return ops.While(b, 0, in, func(b *graph.Builder, c []*graph.Value) *graph.Value { return ops.Sum(b, c[0], false) }, nil)
+	})
+	x := r.floats([]float32{1, -2}, 2)
+	for _, arg := range []Tensor{x.Ref(), x} { // the last one gives its memory to a result
+		y := r.Execute(twice, arg)
+		r.expect(r.One(ops.Affine{Scale: 2}, y[0]), 2, -4)
+		r.expect(r.One(ops.Affine{Scale: 3}, y[1]), 3, 12)
+		r.expect(y[2], 1, 4)
+	}
+	id := r.One(same, r.ints([]int32{7}, 1))
+	if d, err := id.ToHost(bg); err != nil || d.Int32s()[0] != 7 || id.Release() != nil {
+		t.Errorf("%v, %v", d, err)
+	}
+	a := r.floats([]float32{3}, 1)
+	out := r.Execute(none.Gradients(0), a.Ref())
+	r.expect(out[0], 3)
+	r.expect(out[1], 1)
+	r.expect(a, 3)
 }

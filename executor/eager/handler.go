@@ -1,48 +1,97 @@
 package eager
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Invocation is one call on its way through handlers.
 type Invocation struct {
 	Op     graph.Op
-	Args   []*Tensor // consumed
+	Args   []Tensor  // consumed
 	Device device.ID // "" for the device of the arguments, or the first
 	Loc    Location
 	// Chain, if not nil, orders the call behind the one that made it; afterwards
 	// it is the chain of this call.
 	Chain   *Chain
-	Results []*Tensor // set by the handler
+	Results []Tensor // set by the handler
 
 	context *Context
+	needs   int // results that the caller reads; at least one
 }
 
 // Context is the context of the call, for handlers that make calls of their own.
 func (inv *Invocation) Context() *Context { return inv.context }
 
-// Fail ends a call that a handler cannot make. The results and the chain carry
-// the error, and it is reported to ContextOptions.Diagnose.
+// Fail ends a call that a handler cannot make: it consumes the arguments, or gives back the
+// results if there are some. The results and the chain then carry the error, and it is
+// reported to ContextOptions.Diagnose.
 func (inv *Invocation) Fail(err error) {
-	err = &Error{Op: inv.Op.Kind(), Loc: inv.Loc, Err: err}
-	inv.context.report(err)
-	inv.poison(err)
+	inv.giveBack()
+	failed := &Error{Op: "call", Loc: inv.Loc, Err: err}
+	if inv.Op != nil {
+		failed.Op = inv.Op.Kind()
+	}
+	inv.context.report(failed)
+	inv.poison(failed)
+}
+
+// giveBack releases the results, or the arguments of a call that has none yet.
+func (inv *Invocation) giveBack() {
+	list := inv.Results
+	if len(list) == 0 {
+		list = inv.Args
+	}
+	for _, x := range list {
+		if !x.IsZero() {
+			_ = x.Release() // fails for a handle that was consumed before
+		}
+	}
 }
 
 // poison makes every result a handle of the failed call.
 func (inv *Invocation) poison(err error) {
-	t := failure(err)
-	inv.Results = slices.Repeat([]*Tensor{t}, maxOutputs)
+	inv.Results = poisoned(inv.Op, err)
 	if inv.Chain != nil {
-		inv.Chain = &Chain{t.made}
+		inv.Chain = &Chain{inv.Results[0].rec.made}
 	}
 }
 
+// poisoned is as many handles of a failed call as its op can have results.
+func poisoned(op graph.Op, err error) []Tensor {
+	n := maxOutputs
+	if _, made := op.(graph.Composite); made {
+		n = graph.MaxResults
+	}
+	return slices.Repeat([]Tensor{failure(err)}, n)
+}
+
 // Handler runs calls. Execute consumes inv.Args and sets inv.Results; it may pass
-// the invocation on to another handler. It is called from any goroutine.
+// the invocation on to another handler. It is called from any goroutine. If it panics, or
+// sets no results, the call fails with an error that names the handler.
 type Handler interface {
 	Execute(inv *Invocation)
+}
+
+// pass gives the call to a handler. If that panics or sets too few results, the call fails
+// with an error that names it.
+func (inv *Invocation) pass(h Handler) {
+	inv.Results = inv.Results[:0]
+	if _, own := h.(*deviceHandler); own {
+		h.Execute(inv)
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			inv.Fail(fmt.Errorf("the handler %T panicked: %s", h, panics.Text(r)))
+		}
+	}()
+	h.Execute(inv)
+	if n, need := len(inv.Results), max(1, inv.needs); n < need {
+		inv.Fail(fmt.Errorf("the handler %T sets %d results of at least %d: set Invocation.Results, pass the call on, or call Fail", h, n, need))
+	}
 }

@@ -2,6 +2,7 @@ package eager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gorgonia.org/tensor"
@@ -9,17 +10,24 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // FromHost copies a host tensor to a device of the context, "" for the first.
-// The tensor is the caller's again when FromHost returns.
-func (c *Context) FromHost(d *tensor.Dense, to device.ID) *Tensor {
+// The tensor is the caller's again when FromHost returns. The copy to the device goes on
+// beside the calls that do not use it. Its elements are float32 or int32, as ops take them: FromBytes
+// copies others, for ops of the program.
+func (c *Context) FromHost(d *tensor.Dense, to device.ID) Tensor {
 	m, data, err := hosttensor.Bytes(d)
+	if err == nil && m.DType != shape.Float32 && m.DType != shape.Int32 {
+		err = fmt.Errorf("the elements of %v are not float32 or int32, as ops take them: convert them first", m)
+	}
 	return c.upload(m, data, err, to, Caller(1))
 }
 
 // FromBytes copies contents of any metadata, scalars too, as FromHost does.
-func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) *Tensor {
+func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) Tensor {
 	err := m.Shape.Validate()
 	if err == nil && m.Bytes() != int64(len(data)) {
 		err = fmt.Errorf("%v has %d bytes, %d were passed", m, m.Bytes(), len(data))
@@ -27,7 +35,7 @@ func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) *Tensor {
 	return c.upload(m, data, err, to, Caller(1))
 }
 
-func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc Location) *Tensor {
+func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc Location) Tensor {
 	w := &work{what: "from host", loc: loc}
 	if err != nil {
 		return failure(c.abandon(w, err))
@@ -36,29 +44,32 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 	if err != nil {
 		return failure(err)
 	}
-	src, err := l.dev.AllocHost(int64(len(data)))
+	x, err := l.empty(m)
 	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	copy(src.Bytes(), data)
-	w.expect([]shape.Meta{{DType: m.DType, Shape: m.Shape.Clone()}})
-	w.staged = src
-	w.do = func() error {
-		return l.write(w.results[0], func(b device.Buffer) error { return l.stream.CopyIn(b, src) })
+	t := x.rec.tensor
+	if err = c.tenant.Fill(t, data); err == nil {
+		err = c.tenant.MoveIn(w.era, []residency.Need{{Tensor: t, Device: l.memory.device, Mode: residency.Read}})
 	}
-	if err := l.queue(w); err != nil {
-		return failure(c.abandon(w, err))
+	if err != nil {
+		_ = x.Release() // it is live
+		return failure(c.abandon(w, w.era.cause(err)))
 	}
-	return w.results[0]
+	if c.places {
+		note(loc, x)
+	}
+	return x
 }
 
 // copyTo is Tensor.CopyTo.
-func (c *Context) copyTo(t *Tensor, to device.ID, loc Location) *Tensor {
+func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 	w := &work{what: "copy to " + string(to), loc: loc}
-	if !t.move(oneUse) {
-		return failure(c.abandon(w, t.consumed()))
+	m := x.Meta()
+	if !x.use(false) {
+		return failure(c.abandon(w, errConsumed))
 	}
-	w.args = append(w.argRoom[:0], t)
+	w.args = append(w.argRoom[:0], x.rec)
 	w.era = c.era.Load()
 	if err := context.Cause(w.era); err != nil {
 		return failure(c.abandon(w, err))
@@ -67,56 +78,193 @@ func (c *Context) copyTo(t *Tensor, to device.ID, loc Location) *Tensor {
 	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	w.home = &l.home
-	w.expect([]shape.Meta{t.meta})
-	w.do = func() error {
-		return l.write(w.results[0], func(b device.Buffer) error { return l.stream.CopyPeer(b, t.buf) })
-	}
-	if err := l.queue(w); err != nil {
+	y, err := l.empty(m)
+	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	return w.results[0]
+	y.use(false) // by the copy, which may end after the last handle
+	w.results = append(w.resultRoom[:0], y)
+	err = c.aside(w, func() error {
+		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.home != &l.home)
+	})
+	if err != nil {
+		y.rec.unuse()
+		_ = y.Release() // it is live
+		return failure(c.abandon(w, err))
+	}
+	if c.places {
+		note(loc, y)
+	}
+	return y
+}
+
+// copyIn makes dst, on the lane's device, a copy of src, which may be elsewhere.
+func (l *lane) copyIn(e *era, src, dst *residency.Tensor, away bool) error {
+	x, tenant, d := &l.copies, l.memory.tenant, l.memory.device
+	done, err := x.queue(e, tenant, []residency.Need{{Tensor: src, Device: d, Mode: residency.Read}, {Tensor: dst, Device: d, Mode: residency.Write}})
+	if err != nil {
+		return e.cause(err)
+	}
+	if away {
+		tenant.DropCopy(d, src)
+	}
+	if err := done.Wait(context.Background()); err != nil {
+		x.renew(done)
+		return err
+	}
+	return nil
 }
 
 // toHost is Tensor.ToHost.
-func (c *Context) toHost(ctx context.Context, t *Tensor, loc Location) (*tensor.Dense, error) {
-	var d *tensor.Dense
-	done := c.call("to host", loc, nil, false, []*Tensor{t}, func(ds []*tensor.Dense) error {
-		d = ds[0]
-		return nil
-	})
-	if err := done.Wait(ctx); err != nil {
+func (c *Context) toHost(ctx context.Context, x Tensor, loc Location) (*tensor.Dense, error) {
+	w := &work{what: "to host", loc: loc}
+	if !x.use(false) {
+		return nil, c.abandon(w, errConsumed)
+	}
+	w.args = append(w.argRoom[:0], x.rec)
+	defer w.unuse()
+	if err := x.rec.maker().wait(ctx); err != nil {
 		return nil, err
+	}
+	if err := context.Cause(c.era.Load()); err != nil {
+		return nil, c.abandon(w, err)
+	}
+	d, err := c.read(ctx, x.rec)
+	if err != nil {
+		return nil, c.abandon(w, err)
 	}
 	return d, nil
 }
 
-// Call runs a host function on the contents of args, for its side effects: it
-// consumes args, runs when they and the chain are there, and returns the chain
-// to pass to calls that must come after it. after may be nil. The device's lane waits
-// for f, which therefore must not make calls or wait for tensors itself.
-func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...*Tensor) *Chain {
-	return c.call("call", Caller(1), after, true, args, f)
+// read copies contents that are there to the host.
+func (c *Context) read(ctx context.Context, r *record) (*tensor.Dense, error) {
+	d, err := hosttensor.New(r.tensor.Meta())
+	if err != nil {
+		return nil, err
+	}
+	_, to, err := hosttensor.Bytes(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.tenant.PullBack(ctx, ledger.Fetch, r.tensor); err != nil {
+		return nil, err
+	}
+	return d, c.tenant.View(r.tensor, func(b []byte) error { copy(to, b); return nil })
 }
 
-func (c *Context) call(what string, loc Location, after *Chain, consume bool, args []*Tensor, f func([]*tensor.Dense) error) *Chain {
-	w := &work{what: what, loc: loc, after: after}
-	l, err := c.begin(w, "", args, consume)
-	if err != nil {
+// Call runs a host function on the contents of args, for its side effects: it
+// consumes args, runs when they and the chain are there, and returns the chain
+// to pass to calls that must come after it. after may be nil. The function runs on a
+// goroutine of its own, beside other calls. A panic of it is the call's error.
+//
+// The function may make calls. They never wait for room in a queue that may wait for the
+// function: they fail with ErrBusy. It must not wait for the results of calls behind one that
+// waits for the function.
+func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...Tensor) *Chain {
+	w := &work{what: "call", loc: Caller(1), after: after}
+	if _, err := c.begin(w, "", args, true); err != nil {
 		return &Chain{&outcome{err: err}}
 	}
-	w.do = func() error {
-		ds := make([]*tensor.Dense, len(w.args))
-		for i, a := range w.args {
+	list := w.args
+	err := c.aside(w, func() error {
+		ds := make([]*tensor.Dense, len(list))
+		for i, a := range list {
 			var err error
-			if ds[i], err = l.read(a); err != nil {
-				return err
+			if ds[i], err = c.read(w.era, a); err != nil {
+				return w.era.cause(err)
 			}
 		}
-		return f(ds)
-	}
-	if err := l.queue(w); err != nil {
+		return guarded(f, ds)
+	})
+	if err != nil {
 		return &Chain{&outcome{err: c.abandon(w, err)}}
 	}
 	return &Chain{&w.outcome}
+}
+
+// aside runs do on a goroutine of its own once the call's arguments are there. It fails
+// if the context is closed.
+func (c *Context) aside(w *work, do func() error) error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.beside.Add(1)
+	c.mu.Unlock()
+	if err := c.takeSlot(w.era); err != nil {
+		c.beside.Done()
+		return err
+	}
+	w.home, w.ended = nil, make(chan struct{})
+	for _, x := range w.results {
+		x.rec.begin(&w.outcome)
+	}
+	go func() {
+		defer c.beside.Done()
+		c.finish(w, c.await(w, do))
+		<-c.slots
+	}()
+	return nil
+}
+
+// takeSlot waits until fewer than 1,024 calls run aside, or the era is over. Within a function
+// of Call, which has a slot itself, it does not wait: all others may be as far.
+func (c *Context) takeSlot(e *era) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if withinCall() {
+		return fmt.Errorf("%w: %d functions and copies are under way, and this call is made within one of them: wait for some before", ErrBusy, laneSize)
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-e.Done():
+		return context.Cause(e)
+	}
+}
+
+// await waits for the arguments and the chain of a call, and does it. It reports a failure that
+// arises here.
+func (c *Context) await(w *work, do func() error) error {
+	from := []*outcome{nil}
+	if w.after != nil {
+		from[0] = w.after.made
+	}
+	for _, a := range w.args {
+		from = append(from, a.maker())
+	}
+	for _, o := range from {
+		if err := o.wait(w.era); err != nil {
+			if failure := o.failure(); failure != nil {
+				return failure
+			}
+			return &Error{Op: w.what, Loc: w.loc, Err: w.era.cause(err)}
+		}
+	}
+	err := context.Cause(w.era)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		err = &Error{Op: w.what, Loc: w.loc, Err: err}
+		if !errors.Is(err, ErrCanceled) {
+			c.report(err)
+		}
+	}
+	return err
+}
+
+// finish ends a call that ran aside.
+func (c *Context) finish(w *work, err error) {
+	w.unuse()
+	w.err, w.after = err, nil
+	for _, x := range w.results {
+		x.rec.end(x.gen, err)
+		x.rec.unuse()
+	}
+	close(w.ended)
 }

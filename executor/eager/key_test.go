@@ -37,8 +37,8 @@ func TestQuickKeys(t *testing.T) {
 	if c := &r.lanes[0].cache; len(c.quick) != 4 || len(c.entries) != 4 {
 		t.Errorf("%d quick keys and %d entries for 4 calls", len(c.quick), len(c.entries))
 	}
-	for op, want := range map[graph.Op]bool{ops.MatMul{}: true, ops.Affine{}: false, ops.Binary{}: true} {
-		if isPlain(reflect.TypeOf(op)) != want {
+	for op, want := range map[graph.Op]bool{ops.MatMul{}: true, ops.Affine{}: true, graph.Op(Freeze(ops.Affine{})): true, graph.Compose(nil): false, ops.Binary{}: true} {
+		if attrsOf(reflect.TypeOf(op), op).plain != want {
 			t.Errorf("%T is plain: %v", op, !want)
 		}
 	}

@@ -28,6 +28,9 @@ func TestDonation(t *testing.T) {
 	}
 	// With another reference, no donation: the old contents stay.
 	y := r.One(ops.Affine{Scale: 2}, x.Ref())
+	if err := y.Wait(bg); err != nil {
+		t.Fatal(err)
+	}
 	if v := r.value(x); v[0] != n {
 		t.Errorf("the tensor was overwritten: %v", v[0])
 	}
@@ -46,9 +49,9 @@ func TestDonation(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	big := ops.Fill{Meta: shape.F32(1 << 18), Value: 1} // a quarter of the budget
-	held := []*Tensor{r.One(big), r.One(big), r.One(big)}
-	bad := r.One(ops.Fill{Meta: shape.F32(1 << 19), Value: 1})
-	fails(t, bad.Wait(bg), device.ErrOutOfMemory, "needs", "fill: ")
+	held := []Tensor{r.One(big), r.One(big), r.One(big)}
+	bad := r.One(ops.Fill{Meta: shape.F32(1<<20 + 1), Value: 1})
+	fails(t, bad.Wait(bg), device.ErrOutOfMemory, "needs", "fill: ", "f32[1048577]")
 	for _, x := range held {
 		if err := x.Release(); err != nil {
 			t.Fatal(err)

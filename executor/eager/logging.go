@@ -22,9 +22,9 @@ func Logging(next Handler, w io.Writer) Handler { return &logging{next: next, w:
 
 // Execute passes the call on, then writes.
 func (l *logging) Execute(inv *Invocation) {
-	l.next.Execute(inv)
+	inv.pass(l.next)
 	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), graph.OpString(inv.Op), list(inv.Args))
-	if t := inv.Results[0]; t.failed() {
+	if t := inv.Results[0]; t.refused() {
 		line += fmt.Sprintf("error: %v\n", t.Err())
 	} else {
 		line += fmt.Sprintf("%s on %s\n", list(inv.Results), t.Device())
@@ -34,13 +34,13 @@ func (l *logging) Execute(inv *Invocation) {
 	_, _ = io.WriteString(l.w, line) // a log that cannot be written stops no work
 }
 
-func list(ts []*Tensor) string {
+func list(ts []Tensor) string {
 	s := make([]string, len(ts))
 	for i, t := range ts {
-		if t == nil {
+		if t.IsZero() {
 			s[i] = "nil"
 		} else {
-			s[i] = t.meta.String()
+			s[i] = t.Meta().String()
 		}
 	}
 	return strings.Join(s, ", ")

@@ -1,48 +1,31 @@
 package eager
 
-import (
-	"context"
-	"sync/atomic"
-
-	"gorgonia.org/tensor"
-
-	"github.com/berth-ml/berth/engine/device"
-)
+import "context"
 
 // outcome is the part of a call that its results and chain keep: how to wait for
 // it, and its error.
 type outcome struct {
-	home *home  // nil if the call was refused and never queued
-	seq  uint64 // its number in the lane, from 1
-	err  error  // valid once it has ended
-}
-
-// home is the part of a lane that tensors refer to.
-type home struct {
-	dev      device.Device
-	progress progress
-	live     *live
-	context  copier // the Context, which is built on tensors
-}
-
-// copier copies contents for Tensor's methods.
-type copier interface {
-	copyTo(t *Tensor, to device.ID, loc Location) *Tensor
-	toHost(ctx context.Context, t *Tensor, loc Location) (*tensor.Dense, error)
-}
-
-// live counts the tensors that have memory, and their bytes.
-type live struct{ tensors, bytes atomic.Int64 }
-
-func (l *live) add(tensors, bytes int64) {
-	l.tensors.Add(tensors)
-	l.bytes.Add(bytes)
+	home  *home         // of a call that was queued in a lane
+	seq   uint64        // its number there, from 1
+	ended chan struct{} // of a call that no lane runs: closed when it has ended
+	err   error         // valid once it has ended
 }
 
 // done reports whether the call has ended. The zero Chain's always has, and so
-// has a call that failed before it had a lane.
+// has a call that failed before it was queued.
 func (o *outcome) done() bool {
-	return o == nil || o.home == nil || o.home.progress.done(o.seq)
+	switch {
+	case o == nil:
+		return true
+	case o.ended != nil:
+		select {
+		case <-o.ended:
+			return true
+		default:
+			return false
+		}
+	}
+	return o.home == nil || o.home.progress.done(o.seq)
 }
 
 // failure is the call's failure, nil while it is not known.
@@ -53,9 +36,17 @@ func (o *outcome) failure() error {
 	return o.err
 }
 
-// wait blocks until the call has ended.
+// wait blocks until the call has ended. Its error is the call's, or ctx's cause.
 func (o *outcome) wait(ctx context.Context) error {
-	if !o.done() {
+	switch {
+	case o.done():
+	case o.ended != nil:
+		select {
+		case <-o.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	default:
 		if err := o.home.progress.await(ctx, o.seq); err != nil {
 			return err
 		}
@@ -67,6 +58,10 @@ func (o *outcome) wait(ctx context.Context) error {
 // when the call that made the chain has ended, and fails if that failed. The
 // zero Chain has always ended. Unlike tensors, chains are not counted.
 type Chain struct{ made *outcome }
+
+// free reports whether a call with this chain need not wait and cannot fail by it. The
+// chain may be nil.
+func (c *Chain) free() bool { return c == nil || c.made.done() && c.made.failure() == nil }
 
 // Wait blocks until the call that made the chain has ended and returns its
 // failure, or ctx's error if that came first.

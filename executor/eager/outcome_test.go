@@ -43,6 +43,9 @@ func TestChain(t *testing.T) {
 	if chain.Err() == nil || len(got) != 6 {
 		t.Error("a call ran after the chain had failed")
 	}
+	// So does a panic of a function.
+	chain = r.Call(nil, func(ds []*tensor.Dense) error { return ds[1].T() }, r.floats([]float32{1}, 1))
+	fails(t, r.Call(chain, note, r.floats([]float32{1}, 1)).Wait(bg), nil, "outcome_test.go:", "call: the function panicked: ", "index out of range [1]", "(at ")
 	// A call that is wrong breaks its chain at once.
 	inv = &Invocation{Op: ops.AddOp, Chain: new(Chain), Loc: At(graph.Pos{File: "script", Line: 4})}
 	r.Run(inv)
@@ -53,7 +56,7 @@ func TestChain(t *testing.T) {
 func TestWaitIsBounded(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	open := r.gate()
-	x := r.floats([]float32{1}, 1)
+	x := r.One(ops.Unary{Fn: "neg"}, r.floats([]float32{1}, 1))
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	if err := x.Wait(ctx); err != context.Canceled {
@@ -61,6 +64,14 @@ func TestWaitIsBounded(t *testing.T) {
 	}
 	if _, err := x.ToHost(ctx); err != context.Canceled {
 		t.Error(err)
+	}
+	for range 100 { // as a program that looks from time to time
+		if err := x.Wait(ctx); err != context.Canceled {
+			t.Error(err)
+		}
+	}
+	if n := len(r.lanes[0].progress.waiters); n != 0 {
+		t.Errorf("%d waiters are left", n)
 	}
 	if x.Done() || x.Err() != nil {
 		t.Error("done while the lane is held")

@@ -2,6 +2,7 @@ package eager
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -37,8 +38,16 @@ func (p *progress) await(ctx context.Context, seq uint64) error {
 	case <-w.wake:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err() // the entry leaves the list when its call ends
+		p.withdraw(w)
+		return ctx.Err()
 	}
+}
+
+// withdraw takes a waiter off the list, if its call has not ended.
+func (p *progress) withdraw(w waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiters = slices.DeleteFunc(p.waiters, func(o waiter) bool { return o == w })
 }
 
 // end makes call seq count as ended.

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-	"gorgonia.org/tensor"
-
 	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"go.uber.org/goleak"
 )
 
 var bg = context.Background()
@@ -60,6 +59,14 @@ func open(t testing.TB, count int, o ContextOptions) *rig {
 	return r
 }
 
+// queued makes the rig queue every call, also short ones.
+func (r *rig) queued() *rig {
+	for _, l := range r.lanes {
+		l.compile.short = -1
+	}
+	return r
+}
+
 func (r *rig) told() []*Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,16 +74,16 @@ func (r *rig) told() []*Error {
 }
 
 // floats uploads a float32 tensor.
-func (r *rig) floats(data []float32, dims ...int) *Tensor {
+func (r *rig) floats(data []float32, dims ...int) Tensor {
 	return r.FromBytes(shape.F32(dims...), shape.Bytes(data), "")
 }
 
-func (r *rig) ints(data []int32, dims ...int) *Tensor {
+func (r *rig) ints(data []int32, dims ...int) Tensor {
 	return r.FromBytes(shape.I32(dims...), shape.Bytes(data), "")
 }
 
 // value reads a tensor and releases it.
-func (r *rig) value(x *Tensor) []float32 {
+func (r *rig) value(x Tensor) []float32 {
 	r.t.Helper()
 	d, err := x.ToHost(bg)
 	if err != nil {
@@ -88,7 +95,7 @@ func (r *rig) value(x *Tensor) []float32 {
 	return d.Data().([]float32)
 }
 
-func (r *rig) expect(x *Tensor, want ...float32) {
+func (r *rig) expect(x Tensor, want ...float32) {
 	r.t.Helper()
 	got := r.value(x)
 	if len(got) != len(want) {
@@ -116,22 +123,35 @@ func fails(t testing.TB, err, cause error, words ...string) {
 
 // gate is a call that holds the lane until it is opened.
 func (r *rig) gate() (open func()) {
-	started, opened := make(chan struct{}), make(chan struct{})
-	done := r.Call(nil, func([]*tensor.Dense) error {
-		close(started)
-		<-opened
-		return nil
-	})
-	<-started
+	h := hold{make(chan struct{}), make(chan struct{})}
+	x := r.One(&h)
+	<-h.started
 	return func() {
-		close(opened)
-		if err := done.Wait(bg); err != nil {
+		close(h.opened)
+		if err := errors.Join(x.Wait(bg), x.Release()); err != nil {
 			r.t.Error(err)
 		}
 	}
 }
 
+// hold is an op that ends when its gate is opened.
+type hold struct{ started, opened chan struct{} }
+
+func (h *hold) Kind() string { return "hold" }
+
+func (h *hold) Infer([]shape.Meta) ([]shape.Meta, error) { return []shape.Meta{shape.F32(1)}, nil }
+
+func (h *hold) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Value { return nil }
+
+func (h *hold) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{} }
+
+func (h *hold) Compute(_, _ []graph.Tensor) error {
+	close(h.started)
+	<-h.opened
+	return nil
+}
+
 // badGather is a call that fails when it runs.
-func (r *rig) badGather() *Tensor {
+func (r *rig) badGather() Tensor {
 	return r.One(ops.Gather{}, r.floats([]float32{1, 2, 3, 4}, 2, 2), r.ints([]int32{7}, 1))
 }

@@ -3,26 +3,31 @@ package eager
 import (
 	"context"
 	"errors"
-
-	"github.com/berth-ml/berth/engine/device"
 )
 
-// run is the lane's goroutine.
-func (l *lane) run() {
+// loop is the lane's goroutine.
+func (l *lane) loop() {
 	defer close(l.stopped)
-	defer l.cache.close()
-	for w := l.next(); w != nil; w = l.next() {
+	defer l.releaseAll()
+	for w := l.take(); w != nil; w = l.take() {
 		l.perform(w)
-		l.cache.sweep()
-		if w.entry != nil && w.entry.over { // dropped while the call was queued
-			w.entry.release()
-		}
+		l.done(w.entry)
 	}
 }
 
-// next waits for the next call; it is nil once the lane is closed and all calls
+// releaseAll releases all executables.
+func (l *lane) releaseAll() {
+	l.mu.Lock()
+	unused := l.cache.drop()
+	l.mu.Unlock()
+	for _, e := range unused {
+		e.release()
+	}
+}
+
+// take waits for the next call; it is nil once the lane is closed and all calls
 // have ended. While none is queued, it retires calls in flight.
-func (l *lane) next() *work {
+func (l *lane) take() *work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.taken == l.queued {
@@ -45,48 +50,60 @@ func (l *lane) next() *work {
 	return w
 }
 
+// mostInFlight is the most calls of a lane that were launched and have not ended: enough
+// to keep a device busy.
+const mostInFlight = 256
+
 // perform runs one call. A launch may join the calls in flight if none of them can
 // fail by its data, or if it depends on the last of them, and so on all that can: if
 // one fails, the stream rightly skips it. Any other call waits until all calls in
-// flight have succeeded or failed.
+// flight have succeeded or failed; so does one behind calls that were canceled.
 func (l *lane) perform(w *work) {
-	for l.inFlight.count() > 0 && l.inFlight.oldest().event.Done() {
+	f := &l.inFlight
+	for f.count() > 0 && (f.oldest().event.Done() || f.count() == mostInFlight) {
 		l.retireOldest()
 	}
-	if f := &l.inFlight; f.count() > 0 && (w.do != nil || f.unsure > 0 && !w.follows(f.newest())) {
+	if f.count() > 0 && (f.oldest().era.over.Load() || f.unsure > 0 && !w.follows(f.newest())) {
 		l.drain()
 	}
 	err := l.start(w)
-	if errors.Is(err, device.ErrOutOfMemory) && l.inFlight.count() > 0 {
-		l.drain() // which may give memory back
+	if err != nil && f.count() > 0 { // a call that it depends on may have failed
+		l.drain()
 		err = l.start(w)
 	}
+	if err != nil {
+		err = l.told(w, err)
+	}
 	w.unuse()
-	if err == nil && w.do == nil {
-		l.inFlight.add(w)
+	if err == nil {
+		f.add(w)
 	} else {
 		l.drain()
 		l.retire(w, err)
 	}
-	for _, t := range w.results {
-		t.unuse()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, x := range w.results {
+		x.rec.unuseLocked()
 	}
 }
 
-// start launches or does a call unless it is blocked. It reports a failure that
-// arises here.
+// start launches a call unless it is blocked.
 func (l *lane) start(w *work) error {
 	if err := l.blocked(w); err != nil {
 		return err
 	}
-	var err error
-	if w.do != nil {
-		err = w.do()
-	} else {
-		err = l.launch(w)
-	}
-	if err == nil || errors.Is(err, device.ErrOutOfMemory) && l.inFlight.count() > 0 {
+	return l.launch(w)
+}
+
+// told is the *Error of a call that did not start. It reports a failure that arose here.
+func (l *lane) told(w *work, err error) error {
+	var known *Error
+	switch {
+	case errors.As(err, &known): // of a call that it depends on
 		return err
+	case w.era.over.Load():
+		return &Error{Op: w.what, Loc: w.loc, Err: w.era.cause(err)}
 	}
 	return l.failed(w, err)
 }
@@ -98,30 +115,53 @@ func (l *lane) drain() {
 }
 
 // retireOldest waits for the oldest call in flight. If it failed, the others either
-// depend on it or were skipped with it, by a failure of the device: they fail with it,
-// and the stream is replaced.
+// depend on it or were skipped with it, by a failure of the device or by Cancel: they fail
+// with it, and the stream is replaced.
 func (l *lane) retireOldest() {
 	w := l.inFlight.oldest()
-	err := w.event.Wait(context.Background())
+	err := l.awaitEnd(w)
 	if err == nil {
-		l.retire(l.inFlight.take(), nil)
+		l.inFlight.take()
+		if l.canceled && l.inFlight.count() == 0 { // nothing is left to fail
+			l.renew()
+		}
+		l.retire(w, nil)
 		return
 	}
+	canceled := errors.Is(err, ErrCanceled)
 	err = l.failed(w, err)
 	l.renew()
 	for l.inFlight.count() > 0 {
-		l.retire(l.inFlight.take(), err)
+		if w = l.inFlight.take(); canceled {
+			err = l.failed(w, w.era.cause(nil))
+		}
+		l.retire(w, err)
 	}
 }
 
-// retire makes a call count as ended, and frees the results of a failed one.
+// awaitEnd waits for the end of a call in flight. Once its era is over, calls in flight that
+// have not begun are skipped.
+func (l *lane) awaitEnd(w *work) error {
+	err := w.event.Wait(w.era)
+	if w.event.Done() {
+		return w.event.Err()
+	}
+	l.canceled = true
+	l.stream.Cancel(w.era.cause(err))
+	return w.event.Wait(context.Background())
+}
+
+// retire makes a call count as ended.
 func (l *lane) retire(w *work, err error) {
 	w.err = err
-	if err != nil {
-		for _, t := range w.results {
-			t.free()
-		}
+	w.after = nil // so that a handle does not keep all its ancestors
+	l.mu.Lock()
+	for _, x := range w.results {
+		x.rec.endLocked(x.gen, err)
 	}
-	w.after, w.do = nil, nil // so that a handle does not keep all its ancestors
+	if w.long {
+		l.long--
+	}
+	l.mu.Unlock()
 	l.progress.end(w.seq)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gorgonia.org/tensor"
 	"pgregory.net/rapid"
@@ -107,8 +108,8 @@ func (p program) whole(t *rapid.T, d device.Device, inputs [][]float32) []float3
 }
 
 // eager runs the program op by op; the last use of each value consumes it.
-func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
-	var vs []*Tensor
+func (p program) eager(r *rig, inputs [][]float32) []Tensor {
+	var vs []Tensor
 	for _, data := range inputs {
 		vs = append(vs, r.floats(data, side, side))
 	}
@@ -119,7 +120,7 @@ func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
 		}
 	}
 	for i, op := range p.ops {
-		args := make([]*Tensor, len(p.args[i]))
+		args := make([]Tensor, len(p.args[i]))
 		for j, a := range p.args[i] {
 			args[j] = vs[a]
 			if uses[a]--; uses[a] > 0 {
@@ -134,8 +135,12 @@ func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
 // TestSameBitsAsGraph: op by op, with donation wherever possible, gives the bits
 // of the graph.
 func TestSameBitsAsGraph(t *testing.T) {
-	r := open(t, 1, ContextOptions{})
+	now, queued := open(t, 1, ContextOptions{}), open(t, 1, ContextOptions{}).queued()
 	rapid.Check(t, func(t *rapid.T) {
+		r := now
+		if rapid.Bool().Draw(t, "queued") {
+			r = queued
+		}
 		p := drawProgram(t)
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		inputs := make([][]float32, p.inputs)
@@ -199,6 +204,11 @@ func TestHammer(t *testing.T) {
 	wg.Wait()
 	if n := failures.Load(); n != goroutines*rounds || len(r.told()) != goroutines*rounds {
 		t.Errorf("%d failures, %d diagnostics, expected %d", n, len(r.told()), goroutines*rounds)
+		for _, e := range r.told() {
+			if e.Op != "gather" {
+				t.Error(e)
+			}
+		}
 	}
 	_, _ = shared.Release(), elsewhere.Release()
 }
@@ -216,6 +226,7 @@ func TestHammerCancel(t *testing.T) {
 			default:
 				r.Cancel(nil)
 				r.Restart()
+				time.Sleep(100 * time.Microsecond) // some programs are to run
 			}
 		}
 	})
@@ -251,12 +262,12 @@ func BenchmarkExecute(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		op   graph.Op
-		step func(r *rig, x, y *Tensor, op graph.Op) *Tensor
+		step func(r *rig, x, y Tensor, op graph.Op) Tensor
 	}{
-		{"donating", ops.Affine{Scale: 1}, func(r *rig, x, _ *Tensor, op graph.Op) *Tensor { return r.One(op, x) }},
-		{"binary", ops.AddOp, func(r *rig, x, y *Tensor, op graph.Op) *Tensor { return r.One(op, x, y.Ref()) }},
-		{"matmul", ops.MatMul{}, func(r *rig, x, y *Tensor, op graph.Op) *Tensor { return r.One(op, x, y.Ref()) }},
-		{"independent", ops.AddOp, func(r *rig, x, y *Tensor, op graph.Op) *Tensor {
+		{"donating", ops.Affine{Scale: 1}, func(r *rig, x, _ Tensor, op graph.Op) Tensor { return r.One(op, x) }},
+		{"binary", ops.AddOp, func(r *rig, x, y Tensor, op graph.Op) Tensor { return r.One(op, x, y.Ref()) }},
+		{"matmul", ops.MatMul{}, func(r *rig, x, y Tensor, op graph.Op) Tensor { return r.One(op, x, y.Ref()) }},
+		{"independent", ops.AddOp, func(r *rig, x, y Tensor, op graph.Op) Tensor {
 			_ = r.One(op, y.Ref(), y.Ref()).Release()
 			return x
 		}},
@@ -273,6 +284,41 @@ func BenchmarkExecute(b *testing.B) {
 			}
 			_, _ = x.Release(), y.Release()
 		})
+	}
+}
+
+// BenchmarkPressure is a call on small tensors where larger ones have left a full device,
+// and one on tensors that do not fit, each of which leaves and comes back.
+func BenchmarkPressure(b *testing.B) {
+	r := open(b, 1, ContextOptions{}) // 4 MiB
+	big := Freeze(ops.Fill{Meta: shape.F32(1 << 18), Value: 1})
+	var held []Tensor
+	for range 6 {
+		held = append(held, r.One(big))
+	}
+	if err := held[5].Wait(bg); err != nil {
+		b.Fatal(err)
+	}
+	x, y := r.floats(make([]float32, 16), 4, 4), r.floats(make([]float32, 16), 4, 4)
+	b.Run("small", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			x = r.One(ops.AddOp, x, y.Ref())
+		}
+	})
+	b.Run("spilling", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(1 << 20)
+		for i := 0; b.Loop(); i++ {
+			z := r.One(ops.AddOp, held[i%6].Ref(), held[i%6].Ref())
+			if err := z.Wait(bg); err != nil {
+				b.Fatal(err)
+			}
+			_ = z.Release()
+		}
+	})
+	for _, t := range append(held, x, y) {
+		_ = t.Release()
 	}
 }
 

@@ -6,184 +6,187 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/ops"
 )
-
-// ErrNoGradient is the cause of errors about gradients that do not exist.
-var ErrNoGradient = errors.New("no gradient")
 
 // Tape records calls, so that gradients can be computed from them by the gradients
 // that ops have in graphs. It holds a reference to every tensor that it knows until it
 // is closed: make one for each step. One goroutine uses it at a time.
+//
+// The first time that calls are recorded, their gradients are run op by op. Where the same
+// calls come again, as in a training loop, they are compiled and run in one launch, with
+// the same bits.
 type Tape struct {
 	context *Context
-	builder *graph.Builder
-	values  map[*Tensor]*graph.Value
-	tensors map[*graph.Value]*Tensor // those of values, each with a reference of the tape
+	trace   trace
+	ids     map[Tensor]int // of the tensors that it holds, in tensors
+	tensors []Tensor       // by the number of a value in the trace, each with a reference of the tape
+	closed  bool           // calls are refused
+	room    []Tensor       // for the arguments of a call
 }
 
 // NewTape begins a tape. The caller closes it.
-func (c *Context) NewTape() *Tape {
-	return &Tape{context: c, builder: graph.NewBuilder("tape", 1), values: map[*Tensor]*graph.Value{}, tensors: map[*graph.Value]*Tensor{}}
-}
+func (c *Context) NewTape() *Tape { return &Tape{context: c, ids: map[Tensor]int{}} }
 
 // Execute is [Context.Execute], recorded. A call that is refused is not recorded.
-func (t *Tape) Execute(op graph.Op, args ...*Tensor) []*Tensor {
-	return t.run(&Invocation{Op: op, Args: args, Loc: Caller(1)})
+func (t *Tape) Execute(op graph.Op, args ...Tensor) []Tensor {
+	return t.run(op, args, make([]Tensor, maxOutputs))
 }
 
 // One is [Context.One], recorded.
-func (t *Tape) One(op graph.Op, args ...*Tensor) *Tensor {
-	results := t.run(&Invocation{Op: op, Args: args, Loc: Caller(1)})
-	for _, x := range results[1:] {
-		_ = x.Release() // fails only for a consumed handle; these are new
-	}
-	return results[0]
+func (t *Tape) One(op graph.Op, args ...Tensor) Tensor {
+	var out [maxOutputs]Tensor
+	return first(t.run(op, args, out[:]))
 }
 
 // run makes a call, and records it unless it is refused. Arguments that the tape does
-// not know are inputs of its graph.
-func (t *Tape) run(inv *Invocation) []*Tensor {
-	args := make([]*Tensor, len(inv.Args))
-	for i, a := range inv.Args {
-		if a != nil {
-			args[i] = a.Ref() // before the call consumes it
-		}
-	}
-	t.context.Run(inv)
-	if inv.Results[0].failed() {
-		for _, a := range args {
-			if a != nil {
-				_ = a.Release() // fails for a handle that was consumed before: the call has told
-			}
-		}
+// not know are inputs of its trace.
+func (t *Tape) run(op graph.Op, args, out []Tensor) []Tensor {
+	if t.closed {
+		inv := &Invocation{Op: op, Args: slices.Clone(args), Loc: Caller(2), context: t.context}
+		inv.Fail(errTapeClosed)
 		return inv.Results
 	}
-	in := make([]*graph.Value, len(args))
-	for i, a := range args {
-		in[i] = t.hold(a, func() *graph.Value { return t.builder.Input("in", a.meta) })
+	t.room = t.room[:0]
+	for _, x := range args {
+		t.room = append(t.room, x.refOrZero()) // before the call consumes it
 	}
-	for k, v := range t.builder.Apply(inv.Op, in...) {
-		if k < len(inv.Results) {
-			t.hold(inv.Results[k].Ref(), func() *graph.Value { return v })
+	results := t.context.call(op, args, out, 2)
+	if results[0].isRefused() {
+		for _, x := range t.room {
+			if !x.IsZero() {
+				_ = x.Release() // fails for a handle that was consumed before: the call has told
+			}
+		}
+		return results
+	}
+	for _, x := range t.room {
+		if id, known := t.ids[x]; known {
+			_ = x.Release() // the tape has one
+			t.trace.read(id)
+		} else {
+			t.trace.read(t.hold(x))
+			t.trace.input(x.Meta())
 		}
 	}
-	return inv.Results
+	for _, x := range results {
+		t.hold(x.Ref())
+	}
+	t.trace.call(op, len(args), len(results))
+	return results
 }
 
-// hold is the value of a tensor, of which it takes a reference. A tensor that the tape
-// does not know gets a new value.
-func (t *Tape) hold(x *Tensor, make func() *graph.Value) *graph.Value {
-	if v := t.values[x]; v != nil {
-		_ = x.Release() // the tape has one
-		return v
+// refOrZero is a further reference; of the zero Tensor, the zero Tensor.
+func (x Tensor) refOrZero() Tensor {
+	if x.IsZero() {
+		return x
 	}
-	v := make()
-	t.values[x], t.tensors[v] = v, x
-	return v
+	return x.Ref()
+}
+
+// isRefused reports whether the handle is that of a refused call.
+func (x Tensor) isRefused() bool { return x.IsZero() || x.Device() == "" }
+
+// hold gives a tensor the next number, with the reference of x.
+func (t *Tape) hold(x Tensor) (id int) {
+	id = len(t.tensors)
+	t.ids[x], t.tensors = id, append(t.tensors, x)
+	return id
 }
 
 // Gradients computes the gradients of loss, by the tensors wrt: the sums over loss's
 // elements. It consumes nothing. The caller releases the results.
-func (t *Tape) Gradients(loss *Tensor, wrt ...*Tensor) ([]*Tensor, error) {
+func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 	loc := Caller(1)
-	of := make([]*graph.Value, len(wrt))
+	if t.closed {
+		return nil, gradientError(loc, errTapeClosed)
+	}
+	of := make([]int, len(wrt))
 	for i, x := range wrt {
-		if of[i] = t.values[x]; of[i] == nil {
-			return nil, &Error{Op: "gradients", Loc: loc, Err: fmt.Errorf("%w: tensor %d is no argument of a recorded call: pass it to Tape.Execute", ErrNoGradient, i)}
+		id, known := t.ids[x]
+		if !known {
+			return nil, gradientError(loc, fmt.Errorf("%w: tensor %d is no argument of a recorded call: pass it to Tape.Execute", ErrNoGradient, i))
 		}
+		of[i] = id
 	}
-	from := t.values[loss]
-	if from == nil {
-		return nil, &Error{Op: "gradients", Loc: loc, Err: fmt.Errorf("%w: the loss is not the result of a recorded call: compute it by Tape.Execute", ErrNoGradient)}
+	from, known := t.ids[loss]
+	if !known {
+		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it by Tape.Execute; a tape differentiates once, and gradients are no recorded calls", ErrNoGradient))
 	}
-	b := t.builder
-	parts := b.Gradients(from, b.One(ops.Fill{Meta: from.Meta, Value: 1}), of, ops.AddOp)
-	outs := make([]*graph.Value, len(wrt))
-	for i, v := range of {
-		if len(parts[v]) == 0 && b.Err() == nil {
-			return nil, &Error{Op: "gradients", Loc: loc, Err: fmt.Errorf("%w: the loss does not depend on tensor %d (%v), or an op between them has no gradient", ErrNoGradient, i, v.Meta)}
-		}
-		outs[i] = sum(b, parts[v])
-		b.Output("gradient", outs[i])
-	}
-	g, err := b.Graph()
+	p, err := t.context.plans.find(&t.trace, from, of)
 	if err != nil {
-		return nil, &Error{Op: "gradients", Loc: loc, Err: err}
+		return nil, gradientError(loc, err)
 	}
-	return t.evaluate(g, outs, loc), nil
+	if f := p.function(); f != nil {
+		return t.launch(p, f, loc), nil
+	}
+	return t.replay(p, loc), nil
 }
 
-// missing lists the nodes that values need and that have not run, in order. Others are
-// those of gradients that were asked for before.
-func (t *Tape) missing(g *graph.Graph, values []*graph.Value) []*graph.Node {
-	needed := map[*graph.Value]bool{}
-	for _, v := range values {
-		needed[v] = true
-	}
-	var nodes []*graph.Node
-	for _, n := range slices.Backward(g.Nodes) {
-		if t.tensors[n.Out[0]] != nil || !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return needed[v] }) {
-			continue
-		}
-		nodes = append(nodes, n)
-		for _, v := range n.In {
-			needed[v] = true
-		}
-	}
-	slices.Reverse(nodes)
-	return nodes
+func gradientError(loc Location, err error) error {
+	return &Error{Op: "gradients", Loc: loc, Err: err}
 }
 
-// evaluate runs the nodes that the outputs need and that have not run yet, and returns
-// the outputs. The last reader of a value consumes it, so that it can compute in place.
-func (t *Tape) evaluate(g *graph.Graph, outs []*graph.Value, loc Location) []*Tensor {
-	uses := map[*graph.Value]int{}
-	for _, v := range outs {
-		uses[v]++
+// launch runs a plan in one launch.
+func (t *Tape) launch(p *plan, f *Function, loc Location) []Tensor {
+	inv := &Invocation{Op: f, Loc: loc, needs: len(p.results)}
+	for _, id := range p.inputs {
+		inv.Args = append(inv.Args, t.tensors[id].Ref())
 	}
-	nodes := t.missing(g, outs)
-	for _, n := range nodes {
-		for _, v := range n.In {
-			uses[v]++
+	t.context.Run(inv)
+	return inv.Results[:len(p.results)]
+}
+
+// replay runs a plan op by op. The last reader of a value that the tape does not hold
+// consumes it, so that it can compute in place.
+func (t *Tape) replay(p *plan, loc Location) []Tensor {
+	now := make([]Tensor, p.values) // by number: those of the plan
+	uses := make([]int, p.values)   // reads to come
+	for _, s := range p.steps {
+		for _, id := range s.in {
+			uses[id]++
 		}
 	}
-	now := map[*graph.Value]*Tensor{}
-	take := func(v *graph.Value) *Tensor {
-		if x := t.tensors[v]; x != nil {
-			return x.Ref()
-		}
-		if uses[v]--; uses[v] > 0 {
-			return now[v].Ref()
-		}
-		return now[v]
+	for _, id := range p.results {
+		uses[id]++
 	}
-	for _, n := range nodes {
-		inv := &Invocation{Op: n.Op, Loc: loc}
-		for _, v := range n.In {
-			inv.Args = append(inv.Args, take(v))
+	take := func(id int) Tensor {
+		if id < len(t.tensors) {
+			return t.tensors[id].Ref()
+		}
+		if uses[id]--; uses[id] > 0 {
+			return now[id].Ref()
+		}
+		return now[id]
+	}
+	for _, s := range p.steps {
+		inv := &Invocation{Op: s.op, Args: make([]Tensor, len(s.in)), Loc: loc, needs: len(s.out)}
+		for i, id := range s.in {
+			inv.Args[i] = take(id)
 		}
 		t.context.Run(inv)
-		for k, v := range n.Out {
-			if now[v] = inv.Results[k]; uses[v] == 0 {
-				_ = now[v].Release() // nobody reads it
+		for k, id := range s.out {
+			if now[id] = inv.Results[k]; uses[id] == 0 {
+				_ = now[id].Release() // nobody reads it
 			}
 		}
 	}
-	results := make([]*Tensor, len(outs))
-	for i, v := range outs {
-		results[i] = take(v)
+	results := make([]Tensor, len(p.results))
+	for i, id := range p.results {
+		results[i] = take(id)
 	}
 	return results
 }
 
-// Close gives back what the tape holds.
+var errTapeClosed = errors.New("the tape is closed: make one for each step, and close it behind the last call")
+
+// Close gives back what the tape holds, and ends it: later calls are refused.
 func (t *Tape) Close() error {
+	t.closed = true
 	var errs []error
 	for _, x := range t.tensors {
 		errs = append(errs, x.Release())
 	}
-	clear(t.tensors)
-	clear(t.values)
+	t.tensors = nil
+	clear(t.ids)
 	return errors.Join(errs...)
 }

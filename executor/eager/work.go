@@ -1,64 +1,61 @@
 package eager
 
-import (
-	"errors"
-	"fmt"
+import "github.com/berth-ml/berth/engine/device"
 
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
-)
-
-// work is one call in a lane: an op to launch, or a copy or host function to do.
-// The handles of its results point to its outcome.
+// work is an op that waits in a lane. The handles of its results point to its outcome.
 type work struct {
 	outcome
 	era     *era
 	what    string // the op's kind or "to host", for errors
 	loc     Location
-	op      graph.Op
 	entry   *entry
-	args    []*Tensor // with one use each; nil once launched
+	args    []*record // with one use each; nil once launched
 	after   *Chain
-	results []*Tensor
-	do      func() error      // instead of a launch: called with nothing in flight
-	staged  device.HostBuffer // the source of do's copy; freed with the arguments' uses
+	results []Tensor
+	long    bool // it may take long, or wait for other than calls of the lane
 	event   device.Event
 
 	// Room for the usual call, so that it is one allocation.
-	argRoom    [4]*Tensor
-	resultRoom [2]*Tensor
-	first      Tensor
+	argRoom    [4]*record
+	resultRoom [2]Tensor
 }
 
 // expect makes the handles of the results, each with one reference for the
-// caller and a use until it is launched.
-func (w *work) expect(outs []shape.Meta) {
+// caller and a use until it is launched. It needs the home's mu.
+func (w *work) expect(outs []*pool) error {
 	w.results = w.resultRoom[:0]
-	for k, m := range outs {
-		t := &w.first
-		if k > 0 {
-			t = new(Tensor)
+	for _, p := range outs {
+		r, err := w.home.memory.take(w.home, p)
+		if err != nil {
+			return err
 		}
-		t.made, t.meta = &w.outcome, m
-		t.count.Store(oneRef + oneUse)
-		w.results = append(w.results, t)
+		r.refs, r.uses, r.made = 1, 1, &w.outcome
+		w.results = append(w.results, Tensor{r, r.gen})
 	}
+	return nil
 }
 
-// unuse ends the use of the arguments. A copy from the host has ended by now.
+// unuse ends the use of the arguments.
 func (w *work) unuse() {
 	for _, a := range w.args {
 		a.unuse()
 	}
-	if w.staged != nil {
-		if err := w.staged.Free(); err != nil && !errors.Is(err, device.ErrDeleted) {
-			panic(fmt.Sprintf("BUG: freeing a host buffer: %v", err))
-		}
-		w.staged = nil
-	}
 	w.args = nil
-	w.argRoom = [len(w.argRoom)]*Tensor{}
+	w.argRoom = [len(w.argRoom)]*record{}
+}
+
+// waits reports whether the call waits for one that is not in its lane. It needs the home's
+// mu.
+func (w *work) waits() bool {
+	if w.after != nil && !w.after.made.done() {
+		return true
+	}
+	for _, a := range w.args {
+		if a.made != nil && a.made.home != w.home {
+			return true
+		}
+	}
+	return false
 }
 
 // follows reports whether the call depends on p directly.
@@ -67,7 +64,7 @@ func (w *work) follows(p *work) bool {
 		return true
 	}
 	for _, a := range w.args {
-		if a.made == &p.outcome {
+		if a.maker() == &p.outcome {
 			return true
 		}
 	}

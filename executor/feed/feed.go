@@ -29,8 +29,8 @@ type queued struct {
 }
 
 // New reads part from o.Start on, into host memory from which dev copies
-// fastest. A program's target is fed from the last field of a sample, its other
-// inputs from the first. The caller closes the feeder.
+// fastest. A program's target is fed from the last field of a sample, lengths from the
+// second, and its input from the first. The caller closes the feeder.
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
 	s, err := newSource(dev, p, part, slots(1), o)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *Feeder) Step(ctx context.Context, b datasets.Batch) error {
 	return err
 }
 
-// Memory is the memory of a batch that Next gave and that is not queued: a slice for
+// Memory is the memory of a batch that Next gave and that is not settled: a slice for
 // each field of a sample, with its samples first. It may be written until Step.
 func (f *Feeder) Memory(b datasets.Batch) (fields [][]byte) {
 	n := len(f.pinned) / len(f.slots)
@@ -84,14 +84,15 @@ func (f *Feeder) Settle(ctx context.Context, left int, done func(datasets.Batch)
 	return nil
 }
 
-// Failed is the batch of a queued step, which is still in memory.
-func (f *Feeder) Failed(t executor.Ticket) (b executor.Batch, ok bool) {
+// Failed is the batch of a queued step, which is still in memory: as it was read, and
+// as the program takes it.
+func (f *Feeder) Failed(t executor.Ticket) (b datasets.Batch, fed executor.Batch, ok bool) {
 	for _, q := range f.queued {
 		if q.ticket == t {
-			return f.fed(q.batch), true
+			return q.batch, f.fed(q.batch), true
 		}
 	}
-	return b, false
+	return b, fed, false
 }
 
 // Each runs a program over a part, sample by sample in order, and calls done

@@ -77,13 +77,13 @@ func TestFailed(t *testing.T) {
 	if err := f.Step(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := f.Failed(ticket); !ok || got.Samples != smallrun.Batch || len(got.Fields) != 2 {
+	if _, got, ok := f.Failed(ticket); !ok || got.Samples != smallrun.Batch || len(got.Fields) != 2 {
 		t.Errorf("batch %+v, %v", got, ok)
 	}
 	if err := f.Settle(t.Context(), 0, func(datasets.Batch) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := f.Failed(ticket); ok {
+	if _, _, ok := f.Failed(ticket); ok {
 		t.Error("a settled step has a batch")
 	}
 }

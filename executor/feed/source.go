@@ -61,8 +61,11 @@ func batchBytes(part *datasets.Part, batch int) (bytes int64) {
 
 // fieldOf is the field of a sample that feeds an input.
 func fieldOf(v *graph.Value, fields []datasets.Field) int {
-	if v.Name == models.TargetName {
+	switch v.Name {
+	case models.TargetName:
 		return len(fields) - 1
+	case models.LengthName:
+		return 1
 	}
 	return 0
 }
@@ -73,7 +76,7 @@ func (s *source) Next(ctx context.Context) (datasets.Batch, error) { return s.lo
 // fed is a batch as a program takes it.
 func (s *source) fed(b datasets.Batch) executor.Batch {
 	x := s.slots[b.Slot]
-	x.Samples = b.Samples
+	x.Samples, x.Bucket = b.Samples, b.Bucket
 	return x
 }
 

@@ -54,8 +54,9 @@ func (c *collected) values() []float64 {
 	return all
 }
 
-// add adds a batch's numbers to those of the batches before, as a device does.
-func (n number) add(c *collected, batch []float32) error {
+// add adds a batch's numbers to those of the batches before, as a device does. With
+// padded, cells of padding are left out.
+func (n number) add(c *collected, batch []float32, padded bool) error {
 	if n.cells == 0 {
 		if c.sums == nil {
 			c.sums = make([]float32, len(batch))
@@ -69,6 +70,9 @@ func (n number) add(c *collected, batch []float32) error {
 		c.counts = make([]int32, n.cells)
 	}
 	for _, k := range ints(batch) {
+		if k == datasets.Padding && padded {
+			continue
+		}
 		if k < 0 || int(k) >= n.cells {
 			return fmt.Errorf("%s: cell %d is outside %d cells", n.name, k, n.cells)
 		}
@@ -97,7 +101,7 @@ func (e *Evaluator) spread(ctx context.Context, done *Progress) error {
 	}
 	return e.pass.values(ctx, done, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
 		for i, n := range e.numbers {
-			if err := n.add(&done.collected[i], outs[i]); err != nil {
+			if err := n.add(&done.collected[i], outs[i], e.spec.Lengths); err != nil {
 				return err
 			}
 		}

@@ -37,25 +37,49 @@ type Evaluator struct {
 
 // NewEvaluator compiles the evaluation of a part.
 func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
-	apart := m.apart()
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval", Fetch: apart || m.Spec.Scores}, func(z models.Size) (*graph.Graph, error) {
-		if apart {
-			return models.EvalBatch(m.Spec, z)
-		}
-		return models.Eval(m.Spec, z)
-	})
+	p, err := newPass(ctx, rt, m, part, m.evaluation(), m.evaluationGraph)
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{pass: p, apart: apart, opByOp: m.OpByOp, terms: part.Len() * m.Spec.Terms(), spec: m.Spec}
+	e := &Evaluator{pass: p, apart: m.apart(), opByOp: m.OpByOp, terms: Terms(m.Spec, part), spec: m.Spec}
 	if len(m.Spec.Statistics) > 0 || m.Spec.Scores {
-		e.task, err = models.Task(m.Spec, part.Len(), func() error { return context.Cause(ctx) })
+		e.task, err = models.Task(m.Spec, e.terms, func() error { return context.Cause(ctx) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	e.numbers = e.numbersOf(p.lanes[0].Program.Graph())
 	return e, nil
+}
+
+// EvaluatorPrograms are the programs that NewEvaluator loads for a part.
+func EvaluatorPrograms(ctx context.Context, m Model, part *datasets.Part) (list []executor.LoadOptions, err error) {
+	lanes, err := m.lanes(ctx, part, m.evaluation(), m.evaluationGraph)
+	for _, x := range lanes {
+		list = append(list, x.program)
+	}
+	return list, err
+}
+
+// evaluation is how the programs of an evaluation are loaded.
+func (m *Model) evaluation() executor.LoadOptions {
+	return executor.LoadOptions{Net: "eval", Fetch: m.apart() || m.Spec.Scores}
+}
+
+// evaluationGraph is the graph of an evaluation.
+func (m *Model) evaluationGraph(z models.Size) (*graph.Graph, error) {
+	if m.apart() {
+		return models.EvalBatch(m.Spec, z)
+	}
+	return models.Eval(m.Spec, z)
+}
+
+// Terms is the number of the loss terms of a part that are no padding.
+func Terms(s models.Spec, part *datasets.Part) int {
+	if s.PerPosition() {
+		return int(part.Positions()) * (s.Terms() / s.Target.Shape[0])
+	}
+	return part.Samples() * s.Terms()
 }
 
 // Init gives the variables their contents, where no program of the runtime has

@@ -20,6 +20,7 @@ import (
 type GeneratorOptions struct {
 	Context int // most tokens that the model sees at once; its caches have room for them
 	Rows    int // most tokens that one step reads; 0 means ChunkRows, or Context if that is less
+	Text    int // tells the texts apart that one runtime generates at once
 }
 
 // ChunkRows is the number of tokens of a chunk, unless GeneratorOptions.Rows says
@@ -32,6 +33,14 @@ func (o GeneratorOptions) rows() int {
 		return min(o.Rows, o.Context)
 	}
 	return min(ChunkRows, o.Context)
+}
+
+// caches names the caches of a text.
+func (o GeneratorOptions) caches() string {
+	if o.Text == 0 {
+		return ""
+	}
+	return fmt.Sprintf("text%d", o.Text)
 }
 
 // GeneratorGraph is the graph of the chunks by which a generator reads a text: of its
@@ -94,8 +103,12 @@ type reader struct {
 func NewGenerator(ctx context.Context, rt *executor.Runtime, m Model, o GeneratorOptions) (*Generator, error) {
 	g := &Generator{rt: rt, context: o.Context, picked: make([]int32, 0, 1)}
 	var err error
-	if g.read, err = g.load(ctx, m, o, "generate.read", o.rows()); err == nil {
-		g.decode, err = g.load(ctx, m, o, "generate", 1)
+	name := "generate"
+	if o.Text > 0 {
+		name = fmt.Sprintf("generate%d", o.Text)
+	}
+	if g.read, err = g.load(ctx, m, o, name+".read", o.rows()); err == nil {
+		g.decode, err = g.load(ctx, m, o, name, 1)
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.Close())
@@ -110,7 +123,7 @@ func (g *Generator) load(ctx context.Context, m Model, o GeneratorOptions, net s
 	if err != nil {
 		return nil, err
 	}
-	p, err := g.rt.Load(executor.LoadOptions{Net: net, Full: plan, Fetch: true, OpByOp: m.OpByOp, CheckFinite: m.OpByOp, Stop: stop})
+	p, err := g.rt.Load(executor.LoadOptions{Net: net, Caches: o.caches(), Full: plan, Fetch: true, OpByOp: m.OpByOp, CheckFinite: m.OpByOp, Beside: m.Beside, Stop: stop})
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +190,20 @@ func (g *Generator) InitFrom(ctx context.Context, c executor.Contents) error {
 	return g.Choose(Sampling{TopP: 1})
 }
 
+// Begin readies a generator whose weights another program of the runtime has: it does
+// for the caches what InitFrom does.
+func (g *Generator) Begin() error {
+	for _, v := range g.read.Graph().Vars {
+		if v.Role != graph.Cache {
+			continue
+		}
+		if err := g.rt.Residency.FillWith(g.read.Var(v.Name), func(dst []byte) error { clear(dst); return nil }); err != nil {
+			return err
+		}
+	}
+	return g.Choose(Sampling{TopP: 1})
+}
+
 // Choose has tokens chosen by s from the next step on.
 func (g *Generator) Choose(s Sampling) error {
 	key := rng.Named(s.Seed, models.GenerateToken)
@@ -235,7 +262,7 @@ func (g *Generator) step(r *reader, tokens []int32, number int, last bool) (next
 	if err != nil {
 		return 0, err
 	}
-	out, err := r.Output(models.GenerateToken, 1)
+	out, err := r.Output(models.GenerateToken, 1, 0)
 	if err != nil {
 		return 0, err
 	}

@@ -34,6 +34,8 @@ type Model struct {
 	// OpByOp runs each op by itself, and checks that its results are finite: see
 	// [executor.LoadOptions].
 	OpByOp bool
+	// Beside compiles segments while steps run op by op: see [executor.LoadOptions].
+	Beside bool
 
 	// Room reports whether the devices of a plan of a batch have memory for so many
 	// batches at once. Then the stages of a group are a pipeline: it has a batch for each
@@ -81,46 +83,100 @@ type pass struct {
 	ran   []int // batches, by group
 }
 
-// newPass compiles the graphs that build makes for a number of samples: a full
-// batch, and the rest of the part. All groups share the variables.
+// newPass compiles the programs of a pass.
 func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
-	o.Net, o.OpByOp, o.CheckFinite = cmp.Or(m.Name, o.Net), m.OpByOp, m.OpByOp
-	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
-	batch := min(m.Microbatch, part.Len())
-	full, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
+	part = part.InBatches(m.Microbatch)
+	lanes, err := m.lanes(ctx, part, o, build)
 	if err != nil {
 		return nil, err
 	}
-	var tail *graph.Graph
-	if rest := part.Len() % batch; rest > 0 {
-		if tail, err = build(models.Size{Microbatch: rest, Stop: o.Stop}); err != nil {
-			return nil, err
+	p := &pass{rt: rt, part: part.AsInputs(), ran: make([]int, m.groups())}
+	for _, x := range lanes {
+		if err := p.addLane(x.program, x.group); err != nil {
+			return nil, errors.Join(err, p.close())
 		}
 	}
-	p := &pass{rt: rt, part: part.AsInputs(), ran: make([]int, m.groups())}
+	return p, nil
+}
+
+// lane is a program for a group of devices.
+type lane struct {
+	program executor.LoadOptions
+	group   int
+}
+
+// lanes are the programs of a pass, of the graphs that build makes for a number of
+// samples: a full batch, and the rest of the part. All groups share the variables.
+func (m Model) lanes(ctx context.Context, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) ([]lane, error) {
+	o.Net, o.OpByOp, o.CheckFinite, o.Beside = cmp.Or(m.Name, o.Net), m.OpByOp, m.OpByOp, m.Beside
+	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
+	graphs, tail, err := graphsOf(part.InBatches(m.Microbatch), m.Microbatch, o.Stop, build)
+	if err != nil {
+		return nil, err
+	}
 	plans, ahead := make([]executor.LoadOptions, m.groups()), 0
 	for k := range plans {
 		plans[k] = o
-		if plans[k].Full, err = m.cut(full, k, o.Stop); err == nil && tail != nil {
-			plans[k].Tail, err = plans[k].Full.Rebind(tail, o.Stop)
-		}
-		if err != nil {
+		if err := m.plan(&plans[k], k, graphs, tail); err != nil {
 			return nil, err
 		}
 		ahead = max(ahead, m.ahead(plans[k].Full))
 	}
+	var list []lane
 	for n := range ahead { // each group has a lane before one has its second: batches go to the first that are free
 		for k, x := range plans {
-			if n >= m.ahead(x.Full) {
-				continue
-			}
-			x.Net = laneName(o.Net, k, n)
-			if err := p.addLane(x, k); err != nil {
-				return nil, errors.Join(err, p.close())
+			if n < m.ahead(x.Full) {
+				x.Net = laneName(o.Net, k, n)
+				list = append(list, lane{x, k})
 			}
 		}
 	}
-	return p, nil
+	return list, nil
+}
+
+// graphsOf builds the graphs of a pass over a part: of a full batch of each bucket, or the
+// one of a part without buckets, and of the smaller last batch, which is nil if there is
+// none.
+func graphsOf(part *datasets.Part, microbatch int, stop func() error, build func(models.Size) (*graph.Graph, error)) (full []*graph.Graph, tail *graph.Graph, err error) {
+	z := models.Size{Microbatch: min(microbatch, part.Len()), Stop: stop}
+	buckets := part.Buckets()
+	if buckets == nil {
+		buckets = []int{0}
+	}
+	for _, z.Positions = range buckets {
+		g, err := build(z)
+		if err != nil {
+			return nil, nil, err
+		}
+		full = append(full, g)
+	}
+	if z.Microbatch = part.Len() % z.Microbatch; z.Microbatch > 0 {
+		tail, err = build(z)
+	}
+	return full, tail, err
+}
+
+// plan cuts the graphs of a pass for a group.
+func (m *Model) plan(o *executor.LoadOptions, group int, full []*graph.Graph, tail *graph.Graph) (err error) {
+	last := len(full) - 1
+	if o.Full, err = m.cut(full[last], group, o.Stop); err != nil {
+		return err
+	}
+	if tail != nil {
+		o.Tail, err = o.Full.Rebind(tail, o.Stop)
+	}
+	for i, g := range full[:last] {
+		if err != nil {
+			return err
+		}
+		var p *partition.Plan
+		p, err = o.Full.RebindBucket(g, i+1, o.Stop)
+		o.Buckets = append(o.Buckets, p)
+	}
+	if o.Buckets != nil {
+		o.Buckets = append(o.Buckets, o.Full)
+	}
+	return err
 }
 
 // laneName names a program: of a pass, for a group and one of the batches that it has at
@@ -173,7 +229,7 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 		Collect: func(lane, place int, b datasets.Batch) error {
 			p.ran[p.group[lane]]++
 			for i, name := range names {
-				out, err := p.lanes[lane].Program.Output(name, b.Samples)
+				out, err := p.lanes[lane].Program.Output(name, b.Samples, b.Bucket)
 				if err != nil {
 					return err
 				}

@@ -20,8 +20,9 @@ type Answer struct {
 
 // Predictor computes answers for a part.
 type Predictor struct {
-	pass *pass
-	out  shape.Shape // of the outputs of a batch
+	pass    *pass
+	out     shape.Shape    // of the outputs of a batch; of the longest, if samples have lengths
+	lengths *datasets.Part // nil: all samples have one shape
 }
 
 // NewPredictor compiles the prediction of a part, whose samples may have
@@ -30,6 +31,11 @@ type Predictor struct {
 func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Predictor, error) {
 	spec := m.Spec
 	spec.Input = part.Fields()[0].Meta
+	x := &Predictor{}
+	if spec.Lengths {
+		part = part.InOrder()
+		x.lengths = part
+	}
 	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, func(z models.Size) (*graph.Graph, error) {
 		if m.Layer != "" {
 			return models.Activations(spec, z, m.Layer)
@@ -41,7 +47,8 @@ func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	}
 	for _, v := range p.lanes[0].Program.Graph().Outputs {
 		if v.Name == models.PredictOutput {
-			return &Predictor{p, v.Meta.Shape}, nil
+			x.pass, x.out = p, v.Meta.Shape
+			return x, nil
 		}
 	}
 	panic("BUG: the graph of predictions has no output")
@@ -72,10 +79,29 @@ func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) e
 	return p.pass.values(ctx, done, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
 		v, per := outs[0], len(outs[0])/b.Samples
 		for i := range b.Samples {
-			if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], p.out.Dim(-1)}); err != nil {
+			values, empty := p.answered(b, i, v[i*per:(i+1)*per])
+			if empty {
+				break
+			}
+			if err := emit(Answer{b.At.Index + i, values, p.out.Dim(-1)}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// answered is the values of sample i of a batch without those of padding. empty tells that
+// it only fills the batch up, as do all behind it.
+func (p *Predictor) answered(b datasets.Batch, i int, values []float32) (_ []float32, empty bool) {
+	switch {
+	case p.lengths == nil:
+		return values, false
+	case i >= b.Samples-b.Empty:
+		return nil, true
+	case p.out.Rank() < 3: // one answer for the whole sequence
+		return values, false
+	}
+	row := p.out[2:].Elems()
+	return values[:p.lengths.Length(b.At.Index+i)*row], false
 }

@@ -127,10 +127,12 @@ func (e sizeError) Unwrap() error { return ErrInvalid }
 func (o Spec) InFlight(last Kind) []int {
 	most := make([]int, o.Stages)
 	r := rules[o.Name]
-	for _, l := range o.complete().lanes() {
+	lanes := o.complete().lanes()
+	inRounds := r.deals(lanes)
+	for _, l := range lanes {
 		n := 1
 		if !r.forward && (last == Backward || r.split) {
-			n = r.inFlight(l, last)
+			n = r.inFlight(l, last, inRounds)
 		}
 		for s := l.first; s <= l.last; s++ {
 			most[s] = max(most[s], n)
@@ -140,9 +142,9 @@ func (o Spec) InFlight(last Kind) []int {
 }
 
 // inFlight is InFlight of a lane.
-func (r rule) inFlight(l *lane, last Kind) int {
+func (r rule) inFlight(l *lane, last Kind, inRounds bool) int {
 	most := r.ahead(l.count, l.index)
-	if workers := l.turn; r.rounds && workers > 0 {
+	if workers := l.turn; inRounds {
 		most = mostInRounds(workers, l.count/workers, l.index%workers, l.index/workers)
 	}
 	if last == Weights {

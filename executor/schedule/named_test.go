@@ -85,6 +85,20 @@ func TestInFlightInRounds(t *testing.T) {
 	}
 }
 
+// Replicas that share workers take no rounds, and have more in flight than rounds do.
+func TestInFlightWhereReplicasShareWorkers(t *testing.T) {
+	o := Spec{Name: "interleaved", Stages: 6, Microbatches: 5, Replicas: 2, Workers: []int{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stage, got := range o.InFlight(Backward) {
+		if want := s.InFlight(stage, Backward); got < want {
+			t.Errorf("stage %d: %d, but its actions have %d in flight", stage, got, want)
+		}
+	}
+}
+
 // dealt describes a schedule of stages that are dealt to workers in rounds.
 func dealt(name string, workers, rounds, microbatches int) Spec {
 	o := Spec{Name: name, Stages: workers * rounds, Microbatches: microbatches}

@@ -9,21 +9,33 @@ package schedule
 // go through the lanes in the other order. Without enough microbatches for the last
 // turn, its missing ones are left out.
 func (r rule) inRounds(lanes []*lane) (passes []pass, ok bool) {
+	if !r.deals(lanes) {
+		return nil, false
+	}
+	for _, chain := range byReplica(lanes) {
+		for i := range chain[0].turn {
+			passes = append(passes, interleave(chain, chain[0].turn, i)...)
+		}
+	}
+	return passes, true
+}
+
+// deals reports whether the rule runs lanes in rounds.
+func (r rule) deals(lanes []*lane) bool {
 	used := map[int]bool{}
 	for _, chain := range byReplica(lanes) {
 		workers := chain[0].turn
 		if !r.rounds || workers == 0 {
-			return nil, false
+			return false
 		}
-		for i := range workers {
-			if used[chain[i].worker] {
-				return nil, false
+		for _, l := range chain[:workers] {
+			if used[l.worker] {
+				return false
 			}
-			used[chain[i].worker] = true
-			passes = append(passes, interleave(chain, workers, i)...)
+			used[l.worker] = true
 		}
 	}
-	return passes, true
+	return true
 }
 
 // interleave lists the passes of a worker in their order.

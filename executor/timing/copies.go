@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// Copies times copies between devices, small and large ones, as a pipeline has them,
-// those between kinds through the host: a launch, a copy of its result, and a launch on the other device, which waits
-// for it. What this takes beside the launches is mostly the time in which the other device
-// wakes up. Equal devices are timed once.
+// Copies times copies between devices, small and large ones, as a pipeline has them: a
+// launch, a copy of its result, and a launch on the other device, which waits for it. Those
+// between kinds go through the host. What this takes beside the launches is mostly the time
+// in which the other device wakes up. Equal devices are timed once.
 func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) (times map[costs.Key]float64, err error) {
 	wanted := copiesToTime(devs, o)
 	if len(wanted) == 0 || len(tasks) == 0 {
@@ -51,10 +50,7 @@ type timedCopy struct {
 
 // copiesToTime are the copies whose time is not known, once for equal devices.
 func copiesToTime(devs []device.Device, o Options) (list []timedCopy) {
-	all := make([]device.Spec, len(devs))
-	for i, d := range devs {
-		all[i] = d.Spec()
-	}
+	all := specs(devs)
 	for d := range devs {
 		for from := range devs {
 			a, b := &all[from], &all[d]
@@ -64,7 +60,7 @@ func copiesToTime(devs []device.Device, o Options) (list []timedCopy) {
 			for _, bytes := range []int64{costs.SmallCopy, costs.LargeCopy} {
 				k := costs.CopyKey(costs.Between(all, from, d), bytes)
 				twice := slices.ContainsFunc(list, func(c timedCopy) bool { return c.key == k })
-				if !twice && (o.Known == nil || !o.Known(k)) {
+				if !twice && !o.knows(k) {
 					list = append(list, timedCopy{from, d, bytes, k})
 				}
 			}
@@ -130,7 +126,7 @@ func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64
 }
 
 // side readies a worker for copies.
-func (w *worker) side(ctx context.Context, bytes int64) (s side, err error) {
+func (w *worker) side(ctx context.Context, size int64) (s side, err error) {
 	s.worker = w
 	t, err := w.shortest(ctx)
 	if err != nil {
@@ -142,9 +138,9 @@ func (w *worker) side(ctx context.Context, bytes int64) (s side, err error) {
 	if s.copies, err = w.dev.NewStream("copies"); err != nil {
 		return s, err
 	}
-	s.buffer, err = w.stream.Alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(bytes))}, device.Activation)
+	s.buffer, err = w.stream.Alloc(bytes(size), device.Activation)
 	if err == nil {
-		err = w.zero(ctx, s.buffer, bytes)
+		err = w.zero(ctx, s.buffer, size)
 	}
 	return s, err
 }

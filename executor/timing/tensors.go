@@ -13,7 +13,7 @@ import (
 // memory takes the buffers of a task. Where the tensors of other tasks leave too
 // little room, or none in one piece, it frees them all and takes the scratch first.
 func (w *worker) memory(ctx context.Context, t *timed) (in, out []device.Buffer, scratch device.Buffer, err error) {
-	temporary := shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(t.exe.Memory().Temporary))}
+	temporary := bytes(t.exe.Memory().Temporary)
 	in, out, err = w.tensors(ctx, t)
 	if err == nil {
 		scratch, err = w.alloc(temporary, device.Scratch)
@@ -32,6 +32,9 @@ func (w *worker) memory(ctx context.Context, t *timed) (in, out []device.Buffer,
 	}
 	return in, out, scratch, err
 }
+
+// bytes describes so many bytes of memory.
+func bytes(n int64) shape.Meta { return shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(n))} }
 
 // tensors are the buffers of a task's inputs and outputs.
 func (w *worker) tensors(ctx context.Context, t *timed) (in, out []device.Buffer, err error) {
@@ -173,7 +176,7 @@ func (w *worker) close() error {
 		errs = append(errs, w.free(), w.stream.Close())
 	}
 	for _, t := range w.tasks {
-		t.exe.Release()
+		t.release()
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,11 +32,42 @@ type Tensor struct {
 	Copy  int // 1 for the second tensor of a value, such as a second partial sum
 }
 
-// Options changes how long Segments measures, and who hears of it.
+// Options changes what is measured and how long, and who hears of it.
 type Options struct {
-	Least    time.Duration          // of measuring, on each device; 0 means 300 ms
+	OpByOp   bool                   // segments run op by op
+	Least    time.Duration          // of measuring segments, on each device; 0 means 300 ms
 	Known    func(k costs.Key) bool // times that are not needed; nil means none
 	Progress func(share float64)    // hears how far it is, from 0 to 1; nil for nobody
+}
+
+// knows reports whether a time is not needed.
+func (o *Options) knows(k costs.Key) bool { return o.Known != nil && o.Known(k) }
+
+// All times what a prediction takes that runs these tasks: [Segments], [Copies] between
+// the devices, [HostCopies], and op by op [Calls].
+func All(ctx context.Context, devs []device.Device, tasks []Task, o Options) (map[costs.Key]float64, error) {
+	times, err := Segments(ctx, devs, tasks, o)
+	if err != nil {
+		return nil, err
+	}
+	copies, err := Copies(ctx, devs, tasks, o)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := HostCopies(ctx, devs, o)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(times, copies)
+	maps.Copy(times, hosts)
+	if o.OpByOp {
+		calls, err := Calls(ctx, devs, o)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(times, calls)
+	}
+	return times, nil
 }
 
 // The rounds over a device's tasks that are timed, beside a first one that is not.
@@ -81,10 +113,7 @@ func (m *measurement) open(ctx context.Context, devs []device.Device, tasks []Ta
 	if len(tasks) == 0 {
 		return nil
 	}
-	all := make([]device.Spec, len(devs))
-	for i, d := range devs {
-		all[i] = d.Spec()
-	}
+	all := specs(devs)
 	seen := map[costs.Key]bool{}
 	for d, dev := range devs {
 		w := &worker{m: m, dev: dev, buffers: map[Tensor]device.Buffer{}}
@@ -97,8 +126,8 @@ func (m *measurement) open(ctx context.Context, devs []device.Device, tasks []Ta
 			own, counts = tasksOn(tasks, tasks[0].Device), false
 		}
 		for _, t := range own {
-			k := costs.Key{Work: graph.Signature(t.Variant.Graph), On: costs.On(all, d)}
-			known := !counts || seen[k] || m.o.Known != nil && m.o.Known(k)
+			k := costs.SegmentKey(t.Variant.Graph, m.o.OpByOp, costs.On(all, d))
+			known := !counts || seen[k] || m.o.knows(k)
 			err := w.add(ctx, t, k, known)
 			if errors.Is(err, device.ErrUnsupported) {
 				continue
@@ -214,4 +243,13 @@ func taskOf(p *partition.Plan, l *partition.Launch) Task {
 		t.Out = append(t.Out, needs[i])
 	}
 	return t
+}
+
+// specs describes devices.
+func specs(devs []device.Device) []device.Spec {
+	all := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		all[i] = d.Spec()
+	}
+	return all
 }

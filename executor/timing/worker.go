@@ -25,10 +25,11 @@ type worker struct {
 type timed struct {
 	Task
 	key     costs.Key
-	known   bool // its time is not needed
-	exe     device.Executable
-	repeats int  // launches in a row: short ones are timed together
-	large   bool // it does not fit in the device's memory, and gets no time
+	known   bool              // its time is not needed
+	exe     device.Executable // nil op by op
+	ops     *segmentOps       // nil unless op by op
+	repeats int               // launches in a row: short ones are timed together
+	large   bool              // it does not fit in the device's memory, and gets no time
 }
 
 func (w *worker) open() (err error) {
@@ -37,13 +38,18 @@ func (w *worker) open() (err error) {
 }
 
 // add compiles a task.
-func (w *worker) add(ctx context.Context, t Task, k costs.Key, known bool) error {
-	o := device.CompileOptions{Alias: t.Variant.Alias, Stop: func() error { return context.Cause(ctx) }}
-	exe, err := w.dev.Compile(t.Variant.Graph, o)
+func (w *worker) add(ctx context.Context, t Task, k costs.Key, known bool) (err error) {
+	x := &timed{Task: t, key: k, known: known, repeats: 1}
+	stop := func() error { return context.Cause(ctx) }
+	if w.m.o.OpByOp {
+		x.ops, err = w.compileOps(t.Variant, stop)
+	} else {
+		x.exe, err = w.dev.Compile(t.Variant.Graph, device.CompileOptions{Alias: t.Variant.Alias, Stop: stop})
+	}
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", t.Name, w.dev.ID(), err)
 	}
-	w.tasks = append(w.tasks, &timed{Task: t, key: k, known: known, exe: exe, repeats: 1})
+	w.tasks = append(w.tasks, x)
 	return nil
 }
 
@@ -110,7 +116,7 @@ func (w *worker) round(ctx context.Context, round int) error {
 			return fmt.Errorf("measure %s on %s: %w", t.Name, w.dev.ID(), err)
 		}
 		if round == 0 || t.known {
-			t.repeats = repeats(seconds)
+			t.repeats = t.enough(seconds)
 			continue
 		}
 		w.m.mu.Lock()
@@ -120,10 +126,14 @@ func (w *worker) round(ctx context.Context, round int) error {
 	return nil
 }
 
-// repeats is the launches in a row of a task: enough for the clock, and for threads
-// that sleep between launches.
-func repeats(seconds float64) int {
-	const enough = 200e-6
+// enough is the launches in a row of a task: enough for the clock, and for threads that
+// sleep between launches. Op by op, the time in which a stream wakes up and ends must be
+// little of the whole.
+func (t *timed) enough(seconds float64) int {
+	enough := 200e-6
+	if t.ops != nil {
+		enough = 2e-3
+	}
 	return min(50, 1+int(enough/max(seconds, 1e-9)))
 }
 
@@ -145,6 +155,9 @@ func (w *worker) time(ctx context.Context, t *timed) (seconds float64, err error
 }
 
 func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error) {
+	if t.ops != nil {
+		return w.runOps(ctx, t)
+	}
 	l, err := w.ready(ctx, t)
 	if err != nil {
 		return 0, err
@@ -157,13 +170,19 @@ func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error)
 		}
 	}
 	if err == nil {
-		err = done.Wait(ctx)
-	}
-	if ended := context.Cause(ctx); err != nil && ended != nil {
-		err = ended
+		err = ended(ctx, done)
 	}
 	seconds = float64(w.stream.Busy()-before) / 1e9 / float64(t.repeats)
 	return seconds, errors.Join(err, l.end(w.stream))
+}
+
+// ended waits for an event, or until ctx is done.
+func ended(ctx context.Context, done device.Event) error {
+	err := done.Wait(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
 }
 
 // launched is a task with the buffers that its launches take.

@@ -27,7 +27,7 @@ type Copies struct {
 // CopyTime is the time of copies, summed over the devices.
 type CopyTime struct {
 	Hidden  time.Duration // a launch ran on the device meanwhile
-	Exposed time.Duration // none did
+	Exposed time.Duration // none did, or the one that had begun waited for copies
 }
 
 // Begin starts measuring, or goes on after Stop.
@@ -77,7 +77,7 @@ func (c *Copies) Add(s device.Span) {
 	}
 	switch {
 	case s.Stream == device.ComputeStream:
-		d.launches[d.n%len(d.launches)] = interval{s.Start, s.End}
+		d.launches[d.n%len(d.launches)] = launch{interval{s.Start, s.End}, s.Waited}
 		d.n++
 		d.settle(false)
 	case c.on && slices.Contains(copyOps[:], s.What):
@@ -91,15 +91,22 @@ func (c *Copies) Add(s device.Span) {
 // interval is a range of time.
 type interval struct{ start, end time.Time }
 
+// launch is a launch, and the time in it that no copy was counted for yet in which it
+// waited for copies.
+type launch struct {
+	interval
+	waited time.Duration
+}
+
 // mostOpen bounds the copies that wait for the end of a launch.
 const mostOpen = 1 << 10
 
 // deviceCopies are the copies of a device, beside its launches.
 type deviceCopies struct {
-	launches [1 << 8]interval // the newest, a ring
-	n        int              // launches so far
-	open     []interval       // copies beside which a launch may still run
-	time     CopyTime         // of the other copies
+	launches [1 << 8]launch // the newest, a ring
+	n        int            // launches so far
+	open     []interval     // copies beside which a launch may still run
+	time     CopyTime       // of the other copies
 }
 
 // settle counts the copies that ended before the newest launch, or all of them.
@@ -124,17 +131,21 @@ func (d *deviceCopies) settle(all bool) {
 // beside is the part of a copy in which launches ran.
 func (d *deviceCopies) beside(c interval) (sum time.Duration) {
 	for i := d.n - 1; i >= max(0, d.n-len(d.launches)); i-- {
-		l := d.launches[i%len(d.launches)]
-		if !l.end.After(c.start) {
+		l := &d.launches[i%len(d.launches)]
+		start, end := l.start, l.end
+		if !end.After(c.start) {
 			break
 		}
-		if l.start.Before(c.start) {
-			l.start = c.start
+		if start.Before(c.start) {
+			start = c.start
 		}
-		if l.end.After(c.end) {
-			l.end = c.end
+		if end.After(c.end) {
+			end = c.end
 		}
-		sum += max(0, l.end.Sub(l.start))
+		both := max(0, end.Sub(start))
+		waited := min(both, l.waited)
+		l.waited -= waited
+		sum += both - waited
 	}
 	return sum
 }

@@ -35,9 +35,13 @@ func TestCopies(t *testing.T) {
 	check("a store", 15, 25)
 	add("cpu:0", "out", "peer", 116, 130)
 	check("all of it hidden", 29, 25)
+	c.Add(device.Span{Device: "cpu:0", Stream: "compute", What: "s0.F", Start: at(130), End: at(140), Waited: 4 * time.Millisecond})
+	add("cpu:0", "in", "copy-in", 131, 134) // the launch waits for both
+	add("cpu:0", "in", "copy-in", 134, 138)
+	check("a launch that waits", 32, 29)
 	c.Stop()
 	add("cpu:0", "in", "copy-in", 140, 150)
-	check("after Stop", 29, 25)
+	check("after Stop", 32, 29)
 	c.Restart()
 	c.Begin()
 	for i := range 5000 {

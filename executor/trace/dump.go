@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -179,14 +180,18 @@ func (d *Dump) Failure(step int, task *executor.TaskError) error {
 	})
 }
 
-// Close ends the ledger and writes the operations. More calls do nothing.
+// Close ends the ledger and writes the operations. Its error is the first of what cannot be
+// written. More calls do nothing.
 func (d *Dump) Close() error {
 	if d == nil || d.ledger == nil {
 		return nil
 	}
 	d.rows.Flush()
 	d.spans.End()
-	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.write(filepath.Join(d.dir, traceName), d.spans.Write))
+	err := cmp.Or(d.rows.Error(), d.ledger.Close(), d.write(filepath.Join(d.dir, traceName), d.spans.Write))
 	d.ledger = nil
-	return err
+	if err != nil {
+		return fmt.Errorf("the dump in %s is incomplete: %w", d.dir, err)
+	}
+	return nil
 }

@@ -110,6 +110,18 @@ func TestDump(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
+	full := func(path string, write func(io.Writer) error) error { // a disk without room for the trace
+		if filepath.Base(path) == "trace.json" {
+			return errors.New("no space left")
+		}
+		return plainly(path, write)
+	}
+	if d, err = trace.NewDump(dir, "small", r.Plan, order, &spans, full); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err == nil || err.Error() != "the dump in "+dir+" is incomplete: no space left" {
+		t.Errorf("a full disk: %v", err)
+	}
 	var none *trace.Dump
 	none.Transfer(ledger.Row{})
 	if err := none.Close(); err != nil {

@@ -156,7 +156,11 @@ func named(lanes []lane) (out []event, at map[lane]event) {
 // describe names an operation: a launch by its task, a copy by its tensor.
 func (t *Spans) describe(s device.Span) event {
 	if x, ok := t.tasks[s.Event]; ok {
-		return event{Name: x.Task, Cat: "launch", Args: map[string]any{"step": t.first + int(x.Step), "program": x.Net}}
+		args := map[string]any{"step": t.first + int(x.Step), "program": x.Net}
+		if s.Waited > 0 {
+			args["waited"] = float64(s.Waited.Nanoseconds()) / 1e3 // microseconds, for copies
+		}
+		return event{Name: x.Task, Cat: "launch", Args: args}
 	}
 	if r, ok := t.copies[s.Event]; ok {
 		step := t.first + int(r.Step) + 1

@@ -19,6 +19,7 @@ type Layout struct {
 	Right []int // numbers, aligned on the right
 	Cut   []int // texts that are cut where a line is wider than Width, the first of these columns first
 	Prose []int // texts that lose their end where they are cut; others lose their middle
+	Whole bool  // nothing is cut, for programs that read the table
 }
 
 // Format is rows of cells, in columns with two spaces between them.
@@ -60,7 +61,7 @@ func (l Layout) widths(rows [][]string) (widths []int) {
 		over += w + 2
 	}
 	for _, i := range l.Cut {
-		if i < len(widths) && over > 0 {
+		if i < len(widths) && over > 0 && !l.Whole {
 			less := min(over, max(0, widths[i]-leastWidth))
 			widths[i] -= less
 			over -= less

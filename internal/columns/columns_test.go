@@ -19,6 +19,9 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%d characters: %q", n, line)
 		}
 	}
+	if whole := Format([][]string{{strings.Repeat("a", 2*Width), "x"}}, Layout{Cut: []int{0}, Whole: true}); strings.Contains(whole, "…") {
+		t.Errorf("cut though all is asked for:\n%s", whole)
+	}
 	if !strings.Contains(table, "aaaa…bbbb") {
 		t.Errorf("cut is not in the middle:\n%s", table)
 	}

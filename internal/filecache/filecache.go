@@ -111,6 +111,12 @@ func (c Folder) Open(ctx context.Context, key Key, write func(io.Writer) error) 
 	return c.open(ctx, path)
 }
 
+// Has reports whether there is a file of a key. Its contents are not checked.
+func (c Folder) Has(key Key) bool {
+	st, err := os.Stat(c.path(key))
+	return err == nil && st.Mode().IsRegular()
+}
+
 // Remove removes the file of a key.
 func (c Folder) Remove(key Key) error { return os.Remove(c.path(key)) }
 

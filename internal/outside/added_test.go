@@ -48,14 +48,20 @@ func init() {
 		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
 	})
 	optim.Register(optim.OptimizerType[struct{}]{Name: "odd", Version: 1, Doc: "Its states depend on few tensors each.", Update: odd})
-	optim.Register(optim.OptimizerType[struct{}]{Name: "forgetful", Version: 1, Update: func(u *optim.Update, _ struct{}, w, _ *graph.Value) *graph.Value {
+	optim.Register(optim.OptimizerType[MishapKeys]{Name: "forgetful", Version: 1, Update: func(u *optim.Update, k MishapKeys, w, _ *graph.Value) *graph.Value {
+		if k.Panics {
+			panic("no update")
+		}
 		u.State("idle")
 		return w
 	}})
 	models.RegisterLayer(models.LayerType[struct{}]{Name: "build_panics", Version: 1, Build: func(*models.Builder, struct{}, *graph.Value) *graph.Value {
 		panic("nobody builds this")
 	}})
-	ops.RegisterSchedule(ops.ScheduleType[struct{}]{Name: "broken", Version: 1, Factor: func(_ struct{}, step, steps int) float64 {
+	ops.RegisterSchedule(ops.ScheduleType[MishapKeys]{Name: "broken", Version: 1, Factor: func(k MishapKeys, step, steps int) float64 {
+		if k.Panics && step == 2 {
+			panic("no factor")
+		}
 		return math.Sqrt(float64(steps - 2 - step))
 	}})
 	ops.RegisterSchedule(ops.ScheduleType[PolynomialKeys]{
@@ -64,6 +70,11 @@ func init() {
 			return math.Pow(1-math.Min(1, float64(step)/float64(steps)), k.Power)
 		},
 	})
+}
+
+// MishapKeys are the keys of functions that go wrong.
+type MishapKeys struct {
+	Panics bool `yaml:"panics" doc:"whether the function panics"`
 }
 
 // SwishKeys are the keys of the layer swish2.

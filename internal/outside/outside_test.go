@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -154,7 +155,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"swish2: {beta: 1.5}", "swish2: {bta: 1.5}", `own.yaml:6: model.layers[2].bta: unknown key where type is swish2; did you mean "beta"?`},
 		{"swish2: {beta: 1.5}", "swish2: {beta: 11}", "own.yaml:6: model.layers[2].beta: got 11, expected a number of at least 0 and at most 10"},
 		{"swish2: {beta: 1.5}", "swish2: {beta: 7}", "own.yaml:6: model.layers[2]: swish2: beta may be anything but 7"},
-		{"- swish2\n", "- swish3\n", `own.yaml:8: model.layers[4].type: got "swish3", expected one of 43 words; did you mean "swish2"?`},
+		{"- swish2\n", "- swish3\n", `own.yaml:8: model.layers[4].type: got "swish3", expected one of 45 words, which the command configs reference lists; did you mean "swish2"?`},
 		{"units: 16, rate", "units: many, rate", `own.yaml:7: model.layers[3].units: got "many", expected a whole number of at least 1`},
 		{"units: 16, rate: 0.1", "rate: 0.1", `own.yaml:7: model.layers[3].units: missing, expected a whole number of at least 1: outputs`},
 		{"gated: {units: 16, rate: 0.1, name: gate}", "halved", `own.yaml:7: layer 3 (halved "halved_1"): its function gives`},
@@ -167,6 +168,8 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"- swish2\n", "- fails: {in: Check}\n", `own.yaml:8: model.layers[4]: fails: the method Check of its keys panicked: no check`},
 		{"epochs: 1,", "epochs: 1, metrics: [fails_check],", "train.metrics: the metric fails_check version 2 panicked in Check: no check"},
 		{"name: polynomial, power: 1.5", "name: broken", "schedule broken gives the factor NaN at step 3 of 4: it must be a number"},
+		{"name: polynomial, power: 1.5", "name: broken, panics: true", "schedule broken panicked at step 2 of 4: no factor"},
+		{"name: lion, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01, panics: true", "train: optimizer: forgetful panicked at the update of first.weight: no update"},
 		{"name: lion, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01", "train: optimizer: forgetful declares the state first.weight/idle and does not set it"},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
 		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, charbonnier, smoothed; did you mean "smoothed"?`},
@@ -183,6 +186,22 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !berth.IsUsage(err) {
 			t.Errorf("got      %v\nexpected %s", err, c.want)
 		}
+		checkPanicPosition(t, err)
+	}
+}
+
+// panicPosition is what follows the text of a panic of this package's functions.
+var panicPosition = regexp.MustCompile(`^.* panicked.* \(at /\S*/internal/outside/\w+_test\.go:\d+\)`)
+
+// checkPanicPosition wants the error of a panic on one line, which has the line that
+// panicked.
+func checkPanicPosition(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), " panicked") {
+		return
+	}
+	if text := err.Error(); !panicPosition.MatchString(text) || strings.Contains(text, "\n") {
+		t.Errorf("the error of a panic is not one line with its position: %v", err)
 	}
 }
 
@@ -295,6 +314,7 @@ func TestAPanicEndsTheRun(t *testing.T) {
 		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `: layer 2 (panics "panics_1"): the op panics panicked: runtime error: index out of range`) {
 			t.Errorf("%s: got %v", devices, err)
 		}
+		checkPanicPosition(t, err)
 	}
 }
 
@@ -309,6 +329,8 @@ func TestAPanicOfAMetricEndsTheRun(t *testing.T) {
 		c := load(t, strings.Replace(config, "epochs: 1,", "epochs: 2, metrics: ["+metric+"],", 1)+"checkpoint: {every: 2}\n")
 		if _, err := train(t, c, berth.TrainOptions{Dir: filepath.Join(dir, metric)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got      %v\nexpected %s", err, want)
+		} else {
+			checkPanicPosition(t, err)
 		}
 	}
 	c := load(t, strings.Replace(config, "epochs: 1,", "epochs: 2,", 1)+"checkpoint: {every: 2}\n")

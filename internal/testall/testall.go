@@ -21,6 +21,14 @@ func Or(some, all int) int {
 	return some
 }
 
+// Most is all, or the share that is enough under the race detector.
+func Most(all, share int) int {
+	if Race {
+		return share
+	}
+	return all
+}
+
 // Checks sets how many cases a property test of a package tries, for its TestMain.
 // The flag -rapid.checks still overrides it.
 func Checks(some, all int) {

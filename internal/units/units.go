@@ -36,6 +36,17 @@ func bytesTo(n int64, decimals int) string {
 	return fmt.Sprintf("%.*f %s", decimals, v, binary[unit])
 }
 
+// Seconds is a rough time: 3.2 ms, 120 ms or 1.5 s.
+func Seconds(s float64) string {
+	switch {
+	case s < 0.01:
+		return fmt.Sprintf("%.2g ms", 1000*s)
+	case s < 1:
+		return fmt.Sprintf("%.0f ms", 1000*s)
+	}
+	return fmt.Sprintf("%.1f s", s)
+}
+
 // Count is a number of things: "1 device", "2 devices".
 func Count(n int, thing string) string {
 	switch {

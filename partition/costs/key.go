@@ -6,13 +6,28 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 // Key is the work that a time is of, and where it was done.
 type Key struct {
-	Work string `json:"work"` // graph.Signature of a segment
+	Work string `json:"work"` // of a segment, a copy, or a call: the functions below name it
 	On   string `json:"on"`   // as On gives it
 }
+
+// SegmentKey is the key of a segment's run, compiled or op by op, on a device that On
+// describes.
+func SegmentKey(g *graph.Graph, opByOp bool, on string) Key {
+	work := graph.Signature(g)
+	if opByOp {
+		work += " op by op"
+	}
+	return Key{Work: work, On: on}
+}
+
+// CallKey is the key of a call: of the time from one launch of an op to the next in a run
+// op by op, where the ops themselves take next to none.
+func CallKey(on string) Key { return Key{Work: "call", On: on} }
 
 // On describes devices[d] and the devices that are busy at the same time, all of
 // them: "cpu AVX-512 1 thread of cpu AVX-512 1+1". Equal devices in equal company

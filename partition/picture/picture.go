@@ -20,7 +20,7 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	y = drawMemory(c, p, y+30, wide)
 	title := fmt.Sprintf("A step, predicted: schedule %s, %d microbatches", p.Schedule(), p.Microbatches)
 	if x.Moving > 0 {
-		title += fmt.Sprintf("; the %s that bytes move for lack of memory are not drawn", milliseconds(x.Moving))
+		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", milliseconds(x.Moving))
 	}
 	line := predicted(p, x)
 	y = drawTimeline(c, p, title, line, line.end(), y+30, wide)

@@ -170,6 +170,17 @@ func (l *Ledger) Add(device int, r Row) {
 	}
 }
 
+// AddHit is Add for a Hit on a device, by index, that costs little.
+func (l *Ledger) AddHit(device int, value string, u device.Usage, bytes int64, cause string) {
+	if l.onRow != nil {
+		l.Add(device, Row{Kind: Hit, Value: value, Usage: u, From: l.names[device], To: l.names[device], Bytes: bytes, Cause: cause})
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.devices[device][Hit][0][u].add(Count{1, bytes})
+}
+
 // Step closes a step. The first one, in which weights come in, is not part of
 // the steady state.
 func (l *Ledger) Step() {

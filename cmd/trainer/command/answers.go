@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
 // The formats of answers: the values of --format.
@@ -100,11 +100,5 @@ func (c *csvAnswers) header(p berth.Prediction) []string {
 // className is a class's name, or its number where it has none: a model may
 // have room for more classes than the data has.
 func (c *csvAnswers) className(class int) string {
-	switch {
-	case c.info.Tokenizer != nil && class < c.info.Tokenizer.Len():
-		return tokenizer.Text(c.info.Tokenizer, int32(class))
-	case c.info.Tokenizer == nil && class < len(c.info.ClassNames):
-		return c.info.ClassNames[class]
-	}
-	return strconv.Itoa(class)
+	return cmp.Or(c.info.ClassName(class), strconv.Itoa(class))
 }

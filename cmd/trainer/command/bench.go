@@ -2,8 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +29,8 @@ func benchCommand() *cobra.Command {
 			"arena and resident memory are peaks. Under --device-memory a third table has the limit, the bytes that move in a step,\n" +
 			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
 			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
-			"page docs/performance.md. With --generate, it measures how fast text is generated.\n\nWorkloads, all with AdamW:\n" + benchList(),
+			"page docs/performance.md. With --generate, it measures how fast text is generated,\n" +
+			"and with --serve how fast a server answers.\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
@@ -39,14 +38,19 @@ func benchCommand() *cobra.Command {
 	faults := addFaults(c)
 	var scaling scalingFlags
 	scaling.add(c)
+	var serving servingFlags
+	serving.add(c)
 	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text (default gpt-nano and gpt-small) read a prompt and generate tokens")
 	asJSON := c.Flags().Bool("json", false, "print JSON: an array, or with --scaling one object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := cmp.Or(checkBench(c, o), scaling.check(c, args)); err != nil {
+		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
 			return err
 		}
 		if *generates {
 			return benchGenerate(c, args, o, *asJSON)
+		}
+		if serving.on {
+			return serving.run(c, args, o, *asJSON)
 		}
 		if scaling.on {
 			return scaling.run(c, args, o, *asJSON)
@@ -62,12 +66,7 @@ func benchCommand() *cobra.Command {
 		if err != nil {
 			return byFault(err)
 		}
-		if *asJSON {
-			e := json.NewEncoder(c.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(rs)
-		}
-		return printBench(c.OutOrStdout(), rs)
+		return printResults(c, rs, *asJSON, printBench)
 	}
 	return c
 }
@@ -88,7 +87,7 @@ func benchFlags(c *cobra.Command, o *bench.RunOptions) {
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite, as devices.op_by_op does")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
-	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense, lstm and gru layers and of attention's projections")
 	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
 	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
 	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
@@ -104,6 +103,8 @@ func checkBench(c *cobra.Command, o bench.RunOptions) error {
 		return cli.Usagef("--steps and --seconds exclude each other; give one")
 	case steps && o.Steps < 1:
 		return cli.Usagef("--steps %d: give at least 1, or leave it out: --seconds decides then", o.Steps)
+	case seconds && o.Seconds <= 0:
+		return cli.Usagef("--seconds %v: give a number above 0", o.Seconds)
 	case c.Flags().Changed("timeout") && o.Timeout <= 0:
 		return cli.Usagef("--timeout %v: give a time above 0", o.Timeout)
 	}
@@ -209,27 +210,19 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Check(ws...); errors.Is(err, bench.ErrOptions) {
-		return nil, cli.Usage(err)
-	} else if err != nil {
-		return nil, err
+	if err := o.Check(ws...); err != nil {
+		return nil, usageOf(err)
 	}
-	var rs []bench.Result
-	for _, w := range ws {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …", w.Name, w.About)
-		r, err := bench.Run(c.Context(), w, o)
-		if err != nil {
-			fmt.Fprintln(c.ErrOrStderr())
-			return nil, err
-		}
-		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)
-		for _, text := range r.Notes {
-			fmt.Fprintln(c.ErrOrStderr(), text)
-		}
-		for _, text := range append(r.Retried, r.Missed...) {
-			cli.Tell(c, c.ErrOrStderr(), text)
-		}
-		rs = append(rs, r)
-	}
-	return rs, nil
+	return measurement[bench.Result]{
+		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, o) },
+		rate: func(r bench.Result) string { return fmt.Sprintf("%.2f ms a step", r.StepMS.Median) },
+		tell: func(r bench.Result) {
+			for _, text := range r.Notes {
+				fmt.Fprintln(c.ErrOrStderr(), text)
+			}
+			for _, text := range append(r.Retried, r.Missed...) {
+				cli.Tell(c, c.ErrOrStderr(), text)
+			}
+		},
+	}.all(c, ws)
 }

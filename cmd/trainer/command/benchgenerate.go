@@ -1,8 +1,6 @@
 package command
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -40,24 +38,12 @@ func benchGenerate(c *cobra.Command, names []string, o bench.RunOptions, asJSON 
 	if err != nil {
 		return err
 	}
-	var rs []bench.Generation
-	for _, w := range ws {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …", w.Name, w.About)
-		r, err := bench.Generate(c.Context(), w, o)
-		if err != nil {
-			fmt.Fprintln(c.ErrOrStderr())
-			if errors.Is(err, bench.ErrOptions) {
-				err = cli.Usage(err)
-			}
-			return err
-		}
-		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a token\n", r.DecodeMS.Median)
-		rs = append(rs, r)
+	rs, err := measurement[bench.Generation]{
+		of:   func(w bench.Workload) (bench.Generation, error) { return bench.Generate(c.Context(), w, o) },
+		rate: func(r bench.Generation) string { return fmt.Sprintf("%.2f ms a token", r.DecodeMS.Median) },
+	}.all(c, ws)
+	if err != nil {
+		return err
 	}
-	if asJSON {
-		e := json.NewEncoder(c.OutOrStdout())
-		e.SetIndent("", "  ")
-		return e.Encode(rs)
-	}
-	return bench.WriteGenerations(c.OutOrStdout(), rs)
+	return printResults(c, rs, asJSON, bench.WriteGenerations)
 }

@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GOGC", "400") // a thousand short commands: less time for garbage
 			e.Setenv("REFERENCE", reference)
 			e.Setenv("GPT2", gpt2)
 			e.Setenv("POCL_CACHE_DIR", compiled)

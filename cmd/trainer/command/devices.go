@@ -21,8 +21,8 @@ func devicesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that there are: threads, memory, copies, description",
-		Long: "List the devices that there are, by kind: threads, memory, copies, description. BERTH_OPENCL=TEXT leaves those devices of\n" +
-			"opencl whose names contain TEXT. Lines below the table tell of devices that cannot be used, and of what is missing.",
+		Long: "List the devices that there are, by kind: threads, memory, copies, description. BERTH_OPENCL=TEXT keeps those devices\n" +
+			"of opencl alone whose names contain TEXT. Lines below the table tell of devices that cannot be used, and of what is missing.",
 		Example: "  trainer devices\n  trainer devices --kernels",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -198,33 +198,32 @@ func metricNames(t *testing.T) (names []string) {
 // last lines of it, or some lines of it.
 var (
 	shownCommand = regexp.MustCompile("(?m)^```\n\\$ trainer ([^\n|]*?)( \\| (?:tail -|grep -A)\\d+[^\n]*)?\n([^`$]*)^```$")
-	shownConfig  = regexp.MustCompile("(?ms)^```yaml\n(# my\\.yaml\n.*?)^```$")
+	shownConfig  = regexp.MustCompile("(?ms)^```yaml\n(# (\\w+\\.yaml)\n.*?)^```$")
 )
 
-// TestShownCommands: commands that pages show with their output print it.
+// TestShownCommands: commands that pages show with their output print it. They run in a
+// folder of their own, which gets what they write.
 func TestShownCommands(t *testing.T) {
-	dir := t.TempDir()
-	shown := 0
+	pages := map[string][]byte{}
 	for _, page := range []string{readme, devicePage} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := shownConfig.FindSubmatch(b); m != nil {
-			if err := os.WriteFile(filepath.Join(dir, "my.yaml"), m[1], 0o644); err != nil {
+		pages[page] = b
+	}
+	t.Chdir(t.TempDir())
+	shown := 0
+	for page, b := range pages {
+		for _, m := range shownConfig.FindAllSubmatch(b, -1) {
+			if err := os.WriteFile(string(m[2]), m[1], 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, m := range shownCommand.FindAllStringSubmatch(string(b), -1) {
-			args := strings.Fields(m[1])
-			for i, a := range args {
-				if a == "my.yaml" {
-					args[i] = filepath.Join(dir, a)
-				}
-			}
 			var out bytes.Buffer
-			run(t.Context(), &signals.Stop{}, args, &out, &out)
-			got := strings.ReplaceAll(out.String(), dir+string(filepath.Separator), "")
+			run(t.Context(), &signals.Stop{}, strings.Fields(m[1]), &out, &out)
+			got := out.String()
 			want, same := m[3], false
 			switch {
 			case m[2] == "":

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
@@ -34,7 +34,7 @@ func exportCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		done := progress.Wait(c.Context(), c.ErrOrStderr(), "exporting")
+		done := phase.Wait(c.Context(), c.ErrOrStderr(), "exporting")
 		x, err := berth.Export(c.Context(), weights, args[1])
 		done()
 		if errors.Is(err, checkpoint.ErrNotFound) {

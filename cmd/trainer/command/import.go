@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
@@ -49,9 +49,9 @@ func importCommand() *cobra.Command {
 		if quiet {
 			notes = nil
 		}
-		var doing progress.Share
+		var doing phase.Share
 		o.Progress = func(share float64) { doing.Say("weights", share) }
-		done := progress.WaitFor(c.Context(), notes, "importing", &doing)
+		done := phase.WaitFor(c.Context(), notes, "importing", &doing)
 		m, err := berth.Import(c.Context(), args[0], o)
 		done()
 		if errors.Is(err, berth.ErrHasCheckpoint) {

@@ -50,5 +50,5 @@ func printOverfit(out io.Writer, run *berth.Run, r *berth.Report) {
 		verdict = "the loss hardly fell: look at optimizer.lr, the loss and the labels before you train on all data"
 	}
 	fmt.Fprintf(out, "one batch of %s, %s: loss %s at first, %s at last\n%s\n",
-		text.Count(run.Data.Train.Len(), "sample"), text.Count(r.Steps, "step"), text.Loss(first), text.Loss(last), verdict)
+		text.Count(run.Data.Train.Samples(), "sample"), text.Count(r.Steps, "step"), text.Loss(first), text.Loss(last), verdict)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/picture"
 )
@@ -39,7 +39,7 @@ func planCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other numbers of stages and replicas and of each schedule, also with other microbatches")
 	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
 	c.Flags().BoolVar(&f.layers, "layers", false, "print for each layer its stage, the shape of its output, its parameters, arithmetic and memory")
-	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and why others are not")
+	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and the reason for each op that is left out: the cost of both ways where it is cheaper apart, and the devices that refuse it; with the measured times of each segment, compiled and op by op, as far as they are kept")
 	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args[0]) }
 	return c
 }
@@ -77,7 +77,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		_, err := io.WriteString(out, run.Plan.LayerTable())
 		return err
 	case f.clusters:
-		printClusters(out, run.Plan)
+		for _, x := range run.Clusters() {
+			fmt.Fprint(out, x)
+		}
 	case f.compare:
 		return printComparison(c, out, run)
 	default:
@@ -101,8 +103,8 @@ func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	if err := f.costs.check(cfg); err != nil {
 		return nil, err
 	}
-	var measuring progress.Share
-	done := progress.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
+	var measuring phase.Share
+	done := phase.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
 	defer done()
 	return berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set})
 }
@@ -122,11 +124,57 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan.Floors() {
 		text += line + "\n"
 	}
+	for _, line := range run.Plan.Loops() {
+		text += line + "\n"
+	}
 	for _, line := range run.Plan.Elsewhere() {
 		text += line + "\n"
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n", text, s.Begin(columns.Width), inFlight(s), p)
+	buckets, err := bucketTable(ctx, run)
+	if err != nil {
+		return err
+	}
+	text += buckets
+	x, err := run.Executables(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n%s\n", text, s.Begin(columns.Width), inFlight(s), p, executablesLine(x))
 	return err
+}
+
+// bucketTable has a line for each bucket of samples with different lengths; "" if all have
+// one shape.
+func bucketTable(ctx context.Context, run *berth.Run) (string, error) {
+	list := run.Buckets()
+	if list == nil {
+		return "", nil
+	}
+	rows := [][]string{{"tokens", "samples", "steps of an epoch", "time", "peak"}}
+	seconds, steps := 0.0, 0
+	for _, b := range list {
+		row := []string{fmt.Sprint(b.Positions), fmt.Sprint(b.Samples), fmt.Sprint(b.Steps), "-", "-"}
+		if b.Plan != nil {
+			p, err := b.Plan.Predict(func() error { return context.Cause(ctx) })
+			if err != nil {
+				return "", err
+			}
+			seconds, steps = seconds+p.Seconds*float64(b.Steps), steps+b.Steps
+			peak := int64(0)
+			for _, f := range b.Plan.Memory {
+				peak = max(peak, f.Peak)
+			}
+			row[3], row[4] = units.Seconds(p.Seconds), units.Bytes(peak)
+		}
+		rows = append(rows, row)
+	}
+	return fmt.Sprintf("\n%sthe other tables are of a step with the most tokens; a step takes %s in the mean of an epoch\n",
+		columns.Format(rows, columns.Layout{Right: []int{0, 1, 2, 3, 4}}), units.Seconds(seconds/float64(max(1, steps)))), nil
+}
+
+// executablesLine is a line about the executables that training takes.
+func executablesLine(x berth.Executables) string {
+	return fmt.Sprintf("executables: %d (%d to compile, %d on the disk, %d equal to one before)", x.Compiled+x.Disk+x.Memory, x.Compiled, x.Disk, x.Memory)
 }
 
 // inFlight is a line about the activations in memory; "" where a step has one
@@ -177,7 +225,7 @@ func (f *planFlags) views() (given []string) {
 
 // printComparison prints the candidates for a run.
 func printComparison(c *cobra.Command, w io.Writer, run *berth.Run) error {
-	done := progress.Wait(c.Context(), c.ErrOrStderr(), "comparing")
+	done := phase.Wait(c.Context(), c.ErrOrStderr(), "comparing")
 	list, err := run.Compare(c.Context())
 	done()
 	if err != nil {
@@ -196,14 +244,4 @@ func printComparison(c *cobra.Command, w io.Writer, run *berth.Run) error {
 	}
 	_, err = io.WriteString(w, partition.CandidateTable("microbatches", cells, candidates)+below)
 	return err
-}
-
-// printClusters prints each segment's clusters: the ops that a device computes
-// in one pass.
-func printClusters(w io.Writer, p *partition.Plan) {
-	for i := range p.Segments {
-		s := &p.Segments[i]
-		cuts := fuse.Cut(s.First.Graph, s.First.Alias)
-		fmt.Fprintf(w, "%s: %d nodes in %d kernels\n%s", s.Name, len(s.First.Graph.Nodes), cuts.Kernels(), cuts)
-	}
 }

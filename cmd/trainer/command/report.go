@@ -29,19 +29,34 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}
-	printMoved(out, r)
+	batch := "the batch"
+	if run.Data.Train.Buckets() != nil {
+		batch = "the largest batch"
+	}
+	printMoved(out, r, batch)
+	if x := r.Executables; x.Seconds >= 1 {
+		fmt.Fprintf(out, "executables: %d compiled, %d from the disk and %d from memory, in %.1f s\n", x.Compiled, x.Disk, x.Memory, x.Seconds)
+	}
+	if from := r.Executables.From; from > 0 {
+		but := ""
+		if len(r.Executables.Refused) > 0 {
+			but = ", but for the segments that cannot be compiled"
+		}
+		fmt.Fprintf(out, "op by op at first, compiled from step %d on%s\n", from, but)
+	}
 	for _, a := range r.Allowed {
 		fmt.Fprintf(out, "allowed: %s\n", shortened(a))
 	}
 	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, columns.Printed(dir))
 }
 
-// printMoved prints the bytes copied into devices and out of them.
-func printMoved(out io.Writer, r *berth.Report) {
+// printMoved prints the bytes copied into devices and out of them. batch names the batch
+// whose size the report has.
+func printMoved(out io.Writer, r *berth.Report, batch string) {
 	l := r.Ledger
 	in, perStep := "", ""
 	if s := l.SteadyState; s.CopyInBytesPerStep > 0 { // there was more than one step
-		in = fmt.Sprintf(", %s a step (the batch has %s)", units.Bytes(s.CopyInBytesPerStep), units.Bytes(s.BatchBytesPerStep))
+		in = fmt.Sprintf(", %s a step (%s has %s)", units.Bytes(s.CopyInBytesPerStep), batch, units.Bytes(s.BatchBytesPerStep))
 		perStep = fmt.Sprintf("%s in the median step, ", units.Bytes(s.PullBackBytesPerStep))
 	}
 	once := " once"

@@ -70,6 +70,15 @@ type documented struct {
 		FirstStep int `json:"first_step"`
 		LastStep  int `json:"last_step"`
 	} `json:"metrics_lost"`
+	Executables struct {
+		Memory   int     `json:"memory"`
+		Disk     int     `json:"disk"`
+		Compiled int     `json:"compiled"`
+		Seconds  float64 `json:"seconds"`
+
+		CompiledFromStep int      `json:"compiled_from_step"`
+		Refused          []string `json:"refused"`
+	} `json:"executables"`
 	Stages       int    `json:"stages"`
 	Replicas     int    `json:"replicas"`
 	Reduction    string `json:"reduction"`

@@ -25,11 +25,12 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return cli.CheckPaths(c) }
 	cli.Group(root)
+	cli.ShowOptional(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
 		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), overview.Command(), cli.Printing(benchCommand()),
 		tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
-	root.AddCommand(cli.Printing(generateCommand()))
+	root.AddCommand(cli.Printing(generateCommand()), serveCommand())
 	checkHelpTopics(root)
 	return root
 }

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -74,10 +72,8 @@ func (f *scalingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 		}
 	}
 	s, err := bench.MeasureScaling(c.Context(), w, o, func(text string) { fmt.Fprint(c.ErrOrStderr(), text) })
-	if errors.Is(err, bench.ErrOptions) {
-		return cli.Usage(err)
-	} else if err != nil {
-		return err
+	if err != nil {
+		return usageOf(err)
 	}
 	if f.svg != "" {
 		err := rundir.WriteOutput(f.svg, func(w io.Writer) error {
@@ -88,10 +84,5 @@ func (f *scalingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 			return err
 		}
 	}
-	if asJSON {
-		e := json.NewEncoder(c.OutOrStdout())
-		e.SetIndent("", "  ")
-		return e.Encode(s)
-	}
-	return bench.WriteScaling(c.OutOrStdout(), s)
+	return printResults(c, s, asJSON, bench.WriteScaling)
 }

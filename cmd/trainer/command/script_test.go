@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,20 +30,25 @@ import (
 
 // scriptCommands are the commands that scripts have beyond testscript's own.
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
-	"exits":    exits,
-	"stopping": stopping,
-	"ending":   ending,
-	"report":   checkReport,
-	"same":     sameRuns,
-	"losses":   referenceLosses,
-	"damage":   damage,
-	"compress": compress,
-	"lines":    lines,
-	"spoil":    spoil,
-	"format":   format,
-	"floor":    floor,
-	"drills":   drills,
-	"planned":  planned,
+	"exits":     exits,
+	"stopping":  stopping,
+	"canceling": canceling,
+	"ending":    ending,
+	"report":    checkReport,
+	"same":      sameRuns,
+	"losses":    referenceLosses,
+	"damage":    damage,
+	"compress":  compress,
+	"lines":     lines,
+	"spoil":     spoil,
+	"format":    format,
+	"floor":     floor,
+	"drills":    drills,
+	"planned":   planned,
+	"server":    server,
+	"ask":       ask,
+	"answers":   answers,
+	"events":    events,
 }
 
 // compress FILE writes FILE.gz and FILE.zst.
@@ -125,16 +131,66 @@ func ending(ts *testscript.TestScript, neg bool, args []string) {
 	end(ts, cmd, out, want)
 }
 
-// begin starts a program, and returns once RUN/metrics.jsonl has step 25.
-func begin(ts *testscript.TestScript, run string, args []string) (*exec.Cmd, *bytes.Buffer) {
+// canceling N CODE TEXT PROGRAM ARGS… runs a program, sends it N times SIGINT once it has
+// printed TEXT, and expects that it ends within 6 s with the exit code. What it printed goes
+// to the file stopped.txt.
+func canceling(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: canceling N CODE TEXT PROGRAM ARGS…")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	cmd, out := start(ts, args[3:])
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), args[2]) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	for range n {
+		ts.Check(send(cmd.Process, syscall.SIGINT))
+		time.Sleep(50 * time.Millisecond)
+	}
+	end(ts, cmd, out, want)
+	if took := time.Since(began); took > 6*time.Second {
+		ts.Fatalf("it ended %v after the signal: %s", took, out.String())
+	}
+}
+
+// transcript is the output of a program that runs.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *transcript) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *transcript) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// start starts a program.
+func start(ts *testscript.TestScript, args []string) (*exec.Cmd, *transcript) {
 	program, err := lookPath(ts, args[0])
 	ts.Check(err)
-	out := &bytes.Buffer{}
+	out := &transcript{}
 	cmd := exec.Command(program, args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, out
 	cmd.SysProcAttr = signalled
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	ts.Check(cmd.Start())
+	return cmd, out
+}
+
+// begin starts a program, and returns once RUN/metrics.jsonl has step 25.
+func begin(ts *testscript.TestScript, run string, args []string) (*exec.Cmd, *transcript) {
+	cmd, out := start(ts, args)
 	deadline := time.Now().Add(time.Minute)
 	metrics := filepath.Join(ts.MkAbs(run), "metrics.jsonl")
 	for {
@@ -147,9 +203,9 @@ func begin(ts *testscript.TestScript, run string, args []string) (*exec.Cmd, *by
 }
 
 // end waits for a program, which must exit with that code.
-func end(ts *testscript.TestScript, cmd *exec.Cmd, out *bytes.Buffer, want int) {
+func end(ts *testscript.TestScript, cmd *exec.Cmd, out *transcript, want int) {
 	err := cmd.Wait()
-	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), out.Bytes(), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), []byte(out.String()), 0o644))
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		ts.Fatalf("exit code %d, expected %d (%v): %s", got, want, err, out.String())
 	}

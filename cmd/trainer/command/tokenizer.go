@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -86,12 +86,12 @@ func (f *tokenizerFlags) checkOut(paths []string) error {
 }
 
 func (f *tokenizerFlags) learn(c *cobra.Command, paths []string) (*tokenizer.BPE, error) {
-	var doing progress.Share
+	var doing phase.Share
 	notes := c.ErrOrStderr()
 	if f.quiet {
 		notes = nil
 	}
-	defer progress.WaitFor(c.Context(), notes, "tokenizer", &doing)()
+	defer phase.WaitFor(c.Context(), notes, "tokenizer", &doing)()
 	return datasets.LearnTokenizer(c.Context(), paths, datasets.LearnOptions{
 		Vocab: f.vocab, Field: f.field, FieldName: "--field", Progress: doing.Say, Note: func(text string) {
 			if !f.quiet {

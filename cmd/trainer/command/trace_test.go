@@ -175,6 +175,10 @@ func TestTraceAgreesWithReport(t *testing.T) {
 		}
 	}
 	hidden, exposed := 0.0, 0.0
+	waited := map[*traced]float64{} // of launches, for copies that count as exposed
+	for _, l := range launches {
+		waited[l], _ = l.Args["waited"].(float64)
+	}
 	for i := range spans {
 		s := &spans[i]
 		if s.stream != "copy-in" && s.stream != "peer" && s.stream != "copy-out" || s.end() < first || s.end() > last {
@@ -183,7 +187,10 @@ func TestTraceAgreesWithReport(t *testing.T) {
 		beside := 0.0
 		for _, l := range launches {
 			if l.device == s.device {
-				beside += s.beside(l)
+				both := s.beside(l)
+				waits := min(both, waited[l])
+				waited[l] -= waits
+				beside += both - waits
 			}
 		}
 		hidden, exposed = hidden+beside, exposed+s.Dur-beside

@@ -14,10 +14,12 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // started is when the process began: --max-time counts from then.
@@ -47,8 +49,8 @@ const (
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t := &training{of: c, stop: stop}
 	o := &t.options
-	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
-	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning; 0: at the config's length")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75; 0: no limit")
 	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for (--watch asks for losses); what the plan moves under --device-memory is named")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
@@ -116,11 +118,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	waits := notes
 	if t.progress == progressJSON {
 		waits = nil
-	} else if t.note != "" {
-		fmt.Fprintln(out, t.note)
 	}
-	var doing progress.Share
-	done := progress.WaitFor(ctx, waits, "planning", &doing)
+	var doing phase.Share
+	done := phase.WaitFor(ctx, waits, "planning", &doing)
 	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say, Overfit: t.overfit})
 	done()
 	if err != nil {
@@ -128,7 +128,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	show := t.display(out, run)
-	done = progress.Wait(ctx, waits, "compiling")
+	done = phase.Wait(ctx, waits, "preparing "+modelSize(run))
 	o.Observer = t.savesOnceStarted(show.observer, done)
 	warn := o.Observer.Warn
 	o.Observer.Warn = func(text string) { // under --quiet, too
@@ -151,6 +151,16 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 		show.end(rep, t.kept(o.Dir))
 	}
 	return err
+}
+
+// modelSize is the size of a run's model. It is known before the first weights are drawn
+// and compiling begins, which take long for a model that is larger than was meant.
+func modelSize(run *berth.Run) string {
+	n := int64(0)
+	for _, s := range run.Plan.Stages {
+		n += s.Parameters
+	}
+	return fmt.Sprintf("a model of %s", units.Count(int(n), "parameter"))
 }
 
 // kept is the run folder; "" if it is removed.
@@ -177,6 +187,9 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 		}
 		return display{lines.Observer(), func() {}, lines.End}
 	}
+	if t.note != "" {
+		fmt.Fprintln(out, t.note)
+	}
 	bar := progress.New(out, progressOf(run))
 	o := bar.Observer()
 	o.Warn = func(string) { bar.Clear() }
@@ -199,7 +212,7 @@ func byFlag(err error) error {
 // progressOf is the part of a run that its progress shows.
 func progressOf(run *berth.Run) progress.Run {
 	return progress.Run{
-		Name: run.Config.Name, Samples: run.Data.Train.Len(),
+		Name: run.Config.Name, Samples: run.Data.Train.Samples(),
 		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, RMSE: run.RMSE,
 	}
 }

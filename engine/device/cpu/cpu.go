@@ -103,9 +103,10 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
-		Sync: o.Sync, OnSpan: o.OnSpan, OnKernel: o.OnKernel, WantKernels: o.WantKernels,
-		Bind: func(c *fuse.Cluster) (host.Kernel, error) { return bind(p, c, on) },
-		Stop: p.close,
+		Options: o,
+		Bind:    func(c *fuse.Cluster) (host.Kernel, error) { return bind(p, c, on) },
+		Finite:  newFinite(p, on.ISA).all,
+		Stop:    p.close,
 	})
 	if err != nil {
 		p.close()

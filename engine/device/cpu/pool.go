@@ -1,13 +1,12 @@
 package cpu
 
 import (
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // A thread without work first spins, because the next loop mostly comes within
@@ -47,7 +46,7 @@ type pool struct {
 	stopped sync.WaitGroup
 
 	mu       sync.Mutex
-	panicked any // the first panic of a worker's chunk
+	panicked *panics.Passed // the first panic of a worker's chunk
 }
 
 // newPool starts threads-1 workers.
@@ -139,7 +138,7 @@ func (p *pool) run(i int) {
 		if v := recover(); v != nil {
 			p.mu.Lock()
 			if p.panicked == nil {
-				p.panicked = fmt.Sprintf("%v\nin a worker thread:\n%s", v, debug.Stack())
+				p.panicked = panics.Pass(v)
 			}
 			p.mu.Unlock()
 		}

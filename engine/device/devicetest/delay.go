@@ -13,7 +13,7 @@ import (
 // place. The launch succeeds even if the event fails.
 func testDelayWrite(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		s, ok := r.s.(device.WriteDelayer)
+		s, ok := r.s.(device.Delayer)
 		if !ok {
 			return
 		}
@@ -50,7 +50,7 @@ func testDelayWrite(t *testing.T, open Opener) {
 // for the event before it begins. So does every launch once other streams launch
 // too, since theirs may have to go first.
 func testDelayBeforeLaunch(r *rig, w device.Buffer) {
-	s := r.s.(device.WriteDelayer)
+	s := r.s.(device.Delayer)
 	plain := r.compile(affine(r.t, 2), device.CompileOptions{})
 	inPlace := r.compile(affine(r.t, 2), device.CompileOptions{Alias: []int{0}})
 	out := r.alloc(shape.F32(2))

@@ -142,7 +142,7 @@ func testSkippedInOrder(t *testing.T, open Opener) {
 		r.ok(s.WaitFor(waited.event()))
 		first, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{a})
 		r.ok(err)
-		if d, ok := s.(device.WriteDelayer); ok {
+		if d, ok := s.(device.Delayer); ok {
 			d.DelayWrite(b, delayed.event())
 		} else {
 			r.ok(s.WaitFor(delayed.event()))

@@ -1,7 +1,9 @@
 package devicetest
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -100,6 +102,33 @@ func testCompileCache(t *testing.T, open Opener) {
 	})
 }
 
+// testKeep checks that the executables used last are kept, and that Find tells where
+// Compile gets each.
+func testKeep(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{Keep: 2}, func(r *rig) {
+		var from []device.Source
+		told := device.CompileOptions{From: func(s device.Source) { from = append(from, s) }}
+		var list []device.Segment
+		for _, n := range []int{2, 3, 4, 2} {
+			list = append(list, device.Segment{Graph: affine(t, n), Options: told})
+		}
+		promised, err := device.Find(r.d, list)
+		r.ok(err)
+		for _, s := range list {
+			defer r.compile(s.Graph, told).Release()
+		}
+		if !slices.Equal(from, promised) || from[3] != device.InMemory {
+			t.Errorf("executables from %v, and %v were promised", from, promised)
+		}
+		for _, n := range []int{5, 6, 7, 6, 5} { // 5 makes room for 7, and 7 for 5
+			r.compile(affine(t, n), told).Release()
+		}
+		if s := r.d.Stats(); s.Executables != 5 || s.CompileMisses != 7 || s.CompileHits != 2 {
+			t.Errorf("%d executables, %d misses and %d hits: expected 3 in use and 2 kept, 7 and 2", s.Executables, s.CompileMisses, s.CompileHits)
+		}
+	})
+}
+
 // strange is an op that no device knows.
 type strange struct{ ops.Affine }
 
@@ -111,7 +140,9 @@ func testCompileMistakes(t *testing.T, open Opener) {
 			return []*graph.Value{b.One(strange{}, b.Input("x", shape.F32(2)))}
 		})
 		if r.computes() {
-			r.fails(r.d.Supports(g.Nodes[0]), device.ErrUnsupported)
+			if err := r.d.Supports(g.Nodes[0]); !errors.Is(err, device.ErrUnsupported) {
+				t.Fatalf("Supports takes the op %q, for which there is no kernel, with %v: refuse it with device.ErrUnsupported, as a bind that has no kernel for an op does", "strange", err)
+			}
 			_, err := r.d.Estimate(g, device.CompileOptions{})
 			r.fails(err, device.ErrUnsupported, string(r.d.ID()), "strange")
 			_, err = r.d.Compile(g, device.CompileOptions{})
@@ -421,6 +452,17 @@ func testCheckFinite(t *testing.T, open Opener) {
 		r.launch(plain, []device.Buffer{a}, []device.Buffer{b})
 		if got := r.get(b); !math.IsInf(float64(got[2]), -1) {
 			t.Errorf("log(0) is %v", got[2])
+		}
+		branch := Segment(t, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", shape.F32(3))
+			return ops.Cond(b, ops.Const(b, shape.F32(), 0),
+				func(b *graph.Builder) []*graph.Value { return []*graph.Value{ops.Log(b, x)} },
+				func(*graph.Builder) []*graph.Value { return []*graph.Value{x} })
+		})
+		unused := r.compile(branch, device.CompileOptions{CheckFinite: true})
+		r.launch(unused, []device.Buffer{a}, []device.Buffer{b})
+		if got := r.get(b); got[2] != 0 {
+			t.Errorf("beside log(0), which is not chosen, there is %v", got[2])
 		}
 		r.drop(a, b)
 	})

@@ -8,6 +8,22 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// specMistakes says which fields of a Spec are wrong, on a device that was opened with a
+// budget in bytes.
+func specMistakes(s device.Spec, budget int64) (all []string) {
+	check := func(ok bool, field, want string, is any) {
+		if !ok {
+			all = append(all, fmt.Sprintf("%s is %v: give %s", field, is, want))
+		}
+	}
+	check(s.MemoryBytes == budget, "MemoryBytes", fmt.Sprintf("the budget, %d", budget), s.MemoryBytes)
+	check(s.Threads > 0, "Threads", "at least 1", s.Threads)
+	check(s.FlopsPerSecond > 0, "FlopsPerSecond", "an estimate above 0", s.FlopsPerSecond)
+	check(s.LinkBytesPerS > 0, "LinkBytesPerS", "an estimate above 0", s.LinkBytesPerS)
+	check(s.Description != "", "Description", "a text for trainer devices", "empty")
+	return all
+}
+
 func testSpec(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Count: 2, Threads: 3, MemoryBytes: 1 << 20}, func(r *rig) {
 		threads := 0
@@ -16,8 +32,8 @@ func testSpec(t *testing.T, open Opener) {
 			if want := device.ID(fmt.Sprintf("%s:%d", s.Kind, i)); s.ID != want || d.ID() != want {
 				t.Errorf("device %d is %q, %q, expected %q", i, s.ID, d.ID(), want)
 			}
-			if s.MemoryBytes != 1<<20 || s.Threads < 1 || s.FlopsPerSecond <= 0 || s.LinkBytesPerS <= 0 || s.Description == "" {
-				t.Errorf("spec %+v", s)
+			for _, mistake := range specMistakes(s, 1<<20) {
+				t.Errorf("Spec of %s: %s", s.ID, mistake)
 			}
 			threads += s.Threads
 		}

@@ -15,6 +15,9 @@ func Poison(d device.Device) device.Device { return &poisoned{d} }
 // poisoned is a device whose memory is never zeroed.
 type poisoned struct{ device.Device }
 
+// Unwrap implements device.Wrapper.
+func (d *poisoned) Unwrap() device.Device { return d.Device }
+
 // AllocHost reserves host memory full of poison.
 func (d *poisoned) AllocHost(n int64) (device.HostBuffer, error) {
 	h, err := d.Device.AllocHost(n)
@@ -54,9 +57,14 @@ func (s *poisonedStream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, e
 	return b, s.CopyIn(b, p)
 }
 
-// DelayWrite implements device.WriteDelayer, if the stream does.
+// DelayRead implements device.Delayer, if the stream does.
+func (s *poisonedStream) DelayRead(b device.Buffer, e device.Event) {
+	s.Stream.(device.Delayer).DelayRead(b, e)
+}
+
+// DelayWrite implements device.Delayer, if the stream does.
 func (s *poisonedStream) DelayWrite(b device.Buffer, e device.Event) {
-	s.Stream.(device.WriteDelayer).DelayWrite(b, e)
+	s.Stream.(device.Delayer).DelayWrite(b, e)
 }
 
 // Compact implements device.Compactor, if the stream does.

@@ -229,7 +229,7 @@ func testBacklog(t *testing.T, open Opener) {
 	})
 }
 
-func testCancel(t *testing.T, open Opener) {
+func testWaitEnds(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := newGate()
 		r.ok(r.s.WaitFor(g.event()))
@@ -243,6 +243,43 @@ func testCancel(t *testing.T, open Opener) {
 		g.open(nil)
 		r.ok(r.wait(e))
 		r.ok(r.wait(device.Event{}))
+	})
+}
+
+// testCancel: what has ended stays, what has not begun is skipped, and other streams go on.
+func testCancel(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
+		x := r.compile(affine(t, 2), device.CompileOptions{})
+		s, other := r.stream("canceled"), r.stream("follows")
+		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
+		r.sync(r.s)
+		before, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{b})
+		r.ok(err)
+		r.ok(r.wait(before))
+		g := newGate()
+		r.ok(s.WaitFor(g.event()))
+		skipped, err := r.queue(s, x, []device.Buffer{b}, []device.Buffer{a})
+		r.ok(err)
+		r.ok(other.WaitFor(skipped))
+		s.Cancel(errGate)
+		s.Cancel(device.ErrLost) // the first cause stays
+		g.open(nil)
+		late, err := r.queue(s, x, []device.Buffer{b}, []device.Buffer{a})
+		r.ok(err)
+		for _, e := range []device.Event{skipped, other.Record(), late} {
+			r.fails(r.wait(e), errGate)
+		}
+		if here, ok := s.(device.Runner); ok {
+			if _, ok, _ := here.Run(x, []device.Buffer{b}, []device.Buffer{a}, nil); ok {
+				t.Error("a launch ran on a canceled stream")
+			}
+		}
+		r.ok(before.Err())
+		r.expect(a, 3, 4)
+		r.expect(b, 7, 9)
+		r.ok(s.Close())
+		r.ok(other.Close())
+		r.drop(a, b)
 	})
 }
 

@@ -2,6 +2,8 @@ package fault
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,8 @@ type Outcome struct {
 	// After is an event that the operation waits for, and with which it fails. Alloc
 	// and Compile ignore it.
 	After device.Event
+	// Delay is how much longer the operation takes. Alloc ignores it.
+	Delay time.Duration
 }
 
 // Hook is asked before each operation of a device. It is called from several
@@ -50,8 +54,8 @@ type Device struct {
 	hook   Hook
 	faults *counter // whose hook it is; nil without Wrap
 
-	mu    sync.Mutex
-	hangs []*hang // that were queued
+	mu     sync.Mutex
+	stalls []*stall // that were queued and have not ended
 }
 
 // Unwrap is the device as it was opened.
@@ -64,8 +68,14 @@ func (d *Device) meet(op Op, what string, s device.Stream, h device.HostBuffer) 
 
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	if err := d.meet(Compile, "compiling "+g.Name, nil, nil).Refused; err != nil {
-		return nil, err
+	x := d.meet(Compile, "compiling "+g.Name, nil, nil)
+	if x.Refused != nil {
+		return nil, x.Refused
+	}
+	for end := time.Now().Add(x.Delay); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if o.Stop != nil && o.Stop() != nil {
+			break // the device's Compile ends with that error
+		}
 	}
 	return d.Device.Compile(g, o)
 }
@@ -77,24 +87,31 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 		return nil, err
 	}
 	x := &stream{Stream: s, dev: d, name: name}
-	if w, ok := s.(device.WriteDelayer); ok {
+	if w, ok := s.(device.Delayer); ok {
 		return &delayer{x, w}, nil
 	}
 	return x, nil
 }
 
-// Running is the operation that has run longest. One that hangs is among them.
+// Running is the operation that has run longest. One that hangs or is slow is among them.
 func (d *Device) Running() (longest device.Command, ok bool) {
 	longest, ok = d.Device.Running()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, h := range d.hangs {
-		since := h.since.Load()
+	for _, x := range d.stalls {
+		since := x.since.Load()
 		if since != nil && (!ok || since.Before(longest.Since)) {
-			longest, ok = device.Command{Stream: h.stream, What: h.what, Since: *since}, true
+			longest, ok = device.Command{Stream: x.on.name, What: x.what, Since: *since}, true
 		}
 	}
 	return longest, ok
+}
+
+// stalled notes a stall that is queued.
+func (d *Device) stalled(x *stall) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stalls = append(slices.DeleteFunc(d.stalls, func(x *stall) bool { return x.over.Load() }), x)
 }
 
 // stream is a queue some of whose operations go wrong: before them, it waits
@@ -108,22 +125,36 @@ type stream struct {
 // delayer is a stream whose launches can wait half-way.
 type delayer struct {
 	*stream
-	device.WriteDelayer
+	device.Delayer
 }
 
 // meet queues what an operation meets.
 func (s *stream) meet(op Op, what string, h device.HostBuffer) error {
 	o := s.dev.meet(op, what, s.Stream, h)
+	if o.Delay > 0 {
+		o.After = takes(o.Delay)
+	}
 	if o.Refused != nil || o.After == (device.Event{}) {
 		return o.Refused
 	}
-	if h, ok := o.After.Queue.(*hang); ok {
-		h.stream, h.what = s.name, what
-		s.dev.mu.Lock()
-		s.dev.hangs = append(s.dev.hangs, h)
-		s.dev.mu.Unlock()
+	if x, ok := o.After.Queue.(*stall); ok {
+		x.on, x.what = s, what
+		s.dev.stalled(x)
 	}
 	return s.WaitFor(o.After)
+}
+
+// Cancel skips what has not begun. Operations that are slow or hang then do not begin to
+// be.
+func (s *stream) Cancel(cause error) {
+	s.Stream.Cancel(cause)
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	for _, x := range s.dev.stalls {
+		if x.on == s && x.since.Load() == nil {
+			x.cancel()
+		}
+	}
 }
 
 // Alloc fails if its turn has come.
@@ -186,7 +217,12 @@ func (s *stream) Compact(bytes int64, m device.Mover) (bool, error) {
 func Fails(err error) device.Event { return device.Event{Queue: failed{err}, Seq: 1} }
 
 // NeverEnds is an event that never happens.
-func NeverEnds() device.Event { return device.Event{Queue: &hang{}, Seq: 1} }
+func NeverEnds() device.Event { return takes(math.MaxInt64) }
+
+// takes is an event that happens some time after a queue has come to it.
+func takes(d time.Duration) device.Event {
+	return device.Event{Queue: &stall{limit: d, skipped: make(chan struct{})}, Seq: 1}
+}
 
 // failed is a queue whose operations have failed.
 type failed struct{ err error }
@@ -200,23 +236,43 @@ func (q failed) Err(uint64) error { return q.err }
 // Await is the failure.
 func (q failed) Await(context.Context, uint64) error { return q.err }
 
-// hang is a queue whose operation does not end.
-type hang struct {
-	stream, what string
-	since        atomic.Pointer[time.Time] // when its turn came; nil before, and after its device was given up
+// stall is a queue whose one operation begins when another queue waits for it.
+type stall struct {
+	limit   time.Duration // that it takes
+	on      *stream       // that it holds up
+	what    string
+	since   atomic.Pointer[time.Time] // its start; nil before, and after its end
+	over    atomic.Bool               // it has ended; never if its device was given up
+	skip    sync.Once
+	skipped chan struct{} // closed when it shall not begin
 }
 
-// Finished is false.
-func (*hang) Finished(uint64) bool { return false }
+// cancel ends the operation before it begins.
+func (x *stall) cancel() {
+	x.skip.Do(func() {
+		x.over.Store(true)
+		close(x.skipped)
+	})
+}
 
-// Err is nil: nothing has ended.
-func (*hang) Err(uint64) error { return nil }
+// Finished tells whether the operation has ended.
+func (x *stall) Finished(uint64) bool { return x.over.Load() }
 
-// Await waits for the end of ctx. The queue that hangs calls it.
-func (h *hang) Await(ctx context.Context, _ uint64) error {
+// Err is nil: it does not fail.
+func (*stall) Err(uint64) error { return nil }
+
+// Await waits for the end of the operation, or of ctx. The queue that it holds up calls it.
+func (x *stall) Await(ctx context.Context, _ uint64) error {
 	now := time.Now()
-	h.since.Store(&now)
-	<-ctx.Done()
-	h.since.Store(nil)
-	return ctx.Err()
+	x.since.Store(&now)
+	defer x.since.Store(nil)
+	select {
+	case <-x.skipped:
+		return nil
+	case <-time.After(x.limit):
+		x.over.Store(true)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -40,38 +41,47 @@ const (
 	Fail Kind = "fail" // it fails
 	Lost Kind = "lost" // it fails, and so does everything after it on the device
 	OOM  Kind = "oom"  // it fails as if memory were short
+	Slow Kind = "slow" // it takes SlowTime longer
 )
+
+// SlowTime is by how much a slow operation is slow.
+const SlowTime = 100 * time.Millisecond
 
 var (
 	ops   = []Op{Launch, CopyIn, CopyOut, Peer, Repeat, Alloc, Compile}
-	kinds = []Kind{Hang, Fail, Lost, OOM}
+	kinds = []Kind{Hang, Fail, Lost, OOM, Slow}
 )
 
 // Fault is one operation of a device that goes wrong.
 type Fault struct {
 	Device device.ID
 	Op     Op
-	N      int // it is the Nth operation of its kind, from 1
+	N      int  // it is the Nth operation of its kind, from 1
+	Onward bool // so is every later one
 	Kind   Kind
 }
 
-// Parse reads "cpu:1 launch 3 hang".
+// Parse reads "cpu:1 launch 3 hang"; "3+" stands for the third and every later one.
 func Parse(text string) (f Fault, err error) {
 	words := strings.Fields(text)
 	if len(words) != 4 {
 		return f, fmt.Errorf("%w: %q: expected a device, an operation, a number and a kind, such as %q", ErrFault, text, "cpu:0 launch 3 hang")
 	}
 	f = Fault{Device: device.ID(words[0]), Op: Op(words[1]), Kind: Kind(words[3])}
-	if f.N, err = strconv.Atoi(words[2]); err != nil || f.N < 1 {
-		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1", ErrFault, text, words[2])
+	number, onward := strings.CutSuffix(words[2], "+")
+	f.Onward = onward
+	if f.N, err = strconv.Atoi(number); err != nil || f.N < 1 {
+		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1, and add + for all that follow, too", ErrFault, text, words[2])
 	}
 	switch {
 	case !slices.Contains(ops, f.Op):
 		err = fmt.Errorf("%w: %q: there is no operation %q: give one of %s", ErrFault, text, f.Op, list(ops))
 	case !slices.Contains(kinds, f.Kind):
 		err = fmt.Errorf("%w: %q: an operation cannot %q: give one of %s", ErrFault, text, f.Kind, list(kinds))
-	case f.Kind == Hang && (f.Op == Alloc || f.Op == Compile):
-		err = fmt.Errorf("%w: %q: %s is a call and cannot hang: give fail, lost or oom", ErrFault, text, f.Op)
+	case f.Op == Alloc && (f.Kind == Hang || f.Kind == Slow):
+		err = fmt.Errorf("%w: %q: an alloc can neither hang nor be slow: give fail, lost or oom", ErrFault, text)
+	case f.Kind == Hang && f.Op == Compile:
+		err = fmt.Errorf("%w: %q: a compile is a call and cannot hang: give fail, lost, oom or slow", ErrFault, text)
 	}
 	return f, err
 }
@@ -85,7 +95,16 @@ func list[T ~string](all []T) string {
 }
 
 // String is the fault as Parse reads it.
-func (f Fault) String() string { return fmt.Sprintf("%s %s %d %s", f.Device, f.Op, f.N, f.Kind) }
+func (f Fault) String() string {
+	number := strconv.Itoa(f.N)
+	if f.Onward {
+		number += "+"
+	}
+	return fmt.Sprintf("%s %s %s %s", f.Device, f.Op, number, f.Kind)
+}
+
+// hits reports whether the nth operation of a kind goes wrong.
+func (f Fault) hits(op Op, n int) bool { return f.Op == op && (f.N == n || f.Onward && f.N < n) }
 
 // cause is the failure of the operation, which what names.
 func (f Fault) cause(what string) error {
@@ -154,9 +173,11 @@ func (c *counter) hit(o Operation) Outcome {
 	c.seen[o.Op]++
 	for _, f := range c.faults {
 		switch {
-		case f.Op != o.Op || f.N != c.seen[o.Op]:
+		case !f.hits(o.Op, c.seen[o.Op]):
 		case f.Kind == Hang:
 			return Outcome{After: NeverEnds()}
+		case f.Kind == Slow:
+			return Outcome{Delay: SlowTime}
 		case f.Kind == Lost:
 			c.lost = f.cause(o.What)
 			return o.fails(c.lost)

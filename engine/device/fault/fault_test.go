@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom"} {
+	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom", "cpu:0 launch 3+ slow", "cpu:0 peer 1 slow"} {
 		f, err := fault.Parse(text)
 		if err != nil || f.String() != text {
 			t.Errorf("%q: %v, %v", text, f, err)
@@ -25,8 +26,10 @@ func TestParse(t *testing.T) {
 		"cpu:0 launch x fail":   "count from 1",
 		"cpu:0 lunch 1 fail":    "give one of launch",
 		"cpu:0 launch 1 fall":   "give one of hang",
-		"cpu:0 alloc 1 hang":    "cannot hang",
-		"cpu:0 compile 1 hang":  "cannot hang",
+		"cpu:0 launch + slow":   "count from 1",
+		"cpu:0 alloc 1 hang":    "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 alloc 1 slow":    "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 compile 1 hang":  "cannot hang: give fail, lost, oom or slow",
 		"cpu:0 launch 1 fail x": "expected a device",
 	} {
 		if _, err := fault.Parse(text); !errors.Is(err, fault.ErrFault) || !strings.Contains(err.Error(), want) {
@@ -114,6 +117,7 @@ func TestFaultsHitTheirOperation(t *testing.T) {
 		"copy-in 2 lost": {device.ErrLost, [4]bool{1: true, 2: true, 3: true}},
 		"alloc 3 fail":   {fault.ErrInjected, [4]bool{2: true}},
 		"alloc 3 oom":    {device.ErrOutOfMemory, [4]bool{2: true}},
+		"copy-in 3+ oom": {device.ErrOutOfMemory, [4]bool{2: true, 3: true}},
 		"alloc 3 lost":   {device.ErrLost, [4]bool{2: true, 3: true}},
 		"launch 1 lost":  {},
 	} {
@@ -128,6 +132,64 @@ func TestFaultsHitTheirOperation(t *testing.T) {
 				t.Errorf("%s: operation %d: %v", kind, i+1, err)
 			}
 		}
+	}
+}
+
+// A slow operation takes longer and succeeds. Cancel spares those that have not begun.
+func TestSlowOperations(t *testing.T) {
+	d := open(t, "null:0 copy-in 1+ slow")[0]
+	began := time.Now()
+	for _, err := range copies(t, d, 2) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took < 2*fault.SlowTime {
+		t.Errorf("two slow copies took %v", took)
+	}
+	h, err := d.AllocHost(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStream("in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Alloc(shape.F32(1), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	for range 100 {
+		if err := s.CopyIn(b, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for c, ok := d.Running(); !ok || c.What != "copy-in"; c, ok = d.Running() {
+		time.Sleep(time.Millisecond)
+	}
+	s.Cancel(fault.ErrInjected)
+	if err := s.Record().Wait(t.Context()); !errors.Is(err, fault.ErrInjected) {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 50*fault.SlowTime {
+		t.Errorf("100 slow copies ended %v after Cancel", took)
+	}
+	if err := errors.Join(b.Free(s.Record()), s.Close(), h.Free()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Devices that are opened again count on, and what was lost works.
+func TestAgain(t *testing.T) {
+	before := open(t, "null:1 copy-in 2 lost", "null:1 copy-in 4 fail", "null:1 copy-in 9 fail")
+	copies(t, before[1], 3)
+	devs := fault.Again(open(t), before)
+	if errs := copies(t, devs[1], 3); errs[0] != nil || errs[1] == nil || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	if got := strings.Join(fault.Missed(devs), "\n"); got != `the fault "null:1 copy-in 9 fail" did not happen: the last copy-in on null:1 was number 5` {
+		t.Errorf("it says %s", got)
 	}
 }
 

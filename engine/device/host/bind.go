@@ -17,14 +17,13 @@ func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster)
 	pr := &program{graph: p.Graph, tempBytes: p.TempBytes, code: make([]instr, 0, len(p.Steps)),
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
 		boundIn: slices.Repeat([]int64{-1}, inputs), boundOut: slices.Repeat([]int64{-1}, outputs), boundTemps: -1}
-	overwritten := make([]bool, inputs)
 	var scratch int64 // of the kernel that needs most
 	for i := range stop.Each(stopped, p.Steps) {
 		st := &p.Steps[i]
 		if st.Empty() {
 			continue
 		}
-		in := instr{cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out))}
+		in := instr{step: st, cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out))}
 		if c := st.Cluster; c != nil {
 			var err error
 			if in.kernel, err = bind(c); err != nil {
@@ -38,10 +37,6 @@ func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster)
 		}
 		for a, s := range st.Out {
 			pr.connect(p, s, &in.out[a])
-			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
-				overwritten[j] = true
-				in.overwrites = append(in.overwrites, j)
-			}
 		}
 		pr.code = append(pr.code, in)
 	}

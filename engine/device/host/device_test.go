@@ -38,31 +38,39 @@ func toy(t *testing.T, k kernelFunc) *streams.Device {
 	return d
 }
 
+// A kind without kernels of several ops gets clusters of one.
+func TestAlone(t *testing.T) {
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Relu(b, ops.Neg(b, b.Input("x", shape.F32(4))))}
+	})
+	for alone, want := range map[bool]int{false: 1, true: 2} {
+		kernels := 0
+		d, err := New(Config{
+			Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16}, Alone: alone,
+			Bind: func(*fuse.Cluster) (Kernel, error) { kernels++; return kernelFunc(nil), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Compile(g, device.CompileOptions{}); err != nil || kernels != want {
+			t.Errorf("alone %t: %d kernels, %v, expected %d", alone, kernels, err, want)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // launchOnce runs a graph of one node and returns its failure.
 func launchOnce(t *testing.T, d *streams.Device) error {
 	t.Helper()
-	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
-		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
-	})
-	x, err := d.Compile(g, device.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := d.NewStream("s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err1 := s.Alloc(shape.F32(4), device.Input)
-	out, err2 := s.Alloc(shape.F32(4), device.Input)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	e, err := s.Launch(x, []device.Buffer{in}, []device.Buffer{out}, nil)
+	x, s, in, out := devicetest.Negation(t, d)
+	e, err := s.Launch(x, in, out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	failure := e.Wait(context.Background())
-	for _, err := range []error{s.Close(), in.Free(), out.Free(), d.Close()} {
+	for _, err := range []error{s.Close(), in[0].Free(), out[0].Free(), d.Close()} {
 		if err != nil {
 			t.Error(err)
 		}

@@ -11,23 +11,24 @@ import (
 // Config makes a kind of device whose memory is the host's.
 type Config struct {
 	Spec device.Spec // New sets CopyOut
-	Sync bool        // a launch returns once it has ended
-	// OnSpan, if not nil, is told of every operation as it ends.
-	OnSpan func(device.Span)
-	// OnKernel and WantKernels are those of device.OpenOptions.
-	OnKernel    func(device.KernelSpan)
-	WantKernels func() bool
+	// Options are those with which the kind is opened. Threads and memory are the kind's
+	// to share out.
+	Options device.OpenOptions
+	Alone   bool // clusters have one node, for kinds without kernels of several ops
 	// Bind makes the kernel of a cluster, or fails with device.ErrUnsupported.
 	// If Bind is nil the device computes nothing: memory is only counted,
 	// copies move nothing, and nothing can be copied out.
 	Bind func(c *fuse.Cluster) (Kernel, error)
+	// Finite reports whether all of x is finite. If it is nil, the calling goroutine looks.
+	// One goroutine at a time calls it.
+	Finite func(x []float32) bool
 	// Stop, if not nil, is called once, after the last stream has ended.
 	Stop func()
 }
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
 func New(c Config) (*streams.Device, error) {
-	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: Mappings{}}
+	of := streams.Config{Spec: c.Spec, Options: c.Options, RunsHere: true, Alone: c.Alone, Host: Mappings{}}
 	if c.Stop != nil {
 		of.Stop = func() error { c.Stop(); return nil }
 	}
@@ -42,7 +43,7 @@ func New(c Config) (*streams.Device, error) {
 			if err != nil {
 				return nil, err
 			}
-			pr.arena, pr.checkFinite, pr.onKernel, pr.wantKernels = a, o.CheckFinite, c.OnKernel, c.WantKernels
+			pr.arena, pr.checkFinite, pr.finite, pr.times = a, o.CheckFinite, c.Finite, streams.TimesOf(c.Options)
 			return pr, nil
 		}
 		of.Supports = func(n *graph.Node) error {

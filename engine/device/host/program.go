@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
@@ -9,14 +10,12 @@ import (
 
 // instr is one step of a program: a kernel, with its arguments bound to memory.
 type instr struct {
+	step    *planner.Step
 	cluster *fuse.Cluster // nil for a copy
 	kernel  Kernel        // nil for a copy
-	work    *device.Work  // the cluster, as Config.OnKernel is told of it; nil before the first time
+	work    *device.Work  // the cluster, as times tells of it; nil before the first time
 	packing *packing      // nil unless the kernel packs an input of the graph
 	in, out [][]byte
-	// overwrites lists the donated inputs that no instruction before this one
-	// overwrites.
-	overwrites []int
 }
 
 // block is a range of the scratch, in bytes.
@@ -39,9 +38,9 @@ type program struct {
 	tempBytes int64 // of temporaries; the kernels' scratch follows them
 	bytes     int64 // of temporaries and the kernels' scratch
 
-	checkFinite bool // fail when a kernel writes NaN or Inf
-	onKernel    func(device.KernelSpan)
-	wantKernels func() bool
+	checkFinite bool                   // fail when a kernel writes NaN or Inf
+	finite      func(x []float32) bool // see [Config]
+	times       streams.KernelTimes
 
 	// The offsets of the memory to which the arguments are bound now; -1 before the
 	// first time.

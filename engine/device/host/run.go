@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,35 +12,34 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // Run implements [streams.Program].
 func (p *program) Run(l *streams.Launch) (err error) {
 	p.point(l)
-	timed := p.onKernel != nil && (p.wantKernels == nil || p.wantKernels())
+	timed := p.times.Wanted()
 	at := 0
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %v\n%s", p.panicked(at), r, debug.Stack())
+			err = p.panicked(at, r)
 		}
 	}()
 	for at = range p.code {
 		in := &p.code[at]
-		for _, j := range in.overwrites {
-			l.AwaitWrite(j)
+		if err := l.Await(in.step); err != nil {
+			return err
 		}
 		if in.kernel == nil {
 			copy(in.out[0], in.in[0])
-			continue
-		}
-		if err := p.runKernel(in, l, timed); err != nil {
+		} else if err := p.runKernel(in, l, timed); err != nil {
 			return fmt.Errorf("%s: %w", p.doing(at), err)
-		}
-		if p.checkFinite {
-			if err := nonFinite(in); err != nil {
+		} else if p.checkFinite {
+			if err := p.nonFinite(in); err != nil {
 				return err
 			}
 		}
+		l.Completed(in.step)
 	}
 	return nil
 }
@@ -54,9 +52,9 @@ func (p *program) doing(at int) string {
 	return "copy of an output of " + p.graph.Name
 }
 
-// panicked says which kernel of an instruction panicked: that of an op which brings it is
-// not ours. Of several in one pass, it is not known which.
-func (p *program) panicked(at int) string {
+// panicked is the error of a panic in a kernel of an instruction. That of an op which
+// brings it is not ours: its line is enough. Of several in one pass, it is not known which.
+func (p *program) panicked(at int, recovered any) error {
 	var own []string
 	if at < len(p.code) && p.code[at].cluster != nil {
 		for _, n := range p.code[at].cluster.Nodes {
@@ -67,11 +65,11 @@ func (p *program) panicked(at int) string {
 	}
 	switch len(own) {
 	case 0:
-		return p.doing(at) + ": BUG: kernel panicked"
+		return fmt.Errorf("%s: BUG: kernel panicked: %v\n%s", p.doing(at), recovered, debug.Stack())
 	case 1:
-		return own[0] + " panicked"
+		return fmt.Errorf("%s panicked: %s", own[0], panics.Text(recovered))
 	}
-	return "one of these panicked: " + strings.Join(own, "; ")
+	return fmt.Errorf("one of these panicked: %s: %s", strings.Join(own, "; "), panics.Text(recovered))
 }
 
 // runKernel runs a kernel, with the packed copy of its input if it packs one.
@@ -98,48 +96,31 @@ func (p *program) compute(in *instr, l *streams.Launch, timed bool) error {
 	if !timed {
 		return in.kernel.Run(in.in, in.out, p.scratch)
 	}
-	if c := in.cluster; in.work == nil {
-		in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
-	}
 	start := time.Now()
 	err := in.kernel.Run(in.in, in.out, p.scratch)
-	p.onKernel(device.KernelSpan{Work: in.work, Launch: l.Event(), Start: start, End: time.Now()})
+	p.times.Tell(l, in.cluster, &in.work, start)
 	return err
 }
 
-// nonFinite finds the first NaN or Inf among the float outputs of an
+// nonFinite is an error about the first NaN or Inf among the float outputs of an
 // instruction.
-func nonFinite(in *instr) error {
+func (p *program) nonFinite(in *instr) error {
 	for o, v := range in.cluster.Out {
-		if v.Meta.DType != shape.Float32 {
+		if !device.MustBeFinite(v) {
 			continue
 		}
-		if i := firstNonFinite(shape.View[float32](in.out[o])); i >= 0 {
+		x := shape.View[float32](in.out[o])
+		if p.finite != nil && p.finite(x) {
+			continue
+		}
+		if i := firstNonFinite(x); i >= 0 {
 			return &device.NonFiniteError{Node: v.Node, Value: v.Name, Index: i}
 		}
 	}
 	return nil
 }
 
-// firstNonFinite is the index of the first NaN or Inf; -1 if there is none. It looks
-// at pieces of 16 numbers, whose exponents it adds to: only one that is all ones
-// carries into the sign.
+// firstNonFinite is the index of the first NaN or Inf; -1 if there is none.
 func firstNonFinite(x []float32) int {
-	const piece = 16
-	at := 0
-	for ; at+piece <= len(x); at += piece {
-		var carry uint32
-		for _, f := range (*[piece]float32)(x[at:]) {
-			carry |= math.Float32bits(f)&0x7f800000 + 0x00800000
-		}
-		if carry>>31 != 0 {
-			break
-		}
-	}
-	for i, f := range x[at:] {
-		if f-f != 0 { // NaN for NaN and for both infinities
-			return at + i
-		}
-	}
-	return -1
+	return slices.IndexFunc(x, func(f float32) bool { return f-f != 0 })
 }

@@ -56,7 +56,7 @@ func open(number int, budget int64, o device.OpenOptions) (device.Device, error)
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
-		Sync: o.Sync, OnSpan: o.OnSpan,
+		Options: o,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@
 // scratch region of a launch. Steps that overwrite a donated input come after its
 // readers. Temporaries share bytes where they do not live at once.
 //
-// The files use each other downwards: plan; order, inplace, layout; shelf; storage.
+// The files use each other downwards: plan; order, inplace, layout, uses; shelf; storage.
 //
 // The types to know are [Plan], [Step] and [Storage].
 package planner

@@ -15,6 +15,9 @@ type orderer struct {
 	ins   []*Storage // as in plan
 	steps []Step
 	stop  *stop.Check
+	// checked says that any step may end the launch: those that overwrite a donated
+	// input, and those that depend on them, come last.
+	checked bool
 }
 
 // order moves the steps that overwrite a donated input behind all steps that
@@ -23,7 +26,7 @@ type orderer struct {
 func (o *orderer) order() ([]Step, error) {
 	ends, readers := o.mustPrecede()
 	before := make([][]int, len(o.steps)) // before[i]: steps that must come first
-	moved := false
+	late, moved := o.late()
 	for i := range stop.Each(o.stop, o.steps) {
 		for _, out := range o.steps[i].Out {
 			j := out.Overwrites(o.alias)
@@ -43,7 +46,35 @@ func (o *orderer) order() ([]Step, error) {
 	if err := o.stop.Err(); err != nil || !moved {
 		return o.steps, err
 	}
-	return o.sort(before)
+	return o.sort(before, late)
+}
+
+// late marks the steps to come last. moved tells whether one of them comes before
+// another step.
+func (o *orderer) late() (late []bool, moved bool) {
+	late = make([]bool, len(o.steps))
+	if !o.checked {
+		return late, false
+	}
+	after := map[*Storage]bool{} // written by a late step
+	found := false
+	for i, st := range stop.Each(o.stop, o.steps) {
+		for _, s := range st.In {
+			late[i] = late[i] || after[s]
+		}
+		for _, s := range st.Out {
+			late[i] = late[i] || s.Overwrites(o.alias) >= 0
+		}
+		if !late[i] {
+			moved = moved || found
+			continue
+		}
+		found = true
+		for _, s := range st.Out {
+			after[s] = true
+		}
+	}
+	return late, moved
 }
 
 // mustPrecede lists the steps that may end the launch, and, by input, the readers of
@@ -69,22 +100,29 @@ func (o *orderer) mustPrecede() (ends []int, readers [][]int) {
 	return ends, readers
 }
 
-// sort is Kahn's topological sort, the earliest free step first.
-func (o *orderer) sort(before [][]int) ([]Step, error) {
+// sort is Kahn's topological sort, the earliest free step first, and late ones behind
+// all others: no other step depends on one.
+func (o *orderer) sort(before [][]int, late []bool) ([]Step, error) {
 	after, missing := o.edges(before)
+	rank := func(i int) int {
+		if late[i] {
+			return i + len(o.steps)
+		}
+		return i
+	}
 	var free ints
 	for i, n := range missing {
 		if n == 0 {
-			free = append(free, i)
+			priority.Push(&free, rank(i))
 		}
 	}
 	var sorted []Step
 	for len(free) > 0 && !o.stop.Done() {
-		i := priority.Pop(&free).(int)
+		i := priority.Pop(&free).(int) % len(o.steps)
 		sorted = append(sorted, o.steps[i])
 		for _, a := range after[i] {
 			if missing[a]--; missing[a] == 0 {
-				priority.Push(&free, a)
+				priority.Push(&free, rank(a))
 			}
 		}
 	}

@@ -43,8 +43,10 @@ func New(g *graph.Graph, o device.CompileOptions, kind Options) (*Plan, error) {
 			cuts, err = cutsOf(g, p.Alias, o.CheckFinite || kind.Alone, p.stop.Err)
 			return err
 		},
-		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, p.mergeTemps,
+		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs,
+		func() error { return p.order(o.CheckFinite) }, p.mergeTemps,
 		func() (err error) { p.TempBytes, err = layout(p.temps, p.align, p.stop); return err },
+		func() error { return p.setUses(o.CheckFinite) },
 	} {
 		if err := cmp.Or(pass(), p.stop.Err()); err != nil {
 			return nil, err
@@ -196,9 +198,9 @@ func (p *Plan) canCompute(s *Storage, j int) bool {
 }
 
 // order puts the steps in an order that keeps donated inputs until all their
-// readers have run.
-func (p *Plan) order() (err error) {
-	o := &orderer{graph: p.Graph, alias: p.Alias, ins: p.ins, steps: p.Steps, stop: p.stop}
+// readers have run; if steps are checked, until all have run that can fail before.
+func (p *Plan) order(checked bool) (err error) {
+	o := &orderer{graph: p.Graph, alias: p.Alias, ins: p.ins, steps: p.Steps, stop: p.stop, checked: checked}
 	p.Steps, err = o.order()
 	return err
 }

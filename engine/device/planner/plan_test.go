@@ -68,6 +68,13 @@ func TestPlans(t *testing.T) {
 			y := ops.Neg(b, w)
 			return []*graph.Value{b.One(ops.CheckFinite{}, ops.Exp(b, ops.Tanh(b, x))), y}
 		}, "tanh i1 -> t0\nexp t0 -> t0\ncheck_finite t0 -> o0\nneg i0 -> o1", 64},
+		{"variables are written last, with what depends on them", []int{0, -1, 1, -1}, func(b *graph.Builder) []*graph.Value {
+			v, w, x := b.Input("v", m), b.Input("w", m), b.Input("x", m)
+			next := ops.Add(b, v, x)
+			speed := ops.Exp(b, next)
+			slope := ops.Neg(b, x)
+			return []*graph.Value{next, speed, ops.Mul(b, w, ops.Tanh(b, slope)), ops.Sum(b, slope, false, 0)}
+		}, "neg i2 -> t0\ntanh t0 -> t1\nreduce_sum t0 -> o3\nadd i0 i2 -> o0\nexp o0 -> o1\nmul i1 t1 -> o2", 128},
 		{"a view keeps its storage alive", nil, func(b *graph.Builder) []*graph.Value {
 			x := ops.Tanh(b, b.Input("x", m))
 			v := ops.ReshapeTo(b, x, 4, 4)

@@ -45,6 +45,10 @@ func (s *Storage) Overwrites(alias []int) int {
 type Step struct {
 	Cluster *fuse.Cluster
 	In, Out []*Storage
+
+	Reads      []int // inputs that no step before reads
+	Overwrites []int // donated inputs that no step before overwrites
+	Completes  []int // outputs with memory of their own that are complete after the step, before the last one
 }
 
 // alias lists the inputs in whose memory output o may be computed.

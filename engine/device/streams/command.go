@@ -26,6 +26,7 @@ const (
 // it are pinned until release.
 type command struct {
 	op       opcode
+	seq      uint64 // its number in the queue; a launch has those of its marks before it
 	dst, src *buffer
 	host     device.HostBuffer
 	launch   *Launch

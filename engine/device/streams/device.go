@@ -18,11 +18,9 @@ type Device struct {
 	hosts   hostList
 	streams []*Stream // the open ones; under heap.mu
 
-	compiling    sync.Mutex             // one Compile or Estimate at a time
-	loaded       map[string]*executable // compiled, by signature; under compiling
-	estimated    map[string]*executable // planned by Estimate and not compiled yet, likewise
-	hits, misses atomic.Int64           // of loaded
-	executables  atomic.Int64           // number of loaded
+	compiling    sync.Mutex // one at a time compiles or plans
+	cache        *cache
+	hits, misses atomic.Int64
 }
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
@@ -38,9 +36,9 @@ func New(c Config) (*Device, error) {
 			return nil, fmt.Errorf("%s: %w", c.Spec.ID, err)
 		}
 	}
-	d := &Device{loaded: map[string]*executable{}, estimated: map[string]*executable{}}
+	d := &Device{cache: newCache(c.Options.Keep)}
 	d.spec, d.config, d.heap = c.Spec, c, newHeap(c.Spec, m)
-	d.spec.CopyOut = c.Bind != nil
+	d.spec.CopyOut, d.spec.LateInputs = c.Bind != nil, c.Bind != nil
 	d.hosts.id, d.hosts.memory = c.Spec.ID, c.Host
 	return d, nil
 }
@@ -70,92 +68,6 @@ func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
 		return nil, err
 	}
 	return h, nil
-}
-
-// Compile plans a segment, or finds the plan made before for an equal one.
-func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	signature, err := signatureOf(g, o)
-	if err != nil {
-		return nil, d.notCompiled(g, err)
-	}
-	d.compiling.Lock()
-	defer d.compiling.Unlock()
-	known := d.loaded[signature]
-	if known != nil {
-		d.hits.Add(1)
-	} else {
-		d.misses.Add(1)
-	}
-	if err := d.refusal(); err != nil {
-		return nil, err
-	}
-	if known != nil {
-		known.users++
-		return known, nil
-	}
-	x, err := d.planned(g, o, signature)
-	if err != nil {
-		return nil, err
-	}
-	if p, ok := x.program.(Loader); ok {
-		if err := p.Load(o.Stop); err != nil {
-			return nil, d.notCompiled(g, err)
-		}
-	}
-	x.users = 1
-	d.loaded[signature] = x
-	d.executables.Store(int64(len(d.loaded)))
-	delete(d.estimated, signature)
-	return x, nil
-}
-
-// Estimate plans a segment, unless an equal one was planned before, and keeps
-// the plan for Compile.
-func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-	signature, err := signatureOf(g, o)
-	if err != nil {
-		return device.Memory{}, d.notCompiled(g, err)
-	}
-	d.compiling.Lock()
-	defer d.compiling.Unlock()
-	if err := d.refusal(); err != nil {
-		return device.Memory{}, err
-	}
-	if x := d.loaded[signature]; x != nil {
-		return x.memory, nil
-	}
-	x, err := d.planned(g, o, signature)
-	if err != nil {
-		return device.Memory{}, err
-	}
-	if len(d.estimated) == mostEstimated {
-		clear(d.estimated)
-	}
-	d.estimated[signature] = x
-	return x.memory, nil
-}
-
-// mostEstimated bounds the plans kept for Compile, of models that were planned and
-// never loaded.
-const mostEstimated = 1 << 9
-
-// planned is the executable that Estimate planned for an equal segment, or a
-// new one. It needs compiling.
-func (d *Device) planned(g *graph.Graph, o device.CompileOptions, signature string) (*executable, error) {
-	if x := d.estimated[signature]; x != nil {
-		return x, nil
-	}
-	x, err := d.newExecutable(g, o)
-	if err != nil {
-		return nil, d.notCompiled(g, err)
-	}
-	x.signature, x.owner = signature, d
-	return x, nil
-}
-
-// notCompiled is the error of a segment that could not be compiled.
-func (d *Device) notCompiled(g *graph.Graph, err error) error {
-	return fmt.Errorf("%s: compiling %s: %w", d.spec.ID, g.Name, err)
 }
 
 // refusal is the failure of a call to a device that is closed or given up.
@@ -195,7 +107,7 @@ func (d *Device) Stats() device.Stats {
 	defer d.heap.mu.Unlock()
 	s := d.heap.stats
 	s.Launches = d.turn.launches.Load()
-	s.CompileHits, s.CompileMisses, s.Executables = d.hits.Load(), d.misses.Load(), d.executables.Load()
+	s.CompileHits, s.CompileMisses, s.Executables = d.hits.Load(), d.misses.Load(), d.cache.count()
 	return s
 }
 
@@ -236,7 +148,7 @@ func (d *Device) release() error {
 	errs = append(errs, h.freeAll(), d.hosts.freeAll())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	d.loaded, d.estimated = nil, nil
+	d.cache.forget()
 	h.leave()
 	return errors.Join(append(errs, h.close())...)
 }

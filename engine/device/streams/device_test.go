@@ -25,23 +25,24 @@ func TestEstimateIsKeptForCompile(t *testing.T) {
 	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
 	})
-	if _, err := d.Estimate(g, device.CompileOptions{}); err != nil || len(d.estimated) != 1 {
-		t.Errorf("%d estimates are kept, %v", len(d.estimated), err)
+	if _, err := d.Estimate(g, device.CompileOptions{}); err != nil || len(d.cache.planned) != 1 {
+		t.Errorf("%d estimates are kept, %v", len(d.cache.planned), err)
 	}
-	if _, err := d.Compile(g, device.CompileOptions{}); err != nil || len(d.estimated) != 0 {
-		t.Errorf("%d estimates are kept for graphs that were compiled, %v", len(d.estimated), err)
+	if _, err := d.Compile(g, device.CompileOptions{}); err != nil || len(d.cache.planned) != 0 {
+		t.Errorf("%d estimates are kept for graphs that were compiled, %v", len(d.cache.planned), err)
 	}
 }
 
 // loading is a program whose compilation waits to be told to end.
 type loading struct{ begun, end chan bool }
 
-func (loading) ScratchBytes() int64 { return 0 }
-func (loading) Run(*Launch) error   { return nil }
-func (l loading) Load(func() error) error {
+func (loading) ScratchBytes() int64                { return 0 }
+func (loading) Run(*Launch) error                  { return nil }
+func (loading) Find(map[string]bool) device.Source { return device.Anew }
+func (l loading) Load(func() error) (device.Source, error) {
 	close(l.begun)
 	<-l.end
-	return nil
+	return device.Anew, nil
 }
 
 // Close lets a Compile that runs end before it stops the device.
@@ -76,6 +77,35 @@ func TestCloseAwaitsCompile(t *testing.T) {
 	}
 	close(l.end)
 	all.Wait()
+}
+
+// panicking is a program with a mistake.
+type panicking struct{}
+
+func (panicking) ScratchBytes() int64 { return 0 }
+func (panicking) Run(*Launch) error   { panic("no such row") }
+
+// A program that panics fails its launch, and not the process.
+func TestPanicOfAProgram(t *testing.T) {
+	d, err := New(Config{Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16},
+		Bind:     func(*planner.Plan, device.CompileOptions) (Program, error) { return panicking{}, nil },
+		Supports: func(*graph.Node) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, s, in, out := devicetest.Negation(t, d)
+	e, err := s.Launch(x, in, out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "toy:0: test panicked: no such row") {
+		t.Errorf("got %v", err)
+	}
+	for _, err := range []error{in[0].Free(e), out[0].Free(e), s.Close(), d.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // unmappable is host memory that a driver does not give back.

@@ -12,13 +12,15 @@
 // queueing never waits. An event is a stream and a command's number.
 //
 // Launches of one device never overlap, whatever streams they are queued on.
-// Copies do overlap with them.
+// Copies do overlap with them. A launch can begin before all of its inputs are there,
+// and its outputs are ready one by one: it has a number for each step that completes
+// some of them.
 //
 // A program that packs an input can leave the packed copy with the device. It is
 // a guest in free memory, which leaves as soon as that memory is allocated, and no
 // allocation depends on it.
 //
-// The files use each other downwards: device; stream, executable; queue; backlog,
+// The files use each other downwards: compile, device; stream, executable; cache; queue; backlog,
 // command; compact, run, launch; packed, guest, buffer, heap; config.
 //
 // The types to know are [Config], [Memory], [Program] and [Launch].

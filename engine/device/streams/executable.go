@@ -3,6 +3,7 @@ package streams
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/planner"
@@ -16,7 +17,7 @@ type executable struct {
 	signature string
 	memory    device.Memory
 	owner     *Device
-	users     int // calls of Compile without a Release; under owner.compiling
+	users     int // calls of Compile without a Release; under cache.mu
 }
 
 // Memory states the bytes that running takes.
@@ -29,19 +30,11 @@ func (x *executable) Signature() string { return x.signature }
 func (x *executable) Graph() *graph.Graph { return x.graph }
 
 // Release ends the use of one call of Compile.
-func (x *executable) Release() {
-	d := x.owner
-	d.compiling.Lock()
-	defer d.compiling.Unlock()
-	if x.users--; x.users == 0 {
-		delete(d.loaded, x.signature)
-		d.executables.Store(int64(len(d.loaded)))
-	}
-}
+func (x *executable) Release() { x.owner.cache.release(x) }
 
 // newExecutable plans an executable. It takes no device memory.
 func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
-	p, err := planner.New(g, o, planner.Options{Align: alignment})
+	p, err := planner.New(g, o, planner.Options{Align: alignment, Alone: b.config.Alone})
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +52,19 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 		}
 		x.memory.Temporary = x.program.ScratchBytes()
 	}
+	x.setMarks(p.Marks())
 	x.scratch = x.memory.Temporary
 	return x, nil
+}
+
+// setMarks notes which outputs are complete at each mark.
+func (x *executable) setMarks(marks [][]int) {
+	x.marks, x.mark = len(marks), slices.Repeat([]int{len(marks)}, len(x.alias))
+	for i, outputs := range marks {
+		for _, k := range outputs {
+			x.mark[k] = i
+		}
+	}
 }
 
 // memoryOf counts arguments and outputs.
@@ -88,7 +92,7 @@ func signatureOf(g *graph.Graph, o device.CompileOptions) (string, error) {
 	}
 	h := sha256.New()
 	for _, n := range g.Nodes {
-		fmt.Fprintln(h, fuse.Single(n).Describe(), n)
+		fmt.Fprintln(h, fuse.Single(n).Describe(), n, n.Conditional)
 	}
 	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16]), nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -18,6 +19,8 @@ type routine struct {
 	donated []bool  // per input
 	scratch int64   // bytes that a launch needs
 	program Program // nil on a device that computes nothing
+	marks   int     // steps of the program that complete outputs before its end
+	mark    []int   // per output: the number of that step among them; marks: the end
 	idle    *Launch // launches that have ended, for reuse; under heap.mu
 }
 
@@ -30,10 +33,19 @@ type Launch struct {
 	event   device.Event // its end
 	next    *Launch      // in idle
 
-	delays  []device.Event // per input: the event before which it must not be overwritten
-	delayed bool           // some of delays is not zero
-	waited  time.Duration  // time that the run spent waiting for delays
+	reads   []arrival      // inputs that may not be there yet
+	late    error          // the failure of one of these; nil if there is none
+	writes  []device.Event // per input: the event before which it must not be overwritten
+	delayed bool           // some of writes is not zero
+	waited  time.Duration  // time that the run spent waiting for events
+	marked  int            // marks so far
 	packed  *packed        // the one in use
+}
+
+// arrival is an event before which a buffer must not be read.
+type arrival struct {
+	buffer *buffer
+	event  device.Event
 }
 
 // Event is the end of the launch.
@@ -58,8 +70,22 @@ func (l *Launch) Scratch() int64 {
 	return l.temps.off
 }
 
-// prepare checks the buffers of a launch and pins them. Outputs become ready at
-// event.
+// Offset is where a storage of the launch's plan lies in the device's memory. An empty
+// storage may lie nowhere.
+func (l *Launch) Offset(s *planner.Storage) int64 {
+	switch j := s.Overwrites(l.alias); {
+	case s.Class == planner.Temporary:
+		return l.Scratch() + s.Off
+	case j >= 0:
+		return l.Input(j)
+	case s.Class == planner.Output:
+		return l.Output(s.Index)
+	}
+	return l.Input(s.Index)
+}
+
+// prepare checks the buffers of a launch and pins them. event is its end; the numbers
+// just before it are those of its marks.
 func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*Launch, error) {
 	if len(in) != len(r.donated) || len(out) != len(r.alias) {
 		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(r.donated), len(r.alias))
@@ -68,7 +94,7 @@ func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event 
 	defer r.heap.mu.Unlock()
 	l := r.idle
 	if l == nil {
-		l = &Launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), delays: make([]device.Event, len(in))}
+		l = &Launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), writes: make([]device.Event, len(in))}
 	} else {
 		r.idle = l.next
 	}
@@ -105,6 +131,7 @@ func (l *Launch) pin(out []device.Buffer) {
 			l.heap.give(b, []device.Event{l.event})
 		}
 		b.ready = l.event
+		b.ready.Seq -= uint64(l.marks - l.mark[k])
 	}
 }
 
@@ -210,9 +237,14 @@ func (l *Launch) distinct() error {
 	return nil
 }
 
-// delay makes the run wait for e before it first overwrites input j.
-func (l *Launch) delay(j int, e device.Event) {
-	l.delays[j], l.delayed = e, true
+// delayRead makes the run wait for e before it first reads input j.
+func (l *Launch) delayRead(j int, e device.Event) {
+	l.reads = append(l.reads, arrival{l.in[j], e})
+}
+
+// delayWrite makes the run wait for e before it first overwrites input j.
+func (l *Launch) delayWrite(j int, e device.Event) {
+	l.writes[j], l.delayed = e, true
 }
 
 // release unpins the buffers.
@@ -231,11 +263,56 @@ func (l *Launch) release() {
 		l.temps.unpinLocked()
 	}
 	if l.delayed {
-		clear(l.delays)
-		l.delayed, l.waited = false, 0
+		clear(l.writes)
 	}
+	clear(l.reads)
+	l.reads, l.late, l.delayed, l.waited, l.marked = l.reads[:0], nil, false, 0, 0
 	l.putBack()
 }
 
 // putBack keeps a launch for reuse. It needs heap.mu.
 func (l *Launch) putBack() { l.next, l.idle = l.idle, l }
+
+// OpenPacked finds the packed copy of input j in one layout, or memory of that
+// many bytes to make it in. off is where it is, -1 without memory; made tells
+// whether the copy is there. The program calls ClosePacked after its use.
+func (l *Launch) OpenPacked(j int, layout string, bytes int64) (off int64, made bool) {
+	h, b := l.heap, l.in[j]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.packed = b.packedAs(layout, bytes)
+	c, now := l.packed, b.contents.Load()
+	unchanged := now != 0 && c.last == now
+	switch {
+	case unchanged:
+		c.reread = true
+		if c.room == nil && !c.evicted {
+			h.lodge(c)
+		}
+	case c.room != nil && !c.reread:
+		h.release(c)
+	default:
+		c.reread = false
+	}
+	c.last = now
+	if c.room == nil {
+		return -1, false
+	}
+	c.inUse, c.user = true, l.event
+	return c.off, c.made == now
+}
+
+// ClosePacked ends the use that OpenPacked began. ok tells whether the copy is there
+// now, if it has memory.
+func (l *Launch) ClosePacked(ok bool) {
+	h, c := l.heap, l.packed
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.made = 0; ok && c.room != nil {
+		c.made = c.last
+	}
+	c.inUse = false
+	if c.evicted {
+		h.release(c)
+	}
+}

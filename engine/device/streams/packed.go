@@ -29,50 +29,6 @@ type packed struct {
 	next    *packed
 }
 
-// OpenPacked finds the packed copy of input j in one layout, or memory of that
-// many bytes to make it in. off is where it is, -1 without memory; made tells
-// whether the copy is there. The program calls ClosePacked after its use.
-func (l *Launch) OpenPacked(j int, layout string, bytes int64) (off int64, made bool) {
-	h, b := l.heap, l.in[j]
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l.packed = b.packedAs(layout, bytes)
-	c, now := l.packed, b.contents.Load()
-	unchanged := now != 0 && c.last == now
-	switch {
-	case unchanged:
-		c.reread = true
-		if c.room == nil && !c.evicted {
-			h.lodge(c)
-		}
-	case c.room != nil && !c.reread:
-		h.release(c)
-	default:
-		c.reread = false
-	}
-	c.last = now
-	if c.room == nil {
-		return -1, false
-	}
-	c.inUse, c.user = true, l.event
-	return c.off, c.made == now
-}
-
-// ClosePacked ends the use that OpenPacked began. ok tells whether the copy is there
-// now, if it has memory.
-func (l *Launch) ClosePacked(ok bool) {
-	h, c := l.heap, l.packed
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c.made = 0; ok && c.room != nil {
-		c.made = c.last
-	}
-	c.inUse = false
-	if c.evicted {
-		h.release(c)
-	}
-}
-
 // packedAs finds the packed copy of b in one layout, or begins it. It needs
 // heap.mu.
 func (b *buffer) packedAs(layout string, bytes int64) *packed {

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,13 +21,15 @@ const idleSpins = 32
 // queue runs commands in the order in which they were queued. It implements
 // device.Queue.
 type queue struct {
-	device device.ID
-	name   string
-	sync   bool              // wait for each launch that is queued
-	onSpan func(device.Span) // told of every operation as it ends; may be nil
-	ctx    context.Context   // of the device: ends when it is given up
+	device  device.ID
+	name    string
+	sync    bool              // wait for each launch that is queued
+	onSpan  func(device.Span) // told of every operation as it ends; may be nil
+	ctx     context.Context   // of the device: ends when it is given up
+	running *sync.WaitGroup   // counts the device's goroutines and commands that use its memory
 
 	queued atomic.Uint64 // number of the last command queued
+	added  atomic.Uint64 // how many of them went through backlog; the others ran at once
 	ended  atomic.Uint64 // number of the last command that has ended
 	busy   atomic.Int64  // nanoseconds that commands took, waiting excluded
 
@@ -43,6 +46,7 @@ type queue struct {
 	failed   uint64    // number of the first command that failed, or 0
 	err      error     // its error
 	reported bool      // err was given to a caller
+	canceled error     // the failure of the next command; nil without Cancel
 	failures failures  // copies that Repeat can repeat
 
 	stopped chan struct{} // closed when the goroutine has ended
@@ -71,6 +75,7 @@ func (w *waiter) wakeAll() {
 func (q *queue) start(running *sync.WaitGroup) {
 	q.stopped = make(chan struct{})
 	q.work.L = &q.mu
+	q.running = running
 	running.Go(q.run)
 }
 
@@ -203,15 +208,16 @@ func (q *queue) withdraw(w *waiter) bool {
 	return len(q.waiters) < n
 }
 
-// reserve is the number of the next command.
+// reserve is the number of the next command. A launch takes one more for each of its
+// marks; the command has the last of them.
 func (q *queue) reserve() (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queued.Load() + 1, q.refusal()
 }
 
-// commit queues a command under the number that reserve gave. If the queue was
-// closed or given up meanwhile, it releases the command.
+// commit queues a command under its number. If the queue was closed or given up
+// meanwhile, it releases the command.
 func (q *queue) commit(seq uint64, c command) error {
 	q.mu.Lock()
 	if err := q.refusal(); err != nil {
@@ -219,8 +225,11 @@ func (q *queue) commit(seq uint64, c command) error {
 		c.release()
 		return err
 	}
-	q.backlog.add(seq, c)
+	c.seq = seq
+	n := q.added.Load() + 1
+	q.backlog.add(n, c)
 	q.queued.Store(seq)
+	q.added.Store(n)
 	asleep := q.asleep
 	q.mu.Unlock()
 	if asleep {
@@ -238,10 +247,11 @@ func (q *queue) commit(seq uint64, c command) error {
 // everything queued has ended.
 func (q *queue) run() {
 	defer close(q.stopped)
-	for seq := uint64(1); q.await(seq); seq++ {
+	for n := uint64(1); q.await(n); n++ {
 		q.mu.Lock()
-		c := q.backlog.next(seq)
-		err, lost := q.err, q.lost != nil
+		c := q.backlog.next(n)
+		seq := c.seq
+		err, lost := cmp.Or(q.err, q.canceled), q.lost != nil
 		q.mu.Unlock()
 		switch {
 		case lost:
@@ -279,21 +289,21 @@ func (q *queue) do(seq uint64, c *command) error {
 	err := c.run()
 	end := time.Now()
 	q.begin("", end)
-	busy := end.Sub(start)
+	var waited time.Duration
 	if c.op == opLaunch {
-		busy -= c.launch.waited
+		waited = c.launch.waited
 	}
-	q.busy.Add(int64(busy))
+	q.busy.Add(int64(end.Sub(start) - waited))
 	if q.onSpan != nil {
-		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end, Event: q.event(seq)})
+		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end, Waited: waited, Event: q.event(seq)})
 	}
 	return err
 }
 
-// await waits until command seq is queued; false means that it never will be.
-func (q *queue) await(seq uint64) bool {
+// await waits until the nth command is in the backlog; false means that it never will be.
+func (q *queue) await(n uint64) bool {
 	for i := 0; i < idleSpins; i++ {
-		if q.queued.Load() >= seq {
+		if q.added.Load() >= n {
 			return true
 		}
 		runtime.Gosched()
@@ -301,7 +311,7 @@ func (q *queue) await(seq uint64) bool {
 	wakePromptly()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.queued.Load() < seq {
+	for q.added.Load() < n {
 		if q.closed || q.lost != nil {
 			return false
 		}
@@ -320,12 +330,15 @@ func (q *queue) end(seq uint64, err error) {
 		return
 	}
 	if err != nil && q.failed == 0 {
-		q.failed, q.err = seq, err
+		q.failed, q.err = q.ended.Load()+1, err
 	}
 	over := q.finish(seq)
 	q.mu.Unlock()
 	over.wakeAll()
 }
+
+// reach is end for marks of the command that runs.
+func (q *queue) reach(seq uint64) { q.end(seq, nil) }
 
 // finish marks commands up to seq as ended, and lists those who waited for them. It
 // needs mu.
@@ -344,6 +357,13 @@ func (q *queue) finish(seq uint64) (over *waiter) {
 	return over
 }
 
+// Cancel makes the commands fail that have not begun.
+func (q *queue) Cancel(cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.canceled = cmp.Or(q.canceled, cause)
+}
+
 // begin notes the command that runs from now on, and returns the one before. what
 // is empty if none does.
 func (q *queue) begin(what string, now time.Time) (before string) {
@@ -357,6 +377,9 @@ func (q *queue) begin(what string, now time.Time) (before string) {
 func (q *queue) command() device.Command {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.what != "" && q.since.IsZero() { // enter does not look at the clock
+		q.since = time.Now()
+	}
 	return device.Command{Stream: q.name, What: q.what, Since: q.since}
 }
 

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,18 +10,19 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Stream implements device.Stream and device.WriteDelayer.
+// Stream implements device.Stream and device.Delayer.
 type Stream struct {
 	queue
-	base   *base
-	forget func()       // takes the stream out of the device
-	delays []delay      // of the next launch; used by the goroutine that queues
-	after  device.Fence // of the last Alloc, likewise
-	moves  []move       // of the last Compact, likewise
+	base    *base
+	forget  func()       // takes the stream out of the device
+	reads   []delay      // DelayRead's, of the next launch; used by the goroutine that queues
+	writes  []delay      // DelayWrite's, likewise
+	after   device.Fence // of the last Alloc, likewise
+	moves   []move       // of the last Compact, likewise
+	counted bool         // the device knows that the stream launches; likewise
 }
 
-// delay is an event that the next launch waits for before it first overwrites a
-// buffer.
+// delay is an event that the next launch waits for before it first uses a buffer.
 type delay struct {
 	buffer device.Buffer
 	event  device.Event
@@ -29,7 +31,10 @@ type delay struct {
 // newStream starts a stream. Its goroutine ends in Close.
 func newStream(b *base, name string) *Stream {
 	s := &Stream{base: b}
-	s.device, s.name, s.sync, s.onSpan = b.spec.ID, name, b.config.Sync, b.config.OnSpan
+	s.device, s.name, s.sync = b.spec.ID, name, b.config.Options.Sync
+	if want := b.config.Options.WantSpans; want == nil || want(name) {
+		s.onSpan = b.config.Options.OnSpan
+	}
 	s.ctx = b.heap.ctx
 	s.start(&b.running)
 	return s
@@ -178,46 +183,64 @@ func (s *Stream) Launch(x device.Executable, in, out []device.Buffer, scratch de
 	if err != nil {
 		return device.Event{}, err
 	}
-	event := s.event(seq)
+	last := seq + uint64(e.marks)
+	event := s.event(last)
 	l, err := e.prepare(in, out, scratch, event)
 	if err != nil {
 		return device.Event{}, s.wrap("launch of "+e.graph.Name, err)
 	}
-	for _, d := range s.delays {
-		l.delay(slices.Index(in, d.buffer), d.event)
+	for _, d := range s.reads {
+		l.delayRead(slices.Index(in, d.buffer), d.event)
 	}
-	s.delays = s.delays[:0]
-	return event, s.commit(seq, command{op: opLaunch, launch: l})
+	for _, d := range s.writes {
+		l.delayWrite(slices.Index(in, d.buffer), d.event)
+	}
+	s.reads, s.writes = s.reads[:0], s.writes[:0]
+	return event, s.commit(last, command{op: opLaunch, launch: l})
 }
 
-// DelayWrite implements device.WriteDelayer.
+// DelayRead implements device.Delayer.
+func (s *Stream) DelayRead(b device.Buffer, e device.Event) {
+	if !e.Done() || e.Err() != nil {
+		s.reads = append(s.reads, delay{b, e})
+	}
+}
+
+// DelayWrite implements device.Delayer.
 func (s *Stream) DelayWrite(b device.Buffer, e device.Event) {
 	if !e.Done() {
-		s.delays = append(s.delays, delay{b, e})
+		s.writes = append(s.writes, delay{b, e})
 	}
 }
 
-// settleDelays leaves in s.delays those that a launch of x can wait for where it
-// writes. The stream waits for the others before the launch begins.
+// settleDelays leaves in s.reads and s.writes those that a launch of x can wait for
+// half-way. The stream waits for the others before the launch begins.
 //
 // A launch that waits keeps all other launches from the device. So it must not
 // wait for one of them: if all launches come from one stream, whatever an event
 // depends on was queued before.
 func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
 	alone := s.base.alone(&s.queue) && s.base.config.Bind != nil
-	kept := s.delays[:0]
-	for _, d := range s.delays {
-		if j := slices.Index(in, d.buffer); alone && j >= 0 && x.donated[j] && d.event.Queue != device.Queue(&s.queue) {
-			kept = append(kept, d)
-			continue
-		}
-		if err := s.WaitForEnd(d.event); err != nil {
-			return err
-		}
+	inLaunch := func(d delay) (j int, ok bool) {
+		j = slices.Index(in, d.buffer)
+		return j, alone && j >= 0 && d.event.Queue != device.Queue(&s.queue)
 	}
-	clear(s.delays[len(kept):])
-	s.delays = kept
-	return nil
+	var err error
+	s.reads = slices.DeleteFunc(s.reads, func(d delay) bool {
+		if _, ok := inLaunch(d); ok {
+			return false
+		}
+		err = cmp.Or(err, s.WaitFor(d.event))
+		return true
+	})
+	s.writes = slices.DeleteFunc(s.writes, func(d delay) bool {
+		if j, ok := inLaunch(d); ok && x.donated[j] {
+			return false
+		}
+		err = cmp.Or(err, s.WaitForEnd(d.event))
+		return true
+	})
+	return err
 }
 
 // wrap puts the stream and the operation in front of an error.

@@ -25,15 +25,18 @@ func firstLargest(x []float64) int {
 	return best
 }
 
-func outcome(_ graph.Op, in, out []Array) error {
-	for r, x := range rows(in[0]) {
-		t, err := class(in[1].I[r], r, len(x))
-		if err != nil {
-			return err
-		}
-		out[0].I[r] = int32(t*len(x) + firstLargest(x))
+func outcome(op graph.Op, in, out []Array) error {
+	fillPadding(out[0])
+	return eachClass(in[0], in[1], op.(ops.Outcome).Padded, func(r int, x []float64, class int) {
+		out[0].I[r] = int32(class*len(x) + firstLargest(x))
+	})
+}
+
+// fillPadding gives all rows the number of those without a target.
+func fillPadding(x Array) {
+	for r := range x.I {
+		x.I[r] = -1
 	}
-	return nil
 }
 
 func binaryOutcome(_ ops.BinaryOutcome, in, out []Array) {
@@ -50,27 +53,26 @@ func binaryOutcome(_ ops.BinaryOutcome, in, out []Array) {
 	}
 }
 
-func rank(_ graph.Op, in, out []Array) error {
-	for r, x := range rows(in[0]) {
-		t, err := class(in[1].I[r], r, len(x))
-		if err != nil {
-			return err
-		}
+func rank(op graph.Op, in, out []Array) error {
+	fillPadding(out[0])
+	return eachClass(in[0], in[1], op.(ops.Rank).Padded, func(r int, x []float64, class int) {
 		before := 0
 		for i, v := range x {
-			nan, own := v != v, x[t] != x[t]
-			if v > x[t] || own && !nan || i < t && (v == x[t] || own && nan) {
+			nan, own := v != v, x[class] != x[class]
+			if v > x[class] || own && !nan || i < class && (v == x[class] || own && nan) {
 				before++
 			}
 		}
 		out[0].I[r] = int32(before)
-	}
-	return nil
+	})
 }
 
-func tally(_ graph.Op, in, out []Array) error {
+func tally(op graph.Op, in, out []Array) error {
 	copy(out[0].I, in[0].I)
 	for i, k := range in[1].I {
+		if op.(ops.Tally).Padded && k == -1 {
+			continue
+		}
 		if k < 0 || int(k) >= len(out[0].I) {
 			return fmt.Errorf("index %d at position %d is outside %d counts", k, i, len(out[0].I))
 		}

@@ -8,8 +8,11 @@ import (
 )
 
 var elementwise = func() map[string]kernel {
-	all := map[string]kernel{"affine": of(affine), "lerp": of(lerp), "fill": of(fill)}
+	all := map[string]kernel{"affine": of(affine), "lerp": of(lerp), "fill": of(fill), "select": of(choose), "select_grad": of(chooseGrad)}
 	for fn, f := range binaries {
+		all[fn] = binary(f)
+	}
+	for fn, f := range comparisons {
 		all[fn] = binary(f)
 	}
 	for fn, f := range unaries {
@@ -26,6 +29,11 @@ var binaries = map[string]func(x, y float64) float64{
 	"sub": func(x, y float64) float64 { return x - y },
 	"mul": func(x, y float64) float64 { return x * y },
 	"div": func(x, y float64) float64 { return x / y },
+}
+
+var comparisons = map[string]func(x, y float64) float64{
+	"less":  func(x, y float64) float64 { return one(x < y) },
+	"equal": func(x, y float64) float64 { return one(x == y) },
 }
 
 var unaries = map[string]func(x float64) float64{
@@ -71,8 +79,11 @@ func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 func sigmoid(x float64) float64   { return 1 / (1 + math.Exp(-x)) }
 
 // step is 1 above 0, else 0.
-func step(x float64) float64 {
-	if x > 0 {
+func step(x float64) float64 { return one(x > 0) }
+
+// one is 1 for true, 0 for false.
+func one(is bool) float64 {
+	if is {
 		return 1
 	}
 	return 0
@@ -115,6 +126,22 @@ func affine(o ops.Affine, in, out []Array) {
 func lerp(o ops.Lerp, in, out []Array) {
 	for i, a := range in[0].F {
 		out[0].F[i] = a + o.T*(in[1].F[i]-a)
+	}
+}
+
+func choose(_ ops.Select, in, out []Array) {
+	for i, p := range in[0].F {
+		if out[0].F[i] = in[2].F[i]; p != 0 {
+			out[0].F[i] = in[1].F[i]
+		}
+	}
+}
+
+func chooseGrad(o ops.SelectGrad, in, out []Array) {
+	for i, p := range in[0].F {
+		if (p != 0) != o.Else {
+			out[0].F[i] = in[1].F[i]
+		}
 	}
 }
 

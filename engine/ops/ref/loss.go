@@ -20,41 +20,40 @@ var losses = map[string]kernel{
 	"check_finite":       checkFinite,
 }
 
-// class is the target t of a row, if it is one of the classes.
-func class(t int32, row, classes int) (int, error) {
-	if t < 0 || int(t) >= classes {
-		return 0, fmt.Errorf("target %d of row %d is outside the %d classes", t, row, classes)
-	}
-	return int(t), nil
-}
-
-func crossEntropy(_ graph.Op, in, out []Array) error {
-	for r, x := range rows(in[0]) {
-		t, err := class(in[1].I[r], r, len(x))
-		if err != nil {
-			return err
+// eachClass calls f with each row of scores and the class that is its target. padded:
+// rows with target -1 are left out.
+func eachClass(scores, targets Array, padded bool, f func(r int, x []float64, class int)) error {
+	for r, x := range rows(scores) {
+		t := targets.I[r]
+		if padded && t == -1 {
+			continue
 		}
-		lse := logSumExp(x)
-		out[0].F[0] += lse - x[t]
-		out[1].F[r] = lse
+		if t < 0 || int(t) >= len(x) {
+			return fmt.Errorf("target %d of row %d is outside the %d classes", t, r, len(x))
+		}
+		f(r, x, int(t))
 	}
 	return nil
 }
 
-func crossEntropyGrad(_ graph.Op, in, out []Array) error {
+func crossEntropy(op graph.Op, in, out []Array) error {
+	return eachClass(in[0], in[1], op.(ops.CrossEntropy).Padded, func(r int, x []float64, class int) {
+		lse := logSumExp(x)
+		out[0].F[0] += lse - x[class]
+		out[1].F[r] = lse
+	})
+}
+
+func crossEntropyGrad(op graph.Op, in, out []Array) error {
+	clear(out[0].F)
 	dxs := rows(out[0])
 	lse, dloss := in[2].F, in[3].F[0]
-	for r, x := range rows(in[0]) {
-		t, err := class(in[1].I[r], r, len(x))
-		if err != nil {
-			return err
-		}
+	return eachClass(in[0], in[1], op.(ops.CrossEntropyGrad).Padded, func(r int, x []float64, class int) {
 		for i, v := range x {
 			dxs[r][i] = math.Exp(v-lse[r]) * dloss
 		}
-		dxs[r][t] -= dloss
-	}
-	return nil
+		dxs[r][class] -= dloss
+	})
 }
 
 func mse(_ ops.MSE, in, out []Array) {
@@ -82,17 +81,12 @@ func bceGrad(_ ops.BCEGrad, in, out []Array) {
 	}
 }
 
-func correct(_ graph.Op, in, out []Array) error {
-	for r, x := range rows(in[0]) {
-		t, err := class(in[1].I[r], r, len(x))
-		if err != nil {
-			return err
-		}
-		if firstLargest(x) == t {
+func correct(op graph.Op, in, out []Array) error {
+	return eachClass(in[0], in[1], op.(ops.Correct).Padded, func(_ int, x []float64, class int) {
+		if firstLargest(x) == class {
 			out[0].F[0]++
 		}
-	}
-	return nil
+	})
 }
 
 func binaryCorrect(_ ops.BinaryCorrect, in, out []Array) {

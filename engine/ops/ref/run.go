@@ -10,8 +10,8 @@ import (
 )
 
 // kernels by the kind of op.
-var kernels = merge(elementwise, products, convolutions, pools, reductions, movements,
-	softmaxes, losses, counts, norms, gathers, dropouts, attentions, updates, rangeds, generators)
+var kernels = merge(elementwise, products, convolutions, pools, reductions, movements, casts,
+	softmaxes, losses, counts, norms, gathers, dropouts, attentions, updates, rangeds, generators, lengths)
 
 func merge(families ...map[string]kernel) map[string]kernel {
 	all := map[string]kernel{}

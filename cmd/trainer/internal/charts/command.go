@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -55,7 +55,7 @@ func (f *flags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	done := progress.Wait(c.Context(), c.ErrOrStderr(), "reading")
+	done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading")
 	fig, err := f.figure(c, args)
 	done()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/columns"
 )
@@ -82,6 +83,6 @@ func printDiff(w io.Writer, ds []checkpoint.Difference) error {
 		}
 		rows = append(rows, []string{d.Name, side(d.A), side(d.B), fmt.Sprint(d.Count), fmt.Sprintf("%.4g", d.Largest)})
 	}
-	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}}))
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}, Whole: console.Terminal(w) == nil}))
 	return err
 }

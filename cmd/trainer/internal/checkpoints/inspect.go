@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -54,7 +55,8 @@ func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 		}
 		numbers = append(numbers, row)
 	}
-	fmt.Fprintf(out, "%s\n%s", columns.Format(kinds, columns.Layout{Cut: []int{0}}), columns.Format(numbers, columns.Layout{Cut: []int{0}}))
+	layout := columns.Layout{Cut: []int{0}, Whole: console.Terminal(c.OutOrStdout()) == nil}
+	fmt.Fprintf(out, "%s\n%s", columns.Format(kinds, layout), columns.Format(numbers, layout))
 	_, err := out.WriteTo(c.OutOrStdout())
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -22,7 +23,7 @@ func lsCommand() *cobra.Command {
 		Long: "List the runs in DIR (default: runs), the newest first. STATE is running, finished, stopped (by --max-time, --max-steps or a\n" +
 			"signal; trainer resume goes on), failed (an error or a kill ended it; trainer resume goes on from its newest checkpoint),\n" +
 			"new (no step is taken yet) or unreadable (trainer runs show says why). LOSS is the newest of the validation, or without\n" +
-			"such a part of the training. SIZE is that of the run's own files.",
+			"such a part of the training. SIZE is that of the run's own files. Long names are cut on a terminal alone.",
 		Example: "  trainer runs ls\n  trainer runs ls experiments --json", Args: cli.ArgsBetween(0, 1),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
@@ -47,12 +48,12 @@ func lsCommand() *cobra.Command {
 			fmt.Fprintf(c.ErrOrStderr(), "%s holds no runs\n", columns.Printed(dir))
 			return nil
 		}
-		return listTable(c.OutOrStdout(), list, time.Now())
+		return listTable(c.OutOrStdout(), list, time.Now(), console.Terminal(c.OutOrStdout()) == nil)
 	}
 	return c
 }
 
-func listTable(out io.Writer, list []summarized, now time.Time) error {
+func listTable(out io.Writer, list []summarized, now time.Time, whole bool) error {
 	rows := [][]string{{"RUN", "STATE", "STEP", "EPOCH", "LOSS", "BEST", "SIZE", "WHEN"}}
 	for _, s := range list {
 		all := s.metrics()
@@ -65,6 +66,6 @@ func listTable(out io.Writer, list []summarized, now time.Time) error {
 		}
 		rows = append(rows, []string{s.dir, string(s.Condition), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}}))
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Whole: whole}))
 	return err
 }

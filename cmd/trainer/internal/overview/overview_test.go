@@ -40,10 +40,10 @@ func TestTablesFit(t *testing.T) {
 	}
 	now := time.Now()
 	var b strings.Builder
-	if err := listTable(&b, list, now); err != nil {
+	if err := listTable(&b, list, now, false); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now), "compare": compared(list, keys)} {
+	for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now, false), "compare": compared(list, keys)} {
 		for line := range strings.Lines(text) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns.Width {
 				t.Errorf("%s: %d characters: %s", name, n, line)

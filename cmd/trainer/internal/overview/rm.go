@@ -67,7 +67,7 @@ func once(dirs []string) (list []string) {
 // refused words why a run is not deleted.
 func refused(err error) error {
 	switch {
-	case errors.Is(err, rundir.ErrFolder):
+	case errors.Is(err, rundir.ErrFolder), errors.Is(err, rundir.ErrNoRun):
 		return cli.Usage(err)
 	case errors.Is(err, checkpoint.ErrHeld):
 		return fmt.Errorf("%w; a run that trains is not deleted", err)

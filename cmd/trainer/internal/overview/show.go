@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -30,14 +31,15 @@ func showCommand() *cobra.Command {
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), list[0].record())
 		}
-		_, err = io.WriteString(c.OutOrStdout(), shown(list[0], time.Now()))
+		out := c.OutOrStdout()
+		_, err = io.WriteString(out, shown(list[0], time.Now(), console.Terminal(out) == nil))
 		return err
 	}
 	return c
 }
 
-// shown is a run as show prints it.
-func shown(s summarized, now time.Time) string {
+// shown is a run as show prints it, whole or cut to a terminal.
+func shown(s summarized, now time.Time, whole bool) string {
 	rows := [][]string{{"run", s.dir}, {"state", string(s.Condition)}}
 	add := func(name, text string) { rows = append(rows, []string{name, text}) }
 	if s.Config != nil {
@@ -71,7 +73,7 @@ func shown(s summarized, now time.Time) string {
 	if next := s.next(); next != "" {
 		add("next", next)
 	}
-	return columns.Format(rows, columns.Layout{Cut: []int{1}})
+	return columns.Format(rows, columns.Layout{Cut: []int{1}, Whole: whole})
 }
 
 // next is the command that most want next.

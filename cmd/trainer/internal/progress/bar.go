@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
@@ -116,7 +117,7 @@ func (p *Bar) step(s berth.Step) {
 	if x.number != p.at {
 		p.at, p.begun, p.drawn, p.first = x.number, now, now, x.done
 	}
-	if wait := now.Sub(p.drawn); wait < redraw || !p.fancy && wait < heartbeat {
+	if wait := now.Sub(p.drawn); wait < phase.Redraw || !p.fancy && wait < phase.Heartbeat {
 		return
 	}
 	p.drawn = now

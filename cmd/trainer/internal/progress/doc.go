@@ -1,3 +1,3 @@
-// Package progress shows that a run goes on: a [Bar] per epoch on a terminal and
-// lines elsewhere, and [Wait] before there is a step to count.
+// Package progress shows that a training goes on: a [Bar] per epoch on a terminal and
+// lines elsewhere.
 package progress

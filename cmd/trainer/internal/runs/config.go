@@ -29,13 +29,13 @@ type ConfigFlags struct {
 	values map[string]*configValue // by flag
 }
 
-// configValue is the value of a flag that sets a key of the config. Help calls
-// it by the flag's name in capitals.
-type configValue struct{ text, flag string }
+// configValue is the value of a flag that sets a key of the config. Help calls it as the
+// key's table does.
+type configValue struct{ text, takes string }
 
 func (v *configValue) Set(text string) error { v.text = text; return nil }
 func (v *configValue) String() string        { return v.text }
-func (v *configValue) Type() string          { return strings.ToUpper(v.flag) }
+func (v *configValue) Type() string          { return v.takes }
 
 // AddConfigFlags gives c those flags.
 func AddConfigFlags(c *cobra.Command) *ConfigFlags {
@@ -61,7 +61,7 @@ func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 		if !wanted(flag) {
 			continue
 		}
-		v := &configValue{flag: flag.Name}
+		v := &configValue{takes: flag.Takes}
 		c.Flags().Var(v, flag.Name, plain(flag.Usage))
 		c.Flags().Lookup(flag.Name).NoOptDefVal = flag.Alone
 		f.values[flag.Name] = v

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 )
@@ -75,7 +75,7 @@ func OpenWith(open Opener, c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, d
 	if err != nil {
 		return nil, err
 	}
-	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
+	done := phase.Wait(c.Context(), c.ErrOrStderr(), "planning")
 	t, err := open(c.Context(), cfg, w, faults...)
 	done()
 	if err != nil {
@@ -110,6 +110,10 @@ func TellUsed(c *cobra.Command, wf *WeightFlags, u berth.Used) {
 		fmt.Fprintf(c.ErrOrStderr(), "the run has deleted checkpoint %d meanwhile: %s\n", wf.said, usedText(u, false))
 	}
 }
+
+// UsedText names the weights that are used, and unless the flags chose them the best
+// checkpoint.
+func (f *WeightFlags) UsedText(u berth.Used) string { return usedText(u, f.id != 0) }
 
 // usedText names the weights that are used and, unless they were chosen, the
 // best checkpoint.

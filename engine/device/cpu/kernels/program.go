@@ -222,6 +222,8 @@ func (in *instr) apply(p *program, r *work.Registers, t rect, i, n int) {
 		in.One(y, in.a.slice(p, r, t, i, n))
 	case in.Two != nil:
 		in.Two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
+	case in.Three != nil:
+		in.Three(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.slice(p, r, t, i, n))
 	case in.Scaled != nil:
 		in.Scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.scalar(p, i))
 	case in.Drop != nil:

@@ -95,7 +95,7 @@ func open(number int, c *context, budget int64, o device.OpenOptions) (device.De
 	}
 	var m *memory
 	d, err := streams.New(streams.Config{
-		Spec: spec(id, c.of, budget), Sync: o.Sync, OnSpan: o.OnSpan, Host: hostMemory(c), Supports: supports,
+		Spec: spec(id, c.of, budget), Options: o, Host: hostMemory(c), Supports: supports,
 		Reserve: func(bytes int64) (_ streams.Memory, err error) {
 			m, err = reserve(c, bytes)
 			return m, err
@@ -105,7 +105,7 @@ func open(number int, c *context, budget int64, o device.OpenOptions) (device.De
 			if err != nil {
 				return nil, err
 			}
-			pr.times = times{o.OnKernel, o.WantKernels}
+			pr.times = streams.TimesOf(o)
 			return pr, nil
 		},
 		Stop: l.close,

@@ -33,7 +33,7 @@ func TestClustersEqualTheirNodes(t *testing.T) {
 		}
 	}
 	t.Logf("%d graphs, %d kernels", len(graphs), countNames(calls))
-	if err := l.add(calls, nil); err != nil { // as one program
+	if _, err := l.add(calls, nil); err != nil { // as one program
 		t.Fatal(err)
 	}
 	fused := 0

@@ -76,10 +76,10 @@ func (u *unit) failure(err error, log string) error {
 		}
 	}
 	if of < 0 {
-		return fmt.Errorf("%w: the driver's compiler says: %s: update the driver, or use another device", err, what)
+		return fmt.Errorf("%w: the driver's compiler says: %s: update the driver, use another device, or run what it refuses op by op (--compile beside)", err, what)
 	}
 	line := strings.TrimSpace(strings.Split(u.text, "\n")[min(where, strings.Count(u.text, "\n"))-1])
-	return fmt.Errorf("%s: %w: the driver's compiler says: %s, of its kernel's line %d, %q: update the driver, or use another device",
+	return fmt.Errorf("%s: %w: the driver's compiler says: %s, of its kernel's line %d, %q: update the driver, use another device, or run what it refuses op by op (--compile beside)",
 		describe(u.calls[of]), err, what, where-u.first[of]+1, line)
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/filecache"
 )
 
@@ -74,23 +75,40 @@ func (c *context) keyOf(u *unit) filecache.Key {
 // each kernel, and save none.
 const pocl = "Portable Computing Language"
 
-// program makes a program of a unit: of a binary that is kept, or of the text. The
-// caller releases it.
-func (c *context) program(u *unit) (uintptr, error) {
+// program makes a program of a unit, and tells where from: of a binary that is kept, or
+// of the text. The caller releases it.
+func (c *context) program(u *unit) (program uintptr, from device.Source, err error) {
 	if c.of.platform == pocl {
-		return c.compile(u)
+		program, err = c.compile(u)
+		return program, device.Anew, err
 	}
 	key := c.keyOf(u)
 	if binary := executables.get(key); binary != nil {
 		if p, err := c.load(binary); err == nil {
-			return p, nil
+			return p, device.InMemory, nil
 		}
 	}
 	folder, err := filecache.Default(filecache.Kernels)
 	if err != nil {
-		return c.compile(u)
+		program, err = c.compile(u)
+		return program, device.Anew, err
 	}
 	return c.fromDisk(folder, key, u)
+}
+
+// find tells where program would get a unit. A file that is damaged counts as whole.
+func (c *context) find(u *unit) device.Source {
+	if c.of.platform == pocl {
+		return device.Anew
+	}
+	key := c.keyOf(u)
+	if executables.get(key) != nil {
+		return device.InMemory
+	}
+	if folder, err := filecache.Default(filecache.Kernels); err == nil && folder.Has(key) {
+		return device.OnDisk
+	}
+	return device.Anew
 }
 
 // errNoBinary says that there is nothing to keep.
@@ -98,7 +116,7 @@ var errNoBinary = errors.New("the driver gives no binary")
 
 // fromDisk is program, with a folder of binaries. That nothing can be kept there costs
 // time only.
-func (c *context) fromDisk(folder filecache.Folder, key filecache.Key, u *unit) (program uintptr, err error) {
+func (c *context) fromDisk(folder filecache.Folder, key filecache.Key, u *unit) (program uintptr, from device.Source, err error) {
 	made := false
 	write := func(w io.Writer) error {
 		made = true
@@ -121,7 +139,7 @@ func (c *context) fromDisk(folder filecache.Folder, key filecache.Key, u *unit) 
 		if binary, failure := contents(f, key); failure == nil {
 			if program, failure = c.load(binary); failure == nil {
 				executables.put(key, binary)
-				return program, nil
+				return program, device.OnDisk, nil
 			}
 		}
 		if folder.Remove(key) != nil {
@@ -131,7 +149,7 @@ func (c *context) fromDisk(folder filecache.Folder, key filecache.Key, u *unit) 
 	if !made {
 		program, err = c.compile(u)
 	}
-	return program, err
+	return program, device.Anew, err
 }
 
 // contents is the binary in a file, which begins with its key.

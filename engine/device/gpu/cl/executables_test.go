@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/gpu/gen"
 	"github.com/berth-ml/berth/internal/filecache"
 	"github.com/berth-ml/berth/internal/testall"
@@ -23,14 +24,22 @@ func TestExecutables(t *testing.T) {
 	compiles := func() int64 {
 		executables.forget()
 		before := driver.calls[createProgramWithSource].Load()
-		program, err := c.program(u)
+		promised := c.find(u)
+		program, from, err := c.program(u)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.caller().call(releaseProgram, program); err != nil {
 			t.Error(err)
 		}
-		return driver.calls[createProgramWithSource].Load() - before
+		compiled := driver.calls[createProgramWithSource].Load() - before
+		if (compiled == 0) != (from == device.OnDisk) || promised == device.Anew && from != promised {
+			t.Errorf("%d compilations, from %d, and %d was promised", compiled, from, promised)
+		}
+		if again := c.find(u); executables.get(c.keyOf(u)) != nil && again != device.InMemory {
+			t.Errorf("the binary that the process has is looked for in %d", again)
+		}
+		return compiled
 	}
 	if n := compiles(); n != 1 {
 		t.Fatalf("%d compilations at first", n)
@@ -76,6 +85,43 @@ func TestExecutables(t *testing.T) {
 		if n := compiles(); n != 1 {
 			t.Errorf("%d compilations without a folder", n)
 		}
+	}
+}
+
+// A device that is opened later finds kernels in the process's memory, or else on the disk,
+// as Find has promised.
+func TestFind(t *testing.T) {
+	t.Setenv(filecache.Variable, t.TempDir())
+	g := negate(t)
+	compiled := func() device.Source {
+		d, _ := openFaulty(t, device.OpenOptions{}, func(f *found) { f.platform = "a driver" })
+		defer func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		var from device.Source
+		list := []device.Segment{{Graph: g, Options: device.CompileOptions{From: func(s device.Source) { from = s }}}}
+		promised, err := device.Find(d, append(list, list...))
+		if err != nil || promised[1] != device.InMemory {
+			t.Fatalf("promised %v, %v", promised, err)
+		}
+		x, err := d.Compile(g, list[0].Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Release()
+		if from != promised[0] {
+			t.Errorf("from %d, and %d was promised", from, promised[0])
+		}
+		return from
+	}
+	executables.forget()
+	defer executables.forget()
+	first, second := compiled(), compiled()
+	executables.forget()
+	if third := compiled(); first != device.Anew || second != device.InMemory || third != device.OnDisk {
+		t.Errorf("from %d, %d and %d, expected anew, memory and disk", first, second, third)
 	}
 }
 

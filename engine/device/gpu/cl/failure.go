@@ -39,7 +39,7 @@ func (p *program) read(l *streams.Launch, in *instr, v *graph.Value) ([]byte, er
 		return nil, fmt.Errorf("BUG: %v is not in memory", v)
 	}
 	b := make([]byte, v.Meta.Bytes())
-	return b, p.memory.CopyOut(b, p.offset(l, s))
+	return b, p.memory.CopyOut(b, l.Offset(s))
 }
 
 // storage is where a value of the cluster is, or the value that it views.

@@ -33,7 +33,8 @@ func TestFailures(t *testing.T) {
 	for _, x := range trials {
 		calls = append(calls, x.calls...)
 	}
-	r.ok(r.library.add(calls, nil))
+	_, err := r.library.add(calls, nil)
+	r.ok(err)
 	for _, x := range trials {
 		image := x.lay(nil)
 		after := r.run([]*trial{x}, image, gen.GroupLanes)

@@ -1,6 +1,8 @@
 package cl
 
 import (
+	"sync"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/gpu/gen"
 	"github.com/berth-ml/berth/engine/fuse"
@@ -9,7 +11,7 @@ import (
 )
 
 // kernels has each name of the ops that gen writes; the text follows from the node.
-var kernels = func() device.Kernels[struct{}] {
+var kernels = sync.OnceValue(func() device.Kernels[struct{}] {
 	all := device.Kernels[struct{}]{}
 	for _, kind := range gen.Kinds() {
 		for _, name := range ops.KernelNames(kind) {
@@ -17,11 +19,11 @@ var kernels = func() device.Kernels[struct{}] {
 		}
 	}
 	return all
-}()
+})
 
 func init() {
 	device.RegisterKernels(Kind, func() device.KernelList {
-		return device.KernelList{Names: kernels.Names(), About: "written for each shape, compiled by the driver; reshape needs none"}
+		return device.KernelList{Names: kernels().Names(), About: "written for each shape, compiled by the driver; reshape needs none"}
 	})
 }
 
@@ -31,7 +33,7 @@ func check(nodes ...*graph.Node) error {
 		if fuse.IsView(n) {
 			continue
 		}
-		if _, err := kernels.Find(n); err != nil {
+		if _, err := kernels().Find(n); err != nil {
 			return err
 		}
 	}

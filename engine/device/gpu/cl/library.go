@@ -53,31 +53,56 @@ func newLibrary(c *context) (*library, error) {
 // statusBytes is the size of the status word's object.
 const statusBytes = 64
 
-// add compiles the kernels that are not there yet, in units. Between two it asks stop,
-// if that is not nil, and ends with its error.
-func (l *library) add(calls []gen.Call, stop func() error) error {
+// add loads the kernels that are not there yet, in units, and tells where it got them:
+// the slowest source of them. Between two units it asks stop, if that is not nil, and
+// ends with its error.
+func (l *library) add(calls []gen.Call, stop func() error) (from device.Source, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, u := range l.missing(calls, nil) {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return 0, err
+			}
+		}
+		of, err := l.load(u)
+		if err != nil {
+			return 0, err
+		}
+		from = max(from, of)
+	}
+	return from, nil
+}
+
+// find tells where add would get kernels. Those in loaded count as loaded; it adds the
+// others to them.
+func (l *library) find(calls []gen.Call, loaded map[string]bool) (from device.Source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range l.missing(calls, loaded) {
+		from = max(from, l.context.find(u))
+		for _, c := range u.calls {
+			loaded[c.Name] = true
+		}
+	}
+	return from
+}
+
+// missing are the units of the kernels that are not there yet, nor in loaded. It needs mu.
+func (l *library) missing(calls []gen.Call, loaded map[string]bool) (units []*unit) {
 	var missing []*gen.Call
 	taken := map[string]bool{}
 	for i := range calls {
 		c := &calls[i]
-		if l.kernels[c.Name] == nil && !taken[c.Name] {
+		if l.kernels[c.Name] == nil && !loaded[c.Name] && !taken[c.Name] {
 			taken[c.Name] = true
 			missing = append(missing, c)
 		}
 	}
 	for part := range slices.Chunk(missing, unitKernels) {
-		if stop != nil {
-			if err := stop(); err != nil {
-				return err
-			}
-		}
-		if err := l.compile(newUnit(part)); err != nil {
-			return err
-		}
+		units = append(units, newUnit(part))
 	}
-	return nil
+	return units
 }
 
 // kernel is a kernel that was added.
@@ -87,12 +112,12 @@ func (l *library) kernel(name string) *kernel {
 	return l.kernels[name]
 }
 
-// compile compiles a unit. It needs mu.
-func (l *library) compile(u *unit) error {
+// load loads a unit, and tells where from. It needs mu.
+func (l *library) load(u *unit) (device.Source, error) {
 	defer keepSignals()()
-	program, err := l.context.program(u)
+	program, from, err := l.context.program(u)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	to := l.context.caller()
 	for _, c := range u.calls {
@@ -104,11 +129,11 @@ func (l *library) compile(u *unit) error {
 			}
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", describe(c), err), to.call(releaseProgram, program))
+			return 0, errors.Join(fmt.Errorf("%s: %w", describe(c), err), to.call(releaseProgram, program))
 		}
 		l.kernels[c.Name] = &kernel{handle: k}
 	}
-	return to.call(releaseProgram, program)
+	return from, to.call(releaseProgram, program)
 }
 
 // Properties of kernels, by their numbers in the standard.

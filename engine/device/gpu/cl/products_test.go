@@ -38,7 +38,7 @@ func TestProductsSumInOrder(t *testing.T) {
 		}
 		graphs, calls = append(graphs, g), append(calls, kernelsOf(t, g)...)
 	}
-	if err := l.add(calls, nil); err != nil {
+	if _, err := l.add(calls, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, g := range graphs {

@@ -12,17 +12,15 @@ import (
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
 )
 
 // instr is one step of a program: a cluster's kernels, or a copy.
 type instr struct {
-	step       *planner.Step
-	calls      []gen.Call
-	first      int // the number of its first call in the program
-	kernels    []*kernel
-	overwrites []int
-	work       *device.Work // of the cluster; nil before anyone asks for its time
+	step    *planner.Step
+	calls   []gen.Call
+	first   int // the number of its first call in the program
+	kernels []*kernel
+	work    *device.Work // of the cluster; nil before anyone asks for its time
 }
 
 // program is a plan as kernels. It implements [streams.Program].
@@ -35,7 +33,7 @@ type program struct {
 	args    []uint64 // of the call that is queued; on the heap
 	size    []uintptr
 	word    []int32 // the status word; on the heap
-	times   times
+	times   streams.KernelTimes
 }
 
 // bind makes a program of a plan.
@@ -44,7 +42,6 @@ func bind(l *library, m *memory, p *planner.Plan, o device.CompileOptions) (*pro
 		return nil, err
 	}
 	pr := &program{plan: p, library: l, memory: m, args: make([]uint64, 1), size: make([]uintptr, 6), word: make([]int32, 1)}
-	overwritten := make([]bool, len(p.Graph.Inputs))
 	var scratch int64
 	calls := 0
 	for i := range p.Steps {
@@ -58,28 +55,37 @@ func bind(l *library, m *memory, p *planner.Plan, o device.CompileOptions) (*pro
 			return nil, err
 		}
 		calls, scratch = calls+len(in.calls), max(scratch, bytes)
-		for _, s := range st.Out {
-			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
-				overwritten[j] = true
-				in.overwrites = append(in.overwrites, j)
-			}
-		}
 		pr.code = append(pr.code, in)
 	}
 	pr.scratch = p.TempBytes + scratch
 	return pr, nil
 }
 
-// Load implements [streams.Loader]: it compiles the kernels that the device has not met
-// yet.
-func (p *program) Load(stop func() error) error {
-	var all []gen.Call
+// calls are the calls of all instructions.
+func (p *program) calls() (all []gen.Call) {
 	for i := range p.code {
 		all = append(all, p.code[i].calls...)
 	}
-	if err := p.library.add(all, stop); err != nil {
-		return err
+	return all
+}
+
+// Find implements [streams.Loader].
+func (p *program) Find(loaded map[string]bool) device.Source {
+	return p.library.find(p.calls(), loaded)
+}
+
+// Load implements [streams.Loader]: it compiles the kernels that the device has not met
+// yet.
+func (p *program) Load(stop func() error) (device.Source, error) {
+	from, err := p.library.add(p.calls(), stop)
+	if err == nil {
+		err = p.ready(stop)
 	}
+	return from, err
+}
+
+// ready gives each instruction its kernels.
+func (p *program) ready(stop func() error) error {
 	for i := range p.code {
 		in := &p.code[i]
 		if err := p.library.fill(in.calls); err != nil {
@@ -152,7 +158,7 @@ func (in *instr) write(checkFinite bool) (scratch int64, err error) {
 		return 0, fmt.Errorf("%s: %w", in.doing(), unsupported(err))
 	}
 	for o, v := range c.Out {
-		if checkFinite && v.Meta.DType == shape.Float32 {
+		if checkFinite && device.MustBeFinite(v) {
 			in.calls = append(in.calls, gen.Finite(v, o)...)
 		}
 	}
@@ -203,10 +209,15 @@ func (p *program) Run(l *streams.Launch) error {
 
 // steps queues all steps.
 func (p *program) steps(to *lane, l *streams.Launch) error {
-	timed := p.times.wanted()
+	timed := p.times.Wanted()
 	for i := range p.code {
-		for _, j := range p.code[i].overwrites {
-			l.AwaitWrite(j)
+		if l.Late(p.code[i].step) { // what was queued runs meanwhile
+			if err := to.call(finish, to.queue); err != nil {
+				return err
+			}
+		}
+		if err := l.Await(p.code[i].step); err != nil {
+			return err
 		}
 		start := time.Now()
 		if err := p.step(to, l, i); err != nil {
@@ -216,7 +227,7 @@ func (p *program) steps(to *lane, l *streams.Launch) error {
 			if err := to.call(finish, to.queue); err != nil {
 				return fmt.Errorf("%s: %w", c.Describe(), err)
 			}
-			p.tell(l, i, start)
+			p.times.Tell(l, c, &p.code[i].work, start)
 		}
 	}
 	return nil
@@ -268,24 +279,11 @@ func (p *program) enqueue(to *lane, call *gen.Call, k *kernel, status uintptr, v
 func (p *program) value(l *streams.Launch, in *instr, a gen.Arg) int64 {
 	switch a.Role {
 	case gen.In:
-		return a.Value + p.offset(l, in.step.In[a.Index])
+		return a.Value + l.Offset(in.step.In[a.Index])
 	case gen.Out:
-		return a.Value + p.offset(l, in.step.Out[a.Index])
+		return a.Value + l.Offset(in.step.Out[a.Index])
 	case gen.Scratch:
 		return a.Value + p.plan.TempBytes + l.Scratch()
 	}
 	return a.Value
-}
-
-// offset is where a storage lies in a launch.
-func (p *program) offset(l *streams.Launch, s *planner.Storage) int64 {
-	switch j := s.Overwrites(p.plan.Alias); {
-	case s.Class == planner.Temporary:
-		return l.Scratch() + s.Off
-	case j >= 0:
-		return l.Input(j)
-	case s.Class == planner.Output:
-		return l.Output(s.Index)
-	}
-	return l.Input(s.Index)
 }

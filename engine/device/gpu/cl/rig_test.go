@@ -233,7 +233,8 @@ func (r *rig) trials(list []kernelstest.Sample) (all []*trial, image []byte) {
 	for _, x := range all {
 		calls = append(calls, x.calls...)
 	}
-	r.ok(r.library.add(calls, nil))
+	_, err := r.library.add(calls, nil)
+	r.ok(err)
 	return all, image
 }
 

@@ -10,18 +10,18 @@ var counts = map[string]template{
 }
 
 // classed adds a run of a kernel with a body for each row r of logits X and its target t.
-func (w *writer) classed(body string) {
+func (w *writer) classed(padded bool, body string) {
 	rows, cols := w.rows()
-	w.items(rows, []param{site, in(0, "X"), inInts(1, "Y"), outInts(0, "Z"), number("cols", cols)},
-		"\ti64 r = i, t = Y[r];\n\tif (t < 0 || t >= cols) { FAIL; return; }\n"+body)
+	w.items(rows, []param{site, in(0, "X"), inInts(1, "Y"), outInts(0, "Z"), number("cols", cols), paddedRows(padded)},
+		"\ti64 r = i, t = Y[r];\n\tif (padded && t == -1) { Z[i] = -1; return; }\n\tif (t < 0 || t >= cols) { FAIL; return; }\n"+body)
 }
 
-func outcome(w *writer, _ ops.Outcome) {
-	w.classed("\t" + firstLargest + "\n\tZ[i] = (i32)(t * cols + at);\n")
+func outcome(w *writer, o ops.Outcome) {
+	w.classed(o.Padded, "\t"+firstLargest+"\n\tZ[i] = (i32)(t * cols + at);\n")
 }
 
-func rank(w *writer, _ ops.Rank) {
-	w.classed(`	f32 own = X[r * cols + t];
+func rank(w *writer, o ops.Rank) {
+	w.classed(o.Padded, `	f32 own = X[r * cols + t];
 	i32 before = 0;
 	for (i64 k = 0; k < cols; k++) {
 		f32 x = X[r * cols + k];
@@ -37,10 +37,11 @@ func binaryOutcome(w *writer, _ ops.BinaryOutcome) {
 }
 
 // tally gives each index a lane. The lane of a number's first occurrence counts the others.
-func tally(w *writer, _ ops.Tally) {
+func tally(w *writer, o ops.Tally) {
 	w.keep(0, 0)
 	n := w.elems(1)
-	w.items(n, []param{site, inInts(1, "K"), outInts(0, "Z"), number("counts", w.elems(0))}, `	i64 k = K[i];
+	w.items(n, []param{site, inInts(1, "K"), outInts(0, "Z"), number("counts", w.elems(0)), paddedRows(o.Padded)}, `	i64 k = K[i];
+	if (padded && k == -1) return;
 	if (k < 0 || k >= counts) { FAIL; return; }
 	for (i64 j = i - 1; j >= 0; j--) if (K[j] == k) return;
 	i32 found = 1;

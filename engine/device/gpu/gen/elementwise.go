@@ -11,8 +11,9 @@ import (
 
 // The expressions of elementwise ops, of x and y.
 var (
-	binaries = map[string]string{"add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y"}
-	unaries  = map[string]string{
+	binaries    = map[string]string{"add": "x + y", "sub": "x - y", "mul": "x * y", "div": "x / y"}
+	comparisons = map[string]string{"less": "x < y ? 1.0f : 0.0f", "equal": "x == y ? 1.0f : 0.0f"}
+	unaries     = map[string]string{
 		"neg": "-x", "relu": "x != x ? x : x > 0.0f ? x : 0.0f", "silu": "x * sigmoid_f(x)", "sigmoid": "sigmoid_f(x)", "tanh": "tanh_f(x)",
 		"exp": "exp_f(x)", "log": "log_f(x)", "sqrt": "SQRT(x)", "rsqrt": "1.0f / SQRT(x)", "square": "x * x", "abs": "AS_FLOAT(AS_INT(x) & 0x7fffffff)",
 		"gelu_erf":  "x * cdf_f(x)",
@@ -29,7 +30,7 @@ var (
 
 func elementwise() map[string]template {
 	all := map[string]template{"fill": of(fill)}
-	for _, kind := range []string{"affine", "lerp", "dropout", "mse_grad", "bce_grad"} {
+	for _, kind := range []string{"affine", "lerp", "dropout", "mse_grad", "bce_grad", "less", "equal", "select", "select_grad"} {
 		all[kind] = pointwise
 	}
 	for fn := range binaries {
@@ -62,6 +63,15 @@ func formulaOf(n *graph.Node) (f formula, ok bool) {
 		f.c = unaries[o.Fn]
 	case ops.UnaryGrad:
 		f.c = gradients[o.Fn]
+	case ops.Compare:
+		f.c = comparisons[o.Fn]
+	case ops.Select:
+		f.c = "x != 0.0f ? y : z"
+	case ops.SelectGrad:
+		f.c = "x != 0.0f ? y : 0.0f"
+		if o.Else {
+			f.c = "x != 0.0f ? 0.0f : y"
+		}
 	case ops.Affine:
 		f.c = "FMA(x, " + float(o.Scale) + ", " + float(o.Shift) + ")"
 	case ops.Lerp:

@@ -78,6 +78,9 @@ var failures = map[string]failure{
 	"outcome":            {1, badTarget},
 	"rank":               {1, badTarget},
 	"tally": {1, func(n *graph.Node, b []byte) error {
+		if n.Op.(ops.Tally).Padded {
+			return ops.CheckPaddedCounted(shape.View[int32](b), n.In[0].Meta.Elems())
+		}
 		return ops.CheckCounted(shape.View[int32](b), n.In[0].Meta.Elems())
 	}},
 	"max_pool2d_grad": {0, func(n *graph.Node, b []byte) error {
@@ -102,7 +105,27 @@ func Failing() []string { return slices.Sorted(maps.Keys(failures)) }
 func FailsFor(n *graph.Node) int { return failures[n.Op.Kind()].input }
 
 func badTarget(n *graph.Node, b []byte) error {
+	if pads(n.Op) {
+		return ops.CheckPaddedTargets(shape.View[int32](b), n.In[0].Meta.Shape.Dim(-1))
+	}
 	return ops.CheckTargets(shape.View[int32](b), n.In[0].Meta.Shape.Dim(-1))
+}
+
+// pads reports whether a target of -1 is padding for an op.
+func pads(op graph.Op) bool {
+	switch o := op.(type) {
+	case ops.CrossEntropy:
+		return o.Padded
+	case ops.CrossEntropyGrad:
+		return o.Padded
+	case ops.Correct:
+		return o.Padded
+	case ops.Outcome:
+		return o.Padded
+	case ops.Rank:
+		return o.Padded
+	}
+	return false
 }
 
 func badExtent(b []byte, rows, cached int) error {

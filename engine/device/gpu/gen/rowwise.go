@@ -49,36 +49,46 @@ func (w *writer) softmax(c string) {
 }
 
 // crossEntropy writes each row's log-sum-exp and its loss, and sums the losses.
-func crossEntropy(w *writer, _ ops.CrossEntropy) {
+func crossEntropy(w *writer, o ops.CrossEntropy) {
 	rows, cols := w.rows()
 	w.scratch = int64(rows) * 4
-	w.groups(rows, []param{site, in(0, "X"), inInts(1, "Y"), out(1, "L"), scratchAt(0, "S"), number("cols", cols)}, maxAndSum+`	if (LANE == 0 && !STATUS[0]) {
+	w.groups(rows, []param{site, in(0, "X"), inInts(1, "Y"), out(1, "L"), scratchAt(0, "S"), number("cols", cols), paddedRows(o.Padded)}, maxAndSum+`	if (LANE == 0 && !STATUS[0]) {
 		i64 t = Y[GROUP];
-		f32 l = log_f(all) + m;
+		i64 padding = padded && t == -1;
+		f32 l = padding ? 0.0f : log_f(all) + m;
 		L[GROUP] = l;
-		if (t < 0 || t >= cols) FAIL; else S[GROUP] = l - X[from + t];
+		if (padding) S[GROUP] = 0.0f; else if (t < 0 || t >= cols) FAIL; else S[GROUP] = l - X[from + t];
 	}
 `)
 	w.groups(1, []param{scratchAt(0, "S"), out(0, "Z"), number("n", rows)}, totalShared+total("all", "n", "ADD(S[e])")+writeAll)
 }
 
-func crossEntropyGrad(w *writer, _ ops.CrossEntropyGrad) {
+func crossEntropyGrad(w *writer, o ops.CrossEntropyGrad) {
 	rows, cols := w.rows()
 	n := rows * cols
-	w.items(n, []param{site, in(0, "X"), inInts(1, "Y"), in(2, "L"), in(3, "D"), out(0, "Z"), number("cols", cols)}, `	i64 r = i / cols, t = Y[r];
+	w.items(n, []param{site, in(0, "X"), inInts(1, "Y"), in(2, "L"), in(3, "D"), out(0, "Z"), number("cols", cols), paddedRows(o.Padded)}, `	i64 r = i / cols, t = Y[r];
+	if (padded && t == -1) { Z[i] = 0.0f; return; }
 	if (t < 0 || t >= cols) { FAIL; return; }
 	f32 v = exp_f(X[i] - L[r]) * D[0];
 	Z[i] = i - r * cols == t ? v - D[0] : v;
 `)
 }
 
+// paddedRows is the parameter that tells whether a row whose target is -1 is padding.
+func paddedRows(padded bool) param {
+	if padded {
+		return number("padded", 1)
+	}
+	return number("padded", 0)
+}
+
 // firstLargest is the text that finds at, the first largest number of row r.
 const firstLargest = "i64 at = 0; for (i64 k = 1; k < cols; k++) if (X[r * cols + k] > X[r * cols + at]) at = k;"
 
-func correct(w *writer, _ ops.Correct) {
+func correct(w *writer, o ops.Correct) {
 	rows, cols := w.rows()
-	w.groups(1, []param{site, in(0, "X"), inInts(1, "Y"), out(0, "Z"), number("rows", rows), number("cols", cols)}, foldShared+
-		sum("all", "rows", "i64 r = e, t = Y[r]; if (t < 0 || t >= cols) FAIL; "+firstLargest+" s += at == t ? 1.0f : 0.0f;")+writeAll)
+	w.groups(1, []param{site, in(0, "X"), inInts(1, "Y"), out(0, "Z"), number("rows", rows), number("cols", cols), paddedRows(o.Padded)}, foldShared+
+		sum("all", "rows", "i64 r = e, t = Y[r]; if ((t < 0 && !(padded && t == -1)) || t >= cols) FAIL; "+firstLargest+" s += at == t ? 1.0f : 0.0f;")+writeAll)
 }
 
 func checkFinite(w *writer, _ ops.CheckFinite) {

@@ -3,11 +3,12 @@ package elem
 import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 
 // Pointwise is the function of a kernel that computes each element from elements of the
-// same place. Exactly one of One, Two, VV, Scaled, Drop and Copies is set; VS and SV
+// same place. Exactly one of One, Two, Three, VV, Scaled, Drop and Copies is set; VS and SV
 // are VV for a second or first operand that is one number.
 type Pointwise struct {
 	One    unaryFunc
 	Two    pairFunc
+	Three  func(y, a, b, c []float32)
 	VV     pairFunc
 	VS, SV scalarFunc
 	Scaled func(y, a, b []float32, s float32)
@@ -23,6 +24,8 @@ func PointwiseOf(k work.Kernel) (Pointwise, bool) {
 		return Pointwise{One: k.f}, true
 	case *pairKernel:
 		return Pointwise{Two: k.f}, true
+	case *selectKernel:
+		return Pointwise{Three: choose}, true
 	case *binaryKernel:
 		return Pointwise{VV: k.vv, VS: k.vs, SV: k.sv}, true
 	case *scaledPairKernel:

@@ -32,6 +32,12 @@ func init() {
 			return Of(ops.UnaryGrad{Fn: fn}, 2e-6, a, s.Normal(a.Meta.Shape...))
 		}
 	}
+	for _, fn := range []string{"less", "equal"} {
+		Cases[fn] = func(s Source) Sample {
+			x := s.Shape("x", 0, 3, 40)
+			return Of(ops.Compare{Fn: fn}, 0, s.few(x...), s.few(x...))
+		}
+	}
 	for _, fn := range []string{"sum", "mean", "max"} {
 		Cases["reduce_"+fn] = func(s Source) Sample { return drawReduce(s, fn) }
 	}
@@ -41,6 +47,7 @@ func init() {
 	maps.Copy(Cases, countCases)
 	maps.Copy(Cases, updateCases)
 	maps.Copy(Cases, generateCases)
+	maps.Copy(Cases, lengthCases)
 }
 
 // drawDomain is inputs (or outputs, where the gradient takes those) of an
@@ -72,6 +79,15 @@ func drawBinary(s Source, fn string) Sample {
 	}
 	b := s.Floats(0.5, 2, shrink("b")...)
 	return Of(ops.Binary{Fn: fn}, 1e-6, s.Normal(shrink("a")...), b)
+}
+
+// few is numbers of which many are equal and some are NaN.
+func (s Source) few(dims ...int) ref.Array {
+	a := s.Floats(-1.5, 1.5, dims...)
+	for i, f := range a.F {
+		a.F[i] = math.Round(f)
+	}
+	return s.NonFinite(a)
 }
 
 // Axes draws some axes of a shape, ascending.
@@ -107,6 +123,14 @@ var movementCases = map[string]func(s Source) Sample{
 	"lerp": func(s Source) Sample {
 		x := s.Shape("x", 0, 2, 90)
 		return Of(ops.Lerp{T: 0.1}, 1e-6, s.Normal(x...), s.Normal(x...))
+	},
+	"select": func(s Source) Sample {
+		x := s.Shape("x", 0, 3, 40)
+		return Of(ops.Select{}, 0, s.few(x...), s.NonFinite(s.Normal(x...)), s.NonFinite(s.Normal(x...)))
+	},
+	"select_grad": func(s Source) Sample {
+		x := s.Shape("x", 0, 3, 40)
+		return Of(ops.SelectGrad{Else: s.Bool("else")}, 0, s.few(x...), s.NonFinite(s.Normal(x...)))
 	},
 	"fill": func(s Source) Sample {
 		m := shape.Meta{DType: shape.Float32, Shape: s.Shape("x", 0, 2, 90)}
@@ -172,6 +196,7 @@ var movementCases = map[string]func(s Source) Sample{
 		}
 		return Of(ops.SliceGrad{Start: start, Shape: x}, 0, s.Normal(d...))
 	},
+	"cast": drawCast,
 	"concat": func(s Source) Sample {
 		x := s.Shape("x", 1, 3, 9)
 		axis := rapid.IntRange(0, len(x)-1).Draw(s.T, "axis")
@@ -183,6 +208,20 @@ var movementCases = map[string]func(s Source) Sample{
 		}
 		return Of(ops.Concat{Axis: axis}, 0, in...)
 	},
+}
+
+// drawCast is a cast of numbers of every size, NaN and infinity among them.
+func drawCast(s Source) Sample {
+	x := s.Shape("x", 0, 2, 500)
+	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16"}).Draw(s.T, "to")
+	if to == "f32" {
+		return Of(ops.Cast{To: to}, 0, s.IDs(math.MaxInt32, x...))
+	}
+	a := s.NonFinite(s.Normal(x...))
+	for i := range a.F {
+		a.F[i] = float64(float32(a.F[i] * math.Exp2(float64(i%70-32))))
+	}
+	return Of(ops.Cast{To: to}, 0, a)
 }
 
 // drawStretch is a shape and one that broadcasts to it.
@@ -212,134 +251,6 @@ func drawSlice(s Source) (x shape.Shape, start, stop []int) {
 	return x, start, stop
 }
 
-var productCases = map[string]func(s Source) Sample{
-	"matmul":        DrawMatMul,
-	"conv2d":        func(s Source) Sample { return drawConv(s, "y") },
-	"conv2d_grad_x": func(s Source) Sample { return drawConv(s, "x") },
-	"conv2d_grad_w": func(s Source) Sample { return drawConv(s, "w") },
-	"max_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(p, 0, x) },
-	"avg_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(ops.AvgPool2D(p), 1e-6, x) },
-	"avg_pool2d_grad": func(s Source) Sample {
-		x, p := drawPool(s)
-		y := mustRun(s, p, x)
-		h, w := x.Meta.Shape[2], x.Meta.Shape[3]
-		return Of(ops.AvgPool2DGrad{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, H: h, W: w}, 1e-6, s.Normal(y[0].Meta.Shape...))
-	},
-	"max_pool2d_grad": func(s Source) Sample {
-		x, p := drawPool(s)
-		y := mustRun(s, p, x)
-		return Of(ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, 1e-6, y[1], s.Normal(y[1].Meta.Shape...))
-	},
-	"causal_attention": func(s Source) Sample {
-		op, in := drawAttention(s)
-		return Of(op, 2e-5, in...)
-	},
-	"causal_attention_grad": func(s Source) Sample {
-		op, in := drawAttention(s)
-		y := mustRun(s, op, in...)
-		for i := range y { // what the device would hold
-			for j, v := range y[i].F {
-				y[i].F[j] = float64(float32(v))
-			}
-		}
-		all := append([]ref.Array{in[0], y[0], y[1], s.Normal(y[0].Meta.Shape...)}, in[1:]...)
-		return Of(ops.CausalSelfAttentionGrad(op), 5e-5, all...)
-	},
-}
-
-func mustRun(s Source, op graph.Op, in ...ref.Array) []ref.Array {
-	y, err := ref.Run(op, in)
-	if err != nil {
-		s.T.Fatalf("reference: %v", err)
-	}
-	return y
-}
-
-func DrawMatMul(s Source) Sample {
-	op := ops.MatMul{TransA: s.Bool("transA"), TransB: s.Bool("transB"), BF16: s.Bool("bf16")}
-	m, n, k := s.Dim("m", 70), s.Dim("n", 130), s.Dim("k", 300)
-	batch := s.Shape("batch", 0, 2, 3)
-	a, b := []int{m, k}, []int{k, n}
-	if op.TransA {
-		a = []int{k, m}
-	}
-	if op.TransB {
-		b = []int{n, k}
-	}
-	a = append(batch.Clone(), a...)
-	if op.TransA || s.Bool("both") {
-		b = append(batch.Clone(), b...)
-	}
-	return Of(op, 1e-4, s.Normal(a...), s.Normal(b...))
-}
-
-func drawConv(s Source, which string) Sample {
-	groups := s.Size("groups", 3)
-	n, c, o := s.Dim("n", 3), groups*s.Size("c", 4), groups*s.Size("o", 5)
-	kh, kw := s.Size("kh", 4), s.Size("kw", 4)
-	if s.Bool("many channels") {
-		c, o = groups*s.Size("more c", 40), groups*s.Size("more o", 40)
-	}
-	stride, pad := s.Size("stride", 3), rapid.IntRange(0, 3).Draw(s.T, "pad")
-	switch s.Size("kind", 4) {
-	case 1: // windows side by side
-		kw, stride, pad = kh, kh, 0
-	case 2: // each channel alone
-		groups = s.Size("channels", 40)
-		c, o = groups, groups
-	}
-	h := max(1, kh-2*pad) + rapid.IntRange(0, 12).Draw(s.T, "h")
-	w := max(1, kw-2*pad) + rapid.IntRange(0, 40).Draw(s.T, "w")
-	x, f := s.Normal(n, c, h, w), s.Normal(o, c/groups, kh, kw)
-	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}
-	y, err := op.Infer([]shape.Meta{x.Meta, f.Meta})
-	if err != nil {
-		s.T.Fatalf("%v", err)
-	}
-	dy := s.Normal(y[0].Shape...)
-	bad := x // not the weights: padding is multiplied with them
-	if which == "x" {
-		bad = dy
-	}
-	if len(bad.F) > 0 && s.Bool("not finite") {
-		bad.F[s.Rng.IntN(len(bad.F))] = []float64{math.Inf(1), math.NaN()}[s.Rng.IntN(2)]
-	}
-	switch which {
-	case "x":
-		return Of(ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, 1e-4, f, dy)
-	case "w":
-		return Of(ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, 2e-4, x, dy)
-	}
-	return Of(op, 1e-4, x, f)
-}
-
-func drawPool(s Source) (ref.Array, ops.MaxPool2D) {
-	k := s.Size("kernel", 4)
-	p := ops.MaxPool2D{Kernel: k, Stride: s.Size("stride", 5), Pad: rapid.IntRange(0, k/2).Draw(s.T, "pad")}
-	if s.Bool("side by side") {
-		k, p = 2, ops.MaxPool2D{Kernel: 2, Stride: 2}
-	}
-	h, w := k+rapid.IntRange(0, 9).Draw(s.T, "h"), k+rapid.IntRange(0, 70).Draw(s.T, "w")
-	if s.Bool("low") { // as high as the windows must have, with padding
-		h = max(1, k-2*p.Pad) + rapid.IntRange(0, 2).Draw(s.T, "more h")
-	}
-	x := s.Normal(s.Dim("n", 3), s.Dim("c", 3), h, w)
-	for i := range x.F {
-		x.F[i] = math.Round(4*x.F[i]) / 4 // so that equals occur
-	}
-	return x, p
-}
-
-func drawAttention(s Source) (ops.CausalSelfAttention, []ref.Array) {
-	op := ops.CausalSelfAttention{Heads: s.Size("heads", 3), Seed: 5, ID: 8}
-	in := []ref.Array{s.Normal(s.Dim("b", 3), s.Dim("t", 70), 3*op.Heads*s.Size("width", 9))}
-	if s.Bool("dropout") {
-		op.P = 0.3
-		in = append(in, s.IDs(100), s.IDs(1000))
-	}
-	return op, in
-}
-
 var rowCases = map[string]func(s Source) Sample{
 	"softmax":          func(s Source) Sample { return Of(ops.Softmax{}, 1e-6, drawRows(s)) },
 	"log_softmax":      func(s Source) Sample { return Of(ops.LogSoftmax{}, 1e-6, drawRows(s)) },
@@ -347,19 +258,20 @@ var rowCases = map[string]func(s Source) Sample{
 	"log_softmax_grad": func(s Source) Sample { return drawRowGrad(s, ops.LogSoftmax{}, ops.LogSoftmaxGrad{}) },
 	"cross_entropy": func(s Source) Sample {
 		x, t := drawClasses(s)
-		return Of(ops.CrossEntropy{}, 1e-6, x, t)
+		return Of(ops.CrossEntropy{Padded: s.padded(t)}, 1e-6, x, t)
 	},
 	"cross_entropy_grad": func(s Source) Sample {
 		x, t := drawClasses(s)
-		lse := mustRun(s, ops.CrossEntropy{}, x, t)[1]
+		op := ops.CrossEntropy{Padded: s.padded(t)}
+		lse := mustRun(s, op, x, t)[1]
 		for i, v := range lse.F {
 			lse.F[i] = float64(float32(v))
 		}
-		return Of(ops.CrossEntropyGrad{}, 2e-6, x, t, lse, s.Normal())
+		return Of(ops.CrossEntropyGrad(op), 2e-6, x, t, lse, s.Normal())
 	},
 	"correct": func(s Source) Sample {
 		x, t := drawClasses(s)
-		return Of(ops.Correct{}, 0, x, t)
+		return Of(ops.Correct{Padded: s.padded(t)}, 0, x, t)
 	},
 	"mse":            func(s Source) Sample { return drawLoss(s, ops.MSE{}) },
 	"bce":            func(s Source) Sample { return drawLoss(s, ops.BCE{}) },

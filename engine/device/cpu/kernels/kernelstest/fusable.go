@@ -62,11 +62,14 @@ func drawCluster(t *rapid.T) *graph.Graph {
 	for range rapid.IntRange(2, 14).Draw(t, "nodes") {
 		v := rapid.SampledFrom(values).Draw(t, "a")
 		u := rapid.SampledFrom(values).Draw(t, "b")
-		switch op := rapid.IntRange(-3, 9).Draw(t, "op"); {
+		switch op := rapid.IntRange(-4, 9).Draw(t, "op"); {
+		case op == -4:
+			v = ops.SelectOf(b, v, u, rapid.SampledFrom(values).Draw(t, "c"))
 		case op == -3:
 			v = b.One(ops.Dropout{P: 0.3, Seed: 5, ID: uint64(len(values))}, ops.Neg(b, v), step, step)
 		case op == -2 && v.Meta.Equal(u.Meta):
-			v = []*graph.Value{b.One(ops.MSEGrad{}, v, u, scale), b.One(ops.BCEGrad{}, v, u, scale), b.One(ops.Lerp{T: 0.25}, v, u)}[len(values)%3]
+			v = []*graph.Value{b.One(ops.MSEGrad{}, v, u, scale), b.One(ops.BCEGrad{}, v, u, scale), b.One(ops.Lerp{T: 0.25}, v, u),
+				b.One(ops.Compare{Fn: "less"}, v, u), b.One(ops.SelectGrad{}, v, u)}[len(values)%5]
 		case op == -1:
 			v = ops.Broadcast(b, v, whole)
 		case op == 0 && v.Meta.Shape.Rank() == 3 && v.Meta.Shape.Dim(-1) == cols:

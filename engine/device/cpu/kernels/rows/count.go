@@ -23,6 +23,7 @@ type classCounts struct {
 // newOutcome makes the kernel of cells in a confusion matrix.
 func newOutcome(n *graph.Node, on work.Target) (work.Kernel, error) {
 	k := &classCounts{classRows: classRowsOf(on, n)}
+	k.padded = n.Op.(ops.Outcome).Padded
 	k.of = func(x []float32, target int) int32 {
 		return int32(target*len(x) + k.predicted(x))
 	}
@@ -30,7 +31,9 @@ func newOutcome(n *graph.Node, on work.Target) (work.Kernel, error) {
 }
 
 func newRank(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return &classCounts{classRows: classRowsOf(on, n), of: rank}, nil
+	k := &classCounts{classRows: classRowsOf(on, n), of: rank}
+	k.padded = n.Op.(ops.Rank).Padded
+	return k, nil
 }
 
 func (k *classCounts) ScratchBytes() int64 { return 0 }
@@ -48,6 +51,10 @@ func (k *classCounts) End(*work.Args) error { return k.err() }
 func (k *classCounts) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.c), k.r)
 	for ; lo < hi; lo++ {
+		if k.isPadding(lo) {
+			k.out[lo] = -1
+			continue
+		}
 		k.out[lo] = k.of(k.row(lo))
 	}
 }
@@ -127,10 +134,13 @@ func (k *binaryOutcome) Chunk(i int) {
 }
 
 // tally counts indexes, on one thread: they are few beside the work that gives them.
-type tally struct{ n, indexes int }
+type tally struct {
+	n, indexes int
+	padded     bool // an index of -1 is padding
+}
 
 func newTally(n *graph.Node, _ work.Target) (work.Kernel, error) {
-	return tally{work.In(n, 0).Elems(), work.In(n, 1).Elems()}, nil
+	return tally{work.In(n, 0).Elems(), work.In(n, 1).Elems(), n.Op.(ops.Tally).Padded}, nil
 }
 
 func (tally) ScratchBytes() int64 { return 0 }
@@ -141,10 +151,21 @@ func (k tally) Run(_ work.Pool, a *work.Args) error {
 		copy(counts, work.Ints(a.In[0], k.n))
 	}
 	for _, x := range indexes {
+		if x == -1 && k.padded {
+			continue
+		}
 		if x < 0 || int(x) >= k.n {
-			return ops.CheckCounted(indexes, k.n)
+			return k.failure(indexes)
 		}
 		counts[x]++
 	}
 	return nil
+}
+
+// failure is the error about the first index that is none of the counts.
+func (k tally) failure(indexes []int32) error {
+	if k.padded {
+		return ops.CheckPaddedCounted(indexes, k.n)
+	}
+	return ops.CheckCounted(indexes, k.n)
 }

@@ -33,6 +33,7 @@ func total(partial []float64) float32 {
 type classRows struct {
 	vec     *vec.Funcs
 	r, c    int
+	padded  bool        // a row whose target is -1 is padding
 	bad     work.Lowest // the first row whose target is no class
 	logits  []float32
 	targets []int32
@@ -63,12 +64,16 @@ func (k *classRows) row(r int) (x []float32, target int) {
 	return k.logits[r*k.c : (r+1)*k.c], t
 }
 
+// isPadding reports whether row r is padding.
+func (k *classRows) isPadding(r int) bool { return k.padded && k.targets[r] == -1 }
+
 // err is about the first impossible target, if there was one.
 func (k *classRows) err() error {
-	if k.bad.Position() < 0 {
+	first := k.bad.Position()
+	if first < 0 {
 		return nil
 	}
-	return ops.CheckTargets(k.targets, k.c)
+	return ops.BadTarget(k.targets[first], first, k.c)
 }
 
 type crossEntropy struct {
@@ -77,7 +82,9 @@ type crossEntropy struct {
 }
 
 func newCrossEntropy(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return &crossEntropy{classRows: classRowsOf(on, n)}, nil
+	k := &crossEntropy{classRows: classRowsOf(on, n)}
+	k.padded = n.Op.(ops.CrossEntropy).Padded
+	return k, nil
 }
 
 func (k *crossEntropy) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
@@ -99,6 +106,10 @@ func (k *crossEntropy) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.c), k.r)
 	sum := 0.0
 	for ; lo < hi; lo++ {
+		if k.isPadding(lo) {
+			k.lse[lo] = 0
+			continue
+		}
 		x, t := k.row(lo)
 		lse := k.vec.LogSumExp(x)
 		k.lse[lo] = float32(lse)
@@ -115,7 +126,9 @@ type crossEntropyGrad struct {
 }
 
 func newCrossEntropyGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return &crossEntropyGrad{classRows: classRowsOf(on, n)}, nil
+	k := &crossEntropyGrad{classRows: classRowsOf(on, n)}
+	k.padded = n.Op.(ops.CrossEntropyGrad).Padded
+	return k, nil
 }
 
 func (k *crossEntropyGrad) ScratchBytes() int64 { return 0 }
@@ -133,6 +146,10 @@ func (k *crossEntropyGrad) End(*work.Args) error { return k.err() }
 func (k *crossEntropyGrad) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.c), k.r)
 	for ; lo < hi; lo++ {
+		if k.isPadding(lo) {
+			clear(k.dx[lo*k.c:][:k.c])
+			continue
+		}
 		x, t := k.row(lo)
 		lse, xt := k.lse[lo], float64(x[t])
 		dx := k.dx[lo*k.c:][:len(x)]
@@ -145,7 +162,9 @@ func (k *crossEntropyGrad) Chunk(i int) {
 type correct struct{ classRows }
 
 func newCorrect(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return &correct{classRowsOf(on, n)}, nil
+	k := &correct{classRowsOf(on, n)}
+	k.padded = n.Op.(ops.Correct).Padded
+	return k, nil
 }
 
 func (k *correct) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
@@ -167,6 +186,9 @@ func (k *correct) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.c), k.r)
 	sum := 0.0
 	for ; lo < hi; lo++ {
+		if k.isPadding(lo) {
+			continue
+		}
 		x, t := k.row(lo)
 		if firstLargest(k.vec, x, t) {
 			sum++

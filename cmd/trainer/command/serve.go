@@ -1,0 +1,187 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/serve"
+)
+
+func serveCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve RUN",
+		Short: "Answer over HTTP with a trained model",
+		Long: "Answer requests with a trained model, whose weights stay on the devices: POST /predict takes samples and gives\n" +
+			"answers as trainer predict does; POST /generate continues a text. GET / describes both for the model, GET /healthz\n" +
+			"and GET /metrics are for those who watch the server. docs/serving.md has requests, answers, errors and metrics.\n" +
+			"Samples of requests that wait are put together into batches of 1, 2, 4, … samples, up to --batch; an answer does not\n" +
+			"depend on what else is in its batch. A request beyond the queue gets the status 503 and a time to try again.\n" +
+			"The run may train meanwhile: once it saves a newer checkpoint (with --best a better one), requests are answered with\n" +
+			"that one, and none is dropped. --checkpoint and --init keep the weights.\n" +
+			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password.\n" +
+			"SIGTERM or Ctrl-C ends it once the requests under way are answered, after --drain at the latest.",
+		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --best --address 127.0.0.1:9000 --texts 8\n" +
+			"  curl -d '{\"inputs\": [[5.1, 3.5, 1.4, 0.2]]}' localhost:8080/predict",
+		Args: cli.Args(1),
+	}
+	flags := addTrained(c)
+	f := addServeFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.check(c); err != nil {
+			return err
+		}
+		return f.run(c, flags, args[0])
+	}
+	return c
+}
+
+// serveFlags are the flags of a server.
+type serveFlags struct {
+	address string
+	drain   time.Duration
+	follow  time.Duration
+	service berth.ServeOptions
+	limits  serve.Limits
+}
+
+// addServeFlags gives c those flags.
+func addServeFlags(c *cobra.Command) *serveFlags {
+	f := &serveFlags{}
+	c.Flags().StringVar(&f.address, "address", "127.0.0.1:8080", "listen at `HOST:PORT`; port 0 takes a free one; without HOST other machines can connect")
+	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
+	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
+	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once, each with caches of its own on the devices")
+	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a newer checkpoint every `TIME`; 0 never looks, and POST /reload does")
+	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests under way get when the server ends")
+	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take; it may ask for less")
+	c.Flags().Var((*sizeFlag)(&f.limits.Body), "max-body", "refuse requests of more than `SIZE`, such as 16MiB (default 4MiB)")
+	c.Flags().IntVar(&f.limits.Samples, "max-samples", 1024, "refuse requests of more than `N` samples")
+	c.Flags().IntVar(&f.limits.Tokens, "max-tokens", 4096, "refuse texts of more than `N` tokens")
+	c.Flags().Var((*sizeFlag)(&f.limits.Answers), "max-answers", "let the answers of all requests to /predict take at most `SIZE` of memory (default 1GiB)")
+	c.Flags().IntVar(&f.limits.Requests, "max-requests", 1024, "handle at most `N` requests at once")
+	return f
+}
+
+// check refuses values that no server can have.
+func (f *serveFlags) check(c *cobra.Command) error {
+	for name, v := range map[string]int64{
+		"batch": int64(f.service.Batch), "queue": int64(f.service.Queue), "texts": int64(f.service.Texts), "deadline": int64(f.limits.Time),
+		"max-samples": int64(f.limits.Samples), "max-tokens": int64(f.limits.Tokens), "max-requests": int64(f.limits.Requests), "drain": int64(f.drain),
+	} {
+		if v < 1 {
+			return cli.Usagef("--%s %s: give a value above 0", name, c.Flags().Lookup(name).Value)
+		}
+	}
+	if f.follow < 0 {
+		return cli.Usagef("--follow %v: give a time, or 0 to look for no newer checkpoint", f.follow)
+	}
+	if f.follow == 0 {
+		f.follow = -1
+	}
+	if _, _, err := net.SplitHostPort(f.address); err != nil {
+		return cli.Usagef("--address %s: give HOST:PORT, such as 127.0.0.1:8080", f.address)
+	}
+	return nil
+}
+
+// run serves the run in a folder until the command is to end.
+func (f *serveFlags) run(c *cobra.Command, flags *trainedFlags, dir string) (err error) {
+	ctx := c.Context()
+	o, err := f.options(c, flags, dir)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
+	if err != nil {
+		return fmt.Errorf("--address %s: %w; another port may be free (port 0 takes one)", f.address, err)
+	}
+	s, err := f.open(c, flags.weights, o)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, closeServer(s)) }()
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("other machines can connect to %v: nobody is asked for a password, and nothing is encrypted", l.Addr()))
+	}
+	fmt.Fprintf(c.OutOrStdout(), "http://%v\n", l.Addr())
+	return f.listen(ctx, s, l)
+}
+
+// closeTime is the time that the devices have to end what they do for requests that
+// nobody waits for any more.
+const closeTime = 5 * time.Second
+
+// closeServer closes a server, unless a device hangs.
+func closeServer(s *serve.Server) error {
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closeTime):
+		return fmt.Errorf("a device did not end its work within %v: it was left at that", closeTime)
+	}
+}
+
+// listen answers until ctx ends, and then those requests that are under way.
+func (f *serveFlags) listen(ctx context.Context, s *serve.Server, l net.Listener) error {
+	h := s.HTTP("")
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	s.Drain()
+	bound, cancel := context.WithTimeout(context.Background(), f.drain)
+	defer cancel()
+	if h.Shutdown(bound) != nil { // requests were not answered in time
+		_ = h.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// options read the config of the run in a folder, and what the flags say.
+func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) (o serve.OpenOptions, err error) {
+	var lines sync.Mutex
+	o = serve.OpenOptions{Service: f.service, Limits: f.limits, Follow: f.follow, Log: func(text string) {
+		lines.Lock()
+		defer lines.Unlock()
+		cli.Tell(c, c.ErrOrStderr(), text)
+	}}
+	if o.Weights, err = flags.weights.Weights(c, dir); err != nil {
+		return o, err
+	}
+	if o.Faults, err = flags.faults.parse(); err != nil {
+		return o, err
+	}
+	o.Config, err = flags.config.LoadRun(c, dir)
+	return o, err
+}
+
+// open opens the devices and loads the weights.
+func (f *serveFlags) open(c *cobra.Command, weights *runs.WeightFlags, o serve.OpenOptions) (*serve.Server, error) {
+	done := phase.Wait(c.Context(), c.ErrOrStderr(), "loading")
+	s, err := serve.Open(c.Context(), o)
+	done()
+	if err != nil {
+		return nil, byFault(err)
+	}
+	fmt.Fprintln(c.ErrOrStderr(), weights.UsedText(s.Used()))
+	return s, nil
+}

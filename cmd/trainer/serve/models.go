@@ -1,0 +1,295 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+)
+
+// model is weights on the devices.
+type model struct {
+	trained *berth.Trained
+	service *berth.Service
+	users   sync.WaitGroup // requests; it is added to while the model is the newest only
+}
+
+// models is the devices, and the weights that requests are answered with. Other weights
+// take their place between two requests: those under way end with the weights with which
+// they began.
+type models struct {
+	opt     OpenOptions
+	counted *metrics
+	ending  atomic.Bool     // no new requests are wanted
+	changes chan struct{}   // has an element while weights are changed
+	life    context.Context // ended by close
+	die     context.CancelFunc
+
+	mu      sync.Mutex
+	devices *berth.Devices
+	newest  *model        // nil while there is none
+	changed chan struct{} // closed once newest or broken is another
+	broken  error         // why there is no model, where that may last; nil while one is made
+	closed  bool
+	repairs sync.WaitGroup
+}
+
+// openModels opens the devices and loads the weights.
+func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, error) {
+	c := *o.Config
+	c.Devices = whole(c.Devices)
+	o.Config = &c
+	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
+	x.life, x.die = context.WithCancel(context.Background())
+	var err error
+	if x.devices, err = berth.OpenDevices(c.Devices, o.Faults...); err != nil {
+		return nil, err
+	}
+	if x.newest, err = x.load(ctx, o.Weights); err != nil {
+		return nil, errors.Join(err, x.devices.Close())
+	}
+	return x, nil
+}
+
+// whole is devices without limits of memory by percentage: those are of the memory that
+// training takes.
+func whole(d configs.Devices) configs.Devices {
+	if d.Memory.Percent > 0 {
+		d.Memory = configs.Memory{}
+	}
+	each := d.Each
+	d.Each = nil
+	for _, e := range each {
+		if e.Memory.Percent > 0 {
+			e.Memory = configs.Memory{}
+		}
+		d.Each = append(d.Each, e)
+	}
+	return d
+}
+
+// load copies weights to the devices.
+func (x *models) load(ctx context.Context, w berth.Weights) (*model, error) {
+	t, err := x.devices.OpenTrained(ctx, x.opt.Config, w)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.ServeWith(ctx, x.opt.Service)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	x.counted.begin(s)
+	return &model{trained: t, service: s}, nil
+}
+
+// acquire is the newest model, for a request. It waits while one is loaded.
+func (x *models) acquire(ctx context.Context) (*model, error) {
+	for {
+		x.mu.Lock()
+		m, broken, closed, changed := x.newest, x.broken, x.closed, x.changed
+		if m != nil && !closed {
+			m.users.Add(1)
+		}
+		x.mu.Unlock()
+		switch {
+		case closed:
+			return nil, unavailable("the server ends")
+		case m != nil:
+			return m, nil
+		case broken != nil:
+			return nil, unavailable(fmt.Sprintf("the model is being loaded again after a failure: %v", broken))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// now is the newest model, without waiting for one.
+func (x *models) now() (m *model, broken error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.newest, x.broken
+}
+
+// used says which weights are in use.
+func (x *models) used() (u berth.Used) {
+	if m, _ := x.now(); m != nil {
+		u = m.service.Used()
+	}
+	return u
+}
+
+// release ends a request's use of a model.
+func (x *models) release(m *model) {
+	for _, text := range m.service.Warnings() {
+		x.opt.Log(text)
+	}
+	m.users.Done()
+}
+
+// set makes m the newest model, nil for none, and gives the one before. broken is the
+// reason why there is none.
+func (x *models) set(m *model, broken error) (before *model) {
+	before, x.newest, x.broken = x.newest, m, broken
+	close(x.changed)
+	x.changed = make(chan struct{})
+	return before
+}
+
+// put is set for others. Where a device was lost meanwhile, on which m is too, m is ended.
+func (x *models) put(m *model) (before *model, err error) {
+	x.mu.Lock()
+	if err := x.broken; err != nil {
+		x.mu.Unlock()
+		return nil, errors.Join(err, x.end(m))
+	}
+	defer x.mu.Unlock()
+	return x.set(m, nil), nil
+}
+
+// end waits for the requests of a model that is the newest no more, and frees its memory.
+func (x *models) end(m *model) error {
+	if m == nil {
+		return nil
+	}
+	m.users.Wait()
+	x.counted.end(m.service)
+	return errors.Join(m.service.Close(), m.trained.Close())
+}
+
+// change answers with other weights from now on. Where devices have no memory for both at
+// once, requests wait while the old ones give way; if the new ones cannot be loaded, the
+// old ones come back.
+func (x *models) change(ctx context.Context, w berth.Weights) error {
+	select {
+	case x.changes <- struct{}{}:
+		defer func() { <-x.changes }()
+	case <-ctx.Done(): // a repair may take for ever
+		return context.Cause(ctx)
+	}
+	next, err := x.load(ctx, w)
+	if errors.Is(err, berth.ErrOccupied) { // by the old weights alone, which stay
+		return x.instead(w)
+	}
+	if err != nil {
+		return err
+	}
+	before, err := x.put(next)
+	return errors.Join(err, x.end(before))
+}
+
+// instead is change without memory for both: the old weights leave first. From then on,
+// requests wait for the new ones, so nothing but close ends it early.
+func (x *models) instead(w berth.Weights) error {
+	old, err := x.put(nil)
+	if old == nil || err != nil {
+		return err
+	}
+	before := x.opt.Weights
+	before.Best, before.ID = false, old.service.Used().ID
+	if err := x.end(old); err != nil { // a device was lost meanwhile
+		x.fail(nil, err)
+		return err
+	}
+	next, err := x.load(x.life, w)
+	if err == nil {
+		_, err = x.put(next)
+		return err
+	}
+	again, failure := x.load(x.life, before)
+	if failure != nil {
+		x.fail(nil, failure)
+		return errors.Join(err, failure)
+	}
+	_, failure = x.put(again)
+	return errors.Join(err, failure)
+}
+
+// check looks whether a failed request has lost the model's device, and loads the model
+// again if so.
+func (x *models) check(m *model) {
+	if cause := m.service.Err(); cause != nil {
+		x.fail(m, cause)
+	}
+}
+
+// fail begins to load the model again, unless another than m is the newest.
+func (x *models) fail(m *model, cause error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.newest != m || x.life.Err() != nil || x.broken != nil {
+		return
+	}
+	x.set(nil, cause)
+	x.repairs.Go(func() { x.repair(m, cause) })
+}
+
+// repair opens the devices anew, and loads the model, until that succeeds.
+func (x *models) repair(m *model, cause error) {
+	x.changes <- struct{}{}
+	defer func() { <-x.changes }()
+	x.opt.Log(fmt.Sprintf("the device failed: %v; loading the model again", cause))
+	_ = errors.Join(x.end(m), x.devices.Close()) // they tell of the same failure
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		next, err := x.reopen(x.life)
+		if err == nil {
+			x.mu.Lock()
+			x.set(next, nil)
+			x.mu.Unlock()
+			x.counted.repairs.Add(1)
+			x.opt.Log("the model is loaded again")
+			return
+		}
+		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again in %v", err, pause))
+		select {
+		case <-time.After(pause):
+		case <-x.life.Done():
+			return
+		}
+	}
+}
+
+// reopen opens the devices anew, and loads the model.
+func (x *models) reopen(ctx context.Context) (m *model, err error) {
+	d, err := x.devices.Reopen()
+	if err != nil {
+		return nil, err
+	}
+	x.devices = d
+	if m, err = x.load(ctx, x.opt.Weights); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return m, nil
+}
+
+// close waits for the requests under way, and closes the devices.
+func (x *models) close() error {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return nil
+	}
+	x.closed = true
+	x.die()
+	x.set(x.newest, x.broken) // those that wait see that it is closed
+	x.mu.Unlock()
+	x.repairs.Wait()
+	x.changes <- struct{}{}
+	defer func() { <-x.changes }()
+	x.mu.Lock()
+	last := x.set(nil, nil)
+	x.mu.Unlock()
+	err := errors.Join(x.end(last), x.devices.Close())
+	for _, text := range x.devices.Missed() {
+		x.opt.Log(text)
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// unknown refuses a path that there is not, or a method that the path does not have.
+func unknown(_ http.ResponseWriter, r *http.Request) error {
+	return &problem{status: http.StatusNotFound, Kind: kindPath,
+		Text: fmt.Sprintf("%s %s: there is POST /predict, POST /generate, POST /reload, GET /healthz, GET /metrics and GET /", short(r.Method), short(r.URL.Path))}
+}
+
+// healthz answers GET /healthz.
+func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
+	m, broken := s.models.now()
+	switch {
+	case s.models.ending.Load():
+		return unavailable("the server ends")
+	case broken != nil:
+		return unavailable(fmt.Sprintf("the model is being loaded again after a failure: %v", broken))
+	case m != nil && m.service.Err() != nil:
+		s.models.check(m)
+		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "weights": s.models.used()})
+	return nil
+}
+
+// metrics answers GET /metrics.
+func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	var page strings.Builder
+	s.models.counted.write(&page, s.models.used(), s.answers.now())
+	_, err := fmt.Fprint(w, page.String())
+	return gone(err)
+}
+
+// describe answers GET /.
+func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.begin(r, nil)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	info, l := c.model.trained.Info(), s.limits
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n\n", s.name, usedText(c.model.service.Used()))
+	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], \"timeout_ms\": N}\n")
+	fmt.Fprintf(&b, "  A sample is %s.\n  An answer has %s.\n", sampleText(info), answerText(info))
+	if c.model.trained.CanGenerate() == nil {
+		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
+		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")
+	}
+	fmt.Fprintf(&b, "POST /reload    loads a newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
+	fmt.Fprintf(&b, "A request has at most %s and %d samples, and a text gets at most %d tokens; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, l.Tokens, l.Time)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err = fmt.Fprint(w, b.String())
+	return gone(err)
+}
+
+// usedText names weights.
+func usedText(u berth.Used) string {
+	switch {
+	case u.ID == 0:
+		return "weights of " + filepath.Base(u.File)
+	case u.Best:
+		return fmt.Sprintf("checkpoint %d of step %d, the best", u.ID, u.Step)
+	}
+	return fmt.Sprintf("checkpoint %d of step %d", u.ID, u.Step)
+}

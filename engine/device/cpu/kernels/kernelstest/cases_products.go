@@ -1,0 +1,140 @@
+package kernelstest
+
+import (
+	"math"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+var productCases = map[string]func(s Source) Sample{
+	"matmul":        DrawMatMul,
+	"conv2d":        func(s Source) Sample { return drawConv(s, "y") },
+	"conv2d_grad_x": func(s Source) Sample { return drawConv(s, "x") },
+	"conv2d_grad_w": func(s Source) Sample { return drawConv(s, "w") },
+	"max_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(p, 0, x) },
+	"avg_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(ops.AvgPool2D(p), 1e-6, x) },
+	"avg_pool2d_grad": func(s Source) Sample {
+		x, p := drawPool(s)
+		y := mustRun(s, p, x)
+		h, w := x.Meta.Shape[2], x.Meta.Shape[3]
+		return Of(ops.AvgPool2DGrad{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, H: h, W: w}, 1e-6, s.Normal(y[0].Meta.Shape...))
+	},
+	"max_pool2d_grad": func(s Source) Sample {
+		x, p := drawPool(s)
+		y := mustRun(s, p, x)
+		return Of(ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, 1e-6, y[1], s.Normal(y[1].Meta.Shape...))
+	},
+	"causal_attention": func(s Source) Sample {
+		op, in := drawAttention(s)
+		return Of(op, 2e-5, in...)
+	},
+	"causal_attention_grad": func(s Source) Sample {
+		op, in := drawAttention(s)
+		y := mustRun(s, op, in...)
+		for i := range y { // what the device would hold
+			for j, v := range y[i].F {
+				y[i].F[j] = float64(float32(v))
+			}
+		}
+		all := append([]ref.Array{in[0], y[0], y[1], s.Normal(y[0].Meta.Shape...)}, in[1:]...)
+		return Of(ops.CausalSelfAttentionGrad(op), 5e-5, all...)
+	},
+}
+
+func mustRun(s Source, op graph.Op, in ...ref.Array) []ref.Array {
+	y, err := ref.Run(op, in)
+	if err != nil {
+		s.T.Fatalf("reference: %v", err)
+	}
+	return y
+}
+
+func DrawMatMul(s Source) Sample {
+	op := ops.MatMul{TransA: s.Bool("transA"), TransB: s.Bool("transB"), BF16: s.Bool("bf16")}
+	m, n, k := s.Dim("m", 70), s.Dim("n", 130), s.Dim("k", 300)
+	batch := s.Shape("batch", 0, 2, 3)
+	a, b := []int{m, k}, []int{k, n}
+	if op.TransA {
+		a = []int{k, m}
+	}
+	if op.TransB {
+		b = []int{n, k}
+	}
+	a = append(batch.Clone(), a...)
+	if op.TransA || s.Bool("both") {
+		b = append(batch.Clone(), b...)
+	}
+	return Of(op, 1e-4, s.Normal(a...), s.Normal(b...))
+}
+
+func drawConv(s Source, which string) Sample {
+	groups := s.Size("groups", 3)
+	n, c, o := s.Dim("n", 3), groups*s.Size("c", 4), groups*s.Size("o", 5)
+	kh, kw := s.Size("kh", 4), s.Size("kw", 4)
+	if s.Bool("many channels") {
+		c, o = groups*s.Size("more c", 40), groups*s.Size("more o", 40)
+	}
+	stride, pad := s.Size("stride", 3), rapid.IntRange(0, 3).Draw(s.T, "pad")
+	switch s.Size("kind", 4) {
+	case 1: // windows side by side
+		kw, stride, pad = kh, kh, 0
+	case 2: // each channel alone
+		groups = s.Size("channels", 40)
+		c, o = groups, groups
+	}
+	h := max(1, kh-2*pad) + rapid.IntRange(0, 12).Draw(s.T, "h")
+	w := max(1, kw-2*pad) + rapid.IntRange(0, 40).Draw(s.T, "w")
+	x, f := s.Normal(n, c, h, w), s.Normal(o, c/groups, kh, kw)
+	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}
+	y, err := op.Infer([]shape.Meta{x.Meta, f.Meta})
+	if err != nil {
+		s.T.Fatalf("%v", err)
+	}
+	dy := s.Normal(y[0].Shape...)
+	bad := x // not the weights: padding is multiplied with them
+	if which == "x" {
+		bad = dy
+	}
+	if len(bad.F) > 0 && s.Bool("not finite") {
+		bad.F[s.Rng.IntN(len(bad.F))] = []float64{math.Inf(1), math.NaN()}[s.Rng.IntN(2)]
+	}
+	switch which {
+	case "x":
+		return Of(ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, 1e-4, f, dy)
+	case "w":
+		return Of(ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, 2e-4, x, dy)
+	}
+	return Of(op, 1e-4, x, f)
+}
+
+func drawPool(s Source) (ref.Array, ops.MaxPool2D) {
+	k := s.Size("kernel", 4)
+	p := ops.MaxPool2D{Kernel: k, Stride: s.Size("stride", 5), Pad: rapid.IntRange(0, k/2).Draw(s.T, "pad")}
+	if s.Bool("side by side") {
+		k, p = 2, ops.MaxPool2D{Kernel: 2, Stride: 2}
+	}
+	h, w := k+rapid.IntRange(0, 9).Draw(s.T, "h"), k+rapid.IntRange(0, 70).Draw(s.T, "w")
+	if s.Bool("low") { // as high as the windows must have, with padding
+		h = max(1, k-2*p.Pad) + rapid.IntRange(0, 2).Draw(s.T, "more h")
+	}
+	x := s.Normal(s.Dim("n", 3), s.Dim("c", 3), h, w)
+	for i := range x.F {
+		x.F[i] = math.Round(4*x.F[i]) / 4 // so that equals occur
+	}
+	return x, p
+}
+
+func drawAttention(s Source) (ops.CausalSelfAttention, []ref.Array) {
+	op := ops.CausalSelfAttention{Heads: s.Size("heads", 3), Seed: 5, ID: 8}
+	in := []ref.Array{s.Normal(s.Dim("b", 3), s.Dim("t", 70), 3*op.Heads*s.Size("width", 9))}
+	if s.Bool("dropout") {
+		op.P = 0.3
+		in = append(in, s.IDs(100), s.IDs(1000))
+	}
+	return op, in
+}

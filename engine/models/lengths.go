@@ -1,0 +1,207 @@
+package models
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Sequences with lengths are padded at their end. Three rules keep padding out:
+//
+//   - The first op writes zeros over it, so its bytes are never read.
+//   - A position sees itself and those before it alone: only layers for which that holds,
+//     and sums and means that leave padding out, are let in.
+//   - The target of padding is -1, which counts nothing, or the number that the model gives
+//     there, and the loss is divided by the positions that count.
+
+// sized is the spec of sequences of so many positions; 0 keeps those of the spec.
+func (s Spec) sized(positions int) Spec {
+	if !s.Lengths || positions == 0 {
+		return s
+	}
+	if s.PerPosition() {
+		s.Target.Shape = resized(s.Target.Shape, positions)
+	}
+	s.Input.Shape = resized(s.Input.Shape, positions)
+	return s
+}
+
+// resized is a shape with another first axis.
+func resized(s shape.Shape, n int) shape.Shape {
+	s = slices.Clone(s)
+	s[0] = n
+	return s
+}
+
+// PerPosition reports whether sequences with lengths have an answer for each position. The
+// first axis of their targets counts them.
+func (s Spec) PerPosition() bool {
+	rank := s.Target.Shape.Rank()
+	return s.Lengths && (rank > 1 || rank == 1 && s.Target.DType == shape.Int32)
+}
+
+// padded declares the lengths of x[B,T,…], and writes zeros over its padding.
+func (c *context) padded(x *graph.Value) *graph.Value {
+	if !c.spec.Lengths || c.b.Err() != nil {
+		return x
+	}
+	defer c.b.In(c.firstLayer("lengths"))()
+	in := c.spec.Input
+	tokens, numbers := in.DType == shape.Int32 && in.Shape.Rank() == 1, in.DType == shape.Float32 && in.Shape.Rank() > 1
+	if !tokens && !numbers {
+		c.fail("samples with lengths are %v: only sequences of tokens, i32[positions], or of numbers, f32[positions, features], have them", in)
+		return x
+	}
+	c.lengths = c.b.Input(LengthName, shape.I32(c.microbatch))
+	c.sequence = true
+	if tokens {
+		c.unpadded = c.b.One(ops.PadWith{}, x, c.lengths)
+	} else {
+		c.unpadded = c.whereCounts(x)
+	}
+	return c.unpadded
+}
+
+// weights are 1 for the positions of x[B,T,…] that count and 0 for padding, [B,T,1,…]; with
+// mean, 1/length in place of 1.
+func (c *context) weights(x *graph.Value, mean bool) *graph.Value {
+	weights := c.b.One(ops.PositionWeights{T: x.Meta.Shape[1], Mean: mean}, c.lengths)
+	if rank := x.Meta.Shape.Rank(); rank != 3 {
+		dims := []int{x.Meta.Shape[0], x.Meta.Shape[1]}
+		for range rank - 2 {
+			dims = append(dims, 1)
+		}
+		weights = ops.ReshapeTo(c.b, weights, dims...)
+	}
+	return weights
+}
+
+// whereCounts is x[B,T,…] with 0 for padding, whatever stands there.
+func (c *context) whereCounts(x *graph.Value) *graph.Value {
+	return ops.SelectOf(c.b, c.weights(x, false), x, ops.Const(c.b, shape.F32(), 0))
+}
+
+// firstLayer stands in errors and plans for nodes before the first layer. It belongs to
+// that layer's block.
+func (c *context) firstLayer(name string) *graph.Layer {
+	if len(c.spec.Layers) == 0 {
+		return nil
+	}
+	l := c.spec.Layers[0]
+	ref := &graph.Layer{Type: name, Name: name, Block: l.Block, Pos: l.Pos}
+	switch {
+	case ref.Block == "" && l.Name != "":
+		ref.Block = l.Name
+	case ref.Block == "":
+		ref.Block = l.Type + "0"
+	}
+	return ref
+}
+
+// seesNoPadding refuses a layer that would mix padding into positions that count.
+func (c *context) seesNoPadding(l *Layer) bool {
+	switch {
+	case c.lengths == nil:
+		return true
+	case l.Type == "batchnorm":
+		c.fail("its statistics would count the padding of sequences of different lengths: use layernorm")
+	case !c.sequence, positionwise[l.Type], l.Type == "attention", l.Type == "positional_embedding", l.Type == "lstm", l.Type == "gru":
+		return true
+	case l.Type == "sum", l.Type == "mean", l.Type == "max":
+		return c.reducesWhole(l)
+	case l.Type == "concat" && l.Axis > 0:
+		return true
+	case l.Type == "concat":
+		c.fail("axis 0 counts the positions of sequences of different lengths: join their features (axis: 1)")
+	default:
+		c.fail("it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]")
+	}
+	return false
+}
+
+// keepsWidth refuses a layer whose output y[B,T] has positions as its last axis: the next
+// layer, such as dense, would mix them.
+func (c *context) keepsWidth(y *graph.Value) {
+	if c.lengths == nil || !c.sequence || c.b.Err() != nil || y == c.unpadded || y.Meta.Shape.Rank() != 2 {
+		return
+	}
+	c.fail("it leaves one number for each position, %v, and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)", sample(y))
+}
+
+// reducesWhole refuses a reduction over positions and other axes at once.
+func (c *context) reducesWhole(l *Layer) bool {
+	for _, a := range l.Axes {
+		if a == 0 && len(l.Axes) > 1 {
+			c.fail("axes are %v: of sequences of different lengths, reduce the positions, axis 0, in a layer of their own", shape.Shape(l.Axes))
+			return false
+		}
+	}
+	return true
+}
+
+// overPositions reports whether a reduction of the axes of x is over positions of which
+// some are padding.
+func (c *context) overPositions(axes []int) bool {
+	return c.lengths != nil && c.sequence && len(axes) == 1 && axes[0] == 1
+}
+
+// largest is the largest of x[B,T,…] over its positions; of a sequence without any, 0.
+func (c *context) largest(x *graph.Value, keep bool) *graph.Value {
+	none := ops.Const(c.b, shape.F32(), -math.MaxFloat32)
+	y := ops.Max(c.b, ops.SelectOf(c.b, c.weights(x, false), x, none), true, 1)
+	if c.b.Err() != nil {
+		return x
+	}
+	y = c.whereCounts(y)
+	c.sequence = false
+	if keep {
+		return y
+	}
+	return ops.ReshapeTo(c.b, y, slices.Delete(slices.Clone(y.Meta.Shape), 1, 2)...)
+}
+
+// withoutPadding sums x[B,T,…] over its positions, each with its weight; with mean, the
+// weights are those of a mean.
+func (c *context) withoutPadding(x *graph.Value, mean, keep bool) *graph.Value {
+	weights := c.weights(x, mean)
+	c.sequence = false
+	return ops.Sum(c.b, ops.Mul(c.b, x, weights), keep, 1)
+}
+
+// counted is the model's output and a loss's target without those of padding: a class there
+// becomes -1, and a number on both sides 0.
+func (c *context) counted(output, target *graph.Value) (_, _ *graph.Value) {
+	switch {
+	case c.lengths == nil:
+		return output, target
+	case target.Meta.DType == shape.Int32:
+		return output, c.b.One(ops.PadWith{Value: -1}, target, c.lengths)
+	case c.spec.PerPosition():
+		return c.whereCounts(output), c.whereCounts(target)
+	}
+	row := func(x *graph.Value) *graph.Value { // [B,1,n], or [B,1] of one number
+		return c.whereCounts(ops.ReshapeTo(c.b, x, slices.Insert(slices.Clone(x.Meta.Shape), 1, 1)...))
+	}
+	return row(output), row(target)
+}
+
+// terms is the number of the microbatch's loss terms that count, f32[]; nil if all do.
+func (c *context) terms() *graph.Value {
+	if c.lengths == nil || c.b.Err() != nil {
+		return nil
+	}
+	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
+	positions, each := 1, c.spec.Terms()
+	if c.spec.PerPosition() {
+		positions = c.spec.Target.Shape[0]
+		each /= positions
+	}
+	terms := ops.Sum(c.b, c.b.One(ops.PositionWeights{T: positions}, c.lengths), false)
+	if each > 1 {
+		terms = c.b.One(ops.Affine{Scale: float64(each)}, terms)
+	}
+	return terms
+}

@@ -1,0 +1,78 @@
+package berth
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+)
+
+// Executables counts the executables (compiled segments; op by op, compiled ops) that a
+// run asks its devices for, by where they come from.
+type Executables struct {
+	Memory   int `json:"memory"`   // the device has an equal one
+	Disk     int `json:"disk"`     // from the user's cache
+	Compiled int `json:"compiled"` // made anew
+}
+
+// ExecutableReport is a call's executables.
+type ExecutableReport struct {
+	Executables
+	Seconds float64 `json:"seconds"` // that the call took to get them
+	// With Devices.Compile beside the steps: the first step of training after the newest
+	// change from op by op to compiled, and the reasons why segments stayed op by op.
+	From    int      `json:"compiled_from_step,omitempty"`
+	Refused []string `json:"refused,omitempty"`
+}
+
+// executablesOf reports a count.
+func executablesOf(c executor.Compiled) Executables {
+	return Executables{Memory: c.Memory, Disk: c.Disk, Compiled: c.Anew}
+}
+
+// refusedText says which segments could not be compiled, and why; "" if there are none.
+func refusedText(list []error) string {
+	switch n := len(list); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("a segment cannot be compiled, and goes on op by op: %v", list[0])
+	default:
+		var each []string
+		for _, err := range list[:min(n, 4)] {
+			each = append(each, err.Error())
+		}
+		if n > len(each) {
+			each = append(each, fmt.Sprintf("and %d more", n-len(each)))
+		}
+		return fmt.Sprintf("%d compilations failed, and their segments go on op by op: %s", n, strings.Join(each, "; "))
+	}
+}
+
+// executables foretells the executables of programs that are loaded one after the other.
+func (s *setup) executables(programs []executor.LoadOptions) (all Executables, err error) {
+	segments := map[int][]device.Segment{}
+	for _, p := range programs {
+		list, err := p.Compilations()
+		if err != nil {
+			return all, err
+		}
+		for d, more := range list {
+			segments[d] = append(segments[d], more...)
+		}
+	}
+	var count executor.Compiled
+	for _, d := range slices.Sorted(maps.Keys(segments)) {
+		from, err := device.Find(s.devs[d], segments[d])
+		if err != nil {
+			return all, err
+		}
+		for _, f := range from {
+			count.Add(f)
+		}
+	}
+	return executablesOf(count), nil
+}

@@ -1,0 +1,51 @@
+// Package panics words the panics of functions that a user's program brings.
+package panics
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Text is the text of a recovered panic, with the line that panicked:
+// "no rows (at /src/loss.go:12)". A deferred function calls it after it has recovered.
+func Text(recovered any) string {
+	if p, ok := recovered.(*Passed); ok {
+		return p.text
+	}
+	if at := position(); at != "" {
+		return fmt.Sprintf("%v (at %s)", recovered, at)
+	}
+	return fmt.Sprint(recovered)
+}
+
+// Passed is a panic that one goroutine recovered, for another to panic with.
+type Passed struct {
+	text  string // as Text gives it
+	stack []byte // of the goroutine that panicked
+}
+
+// Pass keeps a recovered panic for another goroutine. A deferred function calls it.
+func Pass(recovered any) *Passed { return &Passed{Text(recovered), debug.Stack()} }
+
+// String has the stack, which the other goroutine's does not show.
+func (p *Passed) String() string {
+	return fmt.Sprintf("%s\nin a worker thread:\n%s", p.text, p.stack)
+}
+
+// position is the line that panicked as FILE:LINE; "" where the stack does not have it.
+func position() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for panicked := false; ; {
+		f, more := frames.Next()
+		if panicked && !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+		panicked = panicked || f.Function == "runtime.gopanic"
+	}
+}

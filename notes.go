@@ -1,0 +1,59 @@
+package berth
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/configs"
+)
+
+// notes say how the plan is other than its user may expect.
+func (s *setup) notes() (list []string) {
+	if text := s.sizes.oneStep(); text != "" {
+		list = append(list, text)
+	}
+	list = append(list, s.dataNotes...)
+	list = append(list, s.unjudged()...)
+	list = append(list, s.memoryNotes()...)
+	list = append(list, s.costs.notes...)
+	if f := s.plan.Fewer; f != nil {
+		list = append(list, f.Note())
+	}
+	list = append(list, s.gaveWay()...)
+	for _, text := range []string{s.shardNote(), s.idle(), s.seesTarget(), s.nothingBeside()} {
+		if text != "" {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// nothingBeside says that nothing is compiled beside steps where every op runs by itself.
+func (s *setup) nothingBeside() string {
+	if d := s.config.Devices; d.Compile != configs.CompileBeside || !runsOpByOp(d) {
+		return ""
+	}
+	return "devices.compile: beside changes nothing, since devices.op_by_op runs every op by itself"
+}
+
+// memoryNotes say what percentages of memory became, and where there is less
+// memory than the plan would take.
+func (s *setup) memoryNotes() []string {
+	list := slices.Concat(s.limits, s.plan.Shortages())
+	if by := s.config.UnlimitedBy; by != (configs.Pos{}) {
+		list = append(list, fmt.Sprintf("%s: the limits of memory of the devices in devices.each do not hold for these; --device-memory gives new ones", by))
+	}
+	if text := s.hostNote(); text != "" {
+		list = append(list, text)
+	}
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		if f.Device >= len(s.devs) { // they are closed
+			break
+		}
+		if d := s.devs[f.Device]; f.Tight() && evictOf(d, s.config.Devices.Evict) == "own" {
+			list = append(list, fmt.Sprintf("%s chooses itself what leaves it: the bytes that move are predicted for devices.evict next-use", d.ID()))
+		}
+	}
+	return list
+}

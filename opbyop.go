@@ -1,0 +1,59 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/eager"
+	"github.com/berth-ml/berth/residency"
+)
+
+// OpByOp runs single ops on Devices, as a program calls them. Its tensors share the
+// devices' memory with those of the runs: where it is short, those that are not used soon go to
+// the host, and come back.
+type OpByOp struct {
+	*eager.Context
+	leave func() // ends the use of the devices, once
+}
+
+// OpByOp opens a context for single ops on these devices, beside the runs. The caller
+// closes it before the devices. A device on which an operation takes longer than their Timeout
+// counts as lost: calls there fail with [device.ErrLost].
+func (d *Devices) OpByOp(o eager.ContextOptions) (*OpByOp, error) {
+	if d.pool == nil {
+		return nil, errNoDevices
+	}
+	u := &user{tell: listener{kernel: func(device.KernelSpan) {}, kernels: func() bool { return false }}}
+	if err := d.pool.enlist(u, "op by op"); err != nil {
+		return nil, err
+	}
+	devs, at := d.pool.left()
+	c, err := eager.Join(context.Background(), d.pool.devices.Residency(), residency.TenantOptions{Name: u.name, Devices: at}, o)
+	if err != nil {
+		d.pool.dismiss(u)
+		return nil, fmt.Errorf("op by op: %w", err)
+	}
+	_, leave := u.enter()
+	unwatch := executor.WatchDevices(devs, hangs(d.pool.config))
+	return &OpByOp{c, sync.OnceFunc(func() {
+		unwatch()
+		leave()
+		d.pool.dismiss(u)
+	})}, nil
+}
+
+// Close waits for all calls. It fails if tensors still have memory, as
+// [eager.Context.Close] does. A second call fails.
+func (c *OpByOp) Close() error {
+	defer c.leave()
+	return c.Context.Close()
+}
+
+// Compile makes an op of the ops that build appends for its inputs: see [eager.Compile].
+func Compile(name string, build func(b *graph.Builder, in []*graph.Value) []*graph.Value) *eager.Function {
+	return eager.Compile(name, build)
+}
