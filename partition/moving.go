@@ -141,6 +141,7 @@ func firstReads(v *Variant, spec device.Spec) []float64 {
 			for j := range first {
 				first[j] = min(first[j], share)
 			}
+			break // no later share is less
 		}
 		sum += workOf(stop.When(nil), g.Nodes[i:i+1]).seconds(spec)
 	}
