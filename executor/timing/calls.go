@@ -3,7 +3,6 @@ package timing
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -64,8 +63,7 @@ func callSeconds(ctx context.Context, devs []device.Device, d int) (seconds floa
 			rounds = append(rounds, took)
 		}
 	}
-	slices.Sort(rounds)
-	return rounds[len(rounds)/2], nil
+	return median(rounds), nil
 }
 
 // caller calls an op that doubles a small tensor.

@@ -19,17 +19,18 @@ func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) 
 	if len(wanted) == 0 || len(tasks) == 0 {
 		return nil, nil
 	}
-	m := &measurement{o: Options{Known: func(costs.Key) bool { return true }}}
-	defer func() { err = errors.Join(err, m.close()) }()
-	if err := m.open(ctx, devs, tasks); err != nil {
+	ws, err := openWorkers(ctx, devs, tasks, Options{})
+	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, ws.close()) }()
 	times = map[costs.Key]float64{}
 	for _, c := range wanted {
-		if len(m.workers[c.from].tasks) == 0 || len(m.workers[c.to].tasks) == 0 {
+		from, to := ws[c.from], ws[c.to]
+		if len(from.tasks) == 0 || len(to.tasks) == 0 {
 			continue // it runs none of them
 		}
-		seconds, err := m.between(ctx, c)
+		seconds, err := between(ctx, from, to, c.bytes)
 		if errors.Is(err, device.ErrOutOfMemory) || errors.Is(err, device.ErrNonFinite) {
 			return nil, nil // copies keep their estimate
 		}
@@ -85,11 +86,8 @@ const (
 	copyTime   = time.Second
 )
 
-// leastCopy is the least time of a copy, in seconds: less is an error of the clock.
-const leastCopy = 1e-6
-
 // between is the time of a copy between two launches: the median of several.
-func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64, err error) {
+func between(ctx context.Context, from, to *worker, size int64) (seconds float64, err error) {
 	var sides [2]side
 	p := pair{from: &sides[0], to: &sides[1]}
 	defer func() {
@@ -100,12 +98,12 @@ func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64
 			err = errors.Join(err, p.host.Free())
 		}
 	}()
-	for i, d := range []int{c.from, c.to} {
-		if sides[i], err = m.workers[d].side(ctx, c.bytes); err != nil {
+	for i, w := range []*worker{from, to} {
+		if sides[i], err = w.side(ctx, size); err != nil {
 			return 0, err
 		}
 	}
-	if err := p.takeHost(c.bytes); err != nil {
+	if err := p.takeHost(size); err != nil {
 		return 0, err
 	}
 	var times []float64
@@ -121,8 +119,7 @@ func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64
 			times = append(times, t)
 		}
 	}
-	slices.Sort(times)
-	return max(leastCopy, times[len(times)/2]), nil
+	return max(leastCopy, median(times)), nil
 }
 
 // side readies a worker for copies.
@@ -140,7 +137,7 @@ func (w *worker) side(ctx context.Context, size int64) (s side, err error) {
 	}
 	s.buffer, err = w.stream.Alloc(bytes(size), device.Activation)
 	if err == nil {
-		err = w.zero(ctx, s.buffer, size)
+		err = w.fill(ctx, s.buffer, func(dst []byte) { clear(dst) })
 	}
 	return s, err
 }
@@ -257,19 +254,6 @@ func (p pair) copyThroughHost(after device.Event) (device.Event, error) {
 // launch queues the task of the side after an event.
 func (s *side) launch(after device.Event) (device.Event, error) {
 	return s.task.launch(s.stream, after)
-}
-
-// zero fills a buffer.
-func (w *worker) zero(ctx context.Context, b device.Buffer, bytes int64) error {
-	h, err := w.dev.AllocHost(bytes)
-	if err != nil {
-		return err
-	}
-	clear(h.Bytes())
-	if err = w.stream.CopyIn(b, h); err == nil {
-		err = w.stream.Record().Wait(context.WithoutCancel(ctx))
-	}
-	return errors.Join(err, h.Free())
 }
 
 // end frees what a side has. It is whole even where that could not be readied.

@@ -3,7 +3,6 @@ package timing
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -73,6 +72,5 @@ func hostCopySeconds(ctx context.Context, dev device.Device, size int64, out boo
 			rounds = append(rounds, max(leastCopy, time.Since(begin).Seconds()))
 		}
 	}
-	slices.Sort(rounds)
-	return rounds[len(rounds)/2], nil
+	return median(rounds), nil
 }

@@ -21,14 +21,14 @@ type segmentOps struct {
 }
 
 // compileOps compiles the ops of a variant.
-func (w *worker) compileOps(v *partition.Variant, stop func() error) (*segmentOps, error) {
+func compileOps(dev device.Device, v *partition.Variant, stop func() error) (*segmentOps, error) {
 	cut, err := calls.Cut(v.Graph, v.Alias, stop)
 	if err != nil {
 		return nil, err
 	}
 	x := &segmentOps{calls: cut, temps: map[*calls.Memory]device.Buffer{}}
 	for i := range cut {
-		exe, err := w.dev.Compile(cut[i].Graph, device.CompileOptions{Alias: cut[i].Alias, CheckFinite: true, Stop: stop})
+		exe, err := dev.Compile(cut[i].Graph, device.CompileOptions{Alias: cut[i].Alias, CheckFinite: true, Stop: stop})
 		if err != nil {
 			x.release()
 			return nil, err
@@ -44,60 +44,51 @@ func (x *segmentOps) release() {
 	}
 }
 
-// release frees what is compiled.
-func (t *timed) release() {
-	if t.ops != nil {
-		t.ops.release()
-	} else {
-		t.exe.Release()
-	}
-}
-
-// runOps is run op by op: the seconds from the first launch to the end of the last, with
-// the time between launches. Where the tensors of other tasks leave too little room, it
-// frees them all.
-func (w *worker) runOps(ctx context.Context, t *timed) (seconds float64, err error) {
-	seconds, err = w.tryOps(ctx, t)
+// run runs a task so many times in a row, and gives the seconds of one: from the first
+// launch to the end of the last, with the time between launches. Where the tensors of
+// other tasks leave too little room, it frees them all.
+func (x *segmentOps) run(ctx context.Context, s *store, t *Task, repeats int) (seconds float64, err error) {
+	seconds, err = x.try(ctx, s, t, repeats)
 	if !errors.Is(err, device.ErrOutOfMemory) {
 		return seconds, err
 	}
-	if err := w.free(); err != nil {
+	if err := s.free(); err != nil {
 		return 0, err
 	}
-	return w.tryOps(ctx, t)
+	return x.try(ctx, s, t, repeats)
 }
 
-// tryOps is runOps in the memory that there is. Each temporary is taken by the op that
+// try is run in the memory that there is. Each temporary is taken by the op that
 // makes it, and freed behind the last that reads it, as in a step.
-func (w *worker) tryOps(ctx context.Context, t *timed) (seconds float64, err error) {
-	in, out, err := w.tensors(ctx, t)
+func (x *segmentOps) try(ctx context.Context, s *store, t *Task, repeats int) (seconds float64, err error) {
+	in, out, err := s.tensors(ctx, t)
 	if err != nil {
 		return 0, err
 	}
 	begin := time.Now()
-	for range t.repeats {
-		if err = w.launchOps(t.ops, in, out); err != nil {
+	for range repeats {
+		if err = x.launch(s, in, out); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = ended(ctx, w.stream.Record())
+		err = ended(ctx, s.stream.Record())
 	}
-	seconds = time.Since(begin).Seconds() / float64(t.repeats)
-	return seconds, errors.Join(err, t.ops.freeTemps(w.stream))
+	seconds = time.Since(begin).Seconds() / float64(repeats)
+	return seconds, errors.Join(err, x.freeTemps(s.stream))
 }
 
-// launchOps queues all ops of a segment with these inputs and outputs.
-func (w *worker) launchOps(x *segmentOps, in, out []device.Buffer) error {
+// launch queues all ops with these inputs and outputs.
+func (x *segmentOps) launch(s *store, in, out []device.Buffer) error {
 	for i := range x.calls {
-		if err := w.launchOp(x, i, in, out); err != nil {
+		if err := x.launchOp(s, i, in, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *worker) launchOp(x *segmentOps, i int, in, out []device.Buffer) (err error) {
+func (x *segmentOps) launchOp(s *store, i int, in, out []device.Buffer) (err error) {
 	c := &x.calls[i]
 	buffer := func(m *calls.Memory) (device.Buffer, error) {
 		switch {
@@ -108,7 +99,7 @@ func (w *worker) launchOp(x *segmentOps, i int, in, out []device.Buffer) (err er
 		case x.temps[m] != nil:
 			return x.temps[m], nil
 		}
-		b, err := w.alloc(m.Meta, device.Activation)
+		b, err := s.alloc(m.Meta, device.Activation)
 		if err == nil && b != nil {
 			x.temps[m] = b
 		}
@@ -120,13 +111,13 @@ func (w *worker) launchOp(x *segmentOps, i int, in, out []device.Buffer) (err er
 	if x.out, err = buffers(x.out[:0], c.Out, buffer); err != nil {
 		return err
 	}
-	scratch, err := w.alloc(bytes(x.exes[i].Memory().Temporary), device.Scratch)
+	scratch, err := s.alloc(bytes(x.exes[i].Memory().Temporary), device.Scratch)
 	if err != nil {
 		return err
 	}
-	done, err := w.stream.Launch(x.exes[i], x.in, x.out, scratch)
+	done, err := s.stream.Launch(x.exes[i], x.in, x.out, scratch)
 	if scratch != nil {
-		err = errors.Join(err, scratch.Free(w.stream.Record()))
+		err = errors.Join(err, scratch.Free(s.stream.Record()))
 	}
 	for _, m := range c.Over {
 		if b := x.temps[m]; b != nil {

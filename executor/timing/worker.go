@@ -4,21 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// worker times the tasks of one device. They share tensors, as in a step of one
-// microbatch.
+// workers are one for each device.
+type workers []*worker
+
+// worker times the tasks of one device.
 type worker struct {
-	m       *measurement
-	dev     device.Device
-	stream  device.Stream
-	tasks   []*timed
-	buffers map[Tensor]device.Buffer
+	*store
+	tasks []*timed
 }
 
 // timed is a task that is compiled.
@@ -32,25 +29,82 @@ type timed struct {
 	large   bool              // it does not fit in the device's memory, and gets no time
 }
 
-func (w *worker) open() (err error) {
-	w.stream, err = w.dev.NewStream("measure")
-	return err
+// openWorkers compiles the tasks. A device without tasks works on those of the first one
+// that has some, and its times do not count.
+func openWorkers(ctx context.Context, devs []device.Device, tasks []Task, o Options) (workers, error) {
+	if len(tasks) == 0 {
+		return nil, nil
+	}
+	var ws workers
+	all, seen := specs(devs), map[costs.Key]bool{}
+	for d, dev := range devs {
+		s, err := openStore(dev)
+		if err != nil {
+			return nil, errors.Join(err, ws.close())
+		}
+		w := &worker{store: s}
+		ws = append(ws, w)
+		own, counts := tasksOn(tasks, d), true
+		if len(own) == 0 {
+			own, counts = tasksOn(tasks, tasks[0].Device), false
+		}
+		for _, t := range own {
+			k := costs.SegmentKey(t.Variant.Graph, o.OpByOp, costs.On(all, d))
+			known := !counts || seen[k] || o.knows(k)
+			err := w.add(ctx, &timed{Task: t, key: k, known: known, repeats: 1}, o.OpByOp)
+			if errors.Is(err, device.ErrUnsupported) {
+				continue
+			}
+			if err != nil && counts {
+				return nil, errors.Join(err, ws.close())
+			}
+			seen[k] = seen[k] || !known
+		}
+	}
+	return ws, nil
+}
+
+func (ws workers) close() error {
+	var errs []error
+	for _, w := range ws {
+		if err := w.close(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", w.dev.ID(), err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // add compiles a task.
-func (w *worker) add(ctx context.Context, t Task, k costs.Key, known bool) (err error) {
-	x := &timed{Task: t, key: k, known: known, repeats: 1}
+func (w *worker) add(ctx context.Context, t *timed, opByOp bool) (err error) {
 	stop := func() error { return context.Cause(ctx) }
-	if w.m.o.OpByOp {
-		x.ops, err = w.compileOps(t.Variant, stop)
+	if opByOp {
+		t.ops, err = compileOps(w.dev, t.Variant, stop)
 	} else {
-		x.exe, err = w.dev.Compile(t.Variant.Graph, device.CompileOptions{Alias: t.Variant.Alias, Stop: stop})
+		t.exe, err = w.dev.Compile(t.Variant.Graph, device.CompileOptions{Alias: t.Variant.Alias, Stop: stop})
 	}
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", t.Name, w.dev.ID(), err)
 	}
-	w.tasks = append(w.tasks, x)
+	w.tasks = append(w.tasks, t)
 	return nil
+}
+
+// close frees everything.
+func (w *worker) close() error {
+	err := w.store.close()
+	for _, t := range w.tasks {
+		t.release()
+	}
+	return err
+}
+
+// release frees what is compiled.
+func (t *timed) release() {
+	if t.ops != nil {
+		t.ops.release()
+	} else {
+		t.exe.Release()
+	}
 }
 
 // needed reports whether any time of the device is wanted.
@@ -61,69 +115,6 @@ func (w *worker) needed() bool {
 		}
 	}
 	return false
-}
-
-// work goes round the tasks until all workers have measured enough. The first round
-// fills the tensors and is not timed.
-func (w *worker) work(ctx context.Context) error {
-	if len(w.tasks) == 0 {
-		return nil
-	}
-	needed := w.needed()
-	var begin time.Time
-	for round := 0; needed || w.m.busy.Load() > 0; round++ {
-		if round == 1 {
-			begin = time.Now()
-		}
-		if err := w.round(ctx, round); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(w.tasks, func(t *timed) bool { return !t.large }) {
-			if needed {
-				w.m.busy.Add(-1)
-			}
-			return nil
-		}
-		if !needed || round == 0 {
-			continue
-		}
-		took := time.Since(begin)
-		w.m.tell(w, min(float64(took)/float64(w.m.o.Least), float64(round)/usualRounds))
-		if round >= leastRounds && (took > 4*w.m.o.Least || round >= usualRounds && took >= w.m.o.Least) {
-			needed = false
-			w.m.busy.Add(-1)
-			w.m.tell(w, 1)
-		}
-	}
-	return nil
-}
-
-// round runs each task that fits in the device's memory.
-func (w *worker) round(ctx context.Context, round int) error {
-	for _, t := range w.tasks {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if t.large {
-			continue
-		}
-		seconds, err := w.time(ctx, t)
-		if errors.Is(err, device.ErrOutOfMemory) {
-			t.large = true
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("measure %s on %s: %w", t.Name, w.dev.ID(), err)
-		}
-		if round == 0 || t.known {
-			t.repeats = t.enough(seconds)
-			continue
-		}
-		w.m.mu.Lock()
-		w.m.times[t.key] = append(w.m.times[t.key], seconds)
-		w.m.mu.Unlock()
-	}
-	return nil
 }
 
 // enough is the launches in a row of a task: enough for the clock, and for threads that
@@ -156,7 +147,7 @@ func (w *worker) time(ctx context.Context, t *timed) (seconds float64, err error
 
 func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error) {
 	if t.ops != nil {
-		return w.runOps(ctx, t)
+		return t.ops.run(ctx, w.store, &t.Task, t.repeats)
 	}
 	l, err := w.ready(ctx, t)
 	if err != nil {
@@ -176,15 +167,6 @@ func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error)
 	return seconds, errors.Join(err, l.end(w.stream))
 }
 
-// ended waits for an event, or until ctx is done.
-func ended(ctx context.Context, done device.Event) error {
-	err := done.Wait(ctx)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
-	}
-	return err
-}
-
 // launched is a task with the buffers that its launches take.
 type launched struct {
 	exe     device.Executable
@@ -194,7 +176,7 @@ type launched struct {
 
 // ready takes the buffers of a task.
 func (w *worker) ready(ctx context.Context, t *timed) (*launched, error) {
-	in, out, scratch, err := w.memory(ctx, t)
+	in, out, scratch, err := w.take(ctx, &t.Task, t.exe.Memory().Temporary)
 	if err != nil {
 		return nil, err
 	}
