@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // textIDs are the ids of a text's tokens, each in the fewest bytes that the
@@ -85,4 +87,16 @@ func (t *textIDs) guard(f func() error) error {
 		return f()
 	}
 	return t.mapping.Guard(f)
+}
+
+// column is the input of consecutive windows of that many ids.
+func (t textIDs) column(window int) column {
+	field := Field{"input", shape.I32(window)}
+	switch t.width {
+	case 1:
+		return storedColumn(field, t.data, safetensors.U8)
+	case 2:
+		return storedColumn(field, t.data, safetensors.U16)
+	}
+	return newColumn(field, t.data)
 }

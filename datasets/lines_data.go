@@ -2,12 +2,8 @@ package datasets
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
@@ -272,54 +268,4 @@ func (r *lineReader) dataset(ctx context.Context, s Spec, t tokenizer.Tokenizer,
 		}
 	}
 	return ds, nil
-}
-
-// eachLine calls f for the lines with text of a piece: of plain text, or of JSON lines.
-func (c *corpus) eachLine(p textPiece, f func(number int, text []byte, label string) error) error {
-	number := p.at.line - 1
-	for line := range strings.Lines(string(p.text)) {
-		number++
-		text, label, err := strings.TrimRight(line, "\r\n"), "", error(nil)
-		if c.field != "" {
-			text, label, err = c.labelled(line)
-		} else if !c.anyBytes && !utf8.ValidString(text) {
-			err = fmt.Errorf("not UTF-8: %s", c.insteadOfUTF8())
-		}
-		if err == nil && text != "" {
-			err = f(number, []byte(text), label)
-		}
-		var unknown *tokenizer.UnknownError
-		if errors.As(err, &unknown) {
-			err = fmt.Errorf("column %d: %w", utf8.RuneCountInString(text[:unknown.Offset])+1, err)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %s:%d: %w", ErrFormat, p.path, number, err)
-		}
-	}
-	return nil
-}
-
-// labelled is the text and the label of a JSON line; a blank line has none.
-func (c *corpus) labelled(line string) (text, label string, err error) {
-	if strings.TrimSpace(line) == "" {
-		return "", "", nil
-	}
-	if text, err = c.lineText([]byte(line)); err != nil || c.label == "" {
-		return text, "", err
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(line), &object); err != nil {
-		return "", "", err
-	}
-	raw, ok := object[c.label]
-	switch {
-	case !ok || string(raw) == "null":
-		return "", "", blame("label", fmt.Errorf("the object has no key %q: set data.label to one that all lines have", c.label))
-	case raw[0] == '"':
-		err = json.Unmarshal(raw, &label)
-		return text, label, err
-	case raw[0] == '{' || raw[0] == '[':
-		return "", "", blame("label", fmt.Errorf("%q is a list or an object: set data.label to the key of a word or a number", c.label))
-	}
-	return text, string(raw), nil
 }

@@ -205,3 +205,17 @@ func (s Spec) trainFraction(fingerprint string, byDefault float64) float64 {
 	}
 	return s.splitOr(byDefault)
 }
+
+// textPaths are the paths of a text.
+func (s Spec) textPaths() []string { return append([]string{s.Path}, s.Text.More...) }
+
+// textName names a text by its paths.
+func (s Spec) textName() string { return "text " + s.textFiles() }
+
+// textFiles names the files of a text.
+func (s Spec) textFiles() string {
+	if n := len(s.Text.More); n > 0 {
+		return fmt.Sprintf("%s and %d more", s.Path, n)
+	}
+	return s.Path
+}

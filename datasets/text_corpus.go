@@ -3,7 +3,6 @@ package datasets
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -208,9 +206,6 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// manyDocuments reports whether a document ends before the corpus does.
-func (c *corpus) manyDocuments() bool { return c.field != "" || len(c.files) > 1 }
-
 // cutter is [tokenizer.Tokenizer.Cut].
 type cutter func(text []byte, ended bool) int
 
@@ -321,73 +316,4 @@ func eachPiece(r io.Reader, path string, cut cutter, texts *recycled[byte], yiel
 		return yield(textPiece{path, nil, at, true})
 	}
 	return nil
-}
-
-// documents calls f for the text of a piece, and says whether a document ends
-// there that another may follow. A document without text is left out.
-func (c *corpus) documents(p textPiece, f func(text []byte, ends bool) error) error {
-	if c.byLine {
-		return c.eachLine(p, func(_ int, text []byte, _ string) error { return f(text, true) })
-	}
-	if c.field != "" {
-		return c.lines(p, f)
-	}
-	if !c.anyBytes && !utf8.Valid(p.text) {
-		bad := p.at.after(p.text[:invalidAt(p.text)])
-		return fmt.Errorf("%w: %s:%d:%d: not UTF-8: %s", ErrFormat, p.path, bad.line, bad.column, c.insteadOfUTF8())
-	}
-	err := f(p.text, p.last && c.manyDocuments())
-	var unknown *tokenizer.UnknownError
-	if errors.As(err, &unknown) {
-		at := p.at.after(p.text[:unknown.Offset])
-		err = fmt.Errorf("%w: line %d, column %d: %w", ErrFormat, at.line, at.column, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.path, err)
-	}
-	return nil
-}
-
-// insteadOfUTF8 says what to do with a text of other bytes.
-func (c *corpus) insteadOfUTF8() string {
-	if c.learns || c.fixed {
-		return "convert the file to UTF-8"
-	}
-	return "convert the file to UTF-8, or set data.tokenizer to bytes"
-}
-
-// lines is documents for JSON lines. Blank lines are left out.
-func (c *corpus) lines(p textPiece, f func(text []byte, ends bool) error) error {
-	number := p.at.line - 1
-	for line := range bytes.Lines(p.text) {
-		number++
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		text, err := c.lineText(line)
-		if err == nil && text != "" {
-			err = f([]byte(text), true)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %s:%d: %w", ErrFormat, p.path, number, err)
-		}
-	}
-	return nil
-}
-
-// lineText is the text of a JSON line.
-func (c *corpus) lineText(line []byte) (string, error) {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(line, &object); err != nil {
-		return "", fmt.Errorf("expected a JSON object: %v", err)
-	}
-	value, ok := object[c.field]
-	if !ok {
-		return "", fmt.Errorf("the object has no key %q: set %s to one that all lines have", c.field, c.fieldName)
-	}
-	var text *string
-	if err := json.Unmarshal(value, &text); err != nil || text == nil {
-		return "", fmt.Errorf("%q is not a string: set %s to the key of the text", c.field, c.fieldName)
-	}
-	return *text, nil
 }

@@ -5,21 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
-	"github.com/berth-ml/berth/engine/safetensors"
-	"github.com/berth-ml/berth/engine/shape"
 )
-
-// column is the input of consecutive windows of that many ids.
-func (t textIDs) column(window int) column {
-	field := Field{"input", shape.I32(window)}
-	switch t.width {
-	case 1:
-		return storedColumn(field, t.data, safetensors.U8)
-	case 2:
-		return storedColumn(field, t.data, safetensors.U16)
-	}
-	return newColumn(field, t.data)
-}
 
 // encode gives the ids of a corpus to collect, some at a time and in order; collect
 // does not keep them. A
