@@ -57,7 +57,7 @@ func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column,
 	if s.Like != nil {
 		names = s.Like.ClassNames
 	}
-	err := c.renumber(ctx, names)
+	err := c.renumber(ctx, c.path, names)
 	if err == nil && s.Like == nil {
 		err = checkClasses(c.path, names, c.rows)
 	}

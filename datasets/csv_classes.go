@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -16,18 +15,25 @@ import (
 // quantity or a key, and a model with an output for each would be too large.
 const mostClasses = 1 << 20
 
+// csvClasses are the labels of a CSV file's rows, for classification.
+type csvClasses struct {
+	classes    []int32  // [rows]
+	classNames []string // by class; until they are numbered, in the order of their first rows
+	classOf    map[string]int32
+}
+
 // addClass adds the class of a row, which column j names.
-func (c *csvData) addClass(row csvRow, j int) error {
+func (c *csvClasses) addClass(columns *csvColumns, row csvRow, j int) error {
 	name := bytes.TrimSpace(row.fields[j])
 	id, known := c.classOf[string(name)]
 	switch {
 	case known:
 	case len(name) == 0:
-		return c.fieldError(row, j, "empty label: fill it in or take the row out")
+		return columns.fieldError(row, j, "empty label: fill it in or take the row out")
 	case !utf8.Valid(name):
-		return c.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
+		return columns.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
 	case len(c.classNames) == mostClasses:
-		return blame("task", c.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
+		return blame("task", columns.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
 			name, mostClasses+1, mostClasses, TaskRegression)))
 	default:
 		if c.classOf == nil {
@@ -41,9 +47,9 @@ func (c *csvData) addClass(row csvRow, j int) error {
 	return nil
 }
 
-// renumber gives the rows the classes of these names, until ctx is done. It fails
-// at the first row of another class.
-func (c *csvData) renumber(ctx context.Context, names []string) error {
+// renumber gives the rows of a file the classes of these names, until ctx is done. It
+// fails at the first row of another class.
+func (c *csvClasses) renumber(ctx context.Context, path string, names []string) error {
 	index := make(map[string]int32, len(names))
 	for i, name := range names {
 		index[name] = int32(i)
@@ -59,7 +65,7 @@ func (c *csvData) renumber(ctx context.Context, names []string) error {
 		for i := from; i < to; i++ {
 			class := c.classes[i]
 			if c.classes[i] = number[class]; number[class] < 0 {
-				return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, c.path, i, c.classNames[class], few(names)))
+				return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, path, i, c.classNames[class], few(names)))
 			}
 		}
 		return nil
@@ -110,13 +116,4 @@ func checkClasses(path string, names []string, rows int) error {
 			ErrSpec, path, len(names), rows, few(names), TaskRegression))
 	}
 	return nil
-}
-
-// few lists the first few of many names.
-func few(names []string) string {
-	const most = 8
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", …"
-	}
-	return strings.Join(names, ", ")
 }

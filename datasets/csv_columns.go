@@ -229,3 +229,12 @@ func (c *csvColumns) names(columns []int) []string {
 	}
 	return names
 }
+
+// fieldError names the position of the field in column j.
+func (c *csvColumns) fieldError(row csvRow, j int, msg string) error {
+	name := ""
+	if c.header != nil {
+		name = fmt.Sprintf(" (column %q)", c.header[j])
+	}
+	return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, c.path, row.at[j].line, row.at[j].column, name, msg)
+}

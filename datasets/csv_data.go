@@ -16,14 +16,12 @@ import (
 // csvData holds the contents of a CSV file.
 type csvData struct {
 	csvColumns
+	csvClasses
 	regression bool // labels are numbers; else classes
 	unit       bool // numbers to predict must lie from 0 to 1
 	rows       int
 	values     []float32 // [rows, features]
 	targets    []float32 // [rows, labels], for regression
-	classes    []int32   // [rows], for classification
-	classNames []string  // by class; until they are numbered, in the order of their first rows
-	classOf    map[string]int32
 }
 
 // csvInput describes a CSV file to read.
@@ -180,7 +178,7 @@ func (c *csvData) add(row csvRow) error {
 
 func (c *csvData) addLabel(row csvRow, j int) error {
 	if !c.regression {
-		return c.addClass(row, j)
+		return c.addClass(&c.csvColumns, row, j)
 	}
 	v, err := c.number(row, j)
 	if err != nil {
@@ -214,15 +212,6 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 		return 0, c.fieldError(row, j, fmt.Sprintf("%q is not finite: take the row out, or replace the number", text))
 	}
 	return float32(v), nil
-}
-
-// fieldError names the position of the field in column j.
-func (c *csvData) fieldError(row csvRow, j int, msg string) error {
-	name := ""
-	if c.header != nil {
-		name = fmt.Sprintf(" (column %q)", c.header[j])
-	}
-	return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, c.path, row.at[j].line, row.at[j].column, name, msg)
 }
 
 // featureColumn is the table's column of inputs.

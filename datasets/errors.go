@@ -1,6 +1,9 @@
 package datasets
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // The causes of errors.
 var (
@@ -31,4 +34,13 @@ func Blame(err error) string {
 		return b.option
 	}
 	return "path"
+}
+
+// few lists the first few of many names.
+func few(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
 }

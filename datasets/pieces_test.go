@@ -76,10 +76,10 @@ func TestPassesEndWithTheirContext(t *testing.T) {
 	_, fit := fitScaling(done, part, values, 2)
 	_, print := fingerprint(done, Spec{}, nil, images)
 	_, numbers := classNumbers(done, []*table{images})
-	data := &csvData{classes: []int32{0}, classNames: []string{"a"}}
+	data := &csvClasses{classes: []int32{0}, classNames: []string{"a"}}
 	for name, err := range map[string]error{
 		"fit": fit, "scale": (&Scaling{[]float64{0, 0}, []float64{1, 1}}).apply(done, values),
-		"fingerprint": print, "classes": numbers, "renumber": data.renumber(done, data.classNames), "unit": unit(done, &labels),
+		"fingerprint": print, "classes": numbers, "renumber": data.renumber(done, "data.csv", data.classNames), "unit": unit(done, &labels),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
