@@ -124,10 +124,8 @@ func ending(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	cmd, out := begin(ts, args[2], args[3:])
-	for range n {
-		time.Sleep(200 * time.Millisecond)
-		ts.Check(send(cmd.Process, syscall.SIGTERM))
-	}
+	time.Sleep(500 * time.Millisecond) // until it hangs
+	signalTimes(ts, n, cmd, out, syscall.SIGTERM)
 	end(ts, cmd, out, want)
 }
 
@@ -143,17 +141,22 @@ func canceling(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	cmd, out := start(ts, args[3:])
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), args[2]) && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	out.until(args[2])
 	began := time.Now()
-	for range n {
-		ts.Check(send(cmd.Process, syscall.SIGINT))
-		time.Sleep(50 * time.Millisecond)
-	}
+	signalTimes(ts, n, cmd, out, syscall.SIGINT)
 	end(ts, cmd, out, want)
 	if took := time.Since(began); took > 6*time.Second {
 		ts.Fatalf("it ended %v after the signal: %s", took, out.String())
+	}
+}
+
+// signalTimes sends a signal n times: of two that come at once, the system delivers one.
+func signalTimes(ts *testscript.TestScript, n int, cmd *exec.Cmd, out *transcript, signal os.Signal) {
+	for i := range n {
+		if i > 0 {
+			out.until("a second signal stops at once")
+		}
+		ts.Check(send(cmd.Process, signal))
 	}
 }
 
@@ -173,6 +176,13 @@ func (p *transcript) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.String()
+}
+
+// until waits until the program has printed a text, for at most a minute.
+func (p *transcript) until(text string) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.String(), text) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // start starts a program.
