@@ -169,7 +169,7 @@ func throughputOf(c *trace.Clock, tokens float64) Throughput {
 	perS := c.Throughput()
 	return Throughput{
 		SamplesPerS: perS, TokensPerS: perS * tokens,
-		StepMSP50: c.Percentile(0.5), StepMSP95: c.Percentile(0.95),
+		StepMSP50: c.Percentile(50), StepMSP95: c.Percentile(95),
 	}
 }
 

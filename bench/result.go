@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -150,11 +151,9 @@ func newStepMS(sorted []time.Duration) StepMS {
 	return StepMS{Median: percentileMS(sorted, 50), P95: percentileMS(sorted, 95), Min: percentileMS(sorted, 0)}
 }
 
-// percentileMS is the least of sorted times, at least one, that so many of 100 do not
-// exceed, in milliseconds.
+// percentileMS is a percentile of sorted times, at least one, in milliseconds.
 func percentileMS(sorted []time.Duration, percent int) float64 {
-	rank := (percent*len(sorted) + 99) / 100
-	return float64(max(1, sorted[max(0, rank-1)])) / float64(time.Millisecond)
+	return float64(max(1, trace.Percentile(sorted, percent))) / float64(time.Millisecond)
 }
 
 // newArena sums up the peaks of the devices.

@@ -89,10 +89,10 @@ func (c *Clock) Lap() (perSecond float64, d time.Duration) {
 	return perSecond, d
 }
 
-// Percentile is the p-th percentile, from 0 to 1, of step times in
-// milliseconds.
-func (c *Clock) Percentile(p float64) float64 {
-	return percentile(c.steps[:min(c.n, len(c.steps))], p)
+// Percentile is the least step time, in milliseconds, that so many of 100 steps do not
+// exceed; 0 before the first step.
+func (c *Clock) Percentile(percent int) float64 {
+	return percentile(c.steps[:min(c.n, len(c.steps))], percent)
 }
 
 // Throughput is samples per second over all steps.
@@ -161,12 +161,12 @@ func (s *saveClock) stall(devices int) float64 {
 		return 0
 	}
 	idle := s.idle.Seconds() * 1e3 / float64(s.nFirst)
-	return max(0, idle-percentile(s.rest[:min(s.nAlone, len(s.rest))], 0.5)) / float64(devices)
+	return max(0, idle-percentile(s.rest[:min(s.nAlone, len(s.rest))], 50)) / float64(devices)
 }
 
 // slowdown is Saves.Slowdown.
 func (s *saveClock) slowdown(devices int) float64 {
-	usual := percentile(s.alone[:min(s.nAlone, len(s.alone))], 0.5)
+	usual := percentile(s.alone[:min(s.nAlone, len(s.alone))], 50)
 	if s.nBeside == 0 || usual == 0 {
 		return 0
 	}
@@ -174,13 +174,16 @@ func (s *saveClock) slowdown(devices int) float64 {
 	return max(0, took/float64(s.nBeside)/usual-1)
 }
 
-// percentile sorts a copy; it is 0 of nothing.
-func percentile(of []float32, p float64) float64 {
-	n := len(of)
-	if n == 0 {
+// percentile is that of times in any order; 0 of none.
+func percentile(times []float32, percent int) float64 {
+	if len(times) == 0 {
 		return 0
 	}
-	s := slices.Clone(of)
-	slices.Sort(s)
-	return float64(s[min(n-1, int(p*float64(n)))])
+	return float64(Percentile(slices.Sorted(slices.Values(times)), percent))
+}
+
+// Percentile is the least of sorted values, at least one, that so many of 100 do not exceed.
+func Percentile[T any](sorted []T, percent int) T {
+	rank := (percent*len(sorted) + 99) / 100
+	return sorted[max(0, rank-1)]
 }

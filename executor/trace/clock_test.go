@@ -12,7 +12,7 @@ func busy(a, b time.Duration) []time.Duration { return []time.Duration{a, b} }
 
 func TestClock(t *testing.T) {
 	var c trace.Clock
-	if c.Throughput() != 0 || c.Bubble() != 0 || c.Percentile(0.5) != 0 || c.Saves() != (trace.Saves{}) {
+	if c.Throughput() != 0 || c.Bubble() != 0 || c.Percentile(50) != 0 || c.Saves() != (trace.Saves{}) {
 		t.Error("a clock that never ran has measured something")
 	}
 	c.Begin(2, busy(0, 0))
@@ -25,8 +25,8 @@ func TestClock(t *testing.T) {
 	if c.Steps() != 4 {
 		t.Errorf("%d steps", c.Steps())
 	}
-	if ran < 0.008 || c.Longest().Seconds() < 0.002 || c.Newest() < 2 || c.Percentile(0) < 2 || c.Percentile(1) < c.Percentile(0.5) {
-		t.Errorf("%v samples/s, steps of %v to %v ms", c.Throughput(), c.Percentile(0), c.Percentile(1))
+	if ran < 0.008 || c.Longest().Seconds() < 0.002 || c.Newest() < 2 || c.Percentile(0) < 2 || c.Percentile(100) < c.Percentile(50) {
+		t.Errorf("%v samples/s, steps of %v to %v ms", c.Throughput(), c.Percentile(0), c.Percentile(100))
 	}
 	if want := 1 - 0.004/(2*ran); c.Bubble() < want-1e-6 || c.Bubble() > want+1e-6 {
 		t.Errorf("bubble %v, want %v", c.Bubble(), want)
@@ -42,6 +42,34 @@ func TestClock(t *testing.T) {
 	c.Begin(2, busy(0, 0))
 	if got := 40 / c.Throughput(); got != ran {
 		t.Errorf("the clock ran while it was stopped: %v s, then %v", ran, got)
+	}
+}
+
+// A percentile of two steps is one of them: the median is the shorter one.
+func TestClockPercentiles(t *testing.T) {
+	var c trace.Clock
+	c.Begin(1, busy(0, 0)[:1])
+	for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
+		time.Sleep(d)
+		c.Tick(1, 0)
+	}
+	if least, median, p95 := c.Percentile(0), c.Percentile(50), c.Percentile(95); median != least || p95 < 20 {
+		t.Errorf("of 2 steps, the shorter one took %v ms, the median is %v, the 95th percentile %v", least, median, p95)
+	}
+}
+
+// A percentile is a value of the list: so many of 100 do not exceed it.
+func TestPercentile(t *testing.T) {
+	var values []int
+	for i := range 200 {
+		values = append(values, i+1)
+	}
+	for _, x := range []struct{ n, percent, want int }{
+		{200, 0, 1}, {200, 50, 100}, {200, 99, 198}, {200, 100, 200}, {100, 99, 99}, {101, 99, 100}, {3, 50, 2}, {3, 99, 3}, {1, 99, 1},
+	} {
+		if got := trace.Percentile(values[:x.n], x.percent); got != x.want {
+			t.Errorf("percentile %d of 1 to %d: %d, want %d", x.percent, x.n, got, x.want)
+		}
 	}
 }
 
