@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,16 +108,22 @@ func TestTooManyMicrobatches(t *testing.T) {
 	}
 }
 
-// Budgets that leave other devices nothing are refused at their place.
+// Budgets beyond the machine's memory, and those that leave other devices nothing, are
+// refused at their place, with the memory there is.
 func TestBudgetsBeyondTheMemory(t *testing.T) {
-	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ndevices:\n  each: [{use: cpu, memory: 1000000GB}, {use: cpu}]\n"
-	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = berth.Open(t.Context(), c)
-	if !errors.Is(err, device.ErrBudget) || !berth.IsUsage(err) || !strings.HasPrefix(err.Error(), "test.yaml:4: devices.each: ") {
-		t.Errorf("the error is %v", err)
+	for devices, want := range map[string]string{
+		"\n  each: [{use: cpu, memory: 1000000GB}, {use: cpu}]":          `^test.yaml:4: devices.each: cpu: .* budgets of 909\.\d TiB leave nothing of `,
+		"\n  each: [{use: cpu, memory: 1MiB}, {use: cpu, memory: 10TB}]": `^test.yaml:4: devices.each: cpu:1: .* it is 9\.1 TiB, but the machine has [0-9.]+ [GMT]iB: lower `,
+		" {memory: 10TB}": `^test.yaml:3: devices.memory: cpu:0: .* it is 9\.1 TiB, but the machine has [0-9.]+ [GMT]iB: lower `,
+	} {
+		c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\ndevices:"+devices+"\n"), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = berth.Open(t.Context(), c)
+		if !errors.Is(err, device.ErrBudget) || !berth.IsUsage(err) || !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Errorf("devices:%s: the error is %v", devices, err)
+		}
 	}
 }
 

@@ -24,6 +24,10 @@ func newArena(budget int64) (*arena, error) {
 		return nil, fmt.Errorf("%w: it is %s, but %s leaves %s: lower the budget, or raise that limit",
 			device.ErrBudget, asked, left.limit, leaves)
 	}
+	if has, err := machineMemory(); err == nil && budget > has { // the system would promise it, and end the process later
+		asked, most := units.TwoBytes(budget, has)
+		return nil, fmt.Errorf("%w: it is %s, but the machine has %s: lower the budget (the device null plans for larger machines)", device.ErrBudget, asked, most)
+	}
 	mem, err := reserve(budget)
 	if err != nil {
 		return nil, fmt.Errorf("%w: reserving %s of address space: %w", device.ErrBudget, units.Bytes(budget), err)

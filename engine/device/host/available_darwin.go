@@ -5,7 +5,7 @@ import "golang.org/x/sys/unix"
 // systemMemory is the share of the machine's memory that memory_pressure(1) calls
 // free: memory that no program uses, or that can be taken back at once.
 func systemMemory() (int64, error) {
-	all, err := unix.SysctlUint64("hw.memsize")
+	all, err := machineMemory()
 	if err != nil {
 		return 0, err
 	}
@@ -13,5 +13,11 @@ func systemMemory() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int64(all / 100 * uint64(min(percent, 100))), nil
+	return all / 100 * int64(min(percent, 100)), nil
+}
+
+// machineMemory is the machine's memory.
+func machineMemory() (int64, error) {
+	all, err := unix.SysctlUint64("hw.memsize")
+	return int64(all), err
 }

@@ -14,3 +14,9 @@ func systemMemory() (int64, error) {
 	}
 	return pages * pageBytes, nil
 }
+
+// machineMemory is the machine's memory.
+func machineMemory() (int64, error) {
+	all, err := unix.SysctlUint64("hw.physmem")
+	return int64(all), err
+}

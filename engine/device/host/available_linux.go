@@ -15,13 +15,22 @@ func systemMemory() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
+	return min(free, groupMemory("/proc/self/cgroup", "/sys/fs/cgroup", leaves)), nil
 }
 
-// groupAvailable is the memory that the limits of the process's control groups,
-// version 2 or 1, leave: the least of them, or math.MaxInt64 without a limit.
-// list is the file that lists the groups, root the folder that holds them.
-func groupAvailable(list, root string) int64 {
+// machineMemory is the least of the machine's memory and the control groups' limits.
+func machineMemory() (int64, error) {
+	total, err := memInfo("/proc/meminfo", "MemTotal")
+	if err != nil {
+		return 0, err
+	}
+	return min(total, groupMemory("/proc/self/cgroup", "/sys/fs/cgroup", limits)), nil
+}
+
+// groupMemory is the least memory that is left of, or within, the limits of the process's
+// control groups, version 2 or 1; math.MaxInt64 without a limit. list is the file that
+// lists the groups, root the folder that holds them; of is leaves or limits.
+func groupMemory(list, root string, of func(dir string, files groupFiles) (int64, error)) int64 {
 	text, err := os.ReadFile(list)
 	if err != nil {
 		return math.MaxInt64 // no control groups
@@ -35,10 +44,10 @@ func groupAvailable(list, root string) int64 {
 		}
 		switch controllers := strings.Split(part[1], ","); {
 		case part[1] == "":
-			least = min(least, climb(root, part[2], groupFiles{"memory.max", "memory.current", ""}))
-			least = min(least, climb(root, part[2], groupFiles{"memory.high", "memory.current", ""})) // beyond it a group hardly runs
+			least = min(least, climb(root, part[2], groupFiles{"memory.max", "memory.current", ""}, of))
+			least = min(least, climb(root, part[2], groupFiles{"memory.high", "memory.current", ""}, of)) // beyond it a group hardly runs
 		case slices.Contains(controllers, "memory"):
-			least = min(least, climb(filepath.Join(root, "memory"), part[2], groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}))
+			least = min(least, climb(filepath.Join(root, "memory"), part[2], groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}, of))
 		}
 	}
 	return least
@@ -50,24 +59,34 @@ type groupFiles struct {
 	below       string // prefix of the fields of memory.stat that count groups below, too
 }
 
-// climb is the least memory that the limits of a group and of all groups above
-// it leave. In a container the path may be the host's and lead nowhere; the
-// limits of the root then count.
-func climb(root, path string, files groupFiles) int64 {
+// climb is the least memory of a group and of all groups above it. In a container the path
+// may be the host's and lead nowhere; the limits of the root then count.
+func climb(root, path string, files groupFiles, of func(dir string, files groupFiles) (int64, error)) int64 {
 	least := int64(math.MaxInt64)
 	for {
-		dir := filepath.Join(root, path)
-		limit, err1 := readInt(filepath.Join(dir, files.limit))
-		used, err2 := readInt(filepath.Join(dir, files.used))
-		if err1 == nil && err2 == nil {
-			used -= cached(filepath.Join(dir, "memory.stat"), files.below)
-			least = min(least, max(0, limit-max(0, used)))
+		if n, err := of(filepath.Join(root, path), files); err == nil {
+			least = min(least, n)
 		}
 		if path == "/" || path == "." || path == "" {
 			return least
 		}
 		path = filepath.Dir(path)
 	}
+}
+
+// limits is a group's limit.
+func limits(dir string, files groupFiles) (int64, error) {
+	return readInt(filepath.Join(dir, files.limit))
+}
+
+// leaves is the memory that a group's limit leaves.
+func leaves(dir string, files groupFiles) (int64, error) {
+	limit, err := limits(dir, files)
+	if err != nil {
+		return 0, err
+	}
+	used, err := readInt(filepath.Join(dir, files.used))
+	return max(0, limit-max(0, used-cached(filepath.Join(dir, "memory.stat"), files.below))), err
 }
 
 // cached is the memory in bytes with contents of files, by a group's

@@ -3,11 +3,15 @@
 package host
 
 import (
-	"fmt"
+	"errors"
 	"runtime"
 )
 
-// systemMemory is not known: each system tells it in another way.
-func systemMemory() (int64, error) {
-	return 0, fmt.Errorf("%s is not asked", runtime.GOOS)
-}
+// errNotAsked is the error of both: each system tells its memory in another way.
+var errNotAsked = errors.New(runtime.GOOS + " is not asked")
+
+// systemMemory is not known.
+func systemMemory() (int64, error) { return 0, errNotAsked }
+
+// machineMemory is not known.
+func machineMemory() (int64, error) { return 0, errNotAsked }
