@@ -13,27 +13,10 @@ import (
 
 const mostClasses = 20 // that a table has
 
-// printEvaluation prints an evaluation: a line, the metrics, and for a few classes a
-// table of them and the confusion matrix.
+// printEvaluation prints an evaluation: its numbers, and for a few classes a table of
+// them and the confusion matrix.
 func printEvaluation(out io.Writer, e berth.Evaluation) error {
-	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
-	fmt.Fprintf(out, "%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
-	if e.Accuracy != nil {
-		fmt.Fprintf(out, ", accuracy %.2f%%", 100**e.Accuracy)
-	}
-	if e.Perplexity != nil {
-		fmt.Fprintf(out, ", perplexity %.4g", *e.Perplexity)
-	}
-	if e.BitsPerByte != nil {
-		fmt.Fprintf(out, ", %.4g bits per byte", *e.BitsPerByte)
-	}
-	fmt.Fprintln(out)
-	line := text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
-		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
-	})
-	if line != "" {
-		fmt.Fprintln(out, strings.TrimPrefix(line, ", "))
-	}
+	fmt.Fprintln(out, numbersOf(e))
 	if n := len(e.Classes); n > mostClasses {
 		fmt.Fprintf(out, "--json has the metrics of each of the %s classes, and the confusion matrix\n", text.Commas(int64(n)))
 		return nil
@@ -46,6 +29,29 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 		return err
 	}
 	return printMatrix(out, e)
+}
+
+// numbersOf is the loss of an evaluation and its metrics: a line, or two where they do not
+// fit in one.
+func numbersOf(e berth.Evaluation) string {
+	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
+	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
+	if e.Accuracy != nil {
+		line += fmt.Sprintf(", accuracy %.2f%%", 100**e.Accuracy)
+	}
+	if e.Perplexity != nil {
+		line += fmt.Sprintf(", perplexity %.4g", *e.Perplexity)
+	}
+	if e.BitsPerByte != nil {
+		line += fmt.Sprintf(", %.4g bits per byte", *e.BitsPerByte)
+	}
+	metrics := text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
+		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
+	})
+	if len(line)+len(metrics) <= columns.Width {
+		return line + metrics
+	}
+	return line + "\n" + strings.TrimPrefix(metrics, ", ")
 }
 
 // printClasses prints the metrics of each class.
