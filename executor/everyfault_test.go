@@ -166,6 +166,11 @@ func harmless(list []faults.Fault) bool {
 func suffer(t rapid.TB, j job, devs []device.Device, schedule string, list []faults.Fault) (vars map[string][]byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	hanging := slices.DeleteFunc(slices.Clone(devs), func(d device.Device) bool {
+		return !slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Device == d.ID() && f.Kind == faults.Hang })
+	})
+	// On a busy machine, the others would count as hanging, too.
+	defer executor.WatchDevices(hanging, executor.WatchOptions{Timeout: 250 * time.Millisecond})()
 	r, err := newRig(j, devs, schedule, residency.ManagerOptions{})
 	defer func() {
 		if cerr := r.close(); cerr != nil && (err == nil || !errors.Is(cerr, faults.ErrInjected) && !errors.Is(cerr, device.ErrLost)) {
@@ -174,9 +179,6 @@ func suffer(t rapid.TB, j job, devs []device.Device, schedule string, list []fau
 	}()
 	if err != nil {
 		return nil, err
-	}
-	if slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Kind == faults.Hang }) { // or a machine that is busy would count as hanging
-		r.rt.Watch(executor.WatchOptions{Timeout: 250 * time.Millisecond})
 	}
 	if err := r.run(ctx); err != nil {
 		if !refused(err, list) {

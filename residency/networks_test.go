@@ -284,7 +284,9 @@ func suffer(t rapid.TB, devices int, memory int64, list []fault.Fault, ns []*net
 	}
 	stop := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { giveUpHung(devs, stop) })
+	if slices.ContainsFunc(list, func(f fault.Fault) bool { return f.Kind == fault.Hang }) { // or a machine that is busy would count as hanging
+		watching.Go(func() { giveUpHung(devs, stop) })
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	errs := make([]error, len(ns))

@@ -154,7 +154,7 @@ func TestHangEndsMeasuring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer executor.WatchDevices(devs, executor.WatchOptions{Timeout: 50 * time.Millisecond, Setting: "devices.timeout"})()
+	defer executor.WatchDevices(devs[1:], executor.WatchOptions{Timeout: 50 * time.Millisecond, Setting: "devices.timeout"})()
 	_, err = timing.Segments(t.Context(), devs, tasks(t, r), timing.Options{Least: time.Microsecond})
 	var hang *executor.HangError
 	if !errors.As(err, &hang) || hang.Device != "cpu:1" {
