@@ -3,10 +3,11 @@ package datasets
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // Results come in the order of the things, and the first error in that order ends
@@ -44,7 +45,7 @@ func TestInParallel(t *testing.T) {
 // Its context and an error of producing or collecting end it, and nothing of it
 // runs on.
 func TestInParallelEnds(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := errors.New("failed")
 	forever := func(yield func(int) error) error {
@@ -64,7 +65,5 @@ func TestInParallelEnds(t *testing.T) {
 	if err := inParallel(t.Context(), func(func(int) error) error { return failed }, same, func(int) error { return nil }); !errors.Is(err, failed) {
 		t.Error(err)
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines more", after-before)
-	}
+	goleak.VerifyNone(t, before)
 }

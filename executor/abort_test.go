@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,8 +168,10 @@ func TestCancelWhileQueueing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(40*time.Millisecond, r.guest(t, bytes[0]-device.MemoryUnit))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	leave := r.guest(t, bytes[0]-device.MemoryUnit)
+	var leaving sync.WaitGroup
+	defer leaving.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the step waits long before
 	defer cancel()
 	cancelled := 0
 	for i, n := range j.epoch() {
@@ -186,6 +189,10 @@ func TestCancelWhileQueueing(t *testing.T) {
 			if _, err := r.prog.Step(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v for a context that had ended before", err)
 			}
+			leaving.Go(func() {
+				time.Sleep(20 * time.Millisecond) // for the step to wait again
+				leave()
+			})
 			ctx = short(t)
 			_, err = r.prog.Step(ctx, b)
 		}

@@ -164,6 +164,9 @@ func TestCloseWhileCompiling(t *testing.T) {
 	<-gate.reached
 	closed := make(chan error)
 	go func() { closed <- r.prog.Close() }()
+	for !r.prog.CompilingEnds() { // before, a segment that the gate lets go would be followed by others
+		time.Sleep(time.Millisecond)
+	}
 	select {
 	case err := <-closed:
 		t.Fatalf("closed within a compilation: %v", err)

@@ -15,5 +15,8 @@ func HaveAvailable(bytes int64) (undo func()) {
 	return func() { available = old }
 }
 
+// CompilingEnds reports whether a program was told to compile no more segments.
+func (p *Program) CompilingEnds() bool { return p.beside.cancel.Load() }
+
 // AwaitCompiled waits until the goroutine that compiles a program's segments has ended.
 func (p *Program) AwaitCompiled() { <-p.beside.over }

@@ -125,7 +125,7 @@ func TestManyOpsKeepTheirMemory(t *testing.T) {
 	j := mlpJob(1)
 	j.alone = true
 	r := mustRig(t, j, "cpu", 1, "gpipe", residency.ManagerOptions{})
-	ctx, calls := short(t), 0
+	ctx, calls := t.Context(), 0 // a slow machine takes long for a million
 	r.rt.OnLaunch(func(executor.Launched) { calls++ })
 	b, err := r.feed(0, j.batch())
 	if err != nil {

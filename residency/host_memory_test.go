@@ -20,9 +20,15 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[0].stream("copy-out").hold()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(short(t))
 	defer cancel()
-	if err := r.m.PullBack(ctx, ledger.Epoch, w); !errors.Is(err, context.DeadlineExceeded) {
+	pulled := make(chan error, 1)
+	go func() { pulled <- r.m.PullBack(ctx, ledger.Epoch, w) }()
+	for w.Location() != "fake:0, clean on host" { // until it is queued
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-pulled; !errors.Is(err, context.Canceled) {
 		t.Fatalf("pull-back held back: %v", err)
 	}
 	r.write(w, 0, 'b')

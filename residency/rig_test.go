@@ -308,6 +308,13 @@ func (s *fakeStream) hold() func() {
 	}
 }
 
+// has reports whether an operation with a name is queued.
+func (s *fakeStream) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.ops, func(op fakeOp) bool { return op.name == name })
+}
+
 func (s *fakeStream) put(op fakeOp) error {
 	if err := s.d.answer(op.name); err != nil {
 		return err

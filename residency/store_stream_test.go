@@ -77,11 +77,17 @@ func TestStagingBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	free := r.devs[0].stream("copy-in").hold()
-	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	in := r.devs[0].stream("copy-in")
+	free := in.hold()
+	ctx, cancel := context.WithCancel(short(t))
 	defer cancel()
-	needs := []Need{{a, 0, Read}, {b, 0, Read}}
-	if err := r.m.Acquire(soon, r.compute[0], needs, 0, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+	call := r.acquire(ctx, r.compute[0], Need{a, 0, Read}, Need{b, 0, Read})
+	for !in.has("copyin") { // until the first one is on its way
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // for one that does not wait
+	cancel()
+	if err := <-call.err; !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
 	if s.reads["a"] != 1 || s.reads["b"] != 0 || hosts(r.devs[0]) != 1 {
