@@ -150,11 +150,13 @@ func canceling(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// signalTimes sends a signal n times: of two that come at once, the system delivers one.
+// signalTimes sends a signal n times. Of two that come at once, the system delivers one, and
+// the program takes those of a tenth of a second as one.
 func signalTimes(ts *testscript.TestScript, n int, cmd *exec.Cmd, out *transcript, signal os.Signal) {
 	for i := range n {
 		if i > 0 {
 			out.until("a second signal stops at once")
+			time.Sleep(150 * time.Millisecond)
 		}
 		ts.Check(send(cmd.Process, signal))
 	}

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
@@ -27,10 +28,18 @@ func (s *Stop) Done(code int) { s.done.Store(&code) }
 // nothing else has anything to save. What the user is told depends on it.
 func (s *Stop) Saves(saves bool) { s.saves.Store(saves) }
 
+// burst is the time within which signals are one: timeout(1) sends SIGTERM to the process
+// and, at once, to its group.
+const burst = 100 * time.Millisecond
+
 // Watch returns a context that ends with the first signal, which its cause names,
-// and ends the process at the second. A signal that is ignored, as nohup has SIGHUP ignored, stays
-// so. The caller calls undo.
+// and ends the process at the second, which comes after burst. A signal that is ignored, as nohup
+// has SIGHUP ignored, stays so. The caller calls undo.
 func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Context, undo func()) {
+	return s.watch(ctx, stderr, burst)
+}
+
+func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration) (watched context.Context, undo func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	c, done := make(chan os.Signal, 2), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -39,8 +48,10 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 		}
 	}
 	go func() {
+		var first time.Time
 		select {
 		case sig := <-c:
+			first = time.Now()
 			fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
 			cancel(interrupted{sig})
 		case <-done:
@@ -49,7 +60,8 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 		for {
 			select {
 			case sig := <-c:
-				if sig != syscall.SIGHUP { // a closed terminal's may come twice: from the system and from the shell
+				// A closed terminal's may come twice: from the system and from the shell.
+				if sig != syscall.SIGHUP && time.Since(first) > burst {
 					fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
 					os.Exit(s.code())
 				}

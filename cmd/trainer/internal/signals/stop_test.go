@@ -7,6 +7,7 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 )
@@ -44,6 +45,24 @@ func TestFirstSignal(t *testing.T) {
 		if got != want {
 			t.Errorf("saves %v: it says %q, want %q", saves, got, want)
 		}
+	}
+}
+
+// What comes right after a signal is part of it.
+func TestBurst(t *testing.T) {
+	var stop Stop
+	said := heard{make(chan string, 4)}
+	ctx, undo := stop.watch(t.Context(), said, time.Hour) // however slowly the signals come
+	defer undo()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} { // two of one kind may be one for the system, too
+		if err := syscall.Kill(syscall.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ctx.Done()
+	time.Sleep(50 * time.Millisecond) // a second signal would have ended this process
+	if got := len(said.to); got != 1 {
+		t.Errorf("it says %d lines, want 1", got)
 	}
 }
 
