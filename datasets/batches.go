@@ -1,23 +1,8 @@
 package datasets
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/berth-ml/berth/engine/rng"
 )
-
-// batches are the samples of a part in batches of which each has one bucket. A batch that
-// lacks samples is filled up with empty ones, so all have the same size.
-type batches struct {
-	size    int
-	buckets []int     // positions, of the buckets that some batch has
-	fields  [][]Field // by bucket
-	sorted  []int32   // rows of the part by bucket, and otherwise in its order; nil: batches keep that order
-	first   []int     // by bucket: its first in sorted, and the end of the last
-	before  []int     // by bucket: the batches of the buckets before it, and of all
-	orders  []string  // by bucket: the name of its order, which other buckets do not change
-}
 
 // InBatches is the part for reading batches of n samples, if its samples have different
 // lengths: see [Part.Bucket]. Len is then a multiple of n. Other parts stay as they are.
@@ -93,6 +78,18 @@ func (p *Part) longest(i, n int) (most int) {
 	return most
 }
 
+// FirstBatch is the part with the first n samples of epoch 0 alone, or with all where
+// there are fewer. All its epochs have the same order. Of samples with different lengths
+// it is the first batch of one bucket.
+func (p *Part) FirstBatch(n int) *Part {
+	if p.table.sequences != nil {
+		return p.firstBatch(n)
+	}
+	q := *p
+	q.count, q.of = min(n, p.count), p.count
+	return &q
+}
+
 // firstBatch is FirstBatch of samples with different lengths.
 func (p *Part) firstBatch(n int) *Part {
 	all, q := p.InBatches(n), *p
@@ -106,22 +103,6 @@ func (p *Part) firstBatch(n int) *Part {
 	return q.InBatches(n)
 }
 
-// InOrder is the part without shuffling, also by buckets: sample i is the i-th of the part.
-func (p *Part) InOrder() *Part {
-	q := *p
-	q.shuffle, q.ordered, q.batches, q.count = false, true, nil, p.Samples()
-	return &q
-}
-
-// Samples is the number of samples in an epoch; in batches by buckets, without the empty
-// ones.
-func (p *Part) Samples() int {
-	if p.batches == nil {
-		return p.count
-	}
-	return p.samples
-}
-
 // Buckets are the positions to which samples are padded, from the fewest; nil if all
 // samples have one shape. In batches, they are those that some batch has.
 func (p *Part) Buckets() []int {
@@ -132,14 +113,6 @@ func (p *Part) Buckets() []int {
 		return p.table.sequences.buckets
 	}
 	return p.batches.buckets
-}
-
-// Shapes is Fields in a batch of a bucket, an index in Buckets.
-func (p *Part) Shapes(bucket int) []Field {
-	if p.batches == nil {
-		return p.Fields()
-	}
-	return slices.Clone(p.batches.fields[bucket])
 }
 
 // Seen is the number of samples of a part that are read before a cursor, from the first
@@ -242,23 +215,6 @@ func (p *Part) batchAt(c Cursor) batchOf {
 	return x
 }
 
-// bucketNames name the orders of buckets: as many as there can be.
-var bucketNames = func() (names [mostBuckets]string) {
-	for i := range names {
-		names[i] = fmt.Sprint("bucket ", i)
-	}
-	return names
-}()
-
-// mostBuckets bounds the number of buckets: each is planned and compiled.
-const mostBuckets = 32
-
-// orderKey is the key of an order of an epoch.
-func (p *Part) orderKey(purpose string, epoch int) rng.Key {
-	k := rng.Named(p.seed, purpose)
-	return rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch))
-}
-
 // rowOf is the table's row of a batch's sample; -1 for an empty one.
 func (p *Part) rowOf(x batchOf, j int) int {
 	i := x.at + j
@@ -273,6 +229,15 @@ func (p *Part) rowOf(x batchOf, j int) int {
 	return int(p.batches.sorted[p.batches.first[x.bucket]+i])
 }
 
+// SampleOf is the number, in the data, of sample j of a batch that was read at c; -1 if
+// it only fills the batch up.
+func (p *Part) SampleOf(c Cursor, j int) int {
+	if p.batches != nil {
+		return p.rowOf(p.batchAt(c), j)
+	}
+	return p.row(c.Index+j, p.epochOrder(c.Epoch))
+}
+
 // Empty is the number of the n samples at a cursor that only fill the batch up.
 func (p *Part) Empty(c Cursor, n int) int {
 	if p.batches == nil {
@@ -280,32 +245,4 @@ func (p *Part) Empty(c Cursor, n int) int {
 	}
 	x := p.batchAt(c)
 	return max(0, x.at+n-x.count)
-}
-
-// readSequences is Read for samples of different lengths, which have the positions of
-// their batch's bucket.
-func (p *Part) readSequences(c Cursor, n int, dst [][]byte) (int, error) {
-	if p.batches == nil {
-		order := p.epochOrder(c.Epoch)
-		return n, p.writeSequences(c, n, p.table.sequences.longest, dst, func(j int) int { return p.row(c.Index+j, order) })
-	}
-	if n != p.batches.size || c.Index%n != 0 {
-		return 0, fmt.Errorf("%w: %d samples from %v on, of a part in batches of %d: read whole batches", ErrSpec, n, c, p.batches.size)
-	}
-	x := p.batchAt(c)
-	return n, p.writeSequences(c, n, p.batches.fields[x.bucket], dst, func(j int) int { return p.rowOf(x, j) })
-}
-
-// writeSequences writes the n samples from c on, whose rows are given; -1 is an empty one.
-func (p *Part) writeSequences(c Cursor, n int, fields []Field, dst [][]byte, row func(j int) int) (err error) {
-	var x Sample
-	defer p.table.guard(&x, &err)
-	key := p.fillKey()
-	for j := range n {
-		x = p.sample(c, row(j), key)
-		if err := p.table.sequences.write(x, j, fields, dst); err != nil {
-			return p.table.failed(x, err)
-		}
-	}
-	return nil
 }

@@ -2,8 +2,10 @@ package datasets
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // Dataset is opened data. Train and Val share its memory.
@@ -90,4 +92,28 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 		i.Tokenizer = in.Other.Tokenizer
 	}
 	return nil
+}
+
+// CheckIDs refuses tokens and classes that the data has no room for, among the fields of
+// samples that code has written.
+func (i *Info) CheckIDs(fields [][]byte) error {
+	if err := i.CheckTokens(fields[0]); err != nil {
+		return err
+	}
+	if i.Target.Meta.DType != shape.Int32 {
+		return nil
+	}
+	classes := shape.View[int32](fields[len(fields)-1])
+	if i.Buckets != nil {
+		classes = slices.DeleteFunc(slices.Clone(classes), func(class int32) bool { return class == Padding })
+	}
+	return within("class", "Classes", classes, i.Classes)
+}
+
+// CheckTokens is CheckIDs for the inputs of samples alone.
+func (i *Info) CheckTokens(inputs []byte) error {
+	if i.Inputs[0].Meta.DType != shape.Int32 {
+		return nil
+	}
+	return within("token", "Tokens", shape.View[int32](inputs), i.Tokens)
 }

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -43,4 +44,9 @@ func few(names []string) string {
 		return strings.Join(names[:most], ", ") + ", …"
 	}
 	return strings.Join(names, ", ")
+}
+
+// notUnit is the message about a target that UnitTarget refuses.
+func notUnit(v float32) string {
+	return fmt.Sprintf("the target is %v, but loss bce needs targets from 0 to 1: change the target, or take another loss, such as mse", v)
 }

@@ -1,11 +1,8 @@
 package datasets
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
-	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/panics"
 )
@@ -63,24 +60,31 @@ func (f *Filled) check() error {
 	return f.checkLengths()
 }
 
-func readable(m shape.Meta) bool {
-	return (m.DType == shape.Float32 || m.DType == shape.Int32) && m.Shape.Validate() == nil && m.Elems() > 0
+// checkLengths refuses samples of different lengths that no model takes.
+func (f *Filled) checkLengths() error {
+	if f.Length == nil && f.Buckets == nil {
+		return nil
+	}
+	in, t := f.Input, f.target().Meta
+	switch {
+	case f.Length == nil:
+		return fmt.Errorf("%w: %s has buckets and no function Length: give both, or neither", ErrSpec, f.Name)
+	case in.DType == shape.Int32 && in.Shape.Rank() != 1, in.DType == shape.Float32 && in.Shape.Rank() < 2:
+		return fmt.Errorf("%w: %s: samples of different lengths are %v: give tokens, i32[positions], or numbers, f32[positions, features]", ErrSpec, f.Name, in)
+	case t.DType != shape.Invalid && PerPosition(t) && t.Shape[0] != in.Shape[0]:
+		return fmt.Errorf("%w: %s: a sample has up to %d positions, and its target, %v, another number: make the first axes alike", ErrSpec, f.Name, in.Shape[0], t)
+	}
+	if err := checkBuckets(f.Buckets); err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if last := f.Buckets[len(f.Buckets)-1]; last != in.Shape[0] {
+		return fmt.Errorf("%w: %s: the largest bucket is %d, and the longest sample has %d positions (the first axis of Input): make them equal", ErrSpec, f.Name, last, in.Shape[0])
+	}
+	return nil
 }
 
-// table is the samples as a table, whose columns have no data.
-func (f *Filled) table(target bool, unit bool) (*table, error) {
-	if f.Length != nil {
-		return f.sequenceTable(target)
-	}
-	t := &table{rows: f.Len, filled: f, unit: unit}
-	fields := []Field{{"input", f.Input}}
-	if target {
-		fields = append(fields, f.target())
-	}
-	for _, field := range fields {
-		t.columns = append(t.columns, newColumn(field, nil))
-	}
-	return t, nil
+func readable(m shape.Meta) bool {
+	return (m.DType == shape.Float32 || m.DType == shape.Int32) && m.Shape.Validate() == nil && m.Elems() > 0
 }
 
 // target is the field of the target. A number has an axis of size 1.
@@ -90,145 +94,6 @@ func (f *Filled) target() Field {
 		m.Shape = shape.Of(1)
 	}
 	return Field{"target", m}
-}
-
-// openFilled is Open for samples that a function writes.
-func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
-	f := s.Filled
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	if f.Target.DType == shape.Invalid {
-		return nil, fmt.Errorf("%w: %s has no targets to train on or to evaluate with: give Target", ErrSpec, f.Name)
-	}
-	tables, err := f.tables(s)
-	if err != nil {
-		return nil, err
-	}
-	print, err := filledPrint(ctx, s, tables)
-	if err != nil {
-		return nil, err
-	}
-	ds := &Dataset{Name: f.Name, Info: Info{
-		Inputs: []Field{{"input", f.Input}}, Target: f.target(), Classes: f.Classes, ClassNames: f.Labels, Tokens: f.Tokens, Fingerprint: print,
-	}}
-	if f.Length != nil {
-		ds.Info.Inputs, ds.Info.Buckets = append(ds.Info.Inputs, lengthField), f.Buckets
-	}
-	if len(tables) > 1 {
-		ds.Train, ds.Val = &Part{table: tables[0], count: f.Len}, &Part{table: tables[1], count: f.Val.Len}
-		shuffle(ds.Train, s)
-	} else if ds.Train, ds.Val, err = splitRandomly(tables[0], s, s.trainFraction(print, 0.8)); err != nil {
-		return nil, err
-	}
-	ds.Train.varies = true
-	ds.Train.seed = s.Seed
-	return ds, nil
-}
-
-// tables are the samples, and those to validate with if they are others.
-func (f *Filled) tables(s Spec) ([]*table, error) {
-	first, err := f.table(true, s.UnitTarget)
-	if err != nil || s.Split > 0 || f.Val == nil {
-		return []*table{first}, err
-	}
-	if err := f.Val.check(); err != nil {
-		return nil, fmt.Errorf("validation: %w", err)
-	}
-	second, err := f.Val.table(true, s.UnitTarget)
-	if err != nil {
-		return nil, fmt.Errorf("validation: %w", err)
-	}
-	if !slices.Equal(f.Buckets, f.Val.Buckets) {
-		return nil, fmt.Errorf("%w: %s: the buckets of validation samples are %v, those of training samples %v: make them alike", ErrSpec, f.Name, f.Val.Buckets, f.Buckets)
-	}
-	for i, c := range second.columns {
-		if want := first.columns[i].field.Meta; !c.field.Meta.Equal(want) {
-			return nil, fmt.Errorf("%w: %s: the %s of a validation sample is %v, that of a training sample %v: make them alike", ErrSpec, f.Name, c.field.Name, c.field.Meta, want)
-		}
-	}
-	return []*table{first, second}, nil
-}
-
-// probes is the number of samples of a table that are part of the fingerprint: all
-// may be too many to compute.
-const probes = 16
-
-// filledPrint is the fingerprint of samples that a function writes: of their
-// identity, and of some of them.
-func filledPrint(ctx context.Context, s Spec, tables []*table) (string, error) {
-	options := []any{s.Filled.Identity}
-	for _, t := range tables {
-		p := &Part{table: t, count: t.rows}
-		dst := p.Alloc(1)
-		for i := range min(probes, t.rows) {
-			if err := context.Cause(ctx); err != nil {
-				return "", err
-			}
-			at := i * t.rows / min(probes, t.rows)
-			if _, err := p.Read(Cursor{Index: at}, 1, dst); err != nil {
-				return "", err
-			}
-			options = append(options, fmt.Sprintf("%x", dst))
-		}
-	}
-	return fingerprint(ctx, s, options, tables...)
-}
-
-// fillWith has the function of the part's samples write the n samples from c on to dst.
-func (p *Part) fillWith(c Cursor, n int, dst [][]byte) (err error) {
-	var x Sample
-	defer p.table.guard(&x, &err)
-	order, key := p.epochOrder(c.Epoch), p.fillKey()
-	for j := range n {
-		x = p.sample(c, p.row(c.Index+j, order), key)
-		input, target := p.table.place(dst, 0, j), []byte(nil)
-		if len(dst) > 1 {
-			target = p.table.place(dst, 1, j)
-		}
-		if err := p.table.filled.write(x, input, target, p.table.unit); err != nil {
-			return p.table.failed(x, err)
-		}
-	}
-	return nil
-}
-
-// place is the memory of column i of sample j.
-func (t *table) place(dst [][]byte, i, j int) []byte {
-	n := t.columns[i].size
-	return dst[i][j*n : (j+1)*n : (j+1)*n]
-}
-
-// fillKey is the key of the seeds of samples.
-func (p *Part) fillKey() rng.Key { return rng.Named(p.seed, "fill") }
-
-// sample names a row of the table, as it is read at a cursor.
-func (p *Part) sample(c Cursor, row int, key rng.Key) Sample {
-	s := Sample{Index: row, Epoch: -1}
-	if p.varies {
-		s.Epoch = c.Epoch
-	}
-	if p.varies && p.of > 0 {
-		s.Epoch = 0
-	}
-	bits := key.At(uint64(row), uint32(s.Epoch))
-	s.Seed = uint64(bits[0])<<32 | uint64(bits[1])
-	return s
-}
-
-// failed is the error of a function of the program's about a sample.
-func (t *table) failed(x Sample, err error) error {
-	return fmt.Errorf("%w: %s, sample %d: %w", ErrFill, t.filled.Name, x.Index, err)
-}
-
-// guard makes a panic in a function of the program's about sample x an error.
-func (t *table) guard(x *Sample, err *error) {
-	if t.filled == nil {
-		return
-	}
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %s, sample %d: panic: %s", ErrFill, t.filled.Name, x.Index, panics.Text(r))
-	}
 }
 
 // write has the function write a sample. It refuses ids that the model has no room for, and
@@ -255,30 +120,6 @@ func (f *Filled) write(x Sample, input, target []byte, unit bool) error {
 	return nil
 }
 
-// CheckIDs refuses tokens and classes that the data has no room for, among the fields of
-// samples that code has written.
-func (i *Info) CheckIDs(fields [][]byte) error {
-	if err := i.CheckTokens(fields[0]); err != nil {
-		return err
-	}
-	if i.Target.Meta.DType != shape.Int32 {
-		return nil
-	}
-	classes := shape.View[int32](fields[len(fields)-1])
-	if i.Buckets != nil {
-		classes = slices.DeleteFunc(slices.Clone(classes), func(class int32) bool { return class == Padding })
-	}
-	return within("class", "Classes", classes, i.Classes)
-}
-
-// CheckTokens is CheckIDs for the inputs of samples alone.
-func (i *Info) CheckTokens(inputs []byte) error {
-	if i.Inputs[0].Meta.DType != shape.Int32 {
-		return nil
-	}
-	return within("token", "Tokens", shape.View[int32](inputs), i.Tokens)
-}
-
 // within refuses ids that are not from 0 to n-1.
 func within(what, count string, ids []int32, n int) error {
 	for _, id := range ids {
@@ -289,17 +130,18 @@ func within(what, count string, ids []int32, n int) error {
 	return nil
 }
 
-// AsInputs is the part for evaluation or prediction: no sample of it varies by epoch.
-func (p *Part) AsInputs() *Part {
-	q := *p
-	q.varies = false
-	return &q
+// failed is the error of a function of the program's about a sample.
+func (f *Filled) failed(x Sample, err error) error {
+	return fmt.Errorf("%w: %s, sample %d: %w", ErrFill, f.Name, x.Index, err)
 }
 
-// filledInputs is the inputs of samples that a function writes.
-func filledInputs(_ context.Context, s Spec, _ *Info, _ string) (*table, error) {
-	if err := s.Filled.check(); err != nil {
-		return nil, err
+// guard makes a panic in a function of the program's about sample x an error. Where f is
+// nil, no such function runs.
+func (f *Filled) guard(x *Sample, err *error) {
+	if f == nil {
+		return
 	}
-	return s.Filled.table(false, false)
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %s, sample %d: panic: %s", ErrFill, f.Name, x.Index, panics.Text(r))
+	}
 }

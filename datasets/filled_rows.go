@@ -14,33 +14,10 @@ type filledRows struct {
 	lengths []int32
 }
 
-// checkLengths refuses samples of different lengths that no model takes.
-func (f *Filled) checkLengths() error {
-	if f.Length == nil && f.Buckets == nil {
-		return nil
-	}
-	in, t := f.Input, f.target().Meta
-	switch {
-	case f.Length == nil:
-		return fmt.Errorf("%w: %s has buckets and no function Length: give both, or neither", ErrSpec, f.Name)
-	case in.DType == shape.Int32 && in.Shape.Rank() != 1, in.DType == shape.Float32 && in.Shape.Rank() < 2:
-		return fmt.Errorf("%w: %s: samples of different lengths are %v: give tokens, i32[positions], or numbers, f32[positions, features]", ErrSpec, f.Name, in)
-	case t.DType != shape.Invalid && PerPosition(t) && t.Shape[0] != in.Shape[0]:
-		return fmt.Errorf("%w: %s: a sample has up to %d positions, and its target, %v, another number: make the first axes alike", ErrSpec, f.Name, in.Shape[0], t)
-	}
-	if err := (LineOptions{Buckets: f.Buckets}).check(); err != nil {
-		return fmt.Errorf("%s: %w", f.Name, err)
-	}
-	if last := f.Buckets[len(f.Buckets)-1]; last != in.Shape[0] {
-		return fmt.Errorf("%w: %s: the largest bucket is %d, and the longest sample has %d positions (the first axis of Input): make them equal", ErrSpec, f.Name, last, in.Shape[0])
-	}
-	return nil
-}
-
 // sequenceTable is the samples as a table, with or without targets.
 func (f *Filled) sequenceTable(targets bool) (t *table, err error) {
 	var x Sample
-	defer (&table{filled: f}).guard(&x, &err)
+	defer f.guard(&x, &err)
 	rows := &filledRows{f, make([]int32, f.Len)}
 	for x.Index = range rows.lengths {
 		n := f.Length(x.Index)

@@ -57,7 +57,7 @@ func linesInputs(ctx context.Context, s Spec, info *Info, path string) (*table, 
 
 // lineCorpus lists the files of lines.
 func (s Spec) lineCorpus(paths ...string) (*corpus, error) {
-	if err := s.Lines.check(); err != nil {
+	if err := checkBuckets(s.Lines.Buckets); err != nil {
 		return nil, err
 	}
 	if s.Lines.Label != "" && s.Text.Field == "" {

@@ -2,7 +2,7 @@ package datasets
 
 import (
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/rng"
 )
@@ -39,8 +39,29 @@ type Part struct {
 	samples int      // in an epoch; valid with batches, whose empty samples are in count
 }
 
+// batches are the samples of a part in batches of which each has one bucket. A batch that
+// lacks samples is filled up with empty ones, so all have the same size.
+type batches struct {
+	size    int
+	buckets []int     // positions, of the buckets that some batch has
+	fields  [][]Field // by bucket
+	sorted  []int32   // rows of the part by bucket, and otherwise in its order; nil: batches keep that order
+	first   []int     // by bucket: its first in sorted, and the end of the last
+	before  []int     // by bucket: the batches of the buckets before it, and of all
+	orders  []string  // by bucket: the name of its order, which other buckets do not change
+}
+
 // Len is the number of samples in an epoch, those included that only fill batches up.
 func (p *Part) Len() int { return p.count }
+
+// Samples is the number of samples in an epoch; in batches by buckets, without the empty
+// ones.
+func (p *Part) Samples() int {
+	if p.batches == nil {
+		return p.count
+	}
+	return p.samples
+}
 
 // Fields lists the tensors of a sample in the order of Read's destinations: the
 // inputs, then the target if there is one. Of samples with different lengths they are
@@ -56,81 +77,20 @@ func (p *Part) Fields() []Field {
 	return p.Shapes(len(p.batches.fields) - 1)
 }
 
+// Shapes is Fields in a batch of a bucket, an index in Buckets.
+func (p *Part) Shapes(bucket int) []Field {
+	if p.batches == nil {
+		return p.Fields()
+	}
+	return slices.Clone(p.batches.fields[bucket])
+}
+
 // field is tensor i of a sample; of samples with different lengths, of the longest.
 func (p *Part) field(i int) *Field {
 	if b := p.batches; b != nil {
 		return &b.fields[len(b.fields)-1][i]
 	}
 	return &p.table.columns[i].field
-}
-
-// Alloc makes destinations for n samples.
-func (p *Part) Alloc(n int) [][]byte {
-	dst := make([][]byte, len(p.table.columns))
-	for i := range dst {
-		dst[i] = make([]byte, n*int(p.field(i).Meta.Bytes()))
-	}
-	return dst
-}
-
-// Read fills dst with up to n samples of epoch c.Epoch, from sample c.Index on,
-// and returns how many. It returns fewer than n only before the epoch's end, and
-// 0 with io.EOF at the end. dst has one slice for each field, aligned for its
-// elements and at least n samples long. Reading costs the same from any cursor.
-func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
-	if err := p.checkCursor(c); err != nil {
-		return 0, err
-	}
-	if err := p.checkRoom(n, dst); err != nil {
-		return 0, err
-	}
-	if c.Index == p.count {
-		return 0, io.EOF
-	}
-	n = min(n, p.count-c.Index)
-	if p.table.sequences != nil {
-		return p.readSequences(c, n, dst)
-	}
-	if p.table.filled != nil {
-		if err := p.fillWith(c, n, dst); err != nil {
-			return 0, err
-		}
-		return n, nil
-	}
-	if m := p.table.mapping; m != nil {
-		err := m.Guard(func() error {
-			p.fill(c, n, dst)
-			return nil
-		})
-		return n, err
-	}
-	p.fill(c, n, dst)
-	return n, nil
-}
-
-// fill copies the n samples from c on to dst.
-func (p *Part) fill(c Cursor, n int, dst [][]byte) {
-	order := p.epochOrder(c.Epoch)
-	for j := range n {
-		row := p.row(c.Index+j, order)
-		for i := range p.table.columns {
-			col := &p.table.columns[i]
-			size := int(col.field.Meta.Bytes())
-			col.fill(row, dst[i][j*size:(j+1)*size])
-		}
-	}
-}
-
-// FirstBatch is the part with the first n samples of epoch 0 alone, or with all where
-// there are fewer. All its epochs have the same order. Of samples with different lengths
-// it is the first batch of one bucket.
-func (p *Part) FirstBatch(n int) *Part {
-	if p.table.sequences != nil {
-		return p.firstBatch(n)
-	}
-	q := *p
-	q.count, q.of = min(n, p.count), p.count
-	return &q
 }
 
 // Next is the cursor after n samples were read at c. After the last sample it is
@@ -140,6 +100,20 @@ func (p *Part) Next(c Cursor, n int) Cursor {
 		return Cursor{Epoch: c.Epoch + 1}
 	}
 	return c
+}
+
+// InOrder is the part without shuffling, also by buckets: sample i is the i-th of the part.
+func (p *Part) InOrder() *Part {
+	q := *p
+	q.shuffle, q.ordered, q.batches, q.count = false, true, nil, p.Samples()
+	return &q
+}
+
+// AsInputs is the part for evaluation or prediction: no sample of it varies by epoch.
+func (p *Part) AsInputs() *Part {
+	q := *p
+	q.varies = false
+	return &q
 }
 
 // epochOrder is the order of an epoch; valid if p shuffles.
@@ -154,21 +128,18 @@ func (p *Part) epochOrder(epoch int) rng.Permutation {
 	return rng.NewPermutation(count, p.orderKey("shuffle", epoch))
 }
 
+// orderKey is the key of an order of an epoch.
+func (p *Part) orderKey(purpose string, epoch int) rng.Key {
+	k := rng.Named(p.seed, purpose)
+	return rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch))
+}
+
 // row is the table's row for sample i of an epoch.
 func (p *Part) row(i int, order rng.Permutation) int {
 	if p.shuffle {
 		i = order.At(i)
 	}
 	return p.splitRow(i)
-}
-
-// SampleOf is the number, in the data, of sample j of a batch that was read at c; -1 if
-// it only fills the batch up.
-func (p *Part) SampleOf(c Cursor, j int) int {
-	if p.batches != nil {
-		return p.rowOf(p.batchAt(c), j)
-	}
-	return p.row(c.Index+j, p.epochOrder(c.Epoch))
 }
 
 // splitRow is the table's row for the part's sample i, before shuffling.
@@ -180,27 +151,4 @@ func (p *Part) splitRow(i int) int {
 		i = p.split.At(i)
 	}
 	return i
-}
-
-// checkCursor checks that c is a position in this part.
-func (p *Part) checkCursor(c Cursor) error {
-	if c.Epoch < 0 || c.Index < 0 || c.Index > p.count {
-		return fmt.Errorf("%w: %v is outside a part of %d samples: use a cursor of this data", ErrSpec, c, p.count)
-	}
-	return nil
-}
-
-// checkRoom checks that dst has room for n samples.
-func (p *Part) checkRoom(n int, dst [][]byte) error {
-	if n < 1 || len(dst) != len(p.table.columns) {
-		return fmt.Errorf("%w: %d samples into %d slices: read at least 1 sample, into a slice for each of the %d fields", ErrDst, n, len(dst), len(p.table.columns))
-	}
-	for i := range dst {
-		f := p.field(i)
-		if need := n * int(f.Meta.Bytes()); len(dst[i]) < need {
-			return fmt.Errorf("%w: the slice of field %q has %d bytes, but %d samples of %v need %d",
-				ErrDst, f.Name, len(dst[i]), n, f.Meta, need)
-		}
-	}
-	return nil
 }

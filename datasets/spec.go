@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -108,17 +107,6 @@ type LineOptions struct {
 	Truncate bool
 }
 
-// check reports options that cannot be followed.
-func (o LineOptions) check() error {
-	switch {
-	case len(o.Buckets) == 0 || len(o.Buckets) > mostBuckets:
-		return blame("buckets", fmt.Errorf("%w: there are %d buckets: give 1 to %d", ErrSpec, len(o.Buckets), mostBuckets))
-	case o.Buckets[0] < 1 || !slices.IsSorted(o.Buckets) || len(slices.Compact(slices.Clone(o.Buckets))) < len(o.Buckets):
-		return blame("buckets", fmt.Errorf("%w: buckets are %v: give numbers of positions, the fewest first", ErrSpec, o.Buckets))
-	}
-	return nil
-}
-
 // ImageOptions are the options of mnist and digits. Pixels are scaled to [0,1]
 // and then, unless Std is 0, become (x-Mean)/Std.
 type ImageOptions struct {
@@ -182,11 +170,6 @@ func (s Spec) pathAdvice() string {
 		return advice + "; a relative path counts from the working directory, " + full
 	}
 	return fmt.Sprintf("a relative path counts from the working directory, so this is %s; %s", full, advice)
-}
-
-// notUnit is the message about a target that UnitTarget refuses.
-func notUnit(v float32) string {
-	return fmt.Sprintf("the target is %v, but loss bce needs targets from 0 to 1: change the target, or take another loss, such as mse", v)
 }
 
 // splitOr is the fraction to train on: Split, or the source's default.

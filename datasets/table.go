@@ -10,12 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Field describes one tensor of a sample. Meta has no batch dimension.
-type Field struct {
-	Name string
-	Meta shape.Meta
-}
-
 // table holds decoded samples: a column for each field, all with equally many
 // rows.
 type table struct {
@@ -38,9 +32,6 @@ func sequenceTable(s *sequences) *table {
 	}
 	return t
 }
-
-// lengthField is the number of a sample's positions that are no padding.
-var lengthField = Field{"length", shape.I32()}
 
 // column holds one field of every sample. Sample i is the size bytes at
 // offset+i*stride of data; the windows of a text overlap.
