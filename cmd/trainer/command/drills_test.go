@@ -48,7 +48,10 @@ func drill(ts *testscript.TestScript, devices, fault, policy, whole string) {
 	ts.Check(os.RemoveAll(ts.MkAbs(run)))
 	train := []string{
 		"train", "digits", "--run", run, "--quiet", "--devices", devices, "--max-steps", "9",
-		"--set", "checkpoint.every=2", "--set", "devices.timeout=300ms", "--set", "devices.on_device_loss=" + policy,
+		"--set", "checkpoint.every=2", "--set", "devices.on_device_loss=" + policy,
+	}
+	if strings.HasSuffix(fault, " hang") { // other operations must not seem to hang where the machine is slow
+		train = append(train, "--set", "devices.timeout=300ms")
 	}
 	if limited {
 		train = append(train, "--device-memory", memory)
