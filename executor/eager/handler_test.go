@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
 
@@ -14,12 +15,19 @@ func TestHandlers(t *testing.T) {
 	r := open(t, 1, ContextOptions{Handler: func(devices Handler) Handler { return composite{Logging(devices, &log)} }})
 	r.expect(r.One(ops.Lerp{T: 0.5}, r.floats([]float32{1, 2}, 2), r.floats([]float32{3, 6}, 2)), 2, 4)
 	r.One(ops.AddOp, r.floats([]float32{1}, 1), Tensor{})
+	double := Compile("double", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return []*graph.Value{ops.Add(b, in[0], in[0])}
+	})
+	r.expect(r.One(double, r.floats([]float32{1, 2}, 2)), 2, 4)
+	r.expect(r.One(Freeze(ops.Unary{Fn: "neg"}), r.floats([]float32{1, 2}, 2)), -1, -2)
 	for _, want := range []string{
 		"sub{Fn:sub}(f32[2], f32[2]) -> f32[2] on cpu:0\n",
 		"affine{Scale:0.5 Shift:0}(f32[2]) -> f32[2] on cpu:0\n",
 		"add{Fn:add}(f32[2], f32[2]) -> f32[2] on cpu:0\n",
 		"add{Fn:add}(f32[1], nil) -> error: ",
 		"argument 1 is the zero Tensor\n",
+		": double(f32[2]) -> f32[2] on cpu:0\n",
+		": neg{Fn:neg}(f32[2]) -> f32[2] on cpu:0\n",
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not have %q:\n%s", want, log.String())

@@ -23,7 +23,7 @@ func Logging(next Handler, w io.Writer) Handler { return &logging{next: next, w:
 // Execute passes the call on, then writes.
 func (l *logging) Execute(inv *Invocation) {
 	inv.pass(l.next)
-	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), graph.OpString(inv.Op), list(inv.Args))
+	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), opText(inv.Op), list(inv.Args))
 	if t := inv.Results[0]; t.refused() {
 		line += fmt.Sprintf("error: %v\n", t.Err())
 	} else {
@@ -32,6 +32,18 @@ func (l *logging) Execute(inv *Invocation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = io.WriteString(l.w, line) // a log that cannot be written stops no work
+}
+
+// opText is the text of an op. Of a function it is the name, since its attributes are the
+// program's code; of a frozen op, that of the op itself.
+func opText(op graph.Op) string {
+	switch op := op.(type) {
+	case *Function:
+		return op.name
+	case *frozen:
+		return opText(op.Op)
+	}
+	return graph.OpString(op)
 }
 
 func list(ts []Tensor) string {
