@@ -38,8 +38,8 @@ var dataSection = chosen(&section{
 	selector: &key{name: "source",
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "the source of the samples; it decides the other keys"},
 	variants: []variant{
-		{"digits", "1,797 handwritten digits of 8×8 pixels, inside the binary.", []*key{&dataSplit}},
-		{"mnist", "Handwritten digits of 28×28 pixels in IDX files, gzipped or not.", []*key{
+		{"digits", "1,797 handwritten digits of 8×8 pixels, inside the binary. Pixels of 0 to 16 become numbers of 0 to 1.", []*key{&dataSplit}},
+		{"mnist", "Handwritten digits of 28×28 pixels in IDX files, gzipped or not. Pixels of 0 to 255 become numbers of 0 to 1.", []*key{
 			with(dataPath, "the folder of `train-images-idx3-ubyte[.gz]` and the other three files, or `builtin:mnist`, the 10,000 test images inside the binary"),
 			{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
 				doc: "fraction of `train-*` to train on; 0: train on all of it and validate on `t10k-*`, or use 0.8 if only one of the two is there"},
