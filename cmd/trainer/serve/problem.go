@@ -70,7 +70,7 @@ func problemOf(ctx context.Context, err error) *problem {
 		return known
 	case errors.Is(err, errTime) || errors.Is(context.Cause(ctx), errTime):
 		return &problem{status: http.StatusGatewayTimeout, retry: 1, Kind: kindTime,
-			Text: "the answer was not there in time: send fewer samples, give more time (timeout_ms), or try again when the server is less busy"}
+			Text: "the answer was not there in time: ask for fewer samples or tokens, give more time (timeout_ms), or try again when the server is less busy"}
 	case ctx.Err() != nil:
 		return &problem{status: statusGone, Kind: kindGone, Text: "the client has gone"}
 	case errors.Is(err, berth.ErrBusy):
