@@ -31,8 +31,8 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 	return printMatrix(out, e)
 }
 
-// numbersOf is the loss of an evaluation and its metrics: a line, or two where they do not
-// fit in one.
+// numbersOf is the loss of an evaluation and its metrics: a line, and a second one for the
+// many metrics of classes.
 func numbersOf(e berth.Evaluation) string {
 	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
 	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
@@ -48,7 +48,7 @@ func numbersOf(e berth.Evaluation) string {
 	metrics := text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
 		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
 	})
-	if len(line)+len(metrics) <= columns.Width {
+	if len(e.Classes) == 0 || metrics == "" {
 		return line + metrics
 	}
 	return line + "\n" + strings.TrimPrefix(metrics, ", ")
