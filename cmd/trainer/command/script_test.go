@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -196,6 +197,9 @@ func start(ts *testscript.TestScript, args []string) (*exec.Cmd, *transcript) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, out
 	cmd.SysProcAttr = signalled
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	hup := make(chan os.Signal, 1) // a test that ignores SIGHUP, as under nohup, starts programs that do not
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	ts.Check(cmd.Start())
 	return cmd, out
 }
