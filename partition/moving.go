@@ -113,7 +113,7 @@ func course(free, seconds float64, inputs []reading, late bool) (start, end, wai
 
 // firstReads are, per input of a variant, the shares of its work before it reads the input.
 // Before it overwrites an input in place, it waits for all of them.
-func firstReads(v *Variant, spec device.Spec) []float64 {
+func firstReads(check *stop.Check, v *Variant, spec device.Spec) []float64 {
 	g := v.Graph
 	first, input := slices.Repeat([]float64{1}, len(g.Inputs)), graph.NewTable[int](g) // 1 + the input's index
 	for j, x := range g.Inputs {
@@ -123,9 +123,9 @@ func firstReads(v *Variant, spec device.Spec) []float64 {
 	for k, j := range v.Alias {
 		inPlace[g.Outputs[k]] = j >= 0
 	}
-	whole := workOf(stop.When(nil), g.Nodes).seconds(spec)
+	whole := workOf(check, g.Nodes).seconds(spec)
 	sum := 0.0
-	for i, n := range g.Nodes {
+	for i, n := range stop.Each(check, g.Nodes) {
 		share := 1.0
 		if whole > 0 {
 			share = sum / whole
@@ -143,7 +143,7 @@ func firstReads(v *Variant, spec device.Spec) []float64 {
 			}
 			break // no later share is less
 		}
-		sum += workOf(stop.When(nil), g.Nodes[i:i+1]).seconds(spec)
+		sum += workOf(check, g.Nodes[i:i+1]).seconds(spec)
 	}
 	return first
 }

@@ -59,7 +59,7 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newStepSimulation(p, launches)
+	s := newStepSimulation(p, launches, check)
 	if s.movers, err = p.movers(check, launches); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	var ends []float64
 	for i := range steps {
 		s.keep = i == steps-1
-		if err := s.step(check); err != nil {
+		if err := s.step(); err != nil {
 			return nil, err
 		}
 		ends = append(ends, slices.Max(s.free))
@@ -96,7 +96,9 @@ const mostToRepeat = 1 << 15
 type stepSimulation struct {
 	p        *Plan
 	launches []Launch
+	check    *stop.Check
 	times    map[runOn]runTime
+	first    map[runOn][]float64      // firstReads
 	free     []float64                // per device: the end of its newest launch
 	link     []float64                // per device: the end of the newest copy to it
 	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
@@ -113,7 +115,7 @@ func (p *Plan) busySeconds() []float64 {
 	if err != nil {
 		panic("BUG: a plan without launches: " + err.Error())
 	}
-	s, sums := newStepSimulation(p, launches), make([]float64, len(p.options.Devices))
+	s, sums := newStepSimulation(p, launches, stop.When(nil)), make([]float64, len(p.options.Devices))
 	for i := range launches {
 		l := &launches[i]
 		sums[l.Device] += s.time(l, l.Device)
@@ -129,23 +131,22 @@ func (p *Plan) busySeconds() []float64 {
 type runTime struct {
 	seconds  float64
 	measured bool
-	first    []float64 // firstReads
 }
 
 // never is the time of what is not on a device.
 const never = -1
 
-func newStepSimulation(p *Plan, launches []Launch) *stepSimulation {
+func newStepSimulation(p *Plan, launches []Launch, check *stop.Check) *stepSimulation {
 	n := len(p.options.Devices)
 	return &stepSimulation{
-		p: p, launches: launches, times: map[runOn]runTime{},
+		p: p, launches: launches, check: check, times: map[runOn]runTime{}, first: map[runOn][]float64{},
 		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{}, movers: make([]*mover, n),
 	}
 }
 
 // step simulates the launches of one step.
-func (s *stepSimulation) step(check *stop.Check) error {
-	for i := range stop.Each(check, s.launches) {
+func (s *stepSimulation) step() error {
+	for i := range stop.Each(s.check, s.launches) {
 		l := &s.launches[i]
 		d := l.Device
 		x := s.run(l, d)
@@ -162,13 +163,13 @@ func (s *stepSimulation) step(check *stop.Check) error {
 			s.out.Launches = append(s.out.Launches, x)
 		}
 	}
-	return check.Err()
+	return s.check.Err()
 }
 
 // run places a launch in time.
 func (s *stepSimulation) run(l *Launch, d int) LaunchSpan {
 	free, seconds := s.free[d], s.time(l, d)
-	late := s.p.options.OpByOp || s.p.options.Devices[d].LateInputs
+	late := s.late(d)
 	start, end, waited := course(free, seconds, s.readings(l, d, nil), late)
 	if m := s.movers[d]; m != nil {
 		without, own := end, m.begin(free)
@@ -178,11 +179,19 @@ func (s *stepSimulation) run(l *Launch, d int) LaunchSpan {
 	return LaunchSpan{*l, d, start, end, waited}
 }
 
+// late reports whether launches on a device wait for each input where they first read it.
+func (s *stepSimulation) late(d int) bool {
+	return s.p.options.OpByOp || s.p.options.Devices[d].LateInputs
+}
+
 // readings are the inputs of a launch, with the times at which m has brought them back; nil
 // brings nothing. The next call overwrites them.
 func (s *stepSimulation) readings(l *Launch, d int, m *mover) []reading {
 	s.inputs = s.inputs[:0]
-	first := s.times[runOn{l.Variant, d}].first
+	var first []float64
+	if s.late(d) {
+		first = s.firstReads(l.Variant, d)
+	}
 	for j, at := range l.In {
 		n := &l.Needs[at]
 		if n.Mode == Write {
@@ -192,9 +201,24 @@ func (s *stepSimulation) readings(l *Launch, d int, m *mover) []reading {
 		if m != nil {
 			there = max(there, m.arrival(n.Instance))
 		}
-		s.inputs = append(s.inputs, reading{first[j], there})
+		x := reading{there: there}
+		if first != nil {
+			x.share = first[j]
+		}
+		s.inputs = append(s.inputs, x)
 	}
 	return s.inputs
+}
+
+// firstReads are, per input of a variant, the shares of its work before it reads the input.
+func (s *stepSimulation) firstReads(v *Variant, d int) []float64 {
+	k := runOn{v, d}
+	first, known := s.first[k]
+	if !known {
+		first = firstReads(s.check, v, s.p.options.Devices[d])
+		s.first[k] = first
+	}
+	return first
 }
 
 // arrival is the time from which a device has an instance. If another has it, it is
@@ -236,8 +260,7 @@ func (s *stepSimulation) time(l *Launch, d int) float64 {
 	k := runOn{l.Variant, d}
 	t, known := s.times[k]
 	if !known {
-		t.seconds, t.measured = s.p.options.runSeconds(l.Variant, d)
-		t.first = firstReads(l.Variant, s.p.options.Devices[d])
+		t.seconds, t.measured = s.p.options.runSeconds(s.check, l.Variant, d)
 		s.times[k] = t
 	}
 	if s.keep && t.measured {

@@ -56,7 +56,7 @@ func movingSeconds(bytes int64, spec device.Spec) float64 {
 }
 
 // runSeconds is the time of a variant on a device: as measured, or else from its work.
-func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool) {
+func (o *PlanOptions) runSeconds(check *stop.Check, v *Variant, d int) (sum float64, measured bool) {
 	if o.Seconds != nil {
 		sum, measured = o.Seconds(d, v.Graph)
 	}
@@ -64,9 +64,9 @@ func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool)
 	case o.OpByOp && measured:
 		return max(sum, float64(callsOf(v))*o.callSeconds(d)), true
 	case o.OpByOp:
-		return o.opSeconds(v, d), false
+		return o.opSeconds(check, v, d), false
 	case !measured:
-		sum = workOf(stop.When(nil), v.Graph.Nodes).seconds(o.Devices[d])
+		sum = workOf(check, v.Graph.Nodes).seconds(o.Devices[d])
 	}
 	return sum, measured
 }
@@ -83,13 +83,13 @@ func callsOf(v *Variant) (n int) {
 
 // opSeconds is the rough time of a variant op by op. All bytes of an op pass through
 // memory. Calls are queued while others run: the longer one of a call and its work counts.
-func (o *PlanOptions) opSeconds(v *Variant, d int) (sum float64) {
+func (o *PlanOptions) opSeconds(check *stop.Check, v *Variant, d int) (sum float64) {
 	call := o.callSeconds(d)
 	for i, n := range v.Graph.Nodes {
 		if fuse.IsView(n) {
 			continue
 		}
-		w := workOf(stop.When(nil), v.Graph.Nodes[i:i+1])
+		w := workOf(check, v.Graph.Nodes[i:i+1])
 		w.bytes = int64(float64(w.bytes) / throughMemory)
 		sum += max(call, w.seconds(o.Devices[d]))
 	}

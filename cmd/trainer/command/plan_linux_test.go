@@ -33,7 +33,7 @@ func TestPlanObeysSignals(t *testing.T) {
 	}
 	all := spent(whole)
 	limit := max(300*time.Millisecond, all/25) // slower machines end processes more slowly, too
-	interrupted := 0
+	interrupted, longest := 0, time.Duration(0)
 	for i := range instants {
 		c := plan()
 		var said strings.Builder
@@ -61,10 +61,13 @@ func TestPlanObeysSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if took := spent(c) - now; took > limit || c.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "trainer: interrupted") {
+		took := spent(c) - now
+		longest = max(longest, took)
+		if took > limit || c.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "trainer: interrupted") {
 			t.Errorf("SIGTERM after %v of %v: it computed for %v more, and exits with %d: %s", now, all, took, c.ProcessState.ExitCode(), said.String())
 		}
 	}
+	t.Logf("it took %v, and %v after a signal at most", all, longest)
 	if interrupted < instants/2 {
 		t.Errorf("%d of %d ended before the signal, after less than %v", instants-interrupted, instants, all)
 	}
