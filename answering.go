@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/edit"
 )
 
 // answering computes a model's outputs, and those of its layers, for samples in memory,
@@ -199,7 +200,7 @@ func noLayer(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w: %w; %s", ErrOptions, e, nearOrListed(e.Name, e.Layers, "its layers are", e.Layers))
+	return fmt.Errorf("%w: %w; %s", ErrOptions, e, edit.NearOrListed(e.Name, e.Layers, "its layers are", e.Layers))
 }
 
 // answer computes the outputs for samples: [samples, outputs], or for a sequence

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor"
 )
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
@@ -96,7 +97,7 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 		return lost
 	}
 	if a.run.setup.shared == nil {
-		if err := unrelated(devs[i].Close()); err != nil {
+		if err := executor.Unrelated(devs[i].Close()); err != nil {
 			return errors.Join(lost, err)
 		}
 		written = devs[i].Stats().WrittenOff
@@ -105,7 +106,7 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 	a.devices = slices.Delete(slices.Clone(s.devices), i, i+1)
 	ended := max(s.done, lost.Step-1) // a step fails alone: those before it have ended
 	a.losses = append(a.losses, DeviceLoss{
-		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, ended-lost.Saved), Cause: happened(lost.Err),
+		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, ended-lost.Saved), Cause: executor.Happened(lost.Err),
 		WrittenOff: written,
 	})
 	if len(a.devices) == 0 {

@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"internal/golden":                  {},
 	"internal/outside":                 {},
 	"internal/edit":                    {},
+	"internal/errs":                    {},
 	"internal/columns":                 {},
 	"internal/stop":                    {},
 	"internal/filecache":               {"engine/osfile"},

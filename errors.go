@@ -21,14 +21,15 @@ import (
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
 // The causes of errors about a config or a call.
 var (
-	ErrOptions = errors.New("these options cannot be used") // alone, or not with each other
-	ErrData    = errors.New("the data cannot be used")
+	ErrOptions = errs.Options // alone, or not with each other
+	ErrData    = errs.Data
 	ErrInit    = initial.ErrInit    // a file of weights, or its fit to the model
 	ErrChanged = initial.ErrChanged // a checkpoint of another config, model or data
 
@@ -56,12 +57,12 @@ func (e *OutputError) Error() string { return "TrainOptions." + e.Option + ": " 
 func (e *OutputError) Unwrap() error { return e.Err }
 
 // ErrClosed is returned by the methods of a closed Run, Trained or Devices.
-var ErrClosed = errors.New("closed already")
+var ErrClosed = errs.Closed
 
 // ErrInUse is returned within a call of the same Run or Trained, such as in an
 // Observer's function: by Close and, on shared Devices, by Train, Eval and Predict.
 // Close of Devices that a run uses returns it, too.
-var ErrInUse = errors.New("the run is in use: wait until its methods have returned, and close a Training that is open")
+var ErrInUse = errs.InUse
 
 // ErrOccupied is returned by ServeWith with ServeOptions.AtOnce where others have the
 // memory of shared Devices.
@@ -80,21 +81,12 @@ func (e heldError) Unwrap() error { return ErrInUse }
 // cancelled, then together with the context's error. The step under way was
 // finished and saved. Before the first step there is nothing to save, and no
 // report.
-var ErrStopped = errors.New("stopped")
-
-// causedError is an error together with a cause that its text leaves out, or words itself:
-// ErrStopped with that which ended the context, a malformed file with ErrData.
-type causedError struct {
-	error
-	cause error
-}
-
-func (e *causedError) Unwrap() []error { return []error{e.error, e.cause} }
+var ErrStopped = errs.Stopped
 
 // beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
 func beforeFirstStep(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		return &causedError{fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause}
+	if cause := errs.Ended(ctx, err); cause != nil {
+		return errs.With(fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause)
 	}
 	return err
 }

@@ -1,10 +1,8 @@
 package berth
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
@@ -31,25 +29,6 @@ type ExecutableReport struct {
 // executablesOf reports a count.
 func executablesOf(c executor.Compiled) Executables {
 	return Executables{Memory: c.Memory, Disk: c.Disk, Compiled: c.Anew}
-}
-
-// refusedText says which segments could not be compiled, and why; "" if there are none.
-func refusedText(list []error) string {
-	switch n := len(list); n {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("a segment cannot be compiled, and goes on op by op: %v", list[0])
-	default:
-		var each []string
-		for _, err := range list[:min(n, 4)] {
-			each = append(each, err.Error())
-		}
-		if n > len(each) {
-			each = append(each, fmt.Sprintf("and %d more", n-len(each)))
-		}
-		return fmt.Sprintf("%d compilations failed, and their segments go on op by op: %s", n, strings.Join(each, "; "))
-	}
 }
 
 // executables foretells the executables of programs that are loaded one after the other.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -125,8 +126,8 @@ func spoken(ctx context.Context, err error, tokens int) error {
 	if errors.Is(err, ErrNonFinite) {
 		err = fmt.Errorf("%w: use other weights (--checkpoint, --best)", err)
 	}
-	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		err = &causedError{fmt.Errorf("%w after %d tokens: %w", ErrStopped, tokens, cause), cause}
+	if cause := errs.Ended(ctx, err); cause != nil {
+		err = errs.With(fmt.Errorf("%w after %d tokens: %w", ErrStopped, tokens, cause), cause)
 	}
 	return kept(err)
 }

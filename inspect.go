@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -138,5 +139,5 @@ func (s *session) noVariable(name string) error {
 			parameters = append(parameters, name)
 		}
 	}
-	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, nearOrListed(name, names, "its parameters are", parameters))
+	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, edit.NearOrListed(name, names, "its parameters are", parameters))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -331,7 +332,7 @@ func (l *loop) rescue(ctx context.Context) {
 	if err == nil {
 		err = l.saves.Rescue(ctx, m)
 	}
-	if _, lost := lostDevice(err); err != nil && !lost { // a loss is told already
+	if _, lost := executor.LostDevice(err); err != nil && !lost { // a loss is told already
 		l.opt.Observer.warn(fmt.Sprintf("step %d is whole, and could not be saved: %v", at.Step, err))
 	}
 }

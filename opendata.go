@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // openData reads the config's data. like describes the data that a model was
@@ -42,7 +43,7 @@ func unusable(err error) error {
 		err = fmt.Errorf("%w: raise %s", err, limit)
 	}
 	if errors.Is(err, datasets.ErrFormat) || errors.Is(err, datasets.ErrSpec) { // which say that much themselves
-		return &causedError{err, ErrData}
+		return errs.With(err, ErrData)
 	}
 	return fmt.Errorf("%w: %w", ErrData, err)
 }

@@ -85,7 +85,7 @@ func (p *pool) close() error {
 	p.closed = true
 	err := errors.Join(p.devices.Close(), closeAll(p.list))
 	if slices.Contains(p.lost, true) {
-		err = unrelated(err) // the runs that lost a device have told
+		err = executor.Unrelated(err) // the runs that lost a device have told
 	}
 	return err
 }

@@ -122,6 +122,6 @@ func (s *setup) giveUp(rt *executor.Runtime, id device.ID, err error) (written i
 	if rt != nil {
 		written = rt.Memory(i).Live
 	}
-	s.shared.lose(id, causeOf(id, err))
+	s.shared.lose(id, executor.CauseOf(id, err))
 	return written
 }

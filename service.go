@@ -15,11 +15,12 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/batching"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // ErrBusy is returned by a Service whose queue is full: try again later.
-var ErrBusy = errors.New("the service is busy: as many requests wait as it allows")
+var ErrBusy = errs.Busy
 
 // ServeOptions describes a service. A zero field means its default.
 type ServeOptions struct {
@@ -157,7 +158,7 @@ func (s *Service) inTurn(ctx context.Context, f func() error) error {
 	defer func() { s.turn <- struct{}{} }()
 	err := f()
 	s.note()
-	if id, lost := lostDevice(err); lost {
+	if id, lost := executor.LostDevice(err); lost {
 		s.lost.CompareAndSwap(nil, &err)
 		s.trained.setup.giveUp(s.rt, id, err)
 	}
@@ -169,11 +170,11 @@ func (s *Service) inTurn(ctx context.Context, f func() error) error {
 
 // note takes the warnings of the runtime. It is called in turn.
 func (s *Service) note() {
-	if text := refusedText(s.rt.Refused()); text != "" {
+	if text := executor.RefusedText(s.rt.Refused()); text != "" {
 		s.notes.add(text)
 	}
 	for _, failure := range s.rt.Retried() {
-		s.notes.add(tryingAgain(failure))
+		s.notes.add(executor.TryingAgain(failure))
 	}
 }
 

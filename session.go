@@ -319,7 +319,7 @@ func (s *session) parameters() (n int64) {
 
 // tellRefused tells of segments that go on op by op, since they could not be compiled.
 func (s *session) tellRefused() {
-	if text := refusedText(s.rt.Refused()); text != "" {
+	if text := executor.RefusedText(s.rt.Refused()); text != "" {
 		s.refused = append(s.refused, text)
 		s.opt.Observer.warn(text)
 	}
@@ -329,7 +329,7 @@ func (s *session) tellRefused() {
 func (s *session) tellRetried() {
 	for _, err := range s.rt.Retried() {
 		s.retried++
-		s.opt.Observer.warn(tryingAgain(err))
+		s.opt.Observer.warn(executor.TryingAgain(err))
 	}
 }
 

@@ -66,7 +66,7 @@ func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f fun
 		return err
 	}
 	defer func() {
-		if id, lost := lostDevice(err); lost {
+		if id, lost := executor.LostDevice(err); lost {
 			t.setup.giveUp(rt, id, err)
 		}
 		err = errors.Join(err, rt.Close())
@@ -74,11 +74,11 @@ func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f fun
 	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
 	rt.EndWith(ctx)
 	err = f(rt)
-	if text := refusedText(rt.Refused()); text != "" {
+	if text := executor.RefusedText(rt.Refused()); text != "" {
 		t.warnings = append(t.warnings, text)
 	}
 	for _, failure := range rt.Retried() {
-		t.warnings = append(t.warnings, tryingAgain(failure))
+		t.warnings = append(t.warnings, executor.TryingAgain(failure))
 	}
 	return err
 }
@@ -87,16 +87,16 @@ func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f fun
 // device of one group among others. Samples were done before.
 func (t *Trained) without(ctx context.Context, failure error, samples int) bool {
 	s := t.setup
-	id, lost := lostDevice(failure)
+	id, lost := executor.LostDevice(failure)
 	i := slices.IndexFunc(s.devs, func(d device.Device) bool { return d.ID() == id })
-	if t.ofRun || !lost || i < 0 || s.groups.count < 2 || unrelated(failure) != nil {
+	if t.ofRun || !lost || i < 0 || s.groups.count < 2 || executor.Unrelated(failure) != nil {
 		return false
 	}
 	devs, at, plan, before := s.devs, s.at, s.plan, s.groups
 	s.without(i)
 	err := t.planned(ctx)
 	if err == nil && s.shared == nil {
-		err = unrelated(devs[i].Close())
+		err = executor.Unrelated(devs[i].Close())
 	}
 	if err != nil {
 		s.devs, s.at, s.plan, s.groups = devs, at, plan, before
@@ -105,7 +105,7 @@ func (t *Trained) without(ctx context.Context, failure error, samples int) bool 
 	if s.groups.count == 0 { // one group, which goes on with the sums of whole batches
 		s.groups = groups{count: 1, size: len(s.devs)}
 	}
-	t.losses = append(t.losses, LostDevice{Device: id, Samples: samples, Cause: happened(failure)})
-	t.warnings = append(t.warnings, fmt.Sprintf("%s; going on without %s", happened(failure), id))
+	t.losses = append(t.losses, LostDevice{Device: id, Samples: samples, Cause: executor.Happened(failure)})
+	t.warnings = append(t.warnings, fmt.Sprintf("%s; going on without %s", executor.Happened(failure), id))
 	return true
 }

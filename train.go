@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // whole is train, and closes the session. Of a lost device, its loss is the only
@@ -25,7 +26,7 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 		closing := s.close()
 		var lost *DeviceError
 		if errors.As(err, &lost) {
-			closing = unrelated(closing)
+			closing = executor.Unrelated(closing)
 		}
 		err = errors.Join(err, closing)
 	}()
@@ -36,7 +37,7 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 // outcome says of a failure whether it was the loss of a device, which is then given
 // up, or of initial weights.
 func (s *session) outcome(err error) error {
-	if id, lost := lostDevice(err); lost {
+	if id, lost := executor.LostDevice(err); lost {
 		s.written = s.giveUp(s.rt, id, err)
 		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
 	}
@@ -72,7 +73,7 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	}
 	err = fmt.Errorf("%w at step %d of %d", ErrStopped, s.at.Step, s.goal.steps)
 	if ctx.Err() != nil {
-		err = &causedError{err, context.Cause(ctx)}
+		err = errs.With(err, context.Cause(ctx))
 	}
 	return rep, err
 }
@@ -96,9 +97,9 @@ func (s *session) begin(ctx context.Context, r *Run) (*loop, error) {
 // newest step that is whole. It returns the failure with what to do.
 func (l *loop) fail(ctx context.Context, err error) error {
 	l.tellRetried()
-	if _, lost := lostDevice(err); lost {
+	if _, lost := executor.LostDevice(err); lost {
 		err = l.explained(err, l.first)
-		if saving := unrelated(l.saves.Await()); saving != nil {
+		if saving := executor.Unrelated(l.saves.Await()); saving != nil {
 			l.opt.Observer.warn(saving.Error())
 		}
 		l.rescue(context.WithoutCancel(ctx))
@@ -146,7 +147,7 @@ func (s *session) explained(err error, first int) error {
 	if unwritten := s.dump.Failure(s.failed, task); unwritten != nil {
 		err = errors.Join(err, unwritten)
 	}
-	if _, lost := lostDevice(err); lost {
+	if _, lost := executor.LostDevice(err); lost {
 		return err
 	}
 	read, batch, known := s.feed.Failed(task.Step)

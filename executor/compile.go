@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,4 +64,23 @@ func (c *compiler) compile(d device.Device, s device.Segment) (device.Executable
 type compiled struct {
 	*partition.Variant
 	device int // index in Runtime.Devices
+}
+
+// RefusedText says which segments could not be compiled, and why; "" if there are none.
+func RefusedText(list []error) string {
+	switch n := len(list); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("a segment cannot be compiled, and goes on op by op: %v", list[0])
+	default:
+		var each []string
+		for _, err := range list[:min(n, 4)] {
+			each = append(each, err.Error())
+		}
+		if n > len(each) {
+			each = append(each, fmt.Sprintf("and %d more", n-len(each)))
+		}
+		return fmt.Sprintf("%d compilations failed, and their segments go on op by op: %s", n, strings.Join(each, "; "))
+	}
 }

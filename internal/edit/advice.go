@@ -1,16 +1,14 @@
-package berth
+package edit
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/berth-ml/berth/internal/edit"
 )
 
-// nearOrListed advises about a name that is not known: the one that was probably meant,
+// NearOrListed advises about a name that is not known: the one that was probably meant,
 // or else the first of a list.
-func nearOrListed(name string, names []string, are string, list []string) string {
-	if near := edit.Nearest(name, names, 1+len(name)/3); near != "" {
+func NearOrListed(name string, names []string, are string, list []string) string {
+	if near := Nearest(name, names, 1+len(name)/3); near != "" {
 		return "did you mean " + near + "?"
 	}
 	const most = 8
