@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/batching":         {},
+	"executor/answer":           {"executor", "executor/batching", "executor/infer", "partition", "residency/ledger", "checkpoint", "datasets", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
 	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
 	"executor/trace":            {"executor", "engine/fuse", "internal/units", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},

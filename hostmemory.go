@@ -90,7 +90,7 @@ func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 	c := s.config
 	s.batches = feed.HostBytes(data.Train, s.sizes.batch, 1)
 	if data.Val != nil {
-		s.batches += feed.HostBytes(data.Val, s.sizes.evaluated(data.Val), len(s.plan.Devices())) + s.judge.hostBytes()
+		s.batches += feed.HostBytes(data.Val, s.sizes.evaluated(data.Val), len(s.plan.Devices())) + s.judge.HostBytes()
 	}
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -58,16 +59,16 @@ func (i *Inspection) Activations(ctx context.Context, layer string, samples *ten
 }
 
 // lastSamples reads the samples of the last step once more.
-func (s *session) lastSamples() (*tensor.Dense, error) {
+func (s *session) lastSamples() (b answer.Batch, err error) {
 	if s.at.Step == 0 {
-		return nil, fmt.Errorf("%w: no step is taken yet: give the samples", ErrOptions)
+		return b, fmt.Errorf("%w: no step is taken yet: give the samples", ErrOptions)
 	}
 	epoch, inEpoch := s.at.PlaceOf(s.at.Step, s.sizes.pace)
 	from := datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * s.sizes.batch}
 	dst := s.part.Alloc(s.sizes.batch)
 	n, err := s.part.Read(from, s.sizes.batch, dst)
 	if err != nil {
-		return nil, unusable(err)
+		return b, unusable(err)
 	}
 	m := s.part.Shapes(s.part.Bucket(from))[0].Meta
 	if s.spec.Lengths {
@@ -75,26 +76,42 @@ func (s *session) lastSamples() (*tensor.Dense, error) {
 		datasets.PadInputs(m, dst[0], dst[1][:4*n])
 	}
 	m.Shape = append([]int{n}, m.Shape...)
-	return hosttensor.Over(m, dst[0])
+	return s.answers().Model.Check(m, dst[0][:m.Bytes()])
+}
+
+// predict computes the model's outputs with the weights of now. No step is queued.
+func (s *session) predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
+	boundary.Unseal(s.rt.Residency)
+	defer s.seal()
+	b, err := batchOf(&s.answers().Model, samples)
+	if err != nil {
+		return nil, err
+	}
+	return tensorOf(s.answers().Outputs(ctx, b))
 }
 
 // activations computes a layer's outputs; without samples, for those of the last step.
 // No step is queued.
-func (s *session) activations(ctx context.Context, layer string, samples *tensor.Dense) (_ *tensor.Dense, err error) {
+func (s *session) activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+	var b answer.Batch
+	var err error
 	if samples == nil {
-		if samples, err = s.lastSamples(); err != nil {
-			return nil, err
-		}
+		b, err = s.lastSamples()
+	} else {
+		b, err = batchOf(&s.answers().Model, samples)
+	}
+	if err != nil {
+		return nil, err
 	}
 	boundary.Unseal(s.rt.Residency)
 	defer s.seal()
-	return s.answers().activations(ctx, layer, samples)
+	return tensorOf(s.answers().Activations(ctx, layer, b))
 }
 
-// answers computes outputs with the weights of now.
-func (s *session) answers() *answering {
+// answers has the weights of now.
+func (s *session) answers() *answer.Engine {
 	if s.answer == nil {
-		s.answer = newAnswering(s.setup, s.rt)
+		s.answer = answer.NewEngine(s.rt, s.trainedModel(), answer.EngineOptions{})
 	}
 	return s.answer
 }
@@ -105,7 +122,7 @@ func (s *session) closeAnswers() error {
 		return nil
 	}
 	defer func() { s.answer = nil }()
-	return s.answer.close()
+	return s.answer.Close()
 }
 
 // fetch copies a variable out. No step is queued.

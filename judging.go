@@ -2,86 +2,61 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/metrics"
-	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
 )
 
-// wanted is a metric that a key of the config names.
-type wanted struct{ key, name string }
+// Metrics are metrics by name, such as f1. NaN stands for one that is not defined, such
+// as auc where a class is absent; in JSON it is null. docs/metrics.md describes them.
+type Metrics = metrics.Values
 
 // newJudge is the judge of a part. choose names the metrics of a task.
-func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(metrics.Task) ([]wanted, error)) (*judge, error) {
-	j := &judge{part: part, info: s.info}
-	if part == nil {
-		return j, nil
+func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(metrics.Task) ([]answer.Asked, error)) (*answer.Judge, error) {
+	o := answer.JudgeOptions{
+		Text: s.config.Data.Texts(), Choose: choose,
+		Memory: func(p *partition.Plan) (floors, peaks []int64) { return s.memoryOf(p, s.groups) },
 	}
-	var err error
-	if j.task, err = models.Task(s.spec, infer.Terms(s.spec, part), stopOf(ctx)); err != nil {
-		return nil, err
+	if part != nil {
+		o.Microbatch = s.sizes.evaluated(part)
 	}
-	j.task.Text = s.config.Data.Texts()
-	if x := s.info.TargetScaling; x != nil {
-		j.unit = x.Std
-	}
-	list, err := choose(j.task)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	var names []string
-	for _, w := range list {
-		if _, err := metrics.Choose(j.task, []string{w.name}); err != nil {
-			return nil, at(s.config.Where(w.key), fmt.Errorf("%w: %s: %w", ErrOptions, w.key, err))
-		}
-		names = append(names, w.name)
-	}
-	if j.set, err = metrics.Choose(j.task, names); err == nil {
-		err = s.measureMemory(ctx, j)
+	j, err := answer.NewJudge(ctx, s.trainedModel(), part, o)
+	if e, ok := errors.AsType[*answer.MetricError](err); ok {
+		err = at(s.config.Where(e.Key), err)
 	}
 	return j, err
 }
 
-// measureMemory finds the memory of an evaluation whose counts may take more than the
-// plan. It fails with partition.ErrMemory where a device has too little.
-func (s *setup) measureMemory(ctx context.Context, j *judge) error {
-	if !slices.ContainsFunc(j.set.Statistics, func(x *metrics.Statistic) bool { return x.Cells != nil }) {
-		return nil
+// trainedModel is the model, for answering; before planning, without a cut.
+func (s *setup) trainedModel() answer.Model {
+	d := s.config.Data
+	m := answer.Model{Infer: infer.Model{Spec: s.spec}, Info: s.info, Source: d.Source, Label: d.Label, Imported: s.info.Fingerprint == importedPrint}
+	if s.plan != nil {
+		m.Infer = s.model()
 	}
-	g, err := models.Eval(j.model(s.model()).Spec, models.Size{Microbatch: s.sizes.evaluated(j.part), Stop: stopOf(ctx)})
-	if err != nil {
-		return err
-	}
-	p, err := partition.SameCut(s.plan, g, stopOf(ctx))
-	if err != nil {
-		return fmt.Errorf("metrics: %w; or leave out those that count answers (train.metrics)", err)
-	}
-	j.floors, j.peaks = s.memoryOf(s.plan, s.groups)
-	floors, peaks := s.memoryOf(p, s.groups)
-	for d := range floors {
-		j.floors[d], j.peaks[d] = max(j.floors[d], floors[d]), max(j.peaks[d], peaks[d])
-	}
-	return nil
+	return m
 }
 
 // atBoundaries are the metrics that a config wants at boundaries.
-func atBoundaries(c *configs.Config) func(metrics.Task) ([]wanted, error) {
-	return func(t metrics.Task) (list []wanted, err error) {
+func atBoundaries(c *configs.Config) func(metrics.Task) ([]answer.Asked, error) {
+	return func(t metrics.Task) (list []answer.Asked, err error) {
 		if list, err = listed(c, t); c.Train.Metrics == nil {
 			list = usual(t)
 		}
-		by := []wanted{{"checkpoint.best", c.Checkpoint.Best}}
+		by := []answer.Asked{{Key: "checkpoint.best", Name: c.Checkpoint.Best}}
 		if c.EarlyStopping.Patience > 0 {
-			by = append(by, wanted{"early_stopping.metric", c.EarlyStopping.Metric})
+			by = append(by, answer.Asked{Key: "early_stopping.metric", Name: c.EarlyStopping.Metric})
 		}
 		for _, w := range by {
-			if w.name != "val_loss" {
-				list = append(list, wanted{w.key, configs.MetricOf(w.name)})
+			if w.Name != "val_loss" {
+				list = append(list, answer.Asked{Key: w.Key, Name: configs.MetricOf(w.Name)})
 			}
 		}
 		return list, err
@@ -89,15 +64,15 @@ func atBoundaries(c *configs.Config) func(metrics.Task) ([]wanted, error) {
 }
 
 // atEnd are the metrics of an evaluation: all, and those that a config names.
-func atEnd(c *configs.Config) func(metrics.Task) ([]wanted, error) {
-	return func(t metrics.Task) ([]wanted, error) {
+func atEnd(c *configs.Config) func(metrics.Task) ([]answer.Asked, error) {
+	return func(t metrics.Task) ([]answer.Asked, error) {
 		list, err := listed(c, t)
 		if err != nil {
 			return nil, err
 		}
 		names, err := all(c, t)
 		for _, name := range names {
-			list = append(list, wanted{"train.metrics", name})
+			list = append(list, answer.Asked{Key: "train.metrics", Name: name})
 		}
 		return list, err
 	}
@@ -115,21 +90,21 @@ func all(c *configs.Config, t metrics.Task) ([]string, error) {
 }
 
 // usual are the metrics that a task has unless others are named.
-func usual(t metrics.Task) (list []wanted) {
+func usual(t metrics.Task) (list []answer.Asked) {
 	for _, name := range metrics.Usual(t) {
-		list = append(list, wanted{"train.metrics", name})
+		list = append(list, answer.Asked{Key: "train.metrics", Name: name})
 	}
 	return list
 }
 
 // listed are the metrics that train.metrics names.
-func listed(c *configs.Config, t metrics.Task) (list []wanted, err error) {
+func listed(c *configs.Config, t metrics.Task) (list []answer.Asked, err error) {
 	names := c.Train.Metrics
 	if len(names) == 1 && names[0] == configs.MetricsAll {
 		names, err = all(c, t)
 	}
 	for _, name := range names {
-		list = append(list, wanted{"train.metrics", name})
+		list = append(list, answer.Asked{Key: "train.metrics", Name: name})
 	}
 	return list, err
 }
@@ -152,7 +127,7 @@ func (s *setup) worse(values metrics.Values) string {
 // validate.
 func (s *setup) unjudged() (list []string) {
 	c := s.config
-	if s.judge == nil || s.judge.part != nil || ofOneBatch(s.info.Fingerprint) {
+	if s.judge == nil || s.judge.Part != nil || ofOneBatch(s.info.Fingerprint) {
 		return nil
 	}
 	for key, asked := range map[string]bool{"train.metrics": len(c.Train.Metrics) > 0, "checkpoint.best": c.Checkpoint.Best != "val_loss"} {
@@ -162,4 +137,26 @@ func (s *setup) unjudged() (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// judgeOf is the judge of an evaluation. Where a device has no memory for all metrics,
+// it leaves out those that nobody has asked for, and says so.
+func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*answer.Judge, error) {
+	s := t.setup
+	j, err := s.newJudge(ctx, part, atEnd(s.config))
+	if !errors.Is(err, partition.ErrMemory) {
+		return j, err
+	}
+	least, refused := s.newJudge(ctx, part, func(t metrics.Task) ([]answer.Asked, error) {
+		if slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
+			return usual(t), nil
+		}
+		list, err := listed(s.config, t)
+		return append(usual(t), list...), err
+	})
+	if refused != nil {
+		return nil, err
+	}
+	t.warnings = append(t.warnings, fmt.Sprintf("some metrics are left out: %v", err))
+	return least, nil
 }

@@ -93,13 +93,13 @@ func (s *session) measure(ctx context.Context, e *Boundary) error {
 	if s.eval != nil {
 		score, err := s.evaluate(ctx, s.lastGood)
 		if err == nil {
-			e.Metrics, err = s.judge.values(ctx, score)
+			e.Metrics, err = s.judge.Values(ctx, score)
 		}
 		if err != nil {
 			return err
 		}
 		e.ValLoss, e.ValAccuracy = &score.Loss, score.Accuracy
-		if s.judge.set.Has("confusion") {
+		if s.judge.Has("confusion") {
 			e.Confusion = score.Collected.Matrix()
 		}
 	}

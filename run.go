@@ -287,7 +287,7 @@ func (r *Run) RMSE(loss *float64) *float64 { return r.setup.rmse(loss) }
 func (r *Run) Executables(ctx context.Context) (Executables, error) {
 	programs := []executor.LoadOptions{r.program(ctx)}
 	if val := r.Data.Val; val != nil {
-		list, err := infer.EvaluatorPrograms(ctx, r.setup.judge.model(r.setup.model()), val)
+		list, err := infer.EvaluatorPrograms(ctx, r.setup.judge.Model(r.setup.model()), val)
 		if err != nil {
 			return Executables{}, err
 		}

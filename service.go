@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/executor/batching"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/errs"
-	"github.com/berth-ml/berth/residency/ledger"
+	"github.com/berth-ml/berth/residency"
 )
 
 // ErrBusy is returned by a Service whose queue is full: try again later.
@@ -56,20 +56,16 @@ func (o *ServeOptions) check() error {
 // up to ServeOptions.Batch samples; answers do not depend on what else is in a batch, to
 // the bit.
 type Service struct {
-	trained  *Trained
-	opt      ServeOptions
-	rt       *executor.Runtime
-	answer   *answering
-	queue    *batching.Queue // nil before the weights are loaded
-	texts    *texts
-	turn     chan struct{} // has one element while no program runs
-	done     chan struct{} // closed by Close
-	closing  sync.Once
-	programs atomic.Int32          // that were compiled
-	lost     atomic.Pointer[error] // the loss of a device
-	notes    notes
-	leave    func()
+	service *answer.Service
+	model   answer.Model
+	trained *Trained
+	rt      *executor.Runtime
+	leave   func() // lets other calls use the devices
+	closing sync.Once
 }
+
+// ServiceStats counts what a service has done.
+type ServiceStats = answer.ServiceStats
 
 // Serve is ServeWith with the defaults.
 func (t *Trained) Serve(ctx context.Context) (*Service, error) {
@@ -91,124 +87,50 @@ func (t *Trained) ServeWith(ctx context.Context, o ServeOptions) (_ *Service, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{trained: t, opt: o, turn: make(chan struct{}, 1), done: make(chan struct{}), leave: leave}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.end())
-		}
-	}()
-	if err := s.open(ctx); err != nil {
-		return nil, kept(err)
+	s := &Service{trained: t, model: t.setup.trainedModel(), leave: leave}
+	if err := s.open(ctx, o); err != nil {
+		return nil, errors.Join(answer.Kept(err), s.end())
 	}
-	s.turn <- struct{}{}
-	s.queue = batching.New(batching.Options{Batch: o.Batch, Waiting: o.Queue, Run: s.run, Alone: func(err error) bool { return errors.Is(err, ErrNonFinite) }})
 	return s, nil
 }
 
-// open makes the runtime, loads the weights and compiles the programs.
-func (s *Service) open(ctx context.Context) (err error) {
-	t := s.trained
-	s.texts = newTexts(s)
-	needs, err := s.texts.needs(ctx)
+// open makes the runtime, and the service on it.
+func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
+	set := s.trained.setup
+	needs, err := s.needs(ctx)
 	if err != nil {
 		return err
 	}
-	needs.AtOnce = s.opt.AtOnce
-	if s.rt, err = t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, needs); err != nil {
+	needs.AtOnce = o.AtOnce
+	if s.rt, err = set.runtime(ctx, set.devs, s.trained.weights.Dir, needs); err != nil {
 		return err
 	}
-	t.setup.watch(s.rt, nil, func() time.Duration { return leastPatience })
-	sizes := batching.Buckets(s.opt.Batch)
-	s.answer = newAnswering(t.setup, s.rt)
-	s.answer.scaling, s.answer.most = t.setup.info.Scaling, max(mostPredictors, len(sizes))
-	for i, n := range sizes {
-		p, err := s.answer.predictor(ctx, question{samples: n})
-		if err != nil {
-			return err
-		}
-		if s.programs.Add(1); i > 0 {
-			continue
-		}
-		if err := t.load(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// run computes a batch.
-func (s *Service) run(b batching.Batch) (out []float32, err error) {
-	err = s.inTurn(context.Background(), func() error {
-		out, _, err = s.answer.outputs(context.Background(), question{samples: b.Samples}, b.Rows)
-		return err
+	set.watch(s.rt, nil, func() time.Duration { return leastPatience })
+	s.service, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
+		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load,
+		Lost: func(id device.ID, err error) { set.giveUp(s.rt, id, err) },
 	})
-	return out, err
-}
-
-// inTurn calls f while no other program runs. It fails with the cause of ctx, or
-// ErrClosed, where f is not called.
-func (s *Service) inTurn(ctx context.Context, f func() error) error {
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.done:
-		return ErrClosed
-	}
-	defer func() { s.turn <- struct{}{} }()
-	err := f()
-	s.note()
-	if id, lost := executor.LostDevice(err); lost {
-		s.lost.CompareAndSwap(nil, &err)
-		s.trained.setup.giveUp(s.rt, id, err)
-	}
-	if failed := s.rt.Resume(); failed != nil {
-		s.lost.CompareAndSwap(nil, &failed)
-	}
 	return err
 }
 
-// note takes the warnings of the runtime. It is called in turn.
-func (s *Service) note() {
-	if text := executor.RefusedText(s.rt.Refused()); text != "" {
-		s.notes.add(text)
+// needs is the memory of a service: the plan's, and where the model is of text the one for
+// generating, if that is more.
+func (s *Service) needs(ctx context.Context) (o residency.TenantOptions, err error) {
+	set := s.trained.setup
+	if s.model.Speaks() != nil {
+		return o, nil
 	}
-	for _, failure := range s.rt.Retried() {
-		s.notes.add(executor.TryingAgain(failure))
+	plan, err := infer.GeneratorPlan(s.model.Infer, s.model.Generator(), stopOf(ctx))
+	if err != nil { // the model predicts all the same; Generate says why it does not
+		return o, nil
 	}
-}
-
-// Warnings say what went wrong and did no harm, such as a copy that failed on a device and
-// was repeated. Each is returned once; beyond 100, the oldest are dropped.
-func (s *Service) Warnings() []string { return s.notes.take() }
-
-// notes are warnings that nobody has read yet. The methods are safe for concurrent use.
-type notes struct {
-	mu   sync.Mutex
-	list []string
-	some atomic.Bool // list is not empty
-}
-
-// add adds a warning.
-func (n *notes) add(text string) {
-	const most = 100
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.list = append(n.list[max(0, len(n.list)+1-most):], text)
-	n.some.Store(true)
-}
-
-// take gives the warnings, and forgets them.
-func (n *notes) take() []string {
-	if !n.some.Load() {
-		return nil
+	o.Floors, o.Peaks = set.memoryOf(set.plan, set.groups)
+	floors, peaks := set.memoryOf(plan, groups{})
+	for i := range floors {
+		o.Floors[i], o.Peaks[i] = max(o.Floors[i], floors[i]), max(o.Peaks[i], peaks[i])
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := n.list
-	n.list = nil
-	n.some.Store(false)
-	return list
+	o.LargestBytes = largestOf(plan.Graph)
+	return o, nil
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …]: [n, outputs], and
@@ -218,129 +140,82 @@ func (n *notes) take() []string {
 // sequence's. Outputs of a classifier are probabilities. Where ctx ends first,
 // the error is its cause; where too many samples wait, it is ErrBusy.
 func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
-	n, in, err := s.trained.setup.inputsOf(samples)
+	b, err := batchOf(&s.model, samples)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.outputs(ctx, n, in, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s.answer.inUnits(out, n, s.answer.last())
+	return tensorOf(s.service.Predict(ctx, b))
 }
 
 // Answers is Predict with an answer for each sample, as [Trained.Predict] gives them: with
 // its class, and the class's name. Of a text, it is about the token after the sample's last.
 func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Prediction, error) {
-	set := s.trained.setup
-	n, in, err := set.inputsOf(samples)
+	b, err := batchOf(&s.model, samples)
 	if err != nil {
 		return nil, err
 	}
-	last := s.answer.last()
-	out, err := s.outputs(ctx, n, in, func(i int, numbers []float32) []float32 {
-		if set.spec.Lengths && len(numbers) > last { // an answer for each position
-			numbers = numbers[:lengthOf(in, n, i)*last]
-		}
-		return set.answered(infer.Answer{Index: i, Values: numbers, Last: last})
-	})
-	if err != nil {
-		return nil, err
+	return s.service.Answers(ctx, b)
+}
+
+// Generate continues a text, as [Trained.Generate] does, with the same text for the same
+// options. Where ServeOptions.Texts are under way, it waits; where too many wait, it fails
+// with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or
+// that.
+func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
+	res, err := s.service.Generate(ctx, o, emit)
+	if res.PromptTokens > 0 { // the text began
+		res.Weights = s.trained.used
 	}
-	answers, each := make([]Prediction, n), len(out)/n
-	for i := range answers {
-		if set.spec.PerPosition() && set.numbered() {
-			each = lengthOf(in, n, i) * last
-		}
-		answers[i] = predictionOf(i, out[:each:each], set)
-		out = out[each:]
-	}
-	return answers, nil
+	return res, err
 }
 
 // AnswerBytes is the bytes of the Values of a Prediction.
-func (s *Service) AnswerBytes() int64 {
-	m := s.answer.predictors[question{samples: 1}].Sample()
-	if s.trained.setup.numbered() {
-		return shape.F32(m...).Bytes()
-	}
-	return shape.F32(m.Dim(-1)).Bytes()
-}
+func (s *Service) AnswerBytes() int64 { return s.service.AnswerBytes() }
 
-// outputs waits for the model's outputs for n samples, whose bytes are in; pick is the part
-// of a sample's outputs that is kept, nil for all.
-func (s *Service) outputs(ctx context.Context, n int, in []byte, pick func(int, []float32) []float32) ([]float32, error) {
-	out, err := s.queue.Do(ctx, in, len(in)/n, pick)
-	switch {
-	case errors.Is(err, batching.ErrFull):
-		err = ErrBusy
-	case errors.Is(err, batching.ErrClosed):
-		err = ErrClosed
-	}
-	return out, err
-}
+// Warnings say what went wrong and did no harm, such as a copy that failed on a device and
+// was repeated. Each is returned once; beyond 100, the oldest are dropped.
+func (s *Service) Warnings() []string { return s.service.Warnings() }
 
 // Used says which weights the service has.
 func (s *Service) Used() Used { return s.trained.used }
 
-// ServiceStats counts what a service has done.
-type ServiceStats struct {
-	Waiting      int           // samples that wait for a batch
-	Samples      int64         // that were computed
-	Batches      map[int]int64 // by size: the samples of a batch, rounded up to 1, 2, 4, …
-	Expired      int64         // calls of Predict and Answers that ended before all of their samples were in a batch
-	Texts        int           // that are being generated
-	WaitingTexts int           // that wait for their turn
-	Tokens       int64         // that were generated
-	Programs     int           // that were compiled
-	WeightBytes  int64         // of weights that were copied to the devices since Serve
-}
-
 // Stats says what the service has done so far. It does not wait for devices.
-func (s *Service) Stats() ServiceStats {
-	q := s.queue.Stats()
-	st := ServiceStats{Waiting: q.Waiting, Samples: q.Samples, Expired: q.Expired, Batches: map[int]int64{}, Programs: int(s.programs.Load())}
-	for i, n := range batching.Buckets(s.opt.Batch) {
-		st.Batches[n] = q.Batches[i]
-	}
-	st.Texts, st.WaitingTexts, st.Tokens = s.texts.stats()
-	st.WeightBytes = s.rt.Residency.Ledger().OfUsage(ledger.CopyIn, device.Weight).Bytes
-	return st
-}
+func (s *Service) Stats() ServiceStats { return s.service.Stats() }
 
 // Err is the loss of a device after which the service answers nothing, nil before: close
 // it, and open another.
-func (s *Service) Err() error {
-	if e := s.lost.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
+func (s *Service) Err() error { return s.service.Err() }
 
 // Close waits for the batch and the tokens under way, and frees the devices' memory. Calls
 // that wait, texts under way and later calls fail with ErrClosed.
 func (s *Service) Close() (err error) {
-	s.closing.Do(func() {
-		<-s.turn // no program runs any more
-		close(s.done)
-		s.queue.Close()
-		err = s.end()
-	})
+	s.closing.Do(func() { err = errors.Join(s.service.Close(), s.end()) })
 	return err
 }
 
-// end gives back all that the service holds.
+// end gives back the devices.
 func (s *Service) end() (err error) {
-	if s.texts != nil {
-		err = s.texts.close()
-	}
-	if s.answer != nil {
-		err = errors.Join(err, s.answer.close())
-	}
 	if s.rt != nil {
-		err = errors.Join(err, s.rt.Close())
+		err = s.rt.Close()
 	}
 	err = errors.Join(err, s.trained.release())
 	s.leave()
 	return err
+}
+
+// batchOf checks a tensor of samples.
+func batchOf(m *answer.Model, samples *tensor.Dense) (b answer.Batch, err error) {
+	meta, memory, err := hosttensor.Bytes(samples)
+	if err != nil {
+		return b, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return m.Check(meta, memory)
+}
+
+// tensorOf makes a tensor of outputs.
+func tensorOf(m shape.Meta, out []float32, err error) (*tensor.Dense, error) {
+	if err != nil {
+		return nil, err
+	}
+	return hosttensor.Over(m, shape.Bytes(out))
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
@@ -52,7 +53,7 @@ type session struct {
 	part    *datasets.Part   // that feed reads
 	val     *datasets.Part   // that eval reads; nil if there is none
 	feed    *feed.Feeder
-	answer  *answering // nil before the first outputs that the program asks for
+	answer  *answer.Engine // nil before the first outputs that the program asks for
 	saves   *saver.Saver
 	rate    ops.LearningRate
 	values  *initial.Values // first values; nil before they are opened
@@ -165,7 +166,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		Strict: s.opt.AssertResident, Passing: passing, OnTransfer: s.debug.Transfers(s.dump),
 		HostBytes: s.bound.Takes(s.plan.Graph.Vars) - s.bound.Held(), // of saves
 		HeldBytes: s.batches + s.bound.Held(),
-		Floors:    s.judge.floors, Peaks: s.judge.peaks,
+		Floors:    s.judge.Floors, Peaks: s.judge.Peaks,
 		Waiting: func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
@@ -232,7 +233,7 @@ func (s *session) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 // openData begins to read the training part from where the run stands.
 func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err error) {
 	if data.Val != nil {
-		if s.eval, err = infer.NewEvaluator(ctx, s.rt, s.judge.model(s.model()), data.Val); err != nil {
+		if s.eval, err = infer.NewEvaluator(ctx, s.rt, s.judge.Model(s.model()), data.Val); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
@@ -41,7 +42,7 @@ type setup struct {
 	groups    groups          // of devices with the plan
 	trains    bool            // the plan is a training's
 	dataNotes []string        // of a training's data
-	judge     *judge          // of a training's validation part
+	judge     *answer.Judge   // of a training's validation part
 	spans     trace.Spans
 	copies    trace.Copies
 	debug     trace.Debug // as BERTH_DEBUG asks

@@ -14,14 +14,6 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// LostDevice is a device that was lost in an evaluation. The others took over its
-// batches.
-type LostDevice struct {
-	Device  device.ID `json:"device"`
-	Samples int       `json:"samples"` // that were done before, in order
-	Cause   string    `json:"cause"`   // the operation that failed, and why
-}
-
 // Warnings say what went wrong and did no harm: copies that failed on a device and were
 // repeated, devices that were lost, files of other data that are left out, answers that are not finite, and, after a
 // call that ended well, faults that did not happen. Each is returned once.

@@ -222,7 +222,7 @@ func (s *session) final(ctx context.Context) (Final, error) {
 			return "import other weights, or export an older checkpoint and begin a run from it (--init)"
 		})
 		if err == nil {
-			f.Metrics, err = s.judge.values(ctx, score)
+			f.Metrics, err = s.judge.Values(ctx, score)
 		}
 		f.ValLoss, f.ValAccuracy = &score.Loss, score.Accuracy
 		return f, err

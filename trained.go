@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -18,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -151,10 +151,11 @@ func (t *Trained) fitAnswers(ctx context.Context) error {
 func (t *Trained) graph(ctx context.Context) (*graph.Graph, error) {
 	s := t.setup
 	if t.speech {
-		if err := s.speaks(); err != nil {
+		m := s.trainedModel()
+		if err := m.Speaks(); err != nil {
 			return nil, err
 		}
-		return infer.GeneratorGraph(s.spec, s.generator(), stopOf(ctx))
+		return infer.GeneratorGraph(s.spec, m.Generator(), stopOf(ctx))
 	}
 	return models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
 }
@@ -274,7 +275,10 @@ func (t *Trained) Info() *datasets.Info { return t.setup.info }
 
 // CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
 // reason why not.
-func (t *Trained) CanGenerate() error { return t.setup.speaks() }
+func (t *Trained) CanGenerate() error {
+	m := t.setup.trainedModel()
+	return m.Speaks()
+}
 
 // Close closes the devices. It fails if anything on them was not freed, and with
 // ErrInUse within a call of Eval or Predict.
@@ -314,23 +318,16 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	}
 	var score infer.Score
 	var done infer.Progress
-	err = t.onWith(ctx, residency.TenantOptions{Floors: j.floors, Peaks: j.peaks}, &done, func(rt *executor.Runtime) error {
-		e, err := infer.NewEvaluator(ctx, rt, j.model(t.setup.model()), part)
-		if err == nil {
-			err = t.load(ctx, e)
-		}
-		if err = errors.Join(err, t.loaded()); err == nil {
-			score, err = e.Run(ctx, &done)
-			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), e.Batches())
-		}
+	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, &done, func(rt *executor.Runtime) error {
+		score, err = t.engine(rt, true).Evaluate(ctx, j, part, &done)
 		return err
 	})
 	if err != nil {
-		return Evaluation{}, advised(err)
+		return Evaluation{}, answer.Advised(err)
 	}
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
-	err = res.take(ctx, j, score)
+	err = res.Take(ctx, j, score)
 	if text := t.setup.worse(res.Metrics); text != "" && err == nil {
 		t.warnings = append(t.warnings, text)
 	}
@@ -361,54 +358,40 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		return t.used, err
 	}
 	first := 0
-	var odd oddAnswers
+	var odd answer.OddAnswers
 	for i, part := range parts {
 		var done infer.Progress
 		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
-			p, err := infer.NewPredictor(ctx, rt, t.setup.model(), part)
-			if err == nil {
-				err = t.load(ctx, p)
-			}
-			if err == nil && i == len(parts)-1 {
-				err = t.loaded()
-			}
-			if err != nil {
-				return err
-			}
-			err = p.Run(ctx, &done, func(a infer.Answer) error {
-				a.Index += first
-				p := predictionOf(a.Index, slices.Clone(t.setup.answered(a)), t.setup)
-				odd.count(&p)
+			return t.engine(rt, i == len(parts)-1).Predict(ctx, part, &done, func(p Prediction) error {
+				p.Index += first
+				odd.Count(&p)
 				return emit(p)
 			})
-			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), p.Batches())
-			return err
 		})
 		if err != nil {
-			return t.used, advised(err)
+			return t.used, answer.Advised(err)
 		}
 		first += part.Samples()
 	}
-	if text := odd.text(); text != "" {
+	if text := odd.Text(); text != "" {
 		t.warnings = append(t.warnings, text)
 	}
 	return t.used, nil
 }
 
-// advised says what to do about values that are not finite, and as kept does.
-func advised(err error) error {
-	if errors.Is(err, ErrNonFinite) {
-		return fmt.Errorf("%w: %s", err, otherWeights)
-	}
-	return kept(err)
-}
-
-// kept says what to do where a run that trains meanwhile has deleted the checkpoint.
-func kept(err error) error {
-	if !errors.Is(err, checkpoint.ErrDeleted) {
-		return err
-	}
-	return fmt.Errorf("%w: use one that the run keeps (--best, checkpoint.keep.every), or a copy of them (trainer checkpoints copy)", err)
+// engine answers with the weights, which it loads. last says that no other engine of this
+// call does: the checkpoint is let go of.
+func (t *Trained) engine(rt *executor.Runtime, last bool) *answer.Engine {
+	return answer.NewEngine(rt, t.setup.trainedModel(), answer.EngineOptions{
+		Load: func(ctx context.Context, to answer.Loader) error {
+			err := t.load(ctx, to)
+			if last && err == nil {
+				err = t.loaded()
+			}
+			return err
+		},
+		Ran: func(batches []int) { t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), batches) },
+	})
 }
 
 // read is the config's data. A microbatch has at most the samples of its training

@@ -12,18 +12,14 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 )
-
-// loader is a program that takes weights.
-type loader interface {
-	InitFrom(ctx context.Context, c executor.Contents) error
-}
 
 // load copies the weights in. A device that has no room for all of them reads
 // them again whenever it needs them. A checkpoint must be of the run's model, and
 // of data with its scaling and classes, which are part of the model. Where a run that
 // trains meanwhile deletes it, the one that is the newest or the best then is loaded.
-func (t *Trained) load(ctx context.Context, to loader) (err error) {
+func (t *Trained) load(ctx context.Context, to answer.Loader) (err error) {
 	const rounds = 8
 	for range rounds {
 		contents, e := t.contents(ctx)

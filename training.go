@@ -283,10 +283,7 @@ func (t *Training) stand(ctx context.Context, f func() error) error {
 // a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
 func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *tensor.Dense, err error) {
 	err = t.stand(ctx, func() error {
-		l := t.loop
-		boundary.Unseal(l.rt.Residency)
-		defer l.seal()
-		out, err = l.answers().answer(ctx, samples)
+		out, err = t.loop.predict(ctx, samples)
 		return err
 	})
 	return out, err

@@ -1,22 +1,22 @@
-package berth_test
+package answer_test
 
 import (
 	"encoding/json"
 	"math"
 	"testing"
 
-	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/executor/answer"
 )
 
 // JSON has no NaN: values that are not finite are null there, and NaN again once read.
 func TestPredictionInJSON(t *testing.T) {
 	class := 1
-	p := berth.Prediction{Index: 3, Class: &class, Label: "b", Values: []float32{0.25, float32(math.NaN()), float32(math.Inf(-1))}}
+	p := answer.Prediction{Index: 3, Class: &class, Label: "b", Values: []float32{0.25, float32(math.NaN()), float32(math.Inf(-1))}}
 	text, err := json.Marshal(p)
 	if want := `{"index":3,"class":1,"label":"b","values":[0.25,null,null]}`; err != nil || string(text) != want {
 		t.Fatalf("got %s, %v; want %s", text, err, want)
 	}
-	var back berth.Prediction
+	var back answer.Prediction
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}

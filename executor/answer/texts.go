@@ -1,19 +1,19 @@
-package berth
+package answer
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/berth-ml/berth/executor/infer"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // texts generates texts for a service, several at once: tokens of one come between those
 // of the others, and between batches.
 type texts struct {
 	service *Service
-	size    infer.GeneratorOptions
 	free    chan *infer.Generator // of texts that have ended, and nil for each that is not made yet
 	all     []*infer.Generator    // that are made
 
@@ -32,58 +32,33 @@ func newTexts(s *Service) *texts {
 	return x
 }
 
-// needs is the memory of a service: the plan's, and where the model is of text the one for
-// generating, if that is more.
-func (x *texts) needs(ctx context.Context) (o residency.TenantOptions, err error) {
-	set := x.service.trained.setup
-	if set.speaks() != nil {
-		return o, nil
-	}
-	x.size = set.generator()
-	plan, err := infer.GeneratorPlan(set.model(), x.size, stopOf(ctx))
-	if err != nil { // the model predicts all the same; Generate says why it does not
-		return o, nil
-	}
-	o.Floors, o.Peaks = set.memoryOf(set.plan, set.groups)
-	floors, peaks := set.memoryOf(plan, groups{})
-	for i := range floors {
-		o.Floors[i], o.Peaks[i] = max(o.Floors[i], floors[i]), max(o.Peaks[i], peaks[i])
-	}
-	o.LargestBytes = largestOf(plan.Graph)
-	return o, nil
-}
-
-// Generate continues a text, as [Trained.Generate] does, with the same text for the same
-// options. Where ServeOptions.Texts are under way, it waits; where too many wait, it fails
-// with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or
-// that.
+// Generate continues a text. Where ServiceOptions.Texts are under way, it waits; where too
+// many wait, it fails with errs.Busy. The texts of a service have the model's own context.
 func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
-	t := s.trained
-	sp, err := t.beginSpeech(ctx, o, emit)
+	t, err := s.engine.Model.NewText(ctx, o, emit)
 	if err != nil {
 		return Generation{}, err
 	}
-	if sp.size.Context != s.texts.size.Context {
-		return Generation{}, errContext(sp.size.Context, s.texts.size.Context)
+	if asked, has := t.size.Context, s.engine.Model.Generator().Context; asked != has {
+		return Generation{}, fmt.Errorf("%w: a context of %d tokens: a service generates with %d; leave the context out", errs.Options, asked, has)
 	}
 	g, err := s.texts.generator(ctx)
 	if err != nil {
 		return Generation{}, err
 	}
-	defer func() { s.texts.giveBack(g, sp.res.Tokens) }()
+	defer func() { s.texts.giveBack(g, t.res.Tokens) }()
 	reader := &turns{service: s, generator: g}
 	if err := reader.choose(ctx, o.sampling()); err != nil {
 		return Generation{}, err
 	}
-	err = sp.run(ctx, reader)
-	sp.res.Weights = t.used
-	return sp.res, spoken(ctx, err, sp.res.Tokens)
+	err = t.run(ctx, reader)
+	return t.res, t.Ended(ctx, err)
 }
 
 // generator waits for one that no other text has.
 func (x *texts) generator(ctx context.Context) (g *infer.Generator, err error) {
 	if !x.enter() {
-		return nil, ErrBusy
+		return nil, errs.Busy
 	}
 	select {
 	case g = <-x.free:
@@ -93,7 +68,7 @@ func (x *texts) generator(ctx context.Context) (g *infer.Generator, err error) {
 		return nil, context.Cause(ctx)
 	case <-x.service.done:
 		x.count(-1, 0)
-		return nil, ErrClosed
+		return nil, errs.Closed
 	}
 	if g == nil {
 		if g, err = x.make(ctx); err != nil {
@@ -126,13 +101,10 @@ func (x *texts) enter() (ok bool) {
 func (x *texts) make(ctx context.Context) (g *infer.Generator, err error) {
 	s := x.service
 	err = s.inTurn(ctx, func() error {
-		size := x.size
+		size := s.engine.Model.Generator()
 		size.Text = 1 + len(x.all)
-		if g, err = infer.NewGenerator(ctx, s.rt, s.trained.setup.model(), size); err != nil {
+		if g, err = s.engine.generator(ctx, size); err != nil {
 			return err
-		}
-		if err := g.Begin(); err != nil {
-			return errors.Join(err, g.Close())
 		}
 		x.all = append(x.all, g)
 		s.programs.Add(2) // of chunks, and of single tokens

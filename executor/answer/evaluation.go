@@ -1,0 +1,97 @@
+package answer
+
+import (
+	"context"
+	"math"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/executor/infer"
+)
+
+// Evaluation is a model's loss and metrics over a part of the data.
+type Evaluation struct {
+	Samples  int      `json:"samples"`
+	Part     string   `json:"part"` // validation, training, or all (of other data)
+	Loss     float64  `json:"loss"`
+	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
+	RMSE     *float64 `json:"rmse,omitempty"`     // see [Model.RMSE]
+	// Perplexity of a text is e to the loss: the model is as unsure as between that
+	// many tokens. BitsPerByte is the loss in bits for each byte of the text, which
+	// compares models with other tokenizers. Both are nil for other data.
+	Perplexity  *float64       `json:"perplexity,omitempty"`
+	BitsPerByte *float64       `json:"bits_per_byte,omitempty"`
+	Metrics     metrics.Values `json:"metrics,omitempty"` // all that the model has, and those of train.metrics
+	// Classes are the answers about each class, and Confusion counts them by true class,
+	// then by predicted class. With loss bce, the class is the answer 1; of several numbers
+	// in a target, each counts as a class, and there is no matrix. Nil where there are more
+	// than 1,000 classes, for a text, and for regression.
+	Classes   []ClassResult   `json:"classes,omitempty"`
+	Confusion [][]int64       `json:"confusion,omitempty"`
+	Weights   checkpoint.Used `json:"weights"`
+	// DeviceLosses are the devices that were lost meanwhile.
+	DeviceLosses []LostDevice `json:"device_losses,omitempty"`
+}
+
+// ClassResult judges the answers about one class. Numbers that are not defined, such as
+// AUC where no sample is of the class, are nil.
+type ClassResult struct {
+	Class            int      `json:"class"`
+	Label            string   `json:"label,omitempty"`
+	Answers          int64    `json:"answers"` // whose truth it is
+	Precision        float64  `json:"precision"`
+	Recall           float64  `json:"recall"`
+	F1               float64  `json:"f1"`
+	AUC              *float64 `json:"auc"`
+	AveragePrecision *float64 `json:"average_precision"`
+}
+
+// LostDevice is a device that was lost in an evaluation. The others took over its
+// batches.
+type LostDevice struct {
+	Device  device.ID `json:"device"`
+	Samples int       `json:"samples"` // that were done before, in order
+	Cause   string    `json:"cause"`   // the operation that failed, and why
+}
+
+// Take takes the metrics of a score in.
+func (e *Evaluation) Take(ctx context.Context, j *Judge, score infer.Score) (err error) {
+	if e.Metrics, err = j.Values(ctx, score); err != nil {
+		return err
+	}
+	e.Perplexity, e.BitsPerByte = e.Metrics.Get("perplexity"), e.Metrics.Get("bits_per_byte")
+	if !j.set.Has("confusion") {
+		return nil
+	}
+	c := score.Collected
+	e.Confusion = c.Matrix()
+	for i, x := range c.ByClass() {
+		if c.Kind == metrics.Bits && c.Outputs == 1 {
+			i = 1
+		}
+		of := ClassResult{Class: i, Answers: x.Answers, Precision: x.Precision, Recall: x.Recall, F1: x.F1, AUC: x.AUC, AveragePrecision: x.AveragePrecision}
+		if i < len(j.model.Info.ClassNames) {
+			of.Label = j.model.Info.ClassNames[i]
+		}
+		e.Classes = append(e.Classes, of)
+	}
+	return nil
+}
+
+// RMSE is the root of a mean squared error in the unit of the numbers that are
+// predicted. It is nil where the loss is another, or each of several numbers
+// was scaled to its own unit.
+func (m *Model) RMSE(loss *float64) *float64 {
+	if loss == nil || m.Infer.Spec.Loss != "mse" {
+		return nil
+	}
+	v := math.Sqrt(*loss)
+	if x := m.Info.TargetScaling; x != nil {
+		if len(x.Std) > 1 {
+			return nil
+		}
+		v *= x.Std[0]
+	}
+	return &v
+}

@@ -1,0 +1,156 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Judge computes the metrics of a model's answers about a part of the data.
+type Judge struct {
+	Part *datasets.Part // nil: no samples validate, and nothing is judged
+
+	// Floors and Peaks are, per device, the memory that an evaluation takes: see
+	// [residency.TenantOptions]. Nil: no more than the plan's.
+	Floors, Peaks []int64
+
+	model Model
+	set   metrics.Set
+	task  metrics.Task
+	unit  []float64 // of the numbers that the model gives; nil: that of the data
+
+	known  bool // the rest is
+	spread []float64
+	bytes  int64
+}
+
+// JudgeOptions say what to judge.
+type JudgeOptions struct {
+	Text       bool // answers are tokens of a text
+	Microbatch int  // samples of a batch of the evaluation
+	// Choose names the metrics of a task.
+	Choose func(metrics.Task) ([]Asked, error)
+	// Memory gives the floors and peaks of a plan, in bytes of each device.
+	Memory func(p *partition.Plan) (floors, peaks []int64)
+}
+
+// Asked is a metric, and the key of the config that asks for it.
+type Asked struct{ Key, Name string }
+
+// MetricError is a metric that cannot be computed.
+type MetricError struct {
+	Key string // of the config, which asks for it
+	Err error
+}
+
+// Error names the key.
+func (e *MetricError) Error() string { return fmt.Sprintf("%v: %s: %v", errs.Options, e.Key, e.Err) }
+
+// Unwrap is the cause, and errs.Options.
+func (e *MetricError) Unwrap() []error { return []error{errs.Options, e.Err} }
+
+// NewJudge chooses the metrics for a part, which may be nil. It fails with a [MetricError]
+// where one is not of the model's task, and with partition.ErrMemory where a device has too
+// little memory to count the answers.
+func NewJudge(ctx context.Context, m Model, part *datasets.Part, o JudgeOptions) (*Judge, error) {
+	j := &Judge{Part: part, model: m}
+	if part == nil {
+		return j, nil
+	}
+	stop := func() error { return context.Cause(ctx) }
+	var err error
+	if j.task, err = models.Task(m.Infer.Spec, infer.Terms(m.Infer.Spec, part), stop); err != nil {
+		return nil, err
+	}
+	j.task.Text = o.Text
+	if x := m.Info.TargetScaling; x != nil {
+		j.unit = x.Std
+	}
+	list, err := o.Choose(j.task)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errs.Options, err)
+	}
+	var names []string
+	for _, a := range list {
+		if _, err := metrics.Choose(j.task, []string{a.Name}); err != nil {
+			return nil, &MetricError{a.Key, err}
+		}
+		names = append(names, a.Name)
+	}
+	if j.set, err = metrics.Choose(j.task, names); err == nil {
+		err = j.measureMemory(o, stop)
+	}
+	return j, err
+}
+
+// measureMemory finds the memory of an evaluation whose counts may take more than the
+// plan.
+func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
+	if !slices.ContainsFunc(j.set.Statistics, func(x *metrics.Statistic) bool { return x.Cells != nil }) {
+		return nil
+	}
+	m := j.Model(j.model.Infer)
+	g, err := models.Eval(m.Spec, models.Size{Microbatch: o.Microbatch, Stop: stop})
+	if err != nil {
+		return err
+	}
+	p, err := partition.SameCut(m.Plan, g, stop)
+	if err != nil {
+		return fmt.Errorf("metrics: %w; or leave out those that count answers (train.metrics)", err)
+	}
+	j.Floors, j.Peaks = o.Memory(m.Plan)
+	floors, peaks := o.Memory(p)
+	for d := range floors {
+		j.Floors[d], j.Peaks[d] = max(j.Floors[d], floors[d]), max(j.Peaks[d], peaks[d])
+	}
+	return nil
+}
+
+// Model has its evaluator collect what the metrics need.
+func (j *Judge) Model(m infer.Model) infer.Model {
+	m.Spec.Statistics, m.Spec.Scores = j.set.Statistics, j.set.Scores
+	return m
+}
+
+// HostBytes is the memory on the host that an evaluation takes for metrics.
+func (j *Judge) HostBytes() int64 {
+	if !j.set.Scores {
+		return 0
+	}
+	return metrics.ScoreBytes(j.task)
+}
+
+// Values computes the metrics.
+func (j *Judge) Values(ctx context.Context, score infer.Score) (metrics.Values, error) {
+	if err := j.know(ctx); err != nil {
+		return nil, err
+	}
+	c := score.Collected
+	c.Task, c.Unit, c.Spread, c.Bytes = j.task, j.unit, j.spread, j.bytes
+	return j.set.Values(c)
+}
+
+// know reads from the part what metrics need of it.
+func (j *Judge) know(ctx context.Context) (err error) {
+	if j.known {
+		return nil
+	}
+	if j.set.Has("r2") {
+		j.spread, err = j.Part.TargetSpread(ctx)
+	}
+	if j.set.Has("bits_per_byte") && j.model.Info.Tokenizer != nil && err == nil {
+		_, j.bytes, err = j.Part.TargetBytes(ctx, j.model.Info.Tokenizer)
+	}
+	j.known = err == nil
+	return err
+}
+
+// Has reports whether a metric is among those that are computed.
+func (j *Judge) Has(name string) bool { return j.set.Has(name) }

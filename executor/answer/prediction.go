@@ -1,0 +1,126 @@
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/infer"
+)
+
+// Prediction is the model's answer for one sample. For classes, Values are
+// their probabilities, Class the likeliest one, and Label its name; a text's
+// answer is about the token after the sample's last one. For regression,
+// Values are the numbers in their own unit. In JSON, NaN and infinite values are null.
+type Prediction struct {
+	Index  int
+	Class  *int // nil for regression
+	Label  string
+	Values []float32
+}
+
+// predictionJSON is a Prediction in JSON, which has no NaN and no infinite numbers: they
+// are null.
+type predictionJSON struct {
+	Index  int        `json:"index"`
+	Class  *int       `json:"class,omitempty"`
+	Label  string     `json:"label,omitempty"`
+	Values []*float32 `json:"values"`
+}
+
+// MarshalJSON writes null for values that JSON does not have.
+func (p Prediction) MarshalJSON() ([]byte, error) {
+	values := make([]*float32, len(p.Values))
+	for i := range p.Values {
+		if v := &p.Values[i]; *v-*v == 0 {
+			values[i] = v
+		}
+	}
+	return json.Marshal(predictionJSON{p.Index, p.Class, p.Label, values})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; null is NaN.
+func (p *Prediction) UnmarshalJSON(b []byte) error {
+	var in predictionJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*p = Prediction{in.Index, in.Class, in.Label, make([]float32, len(in.Values))}
+	for i, v := range in.Values {
+		p.Values[i] = float32(math.NaN())
+		if v != nil {
+			p.Values[i] = *v
+		}
+	}
+	return nil
+}
+
+// OddAnswers counts answers with values that are not finite.
+type OddAnswers struct {
+	all, odd int
+	first    int // index of the first of them
+}
+
+func (o *OddAnswers) Count(p *Prediction) {
+	o.all++
+	if !slices.ContainsFunc(p.Values, func(v float32) bool { return v-v != 0 }) {
+		return
+	}
+	if o.odd++; o.odd == 1 {
+		o.first = p.Index
+	}
+}
+
+// Text warns of them; "" without any.
+func (o *OddAnswers) Text() string {
+	if o.odd == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d answers are not finite, the first that of index %d: %s", o.odd, o.all, o.first, OtherWeights)
+}
+
+// OtherWeights is the advice about values that are not finite.
+const OtherWeights = "use other weights (--checkpoint, --best), or look for samples that are out of range"
+
+// answered are the numbers of an output that its Prediction has: all of them, or for
+// classes those of the last position of a sequence.
+func (m *Model) answered(a infer.Answer) []float32 {
+	if m.numbered() {
+		return a.Values
+	}
+	return a.Values[len(a.Values)-a.Last:]
+}
+
+// prediction is the model's output for one sample, in words of the data. values are those
+// of answered, and become the prediction's.
+func (m *Model) prediction(index int, values []float32) Prediction {
+	p := Prediction{Index: index, Values: values}
+	if m.numbered() {
+		if m.Info.TargetScaling != nil {
+			m.Info.TargetScaling.Undo(p.Values)
+		}
+		return p
+	}
+	best := 0
+	for i := range values {
+		if values[i] > values[best] {
+			best = i
+		}
+	}
+	p.Class, p.Label = &best, m.Info.ClassName(best)
+	return p
+}
+
+// inUnits turns outputs into the unit of the data, and gives their tensor's metadata. last is
+// the length of its last axis.
+func (m *Model) inUnits(out []float32, samples, last int) shape.Meta {
+	if s := m.Info.TargetScaling; s != nil {
+		s.Undo(out)
+	}
+	if n := len(out) / samples; n > last {
+		return shape.F32(samples, n/last, last)
+	}
+	return shape.F32(samples, last)
+}
