@@ -121,6 +121,7 @@ func TestCheckpointsOfIntervals(t *testing.T) {
 
 // A time between checkpoints is kept, at the next step.
 func TestCheckpointsByTime(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	var steps []int
 	o := berth.TrainOptions{MaxSteps: 10, Observer: &berth.Observer{

@@ -44,6 +44,7 @@ func mixedCases() []memoryCase {
 // A mixed run takes the memory, and passes the bytes through the host, that its plan
 // states. Each weight goes in once, to the device that has it.
 func TestMixedRunsAreAsPlanned(t *testing.T) {
+	testall.Long(t)
 	needOpenCL(t)
 	for _, c := range mixedCases() {
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // waves are series of 3 to 20 numbers, each a sine of its own speed. The target of each
@@ -43,6 +44,7 @@ optimizer: {name: adam, lr: 0.02}
 // A program's own series of numbers, each as long as it is, train, resume, evaluate and
 // predict, with the same bits whatever runs them.
 func TestOwnSequences(t *testing.T) {
+	testall.Long(t)
 	whole, apart := t.TempDir(), t.TempDir()
 	r, err := openCorners(t, waves(), wavesConfig)
 	if err != nil {

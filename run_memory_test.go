@@ -71,6 +71,7 @@ func (c memoryCase) train(t *testing.T, limit int64) (*berth.Run, *berth.Report)
 
 // The peak that a plan states is the one that a run has, to the byte.
 func TestPlannedPeakIsMeasured(t *testing.T) {
+	testall.Long(t)
 	for _, c := range memoryCases(!testall.Wanted()) {
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
 			run, report := c.train(t, 0)
@@ -104,6 +105,7 @@ func TestPlannedPeakCoversValidation(t *testing.T) {
 
 // Any memory from the floor on trains the same weights, and less is refused.
 func TestLittleMemoryTrainsTheSame(t *testing.T) {
+	testall.Long(t)
 	for i, c := range memoryCases(!testall.Wanted()) {
 		if i%3 > 0 && !testall.Wanted() {
 			continue

@@ -172,6 +172,7 @@ func TestFailureOnSharedDevices(t *testing.T) {
 // A run that finds no memory waits, and its context ends that. A plan that never
 // fits is refused, and a memory limit in the config lowers the floor.
 func TestWaitingForSharedDevices(t *testing.T) {
+	testall.Long(t)
 	c := parsed(t, "digits", "train.epochs=1")
 	r, err := berth.Open(t.Context(), c)
 	if err != nil {

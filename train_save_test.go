@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // contents reads all of a run's newest checkpoint, or of that of a step.
@@ -138,6 +139,7 @@ func TestStagingOfAnyNumberOfBytes(t *testing.T) {
 
 // A variable that is larger than the area is said to need more.
 func TestVariableLargerThanTheStagingArea(t *testing.T) {
+	testall.Long(t)
 	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, name: wide, units: 20000}\n    - {type: dense, units: 24}", 1)
 	for _, c := range []struct{ staging, want string }{
 		{"1MiB", "a save takes up to 3 MiB of host memory and not checkpoint.staging's 1, since wide.weight"},
@@ -235,6 +237,7 @@ func TestResumeFindsWhatDamageHides(t *testing.T) {
 // Once a checkpoint is saved, a failure to give up old ones or their room is
 // said, and the run goes on.
 func TestTidyingThatFailsIsANote(t *testing.T) {
+	testall.Long(t)
 	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 30000}\n    - {type: dense, units: 24}", 1)
 	dir := t.TempDir()
 	train(t, open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})

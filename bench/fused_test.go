@@ -9,12 +9,14 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
 
 // TestFusedStepsEqualPlainOnes runs a step of workloads as it is fused, and node
 // by node as CheckFinite has it, and wants the same bits.
 func TestFusedStepsEqualPlainOnes(t *testing.T) {
+	testall.Long(t)
 	for _, name := range []string{"mlp", "cnn", "gpt-nano"} {
 		t.Run(name, func(t *testing.T) {
 			w, err := Lookup(name)

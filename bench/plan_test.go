@@ -12,6 +12,7 @@ import (
 
 // TestFloors plans the large workloads in little memory.
 func TestFloors(t *testing.T) {
+	testall.Long(t)
 	for _, x := range []struct {
 		name  string
 		limit int64

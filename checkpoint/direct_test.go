@@ -9,11 +9,13 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestLargeSaves: what is written past the system's cache is what is read,
 // also where pages that had been read before are written again.
 func TestLargeSaves(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	path := filepath.Join(memdir.OnDisk(t), "c.db")
 	db := open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})

@@ -22,6 +22,7 @@ import (
 // the newest checkpoint that the process said it had saved is there, whole, or
 // the next one, and the file can be opened for writing.
 func TestPowerLoss(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -83,6 +84,7 @@ func TestFaultsOfEveryKind(t *testing.T) {
 // Each operation of each kind goes wrong in turn, in every way. Without TEST_ALL,
 // only some do, and none hangs.
 func TestEveryFault(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	j := mlpJob(2)
 	for name, bytes := range map[string][]int64{"roomy": roomy(2), "tight": least(t, j, 2, 1, "1f1b")} {

@@ -18,6 +18,7 @@ import (
 // and takes as much host memory for them. No more is live at once on the device than
 // the plan's limit.
 func TestStepsMoveWhatThePlanSays(t *testing.T) {
+	testall.Long(t)
 	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4), "updates in ranges": wideJob(4)}
 	for name, j := range jobs {
 		j.reduction, j.microbatches = partition.ReduceTree, 7

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -199,6 +200,7 @@ func slowStep(t *testing.T, late bool, seen *spans) (predicted *partition.Predic
 // still come, and without them none does. The predicted time of a step is shorter by that,
 // and near the measured one, of which most is known: kernels and copies that sleep.
 func TestLateInputsInLittleMemory(t *testing.T) {
+	testall.Long(t)
 	var whole, late spans
 	before, took := slowStep(t, false, &whole)
 	after, shorter := slowStep(t, true, &late)

@@ -9,12 +9,14 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
 )
 
 // An operation that does not end fails the step that needs it, with an error that
 // names it, and so do all calls from then on. Closing ends too.
 func TestWatchGivesUpDevicesThatHang(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	const timeout = 500 * time.Millisecond // long beside an operation, also on a busy machine
 	for _, c := range []struct {
@@ -79,6 +81,7 @@ func TestWatchLeavesDevicesThatWork(t *testing.T) {
 // Once the run is to end, an operation that hangs ends it soon, whatever the
 // timeout; one that works is left alone.
 func TestWatchIsImpatientAfterStop(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	const patience = 500 * time.Millisecond // long beside an operation, also on a busy machine
 	for _, timeout := range []time.Duration{0, time.Hour} {

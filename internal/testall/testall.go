@@ -1,13 +1,23 @@
-// Package testall lets the tests that take longest do a share of their work by
-// default, and all of it where the environment has TEST_ALL=1, as in .ci/run. It lets
-// tests without an OpenCL driver skip, unless TEST_OPENCL=required.
+// Package testall says how much work tests do: none of the long ones with -short, by
+// default a share of those that take longest, and all of it where the environment has
+// TEST_ALL=1, as in .ci/run. It lets tests without an OpenCL driver skip, unless TEST_OPENCL=required.
 package testall
 
 import (
 	"flag"
 	"os"
 	"strconv"
+	"testing"
 )
+
+// Long leaves a test out of `go test -short`: scripts and kills of whole programs, waits
+// for the end of a time, and other tests that take more than half a second of CPU.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out by -short")
+	}
+}
 
 // Wanted reports whether tests do all of their work.
 func Wanted() bool { return os.Getenv("TEST_ALL") != "" }

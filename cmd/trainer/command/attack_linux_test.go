@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // attackAll makes TestAttack run all cases: make attack.
@@ -59,6 +61,7 @@ var never = regexp.MustCompile(`(?m)^panic:|^goroutine \d|^fatal error:|runtime 
 // TestAttack tries hostile inputs, faults and environments. Without -attack it
 // runs the quick cases.
 func TestAttack(t *testing.T) {
+	testall.Long(t)
 	tables, err := filepath.Glob("testdata/attack/*.yaml")
 	if err != nil || len(tables) == 0 {
 		t.Fatal("no cases", err)

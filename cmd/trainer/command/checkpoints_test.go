@@ -33,6 +33,7 @@ checkpoint: {every: 1, keep: {last: 3}}
 // TestHeld looks at a run's checkpoints while another process trains. They can be
 // read. Whoever would change them is told at once who has them.
 func TestHeld(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {

@@ -46,8 +46,16 @@ func TestScripts(t *testing.T) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		compiled = filepath.Join(cache, "pocl", "kcache")
 	}
+	files, dir := []string(nil), "testdata/script"
+	if testing.Short() {
+		for _, name := range []string{"usage", "resume", "predict"} {
+			files = append(files, filepath.Join(dir, name+".txtar"))
+		}
+		dir = ""
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
+		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -55,6 +63,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REFERENCE", reference)
 			e.Setenv("GPT2", gpt2)
 			e.Setenv("POCL_CACHE_DIR", compiled)
+			for _, name := range []string{"OCL_ICD_VENDORS", "LD_LIBRARY_PATH"} { // where the driver is
+				if value, set := os.LookupEnv(name); set {
+					e.Setenv(name, value)
+				}
+			}
 			return nil
 		},
 		Cmds: scriptCommands,

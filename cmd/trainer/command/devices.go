@@ -30,14 +30,14 @@ func devicesCommand() *cobra.Command {
 				_, err := io.WriteString(c.OutOrStdout(), kernelTable())
 				return err
 			}
-			var notes strings.Builder
+			var missing strings.Builder
 			rows := [][]string{{"DEVICE", "THREADS", "MEMORY", "PEER COPY", "COPY OUT", "DESCRIPTION"}}
 			var errs []error
 			for _, kind := range device.Kinds() {
 				specs, err := device.List(kind)
 				switch {
 				case errors.Is(err, device.ErrAbsent) || err != nil && specs != nil:
-					fmt.Fprintln(&notes, err)
+					missing.WriteString(strings.Join(columns.Wrap(err.Error(), columns.Width-2), "\n  ") + "\n")
 				case err != nil:
 					rows, errs = append(rows, []string{kind}), append(errs, err)
 				}
@@ -45,7 +45,7 @@ func devicesCommand() *cobra.Command {
 					rows = append(rows, rowOf(s))
 				}
 			}
-			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}})+notes.String())
+			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}})+missing.String())
 			return errors.Join(append(errs, err)...)
 		},
 	}

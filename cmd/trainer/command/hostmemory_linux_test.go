@@ -16,6 +16,7 @@ import (
 // the memory and the spill file that it measures, at several limits and bounds. The
 // numbers do not grow with the steps.
 func TestHostMemoryIsAsPredicted(t *testing.T) {
+	testall.Long(t)
 	cnn := []string{"digits-cnn", "--set", "train.microbatches=4", "--set", "train.batch=512"}
 	gpt := []string{"shakespeare", "--set", "train.microbatches=2"}
 	cases := []struct {

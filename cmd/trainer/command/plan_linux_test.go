@@ -17,6 +17,7 @@ import (
 // It ends within little processor time: the time of day grows also because other
 // processes run.
 func TestPlanObeysSignals(t *testing.T) {
+	testall.Long(t)
 	layers, instants := "150", 2
 	if testall.Wanted() {
 		layers, instants = "2000", 10

@@ -36,6 +36,7 @@ optimizer: {name: adamw, lr: 0.002}
 // finished. Its weights must be those of a run that nobody killed. It repeats
 // that until it has killed often enough: BERTH_KILLS=500 makes it long.
 func TestKills(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	kills := testall.Or(4, 12)
 	if s := os.Getenv(killsVariable); s != "" {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // traceModel has kernels of about a millisecond.
@@ -90,6 +92,7 @@ var reduction = regexp.MustCompile(`^s\d+\.\w+[RS]\d+-\d+`)
 // TestTraceShowsOverlap: the next batch comes in, devices copy to each other, and
 // replicas reduce while kernels run.
 func TestTraceShowsOverlap(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	for _, devices := range []string{"cpu:2", "cpu:4"} {
 		spans, _, dump := trace(t, 12, "--devices", devices, "--set", "partition.replicas=2", "--set", "partition.shard=optimizer")
@@ -162,6 +165,7 @@ func within(k, l *traced) bool {
 // out those that end between steps, which the lane of steps shows. A copy that ends
 // within a microsecond of such a boundary may be counted on its other side.
 func TestTraceAgreesWithReport(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	spans, r, _ := trace(t, 12, "--devices", "cpu:2")
 	first, last, steps := math.Inf(1), 0.0, 0.0

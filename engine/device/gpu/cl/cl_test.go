@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
+	testall.Long(t)
 	devicetest.Run(t, func(t *testing.T, o device.OpenOptions) []device.Device {
 		t.Helper()
 		o.Shared = true
