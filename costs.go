@@ -27,24 +27,26 @@ type measured struct {
 	notes []string
 }
 
-// open reads the file of times once. One that is of no use is replaced later; the
-// user hears of it once.
-func (m *measured) open() error {
+// open reads the file of times once. One that is of no use is replaced later. Without a
+// folder to keep them in, times are measured anew in each process. The user hears of
+// either once.
+func (m *measured) open() {
 	if m.file != nil {
-		return nil
+		return
 	}
 	path := m.opt.path
 	if path == "" {
 		var err error
 		if path, err = costs.DefaultPath(); err != nil {
-			return fmt.Errorf("%w: %w", ErrOptions, err)
+			m.file = costs.Unkept(costs.ThisMachine())
+			m.tell(fmt.Sprintf("measured times are not kept: %v", err))
+			return
 		}
 	}
 	var err error
 	if m.file, err = costs.Open(path, costs.ThisMachine()); err != nil {
 		m.tell(fmt.Sprintf("%v: segments are timed anew", err))
 	}
-	return nil
 }
 
 // tell notes a text once.
@@ -126,9 +128,7 @@ func (m *measured) kept() *costs.File {
 
 // add times tasks that have no time yet, compiled or op by op, and keeps their times.
 func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing.Task, opByOp bool) error {
-	if err := m.open(); err != nil {
-		return err
-	}
+	m.open()
 	o := timing.Options{
 		OpByOp:   opByOp,
 		Progress: m.opt.measuring,

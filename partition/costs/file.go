@@ -51,7 +51,7 @@ func DefaultPath() (string, error) {
 // File is a file of times, and a copy of them in memory. Its methods are safe for
 // concurrent use.
 type File struct {
-	path    string
+	path    string // "": the times are in memory alone
 	machine Machine
 	mu      sync.Mutex
 	seconds map[Key]float64
@@ -77,6 +77,11 @@ func Open(path string, m Machine) (*File, error) {
 	var err error
 	f.seconds, err = f.read()
 	return f, err
+}
+
+// Unkept has times in memory alone, which end with the process.
+func Unkept(m Machine) *File {
+	return &File{machine: m, seconds: map[Key]float64{}}
 }
 
 // read reads the file's times.
@@ -133,6 +138,9 @@ func (f *File) Add(ctx context.Context, times map[Key]float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.Copy(f.seconds, times)
+	if f.path == "" {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o777); err != nil {
 		return fmt.Errorf("measured times: %w", err)
 	}

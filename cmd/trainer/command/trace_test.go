@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,9 @@ var reduction = regexp.MustCompile(`^s\d+\.\w+[RS]\d+-\d+`)
 // replicas reduce while kernels run.
 func TestTraceShowsOverlap(t *testing.T) {
 	testall.Long(t)
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("nothing overlaps on one processor")
+	}
 	t.Parallel()
 	for _, devices := range []string{"cpu:2", "cpu:4"} {
 		spans, _, dump := trace(t, 12, "--devices", devices, "--set", "partition.replicas=2", "--set", "partition.shard=optimizer")
@@ -199,8 +203,9 @@ func TestTraceAgreesWithReport(t *testing.T) {
 		}
 		hidden, exposed = hidden+beside, exposed+s.Dur-beside
 	}
-	const tolerance = 1e-3 // ms a step
-	if h, e := hidden/steps/1e3, exposed/steps/1e3; steps != 12 || h == 0 || math.Abs(h-r.Copies.Hidden) > tolerance || math.Abs(e-r.Copies.Exposed) > tolerance {
+	const tolerance = 1e-3                // ms a step
+	parallel := runtime.GOMAXPROCS(0) > 1 // or nothing hides a copy
+	if h, e := hidden/steps/1e3, exposed/steps/1e3; steps != 12 || h == 0 && parallel || math.Abs(h-r.Copies.Hidden) > tolerance || math.Abs(e-r.Copies.Exposed) > tolerance {
 		t.Errorf("%v steps, %v ms hidden and %v exposed in each; the report has %v and %v", steps, h, e, r.Copies.Hidden, r.Copies.Exposed)
 	}
 }

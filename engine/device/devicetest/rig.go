@@ -291,3 +291,17 @@ func ramp(n int, by float32) []float32 {
 	}
 	return data
 }
+
+// waitingIsFree calls try, whose stream waits for the held time, until it was busy for
+// less. On a loaded machine a stream may be busy for long without waiting, but not for
+// longer each time.
+func (r *rig) waitingIsFree(try func(held time.Duration) (busy int64)) {
+	r.t.Helper()
+	var busy int64
+	for held := 20 * time.Millisecond; held < 2*time.Second; held *= 3 {
+		if busy = try(held); busy < int64(held) || !r.computes() {
+			return
+		}
+	}
+	r.t.Errorf("busy for %v: waiting is counted", time.Duration(busy))
+}
