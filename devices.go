@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -130,12 +129,11 @@ func deviceSpecs(devs []device.Device) []device.Spec {
 }
 
 // evictOf words the policy by which tensors leave a device.
-func evictOf(d device.Device, rule string) string {
-	rule = cmp.Or(rule, configs.EvictNextUse)
-	if rule == configs.EvictNextUse && device.EvictorOf(d) != nil {
+func evictOf(d device.Device) string {
+	if device.EvictorOf(d) != nil {
 		return "own"
 	}
-	return rule
+	return "next-use"
 }
 
 // describe is what a choice of a plan depends on in devices: their names,

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hostfile"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -21,7 +20,7 @@ import (
 // hostMemory bounds the host memory of a run in a folder as the config asks.
 func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	c := s.config.Devices
-	o := residency.ManagerOptions{Name: "the run in " + dir, Evict: paging.Rule(c.Evict)}
+	o := residency.ManagerOptions{Name: "the run in " + dir}
 	if c.HostMemory == 0 {
 		return o
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/models"
 )
 
@@ -40,7 +41,7 @@ func (s *setup) nothingBeside() string {
 // memoryNotes say what percentages of memory became, and where there is less
 // memory than the plan would take.
 func (s *setup) memoryNotes() []string {
-	list := slices.Concat(s.limits, s.plan.Shortages())
+	list := slices.Concat(s.config.Retired, s.limits, s.plan.Shortages())
 	if by := s.config.UnlimitedBy; by != (configs.Pos{}) {
 		list = append(list, fmt.Sprintf("%s: the limits of memory of the devices in devices.each do not hold for these; --device-memory gives new ones", by))
 	}
@@ -52,8 +53,8 @@ func (s *setup) memoryNotes() []string {
 		if f.Device >= len(s.devs) { // they are closed
 			break
 		}
-		if d := s.devs[f.Device]; f.Tight() && evictOf(d, s.config.Devices.Evict) == "own" {
-			list = append(list, fmt.Sprintf("%s chooses itself what leaves it: the bytes that move are predicted for devices.evict next-use", d.ID()))
+		if d := s.devs[f.Device]; f.Tight() && device.EvictorOf(d) != nil {
+			list = append(list, fmt.Sprintf("%s chooses itself what leaves it: the bytes that move are predicted as if the tensors left that are not needed for longest", d.ID()))
 		}
 	}
 	return list

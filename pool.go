@@ -12,7 +12,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency"
@@ -62,7 +61,7 @@ func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, er
 		return nil, errors.Join(err, closeAll(p.list))
 	}
 	p.list = faulty
-	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir()), Evict: paging.Rule(c.Evict)}
+	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir())}
 	if p.devices, err = executor.NewDevices(p.list, o); err != nil {
 		return nil, errors.Join(err, closeAll(p.list))
 	}

@@ -105,7 +105,7 @@ type DeviceReport struct {
 	PeakBytes    int64            `json:"peak_bytes"`
 	PlannedBytes int64            `json:"planned_peak_bytes"` // of a step without a limit
 	FloorBytes   int64            `json:"floor_bytes"`        // the least budget for which a step is planned
-	Evict        string           `json:"evict"`              // the tensors that leave first: next-use, lru, or own for the device's own policy
+	Evict        string           `json:"evict"`              // the tensors that leave first: next-use, or own for the device's own policy
 	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
 }
 
@@ -239,7 +239,7 @@ func (s *setup) deviceReports(taken func(i int) device.Stats) []DeviceReport {
 	for i, d := range s.devs {
 		spec, st := d.Spec(), taken(i)
 		r := DeviceReport{
-			ID: spec.ID, Evict: evictOf(d, s.config.Devices.Evict), Threads: spec.Threads,
+			ID: spec.ID, Evict: evictOf(d), Threads: spec.Threads,
 			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{},
 		}
 		for u := range device.NumUsages {

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
@@ -299,7 +298,7 @@ func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 	return partition.PlanOptions{
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, LastMicrobatches: s.sizes.lastMicrobatches(), Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
-		Schedule: p.Schedule, Order: order, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
+		Schedule: p.Schedule, Order: order, Estimate: s.estimate, Stop: stopOf(ctx),
 		OpByOp:      s.opByOp(),
 		Seconds:     func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g, s.opByOp()) },
 		HostSeconds: func(d int, bytes int64, out bool) (float64, bool) { return s.costs.hostSeconds(specs, d, bytes, out) },

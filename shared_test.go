@@ -250,7 +250,7 @@ func TestDevicesOfALiteral(t *testing.T) {
 		t.Errorf("the run: %v", err)
 	}
 	kept := parsed(t, filepath.Join(w.Dir, "config.yaml"))
-	if got := kept.Devices; got.Timeout != 5*time.Minute || got.Evict != configs.EvictNextUse || got.OnLoss != configs.OnLossStop {
+	if got := kept.Devices; got.Timeout != 5*time.Minute || got.OnLoss != configs.OnLossStop {
 		t.Errorf("the run keeps %+v", got)
 	}
 	kept.Devices = configs.Devices{}
@@ -270,7 +270,7 @@ func TestDevicesOfALiteral(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := berth.OpenDevices(configs.Devices{Evict: "oldest"}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
+	if _, err := berth.OpenDevices(configs.Devices{OnLoss: "wait"}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
 		t.Errorf("an unknown policy: %v", err)
 	}
 }

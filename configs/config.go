@@ -46,6 +46,9 @@ type Config struct {
 	// memory; zero: none did, or memory is given for all devices.
 	UnlimitedBy Pos
 
+	// Retired says of each key of the file that is gone what became of it.
+	Retired []string
+
 	where map[string]Pos
 	reads []string
 }
@@ -304,12 +307,6 @@ const (
 	CompileBeside = "beside" // while steps run op by op
 )
 
-// The values of Devices.Evict.
-const (
-	EvictNextUse = "next-use"
-	EvictLRU     = "lru"
-)
-
 // NoTimeout is the Devices.Timeout without a limit.
 const NoTimeout time.Duration = -1
 
@@ -327,7 +324,6 @@ type Devices struct {
 	Timeout    time.Duration // the longest that one operation of a device may take; 0: 5 minutes; NoTimeout: no limit
 	Compile    string        // when segments are compiled: CompileWait or CompileBeside; "": CompileWait
 	Compiled   int           // executables that each device keeps though no run uses them; 0: 256
-	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU; "": EvictNextUse
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
 	OpByOp     string        // how ops run: OpByOpNone or other OpByOp values; "": OpByOpNone
 	OpByOpLog  string        // file to which OpByOpLog adds its lines; "": standard error

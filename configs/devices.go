@@ -18,7 +18,7 @@ func (v Devices) WithDefaults() Devices {
 	if len(v.Each) == 0 {
 		v.Use = cmp.Or(v.Use, defaults.Use)
 	}
-	v.Timeout, v.Evict, v.OnLoss = cmp.Or(v.Timeout, defaults.Timeout), cmp.Or(v.Evict, defaults.Evict), cmp.Or(v.OnLoss, defaults.OnLoss)
+	v.Timeout, v.OnLoss = cmp.Or(v.Timeout, defaults.Timeout), cmp.Or(v.OnLoss, defaults.OnLoss)
 	v.OpByOp = cmp.Or(v.OpByOp, defaults.OpByOp)
 	v.Compile, v.Compiled = cmp.Or(v.Compile, defaults.Compile), cmp.Or(v.Compiled, defaults.Compiled)
 	return v

@@ -22,12 +22,12 @@ func TestDevicesLiteral(t *testing.T) {
 	if got := withoutPos(parse(t, string(text), Overlay{})).Devices; !reflect.DeepEqual(got, whole) {
 		t.Errorf("came back as %+v, expected %+v", got, whole)
 	}
-	each := Devices{Each: []DeviceEntry{{Use: "cpu"}}, Timeout: NoTimeout, Evict: EvictLRU}
-	if got := each.WithDefaults(); got.Use != "" || got.Timeout != NoTimeout || got.Evict != EvictLRU || each.Check() != nil {
+	each := Devices{Each: []DeviceEntry{{Use: "cpu"}}, Timeout: NoTimeout, OnLoss: OnLossReplan}
+	if got := each.WithDefaults(); got.Use != "" || got.Timeout != NoTimeout || got.OnLoss != OnLossReplan || each.Check() != nil {
 		t.Errorf("a list became %+v; %v", got, each.Check())
 	}
 	for key, bad := range map[string]Devices{
-		"devices.use": {Use: "cpu:2", Each: each.Each}, "devices.evict": {Evict: "oldest"}, "devices.on_device_loss": {OnLoss: "wait"}, "devices.op_by_op": {OpByOp: "on"},
+		"devices.use": {Use: "cpu:2", Each: each.Each}, "devices.on_device_loss": {OnLoss: "wait"}, "devices.op_by_op": {OpByOp: "on"},
 		"devices.memory": {Memory: Memory{Bytes: 1}}, "devices.spill_dir": {SpillDir: "x"},
 	} {
 		if err := bad.Check(); !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), key+": ") {

@@ -90,8 +90,10 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	retired := retire(d.file, root)
 	applyOverlay(d, root, o)
 	c := decodeConfig(d, root)
+	c.Retired = retired
 	if c.Name == "" {
 		c.Name = name
 	}

@@ -212,6 +212,10 @@ func (l *layering) set(pairs []string) {
 		case !ok:
 			l.d.fail(Pos{File: "--set " + pair}, "", "expected key=value, such as train.batch=64")
 		case !known:
+			if now, gone := retiredKeys[name]; gone {
+				l.d.fail(Pos{File: "--set " + pair}, "", "%s is gone: %s", name, now)
+				continue
+			}
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
 		default:
 			lf = lf.of(text)

@@ -108,8 +108,6 @@ var devicesSection = &section{
 			doc: "when segments are compiled. `wait`: before the first step. `beside`: while steps run op by op, without the checks of `op_by_op`; once a segment is compiled, the next step runs it so. One that cannot be compiled stays op by op. The weights are the same"},
 		{name: "compiled", kind: whole{1, 1 << 20}, at: at(func(d *Devices) *int { return &d.Compiled }), def: "256",
 			doc: "[executables](devices.md#executables) that each device keeps though no run uses them any more: those used last"},
-		{name: "evict", kind: enum{EvictNextUse, EvictLRU}, at: at(func(d *Devices) *string { return &d.Evict }), def: EvictNextUse, blank: true,
-			doc: "the tensors that leave a device first where its memory is short. `next-use`: those that are not needed for longest, weighed with the bytes that move, or those that the device chooses itself, if it does. `lru`: those that were not used for longest, for comparison. The weights are the same"},
 		{name: "on_device_loss", kind: enum{OnLossStop, OnLossReplan}, at: at(func(d *Devices) *string { return &d.OnLoss }), def: OnLossStop, blank: true,
 			doc: "what a run does once a device is lost, or one of its operations has failed for good (a copy that fails is repeated, up to twice). Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
 		{name: "op_by_op", kind: modes{enum{OpByOpNone, OpByOpPlain}, enum{OpByOpLog, OpByOpTrace, OpByOpSync}}, at: at(func(d *Devices) *string { return &d.OpByOp }), def: OpByOpNone, blank: true, flag: "op-by-op", flagTakes: "WAY", flagAlone: OpByOpPlain,

@@ -53,7 +53,7 @@ func TestDeviceLists(t *testing.T) {
 	} {
 		config := parse(t, smallOn(c.text), c.over)
 		roundTrip(t, config)
-		c.want.Timeout, c.want.Evict, c.want.OnLoss = 5*time.Minute, EvictNextUse, OnLossStop
+		c.want.Timeout, c.want.OnLoss = 5*time.Minute, OnLossStop
 		c.want.OpByOp, c.want.Compile, c.want.Compiled = cmp.Or(c.want.OpByOp, OpByOpNone), CompileWait, 256
 		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
@@ -64,11 +64,11 @@ func TestDeviceLists(t *testing.T) {
 // TestBlankDevices reads the file of a run that a literal without defaults wrote.
 func TestBlankDevices(t *testing.T) {
 	got := parse(t, smallOn("\n  use: cpu\n  timeout: 0\n  evict:\n  on_device_loss:\n  op_by_op:"), Overlay{}).Devices
-	if got.Evict != EvictNextUse || got.OnLoss != OnLossStop || got.OpByOp != OpByOpNone || got.Timeout != NoTimeout {
+	if got.OnLoss != OnLossStop || got.OpByOp != OpByOpNone || got.Timeout != NoTimeout {
 		t.Errorf("read as %+v", got)
 	}
-	if _, err := Parse("x", []byte(smallOn("cpu")), Overlay{Set: []string{"devices.evict="}}); err == nil {
-		t.Error("--set devices.evict= is taken")
+	if _, err := Parse("x", []byte(smallOn("cpu")), Overlay{Set: []string{"devices.on_device_loss="}}); err == nil {
+		t.Error("--set devices.on_device_loss= is taken")
 	}
 }
 

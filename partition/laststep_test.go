@@ -50,7 +50,7 @@ func floorsAndPeaks(t interface{ Errorf(string, ...any) }, p *Plan) []int64 {
 		addScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return temporaries(l.Variant) })
 		for d, tr := range traces {
 			floors[d] = max(floors[d], tr.Floor())
-			if r := paging.Replay(&tr.Trace, 0, paging.NextUse); r.Peak > p.Memory[d].Peak {
+			if r := paging.Replay(&tr.Trace, 0); r.Peak > p.Memory[d].Peak {
 				t.Errorf("a step of %d microbatches has a peak of %d on device %d, the plan says %d", size, r.Peak, d, p.Memory[d].Peak)
 			}
 		}

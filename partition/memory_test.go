@@ -119,7 +119,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 			if err := tr.Check(); err != nil {
 				t.Fatalf("device %d: %v\n%s", d, err, p.dump())
 			}
-			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0, paging.NextUse)
+			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0)
 			var early int64 // bytes of variables that only the first step has from its beginning on
 			for o, x := range tr.Objects {
 				if tr.first[o] && !x.Lasting {

@@ -38,7 +38,7 @@ func (p *Plan) movers(check *stop.Check, launches []Launch) ([]*mover, error) {
 	}
 	for i := range stop.Each(check, p.Memory) {
 		if f := &p.Memory[i]; f.Moved() > 0 {
-			list[f.Device] = newMover(traces[f.Device], paging.Moves(&traces[f.Device].Trace, f.Limit, p.options.Evict), func(bytes int64, out bool) float64 {
+			list[f.Device] = newMover(traces[f.Device], paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
 				return p.options.hostSeconds(f.Device, bytes, out)
 			})
 		}

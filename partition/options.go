@@ -5,7 +5,6 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
@@ -26,7 +25,6 @@ type PlanOptions struct {
 	Order            *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
 	Apart            bool               // merge no phases, also where a step has one microbatch
 	Recompute        Recompute          // the values that Backward computes again; empty means none
-	Evict            paging.Rule        // which tensors leave a device first; empty means paging.NextUse
 	Estimate         Estimate           // of the memory of segments; nil means by their values alone
 	Seconds          Seconds            // measured times of segments; nil means that none is known
 	OpByOp           bool               // segments run op by op; Seconds are such times

@@ -125,7 +125,7 @@ func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
 	f.PeakBy = t.peak()
 	f.Peak = total(f.PeakBy)
 	if f.Tight() && f.fits() {
-		r := paging.Replay(&t.Trace, f.Limit, o.Evict)
+		r := paging.Replay(&t.Trace, f.Limit)
 		f.Loaded, f.Spilled, f.Host = r.Loaded, r.Spilled, r.Host
 	}
 	f.Seconds = t.seconds(f.Moved(), o.Devices[d])

@@ -29,7 +29,7 @@ func SameCutOn(p *Plan, g *graph.Graph, devices []device.Spec, on []int, stop fu
 			blocks[n.Layer.Block] = true
 		}
 	}
-	o := PlanOptions{Devices: devices, Evict: p.options.Evict, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
+	o := PlanOptions{Devices: devices, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
 	for i, s := range p.Stages {
 		var stage []string
 		for _, b := range s.Blocks {

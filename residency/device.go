@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -18,8 +17,7 @@ type devState struct {
 	spec  device.Spec
 	move  device.Stream // for copies within the device
 
-	rule      paging.Rule    // as ManagerOptions.Evict asks
-	evictor   device.Evictor // the policy in place of the common one, or nil
+	evictor   device.Evictor // the device's own policy; nil: the common one
 	unit      int64          // bytes of which each buffer takes a multiple
 	residents []*Tensor      // tensors with a buffer here
 	ranking   ranking

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
@@ -28,10 +27,6 @@ type ManagerOptions struct {
 	// without such files they are refused. 0 means no bound, and no file.
 	HostBytes int64
 	SpillDir  string
-	// Evict says which tensors leave a device first. Empty or paging.NextUse means
-	// those that the device chooses, if it is a device.Evictor, and else those that
-	// paging.Take does.
-	Evict paging.Rule
 }
 
 // Manager moves the tensors of its tenants and remembers where they are. Create

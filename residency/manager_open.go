@@ -26,7 +26,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 		m.devices = append(m.devices, string(d.ID()))
 	}
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, rule: o.Evict, evictor: evictorOf(d, o.Evict)}
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, evictor: device.EvictorOf(d)}
 	}
 	m.names, m.floors, m.line = map[string]bool{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
 	if err := m.own(); err != nil {

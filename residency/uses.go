@@ -10,7 +10,7 @@ func (u *Tenant) NewUses(launches []Launch) *Uses {
 		y := &x.devs[d]
 		y.order = paging.NewOrder(&y.trace)
 		if limit := u.devs[d].spec.MemoryBytes; limit > 0 && y.trace.Floor() <= limit {
-			y.policy = paging.NewPolicy(&y.trace, limit, u.devs[d].rule)
+			y.policy = paging.NewPolicy(&y.trace, limit)
 		}
 	}
 	return x

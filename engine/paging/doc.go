@@ -10,9 +10,7 @@
 // [Replay] runs the trace as a device does (memory.go). [Take] picks what leaves:
 // the objects whose memory is then free for the most launches per byte that moves.
 // [Ahead] decides how early to load what a launch will read. Package residency
-// uses both, and [Order], so that a run moves what its replay says. [Bound] is the
-// fewest bytes that any choice moves: a min-cost flow (bound.go, flow.go) whose
-// prices improve.go and price.go settle.
+// uses both, and [Order], so that a run moves what its replay says.
 //
 // The types to know are [Trace], [Object], [Launch], [Use] and [Result].
 package paging

@@ -185,10 +185,7 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 		kept = m.near
 	}
 	victims, ok := m.victims[:0], m.used-kept >= over // without a look at the queue, where they are too few
-	switch {
-	case ok && m.policy.Rule == LRU:
-		victims, ok = m.oldest(victims, over, now, after)
-	case ok:
+	if ok {
 		victims, ok = Take(m.queues, victims, over, after)
 	}
 	if m.audit != nil {
@@ -199,32 +196,6 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 	}
 	m.victims = victims
 	return ok
-}
-
-// oldest lists the objects to give up by the rule LRU to free so many bytes. It
-// appends them to victims; ok is false if all together are too few.
-func (m *memory) oldest(victims []Entry, bytes int64, now, after int) (chosen []Entry, ok bool) {
-	var list []Old
-	var candidates []Candidate
-	for o := range m.pages {
-		c := m.candidate(o, now)
-		if p := &m.pages[o]; !p.here || p.leased == m.clock || c.Distance <= after {
-			continue
-		}
-		list = append(list, Old{uint64(m.pages[o].leased), c.Distance, m.trace.Objects[o].Name})
-		candidates = append(candidates, c)
-	}
-	for bytes > 0 && len(list) > 0 {
-		i, last := Oldest(list), len(list)-1
-		victims = append(victims, Entry{Candidate: candidates[i]})
-		bytes -= candidates[i].Bytes
-		list[i], candidates[i] = list[last], candidates[last]
-		list, candidates = list[:last], candidates[:last]
-	}
-	if bytes > 0 {
-		return victims[:0], false
-	}
-	return victims, true
 }
 
 // candidate describes an object that is here.

@@ -13,8 +13,8 @@ const settled = 3
 
 // Moves lists the moves of a step among others, in the order in which they are queued. It
 // decides as [Replay] does.
-func Moves(t *Trace, limit int64, r Rule) (list []Move) {
-	p, result := newPolicy(t, limit, r)
+func Moves(t *Trace, limit int64) (list []Move) {
+	p, result := newPolicy(t, limit)
 	if !result.Fits || result.Moved() == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ func TestTakeLooksAtAll(t *testing.T) {
 	choices := 0
 	for seed := range int64(testall.Or(100, 400)) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 12, 20)
-		for limit := tr.Floor(); limit <= Replay(tr, 0, NextUse).Peak; limit += Align {
+		for limit := tr.Floor(); limit <= Replay(tr, 0).Peak; limit += Align {
 			for ahead := range mostAhead + 1 {
 				m := newMemory(tr, limit, Policy{Ahead: ahead})
 				m.audit = func(victims []Entry, ok bool, bytes int64, now, after int) {

@@ -35,9 +35,7 @@ func replay(t *Trace, limit int64, p Policy) Result {
 func (m *memory) state() []page {
 	s := slices.Clone(m.pages)
 	for i := range s {
-		if s[i].leased = m.clock - s[i].leased; !s[i].here || m.policy.Rule != LRU { // then it decides nothing
-			s[i].leased = 0
-		}
+		s[i].leased = 0 // it decides nothing
 	}
 	return s
 }

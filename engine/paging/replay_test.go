@@ -42,7 +42,7 @@ func TestReplayWithoutALimitMovesWhatIsFed(t *testing.T) {
 	if err := tr.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r := Replay(tr, 0, NextUse)
+	r := Replay(tr, 0)
 	want := Result{Peak: 4*128 + 5*64, Floor: 128 + 2*64, Fits: true, Fed: 64}
 	if r != want {
 		t.Errorf("replay %+v, want %+v", r, want)
@@ -52,14 +52,14 @@ func TestReplayWithoutALimitMovesWhatIsFed(t *testing.T) {
 func TestReplayRoundsUp(t *testing.T) {
 	tr := chain(1, 1, 1)
 	tr.Launches[0].Scratch = 65
-	if r := Replay(tr, 0, NextUse); r.Peak != 3*64+128 || r.Floor != r.Peak {
+	if r := Replay(tr, 0); r.Peak != 3*64+128 || r.Floor != r.Peak {
 		t.Errorf("peak %d, floor %d, want %d", r.Peak, r.Floor, 3*64+128)
 	}
 }
 
 func TestReplayAtTheFloorMovesEverythingThatMustMove(t *testing.T) {
 	tr := chain(2, 128, 64)
-	r := Replay(tr, tr.Floor(), NextUse)
+	r := Replay(tr, tr.Floor())
 	// The weights take turns: each leaves changed, and comes back, once a step.
 	// The last backward reads x again, which has a copy on the host.
 	if !r.Fits || r.Peak > tr.Floor() || r.Loaded != 2*128+64 || r.Spilled != 2*128 {
@@ -69,7 +69,7 @@ func TestReplayAtTheFloorMovesEverythingThatMustMove(t *testing.T) {
 
 func TestReplayBelowTheFloorDoesNotFit(t *testing.T) {
 	tr := chain(2, 128, 64)
-	if r := Replay(tr, tr.Floor()-1, NextUse); r.Fits || r.Floor != tr.Floor() {
+	if r := Replay(tr, tr.Floor()-1); r.Fits || r.Floor != tr.Floor() {
 		t.Errorf("below the floor: %+v", r)
 	}
 }
@@ -84,7 +84,7 @@ func TestReplayOverwritesWithoutCopies(t *testing.T) {
 			{Uses: []Use{{0, false, true}}},
 		},
 	}
-	if r := Replay(tr, 64, NextUse); r.Moved() != 0 || r.Peak != 64 {
+	if r := Replay(tr, 64); r.Moved() != 0 || r.Peak != 64 {
 		t.Errorf("moved %d bytes, peak %d", r.Moved(), r.Peak)
 	}
 }
@@ -92,15 +92,15 @@ func TestReplayOverwritesWithoutCopies(t *testing.T) {
 // What the next launch reads is loaded while the one before runs, if both fit.
 func TestReplayLoadsAhead(t *testing.T) {
 	tr := chain(24, 64, 128)
-	limit := Replay(tr, 0, NextUse).Peak / 2
+	limit := Replay(tr, 0).Peak / 2
 	now, early := replay(tr, limit, Policy{}), replay(tr, limit, Policy{Ahead: 1})
 	if now.Waits == 0 || early.Waits != 0 || early.Peak > limit {
 		t.Errorf("loads on demand: %+v, one launch ahead: %+v", now, early)
 	}
-	if n := NewPolicy(tr, limit, NextUse).Ahead; n != 1 {
+	if n := NewPolicy(tr, limit).Ahead; n != 1 {
 		t.Errorf("%d launches ahead", n)
 	}
-	if n := NewPolicy(tr, 0, NextUse).Ahead; n != 0 {
+	if n := NewPolicy(tr, 0).Ahead; n != 0 {
 		t.Errorf("%d launches ahead without a limit", n)
 	}
 }
@@ -138,13 +138,13 @@ func TestReplayKeepsItsLimit(t *testing.T) {
 		if err := tr.Check(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		free := Replay(tr, 0, NextUse)
+		free := Replay(tr, 0)
 		if free.Moved() != 0 {
 			t.Fatalf("seed %d: %d bytes moved without a limit", seed, free.Moved())
 		}
 		moved := int64(-1)
 		for limit := free.Peak; limit >= free.Floor; limit -= Align {
-			r := Replay(tr, limit, NextUse)
+			r := Replay(tr, limit)
 			if !r.Fits || r.Peak > limit || r.Fed != free.Fed {
 				t.Fatalf("seed %d: limit %d: %+v", seed, limit, r)
 			}
@@ -181,34 +181,4 @@ func randomTrace(rng *rand.Rand, objects, launches int) *Trace {
 		t.Launches = append(t.Launches, l)
 	}
 	return t
-}
-
-// The rule LRU keeps the limit as well, and moves more where steps repeat in order.
-func TestReplayLRU(t *testing.T) {
-	for seed := range int64(40) {
-		tr := randomTrace(rand.New(rand.NewSource(seed)), 8, 10)
-		free := Replay(tr, 0, LRU)
-		for limit := free.Floor; limit <= free.Peak; limit += Align {
-			if r := Replay(tr, limit, LRU); !r.Fits || r.Peak > limit || r.Fed != free.Fed || limit == free.Peak && r.Moved() != 0 {
-				t.Fatalf("seed %d: limit %d: %+v", seed, limit, r)
-			}
-		}
-	}
-	tr := chain(12, 128, 64)
-	limit := Replay(tr, 0, NextUse).Peak * 2 / 3
-	next, lru := Replay(tr, limit, NextUse), Replay(tr, limit, LRU)
-	if lru.Moved() <= next.Moved() {
-		t.Errorf("least recently used moves %d bytes, by next use %d", lru.Moved(), next.Moved())
-	}
-}
-
-func TestOldest(t *testing.T) {
-	list := []Old{{3, 1, "a"}, {2, 1, "b"}, {2, 7, "d"}, {2, 7, "c"}, {4, Never, "e"}}
-	for _, want := range []string{"c", "d", "b", "a", "e"} {
-		i := Oldest(list)
-		if list[i].Name != want {
-			t.Errorf("%s leaves, want %s of %v", list[i].Name, want, list)
-		}
-		list = slices.Delete(list, i, i+1)
-	}
 }

@@ -34,6 +34,7 @@ func unprivileged() {
 // TestScripts runs what users type. See the commands in script_test.go. Lines that
 // begin with [all] run with TEST_ALL alone, and [opencl] tells whether there is a device.
 func TestScripts(t *testing.T) {
+	openFiles()
 	reference, err := filepath.Abs("../../../engine/ops/ref/testdata")
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,9 @@ func send(p *os.Process, s os.Signal) error { return p.Signal(s) }
 // sendSelf sends a signal to this process.
 func sendSelf(s syscall.Signal) error { return syscall.Kill(syscall.Getpid(), s) }
 
-// Scripts make files that the user unprivileged reads, whatever the umask of the tests.
-func init() { syscall.Umask(0o022) }
+// openFiles has scripts make files that the user unprivileged reads, whatever the umask of
+// the tests.
+func openFiles() { syscall.Umask(0o022) }
 
 // dropPrivileges makes this process one that permissions count for.
 func dropPrivileges() error {
