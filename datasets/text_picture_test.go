@@ -2,12 +2,12 @@ package datasets
 
 import (
 	"fmt"
-	"html"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/internal/golden"
+	"github.com/berth-ml/berth/internal/svg"
 )
 
 // The picture of docs/text.md shows a text's tokens as the tokenizers make them.
@@ -21,7 +21,8 @@ func TestTextPicture(t *testing.T) {
 		return b
 	}
 	const left, top, wide, high = 100.0, 12.0, 11.0, 26.0 // pixels; wide is of a character
-	var b strings.Builder
+	p := &svg.Picture{Title: "The same text as tokens of four tokenizers", Width: left + wide*float64(len(text)) + 110}
+	fills := []svg.Color{svg.Blue.Mixed(svg.White, 0.8), svg.Green.Mixed(svg.White, 0.8), svg.Orange.Mixed(svg.White, 0.75)}
 	rows := []struct {
 		name string
 		t    tokenizer.Tokenizer
@@ -31,20 +32,18 @@ func TestTextPicture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, at := top+float64(i)*1.6*high, 0
-		fmt.Fprintf(&b, `<text x="8" y="%.1f">%s</text>`+"\n", y+18, row.name)
+		y, at := top+float64(i)*1.6*high, left
+		p.Text(svg.Text{X: 8, Y: y + 18, Words: row.name, Size: 14})
 		for j, id := range ids {
 			token := tokenizer.Text(row.t, id)
-			x := left + wide*float64(at)
-			fill := []string{"#cfe0f3", "#d9ecd0", "#f6e3c5"}[j%3]
-			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%d</title></rect>`, x, y, wide*float64(len(token))-1, high, fill, id)
-			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" xml:space="preserve" textLength="%.1f">%s</text>`+"\n",
-				x, y+18, wide*float64(len(token)), html.EscapeString(strings.ReplaceAll(token, " ", "·")))
-			at += len(token)
+			p.Rect(svg.Box{X: at, Y: y, W: wide*float64(len(token)) - 1, H: high}, 0, svg.Style{Fill: fills[j%len(fills)], Hint: fmt.Sprint(id)})
+			for _, letter := range strings.ReplaceAll(token, " ", "·") {
+				p.Text(svg.Text{X: at + wide/2, Y: y + 18, Words: string(letter), Size: 15, Mono: true, Anchor: svg.Middle, Inside: true})
+				at += wide
+			}
 		}
-		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" fill="#57606a">%d tokens</text>`+"\n", left+wide*float64(len(text))+12, y+18, len(ids))
+		p.Text(svg.Text{X: at + 12, Y: y + 18, Words: fmt.Sprintf("%d tokens", len(ids)), Size: 14, Color: svg.Faint})
 	}
-	width, height := left+wide*float64(len(text))+110, top+1.6*high*float64(len(rows))
-	golden.Check(t, "../docs/text.svg", fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="monospace" font-size="15">`+"\n"+
-		`<title>The same text as tokens of four tokenizers</title><rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n%s</svg>\n", width, height, b.String()))
+	p.Height = top + 1.6*high*float64(len(rows))
+	golden.Check(t, "../docs/text.svg", p.String())
 }

@@ -1,141 +1,68 @@
 package main
 
 import (
-	"errors"
-	"image/color"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"github.com/berth-ml/berth/internal/svg"
 )
 
-// inks are the colours of the families; Berth's is the strongest.
-var inks = map[string]color.Color{
-	berthName: color.RGBA{R: 0x1b, G: 0x5e, B: 0x9b, A: 0xff},
-	bf16Name:  color.RGBA{R: 0x7f, G: 0xb2, B: 0xdd, A: 0xff},
-	torchName: color.RGBA{R: 0xee, G: 0x4c, B: 0x2c, A: 0xff},
-	tunedName: color.RGBA{R: 0xf5, G: 0xa5, B: 0x8f, A: 0xff},
-	gomlxName: color.RGBA{R: 0x6a, G: 0xb1, B: 0x87, A: 0xff},
-	llmcName:  color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
+// inks are the colours of the families. A tuned or rounded variant is a lighter one.
+var inks = map[string]svg.Color{
+	berthName: svg.Blue,
+	bf16Name:  svg.Sky,
+	torchName: svg.Vermilion,
+	tunedName: svg.Vermilion.Mixed(svg.White, 0.5),
+	gomlxName: svg.Green,
+	llmcName:  svg.Grey,
 }
 
+// The sizes of the chart, in pixels; barWide is a part of the distance between workloads.
 const (
-	barWidth     = 6.5 * vg.Millimeter
-	legendHeight = 7 * vg.Millimeter
+	chartWide, chartHigh = 900.0, 400.0
+	chartTop             = 74.0
+	barWide              = 0.14
 )
 
 // chart draws each program's median step, by workload, in units of Berth's: so
 // steps of 1 ms and of 1 s fit on one axis. The time in ms is above each bar.
 func (r report) chart(file string) error {
-	p, legend, err := r.bars()
-	if err != nil {
-		return err
-	}
-	c, err := draw.NewFormattedCanvas(24*vg.Centimeter, 10.5*vg.Centimeter, "svg")
-	if err != nil {
-		return err
-	}
-	all := draw.New(c)
-	all.FillPolygon(color.White, []vg.Point{all.Min, {X: all.Max.X, Y: all.Min.Y}, all.Max, {X: all.Min.X, Y: all.Max.Y}})
-	title := p.Title.TextStyle
-	all.FillText(title, vg.Point{X: all.Center().X, Y: all.Max.Y - vg.Millimeter}, p.Title.Text)
-	p.Title.Text = ""
-	below := draw.Crop(all, 0, 0, 0, -title.Height("T")-2*vg.Millimeter)
-	drawLegend(draw.Crop(below, 0, 0, below.Max.Y-below.Min.Y-legendHeight, 0), legend)
-	p.Draw(draw.Crop(below, 0, 0, 0, -legendHeight))
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	_, err = c.WriteTo(f)
-	return errors.Join(err, f.Close())
-}
-
-// drawLegend draws the families side by side, in the middle of a row.
-func drawLegend(row draw.Canvas, families []family) {
-	const gap = vg.Centimeter // wide: viewers may show the text in a wider font
-	var ls []plot.Legend
-	width := -gap
-	for _, f := range families {
-		l := plot.NewLegend()
-		l.Left, l.Top = true, true
-		l.Add(" "+f.name, f.bar)
-		ls = append(ls, l)
-		width += l.Rectangle(row).Size().X + gap
-	}
-	at := (row.Size().X - width) / 2
-	for _, l := range ls {
-		l.Draw(draw.Crop(row, at, 0, 0, 0))
-		at += l.Rectangle(row).Size().X + gap
-	}
-}
-
-// family is an entry of the legend.
-type family struct {
-	name string
-	bar  *plotter.BarChart
-}
-
-// bars makes the plot, and the entries of its legend.
-func (r report) bars() (*plot.Plot, []family, error) {
-	p := plot.New()
-	p.Title.Text = "Time of a training step, Berth = 1 (shorter is faster)"
-	p.Y.Min = 0
-	p.Y.Tick.Marker = plot.TickerFunc(wholes)
-	grid := plotter.NewGrid()
-	grid.Vertical.Color = nil
-	p.Add(grid)
-	var names []string
-	var legend []family
+	const title = "Time of a training step, Berth = 1 (shorter is faster)"
+	p := &svg.Picture{Title: title, Width: chartWide, Height: chartHigh}
+	p.Text(svg.Text{X: 16, Y: 30, Words: title, Size: svg.TitleSize, Bold: true})
+	p.Legend(16, 40, chartWide-32, r.legend()...)
+	most := 0.0
+	var names []svg.Tick
 	for x, t := range targets {
-		names = append(names, t.workload+" (ms)")
-		es := r.entries(t.workload)
-		for i, e := range es {
-			at := barWidth * vg.Length(float64(i)-float64(len(es)-1)/2)
-			bar, err := addBar(p, e, float64(x), at)
-			if err != nil {
-				return nil, nil, err
-			}
-			if !slices.ContainsFunc(legend, func(f family) bool { return f.name == e.family }) {
-				legend = append(legend, family{e.family, bar})
-			}
-			p.Y.Max = max(p.Y.Max, 1.2*e.slower)
+		names = append(names, svg.Tick{At: float64(x), Label: t.workload + " (ms)"})
+		for _, e := range r.entries(t.workload) {
+			most = max(most, 1.08*e.slower)
 		}
 	}
-	p.NominalX(names...)
-	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4
-	return p, legend, nil
+	plot := p.Axes(svg.Axes{
+		Box: svg.Box{X: 16, Y: chartTop, W: chartWide - 32, H: chartHigh - chartTop - 10},
+		X:   svg.Axis{Low: -0.6, High: float64(len(names)) - 0.4, Names: true, Ticks: names},
+		Y:   svg.Axis{High: most, Ticks: svg.WholeTicks(0, most, 12)},
+	})
+	for x, t := range targets {
+		es := r.entries(t.workload)
+		for i, e := range es {
+			at := float64(x) + barWide*(float64(i)-float64(len(es)-1)/2)
+			plot.Rect(svg.Point{X: at - barWide/2}, svg.Point{X: at + barWide/2, Y: e.slower}, svg.Style{Fill: inks[e.family]})
+			p.Text(svg.Text{X: plot.X(at), Y: plot.Y(e.slower) - 4, Words: ms(e.median), Size: 10, Anchor: svg.Middle})
+		}
+	}
+	return os.WriteFile(file, []byte(p.String()), 0o644)
 }
 
-// addBar adds a bar with its time above it, at a distance off from x.
-func addBar(p *plot.Plot, e entry, x float64, off vg.Length) (*plotter.BarChart, error) {
-	bar, err := plotter.NewBarChart(plotter.Values{e.slower}, barWidth)
-	if err != nil {
-		return nil, err
+// legend names the families that have a bar.
+func (r report) legend() (list []svg.Entry) {
+	for _, t := range targets {
+		for _, e := range r.entries(t.workload) {
+			if !slices.ContainsFunc(list, func(x svg.Entry) bool { return x.Words == e.family }) {
+				list = append(list, svg.Entry{Words: e.family, Style: svg.Style{Fill: inks[e.family]}})
+			}
+		}
 	}
-	bar.Color, bar.LineStyle.Width, bar.XMin, bar.Offset = inks[e.family], 0, x, off
-	text, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: e.slower}}, Labels: []string{ms(e.median)}})
-	if err != nil {
-		return nil, err
-	}
-	text.TextStyle[0].Font.Size = vg.Points(7)
-	text.TextStyle[0].XAlign = draw.XCenter
-	text.Offset = vg.Point{X: off, Y: vg.Points(1)}
-	p.Add(bar, text)
-	return bar, nil
-}
-
-// wholes marks whole numbers, about twelve at most.
-func wholes(least, most float64) []plot.Tick {
-	step := math.Max(1, math.Ceil((most-least)/12))
-	var ts []plot.Tick
-	for y := math.Ceil(least); y <= most; y += step {
-		ts = append(ts, plot.Tick{Value: y, Label: strconv.Itoa(int(y))})
-	}
-	return ts
+	return list
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/svg"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
@@ -62,9 +63,9 @@ func newDrawing(p *partition.Plan) *drawing {
 	return d
 }
 
-// textWide is about the width of a stage's title and of the start of its cause.
+// textWide is the width of a stage's title and of the start of its cause.
 func (d *drawing) textWide(s int) float64 {
-	return max(7.4*float64(len(d.title(s))), min(mostCause, letterWide*float64(len(d.p.Stages[s].Cause)+1)))
+	return max(head(0, 0, d.title(s)).Wide(), min(mostCause, small(0, 0, d.p.Stages[s].Cause).Wide()))
 }
 
 // title names a stage and its devices.
@@ -145,7 +146,7 @@ func (d *drawing) flows() []*flow {
 }
 
 // draw draws stages, blocks and edges from a height on, and returns the bottom.
-func (d *drawing) draw(c *canvas, top float64) float64 {
+func (d *drawing) draw(c *svg.Picture, top float64) float64 {
 	flows, above := d.flows(), 0.0
 	for _, f := range flows {
 		if f.to.box-f.from.box > 1 {
@@ -157,84 +158,50 @@ func (d *drawing) draw(c *canvas, top float64) float64 {
 	for s, list := range d.stages {
 		d.frame(c, s, list, y)
 		for _, b := range list {
-			c.box(b.x, y, blockWide, blockHigh, 6, "fill:#fff;stroke:#8fa1b3", strings.Join(b.blocks, " "))
-			c.text(b.x+blockWide/2, y+blockHigh/2+4, "middle", "", "%s", short(b.label, 14))
+			c.Rect(svg.Box{X: b.x, Y: y, W: blockWide, H: blockHigh}, 6, svg.Style{Fill: svg.White, Stroke: svg.Edge, Hint: strings.Join(b.blocks, " ")})
+			c.Text(svg.Text{X: b.x + blockWide/2, Y: y + blockHigh/2 + 4, Words: svg.Cut(b.label, svg.TextSize, blockWide-8), Anchor: svg.Middle, Inside: true})
 		}
 	}
 	level := 0
 	for _, f := range flows {
 		if f.to.box-f.from.box == 1 {
-			d.edge(c, f, y)
+			f.edge(c, y)
 			continue
 		}
-		d.arc(c, f, y, top+arcs-18*float64(level%4))
+		f.arc(c, y, top+arcs-18*float64(level%4))
 		level++
 	}
 	return y + blockHigh + 62
 }
 
 // frame draws a stage around its blocks.
-func (d *drawing) frame(c *canvas, s int, list []shown, y float64) {
+func (d *drawing) frame(c *svg.Picture, s int, list []shown, y float64) {
 	st, x, inner := &d.p.Stages[s], list[0].x, d.inner[s]
-	c.box(x-stagePad, y-stageAbove+8, inner+2*stagePad, stageAbove+blockHigh+36, 10, "fill:"+fills[s%len(fills)]+";stroke:#c3cfda", st.Cause)
-	c.text(x, y-16, "start", "stage", "%s", d.title(s))
-	room := int(inner / letterWide)
-	c.text(x, y+blockHigh+20, "start", "small", "%s", short(fmt.Sprintf("%s parameters", count(st.Parameters)), room))
-	c.text(x, y+blockHigh+34, "start", "small", "%s", short(st.Cause, room))
+	around := svg.Box{X: x - stagePad, Y: y - stageAbove + 8, W: inner + 2*stagePad, H: stageAbove + blockHigh + 36}
+	c.Rect(around, 10, svg.Style{Fill: svg.Tints[s%len(svg.Tints)], Stroke: svg.Frame, Hint: st.Cause})
+	c.Text(head(x, y-16, d.title(s)))
+	c.Text(small(x, y+blockHigh+20, svg.Cut(units.Thousands(st.Parameters)+" parameters", svg.SmallSize, inner)))
+	c.Text(small(x, y+blockHigh+34, svg.Cut(st.Cause, svg.SmallSize, inner)))
+}
+
+// style is how the arrow is drawn: one that crosses a cut stands out.
+func (f *flow) style() svg.Style {
+	if f.from.stage != f.to.stage {
+		return svg.Style{Stroke: svg.Limit, Width: 1.6}
+	}
+	return svg.Style{Stroke: svg.Faint, Width: 1.3}
 }
 
 // edge is an arrow to the next box.
-func (d *drawing) edge(c *canvas, f *flow, y float64) {
-	class := "edge"
-	if f.from.stage != f.to.stage {
-		class = "cut"
-	}
+func (f *flow) edge(c *svg.Picture, y float64) {
 	x1, x2, mid := f.from.x+blockWide, f.to.x, y+blockHigh/2
-	c.line(x1+1, mid, x2-1, mid, class)
-	c.text((x1+x2)/2, mid-6, "middle", "small", "%s", units.Bytes(f.bytes))
+	c.Arrow(svg.Line(svg.Point{X: x1 + 1, Y: mid}, svg.Point{X: x2 - 1, Y: mid}), f.style())
+	c.Text(centred(small((x1+x2)/2, mid-6, units.Bytes(f.bytes))))
 }
 
 // arc is an arrow over boxes between.
-func (d *drawing) arc(c *canvas, f *flow, y, top float64) {
-	class := "edge"
-	if f.from.stage != f.to.stage {
-		class = "cut"
-	}
+func (f *flow) arc(c *svg.Picture, y, top float64) {
 	x1, x2 := f.from.x+blockWide/2+10, f.to.x+blockWide/2-10
-	c.add(`<path d="M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f" class="%s"/>`, x1, y, x1, top, x2, top, x2, y-1, class)
-	c.text((x1+x2)/2, top+(y-top)*0.25-4, "middle", "small", "%s", units.Bytes(f.bytes))
-}
-
-// short cuts a text to n letters.
-func short(text string, n int) string {
-	if r := []rune(text); len(r) > n && n > 1 {
-		return string(r[:n-1]) + "…"
-	}
-	return text
-}
-
-// count is a number with its unit: "8.3 k".
-func count(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1f G", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f M", float64(n)/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.1f k", float64(n)/1e3)
-	}
-	return fmt.Sprint(n)
-}
-
-// exactCount is a number of three digits with its unit: "1.25 M".
-func exactCount(n float64) string {
-	for _, u := range []struct {
-		least float64
-		name  string
-	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
-		if n >= u.least {
-			return fmt.Sprintf("%.3g%s", n/u.least, u.name)
-		}
-	}
-	return fmt.Sprintf("%.3g", n)
+	c.Arrow(svg.Curve(svg.Point{X: x1, Y: y}, svg.Point{X: x1, Y: top}, svg.Point{X: x2, Y: top}, svg.Point{X: x2, Y: y - 1}), f.style())
+	c.Text(centred(small((x1+x2)/2, top+(y-top)*0.25-4, units.Bytes(f.bytes))))
 }

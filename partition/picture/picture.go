@@ -2,60 +2,92 @@ package picture
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/svg"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
 
 // SVG draws a plan, whose model has that name, and its prediction.
 func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
-	c := &canvas{}
 	d := newDrawing(p)
-	wide := max(leastWide, d.wide+2*margin)
-	c.text(margin, 34, "start", "title", "%s on %s", name, deviceList(p))
-	c.text(margin, 54, "start", "small", "%s", x)
+	title := fmt.Sprintf("%s on %s", name, deviceList(p))
+	c := begin(title, max(leastWide, d.wide+2*margin))
+	c.Text(small(margin, 54, x.String()))
 	y := d.draw(c, 76)
-	y = drawMemory(c, p, y+30, wide)
-	title := fmt.Sprintf("A step, predicted: schedule %s, %d microbatches", p.Schedule(), p.Microbatches)
+	y = drawMemory(c, p, y+30)
+	title = fmt.Sprintf("A step, predicted: schedule %s, %d microbatches", p.Schedule(), p.Microbatches)
 	if x.Moving > 0 {
-		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", milliseconds(x.Moving))
+		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", seconds(x.Moving))
 	}
 	line := predicted(p, x)
-	y = drawTimeline(c, p, title, line, line.end(), y+30, wide)
-	y = drawLegend(c, laneLeft, y+8, append(passes[:len(passes):len(passes)], line.copyColors()...)...)
-	return c.svg(wide, y+margin)
+	y = drawTimeline(c, p, title, line, line.end(), y+30)
+	return end(c, y+8, slices.Concat(passes, line.copyColors()))
 }
 
 // StepSVG draws a step of a plan twice: as it was predicted, and as a step with that
 // number ran. Both have one scale.
 func StepSVG(name string, p *partition.Plan, x *partition.Prediction, step int, ran Timeline) string {
-	c := &canvas{}
-	c.text(margin, 34, "start", "title", "%s on %s: schedule %s, %d microbatches", name, deviceList(p), p.Schedule(), p.Microbatches)
+	c := begin(titleOf(name, p), leastWide)
 	line := predicted(p, x)
-	end := max(line.end(), ran.end())
-	y := drawTimeline(c, p, "Predicted", line, end, 64, leastWide)
-	y = drawTimeline(c, p, fmt.Sprintf("Measured: step %d, from its first launch to its last", step), ran, end, y+30, leastWide)
-	y = drawLegend(c, laneLeft, y+8, append(append(passes[:len(passes):len(passes)], line.copyColors()...), hostCopies)...)
-	return c.svg(leastWide, y+margin)
+	last := max(line.end(), ran.end())
+	y := drawTimeline(c, p, "Predicted", line, last, 64)
+	y = drawTimeline(c, p, fmt.Sprintf("Measured: step %d, from its first launch to its last", step), ran, last, y+30)
+	return end(c, y+8, slices.Concat(passes, line.copyColors(), []svg.Entry{hostCopies}))
 }
 
 // ScheduleSVG draws the simulation of a plan's schedule by the arithmetic of its actions:
 // times are flops.
 func ScheduleSVG(name string, p *partition.Plan, t schedule.Timeline) string {
-	c := &canvas{}
-	line := Timeline{unit: exactCount}
+	c := begin(titleOf(name, p), leastWide)
+	line := Timeline{words: svg.Number}
 	for _, sp := range t.Spans {
 		a := sp.Action
 		line.Launches = append(line.Launches, Launch{a.String(), a.Kind, p.DevicesOf(a.Stage)[a.Replica], sp.Start, sp.End})
 	}
-	c.text(margin, 34, "start", "title", "%s on %s: schedule %s, %d microbatches", name, deviceList(p), p.Schedule(), p.Microbatches)
-	title := fmt.Sprintf("By the arithmetic of its actions alone: %s flops, devices idle %.0f%% of the time", line.words(t.Makespan), 100*t.Bubble)
-	y := drawTimeline(c, p, title, line, line.end(), 64, leastWide)
-	y = drawLegend(c, laneLeft, y+8, passes...)
-	c.text(leastWide-margin, y-5, "end", "small", "a line: an action without arithmetic of its own")
-	return c.svg(leastWide, y+margin)
+	title := fmt.Sprintf("By the arithmetic of its actions alone: %s flops, devices idle %.0f%% of the time", svg.Rounded(t.Makespan), 100*t.Bubble)
+	y := drawTimeline(c, p, title, line, line.end(), 64)
+	note := small(leastWide-margin, y+21, "a line: an action without arithmetic of its own")
+	note.Anchor = svg.End
+	c.Text(note)
+	return end(c, y+8, passes)
+}
+
+// begin begins a picture of a width.
+func begin(title string, wide float64) *svg.Picture {
+	c := &svg.Picture{Title: title, Width: wide}
+	c.Text(svg.Text{X: margin, Y: 34, Words: title, Size: svg.TitleSize, Bold: true})
+	return c
+}
+
+// end explains colours, and returns the picture.
+func end(c *svg.Picture, y float64, colours []svg.Entry) string {
+	c.Height = c.Legend(laneLeft, y, c.Width-laneLeft-margin, colours...) + margin
+	return c.String()
+}
+
+// titleOf is the title of a schedule.
+func titleOf(name string, p *partition.Plan) string {
+	return fmt.Sprintf("%s on %s: schedule %s, %d microbatches", name, deviceList(p), p.Schedule(), p.Microbatches)
+}
+
+// head is the heading of a part.
+func head(x, y float64, words string) svg.Text {
+	return svg.Text{X: x, Y: y, Words: words, Size: svg.HeadSize, Bold: true}
+}
+
+// small is a text of less weight.
+func small(x, y float64, words string) svg.Text {
+	return svg.Text{X: x, Y: y, Words: words, Size: svg.SmallSize, Color: svg.Faint}
+}
+
+// centred is a text around its place.
+func centred(t svg.Text) svg.Text {
+	t.Anchor = svg.Middle
+	return t
 }
 
 // deviceList names the devices with a stage.
@@ -69,45 +101,42 @@ func deviceList(p *partition.Plan) string {
 
 // drawMemory draws a bar for each device with a stage: its peak of the memory that it
 // has. It returns the bottom.
-func drawMemory(c *canvas, p *partition.Plan, y, wide float64) float64 {
-	c.text(margin, y, "start", "stage", "Memory of a step")
+func drawMemory(c *svg.Picture, p *partition.Plan, y float64) float64 {
+	c.Text(head(margin, y, "Memory of a step"))
 	y += 10
 	most, tight := int64(1), false
 	for i := range p.Memory {
 		most, tight = max(most, p.Memory[i].Peak), tight || p.Memory[i].Tight()
 	}
 	const left, right = 150.0, 330.0
-	room := wide - left - right - margin
+	scale := (c.Width - left - right - margin) / float64(most)
+	limit := svg.Style{Stroke: svg.Limit, Width: 2, Dash: []float64{4, 2}}
 	for i := range p.Memory {
 		f := &p.Memory[i]
 		if f.Peak == 0 {
 			continue
 		}
-		c.text(margin, y+15, "start", "", "%s", p.Specs()[f.Device].ID)
+		c.Text(svg.Text{X: margin, Y: y + 15, Words: string(p.Specs()[f.Device].ID)})
 		x := left
 		for u, b := range f.PeakBy {
-			w := room * float64(b) / float64(most)
-			c.box(x, y+3, w, 16, 0, "fill:"+usageFills[u%len(usageFills)], fmt.Sprintf("%s %s", usageNames[u], units.Bytes(b)))
+			w := scale * float64(b)
+			if w > 0 {
+				c.Rect(svg.Box{X: x, Y: y + 3, W: w, H: 16}, 0, svg.Style{Fill: usages[u].Style.Fill, Hint: usages[u].Words + " " + units.Bytes(b)})
+			}
 			x += w
 		}
 		if f.Tight() {
-			at := left + room*float64(f.Limit)/float64(most)
-			c.line(at, y, at, y+22, "limit")
+			at := left + scale*float64(f.Limit)
+			c.Line(at, y, at, y+22, limit)
 		}
-		c.text(left+room*float64(f.Peak)/float64(most)+8, y+15, "start", "small", "%s", memoryText(f))
+		c.Text(small(left+scale*float64(f.Peak)+8, y+15, memoryText(f)))
 		y += 24
 	}
-	x := left
-	for u, name := range usageNames[:len(usageNames)-1] { // a step of training has no caches
-		c.box(x, y+6, 10, 10, 2, "fill:"+usageFills[u], name)
-		c.text(x+14, y+15, "start", "small", "%s", name)
-		x += 30 + 7*float64(len(name))
-	}
+	shown := usages[:len(usages)-1] // a step of training has no caches
 	if tight {
-		c.line(x+5, y+5, x+5, y+17, "limit")
-		c.text(x+14, y+15, "start", "small", "limit")
+		shown = append(slices.Clone(shown), svg.Entry{Words: "limit", Style: limit})
 	}
-	return y + 20
+	return c.Legend(left, y+2, c.Width-left-margin, shown...)
 }
 
 // memoryText says what a step takes of a device's memory.
@@ -121,8 +150,13 @@ func memoryText(f *partition.Forecast) string {
 	return fmt.Sprintf("%s of %s", units.Bytes(f.Peak), units.Bytes(f.Limit))
 }
 
-// The usages of memory, in the order of device.Usage.
-var (
-	usageNames = []string{"weights", "optimizer state", "gradients", "activations", "input", "scratch", "caches"}
-	usageFills = []string{"#2f6db5", "#7aa6da", "#6bb8b0", "#e0a050", "#b58fd0", "#b8c2cc", "#d9c46a"}
-)
+// usages are those of memory, in the order of device.Usage.
+var usages = []svg.Entry{
+	area("weights", svg.Blue), area("optimizer state", svg.Sky), area("gradients", svg.Green), area("activations", svg.Orange),
+	area("input", svg.Purple), area("scratch", svg.Frame), area("caches", svg.Grey),
+}
+
+// area is an entry of a legend.
+func area(words string, fill svg.Color) svg.Entry {
+	return svg.Entry{Words: words, Style: svg.Style{Fill: fill}}
+}

@@ -10,6 +10,7 @@ import (
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/internal/svg"
 	"github.com/berth-ml/berth/partition/picture"
 )
 
@@ -71,7 +72,7 @@ func TestStepSVG(t *testing.T) {
 			t.Errorf("the picture lacks %q:\n%s", w, text)
 		}
 	}
-	if n := strings.Count(text, ">1e+06 ms<"); n != 2 {
+	if n := strings.Count(text, ">1000 s<"); n != 2 {
 		t.Errorf("%d of 2 scales end with the measured step", n)
 	}
 }
@@ -94,7 +95,7 @@ func TestSVG(t *testing.T) {
 			t.Errorf("the picture lacks %q", w)
 		}
 	}
-	if n := strings.Count(text, `class="cut"`); n != 1 {
+	if n := strings.Count(text, `stroke="`+string(svg.Limit)+`"`); n != 1 {
 		t.Errorf("%d arrows cross the one cut", n)
 	}
 }

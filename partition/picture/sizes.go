@@ -10,12 +10,8 @@ const (
 	stagePad   = 14.0
 	stageAbove = 46.0 // of a stage's frame, over its blocks
 	leastWide  = 1100.0
-	letterWide = 6.0   // of small text, about
 	mostCause  = 225.0 // of a cause that makes its stage wide
 )
 
 // mostShown is the most blocks of a stage that are drawn one by one.
 const mostShown = 6
-
-// fills are the colors of stages, in turns.
-var fills = []string{"#eaf2fb", "#fdf1e3", "#eaf6ec", "#f3edf8", "#fdecec", "#e8f6f7"}

@@ -2,10 +2,10 @@ package picture
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/svg"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
@@ -13,16 +13,16 @@ import (
 // laneHigh is the height of a device's lane: launches, and copies to it below.
 const laneHigh, launchHigh, copyHigh = 44.0, 24.0, 8.0
 
-// passFills are the colors of passes.
-var passFills = map[schedule.Kind]string{
-	schedule.Forward: "#2f6db5", schedule.Backward: "#3f9b5b", schedule.Weights: "#2a9d96", schedule.Reduce: "#8e5fb3", schedule.Update: "#d08c2a",
+// passFills are the colours of passes.
+var passFills = map[schedule.Kind]svg.Color{
+	schedule.Forward: svg.Blue, schedule.Backward: svg.Green, schedule.Weights: svg.Sky, schedule.Reduce: svg.Purple, schedule.Update: svg.Orange,
 }
 
-// The colors of copies.
+// The colours of copies.
 const (
-	peerFill   = "#c0392b" // between devices
-	hostedFill = "#b5559b" // between devices, through the host
-	hostFill   = "#7f8c9a" // from or to the host
+	peerFill   = svg.Vermilion // between devices
+	hostedFill = svg.Ink       // between devices, through the host
+	hostFill   = svg.Grey      // from or to the host
 )
 
 // hostName is the host in Copy.From and Copy.To.
@@ -36,15 +36,7 @@ const laneLeft = 90.0
 type Timeline struct {
 	Launches []Launch
 	Copies   []Copy
-	unit     func(time float64) string // words of a time; nil: the times are seconds
-}
-
-// words are a time with its unit.
-func (t Timeline) words(time float64) string {
-	if t.unit == nil {
-		return milliseconds(time)
-	}
-	return t.unit(time)
+	words    func(time float64) string // of a time with its unit; nil: the times are seconds
 }
 
 // Launch is a launch in time.
@@ -87,31 +79,38 @@ func predicted(p *partition.Plan, x *partition.Prediction) (t Timeline) {
 }
 
 // drawTimeline draws a step on a scale that ends at end, and returns the bottom.
-func drawTimeline(c *canvas, p *partition.Plan, title string, t Timeline, end, y, wide float64) float64 {
-	c.text(margin, y, "start", "stage", "%s", title)
+func drawTimeline(c *svg.Picture, p *partition.Plan, title string, t Timeline, end, y float64) float64 {
+	c.Text(head(margin, y, title))
 	if end <= 0 {
 		return y
 	}
-	scale := (wide - laneLeft - margin) / end
+	if t.words == nil {
+		t.words = seconds
+	}
+	scale := (c.Width - laneLeft - margin) / end
 	y += 12
 	lanes := map[int]float64{}
 	for i, d := range p.Devices() {
 		lanes[d] = y + float64(i)*laneHigh
-		c.text(margin, lanes[d]+17, "start", "", "%s", p.Specs()[d].ID)
+		c.Text(svg.Text{X: margin, Y: lanes[d] + 17, Words: string(p.Specs()[d].ID)})
 	}
 	bottom := y + float64(len(lanes))*laneHigh
-	t.drawAxis(c, end, scale, y, bottom)
+	for _, tick := range svg.TicksOf(0, end, 10, t.words) {
+		x := laneLeft + tick.At*scale
+		c.Line(x, y, x, bottom, svg.Style{Stroke: svg.Grid})
+		c.Text(centred(small(x, bottom+13, tick.Label)))
+	}
 	for i := range t.Launches {
 		t.drawLaunch(c, &t.Launches[i], lanes[t.Launches[i].Device], scale)
 	}
 	for _, k := range t.Copies {
 		drawCopy(c, k, lanes[k.Device]+launchHigh+2, scale)
 	}
-	return bottom + 12
+	return bottom + 13
 }
 
 // drawCopy draws a copy in its lane.
-func drawCopy(c *canvas, k Copy, y, scale float64) {
+func drawCopy(c *svg.Picture, k Copy, y, scale float64) {
 	fill, way := peerFill, ""
 	switch {
 	case k.From == hostName || k.To == hostName:
@@ -120,71 +119,51 @@ func drawCopy(c *canvas, k Copy, y, scale float64) {
 		fill, way = hostedFill, " through the host"
 	}
 	hint := fmt.Sprintf("%s, %s from %s to %s%s", k.Name, units.Bytes(k.Bytes), k.From, k.To, way)
-	c.box(laneLeft+k.Start*scale, y, (k.End-k.Start)*scale, copyHigh, 1, "fill:"+fill, hint)
+	c.Rect(svg.Box{X: laneLeft + k.Start*scale, Y: y, W: max(0.5, (k.End-k.Start)*scale), H: copyHigh}, 1, svg.Style{Fill: fill, Hint: hint})
 }
-
-// drawAxis draws the times.
-func (t Timeline) drawAxis(c *canvas, end, scale, top, bottom float64) {
-	step := math.Pow(10, math.Floor(math.Log10(end)))
-	for end/step < 4 {
-		step /= 2
-	}
-	for at := 0.0; at <= end; at += step {
-		x := laneLeft + at*scale
-		c.line(x, top, x, bottom, "tick")
-		c.text(x, bottom+12, "middle", "small", "%s", t.words(at))
-	}
-}
-
-// milliseconds is a time with three digits.
-func milliseconds(s float64) string { return fmt.Sprintf("%.3g ms", 1e3*s) }
 
 // drawLaunch draws a launch in its lane. One that takes no time is a line.
-func (t Timeline) drawLaunch(c *canvas, l *Launch, y, scale float64) {
-	w, name, fill := (l.End-l.Start)*scale, l.Name, passFills[l.Kind]
-	hint := fmt.Sprintf("%s: %s, from %s on", name, t.words(l.End-l.Start), t.words(l.Start))
-	if w == 0 {
-		c.box(laneLeft+l.Start*scale-1, y-2, 2, launchHigh+4, 1, "fill:"+fill, hint)
+func (t Timeline) drawLaunch(c *svg.Picture, l *Launch, y, scale float64) {
+	at, fill := svg.Box{X: laneLeft + l.Start*scale, Y: y, W: (l.End - l.Start) * scale, H: launchHigh}, passFills[l.Kind]
+	hint := fmt.Sprintf("%s: %s, from %s on", l.Name, t.words(l.End-l.Start), t.words(l.Start))
+	if at.W == 0 {
+		c.Rect(svg.Box{X: at.X - 1, Y: y - 2, W: 2, H: launchHigh + 4}, 1, svg.Style{Fill: fill, Hint: hint})
 		return
 	}
-	c.box(laneLeft+l.Start*scale, y, w, launchHigh, 3, "fill:"+fill+";stroke:#fff", hint)
-	if float64(len(name))*6.4 < w {
-		c.text(laneLeft+(l.Start+l.End)/2*scale, y+16, "middle", "cell", "%s", name)
+	c.Rect(at, 3, svg.Style{Fill: fill, Stroke: svg.White, Hint: hint})
+	name := svg.Text{X: at.X + at.W/2, Y: y + 16, Words: l.Name, Size: svg.SmallSize, Color: svg.On(fill), Anchor: svg.Middle, Inside: true}
+	if name.Wide()+4 < at.W {
+		c.Text(name)
 	}
 }
 
-// color is a line of a legend.
-type color struct{ name, fill string }
-
-// The colors of a timeline.
-var (
-	passes = []color{
-		{"forward", passFills[schedule.Forward]}, {"backward", passFills[schedule.Backward]}, {"weight gradients", passFills[schedule.Weights]},
-		{"reduction", passFills[schedule.Reduce]}, {"update", passFills[schedule.Update]},
+// seconds is a time with three digits: 0.04 ms, 12.5 ms, 3.2 s.
+func seconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.3g ms", 1e3*s)
 	}
-	peerCopies   = color{"copy between devices", peerFill}
-	hostedCopies = color{"copy between kinds of devices, through the host", hostedFill}
-	hostCopies   = color{"copy from or to the host", hostFill}
+	return svg.Rounded(s) + " s"
+}
+
+// The colours of a timeline.
+var (
+	passes = []svg.Entry{
+		area("forward", passFills[schedule.Forward]), area("backward", passFills[schedule.Backward]), area("weight gradients", passFills[schedule.Weights]),
+		area("reduction", passFills[schedule.Reduce]), area("update", passFills[schedule.Update]),
+	}
+	peerCopies   = area("copy between devices", peerFill)
+	hostedCopies = area("copy between kinds of devices, through the host", hostedFill)
+	hostCopies   = area("copy from or to the host", hostFill)
 )
 
-// copyColors are the colors of the copies of a prediction.
-func (t Timeline) copyColors() (colors []color) {
+// copyColors are the colours of the copies of a prediction.
+func (t Timeline) copyColors() (list []svg.Entry) {
 	hosted := func(k Copy) bool { return k.Hosted }
 	if !slices.ContainsFunc(t.Copies, hosted) || slices.ContainsFunc(t.Copies, func(k Copy) bool { return !hosted(k) }) {
-		colors = append(colors, peerCopies)
+		list = append(list, peerCopies)
 	}
 	if slices.ContainsFunc(t.Copies, hosted) {
-		colors = append(colors, hostedCopies)
+		list = append(list, hostedCopies)
 	}
-	return colors
-}
-
-// drawLegend explains colors.
-func drawLegend(c *canvas, x, y float64, colors ...color) float64 {
-	for _, k := range colors {
-		c.box(x, y, 10, 10, 2, "fill:"+k.fill, k.name)
-		c.text(x+14, y+9, "start", "small", "%s", k.name)
-		x += 34 + 6*float64(len(k.name))
-	}
-	return y + 14
+	return list
 }

@@ -12,17 +12,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"image/color"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/berth-ml/berth/internal/svg"
 )
 
 // runs are the configs to train, and the steps from one logged loss to the next.
@@ -31,16 +26,19 @@ var runs = []struct {
 	every  int
 }{{"digits", 45}, {"shakespeare", 50}}
 
-// precisions have their colours. The first is drawn wide, so that the second
+// precisions have their lines. The first is drawn wide, so that the second
 // does not hide it.
-var precisions = []struct {
-	name  string
-	width vg.Length
-	ink   color.Color
-}{
-	{"float32", vg.Points(3), color.RGBA{R: 0xf5, G: 0xb5, B: 0x8f, A: 0xff}},
-	{"bf16", vg.Points(1), color.RGBA{R: 0x1b, G: 0x5e, B: 0x9b, A: 0xff}},
+var precisions = []svg.Entry{
+	{Words: "float32", Style: svg.Style{Stroke: svg.Orange.Mixed(svg.White, 0.4), Width: 4}},
+	{Words: "bf16", Style: svg.Style{Stroke: svg.Blue, Width: 1.4}},
 }
+
+// The sizes of the picture, in pixels.
+const (
+	border, gap   = 16.0, 24.0
+	panel, height = 430.0, 340.0
+	top           = 36.0 // of the panels
+)
 
 func main() {
 	root := flag.String("root", "../..", "folder of Berth's source")
@@ -65,34 +63,44 @@ func run(root, folder string) error {
 	if err != nil {
 		return err
 	}
-	var plots []*plot.Plot
-	for _, r := range runs {
-		p := plot.New()
-		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = r.config, "step", "training loss"
-		p.Y.Min, p.Legend.Top, p.Legend.Padding = 0, true, vg.Millimeter
-		p.Add(plotter.NewGrid())
+	p := &svg.Picture{Title: "Training losses in float32 and bf16", Width: 2*border + float64(len(runs))*(panel+gap) - gap, Height: height}
+	p.Legend(border, 10, p.Width-2*border, precisions...)
+	for i, r := range runs {
+		var lines [][]svg.Point
 		for _, precision := range precisions {
-			dir := filepath.Join(folder, r.config+"-"+precision.name)
-			points, err := losses(root, dir, r.config, precision.name, r.every)
+			dir := filepath.Join(folder, r.config+"-"+precision.Words)
+			points, err := losses(root, dir, r.config, precision.Words, r.every)
 			if err != nil {
 				return err
 			}
-			line, err := plotter.NewLine(points)
-			if err != nil {
-				return err
-			}
-			line.Color, line.Width = precision.ink, precision.width
-			p.Add(line)
-			p.Legend.Add(" "+precision.name, line)
+			lines = append(lines, points)
 		}
-		plots = append(plots, p)
+		draw(p, svg.Box{X: border + float64(i)*(panel+gap), Y: top, W: panel, H: height - top - 8}, r.config, lines)
 	}
-	return save(filepath.Join(root, "docs", "precision.svg"), plots)
+	return os.WriteFile(filepath.Join(root, "docs", "precision.svg"), []byte(p.String()), 0o644)
+}
+
+// draw draws the losses of a config in all precisions.
+func draw(p *svg.Picture, at svg.Box, config string, lines [][]svg.Point) {
+	var end, most float64
+	for _, line := range lines {
+		for _, x := range line {
+			end, most = max(end, x.X), max(most, x.Y)
+		}
+	}
+	plot := p.Axes(svg.Axes{
+		Box: at, Title: config,
+		X: svg.Axis{Label: "step", High: end, Ticks: svg.WholeTicks(0, end, 6)},
+		Y: svg.Axis{Label: "training loss", High: 1.04 * most, Ticks: svg.Ticks(0, most, 7)},
+	})
+	for i, line := range lines {
+		plot.Line(line, precisions[i].Style)
+	}
 }
 
 // losses reads the losses that a run logged. It starts the run first, unless the
 // run's report is there, which is written last.
-func losses(root, dir, config, precision string, every int) (plotter.XYs, error) {
+func losses(root, dir, config, precision string, every int) ([]svg.Point, error) {
 	if _, err := os.Stat(filepath.Join(dir, "report.json")); errors.Is(err, fs.ErrNotExist) {
 		c := exec.Command("go", "-C", root, "run", "./cmd/trainer", "train", config, "--run", dir, "--fresh", "--quiet",
 			"--set", "precision="+precision, "--set", fmt.Sprint("train.log_every=", every))
@@ -106,7 +114,7 @@ func losses(root, dir, config, precision string, every int) (plotter.XYs, error)
 		return nil, err
 	}
 	defer f.Close()
-	var points plotter.XYs
+	var points []svg.Point
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		var m struct {
@@ -117,23 +125,8 @@ func losses(root, dir, config, precision string, every int) (plotter.XYs, error)
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
 		if m.Loss != nil {
-			points = append(points, plotter.XY{X: float64(m.Step), Y: *m.Loss})
+			points = append(points, svg.Point{X: float64(m.Step), Y: *m.Loss})
 		}
 	}
 	return points, lines.Err()
-}
-
-// save draws plots side by side.
-func save(file string, plots []*plot.Plot) error {
-	c := vgsvg.New(24*vg.Centimeter, 9*vg.Centimeter)
-	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Centimeter, PadRight: 3 * vg.Millimeter}
-	for i, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(c))[0] {
-		plots[i].Draw(canvas)
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	_, err = c.WriteTo(f)
-	return errors.Join(err, f.Close())
 }

@@ -4,16 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"image/color"
-	"math"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/svg"
 )
 
 // matrix is a confusion matrix: rows are true classes, columns predicted ones.
@@ -93,85 +87,63 @@ func readMatrix(_ context.Context, path string) (*matrix, error) {
 }
 
 // panel is the matrix with its axes, which have room for so many labels.
-func (m *matrix) panel(room int) *plot.Plot {
-	p := newPlot("confusion matrix", "predicted class")
-	p.Y.Label.Text = "true class"
+func (m *matrix) panel(room int) *panel {
 	n := float64(len(m.counts))
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.5, n-0.5, -0.5, n-0.5
-	p.X.Padding, p.Y.Padding = 0, 0
-	across, down := m.ticks(room, false), m.ticks(room, true)
-	if longest(across) > 4 {
-		p.X.Tick.Label.Rotation = math.Pi / 4
-		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XRight, text.YCenter
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks(across), plot.ConstantTicks(down)
-	p.X.Tick.Length, p.Y.Tick.Length = 0, 0
-	p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
-	p.Add(m)
-	return p
+	ticks := m.ticks(room)
+	return &panel{svg.Axes{
+		Title: "confusion matrix",
+		X:     svg.Axis{Label: "predicted class", Low: -0.5, High: n - 0.5, Names: true, Ticks: ticks},
+		Y:     svg.Axis{Label: "true class", Low: n - 0.5, High: -0.5, Names: true, Ticks: ticks}, // the first row is at the top
+	}, m.draw}
 }
 
 // ticks are the classes' labels along an axis, some of them where there is no room
-// for all; the first row is at the top.
-func (m *matrix) ticks(room int, reversed bool) (list []plot.Tick) {
-	n := len(m.labels)
-	every := 1 + (n-1)/room
-	for i := 0; i < n; i += every {
-		at := i
-		if reversed {
-			at = n - 1 - i
-		}
-		list = append(list, plot.Tick{Value: float64(at), Label: m.labels[i]})
+// for all.
+func (m *matrix) ticks(room int) (list []svg.Tick) {
+	for i := 0; i < len(m.labels); i += 1 + (len(m.labels)-1)/room {
+		list = append(list, svg.Tick{At: float64(i), Label: m.labels[i]})
 	}
 	return list
 }
 
-func longest(list []plot.Tick) (most int) {
-	for _, t := range list {
-		most = max(most, len([]rune(t.Label)))
-	}
-	return most
-}
-
-// Plot draws the cells: the darker, the larger the part of the true class.
-func (m *matrix) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+// draw draws the cells: the darker, the larger the part of the true class.
+func (m *matrix) draw(p *svg.Plot) {
 	n := len(m.counts)
-	side := min(x(1)-x(0), y(1)-y(0))
-	style := textStyle(min(10, max(5, side/3)), ink)
-	style.XAlign, style.YAlign = text.XCenter, text.YCenter
+	last, size := float64(n)-0.5, m.textSize(p.X(1)-p.X(0)-3)
+	p.Rect(svg.Point{X: -0.5, Y: -0.5}, svg.Point{X: last, Y: last}, svg.Style{Fill: svg.Shade(0)})
 	for i, row := range m.counts {
 		total := 0.0
 		for _, v := range row {
 			total += v
 		}
-		top := float64(n - 1 - i)
 		for j, v := range row {
-			part := 0.0
-			if total > 0 {
-				part = v / total
-			}
-			col := float64(j)
-			c.FillPolygon(shade(part), []vg.Point{
-				{X: x(col - 0.5), Y: y(top - 0.5)}, {X: x(col + 0.5), Y: y(top - 0.5)},
-				{X: x(col + 0.5), Y: y(top + 0.5)}, {X: x(col - 0.5), Y: y(top + 0.5)},
-			})
-			if n > mostWritten || v == 0 {
+			if v == 0 {
 				continue
 			}
-			style.Color = ink
-			if part > 0.45 {
-				style.Color = color.White
+			x, y, fill := float64(j), float64(i), svg.Shade(v/total)
+			p.Rect(svg.Point{X: x - 0.5, Y: y - 0.5}, svg.Point{X: x + 0.5, Y: y + 0.5}, svg.Style{Fill: fill})
+			if n <= mostWritten {
+				p.Text(svg.Point{X: x, Y: y}, svg.Text{Words: countText(v), Size: size, Color: svg.On(fill), Anchor: svg.Middle})
 			}
-			c.FillText(style, vg.Point{X: x(col), Y: y(top)}, number(v))
 		}
 	}
 }
 
-// shade is a part from 0 to 1 as a colour from nearly white to dark blue.
-func shade(part float64) color.Color {
-	from, to := [3]float64{0xf4, 0xf7, 0xfa}, [3]float64{0x00, 0x3f, 0x6b}
-	at := math.Sqrt(part) // so that few errors are seen, too
-	mix := func(i int) uint8 { return uint8(from[i] + (to[i]-from[i])*at) }
-	return color.NRGBA{mix(0), mix(1), mix(2), 0xff}
+// textSize is a size in which each count is as wide as a room, at most.
+func (m *matrix) textSize(room float64) float64 {
+	size := svg.HeadSize
+	for _, row := range m.counts {
+		for _, v := range row {
+			size = min(size, svg.HeadSize*room/svg.Width(countText(v), svg.HeadSize))
+		}
+	}
+	return size
+}
+
+// countText is a count: exact up to 9999.
+func countText(v float64) string {
+	if v < 1e4 {
+		return svg.Number(v)
+	}
+	return svg.Rounded(v)
 }

@@ -1,13 +1,9 @@
 package charts
 
 import (
-	"image/color"
 	"math"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"github.com/berth-ml/berth/internal/svg"
 )
 
 // view is how curves are drawn.
@@ -22,62 +18,74 @@ const mostMarked = 25
 
 // look is how a run's curves look.
 type look struct {
-	steps, train, val color.NRGBA
-	band              bool        // steps have the range of their values behind them
-	dashes            []vg.Length // of train
-	mark              draw.GlyphDrawer
+	steps, train, val svg.Style
+	band              bool // steps have the range of their values behind them
+	mark              svg.Mark
 }
+
+var marks = []svg.Mark{svg.Circle, svg.Triangle, svg.Square, svg.Diamond}
 
 // lookOf is the look of the ith of n runs. One run has a colour for each part of
 // the data, several have a colour each.
 func lookOf(i, n int) look {
-	marks := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}}
 	if n == 1 {
-		return look{steps: color.NRGBA{0x8a, 0x97, 0xa6, 0xff}, train: palette[0], val: palette[1], band: true, mark: marks[0]}
+		return look{steps: svg.Style{Stroke: svg.Grey}, train: solid(svg.Series[0]), val: solid(svg.Series[1]), band: true, mark: marks[0]}
 	}
-	c := palette[i%len(palette)]
-	light := c
-	light.A = 0x70
-	return look{steps: light, train: c, val: c, dashes: dashed, mark: marks[i/len(palette)%len(marks)]}
+	c := svg.Series[i%len(svg.Series)]
+	return look{steps: faint(c), train: dashed(c), val: solid(c), mark: marks[i/len(svg.Series)%len(marks)]}
 }
 
-var dashed = []vg.Length{4, 2.5}
+// The lines of curves.
+func solid(c svg.Color) svg.Style { return svg.Style{Stroke: c, Width: 2} }
+func dashed(c svg.Color) svg.Style {
+	return svg.Style{Stroke: c, Width: 1.8, Dash: []float64{5, 3}}
+}
+func faint(c svg.Color) svg.Style { return svg.Style{Stroke: c, Opacity: 0.45} }
+
+// panel is a part of a figure: axes, and what is drawn in them.
+type panel struct {
+	svg.Axes
+	draw func(*svg.Plot)
+}
 
 // panel draws a subject of all runs.
-func (v view) panel(s subject, runs []*history) *plot.Plot {
-	across := "step"
-	if v.epochs {
-		across = "epoch"
-	}
-	p := newPlot(titleOf(s.name), across)
-	p.Add(grid())
+func (v view) panel(s subject, runs []*history) *panel {
 	v.log = v.log && positive(s, runs)
 	b := bounds{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)}
 	for i, h := range runs {
-		l, most := lookOf(i, len(runs)), 1
+		most, l := 1, lookOf(i, len(runs))
 		if c := s.steps(h); c != nil {
 			most = len(c.buckets)
-			if l.band {
-				v.addBand(p, h, c, l.steps)
-			}
-			w := vg.Length(1)
-			if s.train(h) == nil && s.val(h) == nil { // it is all that there is
-				l.steps, w = l.train, 1.4
-			}
-			v.addLine(p, h, c, draw.LineStyle{Color: l.steps, Width: w}, nil)
-		}
-		if c := s.train(h); c != nil {
-			v.addLine(p, h, c, draw.LineStyle{Color: l.train, Width: 1.6, Dashes: l.dashes}, l.mark)
-		}
-		if c := s.val(h); c != nil {
-			v.addLine(p, h, c, draw.LineStyle{Color: l.val, Width: 1.8}, l.mark)
 		}
 		for _, c := range s.curves(h) {
 			b.add(v, h, c, l.band || most == 1)
 		}
 	}
-	b.apply(p, v)
-	return p
+	x, y := b.axes(v)
+	return &panel{svg.Axes{Title: titleOf(s.name), X: x, Y: y}, func(p *svg.Plot) {
+		for i, h := range runs {
+			v.drawRun(p, s, h, lookOf(i, len(runs)))
+		}
+	}}
+}
+
+// drawRun draws a run's curves of a subject.
+func (v view) drawRun(p *svg.Plot, s subject, h *history, l look) {
+	if c := s.steps(h); c != nil {
+		if l.band {
+			v.addBand(p, h, c, l.steps.Stroke)
+		}
+		if s.train(h) == nil && s.val(h) == nil { // it is all that there is
+			l.steps = svg.Style{Stroke: l.train.Stroke, Width: 1.5}
+		}
+		v.addLine(p, h, c, l.steps, svg.NoMark)
+	}
+	if c := s.train(h); c != nil {
+		v.addLine(p, h, c, l.train, l.mark)
+	}
+	if c := s.val(h); c != nil {
+		v.addLine(p, h, c, l.val, l.mark)
+	}
 }
 
 // titleOf is a subject in words.
@@ -115,23 +123,24 @@ func (v view) x(h *history, b bucket) float64 {
 	return b.step
 }
 
-// addLine adds a curve's means; mark is nil for one without marks.
-func (v view) addLine(p *plot.Plot, h *history, c *curve, style draw.LineStyle, mark draw.GlyphDrawer) {
-	var at plotter.XYs
+// addLine adds a curve's means.
+func (v view) addLine(p *svg.Plot, h *history, c *curve, style svg.Style, mark svg.Mark) {
+	var at []svg.Point
 	for _, b := range c.buckets {
-		at = append(at, plotter.XY{X: v.x(h, b), Y: b.mean})
+		at = append(at, svg.Point{X: v.x(h, b), Y: b.mean})
 	}
-	p.Add(&plotter.Line{XYs: at, LineStyle: style})
-	if len(at) == 1 && mark == nil {
-		mark = draw.CircleGlyph{}
+	if len(at) > 1 {
+		p.Line(at, style)
+	} else if mark == svg.NoMark {
+		mark = svg.Circle
 	}
-	if mark != nil {
-		p.Add(&plotter.Scatter{XYs: v.marked(at), GlyphStyle: draw.GlyphStyle{Color: style.Color, Radius: 2.4, Shape: mark}})
+	if mark != svg.NoMark {
+		p.Marks(v.marked(at), mark, style.Stroke)
 	}
 }
 
 // marked are the points of a curve that have a mark.
-func (v view) marked(at plotter.XYs) (some plotter.XYs) {
+func (v view) marked(at []svg.Point) (some []svg.Point) {
 	every := 1
 	switch {
 	case len(at) <= mostMarked:
@@ -148,19 +157,18 @@ func (v view) marked(at plotter.XYs) (some plotter.XYs) {
 
 // addBand adds the range of a curve's values, from the least to the largest of each
 // bucket.
-func (v view) addBand(p *plot.Plot, h *history, c *curve, of color.NRGBA) {
+func (v view) addBand(p *svg.Plot, h *history, c *curve, of svg.Color) {
 	if c.every == 1 {
 		return
 	}
-	var edge plotter.XYs
+	var edge []svg.Point
 	for _, b := range c.buckets {
-		edge = append(edge, plotter.XY{X: v.x(h, b), Y: b.high})
+		edge = append(edge, svg.Point{X: v.x(h, b), Y: b.high})
 	}
 	for i := len(c.buckets) - 1; i >= 0; i-- {
-		edge = append(edge, plotter.XY{X: v.x(h, c.buckets[i]), Y: c.buckets[i].low})
+		edge = append(edge, svg.Point{X: v.x(h, c.buckets[i]), Y: c.buckets[i].low})
 	}
-	of.A = 0x38
-	p.Add(&plotter.Polygon{XYs: []plotter.XYs{edge}, Color: of, LineStyle: draw.LineStyle{}})
+	p.Area(edge, svg.Style{Fill: of, Opacity: 0.22})
 }
 
 // bounds are the least and largest coordinates.
@@ -178,18 +186,22 @@ func (b *bounds) add(v view, h *history, c *curve, whole bool) {
 	}
 }
 
-// apply gives a panel's axes the bounds, with some air.
-func (b *bounds) apply(p *plot.Plot, v view) {
+// axes are axes with these bounds, and some air.
+func (b *bounds) axes(v view) (x, y svg.Axis) {
 	if b.left > b.right { // nothing is drawn
 		*b = bounds{0, 1, 0, 1}
 	}
-	p.X.Min, p.X.Max = min(b.left, 0), max(b.right, b.left+1e-9, 1e-9)
-	p.X.Tick.Marker = evenTicks{most: 6, whole: !v.epochs, positive: true}
+	x = svg.Axis{Label: "step", Low: min(b.left, 0), High: max(b.right, b.left+1e-9, 1e-9)}
+	if v.epochs {
+		x.Label, x.Ticks = "epoch", svg.Ticks(x.Low, x.High, 6)
+	} else {
+		x.Ticks = svg.WholeTicks(x.Low, x.High, 6)
+	}
 	if v.log {
 		ratio := max(math.Pow(b.high/b.low, 0.05), 1.02)
-		p.Y.Min, p.Y.Max = b.low/ratio, b.high*ratio
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{}
-		return
+		y = svg.Axis{Low: b.low / ratio, High: b.high * ratio, Log: true}
+		y.Ticks = svg.LogTicks(y.Low, y.High)
+		return x, y
 	}
 	air := 0.05 * (b.high - b.low)
 	if air == 0 {
@@ -199,6 +211,11 @@ func (b *bounds) apply(p *plot.Plot, v view) {
 	if low > 0 && low < 0.25*b.high {
 		low = 0
 	}
-	p.Y.Min, p.Y.Max = low-air, b.high+air
-	p.Y.Tick.Marker = evenTicks{most: 7, positive: low >= 0, below: true}
+	y = svg.Axis{Low: low - air, High: b.high + air}
+	from := y.Low
+	if low >= 0 {
+		from = max(0, from)
+	}
+	y.Ticks = svg.Ticks(from, y.High, 7)
+	return x, y
 }
