@@ -125,7 +125,7 @@ func (l *layering) merge(path string, value any) {
 
 // otherVariables are the variables with envPrefix that set no key: the devices,
 // the debug output and the tests read them.
-var otherVariables = []string{"BERTH_BLAS", "BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL"}
+var otherVariables = []string{"BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL"}
 
 // isOther reports whether a variable sets no key, and is none of those that should.
 func isOther(name string) bool {
@@ -152,7 +152,12 @@ func (l *layering) env(env []string) {
 	known := slices.Sorted(maps.Keys(variables))
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if isOther(name) {
+		now, gone := retiredVariables[name]
+		if isOther(name) || gone && text == "" {
+			continue
+		}
+		if gone {
+			l.d.fail(Pos{File: pair}, "", "this variable is gone: %s", now)
 			continue
 		}
 		if lf, ok := variables[name]; ok {
