@@ -12,6 +12,7 @@ func (s *setup) notes() (list []string) {
 	if text := s.sizes.oneStep(); text != "" {
 		list = append(list, text)
 	}
+	list = append(list, s.config.Notes...)
 	list = append(list, s.dataNotes...)
 	list = append(list, s.unjudged()...)
 	list = append(list, s.memoryNotes()...)

@@ -152,12 +152,13 @@ func (l *layering) env(env []string) {
 	known := slices.Sorted(maps.Keys(variables))
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		now, gone := retiredVariables[name]
-		if isOther(name) || gone && text == "" {
+		if isOther(name) {
 			continue
 		}
-		if gone {
-			l.d.fail(Pos{File: pair}, "", "this variable is gone: %s", now)
+		if now := retiredVariable(name); now != "" {
+			if text != "" {
+				l.d.fail(Pos{File: pair}, "", "this variable is gone: %s", now)
+			}
 			continue
 		}
 		if lf, ok := variables[name]; ok {
@@ -230,6 +231,9 @@ func (l *layering) set(pairs []string) {
 
 // hint names the keys below a section, or the nearest key.
 func (l *layering) hint(name string) string {
+	if now := retiredKey(name); now != "" {
+		return "; it is gone: " + now
+	}
 	known := slices.Sorted(maps.Keys(l.known))
 	var below []string
 	for _, path := range known {
