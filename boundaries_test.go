@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"engine/device/planner":     {"engine/graph", "engine/fuse", "engine/device", "internal/stop"},
 	"engine/device/streams":     {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/memory", "engine/device/planner", "internal/panics", "internal/units"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/planner", "engine/device/streams", "internal/panics", "internal/stop", "internal/units"},
-	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas", "internal/panics"},
+	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "internal/panics"},
 	"engine/device/cpu/kernels": {"engine/device", "engine/graph", "engine/fuse", "engine/device/cpu/kernels/elem", "engine/device/cpu/kernels/pooling", "engine/device/cpu/kernels/product", "engine/device/cpu/kernels/rows", "engine/device/cpu/kernels/work"},
 	"engine/device/gpu/gen":     {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/rng", "engine/device"},
 	"engine/device/gpu/cl":      {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/gpu/gen", "engine/device/host", "engine/device/planner", "engine/device/streams", "internal/filecache", "internal/units"},
@@ -102,17 +102,16 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/overview":    {"checkpoint", "checkpoint/rundir", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/rundir", "checkpoint/runstate", "configs", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 
-	"engine/device/cpu/blas":        {},
 	"engine/device/cpu/kernels/asm": {},
 	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
 
 	"engine/device/cpu/kernels/isa":         {"engine/device/cpu/kernels/vec"},
-	"engine/device/cpu/kernels/work":        {"engine/shape", "engine/graph", "engine/device", "engine/device/cpu/blas", "engine/device/cpu/kernels/isa"},
+	"engine/device/cpu/kernels/work":        {"engine/shape", "engine/graph", "engine/device", "engine/device/cpu/kernels/isa"},
 	"engine/device/cpu/kernels/strided":     {"engine/shape", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/isa"},
 	"engine/device/cpu/kernels/dropout":     {"engine/rng", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work"},
 	"engine/device/cpu/kernels/elem":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided", "engine/device/cpu/kernels/dropout"},
 	"engine/device/cpu/kernels/pooling":     {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
-	"engine/device/cpu/kernels/product":     {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/cpu/blas", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/dropout"},
+	"engine/device/cpu/kernels/product":     {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/dropout"},
 	"engine/device/cpu/kernels/rows":        {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/device", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided"},
 	"engine/device/cpu/kernels/kernelstest": {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
 }

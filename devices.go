@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor/trace"
 )
 
 // listener is told of what devices do, from the goroutines of their streams.
@@ -19,7 +18,7 @@ type listener struct {
 }
 
 // openDevices opens devices, which tell a listener what they do.
-func openDevices(c configs.Devices, debug trace.Level, tell listener) (devs []device.Device, err error) {
+func openDevices(c configs.Devices, tell listener) (devs []device.Device, err error) {
 	kinds, order, err := kindsOf(c)
 	if err != nil {
 		return nil, err
@@ -27,7 +26,7 @@ func openDevices(c configs.Devices, debug trace.Level, tell listener) (devs []de
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
 		k.Keep = c.Compiled
-		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync || c.Runs(configs.OpByOpSync), tell.span, tell.kernel, tell.kernels
+		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = c.Runs(configs.OpByOpSync), tell.span, tell.kernel, tell.kernels
 		k.WantSpans = tell.spans
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {

@@ -14,6 +14,7 @@ func (s *setup) notes() (list []string) {
 	if text := s.sizes.oneStep(); text != "" {
 		list = append(list, text)
 	}
+	list = append(list, s.config.Notes...)
 	list = append(list, s.dataNotes...)
 	list = append(list, s.unjudged()...)
 	list = append(list, s.memoryNotes()...)
@@ -41,7 +42,7 @@ func (s *setup) nothingBeside() string {
 // memoryNotes say what percentages of memory became, and where there is less
 // memory than the plan would take.
 func (s *setup) memoryNotes() []string {
-	list := slices.Concat(s.config.Retired, s.limits, s.plan.Shortages())
+	list := slices.Concat(s.limits, s.plan.Shortages())
 	if by := s.config.UnlimitedBy; by != (configs.Pos{}) {
 		list = append(list, fmt.Sprintf("%s: the limits of memory of the devices in devices.each do not hold for these; --device-memory gives new ones", by))
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -46,13 +45,9 @@ func (u *user) enter() (calls int32, leave func()) {
 func (u *user) busy() bool { return u.calls.Load() > 0 }
 
 // openPool opens the devices of a config, which wrap gives their faults.
-func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (*pool, error) {
-	level, err := trace.LevelAsked()
-	if err != nil {
-		return nil, err
-	}
-	p := &pool{config: c, users: map[string]*user{}}
-	if p.list, err = openDevices(c, level, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}); err != nil {
+func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (p *pool, err error) {
+	p = &pool{config: c, users: map[string]*user{}}
+	if p.list, err = openDevices(c, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
 	p.lost = make([]bool, len(p.list))
@@ -135,7 +130,7 @@ func (p *pool) configFor(c *configs.Config) *configs.Config {
 		own.Devices.OnLoss = configs.OnLossReplan
 	}
 	if runsOpByOp(c.Devices) {
-		own.Devices.OpByOp, own.Devices.OpByOpLog = c.Devices.OpByOp, c.Devices.OpByOpLog
+		own.Devices.OpByOp = c.Devices.OpByOp
 	}
 	if c.Devices.Compile == configs.CompileBeside {
 		own.Devices.Compile = configs.CompileBeside

@@ -80,7 +80,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	s := &setup{trains: true, reads: readsOf(c, Weights{}), config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
+	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}
 	s.costs.watch = hangs(s.config.Devices)
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}

@@ -42,7 +42,7 @@ func (s *setup) keep() (leave func(), err error) {
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (rt *executor.Runtime, err error) {
 	defer func() {
-		if err == nil && s.log.calls != nil {
+		if err == nil && s.calls != nil {
 			rt.OnLaunch(s.onLaunch)
 		}
 	}()

@@ -74,7 +74,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.filesRead()), checkCallLog(s.config, s.filesRead())); err != nil {
+	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.filesRead())); err != nil {
 		return err
 	}
 	if s.shared != nil && len(s.opt.Faults) > 0 {

@@ -44,12 +44,11 @@ type setup struct {
 	judge     *answer.Judge   // of a training's validation part
 	spans     trace.Spans
 	copies    trace.Copies
-	debug     trace.Debug // as BERTH_DEBUG asks
-	log       callLog
-	reads     []string // files, besides measured costs, that are used: the log is none of them
-	limits    []string // the devices' limits that percentages became
-	batches   int64    // bytes on the host of a training's batches; checkHostMemory sets it
-	shared    *pool    // that the run is on; nil if the devices are its own
+	debug     trace.Debug  // as BERTH_DEBUG asks
+	calls     *trace.Calls // nil unless devices.op_by_op has log
+	limits    []string     // the devices' limits that percentages became
+	batches   int64        // bytes on the host of a training's batches; checkHostMemory sets it
+	shared    *pool        // that the run is on; nil if the devices are its own
 	user      user
 	kept      atomic.Bool // a Training or a Service has the devices
 	costs     measured
@@ -130,11 +129,11 @@ func (s *setup) limit() error {
 
 // openOnce opens the devices, and plans with them.
 func (s *setup) openOnce(plan func() error) (err error) {
-	if err = s.log.open(s.config, append(slices.Clone(s.reads), s.costs.opt.path)); err != nil {
-		return err
+	if s.config.Devices.Runs(configs.OpByOpLog) {
+		s.calls = trace.NewCalls(os.Stderr)
 	}
 	if err = s.openDevices(); err != nil {
-		return errors.Join(s.refused(err), s.log.close(s.config))
+		return s.refused(err)
 	}
 	planned := false // nor where plan panics
 	defer func() {
@@ -158,7 +157,7 @@ func (s *setup) openDevices() (err error) {
 		s.lost, s.elsewhere = len(s.devs) < len(s.shared.list), s.isElsewhere()
 		return s.shared.enlist(&s.user, s.config.Name)
 	}
-	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.user.tell)
+	s.devs, err = openDevices(s.config.Devices, s.user.tell)
 	s.elsewhere = s.isElsewhere()
 	s.at = make([]int, len(s.devs))
 	for i := range s.at {
@@ -177,13 +176,13 @@ func (s *setup) without(i int) {
 func (s *setup) onSpan(x device.Span) {
 	s.spans.Add(x)
 	s.copies.Add(x)
-	s.log.calls.Add(x)
+	s.calls.Add(x)
 }
 
 // onLaunch takes a task that is queued.
 func (s *setup) onLaunch(x executor.Launched) {
 	s.spans.Launched(x)
-	s.log.calls.Launched(x)
+	s.calls.Launched(x)
 }
 
 // opByOp reports whether each op runs by itself.
@@ -234,7 +233,8 @@ func (s *setup) closeDevices() (err error) {
 		s.shared.dismiss(&s.user)
 	}
 	s.devs = nil
-	return errors.Join(err, s.log.close(s.config))
+	s.calls.Close()
+	return err
 }
 
 // usable refuses a closed run, and devices that give no results back.

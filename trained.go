@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -76,7 +77,7 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor
 		return nil, at(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", ErrOptions, key))
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Trained{setup: &setup{reads: readsOf(c, w), config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech}
+	t := &Trained{setup: &setup{config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech, warnings: slices.Clone(c.Notes)}
 	opened := false
 	defer func() {
 		if !opened {

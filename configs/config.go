@@ -45,9 +45,8 @@ type Config struct {
 	// UnlimitedBy is the override of devices.use that replaced a list with limits of
 	// memory; zero: none did, or memory is given for all devices.
 	UnlimitedBy Pos
-
-	// Retired says of each key of the file that is gone what became of it.
-	Retired []string
+	// Notes are about keys and values of the file that are gone, and passed over.
+	Notes []string
 
 	where map[string]Pos
 	reads []string
@@ -296,7 +295,7 @@ const (
 const (
 	OpByOpNone  = "none"
 	OpByOpPlain = "plain"
-	OpByOpLog   = "log"   // each call is printed with its time and bytes
+	OpByOpLog   = "log"   // each call is printed on standard error, with its time and bytes
 	OpByOpTrace = "trace" // training is recorded, as with TrainOptions.Dump
 	OpByOpSync  = "sync"  // each op ends before the next is queued
 )
@@ -326,7 +325,6 @@ type Devices struct {
 	Compiled   int           // executables that each device keeps though no run uses them; 0: 256
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
 	OpByOp     string        // how ops run: OpByOpNone or other OpByOp values; "": OpByOpNone
-	OpByOpLog  string        // file to which OpByOpLog adds its lines; "": standard error
 	// ShareDevice lets several devices of a kind be on one physical device.
 	ShareDevice bool
 }

@@ -17,6 +17,7 @@ type decoder struct {
 	where  map[string]Pos        // of every key that was given, by its dotted path
 	reads  []string              // files whose text became a value
 	faults []*Error
+	notes  []string        // about keys that are gone
 	paths  func() []string // the dotted paths of all keys, to name one in a message
 
 	anyVersion bool // added names may have other versions than the program has

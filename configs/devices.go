@@ -65,12 +65,6 @@ func resolveDevices(d *decoder, c *Config) {
 	if v.SpillDir != "" && v.HostMemory == 0 {
 		d.against([]string{"devices.spill_dir"}, "there is nothing to spill without devices.host_memory; give both, or leave it out")
 	}
-	if given("op_by_op") && outside("op_by_op") && !outside("op_by_op_log") && !v.Runs(OpByOpLog) {
-		v.OpByOpLog = "" // of the log that is ended
-	}
-	if v.OpByOpLog != "" && !v.Runs(OpByOpLog) {
-		d.against([]string{"devices.op_by_op_log"}, "there is nothing to log without devices.op_by_op: log; give both, or leave it out")
-	}
 	if len(v.Each) == 0 {
 		return
 	}

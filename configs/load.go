@@ -90,10 +90,9 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	retired := retire(d.file, root)
 	applyOverlay(d, root, o)
+	d.dropRetired(root)
 	c := decodeConfig(d, root)
-	c.Retired = retired
 	if c.Name == "" {
 		c.Name = name
 	}
@@ -107,7 +106,7 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	c := &Config{where: d.where}
 	rootSection.decode(d, root, "", c)
-	c.reads = d.reads
+	c.reads, c.Notes = d.reads, d.notes
 	if len(d.faults) == 0 {
 		for _, rule := range rules {
 			rule(d, c)

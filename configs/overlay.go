@@ -125,7 +125,7 @@ func (l *layering) merge(path string, value any) {
 
 // otherVariables are the variables with envPrefix that set no key: the devices,
 // the debug output and the tests read them.
-var otherVariables = []string{"BERTH_BLAS", "BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL"}
+var otherVariables = []string{"BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL"}
 
 // isOther reports whether a variable sets no key, and is none of those that should.
 func isOther(name string) bool {
@@ -153,6 +153,12 @@ func (l *layering) env(env []string) {
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
 		if isOther(name) {
+			continue
+		}
+		if now := retiredVariable(name); now != "" {
+			if text != "" {
+				l.d.fail(Pos{File: pair}, "", "this variable is gone: %s", now)
+			}
 			continue
 		}
 		if lf, ok := variables[name]; ok {
@@ -212,10 +218,6 @@ func (l *layering) set(pairs []string) {
 		case !ok:
 			l.d.fail(Pos{File: "--set " + pair}, "", "expected key=value, such as train.batch=64")
 		case !known:
-			if now, gone := retiredKeys[name]; gone {
-				l.d.fail(Pos{File: "--set " + pair}, "", "%s is gone: %s", name, now)
-				continue
-			}
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
 		default:
 			lf = lf.of(text)
@@ -229,6 +231,9 @@ func (l *layering) set(pairs []string) {
 
 // hint names the keys below a section, or the nearest key.
 func (l *layering) hint(name string) string {
+	if now := retiredKey(name); now != "" {
+		return "; it is gone: " + now
+	}
 	known := slices.Sorted(maps.Keys(l.known))
 	var below []string
 	for _, path := range known {

@@ -8,29 +8,84 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// retiredKeys are gone, by what became of them. A file may still have one, as those of older
-// runs do: it is passed over, with a note.
-var retiredKeys = map[string]string{
-	"devices.evict": "what is not needed for longest leaves a device first, unless the device has a policy of its own",
+// retired is a key that Berth had once, or one of its values. A file that has it, such as that of
+// an old run folder, is read without it, and the config gets a note. From outside a file it is
+// refused.
+type retired struct {
+	path  string // of the key
+	value string // the value that is gone; "": the key is
+	flag  string // the flag that is gone with it; "": none
+	now   string // what to do in place of it
 }
 
-// retire takes retired keys out of a file's tree, and gives a note on each.
-func retire(file string, root *yaml.Node) (notes []string) {
-	for path, now := range retiredKeys {
-		parts := strings.Split(path, ".")
-		last := len(parts) - 1
-		in := descend(root, parts[:last], nil)
-		if in == nil || in.Kind != yaml.MappingNode {
-			continue
-		}
-		for i := 0; i+1 < len(in.Content); i += 2 {
-			if k := in.Content[i]; k.Value == parts[last] {
-				notes = append(notes, fmt.Sprintf("%v: %s is gone, and passed over: %s", Pos{file, k.Line}, path, now))
-				in.Content = slices.Delete(in.Content, i, i+2)
-				break
-			}
+var retirements = []retired{
+	{path: "devices.evict", now: "what is not needed for longest leaves a device first, unless the device has a policy of its own"},
+	{path: "devices.op_by_op_log", flag: "op-by-op-log", now: "the log of op_by_op goes to standard error, which 2>FILE writes to a file"},
+}
+
+// retiredVariables are variables other than those of keys, by what to do in place of them.
+var retiredVariables = map[string]string{
+	"BERTH_BLAS": "Berth's own kernels compute all products; unset it",
+}
+
+// RetiredFlag says what to do in place of a flag that is gone; "" for any other name.
+func RetiredFlag(name string) string {
+	for _, r := range retirements {
+		if name != "" && r.flag == name {
+			return r.now
 		}
 	}
-	slices.Sort(notes)
-	return notes
+	return ""
+}
+
+// retiredVariable says what to do in place of a variable that is gone; "" for any other name.
+func retiredVariable(name string) string {
+	for _, r := range retirements {
+		if r.value == "" && variable(r.path) == name {
+			return r.now
+		}
+	}
+	return retiredVariables[name]
+}
+
+// retiredKey says what to do in place of a key that is gone; "" for any other path.
+func retiredKey(path string) string {
+	for _, r := range retirements {
+		if r.value == "" && r.path == path {
+			return r.now
+		}
+	}
+	return ""
+}
+
+// dropRetired takes retired keys and values out of the tree.
+func (d *decoder) dropRetired(root *yaml.Node) {
+	for _, r := range retirements {
+		in, value := valueAt(root, r.path)
+		if value == nil || r.value != "" && value.Value != r.value {
+			continue
+		}
+		at, what := slices.Index(in.Content, value), strings.TrimSpace(r.path+" "+r.value)
+		if d.origin[value] != "" {
+			d.fail(d.pos(value), "", "%s is gone: %s", what, r.now)
+		} else {
+			d.notes = append(d.notes, fmt.Sprintf("%v: %s is gone, and passed over: %s", d.pos(value), what, r.now))
+		}
+		in.Content = slices.Delete(in.Content, at-1, at+1)
+	}
+}
+
+// valueAt gives the value of a key and the mapping that has it; nil if it is not given. A section
+// in its short form has no keys.
+func valueAt(root *yaml.Node, path string) (in, value *yaml.Node) {
+	in, value = nil, root
+	for name := range strings.SplitSeq(path, ".") {
+		if in = value; in.Kind != yaml.MappingNode {
+			return nil, nil
+		}
+		if value = lookUp(in, name); value == nil {
+			return nil, nil
+		}
+	}
+	return in, value
 }

@@ -219,7 +219,7 @@ func FuzzParse(f *testing.F) {
 func withoutPos(c *Config) *Config {
 	out := *c
 	out.Model.Layers = append([]Layer(nil), c.Model.Layers...)
-	out.where = nil
+	out.where, out.Notes = nil, nil
 	clearPos(reflect.ValueOf(&out).Elem())
 	return &out
 }

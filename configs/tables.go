@@ -111,9 +111,7 @@ var devicesSection = &section{
 		{name: "on_device_loss", kind: enum{OnLossStop, OnLossReplan}, at: at(func(d *Devices) *string { return &d.OnLoss }), def: OnLossStop, blank: true,
 			doc: "what a run does once a device is lost, or one of its operations has failed for good (a copy that fails is repeated, up to twice). Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
 		{name: "op_by_op", kind: modes{enum{OpByOpNone, OpByOpPlain}, enum{OpByOpLog, OpByOpTrace, OpByOpSync}}, at: at(func(d *Devices) *string { return &d.OpByOp }), def: OpByOpNone, blank: true, flag: "op-by-op", flagTakes: "WAY", flagAlone: OpByOpPlain,
-			doc: "how the ops of a segment run. `none`: compiled together. Otherwise one at a time, for finding faults: the run ends at the first op whose result is NaN or infinite, and names it. `plain`: no more than that; `log`: each call is printed with its time and bytes; `trace`: training is recorded as with `--dump`, in the folder dump of the run folder unless `--dump` names another; `sync`: each op ends before the next is queued; `log,sync`: both. The weights are the same"},
-		{name: "op_by_op_log", kind: pathText, at: at(func(d *Devices) *string { return &d.OpByOpLog }), flag: "op-by-op-log", flagTakes: "FILE",
-			doc: "file to which `op_by_op: log` adds its lines, in place of standard error"},
+			doc: "how the ops of a segment run. `none`: compiled together. Otherwise one at a time, for finding faults: the run ends at the first op whose result is NaN or infinite, and names it. `plain`: no more than that; `log`: each call is printed on standard error, with its time and bytes; `trace`: training is recorded as with `--dump`, in the folder dump of the run folder unless `--dump` names another; `sync`: each op ends before the next is queued; `log,sync`: both. The weights are the same"},
 	},
 }
 

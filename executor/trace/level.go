@@ -20,8 +20,7 @@ type Level int
 const (
 	Plan  Level = 1 // devices and plan
 	Steps Level = 2 // each step's time, bytes and memory
-	Sync  Level = 3 // every launch ends before the next is queued, so that a failure names itself
-	Moves Level = 4 // every copy and its cause
+	Moves Level = 3 // every copy and its cause
 )
 
 // LevelAsked is the level that BERTH_DEBUG asks for, 0 without it.

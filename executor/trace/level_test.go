@@ -13,15 +13,15 @@ import (
 )
 
 func TestLevelAsked(t *testing.T) {
-	for text, want := range map[string]trace.Level{"": 0, "0": 0, "1": trace.Plan, "4": trace.Moves} {
+	for text, want := range map[string]trace.Level{"": 0, "0": 0, "1": trace.Plan, "3": trace.Moves} {
 		t.Setenv("BERTH_DEBUG", text)
 		if got, err := trace.LevelAsked(); err != nil || got != want {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"5", "-1", "x"} {
+	for _, text := range []string{"4", "-1", "x"} {
 		t.Setenv("BERTH_DEBUG", text)
-		if _, err := trace.LevelAsked(); !errors.Is(err, device.ErrEnvironment) || !strings.Contains(err.Error(), "from 0 to 4") {
+		if _, err := trace.LevelAsked(); !errors.Is(err, device.ErrEnvironment) || !strings.Contains(err.Error(), "from 0 to 3") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

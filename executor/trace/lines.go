@@ -21,7 +21,6 @@ type lines struct {
 	queue chan fmt.Stringer
 	room  chan struct{} // has an entry after a line was written
 	done  chan struct{} // closed when all is written
-	err   error         // of the first write that failed; valid once done is closed
 	left  int           // lines left out since the last one that had room
 	stuck atomic.Bool   // nothing was written for as long as patience
 }
@@ -50,7 +49,7 @@ func (l *lines) write() {
 	if l.left > 0 { // end comes after the last line
 		fmt.Fprintln(w, leftOut(l.left))
 	}
-	l.err = w.Flush() // it repeats the first failure
+	_ = w.Flush()
 }
 
 // leftOut is the line in place of those that were left out.
@@ -87,16 +86,13 @@ func (l *lines) await() {
 	}
 }
 
-// end waits until all is written, or for patience. Nothing may be added any more. The
-// error is of the first write that failed: lines are missing from there on.
-func (l *lines) end() error {
+// end waits until all is written, or for patience. Nothing may be added any more.
+func (l *lines) end() {
 	close(l.queue)
 	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
 	case <-l.done:
-		return l.err
 	case <-t.C:
-		return nil
 	}
 }

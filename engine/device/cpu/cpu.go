@@ -7,7 +7,6 @@ import (
 	"runtime"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
@@ -28,10 +27,6 @@ func init() {
 // ISAVariable is the environment variable that chooses the instruction set of the
 // kernels: amx, avx512, avx2 or generic. Empty is the best the CPU has.
 const ISAVariable = "BERTH_CPU"
-
-// LibraryVariable is the environment variable that chooses a library for the products of
-// matrices: openblas, or Berth's own kernels if it is empty.
-const LibraryVariable = "BERTH_BLAS"
 
 // memoryBandwidth is a rough figure for copies within a machine, in bytes per
 // second.
@@ -63,28 +58,13 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	return devices, nil
 }
 
-// target is the instruction set and the library that the environment variables choose.
+// target is the instruction set that the environment variable chooses.
 func target() (on work.Target, err error) {
 	set, err := isa.Parse(os.Getenv(ISAVariable))
 	if err != nil {
 		return on, fmt.Errorf("%w: %s: %w", device.ErrEnvironment, ISAVariable, err)
 	}
-	on = work.TargetOf(set)
-	if on.Library, err = library(os.Getenv(LibraryVariable)); err != nil {
-		return on, fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LibraryVariable, err)
-	}
-	return on, nil
-}
-
-// library is the library of that name, or nil for "".
-func library(name string) (*blas.Library, error) {
-	switch name {
-	case "":
-		return nil, nil
-	case "openblas":
-		return blas.Open()
-	}
-	return nil, fmt.Errorf("there is no library %q: take openblas, or leave it empty for Berth's own kernels", name)
+	return work.TargetOf(set), nil
 }
 
 // open opens one device.
@@ -94,8 +74,8 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
 			Kind:           Kind,
-			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), numerics(on)),
-			Numerics:       numerics(on),
+			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), on.ISA),
+			Numerics:       on.ISA.String(),
 			Threads:        threads,
 			MemoryBytes:    budget,
 			FlopsPerSecond: float64(threads) * flopsPerThread(on.ISA),
@@ -113,15 +93,6 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 		return nil, err
 	}
 	return d, nil
-}
-
-// numerics names the instructions and the library that a device computes with.
-func numerics(on work.Target) string {
-	s := on.ISA.String()
-	if l := on.Library; l != nil {
-		s += ", products by " + l.Name()
-	}
-	return s
 }
 
 func closeAll(devices []device.Device) (errs []error) {

@@ -22,6 +22,9 @@ func FlagError(c *cobra.Command, err error) error {
 		err = fmt.Errorf("--%s %s: expected %s", f.Name, bad.GetValue(), expected(f.Value))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
+		if now := configs.RetiredFlag(name); now != "" {
+			return Usagef("--%s is gone: %s", name, now)
+		}
 		if meant := meantBy(c, name); meant != "" {
 			return Usagef("unknown flag: --%s; did you mean %s?", name, meant)
 		}

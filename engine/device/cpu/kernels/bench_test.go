@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
 	"github.com/berth-ml/berth/engine/graph"
@@ -34,16 +33,10 @@ func bench(b *testing.B, r kernelstest.Rig, op graph.Op, in ...ref.Array) {
 }
 
 // BenchmarkMatMul is squares and the products of the workloads: M x N x K,
-// with a batch in front where there is one. OpenBLAS, where it is installed, gets
-// the tiles that threads share.
+// with a batch in front where there is one.
 func BenchmarkMatMul(b *testing.B) {
 	for set := isa.Generic; set <= isa.Best(); set++ {
 		b.Run(set.String(), func(b *testing.B) { benchMatMuls(b, rig.With(set)) })
-	}
-	if l, err := blas.Open(); err == nil {
-		r := rig
-		r.On.Library = l
-		b.Run("openblas", func(b *testing.B) { benchMatMuls(b, r) })
 	}
 }
 

@@ -3,7 +3,6 @@ package product
 import (
 	"math"
 
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/dropout"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
@@ -43,7 +42,6 @@ const (
 // heads is shared by forward and gradient.
 type heads struct {
 	isa            isa.ISA
-	library        *blas.Library
 	vec            *vec.Funcs
 	b, t, d, h, hd int
 	group          int     // rows of a group
@@ -58,7 +56,7 @@ type heads struct {
 
 func headsOf(on work.Target, n *graph.Node, op ops.CausalSelfAttention) heads {
 	s, l := work.In(n, 0).Shape, on.ISA
-	k := heads{isa: l, library: on.Library, vec: l.Vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: dropout.NewDropper(on.ISA, op.Key(), op.P)}
+	k := heads{isa: l, vec: l.Vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: dropout.NewDropper(on.ISA, op.Key(), op.P)}
 	k.group, k.nr, k.depth = isaSizes[l].mr, isaSizes[l].nr, isaSizes[l].depth(k.hd)
 	k.across = work.CeilDiv(k.t, k.nr)
 	k.ranges = max(1, min(work.CeilDiv(work.EnoughChunks, max(1, k.b*k.h)), k.t/(2*k.block())))

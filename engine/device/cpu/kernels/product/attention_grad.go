@@ -144,7 +144,7 @@ func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 		from    operand
 		which   int
 	}{{h.ds, k.qkvOf(k.qkv, h.c, 0, q0), 1}, {h.pm, k.rowsOf(k.dy, h.c, q0), 2}} {
-		g := gemm{isa: k.isa, library: k.library, a: operand{data: p.weights, rs: 1, cs: k.ld}, b: p.from, k: q1 - q0}
+		g := gemm{isa: k.isa, a: operand{data: p.weights, rs: 1, cs: k.ld}, b: p.from, k: q1 - q0}
 		if h.lo > 0 {
 			out := k.beyond(h.c, h.p, p.which)
 			g.c, g.ldc, g.add = out.data, out.rs, q0 > h.lo

@@ -162,7 +162,7 @@ func (d *convCol2im) Chunk(i int) {
 	mem := ws.arena((c1-c0)*kk*n + ofSums)
 	cols, sums := mem.cut((c1-c0)*kk*n), mem.cut(ofSums)
 	g := gemm{
-		isa: d.on.ISA, library: d.on.Library, format: d.format, k: og, c: cols, ldc: n,
+		isa: d.on.ISA, format: d.format, k: og, c: cols, ldc: n,
 		a: operand{data: d.wts[p%d.groups*og*cg*kk+c0*kk:], rs: 1, cs: cg * kk},
 		b: operand{data: d.dy[p*og*d.py()+b.r0*d.ow:], rs: d.py(), cs: 1},
 	}

@@ -65,7 +65,7 @@ func (d *convPatches) Chunk(i int) {
 	for t, end := d.grid.cellsOf(i); t < end; t++ {
 		p, i0, i1, j0, j1 := d.grid.cell(t)
 		g := gemm{
-			isa: d.on.ISA, library: d.on.Library, format: d.format, k: k,
+			isa: d.on.ISA, format: d.format, k: k,
 			a: operand{data: d.w[p%d.groups*d.og()*k:][:d.og()*k], rs: k, cs: 1},
 			b: operand{data: d.patches[p*d.py()*k:][:d.py()*k], rs: 1, cs: k},
 			c: d.y[p*d.og()*d.py():], ldc: d.py(), then: d.then, row: p * d.og(),

@@ -1,7 +1,6 @@
 package product
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
@@ -16,18 +15,17 @@ import (
 // are added in order. K and the [format] alone decide where blocks end, and so an
 // element's bits: its place in C, the packing, and the sharing among chunks do not.
 type gemm struct {
-	isa     isa.ISA
-	format  format
-	a, b    operand
-	im      *im2col // B is read through it, if not nil
-	c       []float32
-	ldc     int             // elements of a row of C
-	k       int             // steps
-	add     bool            // to the elements of C
-	packed  *packedOperands // operands that are packed already; may be nil
-	library *blas.Library   // computes float32 products of matrices in memory, if not nil
-	then    *work.Epilogue  // nil if nothing follows; behind a pointer, or im would escape
-	row     int             // row of the whole output at which C starts
+	isa    isa.ISA
+	format format
+	a, b   operand
+	im     *im2col // B is read through it, if not nil
+	c      []float32
+	ldc    int             // elements of a row of C
+	k      int             // steps
+	add    bool            // to the elements of C
+	packed *packedOperands // operands that are packed already; may be nil
+	then   *work.Epilogue  // nil if nothing follows; behind a pointer, or im would escape
+	row    int             // row of the whole output at which C starts
 }
 
 // packedOperands are A and B of a product packed as a whole; either may be empty. Both
@@ -61,12 +59,6 @@ func (g *gemm) packsB(rows int) bool {
 	s := g.sizes()
 	return s.packs || g.format != formatFloat || g.im != nil || g.b.cs != 1 ||
 		(rows >= packRows || g.b.rs >= page && rows*g.b.rs >= packFar) && g.b.rs*g.k >= s.reach
-}
-
-// usesLibrary reports whether a library computes g. It reads no windows and rounds
-// nothing.
-func (g *gemm) usesLibrary() bool {
-	return g.im == nil && g.format == formatFloat && g.library != nil
 }
 
 // group is the rows of group p of so many groups. Rows are divided evenly, because an

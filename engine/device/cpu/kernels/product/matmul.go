@@ -3,7 +3,6 @@ package product
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
@@ -17,7 +16,6 @@ var matmulKernels = work.Table{"matmul(f32,f32)->f32": newMatMul}
 type matmul struct {
 	isa              isa.ISA
 	format           format
-	library          *blas.Library
 	grid             grid
 	fitted           gridFit  // what grid is cut for; zero if it is not
 	partials         partials // sums of one block of K each
@@ -47,7 +45,7 @@ func newMatMul(n *graph.Node, on work.Target) (work.Kernel, error) {
 	s := sizesOf(on.ISA, f)
 	g := newGrid(s, batch, m, cols, k, matmulRows, op.TransA && m >= s.far)
 	mm := &matmul{
-		isa: on.ISA, format: f, library: on.Library, grid: g, partials: newPartials(g, work.CeilDiv(k, s.depth(k))),
+		isa: on.ISA, format: f, grid: g, partials: newPartials(g, work.CeilDiv(k, s.depth(k))),
 		k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}
@@ -61,7 +59,7 @@ func (k *matmul) Then(e work.Epilogue) { k.partials.then = e }
 func (k *matmul) ScratchBytes() int64 { return k.partials.bytes() + k.prepacker.bytes() }
 
 func (k *matmul) Run(p work.Pool, a *work.Args) error {
-	if f := (gridFit{p.Threads(), a.Cache != nil}); k.partials.count == 1 && k.fitted != f && k.library == nil {
+	if f := (gridFit{p.Threads(), a.Cache != nil}); k.partials.count == 1 && k.fitted != f {
 		k.fitGrid(f)
 	}
 	g := &k.grid
@@ -137,7 +135,7 @@ func (k *matmul) Chunk(i int) {
 // layout is a product without its memory.
 func (k *matmul) layout() gemm {
 	g := gemm{
-		isa: k.isa, format: k.format, library: k.library, ldc: k.grid.n, k: k.k,
+		isa: k.isa, format: k.format, ldc: k.grid.n, k: k.k,
 		a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1},
 	}
 	if k.transA {

@@ -3,7 +3,6 @@ package product
 import (
 	"unsafe"
 
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
@@ -13,7 +12,7 @@ const epilogueElems = 4096
 
 // do computes rows i0..i1 and columns j0..j1 of C.
 func (g *gemm) do(i0, i1, j0, j1 int) {
-	if !g.packsA() && !g.packsB(i1-i0) && !g.usesLibrary() {
+	if !g.packsA() && !g.packsB(i1-i0) {
 		g.doIn(nil, i0, i1, j0, j1)
 		return
 	}
@@ -26,7 +25,7 @@ func (g *gemm) do(i0, i1, j0, j1 int) {
 // would be transposed to be multiplied with one row.
 func (g *gemm) flips(rows, m int) bool {
 	return rows == 1 && m == 1 && g.b.rs == 1 && g.b.cs > 1 && g.a.cs == 1 && g.im == nil &&
-		!g.packsA() && !g.usesLibrary() && (g.packed == nil || len(g.packed.b) == 0)
+		!g.packsA() && (g.packed == nil || len(g.packed.b) == 0)
 }
 
 // doFlipped computes columns j0..j1 of a C of one row as a column: the transpose of B times
@@ -56,25 +55,9 @@ func (g *gemm) doIn(ws *workspace, i0, i1, j0, j1 int) {
 		}
 		return
 	}
-	if g.usesLibrary() {
-		g.callLibrary(ws, i0, i1, j0, j1)
-		return
-	}
 	depth := g.depth()
 	for k0 := 0; k0 < g.k; k0 += depth {
 		g.block(ws, i0, i1, j0, j1, k0, min(depth, g.k-k0), g.add || k0 > 0)
-	}
-}
-
-// callLibrary computes rows and columns with the library.
-func (g *gemm) callLibrary(ws *workspace, i0, i1, j0, j1 int) {
-	g.a.check(i1, g.k)
-	g.b.check(g.k, j1)
-	_ = g.c[(i1-1)*g.ldc+j1-1]
-	out := blas.Matrix{Data: &g.c[i0*g.ldc+j0], Stride: max(g.ldc, j1-j0)}
-	ws.call.Multiply(g.library, i1-i0, j1-j0, g.k, g.a.matrix(i0*g.a.rs, i1-i0, g.k), g.b.matrix(j0*g.b.cs, g.k, j1-j0), out, g.add)
-	if g.then != nil {
-		(*g.then).After(g.row+i0, g.row+i1, j0, j1)
 	}
 }
 

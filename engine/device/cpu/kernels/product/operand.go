@@ -1,7 +1,5 @@
 package product
 
-import "github.com/berth-ml/berth/engine/device/cpu/blas"
-
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
 // strides is 1.
 type operand struct {
@@ -24,16 +22,6 @@ func (o *operand) from(i, j int) operand {
 
 // transposed swaps rows and columns.
 func (o operand) transposed() operand { return operand{data: o.data, rs: o.cs, cs: o.rs} }
-
-// matrix is rows x cols elements of o from element at on. Where there is a single row
-// or column, the stride that is never taken can be anything; the library wants one that
-// is as long as the other.
-func (o *operand) matrix(at, rows, cols int) blas.Matrix {
-	if o.cs == 1 {
-		return blas.Matrix{Data: &o.data[at], Stride: max(o.rs, cols)}
-	}
-	return blas.Matrix{Data: &o.data[at], Stride: max(o.cs, rows), Trans: true}
-}
 
 // panels are the columns of a block of B: panel p starts at element p*step and
 // has nr columns; its k rows are stride elements apart.

@@ -30,7 +30,7 @@ const (
 // grid. shared says that a cell's sums are put together from partial sums.
 func newPrepacker(g gemm, cells grid, shared bool) (p prepacker) {
 	p.m, p.n = cells.m, cells.n
-	if shared || cells.count != 1 || g.format == formatSplit || g.library != nil {
+	if shared || cells.count != 1 || g.format == formatSplit {
 		return p
 	}
 	s, depth := g.sizes(), g.depth()

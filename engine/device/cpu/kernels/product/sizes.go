@@ -43,7 +43,7 @@ func formatOf(on work.Target, bf16 bool, m, n, k int) format {
 		return formatPairs
 	case bf16:
 		return formatRounded
-	case on.ISA == isa.AMX && splitPays(m, n, k) && on.Library == nil:
+	case on.ISA == isa.AMX && splitPays(m, n, k):
 		return formatSplit
 	}
 	return formatFloat

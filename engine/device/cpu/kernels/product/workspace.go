@@ -4,7 +4,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
@@ -12,7 +11,6 @@ import (
 // on their way to being transposed. extra is memory of any size ([workspace.arena]).
 type workspace struct {
 	a, b, rows, extra []float32
-	call              blas.Call
 	config            tileConfig
 	unsplittable      unsplittable
 	next              *workspace

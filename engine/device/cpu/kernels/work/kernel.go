@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -64,13 +63,9 @@ type Target struct {
 	ISA isa.ISA
 	// Pairs makes products of bfloat16 take AVX512_BF16 with [AVX512].
 	Pairs bool
-	// Library computes the products of float32 matrices that lie in memory, if it is not
-	// nil. It gets whole cells of the output, and each call runs in its own thread: the
-	// bits depend on the shapes and the library alone.
-	Library *blas.Library
 }
 
-// TargetOf is an instruction set of this CPU, without a library.
+// TargetOf is an instruction set of this CPU.
 func TargetOf(set isa.ISA) Target { return Target{ISA: set, Pairs: isa.PairsPay()} }
 
 // Constructor binds a node's attributes and shapes to a kernel.
