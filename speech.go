@@ -17,23 +17,19 @@ func (s *setup) speaks() error {
 		return fmt.Errorf("%w: the model gives a text a class (data.label %s): only a model of the next tokens generates", ErrOptions, s.config.Data.Label)
 	}
 	if l := bothEnds(s.spec.Layers); l != nil {
-		return fmt.Errorf("%w: the %s layer %q reads from both ends (bidirectional), and the tokens to come are not known: only a model that reads forwards generates", ErrOptions, l.Type, l.Name)
+		return fmt.Errorf("%w: the %s layer %q reads from both ends (bidirectional), and the tokens to come are not known: only a model that reads forwards generates", ErrOptions, l.Type(), l.Name)
 	}
 	return nil
 }
 
 // bothEnds is the first layer that reads a sequence from both ends, nil if there is none.
-func bothEnds(layers []models.Layer) *models.Layer {
-	for i := range layers {
-		l := &layers[i]
-		if l.Bidirectional {
-			return l
+func bothEnds(layers models.Stack) (first *models.Named) {
+	layers.Each(func(n models.Named) {
+		if l, ok := n.Layer.(interface{ BothEnds() bool }); ok && l.BothEnds() && first == nil {
+			first = &n
 		}
-		if inside := bothEnds(l.Body); inside != nil {
-			return inside
-		}
-	}
-	return nil
+	})
+	return first
 }
 
 // seesTarget is a note that a model of the next tokens sees them; "" if it does not.
@@ -43,7 +39,7 @@ func (s *setup) seesTarget() string {
 		return ""
 	}
 	where := configs.Pos{File: l.Pos.File, Line: l.Pos.Line}
-	return fmt.Sprintf("%s: the %s layer %q reads from both ends (bidirectional), so it sees the tokens that the model is to predict, and the loss says nothing about other texts: leave bidirectional out", where, l.Type, l.Name)
+	return fmt.Sprintf("%s: the %s layer %q reads from both ends (bidirectional), so it sees the tokens that the model is to predict, and the loss says nothing about other texts: leave bidirectional out", where, l.Type(), l.Name)
 }
 
 // generator is the size of a generation: the context of the data that the model was

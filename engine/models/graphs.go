@@ -15,8 +15,8 @@ import (
 func newContext(name string, s Spec, microbatches, microbatch int) *context {
 	registry.Seal() // the tables are read from now on
 	return &context{
-		b: graph.NewBuilder(name, microbatches), spec: s, types: types, microbatch: microbatch,
-		byName: map[string]*graph.Value{}, named: map[string]bool{},
+		b: graph.NewBuilder(name, microbatches), spec: s.whole(), microbatch: microbatch,
+		byName: map[string]*graph.Value{}, named: map[string]bool{}, counts: map[string]int{},
 	}
 }
 
