@@ -44,10 +44,11 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 
 var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.HeaderYes, "false": datasets.HeaderNo}
 
-func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
+// modelSpec describes the config's model, or the one that the program gives.
+func modelSpec(c *configs.Config, info *datasets.Info, given models.Layer) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
-		Layers: modelLayers(c, info), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
+		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil,
 	}
 }
@@ -62,10 +63,12 @@ func outputs(info *datasets.Info) int {
 	return max(1, info.Target.Meta.Elems())
 }
 
-func modelLayers(c *configs.Config, info *datasets.Info) models.Stack {
+func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) models.Stack {
 	m, pos := c.Model, position(c.Model.Pos)
 	out := firstSet(m.Outputs, outputs(info))
 	switch m.Preset {
+	case configs.ModelGiven:
+		return ownLayers(given)
 	case "mlp":
 		return models.MLP(m.Hidden, m.Activation, out, pos)
 	case "cnn":

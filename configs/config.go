@@ -121,7 +121,8 @@ func (d *Data) TokenizerFile() string {
 // Model is a preset with its parameters (Preset != "") or a list of layers.
 type Model struct {
 	Pos        Pos
-	Preset     string // mlp, cnn, gpt, or "" for Layers
+	Preset     string // mlp, cnn, gpt, given, or "" for Layers
+	Program    string // given: the program whose model it is; "": not known yet
 	Layers     []Layer
 	Hidden     []int   // mlp, cnn: outputs of the dense layers before the last
 	Channels   []int   // cnn: output channels of each block of convolution, activation and 2x2 max pooling
