@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/optim"
 	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
@@ -76,7 +76,7 @@ func TestOpThatIsNotFinite(t *testing.T) {
 // of no step.
 func TestUpdateThatIsNotFinite(t *testing.T) {
 	j := mlpJob(1)
-	j.alone, j.optim.ClipNorm, j.optim.Name, j.optim.Keys = true, 0, "sgd", optim.SGD{WeightDecay: 100}
+	j.alone, j.optim.ClipNorm, j.optim.Name, j.optim.Keys = true, 0, "sgd", optim.SGD{Decay: optim.Decay{WeightDecay: 100}}
 	j.optim.Schedule.Base = 3e38
 	r := mustRig(t, j, "cpu", 1, "gpipe", residency.ManagerOptions{})
 	err := r.run(short(t))

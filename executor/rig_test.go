@@ -93,7 +93,7 @@ func gptJob(microbatches int) job {
 			Layers: models.GPT(models.GPTOptions{Vocab: 7, Context: 4, Layers: 2, Heads: 2, Width: 8, Dropout: 0.2}, graph.Pos{}),
 		},
 		optim: optim.Spec{
-			Name: "adamw", Keys: optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, WeightDecay: 0.1}, NoDecay: []string{"norm", "bias"}, ClipNorm: 1,
+			Name: "adamw", Keys: optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}, NoDecay: []string{"norm", "bias"}, ClipNorm: 1,
 			Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01},
 		},
 		microbatch: 2, microbatches: microbatches, classes: 7,
@@ -108,7 +108,7 @@ func cnnJob(microbatches int) job {
 			Input: shape.F32(1, 4, 4), Target: shape.I32(), Loss: "cross_entropy", Seed: 9,
 			Layers: append(append(layers[:1:1], norm), layers[1:]...),
 		},
-		optim:      optim.Spec{Name: "nesterov", Keys: optim.Momentum{Momentum: 0.8, WeightDecay: 0.01}, Freeze: []string{"fc1.*"}, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}},
+		optim:      optim.Spec{Name: "nesterov", Keys: optim.Momentum{Momentum: 0.8, Decay: optim.Decay{WeightDecay: 0.01}}, Freeze: []string{"fc1.*"}, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}},
 		microbatch: 2, microbatches: microbatches, classes: 4,
 	}
 }
@@ -186,7 +186,7 @@ func drawJobOf(t *rapid.T, presets ...func(int) job) job {
 	}
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
 	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw"}).Draw(t, "optimizer")
-	adam := optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, WeightDecay: 0.1}
+	adam := optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}
 	j.optim.Keys = map[string]any{"adam": adam, "adamw": adam}[j.optim.Name] // the defaults of others
 	j.optim.ClipNorm = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "clip")
 	if rapid.Bool().Draw(t, "deep") {

@@ -145,9 +145,9 @@ func closeTo(t *testing.T, what string, got, want float64) {
 }
 
 func TestOptimizersAgreeWithHandWrittenOnes(t *testing.T) {
-	adam := optim.Adam{Betas: [2]float64{0.8, 0.95}, Eps: 1e-3, WeightDecay: decay}
-	momentum := optim.Momentum{Momentum: 0.9, WeightDecay: decay}
-	for name, keys := range map[string]any{"sgd": optim.SGD{WeightDecay: decay}, "momentum": momentum, "nesterov": momentum, "adam": adam, "adamw": adam} {
+	adam := optim.Adam{Betas: [2]float64{0.8, 0.95}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: decay}}
+	momentum := optim.Momentum{Momentum: 0.9, Decay: optim.Decay{WeightDecay: decay}}
+	for name, keys := range map[string]any{"sgd": optim.SGD{Decay: optim.Decay{WeightDecay: decay}}, "momentum": momentum, "nesterov": momentum, "adam": adam, "adamw": adam} {
 		for schedule, course := range map[string]any{"constant": nil, "step": ops.Stepped{Every: 2, Gamma: 0.5}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}} {
 			for _, warmup := range []int{0, 3} {
 				for _, clip := range []float64{0, 0.5, 100} {
@@ -210,7 +210,7 @@ func TestNoDecayGoesByTag(t *testing.T) {
 		{[]string{"norm", "bias"}, 0.1, 0},
 	} {
 		s := spec()
-		s.Keys, s.NoDecay = optim.SGD{WeightDecay: 0.1}, c.noDecay
+		s.Keys, s.NoDecay = optim.SGD{Decay: optim.Decay{WeightDecay: 0.1}}, c.noDecay
 		l, err := newLine(s)
 		if err != nil {
 			t.Fatal(err)

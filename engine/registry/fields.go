@@ -61,6 +61,12 @@ func (f Field) holds(keys reflect.Value) bool {
 		return f.Words == nil || slices.Contains(f.Words, v.String())
 	case v.Kind() == reflect.Slice:
 		return v.Len() >= f.Items
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			if !f.in(v.Index(i).Float()) {
+				return false
+			}
+		}
 	}
 	return true
 }

@@ -139,6 +139,7 @@ func TestKeysOfGoCode(t *testing.T) {
 	for want, keys := range map[string]all{
 		"rate is 1: give it a number of at least 0 and below 1":                         with(func(k *all) { k.Rate = 1 }),
 		"padding is -2: give it a number of at least 0":                                 with(func(k *all) { k.Padding = -2 }),
+		"betas is [0.5 1]: give it a number of at least 0 and below 1":                  with(func(k *all) { k.Betas = [2]float64{0.5, 1} }),
 		"eps is -1: give it a number above 0":                                           with(func(k *all) { k.Eps = -1 }),
 		`fn is "sinh": use one of relu, tanh`:                                           with(func(k *all) { k.Fn = "sinh" }),
 		"kernel: 13 is unlucky; take 12; padding: it is more than the kernel; lower it": with(func(k *all) { k.Kernel, k.Padding = 13, 14 }),
