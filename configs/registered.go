@@ -108,7 +108,14 @@ func kindOf(f registry.Field) kind {
 	numbers := real{min: f.Min, max: f.Max, over: f.Over, under: f.Under}
 	wholes := whole{-maxDim, maxDim}
 	if low, high := f.Bounded(); low || high {
-		wholes = whole{int(max(-maxDim, math.Ceil(f.Min))), int(min(maxDim, f.Max))}
+		least, most := math.Ceil(f.Min), math.Floor(f.Max)
+		if f.Over && least == f.Min {
+			least++
+		}
+		if f.Under && most == f.Max {
+			most--
+		}
+		wholes = whole{int(max(-maxDim, least)), int(min(maxDim, most))}
 	}
 	switch t := f.Type; {
 	case f.Nested:

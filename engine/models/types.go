@@ -57,6 +57,12 @@ func (t LayerType[Keys]) register(add func(registry.Entry, func())) {
 	if o := byKeys[of]; o != nil {
 		panic(fmt.Sprintf("register layer %s: its keys are those of layer %s: give it a struct of its own", t.Name, o.name))
 	}
+	fields, _ := registry.Fields(t.Defaults) // which the registry checks
+	for _, f := range fields {
+		if f.Nested && f.Type != reflect.TypeFor[Stack]() {
+			panic(fmt.Sprintf("register layer %s: its layers, field %s, are a %v: use models.Stack", t.Name, f.Field, f.Type))
+		}
+	}
 	row := &layerType{
 		name: t.Name, takes: t.Takes, positionwise: t.Positionwise, ours: t.Version == 0,
 		keys: func(l any) (Layer, error) { return registry.KeysOf(l, t.Defaults) },

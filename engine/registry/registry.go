@@ -97,10 +97,17 @@ func (e Entry) check() error {
 	if err != nil {
 		return err
 	}
+	nested := 0
 	for _, f := range fields {
 		if slices.Contains(reserved[e.Kind], f.Name) {
 			return fmt.Errorf("key %q exists already: choose another name for field %s", f.Name, f.Field)
 		}
+		if f.Nested {
+			nested++
+		}
+	}
+	if nested > 1 || nested > 0 && e.Kind != Layer {
+		return fmt.Errorf("its keys have a list of layers: only those of a layer do, and one at most")
 	}
 	return nil
 }
