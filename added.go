@@ -40,7 +40,7 @@ func versions(k registry.Kind, names []string) string {
 	slices.Sort(names)
 	var list []string
 	for _, name := range slices.Compact(names) {
-		if e, ok := registry.Find(k, name); ok {
+		if e, ok := registry.Find(k, name); ok && e.Version > 0 {
 			list = append(list, fmt.Sprintf("%s %d", name, e.Version))
 		}
 	}

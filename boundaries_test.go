@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"engine/ops":                {"engine/shape", "engine/graph", "engine/rng", "engine/registry", "internal/panics"},
 	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops", "engine/registry", "internal/panics"},
-	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim", "engine/registry", "engine/metrics", "internal/panics"},
+	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim", "engine/registry", "engine/metrics", "internal/panics", "internal/units"},
 	"engine/metrics":            {"engine/graph", "engine/ops", "internal/panics", "internal/units", "engine/registry"},
 	"engine/fuse":               {"engine/shape", "engine/graph", "internal/stop", "internal/units"},
 	"engine/paging":             {},

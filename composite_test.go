@@ -28,23 +28,27 @@ func (o formula) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*gra
 	return []*graph.Value{ops.Add(b, ops.Mul(b, dy[0], s), slope)}
 }
 
-// gateKeys are the keys of the layers that apply them.
-type gateKeys struct {
+// gateOfParts is the layer whose gradient follows from the parts.
+type gateOfParts struct {
 	Beta float64 `yaml:"beta" min:"0" doc:"steepness"`
 }
 
+func (l gateOfParts) Build(b *models.Builder, x *graph.Value) *graph.Value {
+	return b.One(graph.Compose(gated(l)), x)
+}
+
+// gateOfFormula is the layer with a gradient of its own.
+type gateOfFormula struct {
+	Beta float64 `yaml:"beta" min:"0" doc:"steepness"`
+}
+
+func (l gateOfFormula) Build(b *models.Builder, x *graph.Value) *graph.Value {
+	return b.One(graph.Compose(formula{gated(l)}), x)
+}
+
 func init() {
-	for name, of := range map[string]func(k gateKeys) graph.Composite{
-		"gate_of_parts":   func(k gateKeys) graph.Composite { return gated(k) },
-		"gate_of_formula": func(k gateKeys) graph.Composite { return formula{gated(k)} },
-	} {
-		models.RegisterLayer(models.LayerType[gateKeys]{
-			Name: name, Version: 1, Doc: "A gate, for tests.", Defaults: gateKeys{Beta: 1},
-			Build: func(b *models.Builder, k gateKeys, x *graph.Value) *graph.Value {
-				return b.One(graph.Compose(of(k)), x)
-			},
-		})
-	}
+	models.RegisterLayer(models.LayerType[gateOfParts]{Name: "gate_of_parts", Version: 1, Doc: "A gate, for tests.", Defaults: gateOfParts{Beta: 1}})
+	models.RegisterLayer(models.LayerType[gateOfFormula]{Name: "gate_of_formula", Version: 1, Doc: "A gate, for tests.", Defaults: gateOfFormula{Beta: 1}})
 }
 
 // A layer made of a composite op trains in every way with the same weights, and learns the

@@ -18,7 +18,7 @@ import (
 func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
 	s := datasets.Spec{
-		ScaleTarget: d.StandardizeTarget, UnitTarget: c.Loss == "bce",
+		ScaleTarget: d.StandardizeTarget, UnitTarget: c.UnitTargets(),
 		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
@@ -44,10 +44,11 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 
 var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.HeaderYes, "false": datasets.HeaderNo}
 
-func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
+// modelSpec describes the config's model, or the one that the program gives.
+func modelSpec(c *configs.Config, info *datasets.Info, given models.Layer) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
-		Layers: modelLayers(c, info), Loss: c.Loss, LossKeys: c.LossAdded.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
+		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil,
 	}
 }
@@ -62,10 +63,12 @@ func outputs(info *datasets.Info) int {
 	return max(1, info.Target.Meta.Elems())
 }
 
-func modelLayers(c *configs.Config, info *datasets.Info) []models.Layer {
+func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) models.Stack {
 	m, pos := c.Model, position(c.Model.Pos)
 	out := firstSet(m.Outputs, outputs(info))
 	switch m.Preset {
+	case configs.ModelGiven:
+		return ownLayers(given)
 	case "mlp":
 		return models.MLP(m.Hidden, m.Activation, out, pos)
 	case "cnn":
@@ -77,7 +80,7 @@ func modelLayers(c *configs.Config, info *datasets.Info) []models.Layer {
 			Untied: !m.Tied, Activation: m.Activation,
 		}, pos)
 	}
-	return layers(m.Layers, info)
+	return layers(m.Layers)
 }
 
 // window is the number of positions of a sample.
@@ -95,18 +98,10 @@ func firstSet(a, b int) int {
 	return b
 }
 
-func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
-	out := make([]models.Layer, len(in))
-	for i, l := range in {
-		out[i] = models.Layer{
-			Type: l.Type, Name: l.Name, Pos: position(l.Pos),
-			Units: l.Units, In: l.In, Channels: l.Channels, Kernel: l.Kernel, Stride: l.Stride,
-			Padding: l.Padding, Groups: l.Groups, NoBias: !l.Bias, Activation: l.Activation,
-			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Last: l.Last, Bidirectional: l.Bidirectional, Width: l.Width,
-			Shape: l.Shape, Perm: l.Perm, Start: l.Start, Stop: l.Stop, Body: layers(l.Body, info),
-			Axes: l.Axes, Keep: l.Keep, Axis: l.Axis, Scale: l.Scale, Shift: l.Shift, Keys: l.Keys,
-			Vocab: firstSet(l.Vocab, info.Tokens), Context: firstSet(l.Context, window(info)),
-		}
+func layers(in []configs.Layer) models.Stack {
+	var out models.Stack
+	for _, l := range in {
+		out = append(out, models.Named{Name: l.Name, Pos: position(l.Pos), Layer: models.ByName(l.Type, l.Keys, layers(l.Body))})
 	}
 	return out
 }
@@ -115,12 +110,8 @@ func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
 func optimSpec(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{
-		Name: o.Name, Momentum: o.Momentum, Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
-		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze, Keys: o.Keys,
-		Schedule: ops.LearningRate{
-			Schedule: s.Name, Base: o.LR, Min: s.MinLR, Gamma: s.Gamma,
-			Warmup: s.Warmup, Total: total, Every: s.Every, Keys: s.Keys,
-		},
+		Name: o.Name, Keys: o.Keys, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
+		Schedule: ops.LearningRate{Schedule: s.Name, Keys: s.Keys, Base: o.LR, Warmup: s.Warmup, Total: total},
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/models"
 )
 
 // notes say how the plan is other than its user may expect.
@@ -63,10 +62,10 @@ func (s *setup) memoryNotes() []string {
 
 // seesTarget is a note that a model of the next tokens sees them; "" if it does not.
 func (s *setup) seesTarget() string {
-	l := models.BothEnds(s.spec.Layers)
+	l := s.spec.Layers.BothEnds()
 	if l == nil || !s.trains || s.info.Tokenizer == nil || s.info.Target.Meta.Shape.Rank() == 0 {
 		return ""
 	}
 	where := configs.Pos{File: l.Pos.File, Line: l.Pos.Line}
-	return fmt.Sprintf("%s: the %s layer %q reads from both ends (bidirectional), so it sees the tokens that the model is to predict, and the loss says nothing about other texts: leave bidirectional out", where, l.Type, l.Name)
+	return fmt.Sprintf("%s: the %s layer %q reads from both ends (bidirectional), so it sees the tokens that the model is to predict, and the loss says nothing about other texts: leave bidirectional out", where, l.Type(), l.Name)
 }

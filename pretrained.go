@@ -144,7 +144,7 @@ func importedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
 
 // openWeights checks the weights against the model's parameters.
 func (x *importing) openWeights() (err error) {
-	g, err := models.Predict(modelSpec(x.config, &x.info), models.Size{Microbatch: 1, Stop: stopOf(x.ctx)})
+	g, err := models.Predict(modelSpec(x.config, &x.info, nil), models.Size{Microbatch: 1, Stop: stopOf(x.ctx)})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,11 @@ func (s *setup) fingerprints() (map[string]string, error) {
 	}
 	sum := sha256.Sum256(text)
 	prints := map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: s.info.Fingerprint, numericsPrint: s.numerics()}
-	for print, text := range map[string]string{opsPrint: addedOps(s.plan.Graph), metricsPrint: addedMetrics(s.config)} {
+	model, err := s.modelPrint()
+	if err != nil {
+		return nil, err
+	}
+	for print, text := range map[string]string{opsPrint: addedOps(s.plan.Graph), metricsPrint: addedMetrics(s.config), modelPrint: model} {
 		if text != "" {
 			prints[print] = text
 		}
@@ -113,7 +117,11 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	if !sameData {
 		said = append(said, otherData(m, prints[dataPrint]))
 	}
-	for _, text := range []string{otherOps(m), otherMetrics(m)} {
+	model, err := s.otherOwnModel(m)
+	if err != nil {
+		return "", err
+	}
+	for _, text := range []string{model, otherOps(m), otherMetrics(m)} {
 		if text != "" {
 			said = append(said, text)
 		}

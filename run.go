@@ -56,6 +56,9 @@ type OpenOptions struct {
 	Overfit int
 	// Data are samples of the program's own, for a config with `data: given`.
 	Data *custom.Set
+	// Model is a model of the program's own, for a config with `model: {preset: given}`: a
+	// models.Stack of layers, or a models.Func.
+	Model models.Layer
 	// Reading hears what is done to a text and how far, from 0 to 1; nil for
 	// nobody.
 	Reading func(doing string, share float64)
@@ -72,6 +75,12 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOwnModel(c, o.Model); err != nil {
+		return nil, err
+	}
+	if o.Model != nil {
+		c.Model.Program = programName()
+	}
 	data, err := openFor(ctx, c, o)
 	if err != nil {
 		return nil, err
@@ -80,7 +89,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
+	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info, o.Model), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}
 	s.costs.watch = hangs(s.config.Devices)
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}

@@ -84,11 +84,19 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor
 			err = errors.Join(err, t.release())
 		}
 	}()
+	if err := checkOwnModel(c, w.Model); err != nil {
+		return nil, err
+	}
 	if err := t.find(ctx); err != nil {
 		return nil, err
 	}
 	s := t.setup
-	s.spec = modelSpec(c, s.info)
+	s.spec = modelSpec(c, s.info, w.Model)
+	if t.found != nil {
+		if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+			return nil, err
+		}
+	}
 	err = s.open(func() error { return t.plan(ctx) })
 	if err != nil {
 		return nil, err
@@ -188,7 +196,7 @@ func (t *Trained) find(ctx context.Context) error {
 	case w.Init != "":
 		return t.release()
 	}
-	return t.suits(&f.Snapshot.Manifest)
+	return nil
 }
 
 // release lets others write to the checkpoint file, and closes a file of weights.

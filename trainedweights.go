@@ -78,6 +78,11 @@ func (t *Trained) suits(m *checkpoint.Manifest) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
+	if text, err := t.setup.otherOwnModel(m); err != nil {
+		return err
+	} else if text != "" {
+		return fmt.Errorf("%w: %s", ErrChanged, text)
+	}
 	if untrained(m) {
 		list = ofModel(list)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 )
 
@@ -17,6 +18,8 @@ type Weights struct {
 	Best bool   // its best checkpoint by the watched metric, not its newest
 	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
 	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
+
+	Model models.Layer // of a config with `model: {preset: given}`, for OpenTrained
 }
 
 // Used says which weights a result is of.

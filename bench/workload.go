@@ -26,7 +26,7 @@ type Workload struct {
 	Parameters int64  // elements of all weights
 	Input      shape.Meta
 	Target     shape.Meta
-	Layers     []models.Layer
+	Layers     models.Stack
 }
 
 // seed is the seed of weights and batches.
@@ -95,7 +95,7 @@ func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
 // adamW learns slowly. A model that has learned its few batches by heart has
 // gradients too small for normal floats, and arithmetic on those takes longer.
 var adamW = optim.Spec{
-	Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
+	Name:     "adamw",
 	Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-5},
 }
 

@@ -31,8 +31,8 @@ type Config struct {
 	Seed          uint64
 	Data          Data
 	Model         Model
-	Loss          string // cross_entropy, mse, bce or an added one
-	LossAdded     Added
+	Loss          string // cross_entropy, mse, bce or another name of the registry
+	LossKeys      Registered
 	Precision     string // float32 or bf16
 	Train         Train
 	Optimizer     Optimizer
@@ -97,7 +97,7 @@ type Data struct {
 	Input             string // tensors: a tensor's name in Path, or a .npy file
 	Target            string // tensors: likewise
 	Prefix            string // tensors: written before both names
-	Added                    // of a source that the program has added, but for Path
+	Registered               // of a source that the program has added, but for Path
 }
 
 // Texts reports whether the answers are the tokens of a text.
@@ -123,7 +123,8 @@ func (d *Data) TokenizerFile() string {
 // Model is a preset with its parameters (Preset != "") or a list of layers.
 type Model struct {
 	Pos        Pos
-	Preset     string // mlp, cnn, gpt, or "" for Layers
+	Preset     string // mlp, cnn, gpt, given, or "" for Layers
+	Program    string // given: the program whose model it is; "": not known yet
 	Layers     []Layer
 	Hidden     []int   // mlp, cnn: outputs of the dense layers before the last
 	Channels   []int   // cnn: output channels of each block of convolution, activation and 2x2 max pooling
@@ -139,47 +140,19 @@ type Model struct {
 	Tied       bool    // gpt: the head uses the table of tokens as its weight
 }
 
-// Layer is an entry of Model.Layers. Type decides which of the other fields are
-// used; [Reference] lists them by type.
+// Layer is an entry of Model.Layers. Type decides its keys; [Reference] lists them.
 type Layer struct {
-	Pos           Pos
-	Type          string
-	Name          string // unique in the model
-	Units         int
-	In            int // 0: not checked
-	Channels      int
-	Kernel        int
-	Stride        int
-	Padding       int
-	Groups        int
-	Bias          bool
-	Activation    string // "": none
-	Rate          float64
-	Eps           float64
-	Momentum      float64
-	Heads         int
-	Last          bool
-	Bidirectional bool
-	Vocab         int // 0: from the data
-	Width         int
-	Context       int // 0: from the data
-	Shape         []int
-	Perm          []int
-	Start         []int
-	Stop          []int
-	Axes          []int
-	Keep          bool
-	Axis          int
-	Scale         float64
-	Shift         float64
-	Body          []Layer
-	Added
+	Pos        Pos
+	Type       string
+	Name       string  // unique in the model
+	Body       []Layer // the layers inside, of types that have some, such as residual
+	Registered         // such as a *models.Dense
 }
 
-// Added are the keys of a type or name that the program has added.
-type Added struct {
-	Keys    any // a pointer to the program's struct, or the struct; nil: the defaults, or a built-in name
-	Version int // of the name; 0: a built-in one
+// Registered are the keys of a name of package registry.
+type Registered struct {
+	Keys    any // a pointer to the name's struct, or the struct; nil: the defaults
+	Version int // of a name that the program has added; 0: a built-in one
 }
 
 // Train describes the length of training and the size of a step.
@@ -207,29 +180,22 @@ const (
 
 // Optimizer describes the update of the weights.
 type Optimizer struct {
-	Pos         Pos
-	Name        string // sgd, momentum, nesterov, adam or adamw
-	LR          float64
-	WeightDecay float64
-	ClipNorm    float64    // largest norm of all gradients together; 0: no clipping
-	NoDecay     []string   // groups of parameters without weight decay: bias, norm, embedding
-	Freeze      []string   // patterns of the names of parameters that are not trained; * matches anything
-	Momentum    float64    // momentum, nesterov
-	Betas       [2]float64 // adam, adamw
-	Eps         float64    // adam, adamw
-	Added
+	Pos        Pos
+	Name       string // sgd, momentum, nesterov, adam or adamw
+	LR         float64
+	ClipNorm   float64  // largest norm of all gradients together; 0: no clipping
+	NoDecay    []string // groups of parameters without weight decay: bias, norm, embedding
+	Freeze     []string // patterns of the names of parameters that are not trained; * matches anything
+	Registered          // such as an *optim.AdamW
 }
 
 // Schedule describes the learning rate over the steps of a run. Counts are in
 // steps.
 type Schedule struct {
-	Pos    Pos
-	Name   string  // constant, step, cosine or linear
-	Warmup int     // steps over which the rate rises to Optimizer.LR
-	Every  int     // step: steps between multiplications by Gamma
-	Gamma  float64 // step
-	MinLR  float64 // cosine, linear: the rate at the end
-	Added
+	Pos        Pos
+	Name       string // constant, step, cosine, linear or another name of the registry
+	Warmup     int    // steps over which the rate rises to Optimizer.LR
+	Registered        // such as an *ops.Cosine
 }
 
 // Stages describes the cut of a model: stage i holds the blocks Blocks[i]. With

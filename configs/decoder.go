@@ -20,7 +20,8 @@ type decoder struct {
 	notes  []string        // about keys that are gone
 	paths  func() []string // the dotted paths of all keys, to name one in a message
 
-	anyVersion bool // added names may have other versions than the program has
+	checks     []func() // of keys that know several of them
+	anyVersion bool     // added names may have other versions than the program has
 }
 
 func newDecoder(file string, paths func() []string) *decoder {

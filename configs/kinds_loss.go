@@ -6,15 +6,14 @@ import (
 	"github.com/berth-ml/berth/engine/registry"
 )
 
-// lossSection is a loss with keys, which only losses that the program adds have.
+// lossSection is a loss with keys.
 var lossSection = chosen(&section{
-	doc:       "A loss that the program adds. `loss: NAME` is short for `loss: {name: NAME}`.",
-	pos:       posOf(func(c *Config) *Pos { return new(Pos) }),
-	shorthand: "name",
-	addable:   registry.Loss,
-	added:     addedTo(func(c *Config) *Added { return &c.LossAdded }),
-	selector:  &key{name: "name", at: at(func(c *Config) *string { return &c.Loss }), required: true, doc: "it decides the other keys"},
-	variants:  []variant{{"cross_entropy", "For classes.", nil}, {"mse", "For numbers.", nil}, {"bce", "For numbers from 0 to 1.", nil}},
+	doc:        "A loss that the program adds. `loss: NAME` is short for `loss: {name: NAME}`.",
+	pos:        posOf(func(c *Config) *Pos { return new(Pos) }),
+	shorthand:  "name",
+	names:      registry.Loss,
+	registered: registeredIn(func(c *Config) *Registered { return &c.LossKeys }),
+	selector:   &key{name: "name", at: at(func(c *Config) *string { return &c.Loss }), required: true, doc: "it decides the other keys"},
 })
 
 // lossKind is the loss of a Config: a name, or a mapping with its keys.
@@ -35,7 +34,7 @@ func (lossKind) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (lossKind) encode(src any, keep func(*key) bool) *yaml.Node {
 	c := src.(*Config)
-	if _, ok := lossSection.entry(c.Loss); ok {
+	if v := lossSection.row(c.Loss); v != nil && len(v.keys) > 0 {
 		return lossSection.encode(c, keep)
 	}
 	return plain(c.Loss)
@@ -43,15 +42,12 @@ func (lossKind) encode(src any, keep func(*key) bool) *yaml.Node {
 
 func (lossKind) isZero(src any) bool { return src.(*Config).Loss == "" }
 
-// lossTargets says of a loss whether its targets are classes, and whether answers can
-// be right or wrong.
-func lossTargets(name string) (classes, accuracy bool) {
-	switch name {
-	case "cross_entropy":
-		return true, true
-	case "bce":
-		return false, true
-	}
-	e, _ := registry.Find(registry.Loss, name)
-	return e.Classes, e.Accuracy
+// loss is what there is to know of the config's loss.
+func (c *Config) loss() registry.Entry {
+	e, _ := registry.Find(registry.Loss, c.Loss)
+	return e
 }
+
+// UnitTargets reports whether the loss takes targets from 0 to 1, which stand for no and
+// yes.
+func (c *Config) UnitTargets() bool { return c.loss().Bits }

@@ -212,25 +212,31 @@ func (ints) encode(src any, _ func(*key) bool) *yaml.Node {
 	return out
 }
 
-// samePadding stands for `same` until resolveWindow knows the kernel.
-const samePadding = -1
+// wordOr is an int, or a word that stands for one of its own.
+type wordOr struct {
+	word   string
+	is     int
+	number whole
+}
 
-// padding is an int, or `same`.
-type padding struct{}
+func (w wordOr) expect() string { return w.number.expect() + ", or " + w.word }
 
-func (padding) expect() string { return "a whole number of at least 0, or same" }
-
-func (p padding) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	if n.Kind == yaml.ScalarNode && n.Value == "same" {
-		*dst.(*int) = samePadding
+func (w wordOr) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind == yaml.ScalarNode && n.Value == w.word {
+		*dst.(*int) = w.is
 		return
 	}
-	v, ok := whole{0, maxDim}.parse(n)
+	v, ok := w.number.parse(n)
 	if !ok {
-		d.mismatch(n, path, p.expect())
+		d.mismatch(n, path, w.expect())
 		return
 	}
 	*dst.(*int) = v
 }
 
-func (padding) encode(src any, keep func(*key) bool) *yaml.Node { return whole{}.encode(src, keep) }
+func (w wordOr) encode(src any, keep func(*key) bool) *yaml.Node {
+	if *src.(*int) == w.is {
+		return plain(w.word)
+	}
+	return whole{}.encode(src, keep)
+}

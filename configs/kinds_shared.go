@@ -25,9 +25,7 @@ var (
 
 	counting   = whole{0, maxDim}
 	positive   = whole{1, maxDim}
-	anyReal    = real{min: -math.MaxFloat64, max: math.MaxFloat64}
 	nonNeg     = real{min: 0, max: math.MaxFloat64}
-	aboveZero  = real{min: 0, max: math.MaxFloat64, over: true}
 	fraction   = real{min: 0, max: 1, over: true}
 	belowOne   = real{min: 0, max: 1, under: true}
 	activation = enum{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}

@@ -28,6 +28,19 @@ func (boolean) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(strconv.FormatBool(*src.(*bool)))
 }
 
+// inverted is a bool whose field is the opposite.
+type inverted struct{ boolean }
+
+func (i inverted) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	v := !*dst.(*bool)
+	i.boolean.decode(d, n, path, &v)
+	*dst.(*bool) = !v
+}
+
+func (inverted) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(strconv.FormatBool(!*src.(*bool)))
+}
+
 // text is a string that matches the pattern, if there is one.
 type text struct {
 	valid   string // describes the valid strings: "a name of letters and digits"

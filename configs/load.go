@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 //go:embed *.yaml
@@ -86,6 +87,11 @@ func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
 
 // parse is [Parse] with the default of the config's name.
 func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
+	for _, k := range []registry.Kind{registry.Layer, registry.Optimizer, registry.Schedule} {
+		if len(registry.List(k)) == 0 {
+			return nil, fmt.Errorf("this program knows no %s: import package berth, or those below it that register some", k)
+		}
+	}
 	root, err := readConfig(d.file, data)
 	if err != nil {
 		return nil, err
@@ -108,6 +114,9 @@ func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	rootSection.decode(d, root, "", c)
 	c.reads, c.Notes = d.reads, d.notes
 	if len(d.faults) == 0 {
+		for _, check := range d.checks {
+			check()
+		}
 		for _, rule := range rules {
 			rule(d, c)
 		}
@@ -118,6 +127,9 @@ func decodeConfig(d *decoder, root *yaml.Node) *Config {
 // Check reports the mistakes of a config that code has changed or made: those
 // that Load would report for a file with the same values.
 func (c *Config) Check() error {
+	if err := c.checkKeys(); err != nil {
+		return err
+	}
 	text, err := c.YAML()
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/engine/models"
 )
 
 func TestHostileFiles(t *testing.T) {
@@ -47,7 +49,7 @@ model:
     - *block
 train: {epochs: &n 3, batch: *n}
 `, Overlay{})
-	if len(c.Model.Layers) != 2 || c.Model.Layers[1].Body[1].Units != 64 || c.Train.Batch != 3 {
+	if len(c.Model.Layers) != 2 || c.Model.Layers[1].Body[1].Keys.(*models.Dense).Units != 64 || c.Train.Batch != 3 {
 		t.Errorf("%+v %+v", c.Model.Layers, c.Train)
 	}
 	roundTrip(t, c)

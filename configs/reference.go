@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func Reference() string {
 	b.WriteString(referenceHead)
 	rootSection.reference(&b, "", false)
 	layerSection.reference(&b, "model.layers[]", false)
-	if len(lossSection.rows()) > len(lossSection.variants) {
+	if slices.ContainsFunc(lossSection.rows(), func(v variant) bool { return len(v.keys) > 0 }) {
 		lossSection.reference(&b, "loss", false)
 	}
 	deviceSection.reference(&b, "devices.each[]", true)

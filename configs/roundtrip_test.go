@@ -18,8 +18,8 @@ func drawSection(t *rapid.T, s *section, path string, depth int) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
 	choice := ""
 	if s.selector != nil {
-		i := rapid.IntRange(0, len(s.variants)-1).Draw(t, path+" variant")
-		if choice = s.variants[i].name; (choice == "residual" || choice == "concat") && depth > 1 {
+		i := rapid.IntRange(0, len(s.rows())-1).Draw(t, path+" variant")
+		if choice = s.rows()[i].name; (choice == "residual" || choice == "concat") && depth > 1 {
 			choice = "relu"
 		}
 	}
@@ -102,8 +102,10 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case buckets:
 		return plain(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
-	case padding:
-		return plain(rapid.SampledFrom([]string{"0", "1", "same"}).Draw(t, at))
+	case wordOr:
+		return plain(rapid.SampledFrom([]string{"0", "1", k.word}).Draw(t, at))
+	case inverted:
+		return drawValue(t, k.boolean, at, depth)
 	case cut:
 		return drawStages(t, at)
 	case pins:

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -50,8 +52,8 @@ func resolveLoss(d *decoder, c *Config) {
 			c.Loss = "mse"
 		}
 	}
-	classes, _ := lossTargets(c.Loss)
-	if c.Data.StandardizeTarget && (classes || c.Loss == "bce") {
+	loss := c.loss()
+	if c.Data.StandardizeTarget && (loss.Classes || loss.Bits) {
 		if c.Given("data.standardize_target") {
 			d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
 		}
@@ -61,13 +63,13 @@ func resolveLoss(d *decoder, c *Config) {
 	keys, _ := dataSection.active(c.Data.Source)
 	either := slices.ContainsFunc(keys, func(k *key) bool { return k.name == "task" }) // both tasks are possible
 	switch {
-	case classes && regression:
+	case loss.Classes && regression:
 		d.against(at, "%s needs classes, but data.task is regression; use mse or bce, or data.task: classification", c.Loss)
-	case c.Loss == "bce" && !regression && either:
-		d.against(at, "bce needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression")
-	case !classes && !regression && either:
+	case loss.Bits && !regression && either:
+		d.against(at, "%s needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
+	case !loss.Classes && !regression && either:
 		d.against(at, "%s needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
-	case !classes && !either:
+	case !loss.Classes && !either:
 		d.against(at, "%s does not fit source %s, whose targets are classes; use cross_entropy", c.Loss, c.Data.Source)
 	}
 }
@@ -108,8 +110,7 @@ func checkTokenizer(d *decoder, c *Config) {
 	}
 }
 
-// resolveLayers names the layers that have no name, and sets their strides and
-// paddings.
+// resolveLayers names the layers that have no name.
 func resolveLayers(d *decoder, c *Config) {
 	taken := map[string]Pos{}
 	eachLayer(c.Model.Layers, "model.layers", func(l *Layer, path string) {
@@ -122,8 +123,7 @@ func resolveLayers(d *decoder, c *Config) {
 		taken[l.Name] = l.Pos
 	})
 	count := map[string]int{}
-	eachLayer(c.Model.Layers, "model.layers", func(l *Layer, path string) {
-		resolveWindow(d, l, path)
+	eachLayer(c.Model.Layers, "model.layers", func(l *Layer, _ string) {
 		for l.Name == "" {
 			count[l.Type]++
 			name := fmt.Sprintf("%s_%d", l.Type, count[l.Type])
@@ -143,45 +143,19 @@ func eachLayer(layers []Layer, path string, visit func(*Layer, string)) {
 	}
 }
 
-// resolveWindow sets the stride and padding of a convolution or pool, and checks
-// the keys of one layer that depend on each other.
-func resolveWindow(d *decoder, l *Layer, path string) {
-	if l.Stride == 0 {
-		l.Stride = l.Kernel // a pool; other layers without stride have no kernel either
-	}
-	switch {
-	case l.Padding == samePadding && l.Kernel%2 == 0:
-		d.against([]string{path + ".padding"}, "same needs an odd kernel, but it is %d; use an odd kernel, or a number", l.Kernel)
-	case l.Padding == samePadding:
-		l.Padding = l.Kernel / 2
-	case strings.HasSuffix(l.Type, "_pool") && l.Padding > l.Kernel/2:
-		d.against([]string{path + ".padding"}, "%d is more than half the kernel of %d; lower it", l.Padding, l.Kernel)
-	}
-	if l.Groups > 0 && l.Channels%l.Groups != 0 {
-		d.against([]string{path + ".groups"}, "%d groups do not divide %d channels; use a divisor", l.Groups, l.Channels)
-	}
-	if len(l.Start) != len(l.Stop) {
-		d.against([]string{path + ".stop"}, "stop has %s and start has %s; give one for each axis in both", units.Count(len(l.Stop), "number"), units.Count(len(l.Start), "number"))
-		return
-	}
-	for i := range l.Start {
-		if l.Start[i] >= l.Stop[i] {
-			d.against([]string{path + ".stop"}, "axis %d would be empty: it starts at %d and stops at %d; raise stop", i, l.Start[i], l.Stop[i])
-		}
-	}
-}
-
 // checkLastLayer refuses a last layer that computes what the loss begins with.
 func checkLastLayer(d *decoder, c *Config) {
-	applied := map[string][]string{"cross_entropy": {"softmax"}, "bce": {"sigmoid", "softmax"}}[c.Loss]
+	applied := c.loss().Applies
 	for i := len(c.Model.Layers) - 1; i >= 0; i-- {
 		l, path := &c.Model.Layers[i], fmt.Sprintf("model.layers[%d]", i)
-		switch {
+		activation, _ := registry.Get(l.Keys, "activation")
+		own, _ := activation.(string)
+		switch e, _ := registry.Find(registry.Layer, l.Type); {
 		case slices.Contains(applied, l.Type):
 			d.fail(l.Pos, path, "%s before loss %s: the loss applies %s itself; leave this layer out (predict still gives probabilities)", l.Type, c.Loss, applied[0])
-		case slices.Contains(applied, l.Activation):
-			d.fail(l.Pos, path+".activation", "%s before loss %s: the loss applies %s itself; leave the activation out (predict still gives probabilities)", l.Activation, c.Loss, applied[0])
-		case slices.Contains([]string{"flatten", "reshape", "transpose", "slice"}, l.Type):
+		case slices.Contains(applied, own):
+			d.fail(l.Pos, path+".activation", "%s before loss %s: the loss applies %s itself; leave the activation out (predict still gives probabilities)", own, c.Loss, applied[0])
+		case e.Moves:
 			continue // the numbers come from the layer before
 		}
 		return
@@ -211,9 +185,17 @@ func checkModel(d *decoder, c *Config) {
 	}
 }
 
+// checkSchedule asks a schedule whether it goes with the learning rate.
 func checkSchedule(d *decoder, c *Config) {
-	if c.Schedule.MinLR > c.Optimizer.LR {
-		d.against([]string{"schedule.min_lr", "optimizer.lr"}, "%v is more than the optimizer.lr of %v; lower it", c.Schedule.MinLR, c.Optimizer.LR)
+	k, asks := c.Schedule.Keys.(interface{ CheckRate(lr float64) error })
+	if !asks {
+		return
+	}
+	err := k.CheckRate(c.Optimizer.LR)
+	if wrong, ok := errors.AsType[*registry.KeyError](err); ok {
+		d.against([]string{"schedule." + wrong.Key, "optimizer.lr"}, "%s", wrong.Text)
+	} else if err != nil {
+		d.against([]string{"schedule", "optimizer.lr"}, "%v", err)
 	}
 }
 
@@ -251,12 +233,12 @@ func checkValidation(d *decoder, c *Config) {
 
 // task is the kind of the model's answers, as far as a config decides it.
 func (c *Config) task() metrics.Task {
-	classes, right := lossTargets(c.Loss)
-	t := metrics.Task{Kind: metrics.Numbers, Right: right, Text: c.Data.Texts()}
+	loss := c.loss()
+	t := metrics.Task{Kind: metrics.Numbers, Right: loss.Accuracy, Text: c.Data.Texts()}
 	switch {
-	case c.Loss == "bce":
+	case loss.Bits:
 		t.Kind = metrics.Bits
-	case classes:
+	case loss.Classes:
 		t.Kind = metrics.Classes
 	}
 	return t

@@ -3,6 +3,9 @@ package configs
 import (
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/engine/models"
+	_ "github.com/berth-ml/berth/engine/optim" // registers the optimizers
 )
 
 func TestResolved(t *testing.T) {
@@ -27,10 +30,11 @@ model:
 devices: {memory: 1.5GiB}
 `, Overlay{})
 	l := c.Model.Layers
+	conv, pool := l[0].Keys.(*models.Conv2D), l[1].Keys.(*models.MaxPool)
 	if c.Loss != "mse" || c.Data.Label != "3" || c.Data.Delimiter != "\t" || c.Devices.Memory.Bytes != 3<<29 {
 		t.Errorf("%s, %+v, %v", c.Loss, c.Data, c.Devices.Memory)
 	}
-	if l[0].Padding != 2 || l[0].Groups != 1 || !l[0].Bias || l[1].Stride != 3 || l[2].Name != "relu_2" || l[0].Name != "conv2d_1" {
+	if conv.Padding != 2 || conv.Groups != 1 || conv.NoBias || pool.Stride != 3 || l[2].Name != "relu_2" || l[0].Name != "conv2d_1" {
 		t.Errorf("%+v", l)
 	}
 	roundTrip(t, c)

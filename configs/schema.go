@@ -39,12 +39,13 @@ type section struct {
 	list      string // the key that a list stands for, beside which keys that are zero are not written; "" for none
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
 
-	// addable is the kind of names that programs add as variants; "" for none. added
-	// finds the fields of the section's struct that their keys fill.
-	addable registry.Kind
-	added   func(any) *Added
-	beside  func(registry.Entry) []*key // keys that an added name has beside its own; nil: none
-	addedRows
+	// names is the kind of names in the registry that are variants, behind those that are
+	// listed here; "" for none. registered finds the part of the section's struct that their
+	// keys fill.
+	names      registry.Kind
+	registered func(any) *Registered
+	beside     func(registry.Entry) []*key // keys that such a name has beside its own; nil: none
+	registeredRows
 }
 
 // A variant holds the keys that come with one value of the selector.

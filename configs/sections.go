@@ -80,7 +80,6 @@ func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return
 	}
 	keys, _ := s.active(choice)
-	before := len(d.faults)
 	s.begin(choice, dst)
 	for _, k := range keys {
 		if k != s.selector {
@@ -88,7 +87,7 @@ func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		}
 	}
 	s.refuseUnknown(d, keys, choice, given, path)
-	s.finish(d, choice, n, path, dst, before)
+	s.finish(d, choice, n, path, dst)
 }
 
 // entries reads a mapping's keys; a key given twice counts once.

@@ -29,12 +29,12 @@ var (
 const SourceGiven = "given"
 
 var dataSection = chosen(&section{
-	doc:       "The training data. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
-	pos:       posOf(func(d *Data) *Pos { return &d.Pos }),
-	shorthand: "source",
-	addable:   registry.Source,
-	added:     addedTo(func(d *Data) *Added { return &d.Added }),
-	beside:    sourceKeys,
+	doc:        "The training data. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
+	pos:        posOf(func(d *Data) *Pos { return &d.Pos }),
+	shorthand:  "source",
+	names:      registry.Source,
+	registered: registeredIn(func(d *Data) *Registered { return &d.Registered }),
+	beside:     sourceKeys,
 	selector: &key{name: "source",
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "the source of the samples; it decides the other keys"},
 	variants: []variant{
@@ -106,7 +106,7 @@ func sourceKeys(e registry.Entry) []*key {
 		panic("BUG: " + err.Error()) // registry.Add has checked them
 	}
 	for _, f := range fields {
-		path, ok := reflect.ValueOf(e.Keys).Field(f.Index).Interface().(string)
+		path, ok := reflect.ValueOf(e.Keys).FieldByIndex(f.Index).Interface().(string)
 		if f.Name != dataPath.name || !ok {
 			continue
 		}

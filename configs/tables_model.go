@@ -9,6 +9,9 @@ var (
 		doc: "outputs of the last layer; 0: as the data needs"}
 )
 
+// ModelGiven is the preset of a model that a Go program gives when it opens a run.
+const ModelGiven = "given"
+
 var modelSection = chosen(&section{
 	doc: "The model: a preset, or a list of layers.",
 	pos: posOf(func(m *Model) *Pos { return &m.Pos }),
@@ -32,6 +35,9 @@ var modelSection = chosen(&section{
 			{name: "dropout", kind: belowOne, at: at(func(m *Model) *float64 { return &m.Dropout }), def: "0", doc: "probability that a number is dropped in training"},
 			{name: "tied", kind: boolean{}, at: at(func(m *Model) *bool { return &m.Tied }), def: "true", doc: "the head uses the table of tokens as its weight"},
 			optional(modelActivation, "gelu_tanh"),
+		}},
+		{ModelGiven, "A model that a Go program gives to `berth.OpenWith`. The command has none. [More on own models](extending.md#a-model).", []*key{
+			{name: "program", kind: anyText, at: at(func(m *Model) *string { return &m.Program }), free: true, doc: "the program, which a run writes"},
 		}},
 		{"", "The layers one by one; the entries are described under `model.layers[]`.", []*key{
 			{name: "layers", kind: layerList{}, at: at(func(m *Model) *[]Layer { return &m.Layers }), required: true, doc: "in the order of computation"},

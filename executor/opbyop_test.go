@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
@@ -75,8 +76,8 @@ func TestOpThatIsNotFinite(t *testing.T) {
 // of no step.
 func TestUpdateThatIsNotFinite(t *testing.T) {
 	j := mlpJob(1)
-	j.alone, j.optim.ClipNorm, j.optim.Name = true, 0, "sgd"
-	j.optim.Schedule.Base, j.optim.WeightDecay = 3e38, 100
+	j.alone, j.optim.ClipNorm, j.optim.Name, j.optim.Keys = true, 0, "sgd", optim.SGD{Decay: optim.Decay{WeightDecay: 100}}
+	j.optim.Schedule.Base = 3e38
 	r := mustRig(t, j, "cpu", 1, "gpipe", residency.ManagerOptions{})
 	err := r.run(short(t))
 	var task *executor.TaskError

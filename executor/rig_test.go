@@ -66,14 +66,14 @@ func mlpJob(microbatches int) job {
 	return job{
 		spec: models.Spec{
 			Input: shape.F32(5), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
-			Layers: []models.Layer{
-				{Type: "dense", Name: "a", Units: 7, Activation: "tanh"},
-				{Type: "dropout", Name: "drop", Block: "a", Rate: 0.3},
-				{Type: "dense", Name: "b", Units: 6, Activation: "gelu_tanh"},
-				{Type: "dense", Name: "c", Units: 4},
+			Layers: models.Stack{
+				models.Named{Name: "a", Layer: models.Dense{Units: 7, Activation: "tanh"}},
+				models.Named{Name: "drop", Block: "a", Layer: models.Dropout{Rate: 0.3}},
+				models.Named{Name: "b", Layer: models.Dense{Units: 6, Activation: "gelu_tanh"}},
+				models.Named{Name: "c", Layer: models.Dense{Units: 4}},
 			},
 		},
-		optim:      optim.Spec{Name: "momentum", Momentum: 0.9, ClipNorm: 0.5, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		optim:      optim.Spec{Name: "momentum", ClipNorm: 0.5, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
 		microbatch: 3, microbatches: microbatches, classes: 4,
 	}
 }
@@ -82,7 +82,7 @@ func mlpJob(microbatches int) job {
 func broadJob(microbatches int) job {
 	j := mlpJob(microbatches)
 	j.spec.Input = shape.F32(33)
-	j.spec.Layers = []models.Layer{{Type: "dense", Name: "a", Units: 4000, Activation: "tanh"}, {Type: "dense", Name: "b", Units: 4}, {Type: "dense", Name: "c", Units: 4}}
+	j.spec.Layers = models.Stack{models.Named{Name: "a", Layer: models.Dense{Units: 4000, Activation: "tanh"}}, models.Named{Name: "b", Layer: models.Dense{Units: 4}}, models.Named{Name: "c", Layer: models.Dense{Units: 4}}}
 	return j
 }
 
@@ -93,7 +93,7 @@ func gptJob(microbatches int) job {
 			Layers: models.GPT(models.GPTOptions{Vocab: 7, Context: 4, Layers: 2, Heads: 2, Width: 8, Dropout: 0.2}, graph.Pos{}),
 		},
 		optim: optim.Spec{
-			Name: "adamw", Beta1: 0.9, Beta2: 0.99, Eps: 1e-3, WeightDecay: 0.1, NoDecay: []string{"norm", "bias"}, ClipNorm: 1,
+			Name: "adamw", Keys: optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}, NoDecay: []string{"norm", "bias"}, ClipNorm: 1,
 			Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01},
 		},
 		microbatch: 2, microbatches: microbatches, classes: 7,
@@ -102,13 +102,13 @@ func gptJob(microbatches int) job {
 
 func cnnJob(microbatches int) job {
 	layers := models.CNN([]int{3}, 3, []int{5}, "tanh", 4, graph.Pos{})
-	norm := models.Layer{Type: "batchnorm", Name: "norm", Block: "conv1"}
+	norm := models.Named{Name: "norm", Block: "conv1", Layer: models.BatchNorm{}}
 	return job{
 		spec: models.Spec{
 			Input: shape.F32(1, 4, 4), Target: shape.I32(), Loss: "cross_entropy", Seed: 9,
 			Layers: append(append(layers[:1:1], norm), layers[1:]...),
 		},
-		optim:      optim.Spec{Name: "nesterov", Momentum: 0.8, WeightDecay: 0.01, Freeze: []string{"fc1.*"}, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}},
+		optim:      optim.Spec{Name: "nesterov", Keys: optim.Momentum{Momentum: 0.8, Decay: optim.Decay{WeightDecay: 0.01}}, Freeze: []string{"fc1.*"}, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}},
 		microbatch: 2, microbatches: microbatches, classes: 4,
 	}
 }
@@ -124,9 +124,9 @@ func linesJob(microbatches int) job {
 func recurrentLinesJob(microbatches int) job {
 	j := linesJob(microbatches)
 	j.spec.Target = shape.I32()
-	j.spec.Layers = []models.Layer{
-		{Type: "embedding", Name: "wte", Vocab: 7, Width: 5}, {Type: "gru", Name: "gru", Units: 4},
-		{Type: "mean", Name: "mean", Axes: []int{0}}, {Type: "dense", Name: "out", Units: 7},
+	j.spec.Layers = models.Stack{
+		models.Named{Name: "wte", Layer: models.Embedding{Vocab: 7, Width: 5}}, models.Named{Name: "gru", Layer: models.GRU{Units: 4}},
+		models.Named{Name: "mean", Layer: models.Mean{Axes: []int{0}}}, models.Named{Name: "out", Layer: models.Dense{Units: 7}},
 	}
 	return j
 }
@@ -136,36 +136,33 @@ func recurrentLinesJob(microbatches int) job {
 func loopJob(microbatches int) job {
 	j := gptJob(microbatches)
 	j.spec.Input, j.spec.Target = shape.I32(2), shape.I32()
-	j.spec.Layers = []models.Layer{
-		{Type: "embedding", Name: "wte", Vocab: 7, Width: 5},
-		{Type: "lstm", Name: "lstm", Units: 4, Last: true},
-		{Type: "doubled", Name: "doubled"},
-		{Type: "dense", Name: "out", Units: 7},
+	j.spec.Layers = models.Stack{
+		models.Named{Name: "wte", Layer: models.Embedding{Vocab: 7, Width: 5}},
+		models.Named{Name: "lstm", Layer: models.LSTM{Units: 4, Last: true}},
+		models.Named{Name: "doubled", Layer: doubled{}},
+		models.Named{Name: "out", Layer: models.Dense{Units: 7}},
 	}
 	return j
 }
 
 // A doubled layer doubles the products of its weight until the first one is large. It
-// does not choose logarithms of 0, beside them.
-func init() {
-	models.RegisterLayer(models.LayerType[struct{}]{
-		Name: "doubled", Version: 1,
-		Build: func(m *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
-			n := x.Meta.Shape.Dim(-1)
-			w := m.Param("weight", []int{n, n}, graph.Init{Kind: graph.Uniform, A: 1})
-			y := ops.While(m.Builder, 2, []*graph.Value{x},
-				func(b *graph.Builder, c []*graph.Value) *graph.Value {
-					first := ops.SliceOf(b, ops.Abs(b, c[0]), []int{0, 0}, []int{1, 1})
-					return ops.Less(b, ops.ReshapeTo(b, first), ops.Const(b, shape.F32(), 0.4))
-				},
-				func(_ *graph.Builder, c []*graph.Value) []*graph.Value {
-					return []*graph.Value{ops.ScaleBy(m.Builder, m.MatMul(c[0], w, true), 2)}
-				})[0]
-			return ops.Cond(m.Builder, ops.Const(m.Builder, shape.F32(), 0),
-				func(b *graph.Builder) []*graph.Value { return []*graph.Value{ops.Log(b, ops.Sub(b, y, y))} },
-				func(*graph.Builder) []*graph.Value { return []*graph.Value{y} })[0]
+// does not choose logarithms of 0.
+type doubled struct{}
+
+func (doubled) Build(m *models.Builder, x *graph.Value) *graph.Value {
+	n := x.Meta.Shape.Dim(-1)
+	w := m.Param("weight", []int{n, n}, graph.Init{Kind: graph.Uniform, A: 1})
+	y := ops.While(m.Builder, 2, []*graph.Value{x},
+		func(b *graph.Builder, c []*graph.Value) *graph.Value {
+			first := ops.SliceOf(b, ops.Abs(b, c[0]), []int{0, 0}, []int{1, 1})
+			return ops.Less(b, ops.ReshapeTo(b, first), ops.Const(b, shape.F32(), 0.4))
 		},
-	})
+		func(_ *graph.Builder, c []*graph.Value) []*graph.Value {
+			return []*graph.Value{ops.ScaleBy(m.Builder, m.MatMul(c[0], w, true), 2)}
+		})[0]
+	return ops.Cond(m.Builder, ops.Const(m.Builder, shape.F32(), 0),
+		func(b *graph.Builder) []*graph.Value { return []*graph.Value{ops.Log(b, ops.Sub(b, y, y))} },
+		func(*graph.Builder) []*graph.Value { return []*graph.Value{y} })[0]
 }
 
 // drawJob makes a random job.
@@ -189,10 +186,11 @@ func drawJobOf(t *rapid.T, presets ...func(int) job) job {
 	}
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
 	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw"}).Draw(t, "optimizer")
-	j.optim.Beta1, j.optim.Beta2, j.optim.Eps = 0.9, 0.99, 1e-3
+	adam := optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}
+	j.optim.Keys = map[string]any{"adam": adam, "adamw": adam}[j.optim.Name] // the defaults of others
 	j.optim.ClipNorm = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "clip")
 	if rapid.Bool().Draw(t, "deep") {
-		deep := models.Layer{Type: "residual", Name: "skip", Body: []models.Layer{{Type: "layernorm", Name: "ln"}, {Type: "dropout", Name: "dr", Rate: 0.2}}}
+		deep := models.Named{Name: "skip", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "ln", Layer: models.LayerNorm{}}, models.Named{Name: "dr", Layer: models.Dropout{Rate: 0.2}}}}}
 		j.spec.Layers = append(append(j.spec.Layers[:1:1], deep), j.spec.Layers[1:]...)
 	}
 	return j

@@ -324,9 +324,9 @@ func TestModels(t *testing.T) {
 	}
 	cnn := models.Spec{
 		Input: shape.F32(1, 6, 6), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
-		Layers: append([]models.Layer{{Type: "batchnorm", Name: "norm", Momentum: 0.1, Eps: 1e-5}}, models.CNN([]int{3}, 3, []int{5}, "relu", 7, graph.Pos{})...),
+		Layers: append(models.Stack{models.Named{Name: "norm", Layer: models.BatchNorm{Momentum: 0.1, Eps: 1e-5}}}, models.CNN([]int{3}, 3, []int{5}, "relu", 7, graph.Pos{})...),
 	}
-	o := optim.Spec{Name: "adamw", Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1, ClipNorm: 1, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01}}
+	o := optim.Spec{Name: "adamw", Keys: optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-8, Decay: optim.Decay{WeightDecay: 0.1}}, ClipNorm: 1, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01}}
 	for name, spec := range map[string]models.Spec{"gpt": gpt, "cnn": cnn} {
 		g, err := models.Train(spec, o, models.Size{Microbatch: 2, Microbatches: 3, Batch: 6, Ring: 4})
 		if err != nil {

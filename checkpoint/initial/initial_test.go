@@ -27,7 +27,7 @@ func variables(t *testing.T, units int) []*graph.Value {
 		Input: shape.F32(4), Target: shape.I32(), Loss: "cross_entropy", Seed: seed, Classes: 3,
 		Layers: models.MLP([]int{units}, "relu", 3, graph.Pos{}),
 	}
-	o := optim.Spec{Name: "momentum", Momentum: 0.9, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}}
+	o := optim.Spec{Name: "momentum", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}}
 	g, err := models.Train(spec, o, models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 5})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets/custom"
+	_ "github.com/berth-ml/berth/engine/models" // registers layers
+	_ "github.com/berth-ml/berth/engine/optim"  // registers optimizers
 	"github.com/berth-ml/berth/engine/shape"
 )
 

@@ -13,22 +13,21 @@ const MaxClasses = 1000
 // answers are the kinds that are right or wrong.
 var answers = []Kind{Classes, Bits}
 
-var classMetrics = []Metric{
-	{Name: "accuracy", Right: true, Doc: "share of right answers",
-		Value: func(c *Collected) float64 { return c.Accuracy }},
-	counted("precision", "share of right answers among those of a class, as a mean over the classes", macro(hits.precision)),
-	counted("recall", "share of a class that is found, as a mean over the classes", macro(hits.recall)),
-	counted("f1", "harmonic mean of a class's precision and recall, as a mean over the classes", macro(hits.f1)),
-	micro("precision_micro", "precision of all classes counted together", hits.precision),
-	micro("recall_micro", "recall of all classes counted together", hits.recall),
-	micro("f1_micro", "F1 of all classes counted together", hits.f1),
-	counted("confusion", "the confusion matrix: counts by true class (rows) and predicted class (columns)", nil),
-}
-
-var classFamilies = []family{
-	ofClass("precision_class_", "precision of class N", hits.precision),
-	ofClass("recall_class_", "recall of class N", hits.recall),
-	ofClass("f1_class_", "F1 of class N", hits.f1),
+func init() {
+	builtIn(Metric{
+		Name: "accuracy", Right: true, Usual: true, Doc: "share of right answers",
+		Value: func(c *Collected) float64 { return c.Accuracy },
+	})
+	builtIn(counted("precision", "share of right answers among those of a class, as a mean over the classes (macro) that are in the targets or in the answers; of nothing, 0", macro(hits.precision)))
+	builtIn(counted("recall", "share of a class that is found, as a mean over the classes, likewise", macro(hits.recall)))
+	builtIn(counted("f1", "harmonic mean of a class's precision and recall, as a mean over the classes, likewise", macro(hits.f1)))
+	builtIn(micro("precision_micro", "precision of all classes counted together; with classes, it is the accuracy", hits.precision))
+	builtIn(micro("recall_micro", "recall of all classes counted together, likewise", hits.recall))
+	builtIn(micro("f1_micro", "F1 of all classes counted together, likewise", hits.f1))
+	builtIn(counted("confusion", "the confusion matrix: counts by true class (rows) and predicted class (columns), or of one bit", nil))
+	builtInFamily(ofClass("precision_class_", "precision of class N, from 0, as `eval` numbers them", hits.precision))
+	builtInFamily(ofClass("recall_class_", "recall of class N", hits.recall))
+	builtInFamily(ofClass("f1_class_", "F1 of class N", hits.f1))
 }
 
 // counted is a metric that follows from the confusion matrix.

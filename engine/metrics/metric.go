@@ -22,17 +22,18 @@ func (r refusal) Unwrap() error { return ErrMetric }
 // refuse is a refusal of a metric.
 func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
 
-// Metric is a row of the table.
+// Metric is a metric: its name, what it is computed from, and how.
 type Metric struct {
 	Name string
 	// Version counts the changes of a metric that a Go program added; 0 for those of
 	// this module.
 	Version int
-	Doc     string // one sentence, for documents
+	Doc     string // a sentence for docs/metrics.md
 	Lower   bool   // a lower value is better
 	Kinds   []Kind // the answers that it judges; nil: all
 	Right   bool   // it judges answers that are right or wrong
 	Texts   bool   // it judges texts alone
+	Usual   bool   // tasks that it fits have it unless others are named: it costs next to nothing
 	Needs   []*Statistic
 	Scores  bool // it needs each answer's scores
 

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/golden"
 )
 
 // known is answers and the metrics that another program computes of them.
@@ -338,17 +340,40 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-// The page of metrics has every name.
+// The page of metrics has a row for each: go test ./engine/metrics -run Page -update writes
+// them.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/metrics.md")
+	const path, head, tail = "../../docs/metrics.md", "| metric | of | meaning |\n|---|---|---|\n", "\nThe values agree"
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, rest, ok := strings.Cut(string(page), head)
+	_, after, alike := strings.Cut(rest, tail)
+	if !ok || !alike {
+		t.Fatalf("%s has no table of metrics between %q and %q", path, head, tail)
+	}
+	var rows strings.Builder
 	for _, name := range metrics.Names(metrics.Task{}) {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not describe %s", name)
+		m, _ := metrics.Find(strings.Replace(name, "N", "1", 1))
+		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", name, judged(m), metrics.Doc(name))
+	}
+	golden.Check(t, path, before+head+rows.String()+tail+after)
+}
+
+// judged is the answers that a metric judges, in words.
+func judged(m metrics.Metric) string {
+	if m.Texts {
+		return "texts"
+	}
+	var words []string
+	for i, word := range []string{"classes", "bits", "numbers"} {
+		kind := metrics.Classes + metrics.Kind(i)
+		if m.Fits(metrics.Task{Kind: kind, Right: kind != metrics.Numbers}) {
+			words = append(words, word)
 		}
 	}
+	return strings.Join(words, ", ")
 }
 
 // A name whose fields would mean two things is a mistake of the program.

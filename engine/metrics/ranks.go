@@ -8,15 +8,12 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-var rankMetrics = []Metric{
-	ranked("auc", "area under the ROC curve: how often an answer of the class has a higher score than another one. With more than two classes, the mean of each against the rest", ranking.auc),
-	ranked("average_precision", "area under the curve of precision over recall, likewise", ranking.averagePrecision),
-}
-
-var rankFamilies = []family{
-	{topPrefix, 1, "share of answers whose true class is among the N likeliest", top},
-	rankedClass("auc_class_", "area under the ROC curve of class N against the rest", ranking.auc),
-	rankedClass("average_precision_class_", "area under the curve of precision over recall of class N against the rest", ranking.averagePrecision),
+func init() {
+	builtIn(ranked("auc", "area under the ROC curve: how often an answer of the class has a higher score than another one; equals count half. With two classes, of the second; with more, the mean of each class against the rest. Not defined where a class is absent", ranking.auc))
+	builtIn(ranked("average_precision", "area under the curve of precision over recall, as a sum without interpolation; otherwise as `auc`", ranking.averagePrecision))
+	builtInFamily(family{topPrefix, 1, "share of answers whose true class is among the N likeliest: `top_5`", top})
+	builtInFamily(rankedClass("auc_class_", "area under the ROC curve of class N against the rest", ranking.auc))
+	builtInFamily(rankedClass("average_precision_class_", "area under the curve of precision over recall of class N against the rest", ranking.averagePrecision))
 }
 
 const (

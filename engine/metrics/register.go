@@ -15,16 +15,26 @@ var taken = []string{"all", "auto", "loss", "s"}
 // be added.
 func Register(m Metric) {
 	numbered := func(f family) bool { return strings.HasPrefix(m.Name, f.prefix) }
-	known := func(o Metric) bool { return o.Name == m.Name }
 	switch {
 	case slices.Contains(taken, m.Name):
 		panic("register metric " + m.Name + ": the name means something else in train.metrics or in metrics.jsonl: choose another")
-	case slices.ContainsFunc(table, known):
+	case slices.ContainsFunc(table, func(o Metric) bool { return o.Name == m.Name }):
 		panic("register metric " + m.Name + ": the name exists already: choose another")
 	case slices.ContainsFunc(families, numbered):
 		panic("register metric " + m.Name + ": names that begin so stand for numbered classes: choose another")
 	case m.Value == nil:
 		panic("register metric " + m.Name + ": it has no Value: give it a function")
 	}
-	registry.Add(registry.Entry{Kind: registry.Metric, Name: m.Name, Version: m.Version, Doc: m.Doc}, func() { table = append(table, m) })
+	m.register(registry.Add)
 }
+
+// builtIn is Register for the metrics of this package, which have no version. They are
+// listed in the order of the files.
+func builtIn(m Metric) { m.register(registry.BuiltIn) }
+
+func (m Metric) register(add func(registry.Entry, func())) {
+	add(registry.Entry{Kind: registry.Metric, Name: m.Name, Version: m.Version, Doc: m.Doc}, func() { table = append(table, m) })
+}
+
+// builtInFamily adds metrics with a number in their name.
+func builtInFamily(f family) { families = append(families, f) }

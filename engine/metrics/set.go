@@ -30,12 +30,11 @@ func Choose(t Task, names []string) (s Set, err error) {
 	return s, nil
 }
 
-// Usual are the metrics that a task has unless others are named: they cost next to
-// nothing.
+// Usual are the metrics that a task has unless others are named.
 func Usual(t Task) (names []string) {
-	for _, name := range []string{"accuracy", "rmse", "mae", "r2", "perplexity"} {
-		if m, _ := Find(name); m.check(t) == nil {
-			names = append(names, name)
+	for _, m := range rows() {
+		if m.Usual && m.check(t) == nil {
+			names = append(names, m.Name)
 		}
 	}
 	return names

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -9,16 +8,16 @@ import (
 )
 
 // table has every metric but those of numbered classes.
-var table = slices.Concat(classMetrics, rankMetrics, numberMetrics, textMetrics)
+var table []Metric
 
-// rows is the table, once the program has added its metrics: see [Register].
+// rows is the table, once all metrics are in it: see [Register].
 func rows() []Metric {
 	registry.Seal()
 	return table
 }
 
 // families are the metrics with a number in their name.
-var families = slices.Concat(classFamilies, rankFamilies)
+var families []family
 
 // family is the metrics whose names are a prefix and a number.
 type family struct {

@@ -1,15 +1,11 @@
 package models
 
 // BothEnds is the first layer that reads a sequence from both ends; nil if there is none.
-func BothEnds(layers []Layer) *Layer {
-	for i := range layers {
-		l := &layers[i]
-		if l.Bidirectional {
-			return l
+func (s Stack) BothEnds() (first *Named) {
+	s.Each(func(n Named) {
+		if l, ok := n.Layer.(interface{ BothEnds() bool }); ok && l.BothEnds() && first == nil {
+			first = &n
 		}
-		if inside := BothEnds(l.Body); inside != nil {
-			return inside
-		}
-	}
-	return nil
+	})
+	return first
 }

@@ -13,13 +13,13 @@ import (
 type context struct {
 	b          *graph.Builder
 	spec       Spec
-	types      map[string]layerType
 	microbatch int // samples in a microbatch
 	batch      int // samples in the step; valid if training
 	training   bool
 	vars       []*graph.Value // in order of declaration
 	byName     map[string]*graph.Value
 	named      map[string]bool // names of the layers so far
+	counts     map[string]int  // of layers without a name in other layers, by type
 	layers     int             // number of the layers so far
 	lastBlock  string          // of the newest layer
 	updates    []func()        // append the nodes of layers to the Update phase

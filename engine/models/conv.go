@@ -1,69 +1,66 @@
 package models
 
 import (
+	"errors"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
-	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/engine/registry"
 )
 
-// convLayers are the rows of this file in the table of layer types.
-var convLayers = map[string]layerType{
-	"conv2d": {images, conv2d}, "max_pool": {images, maxPool}, "avg_pool": {images, avgPool}, "global_avg_pool": {images, globalAvgPool},
+// Conv2D is y[B,O,H',W'] from x[B,C,H,W] and a weight [O,C/groups,K,K].
+type Conv2D struct {
+	Channels   int    `yaml:"channels" min:"1" doc:"outputs"`
+	Kernel     int    `yaml:"kernel" min:"1" doc:"side of the window"`
+	Stride     int    `yaml:"stride" min:"1" doc:"step of the window"`
+	Padding    int    `yaml:"padding" min:"0" word:"same=-1" doc:"zeros added on each side; 'same': half the kernel, which must be odd"`
+	Groups     int    `yaml:"groups" min:"1" doc:"number of separate groups of channels"`
+	NoBias     bool   `yaml:"bias,not" doc:"add a learned number to each output"`
+	Activation string `yaml:"activation,omitempty" words:"relu gelu gelu_tanh silu sigmoid tanh" doc:"applied to the output; none unless given"`
 }
 
-// conv2d is y[B,O,H',W'] from x[B,C,H,W] and a weight [O,C/groups,K,K].
-func conv2d(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !c.positive("channels", l.Channels) || !c.windowed(l, x.Meta.Shape) {
+// Same is the Conv2D.Padding with which images keep their size.
+const Same = -1
+
+func init() {
+	builtIn(LayerType[Conv2D]{Name: "conv2d", Doc: "Convolution of [channels, height, width].", Takes: Images, Defaults: Conv2D{Stride: 1, Groups: 1}})
+}
+
+// Check refuses keys that do not go together.
+func (l Conv2D) Check() error {
+	var padding, groups error
+	if l.Padding == Same && l.Kernel%2 == 0 {
+		padding = registry.Refuse("padding", "same needs an odd kernel, but it is %d; use an odd kernel, or a number", l.Kernel)
+	}
+	if l.Channels%l.Groups != 0 {
+		groups = registry.Refuse("groups", "%d groups do not divide %d channels; use a divisor", l.Groups, l.Channels)
+	}
+	return errors.Join(padding, groups)
+}
+
+// Resolve sets the padding that Same stands for.
+func (l *Conv2D) Resolve() {
+	if l.Padding == Same {
+		l.Padding = l.Kernel / 2
+	}
+}
+
+// Build appends the layer.
+func (l Conv2D) Build(b *Builder, x *graph.Value) *graph.Value {
+	if !b.c.windowed(l.Kernel, l.Padding, x.Meta.Shape) {
 		return x
 	}
-	groups, stride := max(1, l.Groups), max(1, l.Stride)
 	ch := x.Meta.Shape[1]
-	if ch%groups != 0 || l.Channels%groups != 0 {
-		c.fail("%d groups do not divide %d input and %d output channels: choose a divisor of both", groups, ch, l.Channels)
+	if ch%l.Groups != 0 {
+		b.Failf("%d groups do not divide %d input and %d output channels: choose a divisor of both", l.Groups, ch, l.Channels)
 		return x
 	}
-	init := kaiming(ch / groups * l.Kernel * l.Kernel)
-	w := c.param("weight", []int{l.Channels, ch / groups, l.Kernel, l.Kernel}, init, "weight")
-	y := ops.Conv2DOf(c.b, x, w, stride, l.Padding, groups)
+	init := kaiming(ch / l.Groups * l.Kernel * l.Kernel)
+	w := b.Param("weight", []int{l.Channels, ch / l.Groups, l.Kernel, l.Kernel}, init, "weight")
+	y := ops.Conv2DOf(b.Builder, x, w, l.Stride, l.Padding, l.Groups)
 	if !l.NoBias {
-		bias := c.param("bias", []int{l.Channels}, init, "bias")
-		y = ops.Add(c.b, y, ops.ReshapeTo(c.b, bias, l.Channels, 1, 1))
+		bias := b.Param("bias", []int{l.Channels}, init, "bias")
+		y = ops.Add(b.Builder, y, ops.ReshapeTo(b.Builder, bias, l.Channels, 1, 1))
 	}
-	return c.activate(l.Activation, y)
-}
-
-func maxPool(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !poolFits(c, l, x.Meta.Shape) {
-		return x
-	}
-	return ops.MaxPool(c.b, x, l.Kernel, poolStride(l), l.Padding)
-}
-
-func avgPool(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !poolFits(c, l, x.Meta.Shape) {
-		return x
-	}
-	return ops.AvgPool(c.b, x, l.Kernel, poolStride(l), l.Padding)
-}
-
-// poolFits checks the window of a pool against images x.
-func poolFits(c *context, l *Layer, x shape.Shape) bool {
-	if l.Padding > l.Kernel/2 {
-		c.fail("padding %d is more than half of kernel %d: lower padding", l.Padding, l.Kernel)
-		return false
-	}
-	return c.windowed(l, x)
-}
-
-// poolStride is the step of a pool's window: the kernel unless given.
-func poolStride(l *Layer) int {
-	if l.Stride > 0 {
-		return l.Stride
-	}
-	return l.Kernel
-}
-
-// globalAvgPool is [B,C] from [B,C,H,W].
-func globalAvgPool(c *context, _ *Layer, x *graph.Value) *graph.Value {
-	return ops.Mean(c.b, x, false, 2, 3)
+	return b.c.activate(l.Activation, y)
 }

@@ -8,15 +8,22 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// randomLayers are the rows of this file in the table of layer types.
-var randomLayers = map[string]layerType{"dropout": {numbers, dropout}}
+// Dropout drops numbers with probability Rate while training.
+type Dropout struct {
+	Rate float64 `yaml:"rate" min:"0" below:"1" doc:"probability that a number is dropped in training"`
+}
 
-// dropout drops numbers with probability l.Rate while training.
-func dropout(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !c.training || l.Rate == 0 {
+func init() {
+	builtIn(LayerType[Dropout]{Name: "dropout", Takes: Numbers, Positionwise: true, Defaults: Dropout{Rate: 0.5},
+		Doc: "Zeroes numbers at random in training and scales up the rest."})
+}
+
+// Build appends the layer.
+func (l Dropout) Build(b *Builder, x *graph.Value) *graph.Value {
+	if !b.Training() || l.Rate == 0 {
 		return x
 	}
-	return c.b.One(ops.Dropout{P: l.Rate, Seed: c.spec.Seed, ID: randomID(c.b.Layer().Name)}, x, c.step, sampleBase(c))
+	return b.One(ops.Dropout{P: l.Rate, Seed: b.c.spec.Seed, ID: randomID(b.Layer().Name)}, x, b.c.step, sampleBase(b.c))
 }
 
 // randomID numbers the random choices of the layer of that name. It depends on the name

@@ -78,8 +78,8 @@ func TestDropoutIsOffOutsideTraining(t *testing.T) {
 
 // dropped is a model of two dropout layers over ones.
 func dropped(seed uint64) models.Spec {
-	return models.Spec{Input: shape.F32(40), Target: shape.F32(1), Loss: "mse", Seed: seed, Layers: []models.Layer{
-		{Type: "dropout", Name: "a", Rate: 0.25}, {Type: "dropout", Name: "b", Rate: 0.5}, {Type: "dense", Name: "fc", Units: 1},
+	return models.Spec{Input: shape.F32(40), Target: shape.F32(1), Loss: "mse", Seed: seed, Layers: models.Stack{
+		models.Named{Name: "a", Layer: models.Dropout{Rate: 0.25}}, models.Named{Name: "b", Layer: models.Dropout{Rate: 0.5}}, models.Named{Name: "fc", Layer: models.Dense{Units: 1}},
 	}}
 }
 

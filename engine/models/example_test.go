@@ -31,7 +31,7 @@ func Example() {
 	}
 	fmt.Println(predict.Outputs[0])
 
-	s.Layers[len(s.Layers)-1].Units = 7
+	s.Layers = models.MLP([]int{32}, "relu", 7, graph.Pos{File: "mine.yaml", Line: 3})
 	_, err = models.Eval(s, models.Size{Microbatch: 16})
 	fmt.Println(err)
 	// Output:

@@ -68,10 +68,10 @@ func TestInitialisationOfGPT(t *testing.T) {
 }
 
 func TestInitialisationAsPyTorchs(t *testing.T) {
-	s := models.Spec{Input: shape.F32(4, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: []models.Layer{
-		{Type: "conv2d", Name: "conv", Channels: 256, Kernel: 3, Groups: 2, Padding: 1},
-		{Type: "batchnorm", Name: "bn"}, {Type: "global_avg_pool", Name: "pool"},
-		{Type: "dense", Name: "fc", Units: 400},
+	s := models.Spec{Input: shape.F32(4, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: models.Stack{
+		models.Named{Name: "conv", Layer: models.Conv2D{Channels: 256, Kernel: 3, Groups: 2, Padding: 1}},
+		models.Named{Name: "bn", Layer: models.BatchNorm{}}, models.Named{Name: "pool", Layer: models.GlobalAvgPool{}},
+		models.Named{Name: "fc", Layer: models.Dense{Units: 400}},
 	}}
 	g := train(t, s, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
 	st := fresh(g, 5)

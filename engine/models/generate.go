@@ -14,6 +14,7 @@ import (
 // position alone are as ever; others are refused. Behind the last layer that mixes
 // positions, only the last token's row goes on.
 func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
+	s = s.whole()
 	s.Input.Shape, s.Lengths = shape.Of(z.Rows), false
 	c := newContext("generate", s, 1, 1)
 	c.b.Stop(z.Stop)
@@ -25,16 +26,14 @@ func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
 
 // Positions is the most positions that the model tells apart: the least context of its
 // positional embeddings. 0 means that there is no limit.
-func (s Spec) Positions() int { return positionsOf(s.Layers) }
-
-func positionsOf(layers []Layer) (least int) {
-	for _, l := range layers {
-		for _, n := range []int{l.Context, positionsOf(l.Body)} {
-			if n > 0 && (least == 0 || n < least) {
-				least = n
+func (s Spec) Positions() (least int) {
+	s.Layers.Each(func(n Named) {
+		if p, ok := n.Layer.(PositionalEmbedding); ok {
+			if rows := p.rows(s.whole()); rows > 0 && (least == 0 || rows < least) {
+				least = rows
 			}
 		}
-	}
+	})
 	return least
 }
 

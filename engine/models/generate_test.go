@@ -31,8 +31,8 @@ func generate(t *testing.T, s models.Spec, rows int) *graph.Graph {
 // recurrent is a speaker whose layers keep states.
 func recurrent() models.Spec {
 	s := speaker()
-	s.Layers = []models.Layer{{Type: "embedding", Name: "wte", Vocab: 7, Width: 6}, {Type: "gru", Name: "gru", Units: 5},
-		{Type: "lstm", Name: "lstm", Units: 4}, {Type: "dense", Name: "head", Units: 7}}
+	s.Layers = models.Stack{models.Named{Name: "wte", Layer: models.Embedding{Vocab: 7, Width: 6}}, models.Named{Name: "gru", Layer: models.GRU{Units: 5}},
+		models.Named{Name: "lstm", Layer: models.LSTM{Units: 4}}, models.Named{Name: "head", Layer: models.Dense{Units: 7}}}
 	return s
 }
 
@@ -108,18 +108,18 @@ func TestGenerateNarrowsAfterAttention(t *testing.T) {
 }
 
 func TestModelsThatGenerateNoText(t *testing.T) {
-	head := models.Layer{Type: "dense", Name: "head", Units: 7}
-	embed := models.Layer{Type: "embedding", Name: "wte", Vocab: 7, Width: 6}
+	head := models.Named{Name: "head", Layer: models.Dense{Units: 7}}
+	embed := models.Named{Name: "wte", Layer: models.Embedding{Vocab: 7, Width: 6}}
 	for _, c := range []struct {
 		layers []models.Layer
 		want   string
 	}{
-		{[]models.Layer{embed, {Type: "mean", Name: "it", Axes: []int{0}, Pos: at}, head},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Mean{Axes: []int{0}}}, head},
 			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer generates no text: it must work on each position alone, or be attention, lstm, gru or positional_embedding`},
-		{[]models.Layer{embed, {Type: "residual", Name: "r", Body: []models.Layer{{Type: "batchnorm", Name: "it", Pos: at}}}, head}, `layer 2 (batchnorm "it"): a model with this layer generates no text`},
-		{[]models.Layer{embed, {Type: "positional_embedding", Name: "it", Context: 8, Pos: at}, head}, "9 positions are to be generated, but its context is 8"},
-		{[]models.Layer{embed, {Type: "lstm", Name: "it", Units: 5, Bidirectional: true, Pos: at}, head}, "generates no text where last or bidirectional is true"},
-		{[]models.Layer{embed, {Type: "dense", Name: "it", Units: 5, Pos: at}}, "it generates only if its last layer gives a number for each of 7 tokens"},
+		{models.Stack{embed, models.Named{Name: "r", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.BatchNorm{}}}}}, head}, `layer 2 (batchnorm "it"): a model with this layer generates no text`},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.PositionalEmbedding{Context: 8}}, head}, "9 positions are to be generated, but its context is 8"},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.LSTM{Units: 5, Bidirectional: true}}, head}, "generates no text where last or bidirectional is true"},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Dense{Units: 5}}}, "it generates only if its last layer gives a number for each of 7 tokens"},
 	} {
 		s := speaker()
 		s.Layers = c.layers

@@ -15,8 +15,8 @@ import (
 func newContext(name string, s Spec, microbatches, microbatch int) *context {
 	registry.Seal() // the tables are read from now on
 	return &context{
-		b: graph.NewBuilder(name, microbatches), spec: s, types: types, microbatch: microbatch,
-		byName: map[string]*graph.Value{}, named: map[string]bool{},
+		b: graph.NewBuilder(name, microbatches), spec: s.whole(), microbatch: microbatch,
+		byName: map[string]*graph.Value{}, named: map[string]bool{}, counts: map[string]int{},
 	}
 }
 
@@ -66,6 +66,29 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 	logits := c.forward()
 	c.b.Output(PredictOutput, c.answer(logits))
 	return c.graph()
+}
+
+// Fingerprint identifies what the model computes in training, forward and of one sample: two
+// models with equal fingerprints have the same ops, connections and shapes. Names do not
+// count.
+func (s Spec) Fingerprint() (string, error) {
+	c := newContext("model", s, 1, 1)
+	c.training, c.batch = true, 1
+	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})
+	loss, _ := c.loss(c.forward())
+	if c.b.Err() != nil {
+		return "", c.b.Err()
+	}
+	c.b.Output("loss", loss)
+	defer c.b.InPhase(graph.Update)()
+	for _, f := range c.updates {
+		f()
+	}
+	g, err := c.graph()
+	if err != nil {
+		return "", err
+	}
+	return graph.Signature(g), nil
 }
 
 // Activations builds the graph whose output [PredictOutput] is the output of the layer of

@@ -165,7 +165,7 @@ func near(t *testing.T, what string, got, want []float64) {
 func TestGraphsOfAllSizesAreOne(t *testing.T) {
 	specs := small()
 	for _, c := range cases() {
-		specs[fmt.Sprintf("%s %v %v", c.layer.Type, c.in, c.out)] = around(c)
+		specs[fmt.Sprintf("%s %v %v", typeOf(c.layer), c.in, c.out)] = around(c)
 	}
 	o := adamW()
 	o.ClipNorm = 1

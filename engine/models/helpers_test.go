@@ -20,7 +20,7 @@ var at = graph.Pos{File: "configs/x.yaml", Line: 14}
 // adamW is the optimizer of the references.
 func adamW() optim.Spec {
 	return optim.Spec{
-		Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
+		Name:     "adamw",
 		Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-3},
 	}
 }

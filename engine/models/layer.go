@@ -1,45 +1,153 @@
 package models
 
-import "github.com/berth-ml/berth/engine/graph"
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
 
-// Layer is one layer as a config describes it. Type decides which of the other
-// fields are used.
-type Layer struct {
-	Type  string
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/registry"
+)
+
+// Layer is a layer of a model, as Go code writes it: a struct such as [Dense], whose fields
+// are the layer's keys in a config. Zeros that are no valid value mean the key's default.
+//
+// A struct of a program with this method is a layer, too. [RegisterLayer] makes it one in
+// configs.
+type Layer interface {
+	// Build appends the nodes of one such layer to x, whose first axis is the samples of
+	// a microbatch, and gives its output, with the same first axis.
+	Build(b *Builder, x *graph.Value) *graph.Value
+}
+
+// Named is a layer with a name, and with its place in a config.
+type Named struct {
 	Name  string // unique; the prefix of its variables. Empty: type and index
 	Block string // the top-level layer it belongs to. Empty: its own
 	Pos   graph.Pos
-
-	Units         int     // dense, lstm, gru: outputs
-	In            int     // dense: expected number of inputs; 0: not checked
-	Channels      int     // conv2d: outputs
-	Kernel        int     // conv2d and pools: side of the window
-	Stride        int     // conv2d and pools; 0: 1 for conv2d, Kernel for pools
-	Padding       int     // conv2d and pools: zeros added on each side
-	Groups        int     // conv2d: separate groups of channels; 0: 1
-	NoBias        bool    // dense, conv2d, lstm, gru
-	Activation    string  // dense, conv2d: applied to the output. Empty: none
-	Rate          float64 // dropout, attention: probability that a number is dropped in training
-	Eps           float64 // layernorm, batchnorm: added to the variance; 0: 1e-5
-	Momentum      float64 // batchnorm: weight of the newest statistics; 0: 0.1
-	Heads         int     // attention
-	Last          bool    // lstm, gru: only the last position's output
-	Bidirectional bool    // lstm, gru: from both ends
-	Vocab         int     // embedding: rows
-	Width         int     // embedding: columns
-	Context       int     // positional_embedding: rows
-	Tied          string  // dense: the variable whose transpose is the weight. Empty: a weight of its own
-	InOut         bool    // dense: the weight is [in,out], as GPT-2 publishes it, not [out,in]
-	Std           float64 // dense, attention, embeddings: deviation of normal initial weights, with zero biases; 0: as PyTorch
-	ResidualStd   float64 // attention: Std of its output projection; 0: Std
-	Shape         []int   // reshape, broadcast: of a sample; one axis of reshape may be -1 and is computed
-	Perm          []int   // transpose: axes of a sample, from 0
-	Start, Stop   []int   // slice: a range for each axis of a sample
-	Axes          []int   // sum, mean, max: axes of a sample, from 0
-	Keep          bool    // sum, mean, max: keep reduced axes, with size 1
-	Axis          int     // concat: axis of a sample, from 0
-	Scale         float64 // affine
-	Shift         float64 // affine
-	Body          []Layer // residual, concat
-	Keys          any     // types of [RegisterLayer]: their Keys or a pointer to them; nil: the defaults
+	Layer Layer
 }
+
+// Build builds the layer under its name.
+func (n Named) Build(b *Builder, x *graph.Value) *graph.Value { return Stack{n}.Build(b, x) }
+
+// Type is the layer's type: its name in configs, or for others that of its Go type.
+func (n Named) Type() string { return typeOf(n.Layer).name }
+
+// Stack is layers, one after the other: a model, or the layers inside another one.
+type Stack []Layer
+
+// Build builds one layer after the other.
+func (s Stack) Build(b *Builder, x *graph.Value) *graph.Value {
+	return b.c.stack(s, b.Layer().Block, x)
+}
+
+// Each visits the layers in order, and those inside a layer after it.
+func (s Stack) Each(visit func(n Named)) {
+	for _, l := range s {
+		n := placed(l)
+		visit(n)
+		inside(n.Layer).Each(visit)
+	}
+}
+
+// Func is a layer that is a function, such as a part of a model with several ways
+// through it.
+type Func func(b *Builder, x *graph.Value) *graph.Value
+
+// Build calls the function.
+func (f Func) Build(b *Builder, x *graph.Value) *graph.Value { return f(b, x) }
+
+// ByName is the layer of a type that configs know, with the keys of a config: the type's
+// struct, a pointer to one, or nil for the defaults. body are the layers inside it. A
+// mistake is an error of the model's graphs.
+func ByName(name string, keys any, body Stack) Layer {
+	t, known := types[name]
+	if !known {
+		return wrong{name, fmt.Errorf("no layer type %q: there are %s", name, listed(types))}
+	}
+	l, err := t.with(keys, body)
+	if err != nil {
+		return wrong{name, err}
+	}
+	return l
+}
+
+// wrong is a layer that cannot be.
+type wrong struct {
+	name string
+	err  error
+}
+
+func (w wrong) Build(b *Builder, x *graph.Value) *graph.Value { return x }
+
+// placed is a layer with its name and place. A pointer to a layer counts as the layer.
+func placed(l Layer) Named {
+	n, named := l.(Named)
+	if !named {
+		n = Named{Layer: l}
+	}
+	if inner, twice := n.Layer.(Named); twice {
+		inner.Name, inner.Block = either(n.Name, inner.Name), either(n.Block, inner.Block)
+		if n.Pos != (graph.Pos{}) {
+			inner.Pos = n.Pos
+		}
+		return placed(inner)
+	}
+	if v, ok := registry.Value(n.Layer).(Layer); ok {
+		n.Layer = v
+	}
+	return n
+}
+
+func either(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// inside is the layers inside a layer, nil for none.
+func inside(l Layer) Stack {
+	if x, ok := l.(interface{ inside() Stack }); ok {
+		return x.inside()
+	}
+	return nil
+}
+
+func (s Stack) inside() Stack { return s }
+
+// typeOf is the type of a layer.
+func typeOf(l Layer) *layerType {
+	switch l := l.(type) {
+	case nil:
+		return &layerType{name: "nil", keys: func(any) (Layer, error) { return nil, fmt.Errorf("it is nil: give it a layer, such as models.Dense") }}
+	case wrong:
+		return &layerType{name: l.name, keys: func(any) (Layer, error) { return nil, l.err }}
+	case Stack:
+		return &layerType{name: "stack", ours: true, positionwise: true, keys: asItIs}
+	}
+	if t := byKeys[reflect.TypeOf(l)]; t != nil {
+		return t
+	}
+	return &layerType{name: goName(l), keys: asItIs}
+}
+
+func asItIs(l any) (Layer, error) { return l.(Layer), nil }
+
+// goName is the Go name of a layer that is not registered, as names of layers are
+// written: two_ways of TwoWays.
+func goName(l Layer) string {
+	t := reflect.TypeOf(l)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	name := strings.ToLower(capital.ReplaceAllString(t.Name(), "${1}_$2"))
+	if name == "" {
+		return "layer"
+	}
+	return name
+}
+
+var capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)

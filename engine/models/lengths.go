@@ -22,10 +22,19 @@ func (s Spec) sized(positions int) Spec {
 	if !s.Lengths || positions == 0 {
 		return s
 	}
+	s = s.whole()
 	if s.PerPosition() {
 		s.Target.Shape = resized(s.Target.Shape, positions)
 	}
 	s.Input.Shape = resized(s.Input.Shape, positions)
+	return s
+}
+
+// whole is the spec that keeps the positions of its Input.
+func (s Spec) whole() Spec {
+	if s.longest == 0 && s.Input.Shape.Rank() > 0 {
+		s.longest = s.Input.Shape[0]
+	}
 	return s
 }
 
@@ -90,36 +99,41 @@ func (c *context) firstLayer(name string) *graph.Layer {
 	if len(c.spec.Layers) == 0 {
 		return nil
 	}
-	l := c.spec.Layers[0]
+	l := placed(c.spec.Layers[0])
 	ref := &graph.Layer{Type: name, Name: name, Block: l.Block, Pos: l.Pos}
 	switch {
 	case ref.Block == "" && l.Name != "":
 		ref.Block = l.Name
 	case ref.Block == "":
-		ref.Block = l.Type + "0"
+		ref.Block = l.Type() + "0"
 	}
 	return ref
 }
 
+// aware is a layer that says itself whether padding is kept out of it: with what is wrong
+// and what to do, or with "".
+type aware interface{ padding(c *context) string }
+
 // seesNoPadding refuses a layer that would mix padding into positions that count.
-func (c *context) seesNoPadding(l *Layer) bool {
-	switch {
-	case c.lengths == nil:
+func (c *context) seesNoPadding(t *layerType, l Layer) bool {
+	if c.lengths == nil {
 		return true
-	case l.Type == "batchnorm":
-		c.fail("its statistics would count the padding of sequences of different lengths: use layernorm")
-	case !c.sequence, positionwise[l.Type], l.Type == "attention", l.Type == "positional_embedding", l.Type == "lstm", l.Type == "gru":
-		return true
-	case l.Type == "sum", l.Type == "mean", l.Type == "max":
-		return c.reducesWhole(l)
-	case l.Type == "concat" && l.Axis > 0:
-		return true
-	case l.Type == "concat":
-		c.fail("axis 0 counts the positions of sequences of different lengths: join their features (axis: 1)")
-	default:
-		c.fail("it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]")
 	}
-	return false
+	const mixes = "it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]"
+	text := ""
+	switch x := l.(type) {
+	case aware:
+		text = x.padding(c)
+	case cached: // it reads no later position
+	default:
+		if c.sequence && !t.positionwise {
+			text = mixes
+		}
+	}
+	if text != "" {
+		c.fail("%s", text)
+	}
+	return text == ""
 }
 
 // keepsWidth refuses a layer whose output y[B,T] has positions as its last axis: the next
@@ -129,17 +143,6 @@ func (c *context) keepsWidth(y *graph.Value) {
 		return
 	}
 	c.fail("it leaves one number for each position, %v, and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)", sample(y))
-}
-
-// reducesWhole refuses a reduction over positions and other axes at once.
-func (c *context) reducesWhole(l *Layer) bool {
-	for _, a := range l.Axes {
-		if a == 0 && len(l.Axes) > 1 {
-			c.fail("axes are %v: of sequences of different lengths, reduce the positions, axis 0, in a layer of their own", shape.Shape(l.Axes))
-			return false
-		}
-	}
-	return true
 }
 
 // overPositions reports whether a reduction of the axes of x is over positions of which

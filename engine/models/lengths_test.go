@@ -23,10 +23,10 @@ func lines() models.Spec {
 // recurring is lines with an lstm in place of attention.
 func recurring() models.Spec {
 	s := lines()
-	s.Layers = []models.Layer{
-		{Type: "embedding", Name: "table", Vocab: 7, Width: 5, Pos: at},
-		{Type: "lstm", Name: "lstm", Units: 6, Pos: at},
-		{Type: "dense", Name: "head", Units: 7, Pos: at},
+	s.Layers = models.Stack{
+		models.Named{Name: "table", Pos: at, Layer: models.Embedding{Vocab: 7, Width: 5}},
+		models.Named{Name: "lstm", Pos: at, Layer: models.LSTM{Units: 6}},
+		models.Named{Name: "head", Pos: at, Layer: models.Dense{Units: 7}},
 	}
 	return s
 }
@@ -35,9 +35,9 @@ func recurring() models.Spec {
 func fromBothEnds() models.Spec {
 	s := recurring()
 	s.Target, s.Classes = shape.I32(), 3
-	s.Layers = []models.Layer{s.Layers[0],
-		{Type: "gru", Name: "gru", Units: 4, Bidirectional: true, Pos: at}, {Type: "lstm", Name: "lstm", Units: 5, Last: true, Bidirectional: true, Pos: at},
-		{Type: "dense", Name: "classes", Units: 3, Pos: at}}
+	s.Layers = models.Stack{s.Layers[0],
+		models.Named{Name: "gru", Pos: at, Layer: models.GRU{Units: 4, Bidirectional: true}}, models.Named{Name: "lstm", Pos: at, Layer: models.LSTM{Units: 5, Last: true, Bidirectional: true}},
+		models.Named{Name: "classes", Pos: at, Layer: models.Dense{Units: 3}}}
 	return s
 }
 
@@ -47,8 +47,8 @@ func reviews() models.Spec {
 	s.Target, s.Classes = shape.I32(), 3
 	n := len(s.Layers)
 	s.Layers = append(s.Layers[:n-1],
-		models.Layer{Type: "mean", Name: "mean", Axes: []int{0}, Pos: at},
-		models.Layer{Type: "dense", Name: "classes", Units: 3, Pos: at})
+		models.Named{Name: "mean", Pos: at, Layer: models.Mean{Axes: []int{0}}},
+		models.Named{Name: "classes", Pos: at, Layer: models.Dense{Units: 3}})
 	return s
 }
 
@@ -57,9 +57,9 @@ func largest() models.Spec {
 	s := reviews()
 	n := len(s.Layers) - 2
 	s.Layers = append(s.Layers[:n:n],
-		models.Layer{Type: "concat", Name: "both", Axis: 1, Pos: at, Body: []models.Layer{{Type: "dense", Name: "more", Units: 2, Pos: at}}},
-		models.Layer{Type: "max", Name: "max", Axes: []int{0}, Pos: at},
-		models.Layer{Type: "dense", Name: "classes", Units: 3, Pos: at})
+		models.Named{Name: "both", Pos: at, Layer: models.Concat{Axis: 1, Layers: models.Stack{models.Named{Name: "more", Pos: at, Layer: models.Dense{Units: 2}}}}},
+		models.Named{Name: "max", Pos: at, Layer: models.Max{Axes: []int{0}}},
+		models.Named{Name: "classes", Pos: at, Layer: models.Dense{Units: 3}})
 	return s
 }
 
@@ -67,9 +67,9 @@ func largest() models.Spec {
 func series() models.Spec {
 	s := lines()
 	s.Input, s.Target, s.Loss, s.Classes, s.Tokens = shape.F32(9, 2), shape.F32(9, 3), "mse", 0, 0
-	s.Layers = []models.Layer{
-		{Type: "lstm", Name: "lstm", Units: 6, Pos: at},
-		{Type: "dense", Name: "head", Units: 3, Pos: at},
+	s.Layers = models.Stack{
+		models.Named{Name: "lstm", Pos: at, Layer: models.LSTM{Units: 6}},
+		models.Named{Name: "head", Pos: at, Layer: models.Dense{Units: 3}},
 	}
 	return s
 }
@@ -78,9 +78,9 @@ func series() models.Spec {
 func summed() models.Spec {
 	s := series()
 	s.Target = shape.F32(2)
-	s.Layers = []models.Layer{
-		{Type: "gru", Name: "gru", Units: 4, Last: true, Pos: at},
-		{Type: "dense", Name: "head", Units: 2, Pos: at},
+	s.Layers = models.Stack{
+		models.Named{Name: "gru", Pos: at, Layer: models.GRU{Units: 4, Last: true}},
+		models.Named{Name: "head", Pos: at, Layer: models.Dense{Units: 2}},
 	}
 	return s
 }
@@ -89,7 +89,7 @@ func summed() models.Spec {
 func number() models.Spec {
 	s := summed()
 	s.Target = shape.F32()
-	s.Layers[1] = models.Layer{Type: "sum", Name: "sum", Axes: []int{0}, Pos: at}
+	s.Layers[1] = models.Named{Name: "sum", Pos: at, Layer: models.Sum{Axes: []int{0}}}
 	return s
 }
 
@@ -229,25 +229,24 @@ func TestPaddedAgreesWithUnpadded(t *testing.T) {
 func TestLengthsRefused(t *testing.T) {
 	with := func(l models.Layer) models.Spec {
 		s := lines()
-		l.Pos, l.Name = at, "own"
-		s.Layers = slices.Insert(s.Layers, 3, l)
+		s.Layers = slices.Insert(s.Layers, 3, models.Stack{models.Named{Name: "own", Pos: at, Layer: l}}...)
 		return s
 	}
 	for name, c := range map[string]struct {
 		spec models.Spec
 		want string
 	}{
-		"flatten":   {with(models.Layer{Type: "flatten"}), `configs/x.yaml:14: layer 3 (flatten "own"): it would mix the padding`},
-		"positions": {with(models.Layer{Type: "concat", Body: []models.Layer{{Type: "dense", Name: "in", Units: 6}}}), "axis 0 counts the positions"},
-		"batchnorm": {with(models.Layer{Type: "batchnorm"}), "its statistics would count the padding"},
-		"two axes":  {with(models.Layer{Type: "mean", Axes: []int{0, 1}}), "reduce the positions, axis 0, in a layer of their own"},
-		"width":     {with(models.Layer{Type: "mean", Axes: []int{1}}), `layer 3 (mean "own"): it leaves one number for each position, f32[9], and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)`},
+		"flatten":   {with(models.Flatten{}), `configs/x.yaml:14: layer 3 (flatten "own"): it would mix the padding`},
+		"positions": {with(models.Concat{Layers: models.Stack{models.Named{Name: "in", Layer: models.Dense{Units: 6}}}}), "axis 0 counts the positions"},
+		"batchnorm": {with(models.BatchNorm{}), "its statistics would count the padding"},
+		"two axes":  {with(models.Mean{Axes: []int{0, 1}}), "reduce the positions, axis 0, in a layer of their own"},
+		"width":     {with(models.Mean{Axes: []int{1}}), `layer 3 (mean "own"): it leaves one number for each position, f32[9], and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)`},
 		"flatten after a body": {func() models.Spec {
 			s := reviews()
-			s.Layers = slices.Insert(s.Layers, 3,
-				models.Layer{Type: "residual", Name: "all", Pos: at, Body: []models.Layer{
-					{Type: "mean", Name: "kept", Axes: []int{0}, Keep: true, Pos: at}, {Type: "broadcast", Name: "wide", Shape: []int{9, 6}, Pos: at}}},
-				models.Layer{Type: "flatten", Name: "flat", Pos: at})
+			s.Layers = slices.Insert(s.Layers, 3, models.Stack{
+				models.Named{Name: "all", Pos: at, Layer: models.Residual{Layers: models.Stack{
+					models.Named{Name: "kept", Pos: at, Layer: models.Mean{Axes: []int{0}, Keep: true}}, models.Named{Name: "wide", Pos: at, Layer: models.Broadcast{Shape: []int{9, 6}}}}}},
+				models.Named{Name: "flat", Pos: at, Layer: models.Flatten{}}}...)
 			return s
 		}(), `(flatten "flat"): it would mix the padding`},
 		"no mean": {func() models.Spec {

@@ -34,7 +34,7 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 // endLayer stands in errors and plans for nodes after the newest layer, such as the
 // loss. It belongs to the newest block.
 func (c *context) endLayer(kind, name string) *graph.Layer {
-	end := c.spec.Layers[len(c.spec.Layers)-1]
+	end := placed(c.spec.Layers[len(c.spec.Layers)-1])
 	return &graph.Layer{Index: c.layers, Type: kind, Name: name, Block: c.lastBlock, Pos: end.Pos}
 }
 

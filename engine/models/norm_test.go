@@ -16,8 +16,8 @@ func normed(momentum float64, side int) models.Spec {
 	if side > 0 {
 		in = shape.F32(3, side, side)
 	}
-	return models.Spec{Input: in, Target: shape.F32(1), Loss: "mse", Layers: []models.Layer{
-		{Type: "batchnorm", Name: "bn", Momentum: momentum}, {Type: "flatten", Name: "flat"}, {Type: "dense", Name: "fc", Units: 1},
+	return models.Spec{Input: in, Target: shape.F32(1), Loss: "mse", Layers: models.Stack{
+		models.Named{Name: "bn", Layer: models.BatchNorm{Momentum: momentum}}, models.Named{Name: "flat", Layer: models.Flatten{}}, models.Named{Name: "fc", Layer: models.Dense{Units: 1}},
 	}}
 }
 
@@ -80,7 +80,7 @@ func TestRunningStatisticsOfMicrobatches(t *testing.T) {
 
 func TestEvalNormalisesByRunningStatistics(t *testing.T) {
 	s := normed(0.1, 0)
-	s.Layers[0].Eps = 1e-3
+	s.Layers[0] = models.Named{Name: "bn", Layer: models.BatchNorm{Eps: 1e-3, Momentum: 0.1}}
 	alone := s
 	alone.Layers, alone.Target = s.Layers[:1], s.Input
 	g, err := models.Predict(alone, models.Size{Microbatch: 2})

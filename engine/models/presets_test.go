@@ -39,15 +39,15 @@ func references() map[string]struct {
 		Layers: models.GPT(models.GPTOptions{Vocab: 65, Context: 16, Layers: 2, Heads: 2, Width: 32}, at),
 	}
 	lstm := models.Spec{
-		Input: shape.I32(6), Target: shape.I32(6), Loss: "cross_entropy", Layers: []models.Layer{
-			{Type: "embedding", Name: "wte", Vocab: 11, Width: 6}, {Type: "lstm", Name: "rnn", Units: 5, Bidirectional: true},
-			{Type: "dense", Name: "out", Units: 11}},
+		Input: shape.I32(6), Target: shape.I32(6), Loss: "cross_entropy", Layers: models.Stack{
+			models.Named{Name: "wte", Layer: models.Embedding{Vocab: 11, Width: 6}}, models.Named{Name: "rnn", Layer: models.LSTM{Units: 5, Bidirectional: true}},
+			models.Named{Name: "out", Layer: models.Dense{Units: 11}}},
 	}
 	gru := models.Spec{
 		Input: shape.F32(5, 3), Target: shape.I32(), Loss: "cross_entropy",
-		Layers: []models.Layer{{Type: "gru", Name: "rnn", Units: 7, Last: true}, {Type: "dense", Name: "out", Units: 4}},
+		Layers: models.Stack{models.Named{Name: "rnn", Layer: models.GRU{Units: 7, Last: true}}, models.Named{Name: "out", Layer: models.Dense{Units: 4}}},
 	}
-	sgd := optim.Spec{Name: "momentum", Momentum: 0.9, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}
+	sgd := optim.Spec{Name: "momentum", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}
 	return map[string]reference{
 		"mlp-sgd": {mlp, sgd, 16}, "mlp-adamw": {mlp, adamW(), 16},
 		"cnn-adamw": {cnn, adamW(), 8}, "gpt-adamw": {gpt, adamW(), 4},
@@ -219,7 +219,7 @@ func moments(f []float64) (mean, std, largest float64) {
 
 // TestPrecisionIsThatOfAllProducts: bf16 is that of the gradients' products too.
 func TestPrecisionIsThatOfAllProducts(t *testing.T) {
-	for name, layers := range map[string][]models.Layer{
+	for name, layers := range map[string]models.Stack{
 		"mlp": models.MLP([]int{8}, "relu", 4, graph.Pos{}),
 		"gpt": models.GPT(models.GPTOptions{Layers: 1, Heads: 2, Width: 8, Context: 4, Vocab: 5}, graph.Pos{}),
 	} {

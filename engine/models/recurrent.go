@@ -9,11 +9,38 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// recurrentLayers are the rows of this file in the table of layer types.
-var recurrentLayers = map[string]layerType{
-	"lstm": {sequence, func(c *context, l *Layer, x *graph.Value) *graph.Value { return recurrent(c, l, x, lstm) }},
-	"gru":  {sequence, func(c *context, l *Layer, x *graph.Value) *graph.Value { return recurrent(c, l, x, gru) }},
+// LSTM is a long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates:
+// Gers et al., 2000).
+type LSTM struct {
+	Units         int  `yaml:"units" min:"1" doc:"outputs"`
+	Last          bool `yaml:"last" doc:"only the output after the last token read, [units], in place of [time, units]; with bidirectional the second half is that of the first position, as in h_n of PyTorch"`
+	Bidirectional bool `yaml:"bidirectional" doc:"a second loop goes from the end to the start; the outputs of both are joined"`
+	NoBias        bool `yaml:"bias,not" doc:"add two learned numbers to each gate"`
 }
+
+// GRU is a gated recurrent unit (Cho et al., 2014).
+type GRU LSTM
+
+func init() {
+	builtIn(LayerType[LSTM]{Name: "lstm", Doc: "Long short-term memory, as PyTorch's: [time, width] to [time, units].", Takes: Sequences})
+	builtIn(LayerType[GRU]{Name: "gru", Doc: "Gated recurrent units, as PyTorch's: [time, width] to [time, units].", Takes: Sequences})
+}
+
+// Build appends the layer.
+func (l LSTM) Build(b *Builder, x *graph.Value) *graph.Value { return l.recurrent(b.c, x, lstm) }
+
+// Build appends the layer.
+func (l GRU) Build(b *Builder, x *graph.Value) *graph.Value { return LSTM(l).recurrent(b.c, x, gru) }
+
+// BothEnds reports whether an output depends on what comes after it.
+func (l LSTM) BothEnds() bool { return l.Bidirectional }
+
+// BothEnds reports whether an output depends on what comes after it.
+func (l GRU) BothEnds() bool { return l.Bidirectional }
+
+func (l LSTM) cached(c *context, x *graph.Value) *graph.Value { return l.chunked(c, x, lstm) }
+
+func (l GRU) cached(c *context, x *graph.Value) *graph.Value { return LSTM(l).chunked(c, x, gru) }
 
 // A cell is one step of a recurrent layer. Its parameters are named, laid out and
 // initialised as PyTorch's.
@@ -24,8 +51,7 @@ type cell struct {
 	step   func(d *direction, gates *graph.Value, state []*graph.Value) []*graph.Value
 }
 
-// lstm is a long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates:
-// Gers et al., 2000). The gates are i, f, g and o, the states h and c.
+// lstm is a step of an LSTM. The gates are i, f, g and o, the states h and c.
 var lstm = cell{4, 2, false, func(d *direction, gates *graph.Value, state []*graph.Value) []*graph.Value {
 	b := d.c.b
 	gates = ops.Add(b, gates, d.fromState(state[0]))
@@ -34,8 +60,7 @@ var lstm = cell{4, 2, false, func(d *direction, gates *graph.Value, state []*gra
 	return []*graph.Value{ops.Mul(b, o, ops.Tanh(b, c)), c}
 }}
 
-// gru is a gated recurrent unit (Cho et al., 2014). The gates are r, z and n, the state
-// is h.
+// gru is a step of a GRU. The gates are r, z and n, the state is h.
 var gru = cell{3, 1, true, func(d *direction, gates *graph.Value, state []*graph.Value) []*graph.Value {
 	b, h := d.c.b, state[0]
 	from := d.fromState(h)
@@ -57,17 +82,17 @@ type direction struct {
 
 // recurrent goes through x[B,T,D] step by step. It gives [B,T,H], or with Last [B,H];
 // with Bidirectional the last axis has both directions.
-func recurrent(c *context, l *Layer, x *graph.Value, cl cell) *graph.Value {
-	if !c.loops(l, x) {
+func (l LSTM) recurrent(c *context, x *graph.Value, cl cell) *graph.Value {
+	if !loops(c, x) {
 		return x
 	}
-	byTime, counts := ops.TransposeTo(c.b, x, 1, 0, 2), c.countsByTime(l, x)
-	d := newDirection(c, l, cl, byTime, "")
+	byTime, counts := ops.TransposeTo(c.b, x, 1, 0, 2), l.countsByTime(c, x)
+	d := l.direction(c, cl, byTime, "")
 	d.counts = counts
 	last, rows := d.run(cl, d.zeros(cl), false)
 	y, end := rows[0], last[0]
 	if l.Bidirectional {
-		d = newDirection(c, l, cl, byTime, "_reverse")
+		d = l.direction(c, cl, byTime, "_reverse")
 		d.counts = counts
 		last, rows = d.run(cl, d.zeros(cl), true)
 		y, end = ops.ConcatOf(c.b, -1, y, rows[0]), ops.ConcatOf(c.b, -1, end, last[0])
@@ -83,18 +108,15 @@ func recurrent(c *context, l *Layer, x *graph.Value, cl cell) *graph.Value {
 
 // countsByTime is 1 where a position of x[B,T,D] counts, [T,B,1]: it is nil where no
 // state would be read that has gone through padding, which is at the end.
-func (c *context) countsByTime(l *Layer, x *graph.Value) *graph.Value {
+func (l LSTM) countsByTime(c *context, x *graph.Value) *graph.Value {
 	if c.lengths == nil || !c.sequence || !l.Last && !l.Bidirectional {
 		return nil
 	}
 	return ops.TransposeTo(c.b, c.b.One(ops.PositionWeights{T: x.Meta.Shape[1]}, c.lengths), 1, 0, 2)
 }
 
-// loops checks the layer against its input.
-func (c *context) loops(l *Layer, x *graph.Value) bool {
-	if !c.positive("units", l.Units) {
-		return false
-	}
+// loops refuses a sequence without positions.
+func loops(c *context, x *graph.Value) bool {
 	if x.Meta.Shape[1] == 0 {
 		c.fail("its input %v has no positions: give it at least one", sample(x))
 		return false
@@ -102,17 +124,17 @@ func (c *context) loops(l *Layer, x *graph.Value) bool {
 	return true
 }
 
-// cachedRecurrent goes through a chunk x[1,T,D] from the states that the chunk before
+// chunked goes through a chunk x[1,T,D] from the states that the chunk before
 // ended with.
-func cachedRecurrent(c *context, l *Layer, x *graph.Value, cl cell) *graph.Value {
+func (l LSTM) chunked(c *context, x *graph.Value, cl cell) *graph.Value {
 	if l.Last || l.Bidirectional {
 		c.fail("a model with this layer generates no text where last or bidirectional is true: an output then depends on what comes after it")
 		return x
 	}
-	if !c.loops(l, x) {
+	if !loops(c, x) {
 		return x
 	}
-	d := newDirection(c, l, cl, ops.TransposeTo(c.b, x, 1, 0, 2), "")
+	d := l.direction(c, cl, ops.TransposeTo(c.b, x, 1, 0, 2), "")
 	states, goesOn := d.zeros(cl), c.goesOn(x.Meta.Shape[1])
 	var caches []*graph.Value
 	for i, zeros := range states {
@@ -142,9 +164,9 @@ func (d *direction) keep(cache, states *graph.Value) {
 	b.Assign(cache, ops.ReshapeTo(b, last, cache.Meta.Shape...))
 }
 
-// newDirection declares the parameters of a direction, and appends the products of the
+// direction declares the parameters of a direction, and appends the products of the
 // inputs x[T,B,D] of all steps, which do not wait for each other.
-func newDirection(c *context, l *Layer, cl cell, x *graph.Value, suffix string) *direction {
+func (l LSTM) direction(c *context, cl cell, x *graph.Value, suffix string) *direction {
 	in, out := x.Meta.Shape.Dim(-1), cl.gates*l.Units
 	init := graph.Init{Kind: graph.Uniform, A: 1 / math.Sqrt(float64(l.Units))}
 	w := c.param("weight_ih_l0"+suffix, []int{out, in}, init, "weight")

@@ -14,8 +14,8 @@ import (
 func TestRecurrentLayersStop(t *testing.T) {
 	over := errors.New("over")
 	for before := range 24 { // layers before the loop, so that another op of it is the first that stops
-		s := models.Spec{Input: shape.F32(40, 2), Target: shape.F32(6), Loss: "mse", Layers: slices.Repeat([]models.Layer{{Type: "relu"}}, before)}
-		s.Layers = append(s.Layers, models.Layer{Type: []string{"lstm", "gru"}[before%2], Units: 3, Last: true, Bidirectional: true})
+		s := models.Spec{Input: shape.F32(40, 2), Target: shape.F32(6), Loss: "mse", Layers: slices.Repeat(models.Stack{models.Relu{}}, before)}
+		s.Layers = append(s.Layers, []models.Layer{models.LSTM{Units: 3, Last: true, Bidirectional: true}, models.GRU{Units: 3, Last: true, Bidirectional: true}}[before%2])
 		for asked := range 4 {
 			z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1, Stop: func() error {
 				if asked--; asked >= 0 {

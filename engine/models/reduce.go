@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -8,40 +9,81 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// reduceLayers are the rows of this file in the table of layer types.
-var reduceLayers = map[string]layerType{
-	"sum": {numbers, reduction("sum", ops.Sum)}, "mean": {numbers, reduction("mean", ops.Mean)}, "max": {numbers, reduction("max", ops.Max)},
-	"affine": {numbers, affine},
+// Sum is the sum over axes of each sample.
+type Sum struct {
+	Axes []int `yaml:"axes" min:"0" max:"7" items:"1" doc:"the axes, from 0"`
+	Keep bool  `yaml:"keep" doc:"keep them, with size 1"`
 }
 
-// reduction is a layer that sums, averages or takes the largest over axes of
-// each sample.
-func reduction(name string, reduce func(b *graph.Builder, x *graph.Value, keep bool, axes ...int) *graph.Value) func(*context, *Layer, *graph.Value) *graph.Value {
-	return func(c *context, l *Layer, x *graph.Value) *graph.Value {
-		have := sample(x)
-		var axes []int
-		for i, a := range slices.Sorted(slices.Values(l.Axes)) {
-			if a < 0 || a >= have.Shape.Rank() || i > 0 && axes[i-1] == a+1 {
-				c.fail("a sample is %v, axes are %v: name axes of it once, from 0", have, shape.Shape(l.Axes))
-				return x
-			}
-			axes = append(axes, a+1)
-		}
-		if len(axes) == 0 {
-			c.fail("axes is empty: name at least one axis of a sample, from 0")
+// Mean is the mean over axes of each sample.
+type Mean Sum
+
+// Max is the largest over axes of each sample.
+type Max Sum
+
+// Affine is scale·x + shift.
+type Affine struct {
+	Scale float64 `yaml:"scale" doc:"factor"`
+	Shift float64 `yaml:"shift" doc:"added after it"`
+}
+
+func init() {
+	builtIn(LayerType[Sum]{Name: "sum", Doc: "The sum over axes.", Takes: Numbers})
+	builtIn(LayerType[Mean]{Name: "mean", Doc: "The mean over axes.", Takes: Numbers})
+	builtIn(LayerType[Max]{Name: "max", Doc: "The largest over axes.", Takes: Numbers})
+	builtIn(LayerType[Affine]{Name: "affine", Doc: "scale·x + shift.", Takes: Numbers, Positionwise: true, Defaults: Affine{Scale: 1}})
+}
+
+// Build appends the layer.
+func (l Sum) Build(b *Builder, x *graph.Value) *graph.Value {
+	return l.reduce(b.c, x, ops.Sum, func() *graph.Value { return b.c.withoutPadding(x, false, l.Keep) })
+}
+
+// Build appends the layer.
+func (l Mean) Build(b *Builder, x *graph.Value) *graph.Value {
+	return Sum(l).reduce(b.c, x, ops.Mean, func() *graph.Value { return b.c.withoutPadding(x, true, l.Keep) })
+}
+
+// Build appends the layer.
+func (l Max) Build(b *Builder, x *graph.Value) *graph.Value {
+	return Sum(l).reduce(b.c, x, ops.Max, func() *graph.Value { return b.c.largest(x, l.Keep) })
+}
+
+// reduce applies a reduction to the axes, or padded where they are positions of which some
+// are padding.
+func (l Sum) reduce(c *context, x *graph.Value, of func(b *graph.Builder, x *graph.Value, keep bool, axes ...int) *graph.Value, padded func() *graph.Value) *graph.Value {
+	have := sample(x)
+	var axes []int
+	for i, a := range slices.Sorted(slices.Values(l.Axes)) {
+		if a < 0 || a >= have.Shape.Rank() || i > 0 && axes[i-1] == a+1 {
+			c.fail("a sample is %v, axes are %v: name axes of it once, from 0", have, shape.Shape(l.Axes))
 			return x
 		}
-		switch over := c.overPositions(axes); {
-		case over && name == "max":
-			return c.largest(x, l.Keep)
-		case over:
-			return c.withoutPadding(x, name == "mean", l.Keep)
-		}
-		return reduce(c.b, x, l.Keep, axes...)
+		axes = append(axes, a+1)
 	}
+	if len(axes) == 0 {
+		c.fail("axes is empty: name at least one axis of a sample, from 0")
+		return x
+	}
+	if c.overPositions(axes) {
+		return padded()
+	}
+	return of(c.b, x, l.Keep, axes...)
 }
 
-// affine is scale·x + shift.
-func affine(c *context, l *Layer, x *graph.Value) *graph.Value {
-	return c.b.One(ops.Affine{Scale: l.Scale, Shift: l.Shift}, x)
+// padding is refused where positions and other axes are reduced at once.
+func (l Sum) padding(c *context) string {
+	if c.sequence && len(l.Axes) > 1 && slices.Contains(l.Axes, 0) {
+		return fmt.Sprintf("axes are %v: of sequences of different lengths, reduce the positions, axis 0, in a layer of their own", shape.Shape(l.Axes))
+	}
+	return ""
+}
+
+func (l Mean) padding(c *context) string { return Sum(l).padding(c) }
+
+func (l Max) padding(c *context) string { return Sum(l).padding(c) }
+
+// Build appends the layer.
+func (l Affine) Build(b *Builder, x *graph.Value) *graph.Value {
+	return b.One(ops.Affine{Scale: l.Scale, Shift: l.Shift}, x)
 }

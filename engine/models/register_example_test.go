@@ -7,17 +7,21 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// scaled is a layer with a key.
+type scaled struct {
+	By float64 `yaml:"by" min:"0" doc:"first value of the factor"`
+}
+
+// Build multiplies x by a learned factor for each feature.
+func (l scaled) Build(b *models.Builder, x *graph.Value) *graph.Value {
+	factor := b.Param("factor", x.Meta.Shape[1:], graph.Init{Kind: graph.Constant, A: l.By})
+	return ops.Mul(b.Builder, x, factor)
+}
+
 // A layer with a key, in an init function: `- scaled: {by: 0.5}` in a config.
 func ExampleRegisterLayer() {
-	type keys struct {
-		By float64 `yaml:"by" min:"0" doc:"first value of the factor"`
-	}
-	models.RegisterLayer(models.LayerType[keys]{
-		Name: "scaled", Version: 1, Doc: "A learned factor for each feature.", Defaults: keys{By: 1},
-		Build: func(b *models.Builder, k keys, x *graph.Value) *graph.Value {
-			factor := b.Param("factor", x.Meta.Shape[1:], graph.Init{Kind: graph.Constant, A: k.By})
-			return ops.Mul(b.Builder, x, factor)
-		},
+	models.RegisterLayer(models.LayerType[scaled]{
+		Name: "scaled", Version: 1, Doc: "A learned factor for each feature.", Defaults: scaled{By: 1},
 	})
 }
 

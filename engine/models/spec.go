@@ -16,9 +16,9 @@ var ErrModel = errors.New("model")
 type Spec struct {
 	Input  shape.Meta // of one sample; of sequences with lengths, the longest
 	Target shape.Meta // of one sample
-	Layers []Layer
+	Layers Stack
 	Loss   string // cross_entropy, mse, bce or one of [RegisterLoss]
-	// LossKeys are the Keys of a loss of RegisterLoss, or a pointer to them; nil: the defaults.
+	// LossKeys are the keys of the loss, or a pointer to them; nil: the defaults.
 	LossKeys any
 	Seed     uint64 // of dropout
 	// Lengths: samples are sequences i32[T] of different lengths, padded to one of a few
@@ -36,6 +36,8 @@ type Spec struct {
 	// and Scores has them give each answer's probabilities.
 	Statistics []*metrics.Statistic
 	Scores     bool
+
+	longest int // positions of Input, before a graph for fewer changes it; 0: Input has them
 }
 
 // Terms is the number of loss terms of one sample; with Lengths, the most.
@@ -44,7 +46,7 @@ func (s Spec) Terms() int { return max(1, s.Target.Elems()) }
 // Answers is the kind of the model's answers.
 func (s Spec) Answers() metrics.Kind {
 	switch {
-	case s.Loss == "bce":
+	case losses[s.Loss].bits:
 		return metrics.Bits
 	case s.Target.DType == shape.Int32:
 		return metrics.Classes

@@ -25,52 +25,74 @@ func (c *context) forward() *graph.Value {
 
 // stack applies layers in order. block is the top-level layer that they are in;
 // "" for top-level layers.
-func (c *context) stack(layers []Layer, block string, x *graph.Value) *graph.Value {
-	for i := range layers {
+func (c *context) stack(layers Stack, block string, x *graph.Value) *graph.Value {
+	for _, l := range layers {
 		if c.b.Err() != nil {
 			return x
 		}
-		x = c.layer(&layers[i], block, x)
+		x = c.layer(placed(l), block, x)
 	}
 	return x
 }
 
 // layer applies one layer.
-func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
-	ref := &graph.Layer{Index: c.layers, Type: l.Type, Name: l.Name, Pos: l.Pos}
+func (c *context) layer(n Named, block string, x *graph.Value) *graph.Value {
+	t := typeOf(n.Layer)
+	ref := &graph.Layer{Index: c.layers, Type: t.name, Name: n.Name, Pos: n.Pos}
 	c.layers++
 	if ref.Name == "" {
-		ref.Name = fmt.Sprintf("%s%d", l.Type, ref.Index)
+		ref.Name = fmt.Sprintf("%s%d", t.name, ref.Index)
 	}
 	switch {
 	case block != "":
 		ref.Block = block
-	case l.Block != "":
-		ref.Block = l.Block
+	case n.Block != "":
+		ref.Block = n.Block
 	default:
 		ref.Block = ref.Name
 	}
 	c.lastBlock = ref.Block
 	defer c.b.In(ref)()
-	t, ok := c.types[l.Type]
-	switch {
-	case !ok:
-		c.fail("no layer type %q: there are %s", l.Type, listed(c.types))
-	case c.named[ref.Name]:
+	if c.named[ref.Name] {
 		c.fail("another layer has that name: give each its own")
-	case c.accepts(t.takes, x.Meta) && c.seesNoPadding(l):
-		c.named[ref.Name] = true
-		if c.chunk != nil {
-			return c.generated(l, t, x)
-		}
-		y := t.build(c, l, x)
-		c.keepsWidth(y)
-		if ref.Name == c.wanted {
-			c.see(y)
-		}
-		return y
+		return x
 	}
-	return x
+	if !c.accepts(t.takes, x.Meta) {
+		return x
+	}
+	l, err := t.keys(n.Layer)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	if err != nil || !c.seesNoPadding(t, l) {
+		return x
+	}
+	c.named[ref.Name] = true
+	if c.chunk != nil {
+		return c.generated(t, l, x)
+	}
+	y := c.built(t, l, x)
+	c.keepsWidth(y)
+	if ref.Name == c.wanted {
+		c.see(y)
+	}
+	return y
+}
+
+// built builds a layer. A program's own is checked.
+func (c *context) built(t *layerType, l Layer, x *graph.Value) *graph.Value {
+	if t.ours {
+		return l.Build(&Builder{c.b, c}, x)
+	}
+	y := c.guarded(func(b *Builder) *graph.Value { return l.Build(b, x) })
+	if c.b.Err() != nil {
+		return x
+	}
+	if y == nil || y.Meta.Shape.Rank() == 0 || y.Meta.Shape[0] != c.microbatch {
+		c.fail("its function gives %v for %d samples: the first axis of its output must be the samples", y, c.microbatch)
+		return x
+	}
+	return y
 }
 
 // see keeps the output of the layer that is wanted. What a layer hands on as it is may
@@ -87,14 +109,14 @@ func (c *context) see(y *graph.Value) {
 	c.seen = y
 }
 
-// body applies the layers inside the layer l, whose output has positions if x has.
-func (c *context) body(l *Layer, x *graph.Value) *graph.Value {
-	if len(l.Body) == 0 {
+// body applies the layers inside a layer, whose output has positions if x has.
+func (c *context) body(layers Stack, x *graph.Value) *graph.Value {
+	if len(layers) == 0 {
 		c.fail("it has no layers: list at least one")
 		return x
 	}
 	sequence := c.sequence
-	y := c.stack(l.Body, c.b.Layer().Block, x)
+	y := c.stack(layers, c.b.Layer().Block, x)
 	c.sequence = sequence
 	return y
 }

@@ -20,76 +20,78 @@ type layerCase struct {
 func cases() []layerCase {
 	f, i := shape.F32, shape.I32
 	cs := []layerCase{
-		{models.Layer{Type: "dense", Units: 5}, f(3), f(5)},
-		{models.Layer{Type: "dense", Units: 5, In: 3, NoBias: true, Activation: "gelu"}, f(4, 3), f(4, 5)},
-		{models.Layer{Type: "dense", Units: 5, InOut: true, Std: 0.1}, f(3), f(5)},
-		{models.Layer{Type: "conv2d", Channels: 6, Kernel: 3}, f(2, 7, 5), f(6, 5, 3)},
-		{models.Layer{Type: "conv2d", Channels: 6, Kernel: 3, Stride: 2, Padding: 1, Groups: 2, NoBias: true, Activation: "relu"}, f(2, 7, 5), f(6, 4, 3)},
-		{models.Layer{Type: "attention", Heads: 2, Rate: 0.1}, f(4, 6), f(4, 6)},
-		{models.Layer{Type: "lstm", Units: 5}, f(4, 6), f(4, 5)},
-		{models.Layer{Type: "lstm", Units: 5, Last: true, Bidirectional: true}, f(4, 6), f(10)},
-		{models.Layer{Type: "gru", Units: 5, NoBias: true}, f(1, 6), f(1, 5)},
-		{models.Layer{Type: "gru", Units: 5, Bidirectional: true}, f(4, 6), f(4, 10)},
-		{models.Layer{Type: "embedding", Vocab: 5, Width: 6}, i(4), f(4, 6)},
-		{models.Layer{Type: "positional_embedding", Context: 4}, f(4, 6), f(4, 6)},
-		{models.Layer{Type: "positional_embedding", Context: 9}, f(4, 6), f(4, 6)},
-		{models.Layer{Type: "layernorm"}, f(4, 6), f(4, 6)},
-		{models.Layer{Type: "batchnorm"}, f(6), f(6)},
-		{models.Layer{Type: "batchnorm"}, f(2, 3, 3), f(2, 3, 3)},
-		{models.Layer{Type: "dropout", Rate: 0.3}, f(2, 3, 3), f(2, 3, 3)},
-		{models.Layer{Type: "max_pool", Kernel: 2}, f(2, 7, 6), f(2, 3, 3)},
-		{models.Layer{Type: "max_pool", Kernel: 3, Stride: 1, Padding: 1}, f(2, 7, 6), f(2, 7, 6)},
-		{models.Layer{Type: "avg_pool", Kernel: 3}, f(2, 7, 6), f(2, 2, 2)},
-		{models.Layer{Type: "global_avg_pool"}, f(2, 7, 6), f(2)},
-		{models.Layer{Type: "flatten"}, f(2, 3, 4), f(24)},
-		{models.Layer{Type: "flatten"}, f(), f(1)},
-		{models.Layer{Type: "reshape", Shape: []int{2, -1}}, f(12), f(2, 6)},
-		{models.Layer{Type: "reshape", Shape: []int{1}}, f(), f(1)},
-		{models.Layer{Type: "transpose", Perm: []int{2, 0, 1}}, f(2, 3, 4), f(4, 2, 3)},
-		{models.Layer{Type: "slice", Start: []int{0, 1}, Stop: []int{2, 3}}, f(2, 4), f(2, 2)},
-		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "dense", Units: 3}}}, f(3), f(3)},
-		{models.Layer{Type: "softmax"}, f(3), f(3)},
-		{models.Layer{Type: "sum", Axes: []int{0}}, f(3, 2), f(2)},
-		{models.Layer{Type: "mean", Axes: []int{1, 0}, Keep: true}, f(3, 2), f(1, 1)},
-		{models.Layer{Type: "max", Axes: []int{1}}, f(3, 2), f(3)},
-		{models.Layer{Type: "affine", Scale: 2, Shift: -1}, f(3), f(3)},
-		{models.Layer{Type: "broadcast", Shape: []int{4, 2, 3}}, f(1, 3), f(4, 2, 3)},
-		{models.Layer{Type: "concat", Axis: 1, Body: []models.Layer{{Type: "dense", Units: 4}}}, f(2, 3), f(2, 7)},
-		{models.Layer{Type: "log_softmax"}, f(4, 3), f(4, 3)},
+		{models.Dense{Units: 5}, f(3), f(5)},
+		{models.Dense{Units: 5, In: 3, NoBias: true, Activation: "gelu"}, f(4, 3), f(4, 5)},
+		{models.Dense{Units: 5, InOut: true, Std: 0.1}, f(3), f(5)},
+		{models.Conv2D{Channels: 6, Kernel: 3}, f(2, 7, 5), f(6, 5, 3)},
+		{models.Conv2D{Channels: 6, Kernel: 3, Stride: 2, Padding: 1, Groups: 2, NoBias: true, Activation: "relu"}, f(2, 7, 5), f(6, 4, 3)},
+		{models.Attention{Heads: 2, Rate: 0.1}, f(4, 6), f(4, 6)},
+		{models.LSTM{Units: 5}, f(4, 6), f(4, 5)},
+		{models.LSTM{Units: 5, Last: true, Bidirectional: true}, f(4, 6), f(10)},
+		{models.GRU{Units: 5, NoBias: true}, f(1, 6), f(1, 5)},
+		{models.GRU{Units: 5, Bidirectional: true}, f(4, 6), f(4, 10)},
+		{models.Embedding{Vocab: 5, Width: 6}, i(4), f(4, 6)},
+		{models.PositionalEmbedding{Context: 4}, f(4, 6), f(4, 6)},
+		{models.PositionalEmbedding{Context: 9}, f(4, 6), f(4, 6)},
+		{models.LayerNorm{}, f(4, 6), f(4, 6)},
+		{models.BatchNorm{}, f(6), f(6)},
+		{models.BatchNorm{}, f(2, 3, 3), f(2, 3, 3)},
+		{models.Dropout{Rate: 0.3}, f(2, 3, 3), f(2, 3, 3)},
+		{models.MaxPool{Kernel: 2}, f(2, 7, 6), f(2, 3, 3)},
+		{models.MaxPool{Kernel: 3, Stride: 1, Padding: 1}, f(2, 7, 6), f(2, 7, 6)},
+		{models.AvgPool{Kernel: 3}, f(2, 7, 6), f(2, 2, 2)},
+		{models.GlobalAvgPool{}, f(2, 7, 6), f(2)},
+		{models.Flatten{}, f(2, 3, 4), f(24)},
+		{models.Flatten{}, f(), f(1)},
+		{models.Reshape{Shape: []int{2, -1}}, f(12), f(2, 6)},
+		{models.Reshape{Shape: []int{1}}, f(), f(1)},
+		{models.Transpose{Perm: []int{2, 0, 1}}, f(2, 3, 4), f(4, 2, 3)},
+		{models.Slice{Start: []int{0, 1}, Stop: []int{2, 3}}, f(2, 4), f(2, 2)},
+		{models.Residual{Layers: models.Stack{models.Dense{Units: 3}}}, f(3), f(3)},
+		{models.Softmax{}, f(3), f(3)},
+		{models.Sum{Axes: []int{0}}, f(3, 2), f(2)},
+		{models.Mean{Axes: []int{1, 0}, Keep: true}, f(3, 2), f(1, 1)},
+		{models.Max{Axes: []int{1}}, f(3, 2), f(3)},
+		{models.Affine{Scale: 2, Shift: -1}, f(3), f(3)},
+		{models.Broadcast{Shape: []int{4, 2, 3}}, f(1, 3), f(4, 2, 3)},
+		{models.Concat{Axis: 1, Layers: models.Stack{models.Dense{Units: 4}}}, f(2, 3), f(2, 7)},
+		{models.LogSoftmax{}, f(4, 3), f(4, 3)},
 	}
 	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "neg", "abs", "square", "rsqrt"} {
-		cs = append(cs, layerCase{models.Layer{Type: name}, f(4, 3), f(4, 3)})
+		cs = append(cs, layerCase{models.ByName(name, nil, nil), f(4, 3), f(4, 3)})
 	}
 	return append(cs,
-		layerCase{models.Layer{Type: "log"}, f(3), f(3)},
-		layerCase{models.Layer{Type: "sqrt"}, f(3), f(3)})
+		layerCase{models.Log{}, f(3), f(3)},
+		layerCase{models.Sqrt{}, f(3), f(3)})
 }
+
+// typeOf is the type of a layer.
+func typeOf(l models.Layer) string { return models.Named{Layer: l}.Type() }
 
 // around is a trainable model with the layer in it. The layers before it give
 // positive numbers, so that any layer has a gradient.
 func around(c layerCase) models.Spec {
-	l := c.layer
-	l.Name, l.Pos = "it", at
+	l := models.Named{Name: "it", Pos: at, Layer: c.layer}
 	return models.Spec{
 		Input: c.in, Target: shape.F32(2), Loss: "mse", Seed: 3,
-		Layers: []models.Layer{l, {Type: "flatten", Name: "flat"}, {Type: "dense", Name: "last", Units: 2}},
+		Layers: models.Stack{l, models.Named{Name: "flat", Layer: models.Flatten{}}, models.Named{Name: "last", Layer: models.Dense{Units: 2}}},
 	}
 }
 
 func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range cases() {
-		seen[c.layer.Type] = true
+		seen[typeOf(c.layer)] = true
 		s := around(c)
 		alone := s
 		alone.Layers, alone.Target = s.Layers[:1], c.out
 		g, err := models.Predict(alone, models.Size{Microbatch: 3})
 		if err != nil {
-			t.Errorf("%s: %v", c.layer.Type, err)
+			t.Errorf("%s: %v", typeOf(c.layer), err)
 			continue
 		}
 		if got, want := g.Outputs[0].Meta, batch(3, c.out); !got.Equal(want) {
-			t.Errorf("%s of %v gives %v, expected %v", c.layer.Type, c.in, got, want)
+			t.Errorf("%s of %v gives %v, expected %v", typeOf(c.layer), c.in, got, want)
 		}
 		full := train(t, s, adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3})
 		st := fresh(full, 1)
@@ -101,12 +103,12 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 		for name, a := range st {
 			for _, x := range a.F {
 				if math.IsNaN(x) || math.IsInf(x, 0) {
-					t.Fatalf("%s: %s has %v after a step", c.layer.Type, name, x)
+					t.Fatalf("%s: %s has %v after a step", typeOf(c.layer), name, x)
 				}
 			}
 		}
 		if _, err := models.Eval(s, models.Size{Microbatch: 3}); err != nil {
-			t.Errorf("%s: %v", c.layer.Type, err)
+			t.Errorf("%s: %v", typeOf(c.layer), err)
 		}
 	}
 	for _, name := range allTypes(t) {
@@ -118,7 +120,7 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 
 // allTypes reads the types out of the error that lists them.
 func allTypes(t *testing.T) []string {
-	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: []models.Layer{{Type: "rnn", Name: "it", Pos: at}}}, models.Size{Microbatch: 1})
+	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.ByName("rnn", nil, nil)}}}, models.Size{Microbatch: 1})
 	if err == nil {
 		t.Fatal("a layer of type rnn was built")
 	}
@@ -144,60 +146,65 @@ func mistakes() []mistake {
 	const toFeatures = "it takes [batch,…,features]; put a reshape layer with a shape such as [1] before it"
 	const embed = "which are tokens: put an embedding layer before it"
 	cs := []mistake{
-		{models.Layer{Type: "dense", Units: 5}, f(1, 8, 8), "its input is f32[3,1,8,8]: " + toRows},
-		{models.Layer{Type: "dense", Units: 5}, f(), "its input is f32[3]: " + toRows},
-		{models.Layer{Type: "dense", Units: 5}, i(8), "its input is i32[3,8], " + embed},
-		{models.Layer{Type: "dense"}, f(8), "units is 0: give it a number of at least 1"},
-		{models.Layer{Type: "dense", Units: 5, In: 64}, f(128), "input has 128 features, weight expects 64"},
-		{models.Layer{Type: "dense", Units: 5, Activation: "rellu"}, f(8), `no activation "rellu": there are abs, exp, gelu, gelu_tanh, log, neg, relu, rsqrt, sigmoid, silu, sqrt, square, tanh`},
-		{models.Layer{Type: "dense", Units: 5, Tied: "wte.weight"}, f(8), `tied to "wte.weight", which no earlier layer declares: name a weight [units,features] of one`},
-		{models.Layer{Type: "conv2d", Channels: 4, Kernel: 3}, f(64), "its input is f32[3,64]: " + toImages},
-		{models.Layer{Type: "conv2d", Channels: 4, Kernel: 3, Groups: 3}, f(3, 8, 8), "3 groups do not divide 3 input and 4 output channels: choose a divisor of both"},
-		{models.Layer{Type: "conv2d", Channels: 4, Kernel: 5, Padding: 1}, f(1, 8, 2), "a kernel of 5 does not fit images of width 2 with padding 1: lower kernel or raise padding"},
-		{models.Layer{Type: "conv2d", Kernel: 3}, f(1, 8, 8), "channels is 0: give it a number of at least 1"},
-		{models.Layer{Type: "conv2d", Channels: 4}, f(1, 8, 8), "kernel is 0: give it a number of at least 1"},
-		{models.Layer{Type: "attention", Heads: 4}, f(6), "its input is f32[3,6]: " + toSequence},
-		{models.Layer{Type: "attention", Heads: 4}, f(5, 6), "4 heads do not divide a width of 6: use a divisor"},
-		{models.Layer{Type: "lstm", Units: 4}, f(6), "its input is f32[3,6]: " + toSequence},
-		{models.Layer{Type: "lstm"}, f(5, 6), "units is 0: give it a number of at least 1"},
-		{models.Layer{Type: "gru", Units: 4}, f(0, 6), "its input f32[0,6] has no positions: give it at least one"},
-		{models.Layer{Type: "embedding", Vocab: 5, Width: 6}, f(4), "its input is f32[3,4]: it takes tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"},
-		{models.Layer{Type: "embedding", Width: 6}, i(4), "vocab is 0: give it a number of at least 1"},
-		{models.Layer{Type: "positional_embedding", Context: 4}, f(6), "its input is f32[3,6]: " + toSequence},
-		{models.Layer{Type: "positional_embedding", Context: 4}, f(5, 6), "its input has 5 positions, but its context is 4: raise context or shorten the samples"},
-		{models.Layer{Type: "layernorm"}, f(), "its input is f32[3]: " + toFeatures},
-		{models.Layer{Type: "layernorm"}, i(4), "its input is i32[3,4], " + embed},
-		{models.Layer{Type: "batchnorm"}, f(), "its input is f32[3]: it takes [batch,channels,…]; put a reshape layer before it"},
-		{models.Layer{Type: "batchnorm"}, i(4), "its input is i32[3,4], " + embed},
-		{models.Layer{Type: "dropout", Rate: 0.5}, i(4), "its input is i32[3,4], " + embed},
-		{models.Layer{Type: "max_pool", Kernel: 2}, f(4), "its input is f32[3,4]: " + toImages},
-		{models.Layer{Type: "max_pool", Kernel: 9}, f(1, 8, 8), "a kernel of 9 does not fit images of height 8 with padding 0: lower kernel or raise padding"},
-		{models.Layer{Type: "avg_pool", Kernel: 2}, f(4), "its input is f32[3,4]: " + toImages},
-		{models.Layer{Type: "avg_pool", Kernel: 2, Padding: 2}, f(1, 8, 8), "padding 2 is more than half of kernel 2: lower padding"},
-		{models.Layer{Type: "global_avg_pool"}, f(4), "its input is f32[3,4]: " + toImages},
-		{models.Layer{Type: "reshape", Shape: []int{3, 3}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [3,3]: change shape, in which one axis may be -1"},
-		{models.Layer{Type: "reshape", Shape: []int{3, -1}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [3,-1]: change shape, in which one axis may be -1"},
-		{models.Layer{Type: "reshape", Shape: []int{-1, -1}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [-1,-1]: change shape, in which one axis may be -1"},
-		{models.Layer{Type: "transpose", Perm: []int{1, 0}}, f(2, 3, 4), "a sample is f32[2,3,4], perm is [1,0]: name each of its 3 axes once, from 0"},
-		{models.Layer{Type: "transpose", Perm: []int{1, 1}}, f(2, 3), "a sample is f32[2,3], perm is [1,1]: name each of its 2 axes once, from 0"},
-		{models.Layer{Type: "slice", Start: []int{0}, Stop: []int{1}}, f(2, 3), "a sample is f32[2,3], start is [0] and stop [1]: give one number for each of its 2 axes"},
-		{models.Layer{Type: "slice", Start: []int{0, 1}, Stop: []int{2, 9}}, f(2, 3), "a sample is f32[2,3], start is 1 and stop 9 for axis 1: expected 0 <= start < stop <= 3"},
-		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "dense", Name: "in", Units: 4}}}, f(3), "its layers turn f32[3,3] into f32[3,4]: they must keep the shape, so that it can be added to the input"},
-		{models.Layer{Type: "sum", Axes: []int{2}}, f(3, 2), "a sample is f32[3,2], axes are [2]: name axes of it once, from 0"},
-		{models.Layer{Type: "mean", Axes: []int{1, 1}}, f(3, 2), "a sample is f32[3,2], axes are [1,1]: name axes of it once, from 0"},
-		{models.Layer{Type: "max"}, f(3, 2), "axes is empty: name at least one axis of a sample, from 0"},
-		{models.Layer{Type: "sum", Axes: []int{0}}, i(3), "its input is i32[3,3], " + embed},
-		{models.Layer{Type: "affine"}, i(3), "its input is i32[3,3], " + embed},
-		{models.Layer{Type: "broadcast", Shape: []int{4, 3}}, f(2), "a sample is f32[2], which does not stretch to [4,3]: only axes of 1, and new ones in front, do"},
-		{models.Layer{Type: "concat"}, f(3), "it has no layers: list at least one"},
-		{models.Layer{Type: "concat", Axis: 0, Body: []models.Layer{{Type: "dense", Units: 4}}}, f(2, 3), "its layers turn a sample f32[2,3] into f32[2,4]: all axes but axis 0 must agree"},
-		{models.Layer{Type: "residual"}, f(3), "it has no layers: list at least one"},
-		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "relu"}}}, i(3), "its input is i32[3,3], " + embed},
-		{models.Layer{Type: "softmax"}, f(), "its input is f32[3]: " + toFeatures},
-		{models.Layer{Type: "log_softmax"}, i(3), "its input is i32[3,3], " + embed},
+		{models.Dense{Units: 5}, f(1, 8, 8), "its input is f32[3,1,8,8]: " + toRows},
+		{models.Dense{Units: 5}, f(), "its input is f32[3]: " + toRows},
+		{models.Dense{Units: 5}, i(8), "its input is i32[3,8], " + embed},
+		{models.Dense{}, f(8), "units is 0: give it a number of at least 1"},
+		{models.Dense{Units: 5, In: 64}, f(128), "input has 128 features, weight expects 64"},
+		{models.Dense{Units: 5, Activation: "rellu"}, f(8), `activation is "rellu": use one of relu, gelu, gelu_tanh, silu, sigmoid, tanh`},
+		{models.Dense{Units: 5, Tied: "wte.weight"}, f(8), `tied to "wte.weight", which no earlier layer declares: name a weight [units,features] of one`},
+		{models.Conv2D{Channels: 4, Kernel: 3}, f(64), "its input is f32[3,64]: " + toImages},
+		{models.Conv2D{Channels: 4, Kernel: 3, Groups: 3}, f(3, 8, 8), "groups: 3 groups do not divide 4 channels; use a divisor"},
+		{models.Conv2D{Channels: 4, Kernel: 3, Groups: 2}, f(3, 8, 8), "2 groups do not divide 3 input and 4 output channels: choose a divisor of both"},
+		{models.Conv2D{Channels: 4, Kernel: 2, Padding: models.Same}, f(3, 8, 8), "padding: same needs an odd kernel, but it is 2; use an odd kernel, or a number"},
+		{models.Conv2D{Channels: 2, Kernel: 3, Padding: -2}, f(1, 9, 9), "padding is -2: give it a number of at least 0"},
+		{models.Attention{Heads: 2, Rate: 1.5}, f(4, 6), "rate is 1.5: give it a number of at least 0 and below 1"},
+		{models.Dropout{Rate: 1}, f(4), "rate is 1: give it a number of at least 0 and below 1"},
+		{models.Conv2D{Channels: 4, Kernel: 5, Padding: 1}, f(1, 8, 2), "a kernel of 5 does not fit images of width 2 with padding 1: lower kernel or raise padding"},
+		{models.Conv2D{Kernel: 3}, f(1, 8, 8), "channels is 0: give it a number of at least 1"},
+		{models.Conv2D{Channels: 4}, f(1, 8, 8), "kernel is 0: give it a number of at least 1"},
+		{models.Attention{Heads: 4}, f(6), "its input is f32[3,6]: " + toSequence},
+		{models.Attention{Heads: 4}, f(5, 6), "4 heads do not divide a width of 6: use a divisor"},
+		{models.LSTM{Units: 4}, f(6), "its input is f32[3,6]: " + toSequence},
+		{models.LSTM{}, f(5, 6), "units is 0: give it a number of at least 1"},
+		{models.GRU{Units: 4}, f(0, 6), "its input f32[0,6] has no positions: give it at least one"},
+		{models.Embedding{Vocab: 5, Width: 6}, f(4), "its input is f32[3,4]: it takes tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"},
+		{models.Embedding{Width: 6}, i(4), "vocab is 0: give it a number of at least 1"},
+		{models.PositionalEmbedding{Context: 4}, f(6), "its input is f32[3,6]: " + toSequence},
+		{models.PositionalEmbedding{Context: 4}, f(5, 6), "its input has 5 positions, but its context is 4: raise context or shorten the samples"},
+		{models.LayerNorm{}, f(), "its input is f32[3]: " + toFeatures},
+		{models.LayerNorm{}, i(4), "its input is i32[3,4], " + embed},
+		{models.BatchNorm{}, f(), "its input is f32[3]: it takes [batch,channels,…]; put a reshape layer before it"},
+		{models.BatchNorm{}, i(4), "its input is i32[3,4], " + embed},
+		{models.Dropout{Rate: 0.5}, i(4), "its input is i32[3,4], " + embed},
+		{models.MaxPool{Kernel: 2}, f(4), "its input is f32[3,4]: " + toImages},
+		{models.MaxPool{Kernel: 9}, f(1, 8, 8), "a kernel of 9 does not fit images of height 8 with padding 0: lower kernel or raise padding"},
+		{models.AvgPool{Kernel: 2}, f(4), "its input is f32[3,4]: " + toImages},
+		{models.AvgPool{Kernel: 2, Padding: 2}, f(1, 8, 8), "padding: 2 is more than half the kernel of 2; lower it"},
+		{models.GlobalAvgPool{}, f(4), "its input is f32[3,4]: " + toImages},
+		{models.Reshape{Shape: []int{3, 3}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [3,3]: change shape, in which one axis may be -1"},
+		{models.Reshape{Shape: []int{3, -1}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [3,-1]: change shape, in which one axis may be -1"},
+		{models.Reshape{Shape: []int{-1, -1}}, f(8), "a sample is f32[8], 8 numbers, which do not fill shape [-1,-1]: change shape, in which one axis may be -1"},
+		{models.Transpose{Perm: []int{1, 0}}, f(2, 3, 4), "a sample is f32[2,3,4], perm is [1,0]: name each of its 3 axes once, from 0"},
+		{models.Transpose{Perm: []int{1, 1}}, f(2, 3), "a sample is f32[2,3], perm is [1,1]: name each of its 2 axes once, from 0"},
+		{models.Slice{Start: []int{0}, Stop: []int{1}}, f(2, 3), "a sample is f32[2,3], start is [0] and stop [1]: give one number for each of its 2 axes"},
+		{models.Slice{Start: []int{0, 1}, Stop: []int{2, 9}}, f(2, 3), "a sample is f32[2,3], start is 1 and stop 9 for axis 1: expected 0 <= start < stop <= 3"},
+		{models.Residual{Layers: models.Stack{models.Named{Name: "in", Layer: models.Dense{Units: 4}}}}, f(3), "its layers turn f32[3,3] into f32[3,4]: they must keep the shape, so that it can be added to the input"},
+		{models.Sum{Axes: []int{2}}, f(3, 2), "a sample is f32[3,2], axes are [2]: name axes of it once, from 0"},
+		{models.Mean{Axes: []int{1, 1}}, f(3, 2), "a sample is f32[3,2], axes are [1,1]: name axes of it once, from 0"},
+		{models.Max{}, f(3, 2), "axes is empty: name at least one axis of a sample, from 0"},
+		{models.Sum{Axes: []int{0}}, i(3), "its input is i32[3,3], " + embed},
+		{models.Affine{}, i(3), "its input is i32[3,3], " + embed},
+		{models.Broadcast{Shape: []int{4, 3}}, f(2), "a sample is f32[2], which does not stretch to [4,3]: only axes of 1, and new ones in front, do"},
+		{models.Concat{}, f(3), "it has no layers: list at least one"},
+		{models.Concat{Axis: 0, Layers: models.Stack{models.Dense{Units: 4}}}, f(2, 3), "its layers turn a sample f32[2,3] into f32[2,4]: all axes but axis 0 must agree"},
+		{models.Residual{}, f(3), "it has no layers: list at least one"},
+		{models.Residual{Layers: models.Stack{models.Relu{}}}, i(3), "its input is i32[3,3], " + embed},
+		{models.Softmax{}, f(), "its input is f32[3]: " + toFeatures},
+		{models.LogSoftmax{}, i(3), "its input is i32[3,3], " + embed},
 	}
 	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "square", "rsqrt"} {
-		cs = append(cs, mistake{models.Layer{Type: name}, i(4), "its input is i32[3,4], " + embed})
+		cs = append(cs, mistake{models.ByName(name, nil, nil), i(4), "its input is i32[3,4], " + embed})
 	}
 	return cs
 }
@@ -205,8 +212,8 @@ func mistakes() []mistake {
 func TestWrongLayersSayWhatToDo(t *testing.T) {
 	seen := map[string]bool{"flatten": true} // takes anything
 	for _, c := range mistakes() {
-		seen[c.layer.Type] = true
-		want := `configs/x.yaml:14: layer 0 (` + c.layer.Type + ` "it"): ` + c.want
+		seen[typeOf(c.layer)] = true
+		want := `configs/x.yaml:14: layer 0 (` + typeOf(c.layer) + ` "it"): ` + c.want
 		_, err := models.Train(around(layerCase{layer: c.layer, in: c.in}), adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3, Ring: 1})
 		if err == nil || err.Error() != want || !errors.Is(err, models.ErrModel) {
 			t.Errorf("got      %v\nexpected %s", err, want)
@@ -222,16 +229,10 @@ func TestWrongLayersSayWhatToDo(t *testing.T) {
 // TestWhatOnlyOpsNotice: a rule of an op is broken after a layer's own checks,
 // so building goes on from a value without dimensions.
 func TestWhatOnlyOpsNotice(t *testing.T) {
-	heads := models.Layer{Type: "attention", Heads: 2}
-	clash := models.Layer{Type: "residual", Body: []models.Layer{
-		{Type: "dense", Name: "a.c_attn", Units: 6}, {Type: "attention", Name: "a", Heads: 2, Pos: at},
+	clash := models.Residual{Layers: models.Stack{
+		models.Named{Name: "a.c_attn", Layer: models.Dense{Units: 6}}, models.Named{Name: "a", Pos: at, Layer: models.Attention{Heads: 2}},
 	}}
-	dropping := heads
-	dropping.Rate = 1.5
 	for _, c := range []mistake{
-		{models.Layer{Type: "dropout", Rate: 1}, shape.F32(4), `layer 0 (dropout "it"): dropout of 1 is outside [0,1)`},
-		{models.Layer{Type: "conv2d", Channels: 2, Kernel: 3, Padding: -1}, shape.F32(1, 9, 9), `layer 0 (conv2d "it"): kernel 3, stride 1, padding -1: the kernel and the stride must be at least 1, the padding at least 0`},
-		{dropping, shape.F32(4, 6), `layer 0 (attention "it"): dropout of 1.5 is outside [0,1)`},
 		{clash, shape.F32(4, 6), `layer 2 (attention "a"): variable "a.c_attn.weight" is declared twice`},
 	} {
 		_, err := models.Train(around(layerCase{layer: c.layer, in: c.in}), adamW(), models.Size{Microbatch: 3, Microbatches: 2, Batch: 6, Ring: 1})

@@ -436,8 +436,10 @@ func drawGradNorm(t *rapid.T) sample {
 }
 
 func drawLearningRate(t *rapid.T) sample {
-	o := ops.LearningRate{Base: 1, Gamma: 0.5, Warmup: 2, Total: 10, Every: 3}
-	o.Schedule = rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(t, "schedule")
+	o := rapid.SampledFrom([]ops.LearningRate{
+		{Schedule: "constant"}, {Schedule: "step", Keys: ops.Stepped{Every: 3, Gamma: 0.5}}, {Schedule: "cosine"}, {Schedule: "linear"},
+	}).Draw(t, "schedule")
+	o.Base, o.Warmup, o.Total = 1, 2, 10
 	return sample{op: o, in: []ref.Array{scalarI(int32(num(t, 0, 12, "step")))}}
 }
 

@@ -56,8 +56,8 @@ func ExampleRegisterSchedule() {
 	}
 	ops.RegisterSchedule(ops.ScheduleType[keys]{
 		Name: "halving", Version: 1, Doc: "Halves the rate at equal intervals.", Defaults: keys{Times: 10},
-		Factor: func(k keys, step, steps int) float64 {
-			return math.Pow(0.5, float64(k.Times*step/max(1, steps)))
+		Rate: func(k keys, lr float64, step, steps int) float64 {
+			return lr * math.Pow(0.5, float64(k.Times*step/max(1, steps)))
 		},
 	})
 }

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -13,74 +12,36 @@ import (
 	"github.com/berth-ml/berth/internal/panics"
 )
 
-// LearningRate is the rate of a step, from step i32[] to f32[]; see
-// [LearningRate.At] for the schedules.
+// LearningRate is the rate of a step, from step i32[] to f32[]. During the first Warmup
+// steps, counted from 0, it is Base*(step+1)/Warmup; then it follows the schedule.
+//
+// The rate is computed here, and not in the kernels, so that all of them agree to the bit.
 type LearningRate struct {
-	Schedule             string // constant, step, cosine, linear or one of [RegisterSchedule]
-	Base, Min, Gamma     float64
-	Warmup, Total, Every int // in steps
-	Keys                 any // schedules of RegisterSchedule: their Keys; nil: the defaults
+	Schedule      string // constant, step, cosine, linear or one of [RegisterSchedule]
+	Base          float64
+	Warmup, Total int // in steps
+	Keys          any // of the schedule, such as Cosine{Min: 0.01}; nil: the defaults
 }
 
 // Kind is "learning_rate".
 func (o LearningRate) Kind() string { return "learning_rate" }
 
-// String has Keys only where there are some.
+// String has the keys of Berth's own schedules as plain numbers, and those of others where
+// there are some: measured times are kept under this text.
 func (o LearningRate) String() string {
-	s := fmt.Sprintf("{Schedule:%s Base:%v Min:%v Gamma:%v Warmup:%d Total:%d Every:%d", o.Schedule, o.Base, o.Min, o.Gamma, o.Warmup, o.Total, o.Every)
-	if o.Keys != nil {
-		s += fmt.Sprintf(" Keys:%+v", o.Keys)
+	own, key := schedules[o.Schedule], func(name string) any {
+		if v, ok := registry.Get(o.Keys, name); ok {
+			return v
+		}
+		return 0
 	}
-	return s + "}"
-}
-
-// schedule is the course of the learning rate after the warm-up.
-type schedule struct {
-	check func(o LearningRate) error // nil: any numbers will do
-	// at is the rate t steps after the warm-up, of n.
-	at func(o LearningRate, t, n int) float64
-}
-
-// schedules is the table of schedules, by name. [RegisterSchedule] adds those of a
-// program.
-var schedules = map[string]schedule{
-	"constant": {nil, func(o LearningRate, _, _ int) float64 { return o.Base }},
-	"step": {
-		func(o LearningRate) error {
-			if o.Every < 1 {
-				return fmt.Errorf("schedule step every %d steps: expected at least 1", o.Every)
-			}
-			return nil
-		},
-		func(o LearningRate, t, _ int) float64 { return o.Base * math.Pow(o.Gamma, float64(t/o.Every)) },
-	},
-	"cosine": {LearningRate.ends, func(o LearningRate, t, n int) float64 {
-		return o.Min + (o.Base-o.Min)*0.5*(1+math.Cos(math.Pi*part(t, n)))
-	}},
-	"linear": {LearningRate.ends, func(o LearningRate, t, n int) float64 { return o.Base + (o.Min-o.Base)*part(t, n) }},
-}
-
-// part is t/n, at most 1.
-func part(t, n int) float64 { return min(1, float64(t)/float64(max(1, n))) }
-
-// ends checks that a schedule over the whole run ends after its warm-up.
-func (o LearningRate) ends() error {
-	if o.Total <= o.Warmup {
-		return fmt.Errorf("schedule %s ends at step %d, within its warm-up of %d", o.Schedule, o.Total, o.Warmup)
+	if o.Keys != nil && own != nil && !own.ours {
+		return fmt.Sprintf("{Schedule:%s Base:%v Min:0 Gamma:0 Warmup:%d Total:%d Every:0 Keys:%+v}", o.Schedule, o.Base, o.Warmup, o.Total, o.Keys)
 	}
-	return nil
+	return fmt.Sprintf("{Schedule:%s Base:%v Min:%v Gamma:%v Warmup:%d Total:%d Every:%v}", o.Schedule, o.Base, key("min_lr"), key("gamma"), o.Warmup, o.Total, key("every"))
 }
 
-// At is the rate of a step, counted from 0. During the first Warmup steps it
-// is Base*(step+1)/Warmup. After that, with t steps since, of n = Total-Warmup:
-//
-//	constant: Base
-//	step:     Base * Gamma^(t/Every), the quotient rounded down
-//	cosine:   Min + (Base-Min) (1 + cos(pi t/n))/2, Min from t = n on
-//	linear:   Base + (Min-Base) t/n, Min from t = n on
-//	others:   Base * Factor(t, n)
-//
-// It is here, and not with the kernels, so that all of them agree to the bit.
+// At is the rate of a step, counted from 0.
 func (o LearningRate) At(step int) float64 {
 	if step < o.Warmup {
 		return o.Base * float64(step+1) / float64(o.Warmup)
@@ -89,7 +50,27 @@ func (o LearningRate) At(step int) float64 {
 	if !known {
 		return o.Base
 	}
-	return s.at(o, step-o.Warmup, o.Total-o.Warmup)
+	return s.rate(o.Keys, o.Base, step-o.Warmup, o.Total-o.Warmup)
+}
+
+// Complete has the schedule's keys as a struct, with the defaults of those that are not
+// given. Keys that are not valid stay as they are, for Infer to refuse.
+func (o LearningRate) Complete() LearningRate {
+	if s, known := schedules[o.Schedule]; known {
+		o.Keys = s.complete(o.Keys)
+	}
+	return o
+}
+
+// Course is what is known of the rate after the warm-up. period is more than 0 where it
+// changes at multiples of so many steps alone, until it changes no more. With ends, it
+// stays as it is from the end of the run on.
+func (o LearningRate) Course() (period int, ends bool) {
+	s, known := schedules[o.Schedule]
+	if !known {
+		return 0, false
+	}
+	return s.period(o.Keys), s.ends
 }
 
 // Infer wants the step, and a schedule whose numbers make sense.
@@ -102,10 +83,11 @@ func (o LearningRate) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if !known {
 		return nil, fmt.Errorf("no schedule %q: use %s", o.Schedule, strings.Join(slices.Sorted(maps.Keys(schedules)), ", "))
 	}
-	if s.check != nil {
-		if err := s.check(o); err != nil {
-			return nil, err
-		}
+	if s.ends && o.Total <= o.Warmup {
+		return nil, fmt.Errorf("schedule %s ends at step %d, within its warm-up of %d", o.Schedule, o.Total, o.Warmup)
+	}
+	if err := s.check(o); err != nil {
+		return nil, err
 	}
 	return one(shape.F32()), expect("step", in[0], shape.I32())
 }
@@ -118,8 +100,9 @@ func (o LearningRate) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []
 // Cost is a scalar's.
 func (o LearningRate) Cost(in, out []shape.Meta) graph.Cost { return perElem(10, 1, in, out) }
 
-// ScheduleType is a schedule of the learning rate that a program adds. Keys is the
-// struct of its keys in a config, as [registry.Fields] takes it; struct{} for none.
+// ScheduleType is a schedule of the learning rate that configs know. Keys is the struct of
+// its keys, as [registry.Fields] takes it; struct{} for none. A method CheckRate(lr
+// float64) error of Keys can refuse values that do not go with optimizer.lr.
 type ScheduleType[Keys any] struct {
 	Name    string
 	Version int    // at least 1; runs keep it, and refuse another one: raise it where the numbers change
@@ -127,14 +110,82 @@ type ScheduleType[Keys any] struct {
 	// Defaults are the keys that are not given. A method Check() error of Keys can
 	// refuse values.
 	Defaults Keys
-	// Factor is the factor of the learning rate for a step, counted from 0 at the end
-	// of the warm-up, of that many steps until the run ends. A run that goes on further
-	// calls it with step >= steps. It must depend on its arguments alone.
-	Factor func(keys Keys, step, steps int) float64
+	// Rate is the learning rate of a step, counted from 0 at the end of the warm-up, of that
+	// many steps until the run ends; lr is optimizer.lr. A run that goes on further calls it
+	// with step >= steps. It must depend on its arguments alone.
+	Rate func(keys Keys, lr float64, step, steps int) float64
+	// Ends: from the end of the run on, the rate stays as it is. The warm-up must then be
+	// shorter than the run.
+	Ends bool
+	// Period, if not nil, is the steps between changes of the rate, which changes no more
+	// some day.
+	Period func(keys Keys) int
 }
 
-// try calls Factor for many of a run's steps, and says why it gives no factor.
-func (t ScheduleType[Keys]) try(keys Keys, steps int) (err error) {
+// schedule is a row of the table of schedules. Keys that do not belong to it count as the
+// defaults, which check refuses.
+type schedule struct {
+	ours, ends bool
+	complete   func(keys any) any
+	check      func(o LearningRate) error
+	rate       func(keys any, lr float64, step, steps int) float64
+	period     func(keys any) int
+}
+
+// schedules is the table of schedules, by name.
+var schedules = map[string]*schedule{}
+
+// RegisterSchedule adds a schedule, for configs and for [LearningRate.Schedule]. It
+// belongs in an init function, and panics where the schedule cannot be added.
+func RegisterSchedule[Keys any](t ScheduleType[Keys]) { t.register(registry.Add) }
+
+// builtInSchedule is RegisterSchedule for the schedules of this package, which have no
+// version.
+func builtInSchedule[Keys any](t ScheduleType[Keys]) { t.register(registry.BuiltIn) }
+
+func (t ScheduleType[Keys]) register(add func(registry.Entry, func())) {
+	row := &schedule{ours: t.Version == 0, ends: t.Ends, check: t.check,
+		rate:   func(keys any, lr float64, step, steps int) float64 { return t.Rate(t.keys(keys), lr, step, steps) },
+		period: func(any) int { return 0 },
+		complete: func(keys any) any {
+			if full, err := registry.KeysOf(keys, t.Defaults); err == nil && keys != nil {
+				return full
+			}
+			return keys
+		},
+	}
+	if t.Period != nil {
+		row.period = func(keys any) int { return t.Period(t.keys(keys)) }
+	}
+	add(registry.Entry{Kind: registry.Schedule, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
+		func() { schedules[t.Name] = row })
+}
+
+// keys are the given keys, which check has seen.
+func (t ScheduleType[Keys]) keys(given any) Keys {
+	switch given := given.(type) {
+	case Keys:
+		return given
+	case *Keys:
+		return *given
+	}
+	return t.Defaults
+}
+
+// check refuses wrong keys and, of a program's schedule, one that gives no rates.
+func (t ScheduleType[Keys]) check(o LearningRate) error {
+	keys, err := registry.KeysOf(o.Keys, t.Defaults)
+	if err != nil {
+		return fmt.Errorf("schedule %s: %w", t.Name, err)
+	}
+	if t.Version == 0 {
+		return nil
+	}
+	return t.try(keys, o.Base, max(1, o.Total-o.Warmup))
+}
+
+// try calls Rate for many of a run's steps, and says why it gives no rate.
+func (t ScheduleType[Keys]) try(keys Keys, lr float64, steps int) (err error) {
 	const most = 2000 // calls
 	at := 0
 	defer func() {
@@ -143,38 +194,9 @@ func (t ScheduleType[Keys]) try(keys Keys, steps int) (err error) {
 		}
 	}()
 	for ; at < steps; at += max(1, steps/most) {
-		if f := t.Factor(keys, at, steps); f-f != 0 {
-			return fmt.Errorf("schedule %s gives the factor %v at step %d of %d: it must be a number", t.Name, f, at, steps)
+		if rate := t.Rate(keys, lr, at, steps); rate-rate != 0 {
+			return fmt.Errorf("schedule %s gives the rate %v at step %d of %d: it must be a number", t.Name, rate, at, steps)
 		}
 	}
 	return nil
-}
-
-// RegisterSchedule adds a schedule, for configs and for [LearningRate.Schedule]. It
-// belongs in an init function, and panics where the schedule cannot be added.
-func RegisterSchedule[Keys any](t ScheduleType[Keys]) {
-	row := schedule{
-		check: func(o LearningRate) error {
-			keys, err := registry.KeysOf(o.Keys, t.Defaults)
-			if err != nil {
-				return err
-			}
-			return t.try(keys, max(1, o.Total-o.Warmup))
-		},
-		at: func(o LearningRate, step, steps int) float64 {
-			keys := t.Defaults
-			switch given := o.Keys.(type) {
-			case Keys:
-				keys = given
-			case *Keys:
-				keys = *given
-			}
-			return o.Base * t.Factor(keys, step, steps)
-		},
-	}
-	if _, taken := schedules[t.Name]; taken {
-		panic("register schedule " + t.Name + ": the name exists already: choose another")
-	}
-	registry.Add(registry.Entry{Kind: registry.Schedule, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
-		func() { schedules[t.Name] = row })
 }

@@ -19,30 +19,21 @@ var ErrSpec = errors.New("optimizer")
 
 // Spec describes the update of variables.
 type Spec struct {
-	Name         string  // sgd, momentum, nesterov, adam, adamw or one of [Register]
-	Momentum     float64 // sgd, momentum, nesterov: share of the last update that is kept; 0: none
-	Beta1, Beta2 float64 // adam, adamw: decay of the averages of the gradient and of its square
-	Eps          float64 // adam, adamw: added to the root of the average square
-	WeightDecay  float64
-	ClipNorm     float64          // largest norm of all gradients together; 0: no limit
-	GradNorm     bool             // Append computes that norm, also without ClipNorm
-	NoDecay      []string         // tags (bias, norm, embedding) of variables without weight decay
-	Freeze       []string         // patterns (path.Match) of the names of variables that are not trained
-	Schedule     ops.LearningRate // learning rate by step
-	Keys         any              // optimizers of Register: their Keys or a pointer to them; nil: the defaults
+	Name     string           // sgd, momentum, nesterov, adam, adamw or one of [Register]
+	Keys     any              // of the optimizer, such as Momentum{Momentum: 0.5}, or a pointer to them; nil: the defaults
+	ClipNorm float64          // largest norm of all gradients together; 0: no limit
+	GradNorm bool             // Append computes that norm, also without ClipNorm
+	NoDecay  []string         // tags (bias, norm, embedding) of variables without weight decay
+	Freeze   []string         // patterns (path.Match) of the names of variables that are not trained
+	Schedule ops.LearningRate // learning rate by step
 }
 
 // tags are the valid items of Spec.NoDecay.
 var tags = []string{"bias", "norm", "embedding"}
 
-// optimizer appends the update of v by its gradient g, with weight decay if v has it.
-type optimizer func(u *updater, v, g *graph.Value, decay float64)
-
-// optimizers is the table of optimizers, by name. [Register] adds those of a program.
-var optimizers = map[string]optimizer{
-	"sgd": (*updater).sgd, "momentum": (*updater).sgd, "nesterov": (*updater).sgd,
-	"adam": (*updater).adam, "adamw": (*updater).adam,
-}
+// optimizers is the table of optimizers, by name: each appends the update of v by its
+// gradient g.
+var optimizers = map[string]func(u *updater, v, g *graph.Value){}
 
 // validate refuses unknown names.
 func (s Spec) validate() error {
@@ -145,8 +136,7 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 		terms.Counted = b.Accumulate(terms.Counted, ops.AddOp)
 		u.mean = ops.Div(b, ops.Const(b, shape.F32(), 1), terms.Counted)
 	}
-	s.Schedule.Keys = registry.Value(s.Schedule.Keys)
-	u.lr = b.One(s.Schedule, step)
+	u.lr = b.One(s.Schedule.Complete(), step)
 	if s.ClipNorm > 0 || s.GradNorm {
 		norm = u.limit(trained, grads)
 	}
@@ -250,11 +240,7 @@ type updater struct {
 // update appends the update of v by its gradient g.
 func (u *updater) update(v, g *graph.Value) {
 	defer u.b.In(v.Layer)()
-	decay := u.WeightDecay
-	if !u.decays(v) {
-		decay = 0
-	}
-	optimizers[u.Name](u, v, g, decay)
+	optimizers[u.Name](u, v, g)
 }
 
 // decays reports whether v is in no group of NoDecay.
@@ -262,49 +248,7 @@ func (u *updater) decays(v *graph.Value) bool {
 	return !slices.ContainsFunc(u.NoDecay, func(tag string) bool { return slices.Contains(v.Tags, tag) })
 }
 
-func (u *updater) sgd(v, g *graph.Value, decay float64) {
-	op := ops.SGD{WeightDecay: decay, Scale: u.scale, Clip: u.clip != nil}
-	in := []*graph.Value{v, g, u.lr}
-	if u.Momentum > 0 {
-		op.Momentum, op.Nesterov = u.Momentum, u.Name == "nesterov"
-		in = append(in, u.state(v, "momentum"))
-	}
-	u.assign(op, u.withClip(in), v)
-}
-
-func (u *updater) adam(v, g *graph.Value, decay float64) {
-	op := ops.Adam{
-		Beta1: u.Beta1, Beta2: u.Beta2, Eps: u.Eps, WeightDecay: decay,
-		Decoupled: u.Name == "adamw", Scale: u.scale, Clip: u.clip != nil,
-	}
-	in := []*graph.Value{v, g, u.state(v, "exp_avg"), u.state(v, "exp_avg_sq"), u.step, u.lr}
-	u.assign(op, u.withClip(in), v)
-}
-
-func (u *updater) withClip(in []*graph.Value) []*graph.Value {
-	if u.clip == nil {
-		return in
-	}
-	return append(in, u.clip)
-}
-
 // state declares an optimizer variable of v, which is zero at first.
 func (u *updater) state(v *graph.Value, kind string) *graph.Value {
 	return u.b.Var(v.Name+"/"+kind, v.Meta, graph.OptState, graph.Init{})
-}
-
-// assign appends op. Its outputs are the new values of v and of the optimizer
-// variables among its inputs, in that order.
-func (u *updater) assign(op graph.Op, in []*graph.Value, v *graph.Value) {
-	out := u.b.Apply(op, in...)
-	if u.b.Err() != nil {
-		return
-	}
-	k := 0
-	for _, x := range in {
-		if x == v || x.Role == graph.OptState {
-			u.b.Assign(x, out[k])
-			k++
-		}
-	}
 }

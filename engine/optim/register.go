@@ -9,9 +9,9 @@ import (
 	"github.com/berth-ml/berth/internal/panics"
 )
 
-// OptimizerType is an optimizer that a program adds. Keys is the struct of its keys in
-// a config, as [registry.Fields] takes it; struct{} for none. The keys lr, clip_norm,
-// no_decay and freeze are there for all optimizers.
+// OptimizerType is an optimizer that configs know. Keys is the struct of its keys, as
+// [registry.Fields] takes it; struct{} for none. The keys lr, clip_norm, no_decay and
+// freeze are there for all optimizers.
 type OptimizerType[Keys any] struct {
 	Name    string
 	Version int    // at least 1; runs keep it, and refuse another one: raise it where the numbers change
@@ -22,26 +22,37 @@ type OptimizerType[Keys any] struct {
 	// Update appends the update of the weight w and gives its new value. g is the
 	// gradient of the mean loss, clipped if the config asks for that.
 	Update func(u *Update, keys Keys, w, g *graph.Value) *graph.Value
+	// Sums: g is the gradient of the loss that is summed over its terms, as it comes from
+	// the backward pass. An op of the update multiplies it by [Update.Scale] and, where
+	// that is not nil, by [Update.Clip].
+	Sums bool
 }
 
 // Register adds an optimizer, for configs and for [Spec.Name]. It belongs in an init
 // function, and panics where the optimizer cannot be added.
-func Register[Keys any](t OptimizerType[Keys]) {
-	row := func(u *updater, v, g *graph.Value, _ float64) {
+func Register[Keys any](t OptimizerType[Keys]) { t.register(registry.Add) }
+
+// builtIn is Register for the optimizers of this package, which have no version.
+func builtIn[Keys any](t OptimizerType[Keys]) { t.register(registry.BuiltIn) }
+
+func (t OptimizerType[Keys]) register(add func(registry.Entry, func())) {
+	row := func(u *updater, v, g *graph.Value) {
 		keys, err := registry.KeysOf(u.Keys, t.Defaults)
 		if err != nil {
 			u.b.Fail(fmt.Errorf("%w: %s: %w", ErrSpec, t.Name, err))
 			return
 		}
 		x := &Update{Builder: u.b, u: u, v: v, name: t.Name, set: map[*graph.Value]bool{}, given: map[*graph.Value]bool{}}
-		defer x.guard()
-		x.assign(v, t.Update(x, keys, v, x.mean(g)))
+		if t.Version > 0 { // a panic of ours is a defect
+			defer x.guard()
+		}
+		if !t.Sums {
+			g = x.mean(g)
+		}
+		x.assign(v, t.Update(x, keys, v, g))
 		x.finish()
 	}
-	if _, taken := optimizers[t.Name]; taken {
-		panic("register optimizer " + t.Name + ": the name exists already: choose another")
-	}
-	registry.Add(registry.Entry{Kind: registry.Optimizer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
+	add(registry.Entry{Kind: registry.Optimizer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
 		func() { optimizers[t.Name] = row })
 }
 
@@ -53,6 +64,7 @@ type Update struct {
 	v      *graph.Value // the weight
 	name   string       // of the optimizer
 	states []*graph.Value
+	now    []graph.Assign        // in the order of calls
 	set    map[*graph.Value]bool // the states that have their new value
 	given  map[*graph.Value]bool // the values that are assigned
 }
@@ -66,6 +78,14 @@ func (x *Update) Step() *graph.Value { return x.u.step }
 // Decays reports whether the weight takes part in weight decay: it is in no group of
 // the config's no_decay.
 func (x *Update) Decays() bool { return x.u.decays(x.v) }
+
+// Scale is the factor that turns the gradient of the loss that is summed over its terms
+// into that of the mean.
+func (x *Update) Scale() float64 { return x.u.scale }
+
+// Clip is a further factor for gradients, f32[], which limits their norm; nil: there is
+// none.
+func (x *Update) Clip() *graph.Value { return x.u.clip }
 
 // State declares a variable of the optimizer for this weight, of its shape and zero at
 // first, which is saved as WEIGHT/NAME. It needs a Set.
@@ -95,7 +115,7 @@ func (x *Update) assign(v, now *graph.Value) {
 		now = x.One(ops.Affine{Scale: 1}, now)
 	}
 	x.given[now] = true
-	x.Assign(v, now)
+	x.now = append(x.now, graph.Assign{Var: v, New: now})
 }
 
 // mean is the clipped gradient of the mean loss, from that of its sum.
@@ -107,8 +127,16 @@ func (x *Update) mean(g *graph.Value) *graph.Value {
 	return g
 }
 
-// finish refuses an update that forgets a state.
+// finish assigns the new values, the weight's first. It refuses an update that forgets a
+// state.
 func (x *Update) finish() {
+	for _, weight := range []bool{true, false} {
+		for _, a := range x.now {
+			if (a.Var == x.v) == weight {
+				x.Assign(a.Var, a.New)
+			}
+		}
+	}
 	for _, s := range x.states {
 		if !x.set[s] {
 			x.fail("declares the state %s and does not set it", s.Name)

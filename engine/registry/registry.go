@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -22,21 +23,32 @@ const (
 	Source    Kind = "data source"
 )
 
-// Entry is a name that a program has added.
+// Entry is a name that may stand in a config.
 type Entry struct {
 	Kind    Kind
 	Name    string
-	Version int    // at least 1: runs keep it, and refuse another one
+	Version int    // at least 1: runs keep it, and refuse another one. 0: a name of Berth's own
 	Doc     string // a sentence for lists
 	// Keys is a struct with the defaults of the keys in a config, as [Fields] takes it.
 	Keys any
-	// Of a loss: its targets are classes, and answers can be right or wrong. Of a data
-	// source: its targets are classes.
-	Classes, Accuracy bool
+	// Of a loss: its targets are classes, answers can be right or wrong, and targets are
+	// numbers from 0 to 1, which stand for no and yes. Of a data source: its targets are
+	// classes.
+	Classes, Accuracy, Bits bool
+	// Applies, of a loss: the layers that it begins with, the first by itself. No model
+	// should end in one.
+	Applies []string
+	Moves   bool // of a layer: it computes no number, but moves them
+	Place   int  // among Berth's own names in lists; equals are as they were added
 }
 
 // String is `layer "swish2" version 3`.
-func (e Entry) String() string { return fmt.Sprintf("%s %q version %d", e.Kind, e.Name, e.Version) }
+func (e Entry) String() string {
+	if e.Version == 0 {
+		return fmt.Sprintf("%s %q", e.Kind, e.Name)
+	}
+	return fmt.Sprintf("%s %q version %d", e.Kind, e.Name, e.Version)
+}
 
 var (
 	mu      sync.Mutex
@@ -46,9 +58,19 @@ var (
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// Add adds a name, and calls insert, which puts its row into a table. It panics if
-// that cannot be: the mistake is in the program.
+// Add adds a name of a program, and calls insert, which puts its row into a table. It
+// panics if that cannot be: the mistake is in the program.
 func Add(e Entry, insert func()) {
+	if e.Version < 1 {
+		panic(fmt.Sprintf("register %v: the version must be at least 1", e))
+	}
+	put(e, insert)
+}
+
+// BuiltIn is Add for Berth's own names, which have no version.
+func BuiltIn(e Entry, insert func()) { put(e, insert) }
+
+func put(e Entry, insert func()) {
 	mu.Lock()
 	defer mu.Unlock()
 	if e.Keys == nil {
@@ -68,8 +90,6 @@ func (e Entry) check() error {
 		return fmt.Errorf("it comes too late, since names have been looked up: call it in an init function")
 	case !validName.MatchString(e.Name):
 		return fmt.Errorf("the name must be lower-case letters, digits and '_', and begin with a letter")
-	case e.Version < 1:
-		return fmt.Errorf("the version must be at least 1")
 	case slices.ContainsFunc(entries, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name }):
 		return fmt.Errorf("the name exists already: choose another")
 	}
@@ -77,10 +97,17 @@ func (e Entry) check() error {
 	if err != nil {
 		return err
 	}
+	nested := 0
 	for _, f := range fields {
 		if slices.Contains(reserved[e.Kind], f.Name) {
 			return fmt.Errorf("key %q exists already: choose another name for field %s", f.Name, f.Field)
 		}
+		if f.Nested {
+			nested++
+		}
+	}
+	if nested > 1 || nested > 0 && e.Kind != Layer {
+		return fmt.Errorf("its keys have a list of layers: only those of a layer do, and one at most")
 	}
 	return nil
 }
@@ -95,7 +122,7 @@ var reserved = map[Kind][]string{
 	Source:    {"source", "version", "split", "task"},
 }
 
-// List gives the entries of a kind by name.
+// List gives the entries of a kind: Berth's own in their places, then a program's by name.
 func List(k Kind) []Entry {
 	mu.Lock()
 	defer mu.Unlock()
@@ -106,18 +133,25 @@ func List(k Kind) []Entry {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b Entry) int {
+		if a.Version > 0 && b.Version > 0 {
+			return strings.Compare(a.Name, b.Name)
+		}
+		return cmp.Or(cmp.Compare(min(a.Version, 1), min(b.Version, 1)), cmp.Compare(a.Place, b.Place))
+	})
 	return list
 }
 
 // Find gives the entry of that name; ok is false if there is none.
 func Find(k Kind, name string) (e Entry, ok bool) {
-	list := List(k)
-	i := slices.IndexFunc(list, func(e Entry) bool { return e.Name == name })
+	mu.Lock()
+	defer mu.Unlock()
+	sealed = true
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Kind == k && e.Name == name })
 	if i < 0 {
 		return Entry{}, false
 	}
-	return list[i], true
+	return entries[i], true
 }
 
 // Seal ends the adding of names, before tables are read.

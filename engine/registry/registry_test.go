@@ -55,6 +55,9 @@ func TestAddRefusesWhatCannotBe(t *testing.T) {
 		"it is not exported": {Kind: Layer, Name: "e", Version: 1, Keys: struct {
 			beta float64 `yaml:"beta"`
 		}{beta: 1}},
+		"its keys have a list of layers": {Kind: Loss, Name: "i", Version: 1, Keys: struct {
+			Body []any `yaml:"layers,nested"`
+		}{}},
 		`its key is "": give it a tag such as`: {Kind: Layer, Name: "f", Version: 1, Keys: struct{ Beta int }{}},
 		`its tag min is "x"`: {Kind: Layer, Name: "g", Version: 1, Keys: struct {
 			B int `yaml:"b" min:"x"`

@@ -15,19 +15,19 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// peepholeKeys are the keys of the layer in YAML.
-type peepholeKeys struct {
+// peephole is the layer, with its keys in YAML.
+type peephole struct {
 	Units int `yaml:"units" min:"1" doc:"outputs"`
 }
 
 func init() {
-	models.RegisterLayer(models.LayerType[peepholeKeys]{
-		Name: "peephole_lstm", Version: 1, Doc: "An LSTM with peepholes.", Defaults: peepholeKeys{Units: 64}, Build: peephole,
+	models.RegisterLayer(models.LayerType[peephole]{
+		Name: "peephole_lstm", Version: 1, Doc: "An LSTM with peepholes.", Defaults: peephole{Units: 64},
 	})
 }
 
-// peephole makes [batch, time, units] of x, [batch, time, width].
-func peephole(m *models.Builder, k peepholeKeys, x *graph.Value) *graph.Value {
+// Build makes [batch, time, units] of x, [batch, time, width].
+func (k peephole) Build(m *models.Builder, x *graph.Value) *graph.Value {
 	b, s := m.Builder, x.Meta.Shape
 	init := graph.Init{Kind: graph.Uniform, A: 1 / math.Sqrt(float64(k.Units))}
 	input := m.Param("input", []int{4 * k.Units, s[2]}, init)

@@ -41,17 +41,17 @@ func (w wave) Map(y, x, _ []float32) {
 	}
 }
 
-// waveKeys are the keys of the layer in YAML.
-type waveKeys struct {
+// waveLayer is the layer, with its keys in YAML.
+type waveLayer struct {
 	Frequency float64 `yaml:"frequency" min:"0.1" max:"100" doc:"of the wave"`
 }
 
 func init() {
 	ops.Register(1, wave{}) // raise a version whenever the numbers change
-	models.RegisterLayer(models.LayerType[waveKeys]{
-		Name: "wave", Version: 1, Doc: "sin(frequency·x).", Defaults: waveKeys{Frequency: 1},
-		Build: func(b *models.Builder, k waveKeys, x *graph.Value) *graph.Value {
-			return b.One(wave{F: k.Frequency}, x)
-		},
-	})
+	models.RegisterLayer(models.LayerType[waveLayer]{Name: "wave", Version: 1, Doc: "sin(frequency·x).", Defaults: waveLayer{Frequency: 1}})
+}
+
+// Build appends the op.
+func (l waveLayer) Build(b *models.Builder, x *graph.Value) *graph.Value {
+	return b.One(wave{F: l.Frequency}, x)
 }

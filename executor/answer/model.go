@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/errs"
 )
@@ -29,8 +28,8 @@ func (m *Model) Speaks() error {
 	if len(m.Info.ClassNames) > 0 {
 		return fmt.Errorf("%w: the model gives a text a class (data.label %s): only a model of the next tokens generates", errs.Options, m.Label)
 	}
-	if l := models.BothEnds(m.Infer.Spec.Layers); l != nil {
-		return fmt.Errorf("%w: the %s layer %q reads from both ends (bidirectional), and the tokens to come are not known: only a model that reads forwards generates", errs.Options, l.Type, l.Name)
+	if l := m.Infer.Spec.Layers.BothEnds(); l != nil {
+		return fmt.Errorf("%w: the %s layer %q reads from both ends (bidirectional), and the tokens to come are not known: only a model that reads forwards generates", errs.Options, l.Type(), l.Name)
 	}
 	return nil
 }

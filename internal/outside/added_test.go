@@ -16,16 +16,10 @@ import (
 func init() {
 	ops.Register(1, Swish{}, SwishGrad{}, Sign{}, Panics{}, Fails{})
 	ops.Register(2, Roll{})
-	models.RegisterLayer(models.LayerType[SwishKeys]{
-		Name: "swish2", Version: 3, Doc: "x·sigmoid(beta·x).", Defaults: SwishKeys{Beta: 1}, Build: swish,
-	})
-	models.RegisterLayer(models.LayerType[GatedKeys]{Name: "gated", Version: 1, Doc: "A gated unit.", Defaults: GatedKeys{Shift: 1}, Build: gated})
-	models.RegisterLayer(models.LayerType[struct{}]{Name: "panics", Version: 1, Build: func(b *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
-		return b.One(Panics{}, x)
-	}})
-	models.RegisterLayer(models.LayerType[struct{}]{Name: "halved", Version: 1, Build: func(b *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
-		return ops.SliceOf(b.Builder, x, []int{0, 0}, []int{x.Meta.Shape[0] / 2, x.Meta.Shape[1]})
-	}})
+	models.RegisterLayer(models.LayerType[SwishKeys]{Name: "swish2", Version: 3, Doc: "x·sigmoid(beta·x).", Defaults: SwishKeys{Beta: 1}})
+	models.RegisterLayer(models.LayerType[GatedKeys]{Name: "gated", Version: 1, Doc: "A gated unit.", Defaults: GatedKeys{Shift: 1}})
+	models.RegisterLayer(models.LayerType[PanicsLayer]{Name: "panics", Version: 1})
+	models.RegisterLayer(models.LayerType[Halved]{Name: "halved", Version: 1})
 	models.RegisterLoss(models.LossType[SmoothKeys]{
 		Name: "smoothed", Version: 1, Doc: "Cross entropy with smoothed labels.", Defaults: SmoothKeys{Eps: 0.1}, Classes: true,
 		Loss: smoothed,
@@ -37,9 +31,7 @@ func init() {
 		},
 	})
 	models.RegisterLoss(models.LossType[CharbonnierKeys]{Name: "charbonnier", Version: 1, Defaults: CharbonnierKeys{Delta: 1}, Loss: charbonnier})
-	models.RegisterLayer(models.LayerType[FailsKeys]{Name: "fails", Version: 1, Build: func(b *models.Builder, k FailsKeys, x *graph.Value) *graph.Value {
-		return b.One(Fails(k), x)
-	}})
+	models.RegisterLayer(models.LayerType[FailsKeys]{Name: "fails", Version: 1})
 	metrics.Register(confidence)
 	metrics.Register(failing("fails_value", fixed, nil, func(*metrics.Collected) float64 { panic("no value") }))
 	metrics.Register(failing("fails_check", fixed, checkOrPanic, func(*metrics.Collected) float64 { return 1 }))
@@ -55,19 +47,17 @@ func init() {
 		u.State("idle")
 		return w
 	}})
-	models.RegisterLayer(models.LayerType[struct{}]{Name: "build_panics", Version: 1, Build: func(*models.Builder, struct{}, *graph.Value) *graph.Value {
-		panic("nobody builds this")
-	}})
-	ops.RegisterSchedule(ops.ScheduleType[MishapKeys]{Name: "broken", Version: 1, Factor: func(k MishapKeys, step, steps int) float64 {
+	models.RegisterLayer(models.LayerType[BuildPanics]{Name: "build_panics", Version: 1})
+	ops.RegisterSchedule(ops.ScheduleType[MishapKeys]{Name: "broken", Version: 1, Rate: func(k MishapKeys, lr float64, step, steps int) float64 {
 		if k.Panics && step == 2 {
-			panic("no factor")
+			panic("no rate")
 		}
-		return math.Sqrt(float64(steps - 2 - step))
+		return lr * math.Sqrt(float64(steps-2-step))
 	}})
 	ops.RegisterSchedule(ops.ScheduleType[PolynomialKeys]{
 		Name: "polynomial", Version: 1, Doc: "A power of the rest of the run.", Defaults: PolynomialKeys{Power: 2},
-		Factor: func(k PolynomialKeys, step, steps int) float64 {
-			return math.Pow(1-math.Min(1, float64(step)/float64(steps)), k.Power)
+		Rate: func(k PolynomialKeys, lr float64, step, steps int) float64 {
+			return lr * math.Pow(1-math.Min(1, float64(step)/float64(steps)), k.Power)
 		},
 	})
 }
@@ -90,9 +80,26 @@ func (k SwishKeys) Check() error {
 	return nil
 }
 
-func swish(b *models.Builder, k SwishKeys, x *graph.Value) *graph.Value {
+func (k SwishKeys) Build(b *models.Builder, x *graph.Value) *graph.Value {
 	return b.One(Swish(k), x)
 }
+
+// Halved is a layer that loses samples.
+type Halved struct{}
+
+func (Halved) Build(b *models.Builder, x *graph.Value) *graph.Value {
+	return ops.SliceOf(b.Builder, x, []int{0, 0}, []int{x.Meta.Shape[0] / 2, x.Meta.Shape[1]})
+}
+
+// PanicsLayer is a layer of an op whose kernel panics.
+type PanicsLayer struct{}
+
+func (PanicsLayer) Build(b *models.Builder, x *graph.Value) *graph.Value { return b.One(Panics{}, x) }
+
+// BuildPanics is a layer that cannot be built.
+type BuildPanics struct{}
+
+func (BuildPanics) Build(*models.Builder, *graph.Value) *graph.Value { panic("nobody builds this") }
 
 // Swish is y = x·sigmoid(Beta·x), an elementwise op.
 type Swish struct{ Beta float64 }
@@ -210,16 +217,12 @@ type GatedKeys struct {
 	Tags  []string `yaml:"tags"`
 }
 
-// gated is a layer with a parameter of its own, layers of ours inside, dropout and an op
+// Build makes a layer with a parameter of its own, layers of ours inside, dropout and an op
 // that is computed as a whole.
-func gated(b *models.Builder, k GatedKeys, x *graph.Value) *graph.Value {
-	if k.Units < 1 {
-		b.Failf("units is %d: give it a number of at least 1", k.Units)
-		return x
-	}
+func (k GatedKeys) Build(b *models.Builder, x *graph.Value) *graph.Value {
 	w := b.Param("gate", []int{k.Units, x.Meta.Shape.Dim(-1)}, graph.Init{Kind: graph.Uniform, A: 0.1}, "weight")
 	gate := ops.Sigmoid(b.Builder, b.MatMul(x, w, true))
-	y := b.Stack(x, models.Layer{Type: "dense", Name: "in", Units: k.Units}, models.Layer{Type: "layernorm", Name: "norm"})
+	y := b.Stack(x, models.Named{Name: "in", Layer: models.Dense{Units: k.Units}}, models.Named{Name: "norm", Layer: models.LayerNorm{}})
 	y = b.Dropout("drop", ops.Mul(b.Builder, y, gate), k.Rate)
 	return b.One(Roll{k.Shift}, y)
 }
@@ -321,6 +324,9 @@ func (k FailsKeys) Check() error {
 	}
 	return nil
 }
+
+// Build fails as it is asked to.
+func (k FailsKeys) Build(b *models.Builder, x *graph.Value) *graph.Value { return b.One(Fails(k), x) }
 
 // Fails is an op of which one method panics, or gives too little.
 type Fails struct{ In string }

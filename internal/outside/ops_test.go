@@ -61,8 +61,8 @@ func TestGradientsAgreeWithDifferences(t *testing.T) {
 // An elementwise op is no pass of its own: it goes on with the tiles of the product
 // before it, and its gradient with those of the product after it.
 func TestElementwiseOpsFuse(t *testing.T) {
-	s := models.Spec{Input: shape.F32(8), Target: shape.F32(4), Loss: "mse", Layers: []models.Layer{
-		{Type: "dense", Name: "a", Units: 16}, {Type: "swish2", Keys: SwishKeys{Beta: 2}}, {Type: "dense", Name: "b", Units: 4},
+	s := models.Spec{Input: shape.F32(8), Target: shape.F32(4), Loss: "mse", Layers: models.Stack{
+		models.Named{Name: "a", Layer: models.Dense{Units: 16}}, SwishKeys{Beta: 2}, models.Named{Name: "b", Layer: models.Dense{Units: 4}},
 	}}
 	g, err := models.Predict(s, models.Size{Microbatch: 32})
 	if err != nil {

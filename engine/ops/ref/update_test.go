@@ -53,18 +53,17 @@ func TestAdam(t *testing.T) {
 }
 
 func TestLearningRates(t *testing.T) {
-	base := ops.LearningRate{Base: 1, Min: 0.2, Gamma: 0.5, Warmup: 4, Total: 12, Every: 3}
 	for _, c := range []struct {
 		schedule string
+		keys     any
 		want     map[int32]float64
 	}{
-		{"constant", map[int32]float64{0: 0.25, 3: 1, 4: 1, 100: 1}},
-		{"step", map[int32]float64{0: 0.25, 4: 1, 6: 1, 7: 0.5, 10: 0.25}},
-		{"cosine", map[int32]float64{2: 0.75, 4: 1, 8: 0.6, 12: 0.2, 100: 0.2}},
-		{"linear", map[int32]float64{1: 0.5, 4: 1, 6: 0.8, 8: 0.6, 12: 0.2, 100: 0.2}},
+		{"constant", nil, map[int32]float64{0: 0.25, 3: 1, 4: 1, 100: 1}},
+		{"step", ops.Stepped{Every: 3, Gamma: 0.5}, map[int32]float64{0: 0.25, 4: 1, 6: 1, 7: 0.5, 10: 0.25}},
+		{"cosine", ops.Falling{Min: 0.2}, map[int32]float64{2: 0.75, 4: 1, 8: 0.6, 12: 0.2, 100: 0.2}},
+		{"linear", ops.Falling{Min: 0.2}, map[int32]float64{1: 0.5, 4: 1, 6: 0.8, 8: 0.6, 12: 0.2, 100: 0.2}},
 	} {
-		o := base
-		o.Schedule = c.schedule
+		o := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 1, Warmup: 4, Total: 12}
 		for step, want := range c.want {
 			near(t, c.schedule, compute(t, o, count(step))[0].F, []float64{want})
 		}

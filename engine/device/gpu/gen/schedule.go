@@ -2,25 +2,23 @@ package gen
 
 import "github.com/berth-ml/berth/engine/ops"
 
-// stepsAfter is the least number of steps after the end of a run for which a registered
-// schedule has rates.
+// stepsAfter is the least number of steps after the end of a run for which a schedule has
+// rates that may change.
 const stepsAfter = 1 << 16
 
 // learningRate looks the rate up in a table that the host has computed: the op gives the
 // rate, with the same bits on every device. The table has the rates of the warm-up, and
 // then one for each period of steps.
 func learningRate(w *writer, o ops.LearningRate) {
-	period, most, ends := 1, max(1, o.Total-o.Warmup), true
-	switch o.Schedule {
-	case "constant":
-		most = 0
-	case "cosine", "linear":
-	case "step":
-		period = max(1, o.Every)
-		most = steady(o, period)
-	default:
-		most, ends = most+max(most, stepsAfter), false
+	most := max(1, o.Total-o.Warmup)
+	period, ends := o.Course()
+	switch {
+	case period > 0:
+		most, ends = steady(o, period), true
+	case !ends:
+		most += max(most, stepsAfter)
 	}
+	period = max(1, period)
 	rates := ratesOf(o, period, most)
 	late := "at = most;"
 	if !ends {
@@ -30,7 +28,7 @@ func learningRate(w *writer, o ops.LearningRate) {
 		"\ti64 step = STEP[0], at = step < warm ? step : (step - warm) / period;\n\tif (step >= warm) { if (at > most) "+late+" at += warm; }\n\tif (at >= 0) Z[0] = RATES[at];\n")
 }
 
-// steady is the periods after which a schedule by steps changes no more, in float32.
+// steady is the periods after which a schedule changes no more, in float32.
 func steady(o ops.LearningRate, period int) int {
 	const limit = 1 << 16
 	for k := range limit {

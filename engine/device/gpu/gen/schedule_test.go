@@ -10,20 +10,22 @@ import (
 
 func init() {
 	ops.RegisterSchedule(ops.ScheduleType[struct{}]{Name: "falling", Version: 1, Doc: "Falls, and panics well after its end.",
-		Factor: func(_ struct{}, step, steps int) float64 {
+		Rate: func(_ struct{}, lr float64, step, steps int) float64 {
 			if step > 3*steps {
 				panic("too late")
 			}
-			return 1 / float64(1+step)
+			return lr / float64(1+step)
 		}})
 }
 
 // The table of a schedule gives each step the rate that cpu computes. That of a registered
 // schedule ends where its function does.
 func TestRatesAreThoseOfTheOp(t *testing.T) {
-	for _, schedule := range []string{"constant", "step", "cosine", "linear", "falling"} {
+	for schedule, keys := range map[string]any{
+		"constant": nil, "step": ops.Stepped{Every: 7, Gamma: 0.7}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}, "falling": nil,
+	} {
 		for _, warmup := range []int{0, 10} {
-			o := ops.LearningRate{Schedule: schedule, Base: 0.3, Min: 0.01, Gamma: 0.7, Warmup: warmup, Total: 100, Every: 7}
+			o := ops.LearningRate{Schedule: schedule, Keys: keys, Base: 0.3, Warmup: warmup, Total: 100}
 			rate := looksUp(t, o)
 			for step := range 1000 {
 				got, ok := rate(step)

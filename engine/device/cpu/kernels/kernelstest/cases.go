@@ -400,8 +400,11 @@ var updateCases = map[string]func(s Source) Sample{
 	},
 	"grad_norm": func(s Source) Sample { return Of(ops.GradNorm{Scale: 0.5}, 1e-6, drawSquares(s)...) },
 	"learning_rate": func(s Source) Sample {
-		schedule := rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(s.T, "schedule")
-		op := ops.LearningRate{Schedule: schedule, Base: 1, Min: 0.1, Gamma: 0.5, Warmup: 10, Total: 100, Every: 7}
+		op := rapid.SampledFrom([]ops.LearningRate{
+			{Schedule: "constant"}, {Schedule: "step", Keys: ops.Stepped{Every: 7, Gamma: 0.5}},
+			{Schedule: "cosine", Keys: ops.Falling{Min: 0.1}}, {Schedule: "linear", Keys: ops.Falling{Min: 0.1}},
+		}).Draw(s.T, "schedule")
+		op.Base, op.Warmup, op.Total = 1, 10, 100
 		return Of(op, 1e-6, s.IDs(130))
 	},
 	"increment": func(s Source) Sample { return Of(ops.Increment{}, 0, s.IDs(99)) },

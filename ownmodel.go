@@ -1,0 +1,69 @@
+package berth
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/models"
+)
+
+// modelPrint is the fingerprint of a model that a program gives: the config does not say
+// what it computes. Runs of other models have none.
+const modelPrint = "model"
+
+// checkOwnModel refuses a model that the config does not ask for, and a config whose model
+// the program does not give.
+func checkOwnModel(c *configs.Config, given models.Layer) error {
+	where := c.Where("model.preset")
+	switch asked := c.Model.Preset == configs.ModelGiven; {
+	case given != nil && !asked:
+		return at(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", ErrOptions, c.Model.Preset))
+	case given == nil && asked && c.Model.Program != "":
+		return at(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", ErrOptions, c.Model.Program, c.Model.Program))
+	case given == nil && asked:
+		return at(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or Weights.Model", ErrOptions))
+	}
+	return nil
+}
+
+// programName is the path of the program's main package or, where go run was given files,
+// the name of what runs.
+func programName() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Path != "" && info.Path != "command-line-arguments" {
+		return info.Path
+	}
+	return filepath.Base(os.Args[0])
+}
+
+// ownLayers are the layers of a model that a program gives.
+func ownLayers(given models.Layer) models.Stack {
+	switch l := given.(type) {
+	case models.Stack:
+		return l
+	case models.Named:
+		return models.Stack{l}
+	}
+	return models.Stack{models.Named{Name: "model", Layer: given}}
+}
+
+// modelPrint is the fingerprint of the program's model; "" of others.
+func (s *setup) modelPrint() (string, error) {
+	if s.config.Model.Preset != configs.ModelGiven {
+		return "", nil
+	}
+	return s.spec.Fingerprint()
+}
+
+// otherOwnModel says that the program gives another model than a checkpoint's; "" where
+// it does not.
+func (s *setup) otherOwnModel(m *checkpoint.Manifest) (string, error) {
+	now, err := s.modelPrint()
+	if then := m.Fingerprints[modelPrint]; err == nil && now != "" && then != now {
+		return fmt.Sprintf("the model that the program gives is not the one of checkpoint %d (fingerprint %s then, %s now)", m.ID, short(then), short(now)), nil
+	}
+	return "", err
+}
