@@ -24,7 +24,7 @@ func TestKeysGiveWayAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Open(t.Context(), cfg)
+			r, err := Open(t.Context(), cfg, OpenOptions{})
 			if err != nil {
 				t.Fatalf("%s, opened with %q: %v", c.partition, set, err)
 			}

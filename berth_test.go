@@ -60,7 +60,7 @@ func open(t *testing.T, text string, set ...string) *berth.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

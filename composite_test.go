@@ -59,7 +59,7 @@ func TestCompositeInALayer(t *testing.T) {
 			"train: {epochs: 1, batch: 32, microbatches: 2}\noptimizer: {name: adam, lr: 0.01}\ncheckpoint: {every: 100}\n"
 		var first *berth.Report
 		for _, set := range [][]string{nil, {"devices.use=cpu:2"}, {"devices.op_by_op=plain"}, {"partition.recompute=block"}} {
-			run, err := berth.Open(t.Context(), parsed(t, text, set...))
+			run, err := berth.Open(t.Context(), parsed(t, text, set...), berth.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

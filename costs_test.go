@@ -18,7 +18,7 @@ func TestPredictionByTimesThatAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "costs.json")
-	run, err := OpenWith(t.Context(), config, OpenOptions{Costs: path})
+	run, err := Open(t.Context(), config, OpenOptions{Costs: path})
 	if err != nil {
 		t.Fatal(err)
 	}

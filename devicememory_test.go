@@ -54,7 +54,7 @@ func TestPercentage(t *testing.T) {
 		}
 		var all [2][]int64
 		for i := range all {
-			r, err := Open(context.Background(), c)
+			r, err := Open(context.Background(), c, OpenOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestPercentageOfTheChosenPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(t.Context(), c)
+	r, err := Open(t.Context(), c, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

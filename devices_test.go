@@ -22,7 +22,7 @@ func TestDeviceList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Open(context.Background(), c)
+		r, err := Open(context.Background(), c, OpenOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", devices, err)
 		}

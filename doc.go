@@ -8,12 +8,12 @@
 //
 //	cfg, err := configs.Load("digits", configs.Overlay{})
 //	…
-//	run, err := berth.Open(ctx, cfg)
+//	run, err := berth.Open(ctx, cfg, berth.OpenOptions{})
 //	…
 //	defer run.Close()
 //	report, err := run.Train(ctx, berth.TrainOptions{Dir: "runs/digits"})
 //	…
-//	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: "runs/digits", Best: true})
+//	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: "runs/digits", Best: true}, berth.TrainedOptions{})
 //	…
 //	defer best.Close()
 //	evaluation, err := best.Eval(ctx)

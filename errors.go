@@ -64,7 +64,7 @@ var ErrClosed = errs.Closed
 // Close of Devices that a run uses returns it, too.
 var ErrInUse = errs.InUse
 
-// ErrOccupied is returned by ServeWith with ServeOptions.AtOnce where others have the
+// ErrOccupied is returned by Serve with ServeOptions.AtOnce where others have the
 // memory of shared Devices.
 var ErrOccupied = residency.ErrOccupied
 

@@ -26,7 +26,7 @@ func TestConfigsChangedInCodeAreChecked(t *testing.T) {
 		{c, "train.batch: got -4, expected a whole number of at least 1"},
 		{&configs.Config{}, "data.source: has no value, expected one of digits"},
 	} {
-		_, err := berth.Open(t.Context(), x.c)
+		_, err := berth.Open(t.Context(), x.c, berth.OpenOptions{})
 		if !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) || !strings.HasPrefix(err.Error(), x.want) {
 			t.Errorf("got %v, want %q", err, x.want)
 		}

@@ -35,7 +35,7 @@ func ExampleDevices_OpByOp() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := devices.Open(ctx, cfg)
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{Devices: devices})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := berth.Open(ctx, cfg) // data, model, devices, plan
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{}) // data, model, devices, plan
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir, Best: true})
+	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir, Best: true}, berth.TrainedOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func ExampleTrained_Generate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := berth.Open(ctx, cfg)
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func ExampleTrained_Generate() {
 	if _, err := run.Train(ctx, berth.TrainOptions{Dir: dir}); err != nil {
 		log.Fatal(err)
 	}
-	model, err := berth.OpenGenerator(ctx, cfg, berth.Weights{Dir: dir})
+	model, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir}, berth.TrainedOptions{Text: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func ExampleOpenDevices() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			run, err := devices.Open(ctx, cfg)
+			run, err := berth.Open(ctx, cfg, berth.OpenOptions{Devices: devices})
 			if err != nil {
 				log.Fatal(err)
 			}

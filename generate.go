@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
@@ -38,20 +36,6 @@ const (
 	EndOfText    = answer.EndOfText    // the token came that separates documents
 	EndCancelled = answer.EndCancelled // the call was cancelled, or its emit failed
 )
-
-// OpenGenerator is [OpenTrained] for Generate: memory is planned for that, and a
-// percentage of memory is of what it takes. Eval and Predict may then need more.
-func OpenGenerator(ctx context.Context, c *configs.Config, w Weights, faults ...fault.Fault) (*Trained, error) {
-	return openTrained(ctx, c, w, openedFor{speech: true}, faults)
-}
-
-// OpenGenerator is the function OpenGenerator on these devices, as Open is.
-func (d *Devices) OpenGenerator(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
-	if d.pool == nil {
-		return nil, errNoDevices
-	}
-	return openTrained(ctx, c, w, openedFor{shared: d.pool, speech: true}, nil)
-}
 
 // Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
 // weights.

@@ -21,7 +21,7 @@ func speaker(t *testing.T, set ...string) (cfg *configs.Config, dir string, m *b
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = berth.OpenGenerator(t.Context(), cfg, berth.Weights{Dir: dir}); err != nil {
+	if m, err = berth.OpenTrained(t.Context(), cfg, berth.Weights{Dir: dir}, berth.TrainedOptions{Text: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func TestGenerateAgreesWithPredict(t *testing.T) {
 	if g.End != berth.EndContext || g.Tokens != 6 || len(ids) != 6 || len(text) != 6 || g.PromptTokens != 3 || g.Weights.ID == 0 {
 		t.Fatalf("%q, %v, %+v", text, ids, g)
 	}
-	p, err := berth.OpenTrained(t.Context(), cfg, berth.Weights{Dir: dir})
+	p, err := berth.OpenTrained(t.Context(), cfg, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestGenerateOnARunAndOnSharedDevices(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	shared, err := devs.OpenGenerator(t.Context(), cfg, berth.Weights{Dir: dir})
+	shared, err := berth.OpenTrained(t.Context(), cfg, berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: devs, Text: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestSpillShortage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := Open(t.Context(), c)
+	run, err := Open(t.Context(), c, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestHostMemoryOfSaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Open(t.Context(), c)
+		_, err = Open(t.Context(), c, OpenOptions{})
 		if !errors.Is(err, residency.ErrHostMemory) || !IsUsage(err) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("staging %s: %v, want %q at the end", staging, err, want)
 		}

@@ -95,7 +95,7 @@ func TestMetricsOfNumbers(t *testing.T) {
 func TestWorseThanTheMean(t *testing.T) {
 	r, dir := open(t, prices(t, ", standardize_target: false"), "train.epochs=1"), t.TempDir()
 	_, warnings := boundaries(t, r, dir)
-	trained, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMetricsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := berth.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+		if r, err := berth.Open(t.Context(), c, berth.OpenOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %q", set, r, err, want)
 		}
 	}
@@ -216,7 +216,7 @@ func TestMetricsWithoutRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

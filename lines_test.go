@@ -121,7 +121,7 @@ func TestPredictedBuckets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestAnswersAboutLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestAnswersAboutLines(t *testing.T) {
 	if _, err := m.Predict(t.Context(), path, func(berth.Prediction) error { return nil }); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "long.txt:2: the line has 19 tokens") {
 		t.Errorf("a long line: %v", err)
 	}
-	s, err := m.Serve(t.Context())
+	s, err := m.Serve(t.Context(), berth.ServeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

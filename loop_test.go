@@ -291,7 +291,7 @@ func TestOverfit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.OpenWith(t.Context(), c, berth.OpenOptions{Overfit: 60})
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{Overfit: 60})
 	if err != nil {
 		t.Fatal(err)
 	}

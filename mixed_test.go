@@ -119,7 +119,7 @@ func TestMixedRunGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := berth.Open(t.Context(), c)
+		run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,11 +27,15 @@ func (d *Devices) OpByOp(o eager.ContextOptions) (*OpByOp, error) {
 	if d.pool == nil {
 		return nil, errNoDevices
 	}
+	part, err := d.pool.share(nil)
+	if err != nil {
+		return nil, err
+	}
 	u := &user{tell: listener{kernel: func(device.KernelSpan) {}, kernels: func() bool { return false }}}
 	if err := d.pool.enlist(u, "op by op"); err != nil {
 		return nil, err
 	}
-	devs, at := d.pool.left()
+	devs, at := part.left()
 	c, err := eager.Join(context.Background(), d.pool.devices.Residency(), residency.TenantOptions{Name: u.name, Devices: at}, o)
 	if err != nil {
 		d.pool.dismiss(u)

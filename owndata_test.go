@@ -46,7 +46,7 @@ func openCorners(t *testing.T, set *custom.Set, text string) (*berth.Run, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.OpenWith(t.Context(), c, berth.OpenOptions{Data: set})
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{Data: set})
 	if err == nil {
 		t.Cleanup(func() {
 			if err := r.Close(); err != nil {
@@ -224,7 +224,7 @@ func TestRegisteredSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	train(t, r, berth.TrainOptions{Dir: dir})
-	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func openOwnModel(t *testing.T, text string, m models.Layer) (*berth.Run, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.OpenWith(t.Context(), c, berth.OpenOptions{Model: m})
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{Model: m})
 	if err == nil {
 		t.Cleanup(func() {
 			if err := r.Close(); err != nil {
@@ -106,7 +106,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: models.Func(gate)})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: models.Func(gate)}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 		t.Error(err)
 	}
 	other := models.Stack{models.Flatten{}, models.Dense{Units: 10}}
-	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: other}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the model that the program gives is not the one of checkpoint") {
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: other}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the model that the program gives is not the one of checkpoint") {
 		t.Errorf("another model: %v", err)
 	}
 	run, err := openOwnModel(t, saved, other)
@@ -128,7 +128,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 		t.Errorf("resumed with another model: %v", err)
 	}
 	const want = "the model is given by the program "
-	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), want) {
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), want) {
 		t.Errorf("without the model: %v", err)
 	}
 	if _, err := openOwnModel(t, saved, nil); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), want) {

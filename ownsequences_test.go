@@ -101,12 +101,12 @@ func TestAnswersAboutSequences(t *testing.T) {
 	if s := inspected.Shape(); s[0] > 8 || s[1] != 20 || s[2] != 12 {
 		t.Errorf("activations of the last step are %v", s)
 	}
-	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	s, err := m.Serve(t.Context())
+	s, err := m.Serve(t.Context(), berth.ServeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

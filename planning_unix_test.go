@@ -59,7 +59,7 @@ func TestDeepModelAsksWhetherToStop(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector's time is no work between two questions
 	ctx := &stopwatch{Context: t.Context()}
-	run, err := berth.Open(ctx, c)
+	run, err := berth.Open(ctx, c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,13 +84,38 @@ func (p *pool) close() error {
 	return err
 }
 
-// left lists the devices that are not lost, and the index of each in the config.
-func (p *pool) left() (devs []device.Device, at []int) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+// share is a run's part of a pool.
+type share struct {
+	*pool
+	use []int // indices in the pool's list, ascending
+}
+
+// share is the part that has some of the devices; nil for all.
+func (p *pool) share(use []device.ID) (*share, error) {
+	s := &share{pool: p}
+	for _, id := range use {
+		if !slices.ContainsFunc(p.list, func(d device.Device) bool { return d.ID() == id }) {
+			return nil, fmt.Errorf("%w: Use has %s, and the shared Devices are %s", ErrOptions, id, idsOf(p.list))
+		}
+	}
 	for i, d := range p.list {
-		if !p.lost[i] {
-			devs, at = append(devs, d), append(at, i)
+		if use == nil || slices.Contains(use, d.ID()) {
+			s.use = append(s.use, i)
+		}
+	}
+	if len(s.use) == 0 {
+		return nil, fmt.Errorf("%w: Use names no device: leave it out for all of %s", ErrOptions, idsOf(p.list))
+	}
+	return s, nil
+}
+
+// left lists the devices that are not lost, and the index of each in the config.
+func (s *share) left() (devs []device.Device, at []int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range s.use {
+		if !s.lost[i] {
+			devs, at = append(devs, s.list[i]), append(at, i)
 		}
 	}
 	return devs, at
@@ -110,20 +135,22 @@ func (p *pool) lose(id device.ID, cause error) {
 }
 
 // isClosed reports whether there were devices that are closed now.
-func (p *pool) isClosed() bool {
-	if p == nil {
+func (s *share) isClosed() bool {
+	if s == nil {
 		return false
 	}
+	p := s.pool
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.closed
 }
 
 // configFor is a run's config on the devices. Without devices, it is c.
-func (p *pool) configFor(c *configs.Config) *configs.Config {
-	if p == nil {
+func (s *share) configFor(c *configs.Config) *configs.Config {
+	if s == nil {
 		return c
 	}
+	p := s.pool
 	own, limit := *c, c.Devices.Memory
 	own.Devices = p.config
 	if c.Devices.OnLoss == configs.OnLossReplan {

@@ -91,7 +91,7 @@ func TestImportedLogits(t *testing.T) {
 	for _, level := range []string{"amx", "avx512", "avx2", "generic"} {
 		t.Setenv("BERTH_CPU", level)
 		for _, devices := range []string{"cpu:1", "cpu:2"} {
-			run, err := berth.OpenTrained(t.Context(), runConfig(t, dir, devices), berth.Weights{Dir: dir})
+			run, err := berth.OpenTrained(t.Context(), runConfig(t, dir, devices), berth.Weights{Dir: dir}, berth.TrainedOptions{})
 			if errors.Is(err, device.ErrEnvironment) {
 				t.Logf("%v", err)
 				continue
@@ -185,7 +185,7 @@ func TestImportedModelTrains(t *testing.T) {
 	}
 	eval := func(c *configs.Config) berth.Evaluation {
 		t.Helper()
-		run, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		run, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,10 +199,10 @@ func TestImportedModelTrains(t *testing.T) {
 	if before.Part != "all" || before.BitsPerByte == nil {
 		t.Errorf("%+v", before)
 	}
-	if _, err := berth.OpenTrained(t.Context(), load("model.heads=4"), berth.Weights{Dir: dir}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "model.heads was 2, is 4") {
+	if _, err := berth.OpenTrained(t.Context(), load("model.heads=4"), berth.Weights{Dir: dir}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "model.heads was 2, is 4") {
 		t.Errorf("other heads: %v", err)
 	}
-	run, err := berth.Open(t.Context(), load("train.steps=20"))
+	run, err := berth.Open(t.Context(), load("train.steps=20"), berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/custom"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
@@ -34,14 +35,28 @@ type Run struct {
 
 // Open checks the config, reads the data, opens the devices and plans. It
 // copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
-// The caller closes the run. To train several models on the same devices at once,
-// use [OpenDevices].
-func Open(ctx context.Context, c *configs.Config) (*Run, error) {
-	return open(ctx, c, nil, OpenOptions{})
+// The caller closes the run.
+//
+// On shared [Devices], the config's section devices counts for little: see there.
+func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
+	c, err := sound(c)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := o.Devices.share(o.Use)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, c, shared, o)
 }
 
-// OpenOptions are the options of OpenWith.
+// OpenOptions are the options of Open. The zero value opens the config's own devices, for
+// the config's own data and model.
 type OpenOptions struct {
+	// Devices are shared with other runs; nil: the run opens those of its config. Use are
+	// those of them that the run may use; nil: all.
+	Devices *Devices
+	Use     []device.ID
 	// Costs is the file of measured times of segments; "": the one that
 	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
 	// nil for nobody. Both matter with partition.costs: measured.
@@ -64,17 +79,8 @@ type OpenOptions struct {
 	Reading func(doing string, share float64)
 }
 
-// OpenWith is Open with options.
-func OpenWith(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	return open(ctx, c, nil, o)
-}
-
-// open is Open on shared devices, or on devices of the run's own.
-func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (*Run, error) {
-	c, err := sound(c)
-	if err != nil {
-		return nil, err
-	}
+// open is Open with a sound config, on shared devices or on devices of the run's own.
+func open(ctx context.Context, c *configs.Config, shared *share, o OpenOptions) (*Run, error) {
 	if err := checkOwnModel(c, o.Model); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (c memoryCase) open(t *testing.T, limit int64) (*berth.Run, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return berth.Open(t.Context(), config)
+	return berth.Open(t.Context(), config, berth.OpenOptions{})
 }
 
 // train runs a few steps within a limit.

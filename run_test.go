@@ -37,7 +37,7 @@ func TestTooLargeModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = berth.Open(t.Context(), c)
+	_, err = berth.Open(t.Context(), c, berth.OpenOptions{})
 	if !errors.Is(err, partition.ErrMemory) || !berth.IsUsage(err) || !strings.Contains(err.Error(), "parameters alone") {
 		t.Errorf("the error is %v", err)
 	}
@@ -76,7 +76,7 @@ func TestBatchBeyondDataAndMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = berth.Open(t.Context(), c)
+	_, err = berth.Open(t.Context(), c, berth.OpenOptions{})
 	if !errors.Is(err, partition.ErrMemory) || !strings.Contains(err.Error(), "train.batch, 2000000000, is more than") {
 		t.Errorf("the error is %v", err)
 	}
@@ -102,7 +102,7 @@ func TestTooManyMicrobatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = berth.Open(t.Context(), c); err == nil || err.Error() != x.want || !berth.IsUsage(err) {
+		if _, err = berth.Open(t.Context(), c, berth.OpenOptions{}); err == nil || err.Error() != x.want || !berth.IsUsage(err) {
 			t.Errorf("got %v, want %s", err, x.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestBudgetsBeyondTheMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = berth.Open(t.Context(), c)
+		_, err = berth.Open(t.Context(), c, berth.OpenOptions{})
 		if !errors.Is(err, device.ErrBudget) || !berth.IsUsage(err) || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("devices:%s: the error is %v", devices, err)
 		}
@@ -145,7 +145,7 @@ func startupStops(t *testing.T, by int, set ...string) {
 	opened, begun := 0, 0
 	for n := 0; opened == 0 || begun == 0; n += by {
 		ctx := &endsAfter{context.Background(), n}
-		run, err := berth.Open(ctx, c)
+		run, err := berth.Open(ctx, c, berth.OpenOptions{})
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Fatalf("asked %d times: %v", n, err)

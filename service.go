@@ -28,7 +28,7 @@ type ServeOptions struct {
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
 	Texts int // texts that are generated at once, each with caches of its own on the devices; default 4
 
-	// AtOnce has ServeWith fail with ErrOccupied where other users of shared Devices leave
+	// AtOnce has Serve fail with ErrOccupied where other users of shared Devices leave
 	// too little memory. Default: it waits until some of them close.
 	AtOnce bool
 }
@@ -67,15 +67,10 @@ type Service struct {
 // ServiceStats counts what a service has done.
 type ServiceStats = answer.ServiceStats
 
-// Serve is ServeWith with the defaults.
-func (t *Trained) Serve(ctx context.Context) (*Service, error) {
-	return t.ServeWith(ctx, ServeOptions{})
-}
-
-// ServeWith copies the weights in, and compiles a program for each size of a batch. Until
+// Serve copies the weights in, and compiles a program for each size of a batch. Until
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
-func (t *Trained) ServeWith(ctx context.Context, o ServeOptions) (_ *Service, err error) {
+func (t *Trained) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
 	defer func() { err = errors.Join(err, t.loaded()) }()
 	if err := o.check(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 )
 
 func testService(t *testing.T, c *configs.Config, dir string) {
-	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func testService(t *testing.T, c *configs.Config, dir string) {
 			t.Error(err)
 		}
 	}()
-	s, err := trained.Serve(t.Context())
+	s, err := trained.Serve(t.Context(), berth.ServeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestServiceScalesFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	train(t, r, berth.TrainOptions{Dir: dir})
-	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestServiceScalesFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := trained.Serve(t.Context())
+	s, err := trained.Serve(t.Context(), berth.ServeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,18 +126,18 @@ func TestServiceGoesOnAfterAResultThatIsNotFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	train(t, r, berth.TrainOptions{Dir: dir})
-	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer trained.Close()
-	s, err := trained.Serve(t.Context())
+	s, err := trained.Serve(t.Context(), berth.ServeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 func serve(t *testing.T, c *configs.Config, d *berth.Devices, o berth.ServeOptions) (*berth.Service, *datasets.Info, string) {
 	t.Helper()
 	dir := t.TempDir()
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func serve(t *testing.T, c *configs.Config, d *berth.Devices, o berth.ServeOptio
 	}
 	var m *berth.Trained
 	if d == nil {
-		m, err = berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err = berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	} else {
-		m, err = d.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err = berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: d})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.ServeWith(t.Context(), o)
+	s, err := m.Serve(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,12 +209,12 @@ func TestServiceRefusesWhatItCannotQueue(t *testing.T) {
 	if err := <-long; !errors.Is(err, berth.ErrClosed) {
 		t.Errorf("the request that waited: %v", err)
 	}
-	m, err := berth.OpenTrained(t.Context(), parsed(t, everything), berth.Weights{Dir: trainedDir(t)})
+	m, err := berth.OpenTrained(t.Context(), parsed(t, everything), berth.Weights{Dir: trainedDir(t)}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if _, err := m.ServeWith(t.Context(), berth.ServeOptions{Batch: -1}); !errors.Is(err, berth.ErrOptions) {
+	if _, err := m.Serve(t.Context(), berth.ServeOptions{Batch: -1}); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("a batch of -1: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ type setup struct {
 	calls     *trace.Calls // nil unless devices.op_by_op has log
 	limits    []string     // the devices' limits that percentages became
 	batches   int64        // bytes on the host of a training's batches; checkHostMemory sets it
-	shared    *pool        // that the run is on; nil if the devices are its own
+	shared    *share       // of the devices that it is on; nil if they are its own
 	user      user
 	kept      atomic.Bool // a Training or a Service has the devices
 	costs     measured
@@ -154,7 +154,7 @@ func (s *setup) openDevices() (err error) {
 		if s.devs, s.at = s.shared.left(); len(s.devs) == 0 {
 			return fmt.Errorf("%w: all of the shared devices are: open devices anew", device.ErrLost)
 		}
-		s.lost, s.elsewhere = len(s.devs) < len(s.shared.list), s.isElsewhere()
+		s.lost, s.elsewhere = len(s.devs) < len(s.shared.use), s.isElsewhere()
 		return s.shared.enlist(&s.user, s.config.Name)
 	}
 	s.devs, err = openDevices(s.config.Devices, s.user.tell)

@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/berth-ml/berth/configs"
@@ -14,6 +13,18 @@ import (
 // model that does nothing give way to another's, and come back. Each model ends
 // with the weights that it has alone, and what fails in one fails no other one. The
 // methods are safe for concurrent use.
+//
+// Of the section devices of a run's config, memory alone counts: that much of each device its
+// plan counts on; without it, the whole device. The other keys, such as use, each, threads,
+// host_memory and timeout, are those of OpenDevices. [Run.Train] and the other calls wait
+// until the devices have the floor of the run's plan free beside those of the other calls:
+// of the calls that wait, the first one goes on first. ctx ends the waiting. A run has one
+// call at a time; a second one fails with ErrInUse.
+//
+// A device that is lost is lost for all runs that use it, and runs to be opened plan
+// with those that are left. A run goes on without it if devices.on_device_loss is
+// replan in its config, or in that of OpenDevices. A device one of whose operations
+// failed goes on with the other runs.
 type Devices struct{ pool *pool }
 
 // errNoDevices is the error of Devices that OpenDevices did not make.
@@ -62,36 +73,17 @@ func (d *Devices) Missed() []string {
 	return fault.Missed(d.pool.list)
 }
 
-// Open is the function Open on these devices. Of the config's section devices it
-// uses memory alone: that much of each device its plan counts on; without it, the
-// whole device. The other keys, such as use, each, threads, host_memory and timeout,
-// are those of OpenDevices. [Run.Train] and the other calls wait until the devices
-// have the floor of the run's plan free beside those of the other calls: of the calls
-// that wait, the first one goes on first. ctx ends the waiting. A run has one call at
-// a time; a second one fails with ErrInUse.
-//
-// A device that is lost is lost for all runs that use it, and runs to be opened plan
-// with those that are left. A run goes on without it if devices.on_device_loss is
-// replan in its config, or in that of OpenDevices. A device one of whose operations
-// failed goes on with the other runs.
-func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
-	return d.OpenWith(ctx, c, OpenOptions{})
-}
-
-// OpenWith is Open with options.
-func (d *Devices) OpenWith(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	if d.pool == nil {
+// share is a run's part of the devices: those of its OpenOptions.Use. A nil d has none.
+func (d *Devices) share(use []device.ID) (*share, error) {
+	switch {
+	case d == nil && use != nil:
+		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", ErrOptions)
+	case d == nil:
+		return nil, nil
+	case d.pool == nil:
 		return nil, errNoDevices
 	}
-	return open(ctx, c, d.pool, o)
-}
-
-// OpenTrained is the function OpenTrained on these devices, as Open is.
-func (d *Devices) OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
-	if d.pool == nil {
-		return nil, errNoDevices
-	}
-	return openTrained(ctx, c, w, openedFor{shared: d.pool}, nil)
+	return d.pool.share(use)
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with

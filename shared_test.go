@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
@@ -54,7 +55,7 @@ func openShared(t *testing.T, use string, bytes int64, set ...string) *berth.Dev
 // mustOpen opens a config on shared devices.
 func mustOpen(t *testing.T, d *berth.Devices, c *configs.Config) *berth.Run {
 	t.Helper()
-	r, err := d.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestTrainingsShareDevices(t *testing.T) {
 		{"digits", "train.epochs=1"}, {"digits-cnn", "train.epochs=1"}, {tiedConfig(t), "train.microbatches=2"},
 	} {
 		c := parsed(t, x.text, x.set, "devices.use=cpu:2")
-		r, err := berth.Open(t.Context(), c)
+		r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestTrainingsShareDevices(t *testing.T) {
 func TestFailureOnSharedDevices(t *testing.T) {
 	d := openShared(t, "cpu", 64<<20)
 	good, bad := parsed(t, "digits", "train.epochs=2"), parsed(t, "digits-cnn", "optimizer.lr=1e30", "train.epochs=2")
-	alone, err := berth.Open(t.Context(), good)
+	alone, err := berth.Open(t.Context(), good, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestFailureOnSharedDevices(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	best, err := d.OpenTrained(t.Context(), good, berth.Weights{Dir: dir})
+	best, err := berth.OpenTrained(t.Context(), good, berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestFailureOnSharedDevices(t *testing.T) {
 func TestWaitingForSharedDevices(t *testing.T) {
 	testall.Long(t)
 	c := parsed(t, "digits", "train.epochs=1")
-	r, err := berth.Open(t.Context(), c)
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestWaitingForSharedDevices(t *testing.T) {
 	if _, err := first.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &o}); err != nil {
 		t.Error(err)
 	}
-	if _, err := openShared(t, "cpu", 64<<10).Open(t.Context(), parsed(t, "digits-cnn")); !errors.Is(err, partition.ErrMemory) {
+	if _, err := berth.Open(t.Context(), parsed(t, "digits-cnn"), berth.OpenOptions{Devices: openShared(t, "cpu", 64<<10)}); !errors.Is(err, partition.ErrMemory) {
 		t.Errorf("a plan beyond the devices: %v", err)
 	}
 	small := mustOpen(t, d, parsed(t, "digits", "train.epochs=1", fmt.Sprintf("devices.memory=%dB", f.Floor*9/10)))
@@ -254,12 +255,10 @@ func TestDevicesOfALiteral(t *testing.T) {
 		t.Errorf("the run keeps %+v", got)
 	}
 	kept.Devices = configs.Devices{}
-	for where, open := range map[string]func(context.Context, *configs.Config, berth.Weights) (*berth.Trained, error){
-		"shared devices": d.OpenTrained, "devices of its own": func(ctx context.Context, c *configs.Config, w berth.Weights) (*berth.Trained, error) {
-			return berth.OpenTrained(ctx, c, w)
-		},
+	for where, o := range map[string]berth.TrainedOptions{
+		"shared devices": {Devices: d}, "devices of its own": {},
 	} {
-		m, err := open(t.Context(), kept, w)
+		m, err := berth.OpenTrained(t.Context(), kept, w, o)
 		if err != nil {
 			t.Fatalf("%s: %v", where, err)
 		}
@@ -325,8 +324,8 @@ func TestClosedSharedDevices(t *testing.T) {
 		t.Errorf("training on closed devices: %v", err)
 	}
 	c := parsed(t, "digits", "devices.memory=160KiB")
-	_, err := d.Open(t.Context(), c)
-	_, again := d.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	_, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: d})
+	_, again := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: d})
 	for _, err := range []error{err, again} {
 		if err == nil || !errors.Is(err, berth.ErrClosed) || err.Error() != "these Devices are closed already" || !berth.IsUsage(err) {
 			t.Errorf("opening a run on closed devices: %v", err)
@@ -384,7 +383,7 @@ func TestLossOfASharedDevice(t *testing.T) {
 	one := parsed(t, "digits", append(set, "partition.stages=1", "seed=2")...)
 	want := map[*configs.Config]string{}
 	for _, c := range []*configs.Config{two, one} {
-		r, err := berth.Open(t.Context(), c)
+		r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +442,7 @@ func TestLossOfASharedDevice(t *testing.T) {
 func TestWaitingForALostDevice(t *testing.T) {
 	const steps = 6
 	c := parsed(t, "digits", "train.epochs=1", "devices.on_device_loss=replan")
-	alone, err := berth.Open(t.Context(), c)
+	alone, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +470,7 @@ func TestWaitingForALostDevice(t *testing.T) {
 // nothing went wrong.
 func TestSavingAfterALossOnSharedDevices(t *testing.T) {
 	c := parsed(t, "digits", "train.epochs=1", "train.microbatches=2")
-	alone, err := berth.Open(t.Context(), c)
+	alone, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -542,13 +541,61 @@ func TestRoomForSpillsOfSharedDevices(t *testing.T) {
 // The limit of shared devices is not named as a place of a run's config.
 func TestLimitOfSharedDevices(t *testing.T) {
 	d := openShared(t, "cpu:1", 64<<10)
-	_, err := d.Open(t.Context(), parsed(t, "digits"))
+	_, err := berth.Open(t.Context(), parsed(t, "digits"), berth.OpenOptions{Devices: d})
 	if want := "at least 129KiB (devices.memory)"; !errors.Is(err, partition.ErrMemory) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q at the end", err, want)
 	}
-	_, err = d.Open(t.Context(), parsed(t, "digits", "devices.memory=64KiB"))
+	_, err = berth.Open(t.Context(), parsed(t, "digits", "devices.memory=64KiB"), berth.OpenOptions{Devices: d})
 	if want := "(now --set devices.memory=64KiB)"; !errors.Is(err, partition.ErrMemory) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q at the end", err, want)
+	}
+}
+
+// A run may use some of the shared devices. What it does not name, it neither plans with nor
+// keeps memory on.
+func TestSomeOfTheSharedDevices(t *testing.T) {
+	d := openShared(t, "cpu:3", 8<<20)
+	c := parsed(t, "digits", "train.epochs=1")
+	alone, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	want := train(t, alone, berth.TrainOptions{Dir: t.TempDir()})
+	for _, use := range [][]device.ID{{"cpu:2"}, {"cpu:2", "cpu:1"}} {
+		r, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: d, Use: use})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		got := train(t, r, berth.TrainOptions{Dir: dir})
+		var on []device.ID
+		for _, x := range got.Devices {
+			on = append(on, x.ID)
+		}
+		slices.Sort(on)
+		slices.Sort(use)
+		if got.WeightsSHA256 != want.WeightsSHA256 || got.Stages != len(use) || !slices.Equal(on, use) {
+			t.Errorf("%v: %d stages on %v, weights %s, alone %s", use, got.Stages, on, got.WeightsSHA256, want.WeightsSHA256)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: d, Use: use[:1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Eval(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, o := range []berth.OpenOptions{{Devices: d, Use: []device.ID{"cpu:3"}}, {Devices: d, Use: []device.ID{}}, {Use: []device.ID{"cpu:0"}}} {
+		if _, err := berth.Open(t.Context(), c, o); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "Use") {
+			t.Errorf("%v: %v", o.Use, err)
+		}
 	}
 }
 
@@ -556,10 +603,10 @@ func TestLimitOfSharedDevices(t *testing.T) {
 func TestZeroDevices(t *testing.T) {
 	var d berth.Devices
 	c := parsed(t, "digits")
-	if _, err := d.Open(t.Context(), c); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "OpenDevices") {
+	if _, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: &d}); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "OpenDevices") {
 		t.Errorf("Open: %v", err)
 	}
-	if _, err := d.OpenTrained(t.Context(), c, berth.Weights{Dir: t.TempDir()}); !errors.Is(err, berth.ErrOptions) {
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: t.TempDir()}, berth.TrainedOptions{Devices: &d}); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("OpenTrained: %v", err)
 	}
 	if err := d.Close(); err != nil {

@@ -21,7 +21,7 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	r, err := Open(t.Context(), c)
+	r, err := Open(t.Context(), c, OpenOptions{})
 	if err == nil {
 		_, err = r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1})
 		defer r.Close()
@@ -29,7 +29,7 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := OpenTrained(t.Context(), c, Weights{Dir: dir})
+	m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestTrainedTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	r, err := Open(t.Context(), c)
+	r, err := Open(t.Context(), c, OpenOptions{})
 	if err == nil {
 		_, err = r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1})
 		defer r.Close()
@@ -85,7 +85,7 @@ func TestTrainedTakesOver(t *testing.T) {
 	}
 	open := func(faults ...fault.Fault) *Trained {
 		t.Helper()
-		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, faults...)
+		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, TrainedOptions{Faults: faults})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestRunEvaluatesOnReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Open(t.Context(), c)
+		r, err := Open(t.Context(), c, OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

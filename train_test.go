@@ -78,7 +78,7 @@ func TestStoppedBeforeTheFirstStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := berth.Open(over, c); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
+	if _, err := berth.Open(over, c, berth.OpenOptions{}); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
 		t.Errorf("while reading the data: %v", err)
 	}
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func TestStoppedBeforeTheFirstStep(t *testing.T) {
 	}
 	limited, end := late.InTime(t.Context())
 	defer end()
-	if _, err := berth.Open(limited, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the time of 1h0m0s was over while the data was read") {
+	if _, err := berth.Open(limited, c, berth.OpenOptions{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the time of 1h0m0s was over while the data was read") {
 		t.Errorf("after its time: %v", err)
 	}
 	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
@@ -148,7 +148,7 @@ func TestLayerThatIsNotFiniteIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := berth.Open(t.Context(), cfg)
+		r, err := berth.Open(t.Context(), cfg, berth.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func TestPathsOfARunFolderAreAbsolute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

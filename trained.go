@@ -44,6 +44,21 @@ type Trained struct {
 	warnings []string        // not yet returned by Warnings
 }
 
+// TrainedOptions are the options of OpenTrained. The zero value opens the config's own devices.
+type TrainedOptions struct {
+	// Devices are shared with other runs; nil: the model opens those of its config. Use are
+	// those of them that the model may use; nil: all.
+	Devices *Devices
+	Use     []device.ID
+	// Text plans memory for Generate: a percentage of memory is of what that takes. Eval and
+	// Predict may then need more.
+	Text bool
+	// Faults make operations of the devices go wrong, for tests and drills; they count
+	// operations from the first Eval or Predict on. On shared Devices they are ErrOptions:
+	// give them to OpenDevices.
+	Faults []fault.Fault
+}
+
 // OpenTrained opens a trained model: for predicting from files, and for
 // evaluating on any data. The checkpoint describes the data that it was trained
 // on; the config's data is read once it is asked for. The config may differ
@@ -55,29 +70,24 @@ type Trained struct {
 // write to the checkpoint file. A run that trains there already goes on; if it deletes
 // the checkpoint before it is loaded, the newest or best one then is used.
 //
-// The faults make operations of the devices go wrong, for tests and drills; they count
-// operations from the first Eval or Predict on.
-func OpenTrained(ctx context.Context, c *configs.Config, w Weights, faults ...fault.Fault) (*Trained, error) {
-	return openTrained(ctx, c, w, openedFor{}, faults)
-}
-
-// openedFor is what a trained model is opened for.
-type openedFor struct {
-	shared *pool // the devices; nil: of the model's own
-	speech bool  // its plan is for Generate
-}
-
-// openTrained is OpenTrained and OpenGenerator.
-func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor, faults []fault.Fault) (_ *Trained, err error) {
+// On shared [Devices], the config's section devices counts for little: see there.
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights, o TrainedOptions) (_ *Trained, err error) {
 	if c, err = sound(c); err != nil {
 		return nil, err
+	}
+	shared, err := o.Devices.share(o.Use)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil && len(o.Faults) > 0 {
+		return nil, fmt.Errorf("%w: faults of shared devices are given to OpenDevices", ErrOptions)
 	}
 	const key = "devices.op_by_op"
 	if p := c.Where(key); c.Devices.Runs(configs.OpByOpTrace) && p != (configs.Pos{}) && p.Line == 0 { // a run's config may have it, from training
 		return nil, at(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", ErrOptions, key))
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Trained{setup: &setup{config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech, warnings: slices.Clone(c.Notes)}
+	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w, speech: o.Text, warnings: slices.Clone(c.Notes)}
 	opened := false
 	defer func() {
 		if !opened {
@@ -101,7 +111,7 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor
 	if err != nil {
 		return nil, err
 	}
-	faulty, err := fault.Wrap(s.devs, faults)
+	faulty, err := fault.Wrap(s.devs, o.Faults)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}

@@ -67,7 +67,7 @@ func TestTrainedBesideARun(t *testing.T) {
 		again := writing(t, dir)
 		of := func(w berth.Weights) *berth.Trained {
 			w.Dir = dir
-			m, err := berth.OpenTrained(t.Context(), c, w)
+			m, err := berth.OpenTrained(t.Context(), c, w, berth.TrainedOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestTrainedBesideARunAtAnyMoment(t *testing.T) {
 		}
 		again := writing(t, dir)
 		eval := func(ctx context.Context) (res berth.Evaluation, err error) {
-			m, err := berth.OpenTrained(ctx, c, berth.Weights{Dir: dir})
+			m, err := berth.OpenTrained(ctx, c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 			if err != nil {
 				return res, err
 			}
@@ -165,7 +165,7 @@ func TestEvalsBesideATraining(t *testing.T) {
 		if s.Step%4 != 0 {
 			return
 		}
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 		if err == nil {
 			var res berth.Evaluation
 			if res, err = m.Eval(t.Context()); err == nil {

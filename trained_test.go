@@ -55,7 +55,7 @@ func TestTrainedOfAnotherModel(t *testing.T) {
 	dir := t.TempDir()
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	c := parsed(t, "digits")
-	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}); !errors.Is(err, berth.ErrChanged) || !berth.IsUsage(err) {
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrChanged) || !berth.IsUsage(err) {
 		t.Errorf("%v, want ErrChanged", err)
 	}
 }
@@ -70,7 +70,7 @@ func TestEvalOfABatchBeyondTheData(t *testing.T) {
 	}
 	dir := t.TempDir()
 	rep := train(t, open(t, text), berth.TrainOptions{Dir: dir})
-	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestPredictNeedsNoTrainingData(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := berth.Weights{Dir: dir}
-	r, err := berth.OpenTrained(t.Context(), c, w)
+	r, err := berth.OpenTrained(t.Context(), c, w, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestTrained(t *testing.T) {
 		{berth.Weights{Dir: dir, ID: 1}, berth.Used{ID: 1, Step: 11}},
 		{berth.Weights{Dir: dir, Best: true}, berth.Used{}},
 	} {
-		m, err := berth.OpenTrained(t.Context(), c, x.w)
+		m, err := berth.OpenTrained(t.Context(), c, x.w, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestTrainedOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{t.TempDir(), dir} {
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: folder, Init: file})
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: folder, Init: file}, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestOpenTrainedKeepsItsCheckpoint(t *testing.T) {
 		},
 		"close": func(m *berth.Trained) error { return nil },
 	} {
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestPercentageIsEnoughToEvaluate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -148,7 +148,7 @@ func TestOwnLoopsShareDevices(t *testing.T) {
 	var both []*berth.Training
 	var runs []*berth.Run
 	for range 2 {
-		r, err := devices.OpenWith(t.Context(), alone.Config, berth.OpenOptions{Data: corners()})
+		r, err := berth.Open(t.Context(), alone.Config, berth.OpenOptions{Devices: devices, Data: corners()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func (s *serving) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	run, err := berth.Open(ctx, cfg)
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{})
 	if err != nil {
 		return err
 	}

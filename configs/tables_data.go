@@ -87,7 +87,7 @@ var dataSection = chosen(&section{
 			{name: "prefix", kind: anyText, at: at(func(d *Data) *string { return &d.Prefix }), doc: "written before both names"},
 			&dataTask,
 		}},
-		{SourceGiven, "Samples that a Go program gives to `berth.OpenWith`. The command has none. [More on own data](extending.md#a-data-set).", []*key{
+		{SourceGiven, "Samples that a Go program gives to `berth.Open`. The command has none. [More on own data](extending.md#a-data-set).", []*key{
 			&ownSplit, &dataTask,
 		}},
 	},

@@ -36,7 +36,7 @@ var modelSection = chosen(&section{
 			{name: "tied", kind: boolean{}, at: at(func(m *Model) *bool { return &m.Tied }), def: "true", doc: "the head uses the table of tokens as its weight"},
 			optional(modelActivation, "gelu_tanh"),
 		}},
-		{ModelGiven, "A model that a Go program gives to `berth.OpenWith`. The command has none. [More on own models](extending.md#a-model).", []*key{
+		{ModelGiven, "A model that a Go program gives to `berth.Open`. The command has none. [More on own models](extending.md#a-model).", []*key{
 			{name: "program", kind: anyText, at: at(func(m *Model) *string { return &m.Program }), free: true, doc: "the program, which a run writes"},
 		}},
 		{"", "The layers one by one; the entries are described under `model.layers[]`.", []*key{

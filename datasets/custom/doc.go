@@ -12,7 +12,7 @@
 //			return nil
 //		},
 //	}
-//	run, err := berth.OpenWith(ctx, cfg, berth.OpenOptions{Data: set})
+//	run, err := berth.Open(ctx, cfg, berth.OpenOptions{Data: set})
 //
 // The config then says `data: {source: given, task: regression}`; without the task,
 // targets are classes.

@@ -26,7 +26,7 @@ func learn(ctx context.Context, file, dir string, data *custom.Set, given []*ten
 	if err != nil {
 		return nil, 0, err
 	}
-	run, err := berth.OpenWith(ctx, cfg, berth.OpenOptions{Data: data})
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{Data: data})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -53,7 +53,7 @@ func start(ctx context.Context, file, dir string, size int, mean, spread float64
 	if err != nil {
 		return nil, nil, err
 	}
-	run, err := berth.OpenWith(ctx, cfg, berth.OpenOptions{Data: &custom.Set{
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{Data: &custom.Set{
 		Name: cfg.Name, Version: 1, Len: 1 << 20, Input: shape.F32(size), Target: shape.F32(1),
 		Fill: func(s custom.Sample, input, target *tensor.Dense) error {
 			r := rand.New(rand.NewPCG(s.Seed, 0))

@@ -49,7 +49,7 @@ func train(ctx context.Context, o berth.TrainOptions) (report *berth.Report, err
 	if err != nil {
 		return nil, err
 	}
-	run, err := berth.OpenWith(ctx, cfg, berth.OpenOptions{Data: wave, Model: models.Func(net)})
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{Data: wave, Model: models.Func(net)})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := berth.Open(ctx, cfg)
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func train(t *testing.T, set ...string) *berth.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := berth.Open(t.Context(), c)
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestHuber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := berth.Open(t.Context(), cfg)
+		run, err := berth.Open(t.Context(), cfg, berth.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func load(t *testing.T, text string, set ...string) *configs.Config {
 // train trains in a folder, and gives the report.
 func train(t *testing.T, c *configs.Config, o berth.TrainOptions) (*berth.Report, error) {
 	t.Helper()
-	run, err := berth.Open(t.Context(), c)
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func TestItLearnsAndGoesOn(t *testing.T) {
 	if again.WeightsSHA256 != r.WeightsSHA256 {
 		t.Error("a resumed run has other weights")
 	}
-	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: whole})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: whole}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		}
 		x, err := configs.Parse("own.yaml", []byte(strings.TrimPrefix(strings.Replace(config, c.old, c.now, 1), "\n")), configs.Overlay{})
 		if err == nil {
-			_, err = berth.Open(t.Context(), x)
+			_, err = berth.Open(t.Context(), x, berth.OpenOptions{})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || !berth.IsUsage(err) {
 			t.Errorf("got      %v\nexpected %s", err, c.want)
@@ -264,7 +264,7 @@ func TestAnOwnMetric(t *testing.T) {
 	if !strings.Contains(string(lines), `"val_confidence":0.`) {
 		t.Errorf("metrics.jsonl has no val_confidence:\n%s", lines)
 	}
-	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func generateCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		run, err := runs.OpenWith(berth.OpenGenerator, c, cf, wf, args[0], faults...)
+		run, err := runs.OpenTrained(c, cf, wf, args[0], berth.TrainedOptions{Text: true, Faults: faults})
 		if err != nil {
 			return byFault(err)
 		}

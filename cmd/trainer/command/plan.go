@@ -106,7 +106,7 @@ func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	var measuring phase.Share
 	done := phase.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
 	defer done()
-	return berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set})
+	return berth.Open(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set})
 }
 
 // printPlan prints the stages, the memory of the devices, the schedule, and the

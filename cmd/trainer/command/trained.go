@@ -27,7 +27,7 @@ func (t *trainedFlags) use(c *cobra.Command, dir string, f func(*berth.Trained) 
 	if err != nil {
 		return err
 	}
-	run, err := runs.OpenTrained(c, t.config, t.weights, dir, faults...)
+	run, err := runs.OpenTrained(c, t.config, t.weights, dir, berth.TrainedOptions{Faults: faults})
 	if err != nil {
 		return byFault(err)
 	}

@@ -267,7 +267,7 @@ func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions, 
 	if o.Resume {
 		open.Resume = o.Dir
 	}
-	run, err := berth.OpenWith(ctx, cfg, open)
+	run, err := berth.Open(ctx, cfg, open)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved(err))
 	}

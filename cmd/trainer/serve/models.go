@@ -75,11 +75,11 @@ func whole(d configs.Devices) configs.Devices {
 
 // load copies weights to the devices.
 func (x *models) load(ctx context.Context, w berth.Weights) (*model, error) {
-	t, err := x.devices.OpenTrained(ctx, x.opt.Config, w)
+	t, err := berth.OpenTrained(ctx, x.opt.Config, w, berth.TrainedOptions{Devices: x.devices})
 	if err != nil {
 		return nil, err
 	}
-	s, err := t.ServeWith(ctx, x.opt.Service)
+	s, err := t.Serve(ctx, x.opt.Service)
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

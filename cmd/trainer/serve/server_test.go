@@ -71,7 +71,7 @@ func trained(t testing.TB, data, config string) run {
 // train trains, or goes on.
 func (x run) train(t testing.TB, o berth.TrainOptions) {
 	t.Helper()
-	r, err := berth.Open(t.Context(), x.config)
+	r, err := berth.Open(t.Context(), x.config, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func (x run) goOn(t testing.TB) {
 // predicted is the predictions for the samples of a file, without a server.
 func (x run) predicted(t testing.TB, file string) (all []berth.Prediction) {
 	t.Helper()
-	m, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir})
+	m, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestMistakes(t *testing.T) {
 // A text is the one that Trained.Generate gives, whole or in events.
 func TestGenerate(t *testing.T) {
 	x := book(t)
-	m, err := berth.OpenGenerator(t.Context(), x.config, berth.Weights{Dir: x.dir})
+	m, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir}, berth.TrainedOptions{Text: true})
 	if err != nil {
 		t.Fatal(err)
 	}

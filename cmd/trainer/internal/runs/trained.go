@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,8 +9,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
-	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 // WeightFlags are the flags that choose trained weights.
@@ -56,17 +53,9 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// Opener is berth.OpenTrained, or another function that opens a trained model.
-type Opener func(context.Context, *configs.Config, berth.Weights, ...fault.Fault) (*berth.Trained, error)
-
 // OpenTrained opens the trained run in a folder, and says on standard error
 // which checkpoint it uses: see TellUsed. The caller closes it.
-func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
-	return OpenWith(berth.OpenTrained, c, cf, wf, dir, faults...)
-}
-
-// OpenWith is OpenTrained with a function that opens it.
-func OpenWith(open Opener, c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
+func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, o berth.TrainedOptions) (*berth.Trained, error) {
 	w, err := wf.Weights(c, dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +65,7 @@ func OpenWith(open Opener, c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, d
 		return nil, err
 	}
 	done := phase.Wait(c.Context(), c.ErrOrStderr(), "planning")
-	t, err := open(c.Context(), cfg, w, faults...)
+	t, err := berth.OpenTrained(c.Context(), cfg, w, o)
 	done()
 	if err != nil {
 		return nil, err
