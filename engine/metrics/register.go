@@ -28,12 +28,16 @@ func Register(m Metric) {
 	m.register(registry.Add)
 }
 
-// builtIn is Register for the metrics of this package, which have no version. They are
-// listed in the order of the files.
+// builtIn is Register for the metrics of this package, which have no version.
 func builtIn(m Metric) { m.register(registry.BuiltIn) }
 
 func (m Metric) register(add func(registry.Entry, func())) {
-	add(registry.Entry{Kind: registry.Metric, Name: m.Name, Version: m.Version, Doc: m.Doc}, func() { table = append(table, m) })
+	add(registry.Entry{Kind: registry.Metric, Name: m.Name, Version: m.Version, Doc: m.Doc}, func() {
+		table = append(table, m)
+		slices.SortFunc(table, func(a, b Metric) int {
+			return registry.Compare(registry.Metric, a.Name, a.Version, b.Name, b.Version)
+		})
+	})
 }
 
 // builtInFamily adds metrics with a number in their name.

@@ -5,7 +5,6 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// Berth's own losses, in the order of lists.
 func init() {
 	builtInLoss(LossType[struct{}]{
 		Name: "cross_entropy", Doc: "For classes.", Classes: true, Applies: []string{"softmax"}, Pads: true,

@@ -71,10 +71,7 @@ func (t LayerType[Keys]) register(add func(registry.Entry, func())) {
 	if row.takes == (Intake{}) {
 		row.takes = Numbers
 	}
-	e := registry.Entry{Kind: registry.Layer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults, Moves: t.Moves, Place: slices.Index(places, t.Name)}
-	if e.Place < 0 {
-		e.Place = len(places)
-	}
+	e := registry.Entry{Kind: registry.Layer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults, Moves: t.Moves}
 	add(e, func() { types[t.Name], byKeys[of] = row, row })
 }
 
@@ -101,12 +98,6 @@ func (t LayerType[Keys]) with(given any, body Stack) (Layer, error) {
 	}
 	return keys, err
 }
-
-// places is the order of layers in lists and in docs/config.md, where related ones are
-// together. Layers that are not named here come after them.
-var places = strings.Fields(`dense conv2d max_pool avg_pool global_avg_pool relu gelu gelu_tanh silu sigmoid tanh
-	exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm batchnorm dropout embedding
-	positional_embedding attention lstm gru sum mean max neg abs square rsqrt affine broadcast concat residual`)
 
 // listed is the names of a table in alphabetical order.
 func listed[T any](table map[string]T) string {

@@ -25,7 +25,6 @@ func (k Falling) CheckRate(lr float64) error {
 	return nil
 }
 
-// Berth's own schedules, in the order of lists.
 func init() {
 	builtInSchedule(ScheduleType[struct{}]{
 		Name: "constant", Doc: "The rate stays `lr`.",

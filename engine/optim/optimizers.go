@@ -34,7 +34,6 @@ type Adam struct {
 	Decay
 }
 
-// Berth's own optimizers, in the order of lists.
 func init() {
 	betas := [2]float64{0.9, 0.999}
 	builtIn(OptimizerType[SGD]{Name: "sgd", Doc: "w ← w − lr·g.", Sums: true,

@@ -167,10 +167,10 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Berth's own names come first, by place and then as they were added; a program's by name.
+// Berth's own names come first, in their order and then by name; a program's by name.
 func TestListIsInOrder(t *testing.T) {
 	fresh(t)
-	for _, e := range []Entry{{Name: "late", Place: 2}, {Name: "zeta"}, {Name: "own_b", Version: 1}, {Name: "alpha"}, {Name: "own_a", Version: 3}} {
+	for _, e := range []Entry{{Name: "zeta"}, {Name: "relu"}, {Name: "own_b", Version: 1}, {Name: "alpha"}, {Name: "dense"}, {Name: "own_a", Version: 3}} {
 		e.Kind = Layer
 		put(e, func() {})
 	}
@@ -178,7 +178,7 @@ func TestListIsInOrder(t *testing.T) {
 	for _, e := range List(Layer) {
 		names = append(names, e.Name)
 	}
-	if got := strings.Join(names, " "); got != "zeta alpha late own_a own_b" {
+	if got := strings.Join(names, " "); got != "dense relu alpha zeta own_a own_b" {
 		t.Errorf("the order is %s", got)
 	}
 }

@@ -1,11 +1,9 @@
 package registry
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -39,7 +37,6 @@ type Entry struct {
 	// should end in one.
 	Applies []string
 	Moves   bool // of a layer: it computes no number, but moves them
-	Place   int  // among Berth's own names in lists; equals are as they were added
 }
 
 // String is `layer "swish2" version 3`.
@@ -122,7 +119,7 @@ var reserved = map[Kind][]string{
 	Source:    {"source", "version", "split", "task"},
 }
 
-// List gives the entries of a kind: Berth's own in their places, then a program's by name.
+// List gives the entries of a kind, in the order of [Compare].
 func List(k Kind) []Entry {
 	mu.Lock()
 	defer mu.Unlock()
@@ -133,12 +130,7 @@ func List(k Kind) []Entry {
 			list = append(list, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Entry) int {
-		if a.Version > 0 && b.Version > 0 {
-			return strings.Compare(a.Name, b.Name)
-		}
-		return cmp.Or(cmp.Compare(min(a.Version, 1), min(b.Version, 1)), cmp.Compare(a.Place, b.Place))
-	})
+	slices.SortFunc(list, func(a, b Entry) int { return Compare(k, a.Name, a.Version, b.Name, b.Version) })
 	return list
 }
 
