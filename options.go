@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -99,46 +98,24 @@ func (o TrainOptions) check() error {
 }
 
 // checkOutputs refuses paths that the report and the dump should not be written
-// to; reads are the files that the run reads.
-func (o TrainOptions) checkOutputs(reads []string) error {
+// to; inputs are those of the run.
+func (o TrainOptions) checkOutputs(inputs []string) error {
 	if o.Report != "" && !rundir.SameFile(o.Report, filepath.Join(o.Dir, rundir.ReportName)) {
-		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
-			return outputError("Report", "%s: %w: it is the run folder; name a file", o.Report, ErrOutput)
-		}
-		if rundir.Makes(o.Dir, o.Report) {
-			return outputError("Report", "%s: %w: the run folder %s is made in it; name a file", o.Report, ErrOutput, o.Dir)
-		}
-		if o.Dump != "" && o.dumps(o.Report) {
-			return outputError("Report", "%s: %w: the dump is written there; name another file", o.Report, ErrOutput)
-		}
-		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
+		if err := rundir.CheckOutput(o.Report, o.Dir, inputs...); err != nil {
 			return &OutputError{"Report", err}
 		}
 	}
-	return o.checkDump(reads)
+	return o.checkDump()
 }
 
-// dumps reports whether a path is the dump's folder or one of its files.
-func (o TrainOptions) dumps(path string) bool {
-	return rundir.Makes(o.Dump, path) || slices.ContainsFunc(trace.DumpFiles(), func(name string) bool {
-		return rundir.SameFile(path, filepath.Join(o.Dump, name))
-	})
-}
-
-// checkDump refuses a folder that the dump should not be written to. One that is
-// not there is made later, and checked then.
-func (o TrainOptions) checkDump(reads []string) error {
+// checkDump refuses a folder that the dump should not be written to.
+func (o TrainOptions) checkDump() error {
 	if st, err := os.Stat(o.Dump); o.Dump == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil && !errors.Is(err, syscall.ENOTDIR) {
 		return &OutputError{"Dump", err}
 	} else if err != nil || !st.IsDir() {
 		return outputError("Dump", "%s: %w: there is a file of that name; name another folder", o.Dump, ErrOutput)
-	}
-	for _, name := range trace.DumpFiles() {
-		if err := rundir.CheckOutput(filepath.Join(o.Dump, name), reads...); err != nil {
-			return &OutputError{"Dump", err}
-		}
 	}
 	if _, err := os.Stat(rundir.CheckpointPath(o.Dump)); err == nil && !rundir.SameFile(o.Dump, o.Dir) {
 		return outputError("Dump", "%s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
@@ -149,13 +126,12 @@ func (o TrainOptions) checkDump(reads []string) error {
 	return nil
 }
 
-// makeDump makes the dump's folder. Only then is it known to which folder a path
-// such as new/../b leads.
-func (o TrainOptions) makeDump(reads []string) error {
+// makeDump makes the dump's folder, which may be one that no option names.
+func (o TrainOptions) makeDump() error {
 	if err := os.MkdirAll(o.Dump, 0o777); err != nil {
 		return &OutputError{"Dump", err}
 	}
-	return o.checkDump(reads)
+	return o.checkDump()
 }
 
 // mode is what becomes of the run folder's contents.

@@ -130,9 +130,9 @@ func sound(c *configs.Config) (*configs.Config, error) {
 // the data, fewer stages than asked for, or less memory than a step would take.
 func (r *Run) Notes() []string { return r.setup.notes() }
 
-// Reads are the files that the run is planned from, so that nothing is written over
+// Reads are the files and folders that the run is planned from, so that nothing is written over
 // them.
-func (r *Run) Reads() []string { return append(readsOf(r.Config, Weights{}), r.setup.costs.opt.path) }
+func (r *Run) Reads() []string { return inputsOf(r.Config, Weights{}) }
 
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context) error {

@@ -74,7 +74,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.filesRead())); err != nil {
+	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(inputsOf(s.config, Weights{Init: s.opt.Init}))); err != nil {
 		return err
 	}
 	if s.shared != nil && len(s.opt.Faults) > 0 {
@@ -91,11 +91,6 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	return s.openWith(ctx, r)
-}
-
-// filesRead lists the files that the run reads.
-func (s *session) filesRead() []string {
-	return append(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}), s.costs.opt.path)
 }
 
 // openWith is open, once there are first values.
@@ -151,7 +146,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	}
 	if s.opt.Dump != "" {
 		order, err := r.Schedule()
-		if err = cmp.Or(err, s.opt.makeDump(s.filesRead())); err != nil {
+		if err = cmp.Or(err, s.opt.makeDump()); err != nil {
 			return err
 		}
 		if s.dump, err = trace.NewDump(s.opt.Dump, s.config.Name, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {

@@ -309,11 +309,10 @@ func (t *Trained) Close() error {
 	return errors.Join(t.release(), err)
 }
 
-// Reads are the files that the model and its data are read from, so that
-// nothing is written over them.
-// samples are the paths that Predict is called with.
+// Reads are the files and folders that the model and its data are read from, so that
+// nothing is written over them. samples are the paths that Predict is called with.
 func (t *Trained) Reads(samples ...string) []string {
-	return append(readsOf(t.setup.config, t.weights), filesOf(t.setup.config, samples)...)
+	return append(inputsOf(t.setup.config, t.weights), samples...)
 }
 
 // Eval computes loss and metrics over the validation part, or over the

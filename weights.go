@@ -7,7 +7,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 )
@@ -43,32 +42,18 @@ func contentsOf(v *initial.Values) executor.Contents {
 	return c
 }
 
-// filesOf are the files that paths of data stand for, with a config's source.
-func filesOf(c *configs.Config, paths []string) []string {
-	if c.Data.Source == "text" || c.Data.Source == "lines" {
-		return datasets.TextFiles(paths, c.Data.Field)
-	}
-	return paths
-}
-
-// readsOf are the files that a config's data and weights are read from.
-func readsOf(c *configs.Config, w Weights) []string {
-	d := c.Data
-	reads := append(c.Reads(), filesOf(c, append([]string{d.Path}, d.MorePaths...))...)
-	if file := d.TokenizerFile(); file != "" {
-		reads = append(reads, file)
-	}
-	if d.Source == "tensors" {
-		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
+// inputsOf are the files and folders that a config, its data and its weights are read from, so
+// that nothing is written over them.
+func inputsOf(c *configs.Config, w Weights) []string {
+	inputs := []string{c.Pos.File}
+	if d := c.Data; d.Source == "tensors" {
+		inputs = append(inputs, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
+	} else {
+		inputs = append(append(inputs, d.Path), d.MorePaths...)
 	}
 	if w.Init != "" {
 		file, _ := initial.SplitPath(w.Init)
-		reads = append(reads, file)
+		inputs = append(inputs, file)
 	}
-	if w.Dir != "" {
-		for _, name := range []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName} {
-			reads = append(reads, filepath.Join(w.Dir, name))
-		}
-	}
-	return reads
+	return inputs
 }

@@ -49,11 +49,7 @@ type Config struct {
 	Notes []string
 
 	where map[string]Pos
-	reads []string
 }
-
-// Reads are the paths of the files that the config was loaded from.
-func (c *Config) Reads() []string { return append([]string{c.Pos.File}, c.reads...) }
 
 // Given reports whether a key was given, in the file or by an override.
 func (c *Config) Given(path string) bool {

@@ -15,7 +15,6 @@ type decoder struct {
 	file   string
 	origin map[*yaml.Node]string // the flag or variable that gave a node; no entry for the file's own
 	where  map[string]Pos        // of every key that was given, by its dotted path
-	reads  []string              // files whose text became a value
 	faults []*Error
 	notes  []string        // about keys that are gone
 	paths  func() []string // the dotted paths of all keys, to name one in a message

@@ -31,9 +31,6 @@ func (o order) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, near+"; or give the path of a schedule's file, with a / or a . in it")
 		return
 	}
-	if isPath(v) && !isText(v) {
-		d.reads = append(d.reads, orderPath(v, d.folder(n)))
-	}
 	text, err := orderText(v, d.folder(n))
 	if err != nil {
 		d.fail(d.pos(n), path, "%v", err)

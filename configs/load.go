@@ -112,7 +112,7 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	c := &Config{where: d.where}
 	rootSection.decode(d, root, "", c)
-	c.reads, c.Notes = d.reads, d.notes
+	c.Notes = d.notes
 	if len(d.faults) == 0 {
 		for _, check := range d.checks {
 			check()

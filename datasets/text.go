@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,32 +142,6 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	}
 	_, ids, err := c.ids(ctx, s, path)
 	return ids, err
-}
-
-// TextFiles are the files that the paths of a text stand for: of a folder, all that
-// are read in it, and itself with a slash at its end: files that are added are read, too.
-// field is as in TextOptions. A path that cannot be read stands for
-// itself.
-func TextFiles(paths []string, field string) []string {
-	var files []string
-	for _, path := range paths {
-		if isBin(path) {
-			files = append(files, path, filepath.Join(path, trainBin), filepath.Join(path, valBin))
-			continue
-		}
-		c, err := openCorpus(Spec{Text: TextOptions{Field: field}}, path)
-		if err != nil || len(c.files) == 0 {
-			files = append(files, path)
-			continue
-		}
-		for _, f := range c.files {
-			files = append(files, f.path)
-		}
-		if st, err := os.Stat(path); err == nil && st.IsDir() {
-			files = append(files, strings.TrimRight(path, "/")+"/")
-		}
-	}
-	return files
 }
 
 // LearnOptions are the options of LearnTokenizer.

@@ -134,20 +134,6 @@ func TestTextNotes(t *testing.T) {
 	}
 }
 
-// A text stands for its files, of which none is to be written over.
-func TestTextFiles(t *testing.T) {
-	dir := files(t, map[string]string{"a/x.txt": "x", "a/b/y.txt": "y", "bin/train.bin": bin(1), "bin/val.bin": bin(1)})
-	got := TextFiles([]string{filepath.Join(dir, "a"), filepath.Join(dir, "bin"), BuiltinShakespeare, "nowhere"}, "")
-	for _, want := range []string{"a/x.txt", "a/b/y.txt", "bin/train.bin", "bin/val.bin", "/a/"} {
-		if !slices.ContainsFunc(got, func(path string) bool { return strings.HasSuffix(filepath.ToSlash(path), want) }) {
-			t.Errorf("%q lacks %s", got, want)
-		}
-	}
-	if !slices.Contains(got, "nowhere") {
-		t.Errorf("%q lacks a path that is not there", got)
-	}
-}
-
 // A line of any length is whole; lines split a file at the same places however it
 // is read.
 func TestLongJSONLine(t *testing.T) {

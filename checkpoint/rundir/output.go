@@ -15,12 +15,11 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// CheckOutput refuses, with ErrOutput, a path that should not or cannot be
-// written to: a folder, a file whose folder is missing or takes no new file, a
-// file of a run folder, or one of those that are read meanwhile. A name among reads
-// that ends with a slash is a folder of which all files are read; empty ones are passed
-// over.
-func CheckOutput(path string, reads ...string) error {
+// CheckOutput refuses, with ErrOutput, a path that cannot be written to, that is a file of a run,
+// or that is an input of the command: its config, its data or its weights. An input that is a
+// folder stands for the files in it. run is the folder of the command's own run, which may not
+// exist yet; "" if it has none.
+func CheckOutput(path, run string, inputs ...string) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", path, ErrOutput, fmt.Sprintf(format, args...))
 	}
@@ -31,7 +30,8 @@ func CheckOutput(path string, reads ...string) error {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return refuse("%s is no folder; make it first", dir)
 	}
-	switch st, err := os.Stat(path); {
+	st, err := os.Stat(path)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return refuse("%v; name another file", causeOf(err))
@@ -40,23 +40,36 @@ func CheckOutput(path string, reads ...string) error {
 	case st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 && !ofSystem(path):
 		return refuse("it is a pipe or a socket; name a file, or write to standard output and pipe that")
 	}
-	if real := followed(path); ofRun(real) {
+	if run != "" && SameFile(path, run) {
+		return refuse("it is the run folder; name a file")
+	}
+	if real := followed(path); ofRun(real, run) {
 		return refuse("it belongs to the run in %s; name another file", filepath.Dir(real))
 	}
-	for _, r := range reads {
-		folder, whole := strings.CutSuffix(r, "/")
-		switch {
-		case r == "":
-		case whole && Inside(path, folder):
-			return refuse("it is in %s, whose files are the text; name a file elsewhere", folder)
-		case !whole && SameFile(path, r):
-			return refuse("the command uses %s; name another file", r)
+	for _, input := range inputs {
+		if err == nil && isInput(path, st, input) {
+			return refuse("the command uses %s; name another file", input)
 		}
 	}
 	if err := tryBeside(path); err != nil {
 		return refuse("no file can be made in %s: %v; name a file elsewhere", dir, causeOf(err))
 	}
 	return nil
+}
+
+// isInput reports whether the file at path is the input, or in the folder that the input is.
+func isInput(path string, file os.FileInfo, input string) bool {
+	st, err := os.Stat(input)
+	if err != nil || !st.IsDir() {
+		return err == nil && os.SameFile(file, st)
+	}
+	path, err = filepath.Abs(followed(path))
+	dir, e := filepath.Abs(followed(input))
+	if err != nil || e != nil {
+		return false
+	}
+	inside, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(inside)
 }
 
 // tryBeside makes the file that WriteOutput would, and removes it.
@@ -71,15 +84,18 @@ func tryBeside(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// ofRun reports whether a path is a file of a run folder, or one beside its
-// checkpoints that is named for them, such as a copy.
-func ofRun(path string) bool {
+// ofRun reports whether a path is a file that a run has in its folder: in that of the command's
+// own run, or in any with checkpoints.
+func ofRun(path, run string) bool {
 	dir, name := filepath.Split(path)
-	if !exists(CheckpointPath(dir)) {
+	if !exists(CheckpointPath(dir)) && (run == "" || !SameFile(folderOf(path), run)) {
 		return false
 	}
-	kept := name == ConfigName || name == MetricsName || name == ReportName || name == TokenizerName || eventsName.MatchString(name)
-	return kept || strings.HasPrefix(name, CheckpointsName) && exists(path)
+	switch name {
+	case ConfigName, MetricsName, ReportName, TokenizerName, CheckpointsName:
+		return true
+	}
+	return eventsName.MatchString(name)
 }
 
 func exists(path string) bool {
@@ -106,45 +122,6 @@ func SameFile(a, b string) bool {
 	x, errX = os.Stat(folderOf(a))
 	y, errY = os.Stat(folderOf(b))
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// Inside reports whether a path leads to a place below the folder dir, with all links
-// followed.
-func Inside(path, dir string) bool {
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return false
-	}
-	for above := folderOf(absolute(followed(path))); ; above = filepath.Dir(above) {
-		if SameFile(above, dir) {
-			return true
-		}
-		if above == filepath.Dir(above) {
-			return false
-		}
-	}
-}
-
-// absolute is a path from the root, or the path itself where that is unknown.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
-}
-
-// Makes reports whether making the folder dir makes a folder at path: dir itself, or one
-// above it that is not there yet.
-func Makes(dir, path string) bool {
-	for {
-		if SameFile(path, dir) {
-			return true
-		}
-		above := folderOf(dir)
-		if _, err := os.Stat(dir); err == nil || above == dir || above == "." {
-			return false
-		}
-		dir = above
-	}
 }
 
 // folderOf is the folder of a path. Unlike [filepath.Dir] it keeps a/.. as it is:

@@ -19,6 +19,14 @@ func TestCheckOutput(t *testing.T) {
 	if err := os.WriteFile(data, []byte("a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	texts, own := filepath.Join(dir, "texts"), filepath.Join(dir, "own")
+	text := filepath.Join(texts, "below", "a.txt")
+	if err := os.MkdirAll(filepath.Dir(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(text, []byte("a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(dir, "link.csv")
 	if err := os.Symlink(data, link); err != nil {
 		t.Skip(err)
@@ -33,8 +41,12 @@ func TestCheckOutput(t *testing.T) {
 		filepath.Join(run, "config.yaml"):     "belongs to the run",
 		filepath.Join(run, "checkpoints.db"):  "belongs to the run",
 		filepath.Join(dir, "checkpoints.db"):  "",
+		text:                                  "the command uses ",
+		filepath.Join(texts, "new.json"):      "",
+		own:                                   "it is the run folder",
+		filepath.Join(own, "checkpoints.db"):  "is no folder; make it first",
 	} {
-		err := rundir.CheckOutput(path, "", data)
+		err := rundir.CheckOutput(path, own, "", data, texts)
 		if want == "" && err != nil || want != "" && (!errors.Is(err, rundir.ErrOutput) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
@@ -70,7 +82,7 @@ func TestOutputThatCannotBeMade(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), path+" cannot be written") {
 		t.Errorf("got %v", err)
 	}
-	err = rundir.CheckOutput(path)
+	err = rundir.CheckOutput(path, "")
 	if !errors.Is(err, rundir.ErrOutput) || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), "; name another file") {
 		t.Errorf("got %v", err)
 	}
@@ -79,7 +91,7 @@ func TestOutputThatCannotBeMade(t *testing.T) {
 // A name of any length that the file system takes can be written to.
 func TestOutputWithALongName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
-	if err := rundir.CheckOutput(path); err != nil {
+	if err := rundir.CheckOutput(path, ""); err != nil {
 		t.Error(err)
 	}
 	for _, text := range []string{"one", "two"} {
@@ -106,7 +118,7 @@ func TestOutputThroughDanglingLinks(t *testing.T) {
 			t.Skip("no links here: ", err)
 		}
 	}
-	if err := rundir.CheckOutput(first); err != nil {
+	if err := rundir.CheckOutput(first, ""); err != nil {
 		t.Fatal(err)
 	}
 	err := rundir.WriteOutput(first, func(w io.Writer) error {

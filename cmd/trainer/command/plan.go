@@ -63,7 +63,7 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
 	if f.svg != "" {
-		if err := rundir.CheckOutput(f.svg, run.Reads()...); err != nil {
+		if err := rundir.CheckOutput(f.svg, "", run.Reads()...); err != nil {
 			return fmt.Errorf("--svg %w", err)
 		}
 		if err := drawPlan(c.Context(), f.svg, run); err != nil {

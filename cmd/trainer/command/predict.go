@@ -75,12 +75,12 @@ func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples,
 	})
 }
 
-// checkOut refuses a file to write that is also read, or that cannot be written.
-func checkOut(file string, reads ...string) error {
+// checkOut refuses a file that cannot be written, or that is an input.
+func checkOut(file string, inputs ...string) error {
 	if file == "" {
 		return nil
 	}
-	if err := rundir.CheckOutput(file, reads...); err != nil {
+	if err := rundir.CheckOutput(file, "", inputs...); err != nil {
 		return fmt.Errorf("--out %w", err)
 	}
 	return nil

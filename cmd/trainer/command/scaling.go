@@ -67,7 +67,7 @@ func (f *scalingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 		return cli.Usage(err)
 	}
 	if f.svg != "" {
-		if err := rundir.CheckOutput(f.svg); err != nil {
+		if err := rundir.CheckOutput(f.svg, ""); err != nil {
 			return fmt.Errorf("--svg %w", err)
 		}
 	}

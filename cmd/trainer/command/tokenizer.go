@@ -55,7 +55,7 @@ func (f *tokenizerFlags) run(c *cobra.Command, paths []string) error {
 	if f.vocab < tokenizer.LeastVocab || f.vocab > tokenizer.MostVocab {
 		return cli.Usagef("--vocab %d: expected a number of tokens from %d (the bytes and %s) to %d", f.vocab, tokenizer.LeastVocab, tokenizer.EndOfText, tokenizer.MostVocab)
 	}
-	if err := f.checkOut(paths); err != nil {
+	if err := rundir.CheckOutput(f.out, "", paths...); err != nil {
 		return cli.Usagef("--out %w", err)
 	}
 	t, err := f.learn(c, paths)
@@ -77,12 +77,6 @@ func (f *tokenizerFlags) run(c *cobra.Command, paths []string) error {
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), columns.Printed(f.out), note)
 	return err
-}
-
-// checkOut refuses to write over a file of the text, and into a folder of the text,
-// whose files the next command would read as text.
-func (f *tokenizerFlags) checkOut(paths []string) error {
-	return rundir.CheckOutput(f.out, datasets.TextFiles(paths, f.field)...)
 }
 
 func (f *tokenizerFlags) learn(c *cobra.Command, paths []string) (*tokenizer.BPE, error) {

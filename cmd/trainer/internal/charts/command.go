@@ -14,7 +14,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
-	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // flags are those of plot.
@@ -80,11 +79,7 @@ func (f *flags) check(args []string) (format string, err error) {
 	case f.confusion && (len(f.metrics) > 0 || f.log):
 		return "", cli.Usagef("--confusion draws the matrix alone: leave --metrics and --log out")
 	}
-	var reads []string
-	for _, a := range args {
-		reads = append(reads, osfile.Resolve(a), filepath.Join(osfile.Resolve(a), rundir.MetricsName))
-	}
-	if err := rundir.CheckOutput(f.out, reads...); err != nil {
+	if err := rundir.CheckOutput(f.out, ""); err != nil {
 		return "", fmt.Errorf("-o %w", err)
 	}
 	return format, nil

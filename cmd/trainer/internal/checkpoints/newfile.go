@@ -39,5 +39,5 @@ func checkNew(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return cli.Usagef("%s: %w: name a file that does not exist", path, fs.ErrExist)
 	}
-	return rundir.CheckOutput(path)
+	return rundir.CheckOutput(path, "")
 }
