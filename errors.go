@@ -28,8 +28,8 @@ import (
 
 // The causes of errors about a config or a call.
 var (
-	ErrOptions = errs.Options // alone, or not with each other
-	ErrData    = errs.Data
+	ErrOptions = errs.ErrOptions // alone, or not with each other
+	ErrData    = errs.ErrData
 	ErrInit    = initial.ErrInit    // a file of weights, or its fit to the model
 	ErrChanged = initial.ErrChanged // a checkpoint of another config, model or data
 
@@ -57,12 +57,12 @@ func (e *OutputError) Error() string { return "TrainOptions." + e.Option + ": " 
 func (e *OutputError) Unwrap() error { return e.Err }
 
 // ErrClosed is returned by the methods of a closed Run, Trained or Devices.
-var ErrClosed = errs.Closed
+var ErrClosed = errs.ErrClosed
 
 // ErrInUse is returned within a call of the same Run or Trained, such as in an
 // Observer's function: by Close and, on shared Devices, by Train, Eval and Predict.
 // Close of Devices that a run uses returns it, too.
-var ErrInUse = errs.InUse
+var ErrInUse = errs.ErrInUse
 
 // ErrOccupied is returned by Serve with ServeOptions.AtOnce where others have the
 // memory of shared Devices.
@@ -81,7 +81,7 @@ func (e heldError) Unwrap() error { return ErrInUse }
 // cancelled, then together with the context's error. The step under way was
 // finished and saved. Before the first step there is nothing to save, and no
 // report.
-var ErrStopped = errs.Stopped
+var ErrStopped = errs.ErrStopped
 
 // beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
 func beforeFirstStep(ctx context.Context, err error) error {

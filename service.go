@@ -20,7 +20,7 @@ import (
 )
 
 // ErrBusy is returned by a Service whose queue is full: try again later.
-var ErrBusy = errs.Busy
+var ErrBusy = errs.ErrBusy
 
 // ServeOptions describes a service. A zero field means its default.
 type ServeOptions struct {

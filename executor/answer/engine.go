@@ -149,7 +149,7 @@ func (e *Engine) Outputs(ctx context.Context, b Batch) (shape.Meta, []float32, e
 // Activations computes a layer's outputs for samples in memory: a tensor of [n, …].
 func (e *Engine) Activations(ctx context.Context, layer string, b Batch) (shape.Meta, []float32, error) {
 	if layer == "" {
-		return shape.Meta{}, nil, fmt.Errorf("%w: no layer is named: Predict gives the model's answers", errs.Options)
+		return shape.Meta{}, nil, fmt.Errorf("%w: no layer is named: Predict gives the model's answers", errs.ErrOptions)
 	}
 	out, p, err := e.compute(ctx, question{b.Samples, layer}, b)
 	if err != nil {
@@ -226,7 +226,7 @@ func (e *Engine) part(ctx context.Context, q question) (*datasets.Part, error) {
 	}
 	parts, err := datasets.OpenInputs(ctx, datasets.Spec{Filled: f}, info, f.Name)
 	if err != nil {
-		return nil, errs.With(err, errs.Data)
+		return nil, errs.With(err, errs.ErrData)
 	}
 	return parts[0], nil
 }
@@ -252,7 +252,7 @@ func noLayer(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w: %w; %s", errs.Options, x, edit.NearOrListed(x.Name, x.Layers, "its layers are", x.Layers))
+	return fmt.Errorf("%w: %w; %s", errs.ErrOptions, x, edit.NearOrListed(x.Name, x.Layers, "its layers are", x.Layers))
 }
 
 // Close unloads the programs for samples in memory.

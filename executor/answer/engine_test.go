@@ -94,7 +94,7 @@ func TestOneAnswerOnAllWays(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Answers(t.Context(), b); !errors.Is(err, errs.Closed) {
+	if _, err := s.Answers(t.Context(), b); !errors.Is(err, errs.ErrClosed) {
 		t.Errorf("got %v after Close", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestSamplesAreRefused(t *testing.T) {
 	for _, bad := range []shape.Meta{
 		{DType: shape.Int32, Shape: meta.Shape}, shape.F32(2, 63), shape.F32(append([]int{1}, meta.Shape...)...), shape.F32(append([]int{0}, meta.Shape[1:]...)...),
 	} {
-		if _, err := m.Check(bad, memory); !errors.Is(err, errs.Options) || !strings.Contains(err.Error(), "f32[n,") {
+		if _, err := m.Check(bad, memory); !errors.Is(err, errs.ErrOptions) || !strings.Contains(err.Error(), "f32[n,") {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -115,10 +115,10 @@ func TestSamplesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Activations(t.Context(), "layer.0", b); !errors.Is(err, errs.Options) || !strings.Contains(err.Error(), "layers.0") {
+	if _, _, err := e.Activations(t.Context(), "layer.0", b); !errors.Is(err, errs.ErrOptions) || !strings.Contains(err.Error(), "layers.0") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := m.NewText(t.Context(), answer.GenerateOptions{Prompt: "a"}, nil); !errors.Is(err, errs.Options) || !strings.Contains(err.Error(), "data.source digits") {
+	if _, err := m.NewText(t.Context(), answer.GenerateOptions{Prompt: "a"}, nil); !errors.Is(err, errs.ErrOptions) || !strings.Contains(err.Error(), "data.source digits") {
 		t.Errorf("got %v", err)
 	}
 }

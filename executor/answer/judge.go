@@ -51,10 +51,10 @@ type MetricError struct {
 }
 
 // Error names the key.
-func (e *MetricError) Error() string { return fmt.Sprintf("%v: %s: %v", errs.Options, e.Key, e.Err) }
+func (e *MetricError) Error() string { return fmt.Sprintf("%v: %s: %v", errs.ErrOptions, e.Key, e.Err) }
 
-// Unwrap is the cause, and errs.Options.
-func (e *MetricError) Unwrap() []error { return []error{errs.Options, e.Err} }
+// Unwrap is the cause, and errs.ErrOptions.
+func (e *MetricError) Unwrap() []error { return []error{errs.ErrOptions, e.Err} }
 
 // NewJudge chooses the metrics for a part, which may be nil. It fails with a [MetricError]
 // where one is not of the model's task, and with partition.ErrMemory where a device has too
@@ -75,7 +75,7 @@ func NewJudge(ctx context.Context, m Model, part *datasets.Part, o JudgeOptions)
 	}
 	list, err := o.Choose(j.task)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errs.Options, err)
+		return nil, fmt.Errorf("%w: %w", errs.ErrOptions, err)
 	}
 	var names []string
 	for _, a := range list {

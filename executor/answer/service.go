@@ -73,14 +73,14 @@ func (s *Service) run(b batching.Batch) (out []float32, err error) {
 }
 
 // inTurn calls f while no other program runs. It fails with the cause of ctx, or
-// errs.Closed, where f is not called.
+// errs.ErrClosed, where f is not called.
 func (s *Service) inTurn(ctx context.Context, f func() error) error {
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.done:
-		return errs.Closed
+		return errs.ErrClosed
 	}
 	defer func() { s.turn <- struct{}{} }()
 	err := f()
@@ -188,9 +188,9 @@ func (s *Service) outputs(ctx context.Context, b Batch, pick func(int, []float32
 	out, err := s.queue.Do(ctx, b.rows, len(b.rows)/b.Samples, pick)
 	switch {
 	case errors.Is(err, batching.ErrFull):
-		err = errs.Busy
+		err = errs.ErrBusy
 	case errors.Is(err, batching.ErrClosed):
-		err = errs.Closed
+		err = errs.ErrClosed
 	}
 	return out, err
 }
@@ -230,7 +230,7 @@ func (s *Service) Err() error {
 }
 
 // Close waits for the batch and the tokens under way, and unloads all programs. Calls
-// that wait, texts under way and later calls fail with errs.Closed. It is called once.
+// that wait, texts under way and later calls fail with errs.ErrClosed. It is called once.
 func (s *Service) Close() error {
 	<-s.turn // no program runs any more
 	close(s.done)

@@ -110,7 +110,7 @@ func (t *Text) Ended(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: use other weights (--checkpoint, --best)", err)
 	}
 	if cause := errs.Ended(ctx, err); cause != nil {
-		err = errs.With(fmt.Errorf("%w after %d tokens: %w", errs.Stopped, t.res.Tokens, cause), cause)
+		err = errs.With(fmt.Errorf("%w after %d tokens: %w", errs.ErrStopped, t.res.Tokens, cause), cause)
 	}
 	return Kept(err)
 }
@@ -122,17 +122,17 @@ const maxContext = 1 << 24
 func (o *GenerateOptions) check() error {
 	switch {
 	case o.Tokens < 0:
-		return fmt.Errorf("%w: %d tokens: give the most tokens to generate, or 0 for no limit", errs.Options, o.Tokens)
+		return fmt.Errorf("%w: %d tokens: give the most tokens to generate, or 0 for no limit", errs.ErrOptions, o.Tokens)
 	case o.Context < 0 || o.Context > maxContext:
-		return fmt.Errorf("%w: a context of %d tokens: give a number from 1 to %d, or 0 for the model's own", errs.Options, o.Context, maxContext)
+		return fmt.Errorf("%w: a context of %d tokens: give a number from 1 to %d, or 0 for the model's own", errs.ErrOptions, o.Context, maxContext)
 	case !(o.Temperature >= 0) || o.Temperature > math.MaxFloat32:
-		return fmt.Errorf("%w: temperature %v: give a number of at least 0; 0 takes the likeliest token", errs.Options, o.Temperature)
+		return fmt.Errorf("%w: temperature %v: give a number of at least 0; 0 takes the likeliest token", errs.ErrOptions, o.Temperature)
 	case o.TopK < 0 || o.TopK > math.MaxInt32:
-		return fmt.Errorf("%w: top-k %d: give the number of likeliest tokens to draw from, or 0 for all", errs.Options, o.TopK)
+		return fmt.Errorf("%w: top-k %d: give the number of likeliest tokens to draw from, or 0 for all", errs.ErrOptions, o.TopK)
 	case !(o.TopP >= 0 && o.TopP <= 1):
-		return fmt.Errorf("%w: top-p %v: give a number above 0, and at most 1", errs.Options, o.TopP)
+		return fmt.Errorf("%w: top-p %v: give a number above 0, and at most 1", errs.ErrOptions, o.TopP)
 	case slices.Contains(o.Stop, ""):
-		return fmt.Errorf("%w: a text to stop at is empty: leave it out", errs.Options)
+		return fmt.Errorf("%w: a text to stop at is empty: leave it out", errs.ErrOptions)
 	}
 	return nil
 }
@@ -153,11 +153,11 @@ func (t *Text) encode(ctx context.Context) error {
 	case ctx.Err() != nil: // the prompt may well be good
 		return context.Cause(ctx)
 	case err != nil:
-		return fmt.Errorf("%w: prompt: %w", errs.Options, err)
+		return fmt.Errorf("%w: prompt: %w", errs.ErrOptions, err)
 	case len(ids) == 0:
-		return fmt.Errorf("%w: the prompt is empty: give it at least one token", errs.Options)
+		return fmt.Errorf("%w: the prompt is empty: give it at least one token", errs.ErrOptions)
 	case len(ids) > t.size.Context && !t.opt.Slide:
-		return fmt.Errorf("%w: the prompt has %d tokens, and the context %d: shorten it, or let the context slide (--slide), which reads the end of the prompt", errs.Options, len(ids), t.size.Context)
+		return fmt.Errorf("%w: the prompt has %d tokens, and the context %d: shorten it, or let the context slide (--slide), which reads the end of the prompt", errs.ErrOptions, len(ids), t.size.Context)
 	}
 	t.length, t.res.PromptTokens = len(ids), len(ids)
 	for _, id := range ids[max(0, len(ids)-t.size.Context-1):] {

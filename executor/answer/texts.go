@@ -33,14 +33,14 @@ func newTexts(s *Service) *texts {
 }
 
 // Generate continues a text. Where ServiceOptions.Texts are under way, it waits; where too
-// many wait, it fails with errs.Busy. The texts of a service have the model's own context.
+// many wait, it fails with errs.ErrBusy. The texts of a service have the model's own context.
 func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
 	t, err := s.engine.Model.NewText(ctx, o, emit)
 	if err != nil {
 		return Generation{}, err
 	}
 	if asked, has := t.size.Context, s.engine.Model.Generator().Context; asked != has {
-		return Generation{}, fmt.Errorf("%w: a context of %d tokens: a service generates with %d; leave the context out", errs.Options, asked, has)
+		return Generation{}, fmt.Errorf("%w: a context of %d tokens: a service generates with %d; leave the context out", errs.ErrOptions, asked, has)
 	}
 	g, err := s.texts.generator(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 // generator waits for one that no other text has.
 func (x *texts) generator(ctx context.Context) (g *infer.Generator, err error) {
 	if !x.enter() {
-		return nil, errs.Busy
+		return nil, errs.ErrBusy
 	}
 	select {
 	case g = <-x.free:
@@ -68,7 +68,7 @@ func (x *texts) generator(ctx context.Context) (g *infer.Generator, err error) {
 		return nil, context.Cause(ctx)
 	case <-x.service.done:
 		x.count(-1, 0)
-		return nil, errs.Closed
+		return nil, errs.ErrClosed
 	}
 	if g == nil {
 		if g, err = x.make(ctx); err != nil {

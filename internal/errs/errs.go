@@ -10,16 +10,16 @@ import (
 
 // The causes of errors of calls.
 var (
-	Options = errors.New("these options cannot be used") // alone, or not with each other
-	Data    = errors.New("the data cannot be used")
-	Closed  = errors.New("closed already")
-	InUse   = errors.New("the run is in use: wait until its methods have returned, and close a Training that is open")
-	Stopped = errors.New("stopped")
-	Busy    = errors.New("the service is busy: as many requests wait as it allows")
+	ErrOptions = errors.New("these options cannot be used") // alone, or not with each other
+	ErrData    = errors.New("the data cannot be used")
+	ErrClosed  = errors.New("closed already")
+	ErrInUse   = errors.New("the run is in use: wait until its methods have returned, and close a Training that is open")
+	ErrStopped = errors.New("stopped")
+	ErrBusy    = errors.New("the service is busy: as many requests wait as it allows")
 )
 
 // With is err together with a cause that its text leaves out, or words itself:
-// Stopped with the reason why the context ended, a malformed file with Data.
+// ErrStopped with the reason why the context ended, a malformed file with ErrData.
 func With(err, cause error) error { return &withCause{err, cause} }
 
 type withCause struct {
