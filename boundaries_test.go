@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/pretrained":     {"checkpoint", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},
+	"checkpoint/restore":        {"checkpoint", "checkpoint/initial", "checkpoint/runstate", "configs", "engine/graph", "engine/models", "engine/registry"},
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph", "engine/metrics"},
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},

@@ -114,13 +114,3 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 		Schedule: ops.LearningRate{Schedule: s.Name, Keys: s.Keys, Base: o.LR, Warmup: s.Warmup, Total: total},
 	}
 }
-
-// rootedText is a config as a run folder and a checkpoint keep it: its paths
-// hold from any working directory.
-func rootedText(c *configs.Config) ([]byte, error) {
-	rooted, err := c.Rooted()
-	if err != nil {
-		return nil, err
-	}
-	return rooted.YAML()
-}

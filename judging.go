@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/metrics"
@@ -37,7 +38,7 @@ func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(m
 // trainedModel is the model, for answering; before planning, without a cut.
 func (s *setup) trainedModel() answer.Model {
 	d := s.config.Data
-	m := answer.Model{Infer: infer.Model{Spec: s.spec}, Info: s.info, Source: d.Source, Label: d.Label, Imported: s.info.Fingerprint == importedPrint}
+	m := answer.Model{Infer: infer.Model{Spec: s.spec}, Info: s.info, Source: d.Source, Label: d.Label, Imported: s.info.Fingerprint == restore.Imported}
 	if s.plan != nil {
 		m.Infer = s.model()
 	}
@@ -127,7 +128,7 @@ func (s *setup) worse(values metrics.Values) string {
 // validate.
 func (s *setup) unjudged() (list []string) {
 	c := s.config
-	if s.judge == nil || s.judge.Part != nil || ofOneBatch(s.info.Fingerprint) {
+	if s.judge == nil || s.judge.Part != nil || restore.IsOneBatch(s.info.Fingerprint) {
 		return nil
 	}
 	for key, asked := range map[string]bool{"train.metrics": len(c.Train.Metrics) > 0, "checkpoint.best": c.Checkpoint.Best != "val_loss"} {

@@ -2,17 +2,11 @@ package berth
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 )
-
-// oneBatchPrint begins the fingerprint of data of one batch alone.
-const oneBatchPrint = "first-"
-
-// ofOneBatch reports whether a fingerprint is of such data.
-func ofOneBatch(print string) bool { return strings.HasPrefix(print, oneBatchPrint) }
 
 // overfit is a config and its data for training on one batch again and again, for so
 // many steps: whether the loss falls to nothing is the first check of a model. The
@@ -26,6 +20,6 @@ func overfit(c *configs.Config, data *datasets.Dataset, steps int) (*configs.Con
 	one.Checkpoint.Every, one.Checkpoint.EveryTime = steps, 0
 	batch := *data
 	batch.Train, batch.Val = data.Train.FirstBatch(c.Train.Batch), nil
-	batch.Info.Fingerprint = fmt.Sprintf("%s%d:%s", oneBatchPrint, batch.Train.Samples(), data.Info.Fingerprint)
+	batch.Info.Fingerprint = fmt.Sprintf("%s%d:%s", restore.OneBatch, batch.Train.Samples(), data.Info.Fingerprint)
 	return &one, &batch
 }

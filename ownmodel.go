@@ -6,14 +6,10 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
-	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/models"
 )
-
-// modelPrint is the fingerprint of a model that a program gives: the config does not say
-// what it computes. Runs of other models have none.
-const modelPrint = "model"
 
 // checkOwnModel refuses a model that the config does not ask for, and a config whose model
 // the program does not give.
@@ -50,20 +46,21 @@ func ownLayers(given models.Layer) models.Stack {
 	return models.Stack{models.Named{Name: "model", Layer: given}}
 }
 
-// modelPrint is the fingerprint of the program's model; "" of others.
-func (s *setup) modelPrint() (string, error) {
-	if s.config.Model.Preset != configs.ModelGiven {
-		return "", nil
+// lineage is what the model is now, to compare with checkpoints.
+func (s *setup) lineage() (m restore.Model, err error) {
+	m = restore.Model{Config: s.config, Data: s.info.Fingerprint}
+	if s.config.Model.Preset == configs.ModelGiven {
+		m.Own, err = s.spec.Fingerprint()
 	}
-	return s.spec.Fingerprint()
+	return m, err
 }
 
-// otherOwnModel says that the program gives another model than a checkpoint's; "" where
-// it does not.
-func (s *setup) otherOwnModel(m *checkpoint.Manifest) (string, error) {
-	now, err := s.modelPrint()
-	if then := m.Fingerprints[modelPrint]; err == nil && now != "" && then != now {
-		return fmt.Sprintf("the model that the program gives is not the one of checkpoint %d (fingerprint %s then, %s now)", m.ID, short(then), short(now)), nil
-	}
-	return "", err
+// runLineage is what the run is now, to compare with checkpoints.
+func (s *setup) runLineage() (*restore.Run, error) {
+	m, err := s.lineage()
+	z := &s.sizes
+	return &restore.Run{
+		Model: m, Numerics: s.numerics(), Graph: s.plan.Graph, LostDevices: s.lost,
+		Samples: z.samples, Asked: z.asked, Batch: z.batch, Pace: z.pace,
+	}, err
 }

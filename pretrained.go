@@ -3,8 +3,6 @@ package berth
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/pretrained"
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
@@ -113,14 +112,14 @@ func (x *importing) configure() error {
 	if base.Data.Tokenizer = tokens.Kind(); base.Data.Tokenizer != "gpt2" {
 		base.Data.Tokenizer = filepath.Join(x.opt.Dir, rundir.TokenizerName)
 	}
-	text, err := rootedText(base)
+	text, err := base.Kept()
 	if err != nil {
 		return err
 	}
 	if x.config, err = configs.Parse("the config of "+x.opt.Dir, text, x.opt.Overlay); err != nil {
 		return err
 	}
-	now, err := rootedText(x.config)
+	now, err := x.config.Kept()
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func (x *importing) configure() error {
 	if err != nil {
 		return err
 	}
-	if list = ofModel(list); len(list) > 0 {
+	if list = restore.OfModel(list); len(list) > 0 {
 		return fmt.Errorf("%w: %s: that is part of the model; leave it as it was", ErrOptions, configs.SummaryOfChanges(list))
 	}
 	x.info = importedInfo(tokens, x.config.Data.Context)
@@ -138,7 +137,7 @@ func (x *importing) configure() error {
 // importedInfo describes the unknown data of an imported model.
 func importedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
 	info := datasets.TextInfo(t, context)
-	info.Fingerprint = importedPrint
+	info.Fingerprint = restore.Imported
 	return info
 }
 
@@ -194,15 +193,12 @@ func (x *importing) save() (err error) {
 
 // manifest describes the checkpoint.
 func (x *importing) manifest() (m checkpoint.Manifest, err error) {
-	if m.Config, err = rootedText(x.config); err != nil {
+	if m.Config, err = x.config.Kept(); err != nil {
 		return m, err
 	}
-	identity, err := x.config.Identity()
-	if err != nil {
+	if m.Fingerprints, err = restore.ImportedPrints(x.config); err != nil {
 		return m, err
 	}
-	sum := sha256.Sum256(identity)
-	m.Fingerprints = map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: importedPrint}
 	m.Extra, err = json.Marshal(runstate.State{Data: x.info})
 	return m, err
 }

@@ -218,7 +218,11 @@ func (s *session) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.at, s.goal.steps, err = s.resume(snap, s.opt.AllowChanged, s.opt.Observer.note); err != nil {
+	now, err := s.runLineage()
+	if err != nil {
+		return nil, err
+	}
+	if s.at, s.goal.steps, err = now.Resume(snap, s.opt.AllowChanged, s.opt.Observer.note); err != nil {
 		return nil, err
 	}
 	s.opt.Observer.note(s.goal.standing(&s.at, s.opt.Dir))
@@ -252,7 +256,7 @@ func (s *session) feeding() device.Device {
 
 // start makes the folder's files those of this run, and readies saving.
 func (s *session) start(ctx context.Context) error {
-	text, err := rootedText(s.config)
+	text, err := s.config.Kept()
 	if err != nil {
 		return err
 	}
@@ -281,11 +285,15 @@ func (s *session) manifest() (m checkpoint.Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	text, err := rootedText(s.config)
+	text, err := s.config.Kept()
 	if err != nil {
 		return m, err
 	}
-	prints, err := s.fingerprints()
+	now, err := s.runLineage()
+	if err != nil {
+		return m, err
+	}
+	prints, err := now.Fingerprints()
 	return checkpoint.Manifest{
 		Step: s.at.Step, Epoch: s.at.Epoch, Index: s.at.Index, Fingerprints: prints,
 		Metrics: s.at.Metrics(), Best: s.at.Best, Extra: extra, Config: text,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
@@ -103,7 +104,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights, o TrainedOpt
 	s := t.setup
 	s.spec = modelSpec(c, s.info, w.Model)
 	if t.found != nil {
-		if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+		if err := t.suits(); err != nil {
 			return nil, err
 		}
 	}
@@ -196,7 +197,7 @@ func (t *Trained) find(ctx context.Context) error {
 	}
 	t.found, t.used = f, usedOf(w, f)
 	st, err := runstate.Of(&f.Snapshot.Manifest)
-	if err == nil && untrained(&f.Snapshot.Manifest) { // its windows may have any length
+	if err == nil && restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
 		st.Data = importedInfo(st.Data.Tokenizer, t.setup.config.Data.Context)
 	}
 	t.setup.info, t.like = &st.Data, &st.Data
@@ -247,7 +248,7 @@ func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
 		return nil, err
 	}
 	t.found, t.used = f, usedOf(w, f)
-	if err := t.suits(&f.Snapshot.Manifest); err != nil {
+	if err := t.suits(); err != nil {
 		return nil, errors.Join(err, t.release())
 	}
 	return t, nil
@@ -279,7 +280,7 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 // trained on one batch.
 func (t *Trained) Notes() []string {
 	notes := t.setup.memoryNotes()
-	if t.like != nil && ofOneBatch(t.like.Fingerprint) {
+	if t.like != nil && restore.IsOneBatch(t.like.Fingerprint) {
 		notes = append(notes, "the run trained on one batch alone, to check the model: all samples of its config's data count as other data")
 	}
 	return notes

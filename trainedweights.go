@@ -3,14 +3,10 @@ package berth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 )
@@ -63,49 +59,17 @@ func (t *Trained) contents(ctx context.Context) (c executor.Contents, err error)
 			return c, err
 		}
 	}
-	if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+	if err := t.suits(); err != nil {
 		return c, err
 	}
 	return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot)}, nil
 }
 
 // suits refuses a checkpoint of another model, or of other data.
-func (t *Trained) suits(m *checkpoint.Manifest) error {
-	if text := otherOps(m); text != "" {
-		return fmt.Errorf("%w: %s", ErrChanged, text)
-	}
-	list, err := changesSince(t.setup.config, m)
+func (t *Trained) suits() error {
+	m, err := t.setup.lineage()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrChanged, err)
-	}
-	if text, err := t.setup.otherOwnModel(m); err != nil {
 		return err
-	} else if text != "" {
-		return fmt.Errorf("%w: %s", ErrChanged, text)
 	}
-	if untrained(m) {
-		list = ofModel(list)
-	}
-	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.SummaryOfChanges(list))
-	}
-	if now := t.setup.info.Fingerprint; !untrained(m) && m.Fingerprints[dataPrint] != now {
-		return fmt.Errorf("%w: %s: open the run with OpenTrained to use it on other data", ErrChanged, otherData(m, now))
-	}
-	return nil
-}
-
-// harmless reports whether a trained model can be used in spite of a change: of
-// where and how data is written, or of how the model was trained.
-func harmless(c configs.Change) bool {
-	section, name, _ := strings.Cut(c.Key, ".")
-	switch section {
-	case "precision", "optimizer", "schedule":
-		return true
-	case "train":
-		return name != "shuffle" // which would make the data another
-	case "data":
-		return slices.Contains([]string{"path", "header", "delimiter", "label", "ignore", "input", "target", "prefix", "field"}, name)
-	}
-	return false
+	return m.Suits(&t.found.Snapshot.Manifest)
 }

@@ -142,3 +142,13 @@ func root(key string, list []*string) error {
 	}
 	return nil
 }
+
+// Kept is the text that a run folder and a checkpoint keep: its paths hold from any working
+// folder.
+func (c *Config) Kept() ([]byte, error) {
+	rooted, err := c.Rooted()
+	if err != nil {
+		return nil, err
+	}
+	return rooted.YAML()
+}

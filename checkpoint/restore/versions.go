@@ -1,4 +1,4 @@
-package berth
+package restore
 
 import (
 	"fmt"
@@ -10,13 +10,6 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/registry"
-)
-
-// The fingerprints of the ops and metrics that the program has added, such as "swish 1
-// swish_grad 1". Runs without any have none. Other added names are in the config.
-const (
-	opsPrint     = "ops"
-	metricsPrint = "metrics"
 )
 
 // addedOps is the fingerprint of a graph's ops.

@@ -1,0 +1,118 @@
+package restore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+)
+
+// changed says how the run's config, data or kernels differ from a checkpoint's; ""
+// where they do not. Moving the data is no change.
+func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
+	prints, err := r.Fingerprints()
+	if err != nil {
+		return "", err
+	}
+	if Untrained(m) {
+		return r.otherModel(m)
+	}
+	sameData := m.Fingerprints[dataPrint] == prints[dataPrint]
+	var said []string
+	if m.Fingerprints[configPrint] != prints[configPrint] {
+		list, err := changesSince(r.Config, m)
+		if sameData {
+			list = withoutPath(list)
+		}
+		if err != nil {
+			said = append(said, err.Error())
+		} else if len(list) > 0 {
+			said = append(said, configs.SummaryOfChanges(list))
+		}
+	}
+	if !sameData {
+		said = append(said, otherData(m, prints[dataPrint]))
+	}
+	for _, text := range []string{r.otherOwn(m), otherOps(m), otherMetrics(m)} {
+		if text != "" {
+			said = append(said, text)
+		}
+	}
+	if kernels := r.otherKernels(m); kernels != "" && !r.LostDevices {
+		said = append(said, kernels)
+	}
+	return strings.Join(said, "; "), nil
+}
+
+// otherModel says how the model differs from an imported one; "" where it does not. The
+// rest of the config is about training, which begins now.
+func (r *Run) otherModel(m *checkpoint.Manifest) (string, error) {
+	list, err := changesSince(r.Config, m)
+	if err != nil {
+		return "", err
+	}
+	return configs.SummaryOfChanges(OfModel(list)), nil
+}
+
+// OfModel leaves changes of the model and its tokens.
+func OfModel(list []configs.Change) (left []configs.Change) {
+	for _, c := range list {
+		section, _, _ := strings.Cut(c.Key, ".")
+		if section == "model" && c.Key != "model.dropout" || c.Key == "data.source" || c.Key == "data.tokenizer" {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// otherData says that the data with a fingerprint is not a checkpoint's.
+func otherData(m *checkpoint.Manifest, now string) string {
+	then := m.Fingerprints[dataPrint]
+	if IsOneBatch(then) {
+		return fmt.Sprintf("checkpoint %d was trained on one batch alone, to check the model, and the data is more than that", m.ID)
+	}
+	return fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(then), short(now))
+}
+
+// otherKernels says that the devices compute with other kernels than a checkpoint's
+// did; "" where they do not, or where it does not record them.
+func (r *Run) otherKernels(m *checkpoint.Manifest) string {
+	then, now := m.Fingerprints[numericsPrint], r.Numerics
+	if then == "" || then == now {
+		return ""
+	}
+	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ in their last bits from those of a run that one of the two computes as a whole", m.ID, then, now)
+}
+
+// withoutPath leaves out changes of the paths of data and tokenizer.
+func withoutPath(list []configs.Change) (left []configs.Change) {
+	for _, c := range list {
+		if c.Key != "data.path" && c.Key != "data.tokenizer" {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// changesSince compares a checkpoint's config with the one now.
+func changesSince(c *configs.Config, m *checkpoint.Manifest) ([]configs.Change, error) {
+	now, err := c.Kept()
+	if err != nil {
+		return nil, err
+	}
+	list, err := configs.Changes(m.Config, now)
+	if err != nil {
+		return nil, fmt.Errorf("the config of checkpoint %d cannot be read: %w", m.ID, err)
+	}
+	return list, nil
+}
+
+// otherOwn says that the program gives another model than a checkpoint's; "" where it does not.
+func (x *Model) otherOwn(m *checkpoint.Manifest) string {
+	then := m.Fingerprints[modelPrint]
+	if x.Own == "" || then == x.Own {
+		return ""
+	}
+	return fmt.Sprintf("the model that the program gives is not the one of checkpoint %d (fingerprint %s then, %s now)", m.ID, short(then), short(x.Own))
+}

@@ -1,0 +1,87 @@
+package restore
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/graph"
+	_ "github.com/berth-ml/berth/engine/ops"
+	_ "github.com/berth-ml/berth/engine/optim"
+)
+
+// runOf is a run of a config whose data and kernels are called that.
+func runOf(t *testing.T, lr, data, kernels string) *Run {
+	t.Helper()
+	text := "data: digits\nmodel: {preset: mlp}\noptimizer: {lr: " + lr + "}\n"
+	c, err := configs.Parse("a.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Run{Model: Model{Config: c, Data: data}, Numerics: kernels, Graph: &graph.Graph{}}
+}
+
+// manifestOf is a checkpoint of the run.
+func manifestOf(t *testing.T, r *Run) *checkpoint.Manifest {
+	t.Helper()
+	prints, err := r.Fingerprints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := r.Config.Kept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &checkpoint.Manifest{ID: 7, Fingerprints: prints, Config: text}
+}
+
+// A resumed run names each change since its checkpoint; a trained model minds only those that
+// its answers depend on.
+func TestWhatChanged(t *testing.T) {
+	m := manifestOf(t, runOf(t, "0.1", "d1", "cpu avx2"))
+	own := runOf(t, "0.1", "d1", "cpu avx2")
+	own.Own = "f2"
+	lost := runOf(t, "0.1", "d1", "cpu generic")
+	lost.LostDevices = true
+	for _, c := range []struct {
+		name    string
+		now     *Run
+		changed string
+		suits   string
+	}{
+		{"nothing", runOf(t, "0.1", "d1", "cpu avx2"), "", ""},
+		{"the rate", runOf(t, "0.2", "d1", "cpu avx2"), "optimizer.lr was 0.1, is 0.2", ""},
+		{"the data", runOf(t, "0.1", "d2", "cpu avx2"), "the data is not what checkpoint 7 was trained on", "the data is not what checkpoint 7 was trained on"},
+		{"the kernels", runOf(t, "0.1", "d1", "cpu generic"), "checkpoint 7 was computed with cpu avx2, and the devices now compute with cpu generic", ""},
+		{"the kernels, of the devices that are left", lost, "", ""},
+		{"the model of the program", own, "the model that the program gives is not the one of checkpoint 7", "the model that the program gives is not the one of checkpoint 7"},
+	} {
+		got, err := c.now.changed(m)
+		if err != nil || !strings.Contains(got, c.changed) || (got == "") != (c.changed == "") {
+			t.Errorf("%s: changed %q, %v", c.name, got, err)
+		}
+		err = c.now.Suits(m)
+		if (err == nil) != (c.suits == "") || err != nil && (!errors.Is(err, initial.ErrChanged) || !strings.Contains(err.Error(), c.suits)) {
+			t.Errorf("%s: suits %v", c.name, err)
+		}
+	}
+}
+
+// An imported model goes on with any data and any way to train.
+func TestImportedModels(t *testing.T) {
+	r := runOf(t, "0.1", "d1", "cpu avx2")
+	m := manifestOf(t, r)
+	prints, err := ImportedPrints(r.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Fingerprints = maps.Clone(prints)
+	now := runOf(t, "0.3", "d2", "cpu generic")
+	if got, err := now.changed(m); got != "" || err != nil || !Untrained(m) || now.Suits(m) != nil {
+		t.Errorf("changed %q, %v", got, err)
+	}
+}

@@ -1,0 +1,60 @@
+package restore
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/models"
+)
+
+// Resume finds where a run goes on from a checkpoint, and the steps that the
+// whole run takes. A change of config, data or kernels since is refused or, if
+// allowed, noted. After the loss of a device, the kernels that are left are taken.
+func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string)) (at runstate.Progress, total int, err error) {
+	m := &snap.Manifest
+	what, err := r.changed(m)
+	if err != nil {
+		return at, 0, err
+	}
+	if what != "" && !allowed {
+		if IsOneBatch(m.Fingerprints[dataPrint]) {
+			return at, 0, fmt.Errorf("%w: %s: begin another run, or allow the change (--allow-changed)", initial.ErrChanged, what)
+		}
+		return at, 0, fmt.Errorf("%w: %s: restore it, begin another run, or allow the change (--allow-changed)", initial.ErrChanged, what)
+	}
+	st, err := runstate.Of(m)
+	if err != nil {
+		return at, 0, err
+	}
+	at = st.Progress
+	at.Step, at.Epoch, at.Index, at.Saved = m.Step, m.Epoch, m.Index, m.Step
+	if kernels := r.otherKernels(m); r.LostDevices && kernels != "" {
+		note(kernels)
+	}
+	if what != "" {
+		note("going on although " + what)
+		moved := at.Realign(m.Fingerprints[dataPrint] == r.Data, r.Batch, r.Samples)
+		if moved {
+			note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", at.Epoch))
+		}
+		if moved || !r.sameRings(snap) {
+			at.Lost = m.Step
+		}
+	}
+	if ring, ok := snap.Tensor(models.GradNormRing); !ok || ring.Meta.Bytes() != int64(4*r.Pace.Longest()) {
+		at.NormsLost = m.Step
+	}
+	total = at.Resume(r.Pace)
+	return at, total, nil
+}
+
+// sameRings reports whether the losses that a checkpoint's steps recorded are at
+// the places of this run's steps, and of as many samples.
+func (r *Run) sameRings(snap *checkpoint.Snapshot) bool {
+	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
+	ring, ok := snap.Tensor(models.LossRing)
+	return err == nil && ok && then.Train.Batch == r.Asked && ring.Meta.Bytes() == int64(4*r.Pace.Longest())
+}
