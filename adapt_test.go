@@ -1,9 +1,10 @@
-package berth
+package berth_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -24,7 +25,7 @@ func TestKeysGiveWayAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Open(t.Context(), cfg, OpenOptions{})
+			r, err := berth.Open(t.Context(), cfg, berth.OpenOptions{})
 			if err != nil {
 				t.Fatalf("%s, opened with %q: %v", c.partition, set, err)
 			}
@@ -32,7 +33,7 @@ func TestKeysGiveWayAgain(t *testing.T) {
 			if told := strings.Join(r.Notes(), "\n"); strings.Contains(told, c.note) != few {
 				t.Errorf("%s, opened with %q, tells %q", c.partition, set, told)
 			}
-			kept, err = r.setup.config.YAML()
+			kept, err = r.Config.YAML()
 			if err != nil {
 				t.Fatal(err)
 			}

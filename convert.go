@@ -1,13 +1,19 @@
 package berth
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/executor/trained"
 )
 
 // The packages below know nothing of configs: this file turns a config into
@@ -112,5 +118,37 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 	return optim.Spec{
 		Name: o.Name, Keys: o.Keys, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
 		Schedule: ops.LearningRate{Schedule: s.Name, Keys: s.Keys, Base: o.LR, Warmup: s.Warmup, Total: total},
+	}
+}
+
+// opening is what all ways to open a model check first: a config without mistakes, with the
+// defaults of its devices, the shared devices to use, and a model that the program gives.
+func opening(c *configs.Config, d *Devices, use []device.ID, model models.Layer) (*configs.Config, *session.Share, error) {
+	if c == nil {
+		return nil, nil, fmt.Errorf("%w: there is no config", ErrOptions)
+	}
+	if err := c.Check(); err != nil {
+		return nil, nil, err
+	}
+	if err := session.CheckSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {
+		return nil, nil, err
+	}
+	whole := *c
+	whole.Devices = c.Devices.WithDefaults()
+	shared, err := d.share(use)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &whole, shared, checkOwnModel(c, model)
+}
+
+// sourceOf is what a config stands for, for a trained model. given is the program's, or nil.
+func sourceOf(c *configs.Config, given models.Layer) trained.Source {
+	return trained.Source{
+		Data: func(ctx context.Context, like *datasets.Info) (*datasets.Dataset, error) {
+			return openData(ctx, c, like)
+		},
+		Inputs: func(ctx context.Context, path string) (datasets.Spec, error) { return inputSpec(ctx, c, path) },
+		Spec:   func(info *datasets.Info) models.Spec { return modelSpec(c, info, given) },
 	}
 }

@@ -1,45 +1,13 @@
-package berth
+package berth_test
 
 import (
-	"context"
-	"fmt"
-	"reflect"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/session"
 )
-
-// TestLimited turns percentages of the devices' peaks into bytes.
-func TestLimited(t *testing.T) {
-	const mib = 1 << 20
-	percent, bytes := func(p float64) configs.Memory { return configs.Memory{Percent: p} }, func(n int64) configs.Memory { return configs.Memory{Bytes: n} }
-	for _, c := range []struct {
-		asked configs.Devices
-		peaks []int64
-		want  configs.Devices
-		notes int
-	}{
-		{configs.Devices{Use: "cpu", Memory: percent(50)}, []int64{2*mib + 1}, configs.Devices{Use: "cpu", Memory: bytes(mib + 64)}, 1},
-		{configs.Devices{Use: "cpu", Memory: percent(50)}, []int64{100}, configs.Devices{Use: "cpu", Memory: bytes(configs.LeastMemory)}, 1},
-		{configs.Devices{Use: "cpu:2", Threads: 3, Memory: percent(100)}, []int64{mib, mib}, configs.Devices{Use: "cpu:2", Threads: 3, Memory: bytes(mib)}, 2},
-		{configs.Devices{Use: "cpu:2", Threads: 3, Memory: percent(100)}, []int64{mib, 2 * mib},
-			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Threads: 2, Memory: bytes(mib)}, {Use: "cpu", Threads: 1, Memory: bytes(2 * mib)}}}, 2},
-		{configs.Devices{Use: "cpu:2,null", Memory: percent(50)}, []int64{mib, 2 * mib, mib},
-			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}, {Use: "null", Memory: bytes(mib / 2)}}}, 3},
-		{configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu:2", Threads: 2, Memory: percent(50)}, {Use: "cpu", Memory: bytes(mib)}}}, []int64{mib, mib, mib},
-			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}}, 2},
-		{configs.Devices{Use: "cpu:2", Memory: percent(50), Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, []int64{mib, 2 * mib},
-			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}, Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, 2},
-	} {
-		got, notes, err := limited(c.asked, make([]device.Spec, len(c.peaks)), c.peaks)
-		if err != nil || !reflect.DeepEqual(got, c.want) || len(notes) != c.notes {
-			t.Errorf("%+v with peaks of %d:\n%+v, %q, %v, expected\n%+v and %d notes", c.asked, c.peaks, got, notes, err, c.want, c.notes)
-		}
-	}
-}
 
 // TestPercentage opens a run whose memory is limited by a percentage: the
 // devices and the run's config have the bytes, and those bytes give the same
@@ -54,7 +22,7 @@ func TestPercentage(t *testing.T) {
 		}
 		var all [2][]int64
 		for i := range all {
-			r, err := Open(context.Background(), c, OpenOptions{})
+			r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +30,7 @@ func TestPercentage(t *testing.T) {
 				all[i] = append(all[i], f.Peak, f.Limit)
 			}
 			c = r.Config
-			if byPercentage(c.Devices) || r.setup.config != c {
+			if session.ByPercentage(c.Devices) {
 				t.Errorf("the config still has %+v", c.Devices)
 			}
 			if err := r.Close(); err != nil {
@@ -83,7 +51,6 @@ func TestPercentage(t *testing.T) {
 	}
 }
 
-// Where nobody limits the memory of devices, no line is to blame that the process has
 // TestPercentageOfTheChosenPlan: where partition: auto chooses, a percentage is of the
 // peaks of the plan that is chosen.
 func TestPercentageOfTheChosenPlan(t *testing.T) {
@@ -92,7 +59,7 @@ func TestPercentageOfTheChosenPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(t.Context(), c, OpenOptions{})
+	r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,18 +70,5 @@ func TestPercentageOfTheChosenPlan(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// too little.
-func TestRefusedWithoutALimit(t *testing.T) {
-	for memory, want := range map[string]string{"": "cpu: ", "\ndevices: {memory: 1MiB}": "test.yaml:3: devices.memory: cpu: "} {
-		c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}"+memory), configs.Overlay{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := (&setup{config: c}).refused(fmt.Errorf("cpu: %w", device.ErrBudget)).Error(); got != want+device.ErrBudget.Error() {
-			t.Errorf("%s: %s", memory, got)
-		}
 	}
 }

@@ -1,159 +1,101 @@
 package berth
 
 import (
-	"errors"
 	"fmt"
-	"strings"
+
+	_ "github.com/berth-ml/berth/engine/device/cpu"    // registers itself
+	_ "github.com/berth-ml/berth/engine/device/gpu/cl" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null"   // registers itself
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor/session"
 )
 
-// listener is told of what devices do, from the goroutines of their streams.
-type listener struct {
-	span    func(device.Span)
-	spans   func(stream string) bool // whether span is to be told of a stream; nil: of all
-	kernel  func(device.KernelSpan)
-	kernels func() bool // whether kernel is to be told
-}
+// Devices are opened devices on which several models are trained and used at once,
+// each from a goroutine of its own. Their weights share the memory: those of a
+// model that does nothing give way to another's, and come back. Each model ends
+// with the weights that it has alone, and what fails in one fails no other one. The
+// methods are safe for concurrent use.
+//
+// Of the section devices of a run's config, memory alone counts: that much of each device its
+// plan counts on; without it, the whole device. The other keys, such as use, each, threads,
+// host_memory and timeout, are those of OpenDevices. [Run.Train] and the other calls wait
+// until the devices have the floor of the run's plan free beside those of the other calls:
+// of the calls that wait, the first one goes on first. ctx ends the waiting. A run has one
+// call at a time; a second one fails with ErrInUse.
+//
+// A device that is lost is lost for all runs that use it, and runs to be opened plan
+// with those that are left. A run goes on without it if devices.on_device_loss is
+// replan in its config, or in that of OpenDevices. A device one of whose operations
+// failed goes on with the other runs.
+type Devices struct{ pool *session.Pool }
 
-// openDevices opens devices, which tell a listener what they do.
-func openDevices(c configs.Devices, tell listener) (devs []device.Device, err error) {
-	kinds, order, err := kindsOf(c)
+// errNoDevices is the error of Devices that OpenDevices did not make.
+var errNoDevices = fmt.Errorf("%w: these Devices were never opened: get them from OpenDevices", ErrOptions)
+
+// OpenDevices opens the devices of a config, for several runs. A zero field means the
+// key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
+// after the runs. The faults make operations go wrong, for tests; they count the
+// operations of all runs together.
+func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
+	if session.ByPercentage(c) {
+		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", ErrOptions)
+	}
+	if err := session.CheckSpillDir(c, c.Pos); err != nil {
+		return nil, err
+	}
+	p, err := session.OpenPool(c, func(list []device.Device) ([]device.Device, error) { return fault.Wrap(list, faults) })
 	if err != nil {
 		return nil, err
 	}
-	opened := map[string][]device.Device{}
-	for _, k := range kinds {
-		k.Keep = c.Compiled
-		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = c.Runs(configs.OpByOpSync), tell.span, tell.kernel, tell.kernels
-		k.WantSpans = tell.spans
-		more, err := device.Open(k.kind, k.OpenOptions)
-		if err != nil {
-			return nil, errors.Join(err, closeAll(devs))
-		}
-		opened[k.kind] = more
-		devs = append(devs, more...)
-	}
-	for i, kind := range order {
-		devs[i], opened[kind] = opened[kind][0], opened[kind][1:]
-	}
-	return devs, nil
+	return &Devices{p}, nil
 }
 
-func closeAll(devs []device.Device) error {
-	var errs []error
-	for _, d := range devs {
-		errs = append(errs, d.Close())
+// Reopen opens the same devices anew, once Close has been called. Their faults count
+// operations on, so those that have not happened may happen yet. The caller closes them.
+func (d *Devices) Reopen() (*Devices, error) {
+	if d.pool == nil {
+		return nil, errNoDevices
 	}
-	return errors.Join(errs...)
+	p, err := d.pool.Reopen()
+	if err != nil {
+		return nil, err
+	}
+	return &Devices{p}, nil
 }
 
-// kindOptions opens the devices of a kind.
-type kindOptions struct {
-	kind string
-	device.OpenOptions
+// Missed says of each fault that did not happen how many such operations there were.
+func (d *Devices) Missed() []string {
+	if d.pool == nil {
+		return nil
+	}
+	return d.pool.Missed()
 }
 
-// kindsOf lists the kinds of devices to open, each once, and the kind of each
-// device in the order of the config.
-func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error) {
-	entries := c.Each
-	if len(entries) == 0 {
-		entries = []configs.DeviceEntry{{Use: c.Use}}
+// share is a run's part of the devices: those of its OpenOptions.Use. A nil d has none.
+func (d *Devices) share(use []device.ID) (*session.Share, error) {
+	switch {
+	case d == nil && use != nil:
+		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", ErrOptions)
+	case d == nil:
+		return nil, nil
+	case d.pool == nil:
+		return nil, errNoDevices
 	}
-	index := map[string]int{} // in kinds
-	for _, e := range entries {
-		list, err := device.ParseList(e.Use)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, x := range list {
-			i, known := index[x.Kind]
-			if !known {
-				i, index[x.Kind] = len(kinds), len(kinds)
-				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory.Bytes, Shared: c.ShareDevice}})
-			}
-			k := &kinds[i]
-			k.Count += x.Count
-			k.Each = append(k.Each, sharesOf(e, x.Count)...)
-			for range x.Count {
-				order = append(order, x.Kind)
-			}
-		}
-	}
-	return kinds, order, nil
+	return d.pool.Share(use)
 }
 
-// sharesOf divides the threads of an entry over its devices; each has the
-// entry's memory.
-func sharesOf(e configs.DeviceEntry, count int) []device.Share {
-	shares := make([]device.Share, count)
-	for i := range shares {
-		shares[i].MemoryBytes = e.Memory.Bytes
-		if e.Threads > 0 {
-			shares[i].Threads = max(1, (e.Threads+count-1-i)/count)
-		}
+// Close closes the devices. It fails if anything on them was not freed, and with
+// ErrInUse while a call of a run uses them.
+func (d *Devices) Close() error {
+	if d.pool == nil { // OpenDevices did not make them
+		return nil
 	}
-	return shares
+	return d.pool.Close()
 }
-
-// oneByOne lists the config's devices, an entry for each.
-func oneByOne(c configs.Devices) ([]configs.DeviceEntry, error) {
-	entries := c.Each
-	if len(entries) == 0 {
-		entries = []configs.DeviceEntry{{Pos: c.Pos, Use: c.Use, Threads: c.Threads, Memory: c.Memory}}
-	}
-	var out []configs.DeviceEntry
-	for _, e := range entries {
-		list, err := device.ParseList(e.Use)
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range list {
-			for _, s := range sharesOf(e, x.Count) {
-				out = append(out, configs.DeviceEntry{Pos: e.Pos, Use: x.Kind, Threads: s.Threads, Memory: e.Memory})
-			}
-		}
-	}
-	return out, nil
-}
-
-func deviceSpecs(devs []device.Device) []device.Spec {
-	specs := make([]device.Spec, len(devs))
-	for i, d := range devs {
-		specs[i] = d.Spec()
-	}
-	return specs
-}
-
-// evictOf words the policy by which tensors leave a device.
-func evictOf(d device.Device) string {
-	if device.EvictorOf(d) != nil {
-		return "own"
-	}
-	return "next-use"
-}
-
-// describe is what a choice of a plan depends on in devices: their names,
-// instructions and threads.
-func describe(devs []device.Device) []string {
-	var list []string
-	for _, d := range devs {
-		spec := d.Spec()
-		list = append(list, fmt.Sprintf("%s %s %d", spec.ID, spec.Numerics, spec.Threads))
-	}
-	return list
-}
-
-// idsOf lists devices: "cpu:0, cpu:1".
-func idsOf(devs []device.Device) string {
-	var ids []string
-	for _, d := range devs {
-		ids = append(ids, string(d.ID()))
-	}
-	return strings.Join(ids, ", ")
-}
-
-// runsOpByOp reports whether a config asks for each op by itself.
-func runsOpByOp(d configs.Devices) bool { return d.OpByOp != "" && d.OpByOp != configs.OpByOpNone }

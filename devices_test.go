@@ -27,7 +27,7 @@ func TestDeviceList(t *testing.T) {
 			t.Fatalf("%s: %v", devices, err)
 		}
 		var got []string
-		for _, d := range r.setup.devs {
+		for _, d := range r.run.Session.Devices {
 			s := d.Spec()
 			got = append(got, fmt.Sprintf("%s %d %d", s.ID, s.Threads, s.MemoryBytes>>20))
 		}

@@ -1,9 +1,7 @@
 package berth
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -21,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -39,22 +38,20 @@ var (
 	ErrOutput        = rundir.ErrOutput        // a file must not be written to
 )
 
-// OutputError is the error of a path that Train should not write to.
-type OutputError struct {
-	Option string // the field of TrainOptions that names it: "Report" or "Dump"
-	Err    error
-}
+// The errors of Train that say more than their cause.
+type (
+	// DeviceError is returned by Train when a device was lost: it did not end an
+	// operation in time, it reports its loss, or one of its operations failed.
+	DeviceError = train.DeviceError
+	// WeightsError is returned by Train when weights that it reads again in each step
+	// cannot be read any more.
+	WeightsError = train.WeightsError
+	// OutputError is the error of a path that Train should not write to.
+	OutputError = train.OutputError
+)
 
-// outputError makes an OutputError of a text.
-func outputError(option, format string, args ...any) error {
-	return &OutputError{option, fmt.Errorf(format, args...)}
-}
-
-// Error names the option, and says what to do.
-func (e *OutputError) Error() string { return "TrainOptions." + e.Option + ": " + e.Err.Error() }
-
-// Unwrap is the cause.
-func (e *OutputError) Unwrap() error { return e.Err }
+// ErrBusy is returned by a Service whose queue is full: try again later.
+var ErrBusy = errs.ErrBusy
 
 // ErrClosed is returned by the methods of a closed Run, Trained or Devices.
 var ErrClosed = errs.ErrClosed
@@ -68,28 +65,11 @@ var ErrInUse = errs.ErrInUse
 // memory of shared Devices.
 var ErrOccupied = residency.ErrOccupied
 
-// heldError is the ErrInUse of devices that a run or a context of ops uses.
-type heldError struct{ by string }
-
-func (e heldError) Error() string {
-	return fmt.Sprintf("the devices are used by %q: close it first, or wait until its methods have returned", e.by)
-}
-
-func (e heldError) Unwrap() error { return ErrInUse }
-
 // ErrStopped is returned by Train when its time was up or its context was
 // cancelled, then together with the context's error. The step under way was
 // finished and saved. Before the first step there is nothing to save, and no
 // report.
 var ErrStopped = errs.ErrStopped
-
-// beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
-func beforeFirstStep(ctx context.Context, err error) error {
-	if cause := errs.Ended(ctx, err); cause != nil {
-		return errs.With(fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause)
-	}
-	return err
-}
 
 // ErrNonFinite is the cause when a run stops because its loss is NaN or
 // infinite.
@@ -116,27 +96,4 @@ func IsUsage(err error) bool {
 		}
 	}
 	return false
-}
-
-// at puts a place, where it is known, before a mistake.
-func at(p configs.Pos, err error) error {
-	if p == (configs.Pos{}) {
-		return err
-	}
-	return &placedError{p, err}
-}
-
-// placedError is a mistake with its place in the config.
-type placedError struct {
-	at  configs.Pos
-	err error
-}
-
-func (e *placedError) Error() string { return fmt.Sprintf("%s: %v", e.at, e.err) }
-
-func (e *placedError) Unwrap() error { return e.err }
-
-// stopOf is the cause of ctx's end, once it has ended.
-func stopOf(ctx context.Context) func() error {
-	return func() error { return context.Cause(ctx) }
 }

@@ -1,15 +1,8 @@
 package berth
 
 import (
-	"context"
-	"fmt"
-	"sync"
-
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/eager"
-	"github.com/berth-ml/berth/residency"
 )
 
 // OpByOp runs single ops on Devices, as a program calls them. Its tensors share the
@@ -27,27 +20,11 @@ func (d *Devices) OpByOp(o eager.ContextOptions) (*OpByOp, error) {
 	if d.pool == nil {
 		return nil, errNoDevices
 	}
-	part, err := d.pool.share(nil)
+	c, leave, err := d.pool.OpByOp(o)
 	if err != nil {
 		return nil, err
 	}
-	u := &user{tell: listener{kernel: func(device.KernelSpan) {}, kernels: func() bool { return false }}}
-	if err := d.pool.enlist(u, "op by op"); err != nil {
-		return nil, err
-	}
-	devs, at := part.left()
-	c, err := eager.Join(context.Background(), d.pool.devices.Residency(), residency.TenantOptions{Name: u.name, Devices: at}, o)
-	if err != nil {
-		d.pool.dismiss(u)
-		return nil, fmt.Errorf("op by op: %w", err)
-	}
-	_, leave := u.enter()
-	unwatch := executor.WatchDevices(devs, hangs(d.pool.config))
-	return &OpByOp{c, sync.OnceFunc(func() {
-		unwatch()
-		leave()
-		d.pool.dismiss(u)
-	})}, nil
+	return &OpByOp{c, leave}, nil
 }
 
 // Close waits for all calls. It fails if tensors still have memory, as

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
-	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/models"
 )
@@ -17,11 +16,11 @@ func checkOwnModel(c *configs.Config, given models.Layer) error {
 	where := c.Where("model.preset")
 	switch asked := c.Model.Preset == configs.ModelGiven; {
 	case given != nil && !asked:
-		return at(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", ErrOptions, c.Model.Preset))
+		return configs.At(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", ErrOptions, c.Model.Preset))
 	case given == nil && asked && c.Model.Program != "":
-		return at(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", ErrOptions, c.Model.Program, c.Model.Program))
+		return configs.At(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", ErrOptions, c.Model.Program, c.Model.Program))
 	case given == nil && asked:
-		return at(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or Weights.Model", ErrOptions))
+		return configs.At(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or Weights.Model", ErrOptions))
 	}
 	return nil
 }
@@ -44,23 +43,4 @@ func ownLayers(given models.Layer) models.Stack {
 		return models.Stack{l}
 	}
 	return models.Stack{models.Named{Name: "model", Layer: given}}
-}
-
-// lineage is what the model is now, to compare with checkpoints.
-func (s *setup) lineage() (m restore.Model, err error) {
-	m = restore.Model{Config: s.config, Data: s.info.Fingerprint}
-	if s.config.Model.Preset == configs.ModelGiven {
-		m.Own, err = s.spec.Fingerprint()
-	}
-	return m, err
-}
-
-// runLineage is what the run is now, to compare with checkpoints.
-func (s *setup) runLineage() (*restore.Run, error) {
-	m, err := s.lineage()
-	z := &s.sizes
-	return &restore.Run{
-		Model: m, Numerics: s.numerics(), Graph: s.plan.Graph, LostDevices: s.lost,
-		Samples: z.samples, Asked: z.asked, Batch: z.batch, Pace: z.pace,
-	}, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // ImportOptions are the options of Import.
@@ -130,20 +131,13 @@ func (x *importing) configure() error {
 	if list = restore.OfModel(list); len(list) > 0 {
 		return fmt.Errorf("%w: %s: that is part of the model; leave it as it was", ErrOptions, configs.SummaryOfChanges(list))
 	}
-	x.info = importedInfo(tokens, x.config.Data.Context)
+	x.info = restore.ImportedInfo(tokens, x.config.Data.Context)
 	return nil
-}
-
-// importedInfo describes the unknown data of an imported model.
-func importedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
-	info := datasets.TextInfo(t, context)
-	info.Fingerprint = restore.Imported
-	return info
 }
 
 // openWeights checks the weights against the model's parameters.
 func (x *importing) openWeights() (err error) {
-	g, err := models.Predict(modelSpec(x.config, &x.info, nil), models.Size{Microbatch: 1, Stop: stopOf(x.ctx)})
+	g, err := models.Predict(modelSpec(x.config, &x.info, nil), models.Size{Microbatch: 1, Stop: stop.Of(x.ctx)})
 	if err != nil {
 		return err
 	}
@@ -244,7 +238,7 @@ func export(ctx context.Context, w Weights, dir string) (_ *Exported, err error)
 	if err != nil {
 		return nil, err
 	}
-	x := &Exported{Used: usedOf(w, f)}
+	x := &Exported{Used: w.Used(f)}
 	model := pretrained.Model{Config: exportedConfig(c, &st.Data), Weights: f.Snapshot}
 	switch t := st.Data.Tokenizer.(type) {
 	case *tokenizer.BPE:

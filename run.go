@@ -2,21 +2,19 @@ package berth
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
-	"github.com/berth-ml/berth/engine/optim"
-	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/executor/train"
+	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/planning"
 )
 
 // Run is a config made concrete for training: data, model, devices and plan.
@@ -24,30 +22,9 @@ import (
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
 	Data   *datasets.Dataset
-	Plan   *partition.Plan // of a full batch
+	Plan   *partition.Plan // of a full batch; after a call that lost a device, the one for those that are left
 
-	setup *setup
-	optim optim.Spec
-	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
-
-	buckets []*partition.Plan // see executor.LoadOptions
-}
-
-// Open checks the config, reads the data, opens the devices and plans. It
-// copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
-// The caller closes the run.
-//
-// On shared [Devices], the config's section devices counts for little: see there.
-func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	c, err := sound(c)
-	if err != nil {
-		return nil, err
-	}
-	shared, err := o.Devices.share(o.Use)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, c, shared, o)
+	run *train.Run
 }
 
 // OpenOptions are the options of Open. The zero value opens the config's own devices, for
@@ -79,9 +56,14 @@ type OpenOptions struct {
 	Reading func(doing string, share float64)
 }
 
-// open is Open with a sound config, on shared devices or on devices of the run's own.
-func open(ctx context.Context, c *configs.Config, shared *share, o OpenOptions) (*Run, error) {
-	if err := checkOwnModel(c, o.Model); err != nil {
+// Open checks the config, reads the data, opens the devices and plans. It
+// copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
+// The caller closes the run.
+//
+// On shared [Devices], the config's section devices counts for little: see there.
+func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
+	c, shared, err := opening(c, o.Devices, o.Use, o.Model)
+	if err != nil {
 		return nil, err
 	}
 	if o.Model != nil {
@@ -95,177 +77,82 @@ func open(ctx context.Context, c *configs.Config, shared *share, o OpenOptions) 
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info, o.Model), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
-	s.costs.opt = timesOptions{o.Costs, o.Measuring}
-	s.costs.watch = hangs(s.config.Devices)
-	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
-	err = s.open(func() error { return r.prepare(ctx) })
-	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
-		err = fmt.Errorf("%w; %s", err, text)
-	}
+	sizes := session.NewSizes(c, data.Train.Len())
+	r, err := train.Open(ctx, data, optimSpec(c, sizes.Total), session.Options{
+		Config: c, Info: &data.Info, Spec: modelSpec(c, &data.Info, o.Model), Sizes: sizes, Shared: shared,
+		Notes: notes, Costs: o.Costs, Measuring: o.Measuring,
+	})
 	if err != nil {
 		return nil, err
 	}
-	r.Config = s.config
-	return r, nil
+	return &Run{Config: r.Session.Config, Data: data, Plan: r.Session.Plan, run: r}, nil
 }
 
-// sound is a config without mistakes, with the defaults of its devices.
-func sound(c *configs.Config) (*configs.Config, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
+// Train trains until the config's epochs or steps, MaxSteps or early stopping, and
+// returns the report. When ctx is cancelled it finishes the step, saves and
+// returns ErrStopped along with a report; before the first step, without one.
+// An observer's panic goes on once everything is closed; nothing more is saved.
+func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
+	defer func() { r.Plan = r.run.Session.Plan }()
+	return r.run.Train(ctx, o)
+}
+
+// Start opens a training whose steps the program takes: it copies the weights in, and takes no
+// step. On shared [Devices] it waits until the memory for its floor is free, which trainings
+// that are open may keep; the end of ctx ends the waiting. A device that is
+// lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
+// every other call of the run fails with ErrInUse.
+func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
+	t, err := r.run.Start(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	if err := checkSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {
-		return nil, err
+	return &Training{t}, nil
+}
+
+// Eval computes loss and metrics over the validation part, or over the
+// training part where there is no other, with a checkpoint of this run's model
+// and data, or a file of weights.
+func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
+	t, err := r.trained(ctx, w)
+	if err != nil {
+		return Evaluation{}, err
 	}
-	whole := *c
-	whole.Devices = c.Devices.WithDefaults()
-	return &whole, nil
+	return t.Eval(ctx)
+}
+
+// Predict is [Trained.Predict] with a checkpoint of this run's model and data,
+// or a file of weights.
+func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Prediction) error) (Used, error) {
+	t, err := r.trained(ctx, w)
+	if err != nil {
+		return Used{}, err
+	}
+	return t.Predict(ctx, path, emit)
+}
+
+// Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
+// weights.
+func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit func(Piece) error) (Generation, error) {
+	t, err := r.trained(ctx, w)
+	if err != nil {
+		return Generation{}, err
+	}
+	return t.Generate(ctx, o, emit)
+}
+
+// trained is the run's model with weights that it was trained to, on the run's data.
+func (r *Run) trained(ctx context.Context, w Weights) (*trained.Model, error) {
+	return trained.Of(ctx, r.run.Session, r.Data, w, sourceOf(r.Config, nil))
 }
 
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
-func (r *Run) Notes() []string { return r.setup.notes() }
+func (r *Run) Notes() []string { return r.run.Session.Notes() }
 
 // Reads are the files and folders that the run is planned from, so that nothing is written over
 // them.
-func (r *Run) Reads() []string { return inputsOf(r.Config, Weights{}) }
-
-// prepare plans, and refuses a plan that the host has too little memory for.
-func (r *Run) prepare(ctx context.Context) error {
-	err := r.plan(ctx)
-	if err == nil {
-		r.setup.judge, err = r.setup.newJudge(ctx, r.Data.Val, atBoundaries(r.setup.config))
-	}
-	if err != nil {
-		return err
-	}
-	return r.setup.checkHostMemory(r.Data)
-}
-
-// plan builds the graphs of a step and cuts them.
-func (r *Run) plan(ctx context.Context) error {
-	s, z := r.setup, r.setup.sizes
-	if err := errors.Join(r.warmsUp(), z.checkPace(r.Config)); err != nil {
-		return err
-	}
-	options, err := s.options(ctx)
-	if err == nil {
-		err = options.CheckSchedule()
-	}
-	if err != nil {
-		return err
-	}
-	full, err := r.graph(ctx, z.microbatches)
-	if err != nil {
-		return err
-	}
-	if r.Plan, err = r.choosePlan(ctx, full); err == nil && !s.unlimited {
-		r.keepPlan()
-	}
-	s.plan = r.Plan
-	if err == nil && !s.unlimited {
-		err = r.planBuckets(ctx)
-	}
-	if err != nil || z.last == z.batch || s.unlimited { // the peaks are those of full steps
-		return err
-	}
-	size := r.size(ctx, z.microbatches)
-	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
-	last, err := models.Train(s.spec, r.optim, size)
-	if err = errors.Join(err, stopOf(ctx)()); err != nil {
-		return err
-	}
-	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
-	return err
-}
-
-// planBuckets plans for samples of each bucket, of the cut of those of the largest, which
-// take the most memory.
-func (r *Run) planBuckets(ctx context.Context) error {
-	s, sizes := r.setup, r.Data.Train.Buckets()
-	if r.buckets = nil; len(sizes) < 2 {
-		return nil
-	}
-	for i, positions := range sizes[:len(sizes)-1] {
-		size := r.size(ctx, s.sizes.microbatches)
-		size.Positions = positions
-		g, err := models.Train(s.spec, r.optim, size)
-		if err = errors.Join(err, stopOf(ctx)()); err != nil {
-			return err
-		}
-		p, err := r.Plan.RebindBucket(g, i+1, stopOf(ctx))
-		if err != nil {
-			return err
-		}
-		r.buckets = append(r.buckets, p)
-	}
-	r.buckets = append(r.buckets, r.Plan)
-	return nil
-}
-
-// Bucket is the samples of a run that are padded to one length.
-type Bucket struct {
-	Positions int
-	Samples   int             // in the training part
-	Steps     int             // of an epoch
-	Plan      *partition.Plan // of a step; nil without samples: the bucket is not compiled
-}
-
-// Buckets are those of samples with different lengths, from the shortest; nil if all have
-// one shape. The run's Plan is that of the largest with samples, which takes the most memory.
-func (r *Run) Buckets() (list []Bucket) {
-	plans := map[int]*partition.Plan{}
-	for i, positions := range r.Data.Train.Buckets() {
-		plans[positions] = r.Plan
-		if r.buckets != nil {
-			plans[positions] = r.buckets[i]
-		}
-	}
-	samples := r.Data.Train.InBuckets()
-	for i, positions := range r.setup.info.Buckets {
-		n := samples[i]
-		list = append(list, Bucket{positions, n, (n + r.setup.sizes.batch - 1) / r.setup.sizes.batch, plans[positions]})
-	}
-	return list
-}
-
-// size is that of a full step in so many microbatches.
-func (r *Run) size(ctx context.Context, microbatches int) models.Size {
-	z, positions := r.setup.sizes, 0
-	if buckets := r.Data.Train.Buckets(); buckets != nil {
-		positions = buckets[len(buckets)-1]
-	}
-	return models.Size{
-		Positions: positions, Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.pace.Longest(), Stop: stopOf(ctx), Room: r.setup.room(),
-	}
-}
-
-// graph is the graph of a full step in so many microbatches.
-func (r *Run) graph(ctx context.Context, microbatches int) (*graph.Graph, error) {
-	g, err := models.Train(r.setup.spec, r.optim, r.size(ctx, microbatches))
-	var large *models.TooLargeError
-	if errors.As(err, &large) {
-		return nil, partition.TooLarge(large.Parameters, large.Room, large.Largest, large.Bytes)
-	}
-	return g, err
-}
-
-// warmsUp refuses a learning rate that warms up for longer than the run takes.
-func (r *Run) warmsUp() error {
-	_, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()})
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps", ErrOptions, err)
-	if text := r.setup.sizes.oneStep(); text != "" {
-		err = fmt.Errorf("%w; %s", err, text)
-	}
-	return at(r.Config.Where("schedule.warmup"), err)
-}
+func (r *Run) Reads() []string { return r.run.Session.Inputs("") }
 
 // Close closes the devices. It fails if anything on them was not freed, and with
 // ErrInUse within a call of another method. A nil Run has none.
@@ -273,49 +160,56 @@ func (r *Run) Close() error {
 	if r == nil {
 		return nil
 	}
-	return r.setup.close()
+	return r.run.Session.Close()
 }
+
+// Bucket is the samples of a run that are padded to one length.
+type Bucket = train.Bucket
+
+// Buckets are those of samples with different lengths, from the shortest; nil if all have
+// one shape. The run's Plan is that of the largest with samples, which takes the most memory.
+func (r *Run) Buckets() []Bucket { return r.run.Buckets() }
 
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].
 func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
-	return r.Plan.Predict(stopOf(ctx))
+	return r.Plan.Predict(stop.Of(ctx))
 }
 
 // Schedule is the order of a full step's microbatches.
-func (r *Run) Schedule() (schedule.Schedule, error) {
-	return r.Plan.ScheduleOf(r.setup.sizes.microbatches)
-}
+func (r *Run) Schedule() (schedule.Schedule, error) { return r.run.Session.Schedule() }
 
 // StepsPerEpoch is the number of steps of one pass over the training part.
-func (r *Run) StepsPerEpoch() int { return r.setup.sizes.steps }
+func (r *Run) StepsPerEpoch() int { return r.run.Session.Sizes.Steps }
 
 // TotalSteps is the number of steps of the whole run.
-func (r *Run) TotalSteps() int { return r.setup.sizes.total }
+func (r *Run) TotalSteps() int { return r.run.Session.Sizes.Total }
 
 // RMSE is the root of a mean squared error: how far off predictions are, in
 // the unit of the numbers that are predicted. It is nil where the loss is
 // another, or each of several numbers was scaled to its own unit.
-func (r *Run) RMSE(loss *float64) *float64 { return r.setup.rmse(loss) }
+func (r *Run) RMSE(loss *float64) *float64 { return r.run.Session.RMSE(loss) }
+
+// Comparison is a candidate for a run.
+type Comparison = planning.Comparison
+
+// Compare plans for the numbers of stages and replicas that the devices have room for
+// and each schedule, and with half, twice and four times the microbatches if a step
+// then has at most 32 of them.
+func (r *Run) Compare(ctx context.Context) ([]Comparison, error) { return r.run.Compare(ctx) }
+
+// SegmentClusters is how a segment is compiled.
+type SegmentClusters = session.SegmentClusters
+
+// RefusedOp is an op that a device of the run cannot compute, and so no cluster there has.
+type RefusedOp = session.RefusedOp
+
+// Clusters are the clusters of each segment of a full microbatch.
+func (r *Run) Clusters() []SegmentClusters { return r.run.Session.Clusters() }
+
+// Executables counts the executables (compiled segments; op by op, compiled ops) that a
+// run asks its devices for, by where they come from.
+type Executables = session.Executables
 
 // Executables foretells the executables of training, with the evaluations at boundaries.
 // Nothing is compiled.
-func (r *Run) Executables(ctx context.Context) (Executables, error) {
-	programs := []executor.LoadOptions{r.program(ctx)}
-	if val := r.Data.Val; val != nil {
-		list, err := infer.EvaluatorPrograms(ctx, r.setup.judge.Model(r.setup.model()), val)
-		if err != nil {
-			return Executables{}, err
-		}
-		programs = append(programs, list...)
-	}
-	return r.setup.executables(programs)
-}
-
-// program is the program of training, without constants.
-func (r *Run) program(ctx context.Context) executor.LoadOptions {
-	s := r.setup
-	return executor.LoadOptions{
-		Net: "train", Full: r.Plan, Buckets: r.buckets, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
-		OpByOp: s.opByOp(), CheckFinite: s.opByOp(), Beside: s.beside(), Stop: stopOf(ctx),
-	}
-}
+func (r *Run) Executables(ctx context.Context) (Executables, error) { return r.run.Executables(ctx) }

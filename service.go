@@ -2,25 +2,14 @@ package berth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"gorgonia.org/tensor"
 
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/hosttensor"
-	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
-	"github.com/berth-ml/berth/executor/infer"
-	"github.com/berth-ml/berth/internal/errs"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/executor/trained"
 )
-
-// ErrBusy is returned by a Service whose queue is full: try again later.
-var ErrBusy = errs.ErrBusy
 
 // ServeOptions describes a service. A zero field means its default.
 type ServeOptions struct {
@@ -56,11 +45,8 @@ func (o *ServeOptions) check() error {
 // up to ServeOptions.Batch samples; answers do not depend on what else is in a batch, to
 // the bit.
 type Service struct {
-	service *answer.Service
-	model   answer.Model
-	trained *Trained
-	rt      *executor.Runtime
-	leave   func() // lets other calls use the devices
+	service *trained.Service
+	used    Used
 	closing sync.Once
 }
 
@@ -70,62 +56,15 @@ type ServiceStats = answer.ServiceStats
 // Serve copies the weights in, and compiles a program for each size of a batch. Until
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
-func (t *Trained) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
-	defer func() { err = errors.Join(err, t.loaded()) }()
+func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if err := t.setup.usable(); err != nil {
-		return nil, err
-	}
-	leave, err := t.setup.keep()
+	s, err := t.model.Serve(ctx, trained.ServiceOptions(o))
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{trained: t, model: t.setup.trainedModel(), leave: leave}
-	if err := s.open(ctx, o); err != nil {
-		return nil, errors.Join(answer.Kept(err), s.end())
-	}
-	return s, nil
-}
-
-// open makes the runtime, and the service on it.
-func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
-	set := s.trained.setup
-	needs, err := s.needs(ctx)
-	if err != nil {
-		return err
-	}
-	needs.AtOnce = o.AtOnce
-	if s.rt, err = set.runtime(ctx, set.devs, s.trained.weights.Dir, needs); err != nil {
-		return err
-	}
-	set.watch(s.rt, nil, func() time.Duration { return leastPatience })
-	s.service, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
-		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load,
-		Lost: func(id device.ID, err error) { set.giveUp(s.rt, id, err) },
-	})
-	return err
-}
-
-// needs is the memory of a service: the plan's, and where the model is of text the one for
-// generating, if that is more.
-func (s *Service) needs(ctx context.Context) (o residency.TenantOptions, err error) {
-	set := s.trained.setup
-	if s.model.Speaks() != nil {
-		return o, nil
-	}
-	plan, err := infer.GeneratorPlan(s.model.Infer, s.model.Generator(), stopOf(ctx))
-	if err != nil { // the model predicts all the same; Generate says why it does not
-		return o, nil
-	}
-	o.Floors, o.Peaks = set.memoryOf(set.plan, set.groups)
-	floors, peaks := set.memoryOf(plan, groups{})
-	for i := range floors {
-		o.Floors[i], o.Peaks[i] = max(o.Floors[i], floors[i]), max(o.Peaks[i], peaks[i])
-	}
-	o.LargestBytes = largestOf(plan.Graph)
-	return o, nil
+	return &Service{service: s, used: t.Used()}, nil
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …]: [n, outputs], and
@@ -135,21 +74,21 @@ func (s *Service) needs(ctx context.Context) (o residency.TenantOptions, err err
 // sequence's. Outputs of a classifier are probabilities. Where ctx ends first,
 // the error is its cause; where too many samples wait, it is ErrBusy.
 func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
-	b, err := batchOf(&s.model, samples)
+	b, err := answer.BatchOf(&s.service.Model, samples)
 	if err != nil {
 		return nil, err
 	}
-	return tensorOf(s.service.Predict(ctx, b))
+	return answer.TensorOf(s.service.Answers.Predict(ctx, b))
 }
 
 // Answers is Predict with an answer for each sample, as [Trained.Predict] gives them: with
 // its class, and the class's name. Of a text, it is about the token after the sample's last.
 func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Prediction, error) {
-	b, err := batchOf(&s.model, samples)
+	b, err := answer.BatchOf(&s.service.Model, samples)
 	if err != nil {
 		return nil, err
 	}
-	return s.service.Answers(ctx, b)
+	return s.service.Answers.Answers(ctx, b)
 }
 
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same
@@ -157,60 +96,33 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 // with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or
 // that.
 func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
-	res, err := s.service.Generate(ctx, o, emit)
+	res, err := s.service.Answers.Generate(ctx, o, emit)
 	if res.PromptTokens > 0 { // the text began
-		res.Weights = s.trained.used
+		res.Weights = s.used
 	}
 	return res, err
 }
 
 // AnswerBytes is the bytes of the Values of a Prediction.
-func (s *Service) AnswerBytes() int64 { return s.service.AnswerBytes() }
+func (s *Service) AnswerBytes() int64 { return s.service.Answers.AnswerBytes() }
 
 // Warnings say what went wrong and did no harm, such as a copy that failed on a device and
 // was repeated. Each is returned once; beyond 100, the oldest are dropped.
-func (s *Service) Warnings() []string { return s.service.Warnings() }
+func (s *Service) Warnings() []string { return s.service.Answers.Warnings() }
 
 // Used says which weights the service has.
-func (s *Service) Used() Used { return s.trained.used }
+func (s *Service) Used() Used { return s.used }
 
 // Stats says what the service has done so far. It does not wait for devices.
-func (s *Service) Stats() ServiceStats { return s.service.Stats() }
+func (s *Service) Stats() ServiceStats { return s.service.Answers.Stats() }
 
 // Err is the loss of a device after which the service answers nothing, nil before: close
 // it, and open another.
-func (s *Service) Err() error { return s.service.Err() }
+func (s *Service) Err() error { return s.service.Answers.Err() }
 
 // Close waits for the batch and the tokens under way, and frees the devices' memory. Calls
 // that wait, texts under way and later calls fail with ErrClosed.
 func (s *Service) Close() (err error) {
-	s.closing.Do(func() { err = errors.Join(s.service.Close(), s.end()) })
+	s.closing.Do(func() { err = s.service.Close() })
 	return err
-}
-
-// end gives back the devices.
-func (s *Service) end() (err error) {
-	if s.rt != nil {
-		err = s.rt.Close()
-	}
-	err = errors.Join(err, s.trained.release())
-	s.leave()
-	return err
-}
-
-// batchOf checks a tensor of samples.
-func batchOf(m *answer.Model, samples *tensor.Dense) (b answer.Batch, err error) {
-	meta, memory, err := hosttensor.Bytes(samples)
-	if err != nil {
-		return b, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	return m.Check(meta, memory)
-}
-
-// tensorOf makes a tensor of outputs.
-func tensorOf(m shape.Meta, out []float32, err error) (*tensor.Dense, error) {
-	if err != nil {
-		return nil, err
-	}
-	return hosttensor.Over(m, shape.Bytes(out))
 }

@@ -29,23 +29,26 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, TrainedOptions{})
-	if err != nil {
-		t.Fatal(err)
+	open := func(faults ...fault.Fault) *Trained {
+		t.Helper()
+		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, TrainedOptions{Faults: faults})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return m
 	}
-	defer m.Close()
+	m := open()
 	clean, err := m.Eval(t.Context())
 	if err != nil || m.Warnings() != nil {
 		t.Fatalf("%v, %v", m.Warnings(), err)
 	}
-	broken := func() (devs []device.Device) {
-		devs, err := fault.Wrap(m.setup.devs, []fault.Fault{{Device: "cpu:0", Op: fault.CopyOut, N: 1, Kind: fault.Fail}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return devs
-	}
-	m.setup.devs = broken()
+	broken := fault.Fault{Device: "cpu:0", Op: fault.CopyOut, N: 1, Kind: fault.Fail}
+	m = open(broken)
 	if got, err := m.Eval(t.Context()); err != nil || got.Loss != clean.Loss {
 		t.Errorf("evaluated to %v, %v; without a fault to %v", got.Loss, err, clean.Loss)
 	}
@@ -53,7 +56,7 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 	if told := strings.Join(m.Warnings(), "\n"); told != want {
 		t.Errorf("it tells %q", told)
 	}
-	m.setup.devs = broken()
+	m = open(broken)
 	if _, err := m.Predict(t.Context(), "", func(Prediction) error { return nil }); err != nil {
 		t.Error(err)
 	}
@@ -88,9 +91,6 @@ func TestTrainedTakesOver(t *testing.T) {
 		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, TrainedOptions{Faults: faults})
 		if err != nil {
 			t.Fatal(err)
-		}
-		if m.setup.groups.count != 3 {
-			t.Fatalf("groups: %+v", m.setup.groups)
 		}
 		return m
 	}

@@ -2,19 +2,15 @@ package berth
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"time"
 
 	"gorgonia.org/tensor"
 
-	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/hosttensor"
-	"github.com/berth-ml/berth/engine/osfile"
-	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/train"
 )
+
+// TrainOptions says how to train, beyond the config.
+type TrainOptions = train.Options
 
 // Training is a run whose steps the program takes one by one, beside those of other
 // runs or in an order of its own. [Run.Train] takes the same steps: weights, metrics,
@@ -30,206 +26,41 @@ import (
 //
 // After a step that fails, Close is left, and the run can be resumed from its newest
 // checkpoint. One goroutine uses a Training at a time.
-type Training struct {
-	run    *Run
-	loop   *loop
-	cancel context.CancelFunc // of the context that opened the session
-	leave  func()             // lets another call use the run
-	batch  *Batch             // that Next gave
-	ended  error              // the reason that no more steps are taken; nil: they are
-}
+type Training struct{ training *train.Training }
 
 // Batch is the samples of a step, in the memory from which the device copies them. They
 // may be overwritten before the step, such as with the outputs of another model.
-type Batch struct {
-	Samples int           // fewer than train.batch at an epoch's end only
-	Input   *tensor.Dense // [Samples, …]
-	// Lengths is, of samples with different lengths, the number of positions of each that
-	// are no padding, [Samples]; otherwise nil.
-	Lengths *tensor.Dense
-	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
-}
-
-var errFinished = errors.New("the training has ended: start it again, with Resume, to go on")
-
-// Start opens a training: it copies the weights in, and takes no step. On shared [Devices]
-// it waits until the memory for its floor is free, which trainings that are open may keep;
-// the end of ctx ends the waiting. A device that is
-// lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
-// every other call of the run fails with ErrInUse.
-func (r *Run) Start(ctx context.Context, o TrainOptions) (_ *Training, err error) {
-	leave, err := r.setup.keep()
-	if err != nil {
-		return nil, err
-	}
-	if o.Began.IsZero() {
-		o.Began = time.Now()
-	}
-	o.Dir, o.Dump = osfile.Resolve(o.Dir), osfile.Resolve(o.Dump)
-	s := newSession(&attempts{run: r, opt: o})
-	s.fetches = true
-	limited, cancel := o.InTime(context.WithoutCancel(ctx))
-	s.ending = limited.Done()
-	t := &Training{run: r, cancel: cancel, leave: leave}
-	opened := false
-	defer func() {
-		if !opened {
-			if t.loop != nil {
-				t.loop.leave()
-			}
-			err = errors.Join(err, s.close())
-			cancel()
-			leave()
-		}
-	}()
-	if t.loop, err = s.begin(ctx, r); err != nil {
-		return nil, err
-	}
-	if err := t.loop.begin(context.WithoutCancel(ctx)); err != nil {
-		return nil, t.loop.fail(ctx, err)
-	}
-	opened = true
-	return t, nil
-}
+type Batch = train.Batch
 
 // Steps is the number of steps that the run has queued, also before this call. After an
 // error of a step, those from the one that the error names on have changed no weights.
-func (t *Training) Steps() int { return t.loop.at.Step }
+func (t *Training) Steps() int { return t.training.Steps() }
 
 // More reports whether a step is left to take, and time for it: until the config's
 // length, MaxSteps, MaxTime, early stopping, or a function Inspect that returned ErrEnd.
-func (t *Training) More() bool {
-	l := t.loop
-	return t.ended == nil && !l.goal.reached(&l.at) && !l.goal.lacks(l.nextStep)
-}
+func (t *Training) More() bool { return t.training.More() }
 
 // Next waits for the samples of the next step: those that Step takes then. They may be
 // overwritten until Step. It is not needed before Step. io.EOF says that no step is left.
-func (t *Training) Next(ctx context.Context) (*Batch, error) {
-	if t.batch != nil {
-		return t.batch, nil
-	}
-	if err := t.next(ctx); err != nil {
-		return nil, err
-	}
-	l := t.loop
-	b := *l.batch
-	out := &Batch{Samples: b.Samples}
-	fields, memory := t.run.Data.Train.Shapes(b.Bucket), l.feed.Memory(b)
-	into := []**tensor.Dense{&out.Input, &out.Target}
-	if len(fields) == 3 {
-		into = []**tensor.Dense{&out.Input, &out.Lengths, &out.Target}
-	}
-	for i, to := range into {
-		m := fields[i].Meta
-		m.Shape = append([]int{b.Samples}, m.Shape...)
-		var err error
-		if *to, err = hosttensor.Over(m, memory[i]); err != nil {
-			return nil, err
-		}
-	}
-	t.batch = out
-	return out, nil
-}
-
-// next waits for the samples of the next step.
-func (t *Training) next(ctx context.Context) error {
-	switch err := context.Cause(ctx); {
-	case t.ended != nil:
-		return t.ended
-	case err != nil:
-		return err
-	case !t.More():
-		return io.EOF
-	}
-	err := t.loop.next(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
-		err = t.fail(ctx, err)
-	}
-	return err
-}
+func (t *Training) Next(ctx context.Context) (*Batch, error) { return t.training.Next(ctx) }
 
 // Step queues a step; it runs while the program goes on. After it, a boundary, a log, a
 // checkpoint and Observer.Inspect come where the config and the observer ask for them.
 // It fails with io.EOF where no step is left, and with ctx's cause, before the step, where
 // ctx has ended.
-func (t *Training) Step(ctx context.Context) error {
-	if err := t.next(ctx); err != nil {
-		return err
-	}
-	if err := t.checkBatch(); err != nil {
-		return err
-	}
-	t.batch = nil
-	work := context.WithoutCancel(ctx)
-	err := t.loop.take(work)
-	own, ok := errors.AsType[*observerError](err)
-	switch {
-	case err == nil:
-		return nil
-	case ok && errors.Is(own.err, ErrEnd):
-		t.ended = io.EOF
-		return nil
-	}
-	return t.fail(ctx, endedBy(err, func() error { return t.loop.end(work) }))
-}
-
-// checkBatch refuses ids that the program may have written into the batch and that the
-// model has no room for. The program may mend them, and take the step then.
-func (t *Training) checkBatch() error {
-	if t.batch == nil {
-		return nil
-	}
-	var fields [][]byte
-	for i, memory := range t.loop.feed.Memory(*t.loop.batch) {
-		n := t.run.Data.Train.Shapes(t.loop.batch.Bucket)[i].Meta.Bytes() * int64(t.batch.Samples)
-		fields = append(fields, memory[:n])
-	}
-	if err := t.run.Data.Info.CheckIDs(fields); err != nil {
-		return fmt.Errorf("%w: the batch of step %d: %w", ErrData, t.Steps()+1, err)
-	}
-	return nil
-}
-
-// fail ends the training with an error of a step, which later calls repeat.
-func (t *Training) fail(ctx context.Context, err error) error {
-	err = t.loop.outcome(t.loop.fail(ctx, err))
-	t.ended = fmt.Errorf("the training has ended: %w", err)
-	return err
-}
+func (t *Training) Step(ctx context.Context) error { return t.training.Step(ctx) }
 
 // Fetch waits for the steps so far, and copies a variable out, as [Inspection.Fetch]
 // does.
-func (t *Training) Fetch(ctx context.Context, name string) (value *tensor.Dense, err error) {
-	err = t.stand(ctx, func() error {
-		value, err = t.loop.fetch(ctx, name)
-		return err
-	})
-	return value, err
+func (t *Training) Fetch(ctx context.Context, name string) (*tensor.Dense, error) {
+	return t.training.Fetch(ctx, name)
 }
 
 // Replace waits for the steps so far, and gives a variable other contents, such as those
 // of another model, which are copied in at once. value has the variable's elements, in
 // any shape.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
-	m, b, err := hosttensor.Bytes(value)
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrOptions, name, err)
-	}
-	want, ok := t.loop.variable(name)
-	switch {
-	case !ok:
-		return t.loop.noVariable(name)
-	case m.DType != want.DType || m.Elems() != want.Elems():
-		return fmt.Errorf("%w: %s is %v, and the value %v: give as many elements of that type", ErrOptions, name, want, m)
-	}
-	return t.stand(ctx, func() error {
-		boundary.Unseal(t.loop.rt.Residency)
-		defer t.loop.seal()
-		t.loop.replaced = true
-		_, err := t.loop.prog.Replace(ctx, name, b)
-		return err
-	})
+	return t.training.Replace(ctx, name, value)
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
@@ -238,110 +69,36 @@ func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...strin
 	if other == nil {
 		return fmt.Errorf("%w: there is no training to copy from", ErrOptions)
 	}
-	if len(names) == 0 {
-		names = t.sharedWith(other)
-	}
-	for _, name := range names {
-		value, err := other.Fetch(ctx, name)
-		if err != nil {
-			return err
-		}
-		if err := t.Replace(ctx, name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sharedWith names the parameters that both trainings have.
-func (t *Training) sharedWith(other *Training) (names []string) {
-	for _, v := range other.loop.plan.Graph.Vars {
-		name := v.Whole().Name
-		if _, ok := t.loop.variable(name); ok && v.Role == graph.Parameter && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// stand waits for the steps so far, and calls f. Its time is not one of steps.
-func (t *Training) stand(ctx context.Context, f func() error) error {
-	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
-		return t.ended
-	}
-	l := t.loop
-	if err := l.settle(context.WithoutCancel(ctx), 0); err != nil {
-		return t.fail(ctx, err)
-	}
-	l.stopClock()
-	defer l.beginClock()
-	return f()
+	return t.training.CopyFrom(ctx, other.training, names...)
 }
 
 // Predict waits for the steps so far, and computes the model's outputs for samples, a
 // tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
 // a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
-func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *tensor.Dense, err error) {
-	err = t.stand(ctx, func() error {
-		out, err = t.loop.predict(ctx, samples)
-		return err
-	})
-	return out, err
+func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
+	return t.training.Predict(ctx, samples)
 }
 
 // Activations waits for the steps so far, and computes the outputs of a layer for
 // samples, as [Inspection.Activations] does. nil means the samples of the last step, as
 // the data has them, and is refused before the first.
-func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (out *tensor.Dense, err error) {
-	err = t.stand(ctx, func() error {
-		out, err = t.loop.activations(ctx, layer, samples)
-		return err
-	})
-	return out, err
+func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+	return t.training.Activations(ctx, layer, samples)
 }
 
 // Save waits for the steps so far, and takes a checkpoint of them. It is on the disk
 // when Save returns.
-func (t *Training) Save(ctx context.Context) error {
-	l := t.loop
-	var saving error
-	err := t.stand(ctx, func() error {
-		if saving = l.save(ctx); saving == nil {
-			saving = l.saves.Await()
-		}
-		return saving
-	})
-	if saving != nil {
-		return t.fail(ctx, saving)
-	}
-	return err
-}
+func (t *Training) Save(ctx context.Context) error { return t.training.Save(ctx) }
 
 // Finish waits for the steps so far, saves, and returns the report. A run that has steps
 // left can be resumed.
-func (t *Training) Finish(ctx context.Context) (*Report, error) {
-	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
-		return nil, t.ended
-	}
-	t.ended = errFinished
-	work := context.WithoutCancel(ctx)
-	if err := errors.Join(t.loop.end(work), t.loop.closeAnswers()); err != nil {
-		return nil, t.fail(work, err)
-	}
-	return t.loop.ended(t.run, t.loop)
-}
+func (t *Training) Finish(ctx context.Context) (*Report, error) { return t.training.Finish(ctx) }
 
 // Close gives back all that the training holds. It saves nothing: see Finish. A nil
 // Training holds nothing.
 func (t *Training) Close() error {
-	if t == nil || t.leave == nil {
+	if t == nil {
 		return nil
 	}
-	t.ended = errFinished
-	t.loop.leave()
-	err := errors.Join(t.loop.closeAnswers(), t.loop.close())
-	t.cancel()
-	t.leave()
-	t.leave = nil
-	return err
+	return t.training.Close()
 }

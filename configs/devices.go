@@ -29,6 +29,12 @@ func (v Devices) Runs(opByOp string) bool {
 	return slices.Contains(strings.Split(v.OpByOp, ","), opByOp)
 }
 
+// IsOpByOp reports whether each op runs by itself.
+func (v Devices) IsOpByOp() bool { return v.OpByOp != "" && v.OpByOp != OpByOpNone }
+
+// CompilesBeside reports whether segments are compiled while steps run op by op.
+func (v Devices) CompilesBeside() bool { return v.Compile == CompileBeside && !v.IsOpByOp() }
+
 // Check reports the mistakes of devices that code has changed or made, as
 // [Config.Check] does of a whole config.
 func (v Devices) Check() error {

@@ -38,6 +38,26 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is(err, ErrInvalid) true.
 func (e *Error) Unwrap() error { return ErrInvalid }
 
+// PlacedError is an error that only what follows a config could find, with its place there.
+type PlacedError struct {
+	Pos Pos
+	Err error
+}
+
+// Error gives "file:line: error".
+func (e *PlacedError) Error() string { return fmt.Sprintf("%s: %v", e.Pos, e.Err) }
+
+// Unwrap is the error without its place.
+func (e *PlacedError) Unwrap() error { return e.Err }
+
+// At puts a place, where it is known, before an error.
+func At(p Pos, err error) error {
+	if p == (Pos{}) {
+		return err
+	}
+	return &PlacedError{p, err}
+}
+
 // joinFaults joins faults in the order of their lines; none make nil.
 func joinFaults(faults []*Error) error {
 	slices.SortStableFunc(faults, func(a, b *Error) int { return a.Pos.Line - b.Pos.Line })

@@ -1,6 +1,10 @@
 package partition
 
-import "github.com/berth-ml/berth/engine/device"
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+)
 
 // Forecast is the memory that a step takes on a device. A launch takes memory for
 // its tensors and its scratch when it is queued, so the forecast follows from the
@@ -24,6 +28,11 @@ func (f *Forecast) Moved() int64 { return f.Loaded + f.Spilled }
 
 // Tight reports whether the limit is below the peak.
 func (f *Forecast) Tight() bool { return f.Limit > 0 && f.Limit < f.Peak }
+
+// AnyTight reports whether the memory of some device is below the plan's peak there.
+func (p *Plan) AnyTight() bool {
+	return slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
+}
 
 // fits reports whether a step can run.
 func (f *Forecast) fits() bool { return f.Limit <= 0 || f.Floor <= f.Limit }

@@ -8,6 +8,8 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -63,6 +65,13 @@ type Run struct {
 func ImportedPrints(c *configs.Config) (map[string]string, error) {
 	config, err := identity(c)
 	return map[string]string{configPrint: config, dataPrint: Imported}, err
+}
+
+// ImportedInfo describes the unknown data of an imported model.
+func ImportedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
+	info := datasets.TextInfo(t, context)
+	info.Fingerprint = Imported
+	return info
 }
 
 // Fingerprints tell whether a resumed run is the same run.

@@ -3,7 +3,10 @@
 // items, so that no loop over a large graph needs a count of its own.
 package stop
 
-import "iter"
+import (
+	"context"
+	"iter"
+)
 
 // every is the items of loops between two questions: some tens of microseconds.
 const every = 1024
@@ -18,6 +21,11 @@ type Check struct {
 
 // Items is how many items were counted so far: the work of linear loops.
 func (c *Check) Items() int { return c.seen + every - c.left }
+
+// Of asks whether ctx has ended: its cause then.
+func Of(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
+}
 
 // When returns a Check that asks f. A nil f never stops.
 func When(f func() error) *Check { return &Check{ask: f, left: every} }

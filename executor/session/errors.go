@@ -1,0 +1,70 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/partition"
+)
+
+// refused adds its place in the config to an error of opening the devices.
+func (s *Session) refused(err error) error { return refused(s.Config, err) }
+
+func refused(c *configs.Config, err error) error {
+	key := "devices.memory"
+	if len(c.Devices.Each) > 0 {
+		key = "devices.each"
+	}
+	if errors.Is(err, errs.ErrClosed) || errors.Is(err, device.ErrLost) { // shared devices, which their owner closed, or that are lost
+		return err
+	}
+	d := c.Devices
+	if errors.Is(err, device.ErrBudget) && len(d.Each) == 0 && d.Memory == (configs.Memory{}) {
+		return err // no place of the config is wrong
+	}
+	if errors.Is(err, device.ErrBudget) {
+		return configs.At(c.Where(key), fmt.Errorf("%s: %w", key, err))
+	}
+	where := d.Pos
+	if c.Given("devices.use") { // maybe by a flag, and the rest by the file
+		where = c.Where("devices.use")
+	}
+	return configs.At(where, fmt.Errorf("devices: %w", err))
+}
+
+// Placed adds its place in the config to a mistake that planning found.
+func (s *Session) Placed(err error) error {
+	c := s.Config
+	if _, known := errors.AsType[*configs.PlacedError](err); known {
+		return err
+	}
+	pins, pinned := errors.AsType[*partition.PinError](err)
+	switch {
+	case pinned:
+		return configs.At(c.Where("partition.pin"), fmt.Errorf("partition.pin: %w", pins))
+	case errors.Is(err, optim.ErrSpec):
+		return configs.At(c.Where("optimizer.freeze"), err) // the config knows its other keys
+	case errors.Is(err, schedule.ErrInvalid):
+		key := "train.microbatches"
+		if order, _ := c.Partition.Order(); order != nil {
+			key = "partition.schedule"
+		}
+		return configs.At(c.Where(key), fmt.Errorf("%s: %w", key, err))
+	case errors.Is(err, partition.ErrReplicas):
+		return configs.At(c.Where("partition.replicas"), fmt.Errorf("partition.replicas: %w", err))
+	case errors.Is(err, partition.ErrStages):
+		return configs.At(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
+	case errors.Is(err, partition.ErrMemory):
+		dev := 0
+		if e, ok := errors.AsType[*partition.MemoryError](err); ok {
+			dev = e.Device
+		}
+		return fmt.Errorf("%w (%s)", err, memoryFrom(c, s.at[dev]))
+	}
+	return err
+}

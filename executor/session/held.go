@@ -1,0 +1,137 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/errs"
+)
+
+// held is what the sessions of a model have in common, one after the other: who has the devices,
+// and who is told of what they do.
+type held struct {
+	shared *Share // nil: the devices are the model's own
+	user   user
+	kept   atomic.Bool // a training step by step, or a service, has the devices
+	closed bool
+
+	spans  trace.Spans
+	copies trace.Copies
+	debug  trace.Debug  // as BERTH_DEBUG asks
+	calls  *trace.Calls // nil unless devices.op_by_op has log
+}
+
+func hold(shared *Share) (*held, error) {
+	level, err := trace.LevelAsked()
+	if err != nil {
+		return nil, err
+	}
+	h := &held{shared: shared, debug: trace.Debug{Level: level, Out: os.Stderr}}
+	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
+	return h, nil
+}
+
+// open opens a config's devices, or takes the shared ones that are left. at is the index of each
+// in the config.
+func (h *held) open(c *configs.Config) (devs []device.Device, at []int, err error) {
+	if c.Devices.Runs(configs.OpByOpLog) {
+		h.calls = trace.NewCalls(os.Stderr)
+	}
+	h.closed = false
+	if h.shared != nil {
+		if devs, at = h.shared.left(); len(devs) == 0 {
+			return nil, nil, fmt.Errorf("%w: all of the shared devices are: open devices anew", device.ErrLost)
+		}
+		return devs, at, h.shared.enlist(&h.user, c.Name)
+	}
+	if devs, err = openDevices(c.Devices, h.user.tell); err != nil {
+		return nil, nil, err
+	}
+	for i := range devs {
+		at = append(at, i)
+	}
+	return devs, at, nil
+}
+
+// close closes devices that are the model's own, and leaves shared ones. A second call does
+// nothing.
+func (h *held) close(devs []device.Device) (err error) {
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	if h.shared == nil {
+		err = closeAll(devs)
+	} else {
+		h.shared.dismiss(&h.user)
+	}
+	h.calls.Close()
+	return err
+}
+
+// onSpan takes an operation of a device.
+func (h *held) onSpan(x device.Span) {
+	h.spans.Add(x)
+	h.copies.Add(x)
+	h.calls.Add(x)
+}
+
+// onLaunch takes a task that is queued.
+func (h *held) onLaunch(x executor.Launched) {
+	h.spans.Launched(x)
+	h.calls.Launched(x)
+}
+
+// Enter keeps the devices open until leave is called. On shared devices, a session has
+// one call at a time: a second one could wait for memory of the first for ever.
+func (s *Session) Enter() (leave func(), err error) {
+	calls, leave := s.held.user.enter()
+	if s.held.kept.Load() || calls > 1 {
+		leave()
+		return nil, errs.ErrInUse
+	}
+	return leave, nil
+}
+
+// Keep is Enter for a training step by step, or a service, which has the devices until leave.
+func (s *Session) Keep() (leave func(), err error) {
+	h := s.held
+	calls, end := h.user.enter()
+	if calls > 1 || !h.kept.CompareAndSwap(false, true) {
+		end()
+		return nil, errs.ErrInUse
+	}
+	return func() {
+		h.kept.Store(false)
+		end()
+	}, nil
+}
+
+// Close closes the devices, unless a call uses them. It fails if anything on
+// them was not freed. A second call does nothing.
+func (s *Session) Close() error {
+	if s.held.user.busy() {
+		return errs.ErrInUse
+	}
+	return s.GiveBack()
+}
+
+// GiveBack is Close within a call.
+func (s *Session) GiveBack() error { return s.held.close(s.Devices) }
+
+// Spans are the operations of the devices, where somebody collects them.
+func (s *Session) Spans() *trace.Spans { return &s.held.spans }
+
+// Copies are the times of copies.
+func (s *Session) Copies() *trace.Copies { return &s.held.copies }
+
+// Debug writes what BERTH_DEBUG asks for.
+func (s *Session) Debug() *trace.Debug { return &s.held.debug }
+
+// OnLaunch has a runtime tell the session's trace of the tasks that it queues.
+func (s *Session) OnLaunch(rt *executor.Runtime) { rt.OnLaunch(s.held.onLaunch) }

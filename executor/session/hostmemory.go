@@ -1,0 +1,171 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// hostMemory bounds the host memory of a run in a folder as the config asks.
+func (s *Session) hostMemory(dir string) residency.ManagerOptions {
+	c := s.Config.Devices
+	o := residency.ManagerOptions{Name: "the run in " + dir}
+	if c.HostMemory == 0 {
+		return o
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		dir = os.TempDir() // of weights from a file
+	}
+	o.HostBytes, o.SpillDir = c.HostMemory, cmp.Or(c.SpillDir, dir)
+	return o
+}
+
+// hostBytes is the most bytes that a run's tensors take on the host at once: its state
+// before the first step, or those that a step's devices have no room for.
+func (s *Session) hostBytes() int64 { return max(s.StateBytes(), s.leaving()) }
+
+// leaving is the bytes on the host of tensors that leave their device for lack of room.
+func (s *Session) leaving() (bytes int64) {
+	for i := range s.Plan.Memory {
+		if f := &s.Plan.Memory[i]; f.Tight() {
+			bytes += f.Host
+		}
+	}
+	return bytes
+}
+
+// LargestOf is the bytes of a graph's largest value.
+func LargestOf(g *graph.Graph) (bytes int64) {
+	for _, v := range g.Values {
+		bytes = max(bytes, v.Meta.Bytes())
+	}
+	return bytes
+}
+
+// CheckSpillDir refuses a folder for spills that is not there. p is where it is named.
+func CheckSpillDir(c configs.Devices, p configs.Pos) error {
+	if c.SpillDir == "" {
+		return nil
+	}
+	err := hostfile.CheckFolder(c.SpillDir)
+	switch {
+	case err == nil:
+		return nil
+	case p != (configs.Pos{}) && p.Line == 0: // a flag, with the folder
+		return configs.At(p, err)
+	}
+	return configs.At(p, fmt.Errorf("devices.spill_dir: %s: %w", c.SpillDir, err))
+}
+
+// SaveBound is the host memory that a save may take.
+func (s *Session) SaveBound() saver.Bound {
+	c := s.Config.Checkpoint
+	return saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.StateBytes(), s.Config.Devices.HostMemory)
+}
+
+// StateBytes is the size of a checkpoint's tensors.
+func (s *Session) StateBytes() (n int64) {
+	for _, v := range s.Plan.Graph.Vars {
+		n += v.Meta.Bytes()
+	}
+	return n
+}
+
+// CheckHostMemory refuses a bound on host memory that batches and saves exceed, and
+// without a bound, tensors without room on their device that the host has no
+// memory for. It sets Batches.
+func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
+	c := s.Config
+	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)
+	if data.Val != nil {
+		s.Batches += feed.HostBytes(data.Val, s.Sizes.Evaluated(data.Val), len(s.Plan.Devices())) + s.Judge.HostBytes()
+	}
+	if c.Devices.HostMemory == 0 {
+		free, err := host.Available()
+		if err != nil {
+			return nil // the system does not say
+		}
+		return s.spillShortage(s.Batches+s.SaveBound().Takes(s.Plan.Graph.Vars), free)
+	}
+	takes := s.Batches + s.SaveBound().Held()
+	if takes <= c.Devices.HostMemory {
+		return nil
+	}
+	take, most := units.TwoBytes(takes, c.Devices.HostMemory)
+	cure := ""
+	if asked := c.Checkpoint.Staging; asked > 0 {
+		cure = fmt.Sprintf(", or a checkpoint.staging below %s", units.Bytes(asked))
+	}
+	return configs.At(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches%s", residency.ErrHostMemory, take, most, cure))
+}
+
+// hostNote says how a bound on host memory meets the plan; "" if there is none, or
+// no tensor leaves its device.
+func (s *Session) hostNote() string {
+	leaves, most := s.leaving(), s.Config.Devices.HostMemory
+	if most == 0 || leaves == 0 {
+		return ""
+	}
+	others := ""
+	if s.Batches > 0 { // a training
+		others = fmt.Sprintf(", and batches and saves up to %s", units.Bytes(s.Batches+s.SaveBound().Takes(s.Plan.Graph.Vars)))
+	}
+	return fmt.Sprintf("tensors that leave devices take %s at once%s: they share %s of host memory; a file takes tensors beyond it", units.Bytes(leaves), others, units.Bytes(most))
+}
+
+// goHeap is the memory in bytes that the program itself takes.
+const goHeap = 32 << 20
+
+// spillShortage refuses a plan whose tensors leave devices without room, where the
+// free memory is too little for them, for takes bytes of batches and saves, and for
+// the devices that use the same memory.
+func (s *Session) spillShortage(takes, free int64) error {
+	var devices, spills int64
+	specs := s.Planner.Specs
+	for i := range s.Plan.Memory {
+		f := &s.Plan.Memory[i]
+		spec := &specs[f.Device]
+		if spec.HostVisible && spec.CopyOut { // a device that gives nothing back has no memory
+			devices += min(f.Peak, cmp.Or(f.Limit, f.Peak))
+		}
+		if f.Tight() && spec.CopyOut {
+			spills += f.Host
+		}
+	}
+	if takes += goHeap; spills == 0 || devices+spills+takes <= free {
+		return nil
+	}
+	need, have := units.TwoBytes(devices+spills+takes, free)
+	return fmt.Errorf("%w: %s of memory are free, and %s are needed: %s for devices, %s for tensors that they have no room for, %s for batches, saves and the program itself: let those tensors go to a file (--host-memory), or use smaller batches or a smaller model",
+		residency.ErrHostMemory, have, need, units.Bytes(devices), units.Bytes(spills), units.Bytes(takes))
+}
+
+// Room is the bytes that parameters can take: on the devices, and on the host,
+// where those go that a device has no room for. 0 is no limit.
+func (s *Session) Room() int64 {
+	if s.Config.Devices.HostMemory > 0 {
+		return 0 // the rest goes to a file
+	}
+	room := partition.Room(s.Planner.Specs)
+	free, err := host.Available()
+	if room == 0 || err != nil {
+		return room
+	}
+	for _, d := range s.Planner.Specs {
+		if d.HostVisible { // the same memory
+			free -= d.MemoryBytes
+		}
+	}
+	return room + max(0, free)
+}

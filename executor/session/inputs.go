@@ -1,0 +1,49 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/errs"
+)
+
+// Inputs are the files and folders that the config, its data and a file of weights, FILE[:PREFIX],
+// are read from, so that nothing is written over them. "" is no such file.
+func (s *Session) Inputs(weights string) []string {
+	inputs := []string{s.Config.Pos.File}
+	if d := s.Config.Data; d.Source == "tensors" {
+		inputs = append(inputs, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
+	} else {
+		inputs = append(append(inputs, d.Path), d.MorePaths...)
+	}
+	if weights != "" {
+		file, _ := initial.SplitPath(weights)
+		inputs = append(inputs, file)
+	}
+	return inputs
+}
+
+// ContentsOf is where variables get their first contents.
+func ContentsOf(v *initial.Values) executor.Contents {
+	c := executor.Contents{Write: v.Read}
+	if s := v.Stream(); s != nil {
+		c.Sequence = s
+	}
+	return c
+}
+
+// BadData is the error of data that cannot be used.
+func BadData(err error) error {
+	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
+		err = fmt.Errorf("%w: raise %s", err, limit)
+	}
+	if errors.Is(err, datasets.ErrFormat) || errors.Is(err, datasets.ErrSpec) { // which say that much themselves
+		return errs.With(err, errs.ErrData)
+	}
+	return fmt.Errorf("%w: %w", errs.ErrData, err)
+}

@@ -1,0 +1,89 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// ByPercentage tells whether a limit on memory is a percentage.
+func ByPercentage(c configs.Devices) bool {
+	return c.Memory.Percent > 0 || slices.ContainsFunc(c.Each, func(e configs.DeviceEntry) bool { return e.Memory.Percent > 0 })
+}
+
+// limited is the config with bytes in place of percentages of the devices'
+// peaks. It says what became of each percentage. Without one, the config is as
+// it was.
+func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs.Devices, notes []string, err error) {
+	each, err := oneByOne(c)
+	if err != nil {
+		return c, nil, err
+	}
+	same := true
+	for i := range each {
+		m := &each[i].Memory
+		if peak := peaks[i]; m.Percent > 0 {
+			bytes := m.Of(peak)
+			notes = append(notes, limitNote(specs[i].ID, *m, bytes, peak))
+			*m = configs.Memory{Bytes: bytes}
+		}
+		same = same && *m == each[0].Memory
+	}
+	switch {
+	case notes == nil:
+		return c, nil, nil
+	case len(c.Each) == 0 && same:
+		c.Memory = each[0].Memory
+		return c, notes, nil
+	}
+	c.Use, c.Threads, c.Memory, c.Each = "", 0, configs.Memory{}, each
+	return c, notes, nil
+}
+
+// raised is the config with another limit for a device.
+func raised(c configs.Devices, d int, bytes int64) configs.Devices {
+	m := configs.Memory{Bytes: bytes}
+	if len(c.Each) == 0 {
+		c.Memory = m
+		return c
+	}
+	c.Each = slices.Clone(c.Each)
+	c.Each[d].Memory = m
+	return c
+}
+
+// limitNote says how many bytes a percentage of a device's peak became.
+func limitNote(id device.ID, m configs.Memory, bytes, peak int64) string {
+	note := fmt.Sprintf("%s may use %s (%d bytes): ", id, units.Bytes(bytes), bytes)
+	if peak == 0 {
+		return note + "the plan does not use it, and this is the least that a device can have"
+	}
+	note += fmt.Sprintf("%v of the %s that the plan takes there without a limit", m, units.Bytes(peak))
+	if bytes == configs.LeastMemory {
+		note += ", or the least that a device can have"
+	}
+	return note
+}
+
+// memoryFrom names the place that limits the memory of a device: a flag, a
+// variable, or a line of the config. Without a limit it names the key.
+func memoryFrom(c *configs.Config, dev int) string {
+	key, limit := "devices.memory", c.Devices.Memory
+	var p configs.Pos // none for shared devices, whose limit their owner gave
+	if c.Given(key) {
+		p = c.Where(key)
+	}
+	if each, err := oneByOne(c.Devices); err == nil && len(c.Devices.Each) > 0 && dev < len(each) {
+		p, key, limit = each[dev].Pos, "memory in devices", each[dev].Memory
+	}
+	switch {
+	case limit == (configs.Memory{}) || p == (configs.Pos{}):
+		return key
+	case p.Line > 0:
+		return fmt.Sprintf("%s, %s", key, p)
+	}
+	return "now " + p.File
+}

@@ -1,0 +1,261 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/timing"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/planning"
+)
+
+// Session is a model on devices.
+type Session struct {
+	Config  *configs.Config // with bytes in place of percentages of memory, and with the plan that was chosen
+	Info    *datasets.Info  // of the data that the model is trained on
+	Spec    models.Spec
+	Sizes   Sizes
+	Devices []device.Device
+
+	// What the plan function of Open sets.
+	Plan   *partition.Plan // the cut that every graph of the model has
+	Choice planning.Choice // of a training's plan
+	Groups planning.Groups // of devices with the plan
+	Judge  *answer.Judge   // of a training's validation part
+	// Batches is the bytes on the host of a training's batches.
+	Batches int64
+
+	Planner *planning.Planner
+	Times   *timing.Book
+
+	at     []int // of each device, its index in the config: lost ones are not among them
+	trains bool  // the plan is a training's
+	notes  []string
+	limits []string // that percentages of memory became
+	held   *held
+}
+
+// Options describe a session to open.
+type Options struct {
+	Config    *configs.Config
+	Info      *datasets.Info
+	Spec      models.Spec
+	Sizes     Sizes
+	Shared    *Share   // the devices to use; nil: the config's, for this session alone
+	Trains    bool     // the plan is a training's: limits of memory hold for it
+	Notes     []string // of the data, for Notes
+	Costs     string   // the file of measured times; "": that of costs.DefaultPath
+	Measuring func(share float64)
+}
+
+// Open opens the devices, and has plan set what a Session's plan function sets. Unless that
+// succeeds, the devices are closed. Where the config limits memory by a percentage, a plan
+// without limits comes first, and the config gets the bytes.
+func Open(o Options, plan func(*Session) error) (*Session, error) {
+	held, err := hold(o.Shared)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{
+		Config: o.Shared.ConfigFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
+		trains: o.Trains, notes: o.Notes, held: held,
+	}
+	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: Hangs(s.Config.Devices)})
+	if !ByPercentage(s.Config.Devices) {
+		return s, s.open(planning.Planner{}, plan)
+	}
+	if err := s.open(planning.Planner{Unlimited: true}, plan); err != nil {
+		return nil, err
+	}
+	err = s.limit()
+	if err = errors.Join(err, s.Close()); err != nil {
+		return nil, err
+	}
+	return s, s.openWithin(plan)
+}
+
+// openWithin opens the devices within the limits that percentages became. A config's
+// percentage is meant for training: where evaluation and prediction need more at once,
+// they get that.
+func (s *Session) openWithin(plan func(*Session) error) error {
+	for {
+		err := s.open(planning.Planner{Picked: s.Choice.Picked}, plan)
+		small, ok := errors.AsType[*partition.MemoryError](err)
+		if !ok || s.trains {
+			return err
+		}
+		c := *s.Config
+		c.Devices = raised(c.Devices, small.Device, small.Floor)
+		s.Config, s.limits = &c, append(s.limits, fmt.Sprintf("%s may use %s instead: %s needs that at once", small.ID, units.Bytes(small.Floor), small.FloorOf))
+	}
+}
+
+// limit puts bytes into the config in place of percentages of the plan's peaks.
+func (s *Session) limit() error {
+	peaks := make([]int64, len(s.Devices))
+	for i := range s.Plan.Memory {
+		f := &s.Plan.Memory[i]
+		peaks[f.Device] = f.Peak
+	}
+	c := *s.Config
+	var err error
+	c.Devices, s.limits, err = limited(c.Devices, specsOf(s.Devices), peaks)
+	if len(s.Config.Devices.Each) == 0 {
+		for i := range c.Devices.Each { // which one limit became
+			c.Devices.Each[i].Pos = c.Where("devices.memory")
+		}
+	}
+	s.Config = &c
+	return err
+}
+
+// open opens the devices, and plans with them. like has what else the planner knows.
+func (s *Session) open(like planning.Planner, plan func(*Session) error) (err error) {
+	if s.Devices, s.at, err = s.held.open(s.Config); err != nil {
+		return s.refused(err)
+	}
+	planned := false // nor where plan panics
+	defer func() {
+		if !planned {
+			err = errors.Join(err, s.held.close(s.Devices))
+		}
+	}()
+	like.Lost = s.held.shared.lacks(s.Devices)
+	like.Elsewhere = planning.Elsewhere(s.Config, s.Devices)
+	s.Planner = s.planner(like)
+	if err := plan(s); err != nil {
+		return s.Placed(err)
+	}
+	planned = true
+	return nil
+}
+
+// planner plans for the session's devices. like has what else the planner knows.
+func (s *Session) planner(like planning.Planner) *planning.Planner {
+	p := like
+	p.Config, p.Devices, p.Times = s.Config, s.Devices, s.Times
+	p.Shared = s.held.shared != nil
+	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
+	p.Specs = specsOf(s.Devices)
+	if p.Shared {
+		s.held.shared.limit(p.Specs, s.at, s.Config.Devices)
+	}
+	for i := range p.Specs {
+		if p.Unlimited {
+			p.Specs[i].MemoryBytes = 0
+		}
+	}
+	return &p
+}
+
+// Without is the session on the devices but for the one at i, which is lost. The caller plans,
+// and goes on with one of the two sessions alone.
+func (s *Session) Without(i int) *Session {
+	left := *s
+	left.limits = nil // they have been said
+	left.Devices, left.at = slices.Delete(slices.Clone(s.Devices), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
+	like := *s.Planner
+	like.Lost = true
+	left.Planner = left.planner(like)
+	return &left
+}
+
+// On is the session with other devices in place of its own, such as those with faults.
+func (s *Session) On(devices []device.Device) *Session {
+	other := *s
+	other.Devices = devices
+	other.Planner = other.planner(*s.Planner)
+	return &other
+}
+
+// KeepPlan puts the choice into the config, and so into run folder and checkpoints.
+func (s *Session) KeepPlan() {
+	c := *s.Config
+	c.Partition.Chosen = s.Planner.Keep(s.Choice)
+	s.Config = &c
+}
+
+// Shared reports whether others may use the devices, too.
+func (s *Session) Shared() bool { return s.held.shared != nil }
+
+// Limited reports whether percentages of memory became limits of the devices.
+func (s *Session) Limited() bool { return s.limits != nil }
+
+// Lost reports whether devices were lost since the config named them.
+func (s *Session) Lost() bool { return s.Planner.Lost }
+
+// Usable refuses a closed session, and devices that give no results back.
+func (s *Session) Usable() error {
+	if s.held.closed || s.held.shared.isClosed() {
+		return errs.ErrClosed
+	}
+	for _, d := range s.Plan.Devices() {
+		if spec := s.Devices[d].Spec(); !spec.CopyOut {
+			return fmt.Errorf("%w: %s (%s) gives neither losses nor weights back: it is for planning and tests; train on another kind of device", errs.ErrOptions, spec.ID, spec.Description)
+		}
+	}
+	return nil
+}
+
+// Model is the model and its cut, for using its weights.
+func (s *Session) Model() infer.Model {
+	c := s.Config.Devices
+	m := infer.Model{
+		Spec: s.Spec, Plan: s.Plan, Microbatch: s.Sizes.Microbatch, Groups: s.GroupDevices(), Devices: s.Planner.Specs,
+		OpByOp: c.IsOpByOp(), Beside: c.CompilesBeside(),
+	}
+	if !s.Plan.AnyTight() {
+		m.Room = s.roomFor
+	}
+	return m
+}
+
+// GroupDevices are the groups of devices that have the whole model: see [planning.Groups].
+func (s *Session) GroupDevices() [][]int { return s.Groups.Devices(s.Plan, s.Planner.Specs) }
+
+// RMSE is the root of a mean squared error in the unit of the numbers that are
+// predicted. It is nil where the loss is another, or each of several numbers
+// was scaled to its own unit.
+func (s *Session) RMSE(loss *float64) *float64 {
+	if loss == nil || s.Spec.Loss != "mse" {
+		return nil
+	}
+	v := math.Sqrt(*loss)
+	if x := s.Info.TargetScaling; x != nil {
+		if len(x.Std) > 1 {
+			return nil
+		}
+		v *= x.Std[0]
+	}
+	return &v
+}
+
+// Parameters is the number of the model's parameters.
+func (s *Session) Parameters() (n int64) {
+	for _, x := range s.Plan.Stages {
+		n += x.Parameters
+	}
+	return n
+}
+
+// Schedule is the order of a full step's microbatches.
+func (s *Session) Schedule() (schedule.Schedule, error) {
+	return s.Plan.ScheduleOf(s.Sizes.Microbatches)
+}
+
+// Predict predicts the plan's step: see [timing.Book.Predict].
+func (s *Session) Predict(ctx context.Context) (*partition.Prediction, error) {
+	return s.Times.Predict(ctx, s.Plan)
+}

@@ -1,0 +1,418 @@
+package train
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// attempt is what training holds open until it ends, or a device is lost.
+type attempt struct {
+	run     *Run
+	session *session.Session
+	opt     Options
+	goal    goal
+	at      runstate.Progress
+	journal journal
+	folder  *rundir.Folder
+	bound   saver.Bound
+	held    int64 // bytes of the host memory that residency counts for saves
+	dump    *trace.Dump
+	devices []device.Device // of the run; their operations fail as Options.Faults asks
+	rt      *executor.Runtime
+	load    executor.LoadOptions // of the training program
+	prog    *executor.Program
+	eval    *infer.Evaluator // nil without a validation part
+	part    *datasets.Part   // that feed reads
+	val     *datasets.Part   // that eval reads; nil if there is none
+	feed    *feed.Feeder
+	answer  *answer.Engine // nil before the first outputs that the program asks for
+	saves   *saver.Saver
+	rate    ops.LearningRate
+	values  *initial.Values // first values; nil before they are opened
+	ending  <-chan struct{} // closed when the run is to end soon
+	slowest atomic.Int64    // nanoseconds of the longest step so far
+	losses  []DeviceLoss    // of the attempts before, in the same call
+	fetches bool            // the program reads variables between steps
+	done    int             // steps taken that have ended
+	failed  int             // the step that failed, from 1; 0: none did
+	refused []string        // warnings of segments that go on op by op
+	retried int             // copies that failed and were repeated
+	written int64           // bytes that this run had on a shared device that was lost
+}
+
+// open readies everything a run needs, in the order in which mistakes are
+// cheapest to report. The caller closes the attempt, also after an error.
+func (a *attempt) open(ctx context.Context) (err error) {
+	if err := a.session.Usable(); err != nil {
+		return err
+	}
+	if err := errors.Join(a.opt.check(), a.opt.checkOutputs(a.session.Inputs(a.opt.Init))); err != nil {
+		return err
+	}
+	if a.session.Shared() && len(a.opt.Faults) > 0 {
+		return fmt.Errorf("%w: faults of shared devices are given to OpenDevices", errs.ErrOptions)
+	}
+	if a.session.Shared() {
+		a.devices = a.session.Devices // which have their faults
+	} else if a.devices == nil {
+		if a.devices, err = fault.Wrap(a.session.Devices, a.opt.Faults); err != nil {
+			return err
+		}
+	}
+	if a.values, err = initial.Open(ctx, a.opt.Init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil {
+		return err
+	}
+	return a.openWith(ctx)
+}
+
+// openWith is open, once there are first values.
+func (a *attempt) openWith(ctx context.Context) error {
+	if err := a.openFolder(ctx); err != nil {
+		return err
+	}
+	if err := a.openProgram(ctx); err != nil {
+		return err
+	}
+	contents := session.ContentsOf(a.values)
+	if a.opt.Resume {
+		snap, err := a.restore(ctx)
+		if err != nil {
+			return err
+		}
+		contents = executor.Contents{Write: initial.FromRun(a.folder.DB, snap)}
+	}
+	if err := a.openData(ctx, a.run.Data); err != nil {
+		return err
+	}
+	contents.Again = a.session.Plan.AnyTight()
+	a.values.Until(stop.Of(ctx))
+	if err := a.prog.InitFrom(ctx, contents); err != nil {
+		return err
+	}
+	a.values.Until(nil)
+	if !a.session.Plan.AnyTight() {
+		if err := a.values.Close(); err != nil {
+			return err
+		}
+	}
+	return a.start(ctx)
+}
+
+func (a *attempt) openFolder(ctx context.Context) (err error) {
+	c := a.session.Config.Checkpoint
+	a.bound = a.session.SaveBound()
+	a.folder, err = rundir.Open(ctx, a.opt.Dir, rundir.OpenOptions{
+		Mode: a.opt.mode(), TensorBoard: a.session.Config.Train.TensorBoard, Note: a.opt.Observer.note, Warn: a.opt.Observer.warn,
+		Checkpoints: checkpoint.OpenOptions{
+			Compress: c.Compress == "zstd", TxBytes: int(a.bound.TxBytes()), ChunkBytes: a.bound.ChunkBytes(),
+		},
+	})
+	return err
+}
+
+// openProgram compiles the training program, and opens the dump.
+func (a *attempt) openProgram(ctx context.Context) (err error) {
+	a.session.Debug().Plan(a.session.Devices, a.session.Plan)
+	if a.opt.Dump == "" && a.session.Config.Devices.Runs(configs.OpByOpTrace) {
+		a.opt.Dump = filepath.Join(a.opt.Dir, "dump")
+	}
+	if a.opt.Dump != "" {
+		order, err := a.session.Schedule()
+		if err = cmp.Or(err, a.opt.makeDump()); err != nil {
+			return err
+		}
+		if a.dump, err = trace.NewDump(a.opt.Dump, a.session.Config.Name, a.session.Plan, order, a.session.Spans(), rundir.WriteOwn); err != nil {
+			return err
+		}
+	}
+	passing, err := a.session.Passing(ctx)
+	if err != nil {
+		return err
+	}
+	o := residency.TenantOptions{
+		Strict: a.opt.AssertResident, Passing: passing, OnTransfer: a.session.Debug().Transfers(a.dump),
+		HostBytes: a.bound.Takes(a.session.Plan.Graph.Vars) - a.bound.Held(), // of saves
+		HeldBytes: a.session.Batches + a.bound.Held(),
+		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
+		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
+	}
+	if a.rt, err = a.session.Runtime(ctx, a.devices, a.opt.Dir, o); err != nil {
+		return err
+	}
+	if a.dump != nil {
+		a.session.OnLaunch(a.rt)
+	}
+	a.session.Watch(a.rt, a.ending, a.patience)
+	if err := a.rt.Residency.HoldHost(a.bound.Held()); err != nil {
+		return err
+	}
+	a.held = a.bound.Held()
+	a.load = a.run.program(ctx)
+	a.load.Constant = a.constant
+	a.prog, err = a.rt.Load(a.load)
+	return err
+}
+
+// patience is the longest that an operation may take once the run is to end. A
+// slower one counts as hanging: a whole step took a quarter of that.
+func (a *attempt) patience() time.Duration {
+	return max(session.LeastPatience, 4*time.Duration(a.slowest.Load()))
+}
+
+// constant is the bytes of a per-microbatch constant of the training graph.
+func (a *attempt) constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName {
+		panic("BUG: unknown constant " + v.Name)
+	}
+	return shape.Bytes([]int32{int32(microbatch * a.session.Sizes.Microbatch)})
+}
+
+// seal begins the steps after a boundary: only the batch goes in, and only what the
+// config asks for comes out.
+func (a *attempt) seal() {
+	var reasons []ledger.Reason
+	if a.session.Config.Train.LogEvery > 0 {
+		reasons = append(reasons, ledger.Log)
+	}
+	if a.session.Config.Train.Watch > 0 {
+		reasons = append(reasons, ledger.Watch)
+	}
+	if a.fetches || a.opt.Observer.inspects() {
+		reasons = append(reasons, ledger.Fetch)
+	}
+	boundary.Seal(a.rt.Residency, reasons...)
+}
+
+// restore finds the checkpoint to go on from, and where the run then stands.
+func (a *attempt) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
+	snap, skipped, err := a.folder.Newest(ctx)
+	a.journal.damaged(skipped)
+	if err != nil {
+		return nil, err
+	}
+	now, err := a.session.RunLineage()
+	if err != nil {
+		return nil, err
+	}
+	if a.at, a.goal.steps, err = now.Resume(snap, a.opt.AllowChanged, a.opt.Observer.note); err != nil {
+		return nil, err
+	}
+	a.opt.Observer.note(a.goal.standing(&a.at, a.opt.Dir))
+	return snap, nil
+}
+
+// openData begins to read the training part from where the run stands.
+func (a *attempt) openData(ctx context.Context, data *datasets.Dataset) (err error) {
+	if data.Val != nil {
+		if a.eval, err = infer.NewEvaluator(ctx, a.rt, a.session.Judge.Model(a.session.Model()), data.Val); err != nil {
+			return err
+		}
+	}
+	a.part, a.val = data.Train, data.Val
+	a.feed, err = feed.New(a.feeding(), a.prog, data.Train, datasets.LoaderOptions{
+		Batch: a.session.Sizes.Batch, Start: a.at.Cursor(), Epochs: a.session.Sizes.Pace.EpochsFrom(&a.at, a.goal.steps),
+	})
+	return err
+}
+
+// feeding is the device from whose host memory batches go in. All kinds copy from any
+// host memory, and one that does not address it itself copies fastest from its own.
+func (a *attempt) feeding() device.Device {
+	for _, d := range a.session.Plan.Devices() {
+		if !a.devices[d].Spec().HostVisible {
+			return a.devices[d]
+		}
+	}
+	return a.devices[a.session.Plan.Stages[0].Device]
+}
+
+// start makes the folder's files those of this run, and readies saving.
+func (a *attempt) start(ctx context.Context) error {
+	text, err := a.session.Config.Kept()
+	if err != nil {
+		return err
+	}
+	if a.at.Logged, err = a.folder.Start(ctx, text, a.at.Step); err != nil {
+		return err
+	}
+	if err := keepTokenizer(a.folder, a.session.Info); err != nil {
+		a.opt.Observer.note(fmt.Sprintf("%v: the checkpoints hold the tokenizer, too", err))
+	}
+	a.journal.metrics = a.folder.Metrics
+	k := a.session.Config.Checkpoint.Keep
+	a.saves = saver.New(a.rt.Residency, a.session.Plan.Graph, a.prog.Var, saver.NewOptions{
+		DB: a.folder.DB, Bound: a.bound, Keep: checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every},
+		Damaged: a.journal.damaged, Note: a.opt.Observer.note,
+		Saved: func(x saver.Saved) {
+			a.at.Saved = x.Step
+			a.opt.Observer.saved(Saved(x))
+		},
+	})
+	return nil
+}
+
+// manifest says where the run stands.
+func (a *attempt) manifest() (m checkpoint.Manifest, err error) {
+	extra, err := json.Marshal(runstate.State{Progress: a.at, Data: *a.session.Info, EpochSteps: a.session.Sizes.Steps})
+	if err != nil {
+		return m, err
+	}
+	text, err := a.session.Config.Kept()
+	if err != nil {
+		return m, err
+	}
+	now, err := a.session.RunLineage()
+	if err != nil {
+		return m, err
+	}
+	prints, err := now.Fingerprints()
+	return checkpoint.Manifest{
+		Step: a.at.Step, Epoch: a.at.Epoch, Index: a.at.Index, Fingerprints: prints,
+		Metrics: a.at.Metrics(), Best: a.at.Best, Extra: extra, Config: text,
+	}, err
+}
+
+// notes say how the run is other than its user may expect.
+func (a *attempt) notes() []string {
+	list := a.session.Notes()
+	if text := a.bound.Exceeded(a.session.Plan.Graph.Vars); text != "" && a.session.Config.Devices.HostMemory == 0 { // beyond it, a file takes it
+		list = append(list, text)
+	}
+	if x := a.values.Stream(); x != nil && !a.opt.Resume && a.session.Plan.AnyTight() && len(a.session.Config.Optimizer.Freeze) > 0 {
+		list = append(list, fmt.Sprintf("%s is compressed: frozen weights that leave a device come back by unpacking it anew, up to %s for each pass of the model; unpacked (gunzip, zstd -d), it takes less time",
+			a.opt.Init, units.Bytes(x.Bytes())))
+	}
+	return list
+}
+
+// tellRefused tells of segments that go on op by op, since they could not be compiled.
+func (a *attempt) tellRefused() {
+	if text := executor.RefusedText(a.rt.Refused()); text != "" {
+		a.refused = append(a.refused, text)
+		a.opt.Observer.warn(text)
+	}
+}
+
+// tellRetried tells of the copies that failed and were repeated.
+func (a *attempt) tellRetried() {
+	for _, err := range a.rt.Retried() {
+		a.retried++
+		a.opt.Observer.warn(executor.TryingAgain(err))
+	}
+}
+
+// lastGood says where to go on from after a failure.
+func (a *attempt) lastGood() string {
+	list, _, err := a.folder.DB.List()
+	if err != nil || len(list) == 0 {
+		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
+	}
+	m := list[len(list)-1]
+	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it, and begin a run from it (--init) with a lower learning rate or with optimizer.clip_norm",
+		m.Step, a.folder.DB.Path())
+}
+
+// newest is the step of the newest checkpoint, 0 if there is none.
+func (a *attempt) newest() int {
+	if a.folder == nil || a.folder.DB == nil {
+		return 0
+	}
+	list, _, err := a.folder.DB.List()
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1].Step
+}
+
+// endSaves waits for the save under way, and frees the staging memory.
+func (a *attempt) endSaves() error {
+	if a.saves == nil {
+		return nil
+	}
+	return a.saves.Close()
+}
+
+// close frees everything, however far opening came. The calls are deferred, the
+// first one last: should an observer panic in one, the others follow.
+func (a *attempt) close() (err error) {
+	end := func(close func() error) { err = errors.Join(err, close()) }
+	if a.folder != nil {
+		defer end(a.folder.Close)
+	}
+	if a.values != nil {
+		defer end(a.values.Close)
+	}
+	if a.feed != nil {
+		defer end(a.feed.Close)
+	}
+	defer end(a.dump.Close)
+	if a.rt != nil {
+		defer a.rt.Residency.ReleaseHost(a.held)
+		defer end(a.rt.Close)
+	}
+	defer end(a.endSaves)
+	return nil
+}
+
+// executableReport reports the executables of a call that began after so many steps.
+func (a *attempt) executableReport(first int) ExecutableReport {
+	a.tellRefused()
+	c := a.rt.Compiled()
+	r := ExecutableReport{Executables: session.ExecutablesOf(c), Seconds: c.Time.Seconds(), Refused: a.refused}
+	if from := int(a.prog.CompiledFrom()); from > 0 {
+		r.From = first + from
+	}
+	return r
+}
+
+// rings are the losses and hits that steps recorded on the devices.
+func (a *attempt) rings() boundary.Rings {
+	return boundary.Rings{Runtime: a.rt, Program: a.prog}
+}
+
+// keepTokenizer puts a learnt tokenizer, or that of a file, into the run folder.
+func keepTokenizer(f *rundir.Folder, info *datasets.Info) error {
+	bpe, ok := info.Tokenizer.(*tokenizer.BPE)
+	if !ok {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := bpe.Write(&text); err != nil {
+		return err
+	}
+	return f.SetTokenizer(text.Bytes())
+}

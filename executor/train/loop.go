@@ -1,0 +1,361 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// loop is the steps of one call of Train. A step is queued while the one before
+// it runs; logging, saving and evaluating wait for both.
+type loop struct {
+	a       *attempt
+	clock   trace.Clock
+	first   int             // steps taken before this call
+	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
+	saved   time.Time       // when the newest save began, or the loop
+	watch   *boundary.Watch // nil: nobody watches
+	leisure context.Context // ends when someone wants the run to end soon
+	hurry   func()          // ends leisure; nil before begin
+	batch   *datasets.Batch // of the step to come; nil: it is not read yet
+
+	before [3]runstate.Progress // where the run stood before the newest steps
+
+	replaced bool // a variable was, since the newest checkpoint
+}
+
+// run takes steps until there are no more, or someone wants to stop: ctx, the time
+// that is left, or the observer.
+func (l *loop) run(ctx context.Context) (stopped bool, err error) {
+	// A cancelled ctx ends the run between steps: the one under way is finished.
+	work := context.WithoutCancel(ctx)
+	defer l.leave()
+	if err := l.begin(ctx); err != nil {
+		return false, endedBy(err, func() error { return l.end(work) })
+	}
+	for !l.a.goal.reached(&l.a.at) {
+		if ctx.Err() != nil || l.a.goal.lacks(l.nextStep) {
+			l.hurry()
+			return true, l.end(work)
+		}
+		err := l.next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && ctx.Err() != nil { // the data is slow, and someone wants to stop
+			continue
+		}
+		if err == nil {
+			err = l.take(work)
+		}
+		if err != nil {
+			return false, endedBy(err, func() error { return l.end(work) })
+		}
+	}
+	return false, l.end(work)
+}
+
+// begin readies the first step. Where a checkpoint lacks the evaluation of its boundary,
+// that comes first.
+func (l *loop) begin(ctx context.Context) error {
+	l.leisure, l.hurry = context.WithCancel(ctx)
+	l.first, l.a.done = l.a.at.Step, l.a.at.Step
+	if every := l.a.session.Config.Train.Watch; every > 0 {
+		l.watch = l.a.rings().NewWatch(models.LossRing, every)
+	}
+	l.a.dump.From(l.first)
+	l.a.seal()
+	if l.a.at.Unmeasured {
+		if err := l.stand(context.WithoutCancel(ctx), due{boundary: true, save: l.savesNow(true)}); err != nil {
+			return err
+		}
+	}
+	l.saved = time.Now()
+	l.beginClock()
+	return nil
+}
+
+// leave ends what begin began.
+func (l *loop) leave() {
+	if l.hurry != nil {
+		l.hurry()
+	}
+	l.watch.Close()
+}
+
+// next waits for the data's next batch; io.EOF says that there is none.
+func (l *loop) next(ctx context.Context) (err error) {
+	if l.batch != nil {
+		return nil
+	}
+	b, err := l.a.feed.Next(ctx)
+	if err == nil {
+		l.batch = &b
+	}
+	return err
+}
+
+// take takes a step on the batch that next has waited for, and does the work that is
+// due after it.
+func (l *loop) take(ctx context.Context) error {
+	b := *l.batch
+	l.batch = nil
+	if err := l.step(ctx, b); err != nil {
+		return err
+	}
+	return l.afterStep(ctx)
+}
+
+// nextStep is the time that another step and a save after it may take.
+func (l *loop) nextStep() time.Duration {
+	const unknown = 100e6 // bytes a second that a first save is taken to reach
+	save := time.Duration(float64(l.a.session.StateBytes()) / unknown * float64(time.Second))
+	return 2*l.clock.Longest() + max(2*l.between, 2*l.a.saves.Stats().Longest, save)
+}
+
+// step queues one step and settles the one before it.
+func (l *loop) step(ctx context.Context, b datasets.Batch) error {
+	err := l.a.feed.Step(ctx, b)
+	if err == nil && l.a.at.Step == l.first { // it runs meanwhile
+		err = l.a.saves.Reserve(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	l.before[l.a.at.Step%len(l.before)] = l.a.at
+	l.a.at.Advance(b, l.a.session.Sizes.Pace)
+	l.a.rt.Residency.Ledger().Step()
+	l.a.opt.Observer.step(Step{
+		Step: l.a.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.a.session.Sizes.Batch + 1,
+		Samples: b.Samples - b.Empty, Loss: math.NaN(), LearningRate: l.a.rate.At(l.a.at.Step - 1),
+	})
+	if err := l.look(ctx); err != nil {
+		return err
+	}
+	return l.settle(ctx, 1)
+}
+
+// look shows the loss of a step between boundaries, if somebody watches and one has
+// come out.
+func (l *loop) look(ctx context.Context) error {
+	if l.watch == nil {
+		return nil
+	}
+	at, losses, ok, err := l.watch.After(ctx, l.a.at.Step)
+	if err != nil || !ok || at <= max(l.a.at.Last.Step, l.a.at.Logged) { // it came out since
+		return err
+	}
+	epoch, inEpoch := l.a.at.PlaceOf(at, l.a.session.Sizes.Pace)
+	l.a.opt.Observer.watched(Step{Step: at, Epoch: epoch, InEpoch: inEpoch, Loss: losses.Of(at), LearningRate: l.a.rate.At(at - 1)})
+	return nil
+}
+
+// settle waits for queued steps until only left of them remain.
+func (l *loop) settle(ctx context.Context, left int) error {
+	return l.a.feed.Settle(ctx, left, func(b datasets.Batch) error {
+		l.a.done++
+		l.clock.Tick(b.Samples-b.Empty, l.a.rt.Worked())
+		start, end := l.clock.Span()
+		l.a.dump.Step(l.a.done, start, end)
+		l.a.slowest.Store(int64(l.clock.Longest()))
+		l.a.session.Debug().Step(l.a.at.Step-l.a.feed.Queued()+1, l.clock.Newest(), l.a.rt.Residency.Ledger(), l.a.session.Devices)
+		return nil
+	})
+}
+
+// afterStep does the work that is due after a step: that of a boundary, logging, a
+// save.
+func (l *loop) afterStep(ctx context.Context) error {
+	if err := l.a.saves.Poll(); err != nil {
+		return err
+	}
+	l.a.tellRetried()
+	l.a.tellRefused()
+	if !l.a.saves.Busy() {
+		l.clock.Saving(false)
+	}
+	ends := l.a.at.AtBoundary(l.a.session.Sizes.Pace, l.a.goal.steps)
+	d := due{
+		boundary: ends, save: l.savesNow(ends),
+		log:     l.a.session.Config.Train.LogEvery > 0 && l.a.at.Step%l.a.session.Config.Train.LogEvery == 0,
+		inspect: l.a.opt.Observer.inspectsAt(l.a.at.Step, ends),
+	}
+	if d == (due{}) {
+		return nil
+	}
+	if err := l.settle(ctx, 0); err != nil {
+		return err
+	}
+	l.stopClock()
+	start := time.Now()
+	err := l.stand(ctx, d)
+	l.a.tellRetried()
+	l.between = max(l.between, time.Since(start))
+	l.beginClock()
+	return err
+}
+
+// due is the work for which training stands still after a step.
+type due struct{ boundary, log, save, inspect bool }
+
+// stand does the work that is due.
+func (l *loop) stand(ctx context.Context, d due) (err error) {
+	var e *Boundary
+	if d.boundary {
+		e, err = l.boundary(ctx)
+	} else if d.log {
+		_, err = l.a.log(ctx, ledger.Log)
+	}
+	if d.save && err == nil {
+		err = l.save(ctx)
+	}
+	if d.save && err == nil && d.boundary && l.a.session.Config.Train.Boundary == 0 { // an epoch's checkpoint is on the disk before the next epoch
+		err = l.a.saves.Await()
+	}
+	if d.inspect && err == nil {
+		err = l.a.inspect(ctx, e)
+	}
+	return err
+}
+
+// beginClock measures steps from now on.
+func (l *loop) beginClock() {
+	l.clock.Begin(len(l.a.session.Plan.Devices()), l.a.rt.Busy())
+	l.a.session.Copies().Begin()
+}
+
+// stopClock measures nothing until beginClock.
+func (l *loop) stopClock() {
+	l.clock.Stop(l.a.rt.Busy())
+	l.a.session.Copies().Stop()
+}
+
+// savesNow reports whether a checkpoint is due after this step, at a boundary or
+// not.
+func (l *loop) savesNow(boundary bool) bool {
+	c := l.a.session.Config.Checkpoint
+	switch {
+	case l.asked():
+		return true
+	case c.Every > 0 && l.a.at.Step%c.Every == 0, c.EveryTime > 0 && time.Since(l.saved) >= c.EveryTime:
+		return true
+	}
+	return boundary && (c.Every == 0 && c.EveryTime == 0 || l.a.session.Config.Train.Boundary == 0)
+}
+
+// asked reports whether someone wants a checkpoint now.
+func (l *loop) asked() bool {
+	select {
+	case _, ok := <-l.a.opt.SaveNow:
+		if ok {
+			l.a.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.a.at.Step))
+		} else {
+			l.a.opt.SaveNow = nil
+		}
+		return ok
+	default:
+		return false
+	}
+}
+
+// boundary brings out the losses since the boundary before, evaluates and keeps the
+// best. Everything queued is settled.
+func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
+	boundary.Unseal(l.a.rt.Residency)
+	defer l.a.seal()
+	e := Boundary{Epoch: l.a.at.LastEpoch(), Step: l.a.at.Step, LearningRate: l.a.rate.At(l.a.at.Step - 1)}
+	e.SamplesPerS, e.Time = l.clock.Lap()
+	if err := l.a.measure(ctx, &e); err != nil {
+		return nil, err
+	}
+	l.a.at.Take(e, l.a.session.Config)
+	if err := l.a.journal.boundary(e, l.a.session.RMSE(e.ValLoss)); err != nil {
+		return nil, err
+	}
+	if w := l.a.at.Watched; l.a.at.StoppedEarly(l.a.session.Config.EarlyStopping) {
+		of := "epochs"
+		if l.a.session.Config.Train.Boundary > 0 {
+			of = "boundaries"
+		}
+		text := fmt.Sprintf("%s has not improved for %d %s", w.Metric, w.Bad, of)
+		if w.Best == nil {
+			text = fmt.Sprintf("%s was not defined for %d %s: choose another metric, or validate on samples of every class", w.Metric, w.Bad, of)
+		}
+		l.a.opt.Observer.note("early stopping: " + text)
+	}
+	return &e, nil
+}
+
+// save takes a checkpoint of where the run stands. All queued work is settled.
+func (l *loop) save(ctx context.Context) error {
+	l.saved, l.replaced = time.Now(), false
+	m, err := l.a.manifest()
+	if err == nil {
+		err = l.a.saves.Save(ctx, l.leisure, m)
+	}
+	l.clock.Saving(l.a.saves.Busy())
+	return err
+}
+
+// stood is where the run stood after one of the newest steps.
+func (l *loop) stood(step int) (at runstate.Progress, ok bool) {
+	if step == l.a.at.Step {
+		return l.a.at, true
+	}
+	at = l.before[step%len(l.before)]
+	return at, at.Step == step
+}
+
+// rescue saves the newest completed step after the loss of a device, if every
+// variable is as at its end. Where that step ends at a boundary that was not
+// evaluated, the resumed run begins with the evaluation.
+func (l *loop) rescue(ctx context.Context) {
+	ticket, err := l.a.prog.Whole()
+	at, ok := l.stood(l.first + int(ticket))
+	if err != nil || !ok || at.Step == 0 || at.Step == l.a.newest() {
+		return
+	}
+	at.Unmeasured = at.AtBoundary(l.a.session.Sizes.Pace, l.a.goal.steps) && at.Last.Step != at.Step
+	l.a.at = at
+	m, err := l.a.manifest()
+	if err == nil {
+		err = l.a.saves.Rescue(ctx, m)
+	}
+	if _, lost := executor.LostDevice(err); err != nil && !lost { // a loss is told already
+		l.a.opt.Observer.warn(fmt.Sprintf("step %d is whole, and could not be saved: %v", at.Step, err))
+	}
+}
+
+// end settles, and logs and saves where the run stands, unless that was just
+// done.
+func (l *loop) end(ctx context.Context) error {
+	if err := l.settle(ctx, 0); err != nil {
+		return err
+	}
+	l.stopClock()
+	if err := l.a.saves.Await(); err != nil {
+		return err
+	}
+	if l.a.at.Saved == l.a.at.Step && l.a.at.Step > 0 && !l.replaced {
+		return nil
+	}
+	boundary.Unseal(l.a.rt.Residency) // the run ends here, so its losses come out
+	if _, err := l.a.log(ctx, ledger.Epoch); err != nil {
+		return err
+	}
+	if err := l.save(ctx); err != nil {
+		return err
+	}
+	return l.a.saves.Await()
+}

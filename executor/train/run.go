@@ -1,0 +1,209 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/planning"
+)
+
+// Run is a training that is planned: a session, and what it needs for steps. One goroutine uses
+// it at a time.
+type Run struct {
+	Data    *datasets.Dataset
+	Session *session.Session // after the loss of a device, another one, on those that are left
+
+	optim   optim.Spec
+	tail    *partition.Plan   // of an epoch's smaller last batch; nil if there is none
+	buckets []*partition.Plan // see executor.LoadOptions
+}
+
+// Open opens a session for training on data, and plans its steps.
+func Open(ctx context.Context, data *datasets.Dataset, spec optim.Spec, o session.Options) (_ *Run, err error) {
+	o.Trains = true
+	r := &Run{Data: data, optim: spec}
+	r.Session, err = session.Open(o, func(s *session.Session) error { return r.prepare(ctx, s) })
+	if text := o.Sizes.OneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
+		err = fmt.Errorf("%w; %s", err, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// prepare plans, and refuses a plan that the host has too little memory for.
+func (r *Run) prepare(ctx context.Context, s *session.Session) error {
+	err := r.plan(ctx, s)
+	if err == nil {
+		s.Judge, err = s.NewJudge(ctx, r.Data.Val, session.AtBoundaries(s.Config))
+	}
+	if err != nil {
+		return err
+	}
+	return s.CheckHostMemory(r.Data)
+}
+
+// plan builds the graphs of a step and cuts them.
+func (r *Run) plan(ctx context.Context, s *session.Session) error {
+	z := s.Sizes
+	if err := errors.Join(r.warmsUp(s), z.CheckPace(s.Config)); err != nil {
+		return err
+	}
+	options, err := s.Planner.Options(ctx)
+	if err == nil {
+		err = options.CheckSchedule()
+	}
+	if err != nil {
+		return err
+	}
+	full, err := r.graph(ctx, s, z.Microbatches)
+	if err != nil {
+		return err
+	}
+	if s.Choice, err = s.Planner.Choose(ctx, full); err != nil {
+		return err
+	}
+	if s.Plan = s.Choice.Plan; s.Planner.Unlimited { // the peaks are those of full steps
+		return nil
+	}
+	s.KeepPlan()
+	if err := r.planBuckets(ctx, s); err != nil || z.Last == z.Batch {
+		return err
+	}
+	size := r.size(ctx, s, z.Microbatches)
+	size.Microbatch, size.Batch = z.TailMicrobatch(), z.Last
+	last, err := models.Train(s.Spec, r.optim, size)
+	if err = errors.Join(err, context.Cause(ctx)); err != nil {
+		return err
+	}
+	r.tail, err = s.Plan.Rebind(last, stop.Of(ctx))
+	return err
+}
+
+// planBuckets plans for samples of each bucket, of the cut of those of the largest, which
+// take the most memory.
+func (r *Run) planBuckets(ctx context.Context, s *session.Session) error {
+	sizes := r.Data.Train.Buckets()
+	if r.buckets = nil; len(sizes) < 2 {
+		return nil
+	}
+	for i, positions := range sizes[:len(sizes)-1] {
+		size := r.size(ctx, s, s.Sizes.Microbatches)
+		size.Positions = positions
+		g, err := models.Train(s.Spec, r.optim, size)
+		if err = errors.Join(err, context.Cause(ctx)); err != nil {
+			return err
+		}
+		p, err := s.Plan.RebindBucket(g, i+1, stop.Of(ctx))
+		if err != nil {
+			return err
+		}
+		r.buckets = append(r.buckets, p)
+	}
+	r.buckets = append(r.buckets, s.Plan)
+	return nil
+}
+
+// Bucket is the samples of a run that are padded to one length.
+type Bucket struct {
+	Positions int
+	Samples   int             // in the training part
+	Steps     int             // of an epoch
+	Plan      *partition.Plan // of a step; nil without samples: the bucket is not compiled
+}
+
+// Buckets are those of samples with different lengths, from the shortest; nil if all have
+// one shape. The session's plan is that of the largest with samples, which takes the most memory.
+func (r *Run) Buckets() (list []Bucket) {
+	plans := map[int]*partition.Plan{}
+	for i, positions := range r.Data.Train.Buckets() {
+		plans[positions] = r.Session.Plan
+		if r.buckets != nil {
+			plans[positions] = r.buckets[i]
+		}
+	}
+	samples, batch := r.Data.Train.InBuckets(), r.Session.Sizes.Batch
+	for i, positions := range r.Session.Info.Buckets {
+		n := samples[i]
+		list = append(list, Bucket{positions, n, (n + batch - 1) / batch, plans[positions]})
+	}
+	return list
+}
+
+// size is that of a full step in so many microbatches.
+func (r *Run) size(ctx context.Context, s *session.Session, microbatches int) models.Size {
+	z, positions := s.Sizes, 0
+	if buckets := r.Data.Train.Buckets(); buckets != nil {
+		positions = buckets[len(buckets)-1]
+	}
+	return models.Size{
+		Positions: positions, Microbatch: z.Batch / microbatches, Microbatches: microbatches, Batch: z.Batch, Ring: z.Pace.Longest(), Stop: stop.Of(ctx), Room: s.Room(),
+	}
+}
+
+// graph is the graph of a full step in so many microbatches.
+func (r *Run) graph(ctx context.Context, s *session.Session, microbatches int) (*graph.Graph, error) {
+	g, err := models.Train(s.Spec, r.optim, r.size(ctx, s, microbatches))
+	var large *models.TooLargeError
+	if errors.As(err, &large) {
+		return nil, partition.TooLarge(large.Parameters, large.Room, large.Largest, large.Bytes)
+	}
+	return g, err
+}
+
+// warmsUp refuses a learning rate that warms up for longer than the run takes.
+func (r *Run) warmsUp(s *session.Session) error {
+	_, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()})
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps", errs.ErrOptions, err)
+	if text := s.Sizes.OneStep(); text != "" {
+		err = fmt.Errorf("%w; %s", err, text)
+	}
+	return configs.At(s.Config.Where("schedule.warmup"), err)
+}
+
+// Compare plans other ways to cut the step: see [planning.Planner.Compare].
+func (r *Run) Compare(ctx context.Context) ([]planning.Comparison, error) {
+	s := r.Session
+	return s.Planner.Compare(ctx, func(microbatches int) (*graph.Graph, error) { return r.graph(ctx, s, microbatches) })
+}
+
+// Executables foretells the executables of training, with the evaluations at boundaries.
+// Nothing is compiled.
+func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
+	s, programs := r.Session, []executor.LoadOptions{r.program(ctx)}
+	if val := r.Data.Val; val != nil {
+		list, err := infer.EvaluatorPrograms(ctx, s.Judge.Model(s.Model()), val)
+		if err != nil {
+			return session.Executables{}, err
+		}
+		programs = append(programs, list...)
+	}
+	return s.Executables(programs)
+}
+
+// program is the program of training, without constants.
+func (r *Run) program(ctx context.Context) executor.LoadOptions {
+	s := r.Session
+	opByOp := s.Config.Devices.IsOpByOp()
+	return executor.LoadOptions{
+		Net: "train", Full: s.Plan, Buckets: r.buckets, Tail: r.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
+		OpByOp: opByOp, CheckFinite: opByOp, Beside: s.Config.Devices.CompilesBeside(), Stop: stop.Of(ctx),
+	}
+}

@@ -1,0 +1,232 @@
+package trained
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/planning"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Eval computes loss and metrics over the validation part, or over the
+// training part where there is no other. Of data that the model was not trained
+// on, every sample counts. The metrics are all that the model has and that take
+// little time, and those of train.metrics.
+func (t *Model) Eval(ctx context.Context) (_ answer.Evaluation, err error) {
+	defer func() { err = errors.Join(err, t.release()) }()
+	if err := t.session.Usable(); err != nil {
+		return answer.Evaluation{}, err
+	}
+	if err := t.readOnce(ctx); err != nil {
+		return answer.Evaluation{}, err
+	}
+	part, name := t.evaluated(t.data)
+	res := answer.Evaluation{Part: name, Samples: part.Samples()}
+	j, err := t.judge(ctx, part)
+	if err != nil {
+		return answer.Evaluation{}, err
+	}
+	var score infer.Score
+	var done infer.Progress
+	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, &done, func(rt *executor.Runtime) error {
+		score, err = t.engine(rt, true).Evaluate(ctx, j, part, &done)
+		return err
+	})
+	if err != nil {
+		return answer.Evaluation{}, answer.Advised(err)
+	}
+	res.Weights = t.used
+	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.session.RMSE(&score.Loss), t.losses
+	err = res.Take(ctx, j, score)
+	if text := t.session.Worse(res.Metrics); text != "" && err == nil {
+		t.warnings = append(t.warnings, text)
+	}
+	return res, err
+}
+
+// evaluated is the part of data that an evaluation is over, and its name in results.
+func (t *Model) evaluated(data *datasets.Dataset) (part *datasets.Part, name string) {
+	switch {
+	case data.Val != nil:
+		return data.Val, "validation"
+	case t.elsewhere(data):
+		return data.Train, "all"
+	}
+	return data.Train, "training"
+}
+
+// judge is the judge of an evaluation. Where a device has no memory for all metrics,
+// it leaves out those that nobody has asked for, and says so.
+func (t *Model) judge(ctx context.Context, part *datasets.Part) (*answer.Judge, error) {
+	s := t.session
+	j, err := s.NewJudge(ctx, part, session.AtEnd(s.Config))
+	if !errors.Is(err, partition.ErrMemory) {
+		return j, err
+	}
+	least, refused := s.NewJudge(ctx, part, session.AtEndFewer(s.Config))
+	if refused != nil {
+		return nil, err
+	}
+	t.warnings = append(t.warnings, fmt.Sprintf("some metrics are left out: %v", err))
+	return least, nil
+}
+
+// Predict runs the model on the samples of a file in the format of the run's
+// data, or on the validation part for an empty path, and hands over each
+// answer in order. emit's error ends it.
+func (t *Model) Predict(ctx context.Context, path string, emit func(answer.Prediction) error) (_ checkpoint.Used, err error) {
+	defer func() { err = errors.Join(err, t.release()) }()
+	if err := t.session.Usable(); err != nil {
+		return t.used, err
+	}
+	parts, err := t.samples(ctx, path)
+	if err != nil {
+		return t.used, err
+	}
+	first := 0
+	var odd answer.OddAnswers
+	for i, part := range parts {
+		var done infer.Progress
+		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
+			return t.engine(rt, i == len(parts)-1).Predict(ctx, part, &done, func(p answer.Prediction) error {
+				p.Index += first
+				odd.Count(&p)
+				return emit(p)
+			})
+		})
+		if err != nil {
+			return t.used, answer.Advised(err)
+		}
+		first += part.Samples()
+	}
+	if text := odd.Text(); text != "" {
+		t.warnings = append(t.warnings, text)
+	}
+	return t.used, nil
+}
+
+// Generate continues a text with a model of texts, and hands over each piece as soon as
+// it is there. emit's error ends it. When ctx is cancelled it ends with the operation under
+// way, and errs.ErrStopped; text that was held back, since a stop might have begun, is handed
+// over before.
+func (t *Model) Generate(ctx context.Context, o answer.GenerateOptions, emit func(answer.Piece) error) (res answer.Generation, err error) {
+	defer func() { err = errors.Join(err, t.release()) }()
+	if err := t.session.Usable(); err != nil {
+		return res, err
+	}
+	m := t.session.Trained()
+	text, err := m.NewText(ctx, o, emit)
+	if err != nil {
+		return res, err
+	}
+	needs, err := textNeeds(ctx, t.session, m, text.Size())
+	if err != nil {
+		return res, err
+	}
+	leave, err := t.session.Enter()
+	if err != nil {
+		return res, err
+	}
+	defer leave()
+	t.losses = nil
+	err = t.onceWith(ctx, needs, func(rt *executor.Runtime) error { return t.engine(rt, true).Generate(ctx, text) })
+	t.ended = err == nil
+	res = text.Result()
+	res.Weights = t.used
+	return res, text.Ended(ctx, err)
+}
+
+// textNeeds is the memory for generating a text.
+func textNeeds(ctx context.Context, s *session.Session, m answer.Model, size infer.GeneratorOptions) (o residency.TenantOptions, err error) {
+	plan, err := infer.GeneratorPlan(m.Infer, size, stop.Of(ctx))
+	if err != nil {
+		return o, s.Placed(err)
+	}
+	o.Floors, o.Peaks = s.MemoryOf(plan, planning.Groups{})
+	o.LargestBytes = session.LargestOf(plan.Graph)
+	return o, nil
+}
+
+// engine answers with the weights, which it loads. last says that no other engine of this
+// call does: the checkpoint is let go of.
+func (t *Model) engine(rt *executor.Runtime, last bool) *answer.Engine {
+	s := t.session
+	return answer.NewEngine(rt, s.Trained(), answer.EngineOptions{
+		Load: func(ctx context.Context, to answer.Loader) error {
+			err := t.load(ctx, to)
+			if last && err == nil {
+				err = t.loaded()
+			}
+			return err
+		},
+		Ran: func(batches []int) { s.Debug().Batches(s.Devices, s.GroupDevices(), batches) },
+	})
+}
+
+// readOnce reads the config's data, unless it was.
+func (t *Model) readOnce(ctx context.Context) error {
+	if t.data != nil {
+		return nil
+	}
+	s := *t.session
+	t.session = &s
+	return t.read(ctx, &s)
+}
+
+// read reads the config's data. A microbatch of s then has at most the samples of its training
+// part, as in training: scores are the same to the bit.
+func (t *Model) read(ctx context.Context, s *session.Session) error {
+	data, err := t.source.Data(ctx, t.like)
+	if err != nil {
+		return err
+	}
+	t.data, s.Sizes.Microbatch = data, min(s.Sizes.Microbatch, data.Train.Len())
+	if t.elsewhere(data) { // the training has told those of its own
+		t.warnings = append(t.warnings, data.Notes...)
+	}
+	return nil
+}
+
+// elsewhere reports whether data is other than the model was trained on.
+func (t *Model) elsewhere(data *datasets.Dataset) bool {
+	return t.like != nil && t.like.Fingerprint != data.Info.Fingerprint
+}
+
+// samples are those to predict from, a part for each shape of them.
+func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
+	if path != "" {
+		spec, err := t.source.Inputs(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		spec.Text.Note = func(text string) { t.warnings = append(t.warnings, text) }
+		parts, err := datasets.OpenInputs(ctx, spec, t.session.Info, path)
+		switch {
+		case err == nil:
+			return parts, nil
+		case ctx.Err() != nil: // the file may well be good
+			return nil, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
+		}
+		return nil, session.BadData(err)
+	}
+	if err := t.readOnce(ctx); err != nil {
+		return nil, err
+	}
+	switch {
+	case t.data.Val != nil:
+		return []*datasets.Part{t.data.Val}, nil
+	case t.elsewhere(t.data):
+		return []*datasets.Part{t.data.Train}, nil
+	}
+	return nil, fmt.Errorf("%w: there is no validation part (data.split %v): name a file to predict from", errs.ErrData, t.session.Config.Data.Split)
+}

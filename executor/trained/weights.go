@@ -1,0 +1,76 @@
+package trained
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/session"
+)
+
+// load copies the weights in. A device that has no room for all of them reads
+// them again whenever it needs them. A checkpoint must be of the run's model, and
+// of data with its scaling and classes, which are part of the model. Where a run that
+// trains meanwhile deletes it, the one that is the newest or the best then is loaded.
+func (t *Model) load(ctx context.Context, to answer.Loader) (err error) {
+	const rounds = 8
+	for range rounds {
+		contents, e := t.contents(ctx)
+		if e != nil {
+			return e
+		}
+		contents.Again = t.session.Plan.AnyTight()
+		err = to.InitFrom(ctx, contents)
+		if t.fixed = t.fixed || err == nil; t.fixed || t.weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
+			return err
+		}
+		if err := errors.Join(t.release(), t.pick(ctx)); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// pick finds the checkpoint that is meant.
+func (t *Model) pick(ctx context.Context) error {
+	f, err := rundir.Find(ctx, t.weights.Dir, t.weights.Best, t.weights.ID)
+	if err == nil {
+		t.found, t.used = f, t.weights.Used(f)
+	}
+	return err
+}
+
+// contents opens the weights, which are read until release.
+func (t *Model) contents(ctx context.Context) (c executor.Contents, err error) {
+	w := t.weights
+	if w.Init != "" {
+		if t.values == nil {
+			if t.values, err = initial.Open(ctx, w.Init, t.session.Config.Seed, t.session.Plan.Graph.Vars); err != nil {
+				return c, err
+			}
+		}
+		return session.ContentsOf(t.values), nil
+	}
+	if t.found == nil {
+		if t.found, err = rundir.Find(ctx, w.Dir, false, t.used.ID); err != nil {
+			return c, err
+		}
+	}
+	if err := t.suits(); err != nil {
+		return c, err
+	}
+	return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot)}, nil
+}
+
+// suits refuses a checkpoint of another model, or of other data.
+func (t *Model) suits() error {
+	m, err := t.session.Lineage()
+	if err != nil {
+		return err
+	}
+	return m.Suits(&t.found.Snapshot.Manifest)
+}

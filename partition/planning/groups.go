@@ -1,0 +1,128 @@
+package planning
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Groups are the groups of devices of a plan for evaluation and prediction: each batch goes to a
+// group that is free. The zero value is the plan on its own devices alone.
+type Groups struct {
+	Count int // of groups; 0: one, and an evaluation's sums stay on its devices
+	Size  int // devices of each; the groups follow one another
+}
+
+// Of lists the devices that stand for device d of the plan.
+func (g Groups) Of(d int) []int {
+	list := []int{d}
+	for k := 1; k < g.Count; k++ {
+		list = append(list, d+k*g.Size)
+	}
+	return list
+}
+
+// Devices are, for each group, the device of each stage. The replicas of a plan are groups, too:
+// each has the whole model. Nil: there is one group, or a device has no room for what
+// another group's weights would take beside the plan.
+func (g Groups) Devices(p *partition.Plan, specs []device.Spec) (list [][]int) {
+	var count int
+	var on func(stage, k int) int
+	switch r := p.Replicas(); {
+	case g.Count > 0:
+		count, on = g.Count, func(stage, k int) int { return g.Of(p.Stages[stage].Device)[k] }
+	case r > 1 && !p.AnyTight() && alike(specs):
+		count, on = r, func(stage, k int) int { return p.DevicesOf(stage)[k] }
+	}
+	for k := range count {
+		var group []int
+		for stage := range p.Stages {
+			group = append(group, on(stage, k))
+		}
+		list = append(list, group)
+	}
+	return list
+}
+
+// Answers plans a pass of the model that has no backward one, such as an evaluation: for the
+// smallest groups of devices that have room for the whole model, or else on all devices.
+func (p *Planner) Answers(ctx context.Context, g *graph.Graph) (*partition.Plan, Groups, error) {
+	o, err := p.Options(ctx)
+	if err != nil {
+		return nil, Groups{}, err
+	}
+	o.Microbatches, o.LastMicrobatches, o.Replicas, o.Schedule, o.Order = 1, 1, 1, "", nil // nothing goes back
+	if !p.Unlimited && alike(o.Devices) {                                                  // percentages are of the plan on all devices
+		plan, groups, err := smallestGroups(g, o)
+		if plan != nil || err != nil {
+			return plan, groups, err
+		}
+	}
+	plan, err := partition.New(g, o)
+	return plan, Groups{}, err
+}
+
+// smallestGroups plans for the smallest groups of devices that have room for the whole
+// model; with stages in the config, for groups of as many. It finds none where that
+// leaves one group. The devices are alike, since answers would otherwise depend on who computes
+// them.
+func smallestGroups(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, Groups, error) {
+	n := len(o.Devices)
+	first, last := 1, n/2
+	if asked := max(o.Count, len(o.Stages)); asked > 0 {
+		first, last = asked, min(asked, last)
+	}
+	for size := first; size <= last; size++ {
+		plan, err := planGroup(g, o, size)
+		if plan != nil || err != nil {
+			return plan, Groups{Count: n / size, Size: size}, err
+		}
+	}
+	return nil, Groups{}, nil
+}
+
+// planGroup plans for groups of so many devices; nil: one of them has no room.
+func planGroup(g *graph.Graph, o partition.PlanOptions, size int) (*partition.Plan, error) {
+	devices := o.Devices
+	o.Devices = devices[:size]
+	if o.Stages == nil {
+		o.Count = size
+	}
+	room, weights := int64(0), int64(0)
+	for _, d := range o.Devices {
+		room += d.MemoryBytes
+	}
+	for _, v := range g.Vars {
+		weights += v.Meta.Bytes()
+	}
+	if weights > room {
+		return nil, nil // without the search for a plan
+	}
+	p, err := partition.New(g, o)
+	if errors.Is(err, partition.ErrMemory) || errors.Is(err, partition.ErrStages) || p != nil && p.Fewer != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		for d := f.Device; d/size < len(devices)/size; d += size {
+			if f.Peak > devices[d].MemoryBytes {
+				return nil, nil
+			}
+		}
+	}
+	return p, nil
+}
+
+// alike reports whether devices compute the same bits.
+func alike(devices []device.Spec) bool {
+	return !slices.ContainsFunc(devices, func(d device.Spec) bool {
+		return d.Kind != devices[0].Kind || d.Numerics != devices[0].Numerics
+	})
+}
