@@ -2,7 +2,6 @@ package berth
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"gorgonia.org/tensor"
@@ -12,32 +11,7 @@ import (
 )
 
 // ServeOptions describes a service. A zero field means its default.
-type ServeOptions struct {
-	Batch int // most samples of a batch; default 32
-	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
-	Texts int // texts that are generated at once, each with caches of its own on the devices; default 4
-
-	// AtOnce has Serve fail with ErrOccupied where other users of shared Devices leave
-	// too little memory. Default: it waits until some of them close.
-	AtOnce bool
-}
-
-// check refuses options that no service can have, and gives zero fields their defaults.
-func (o *ServeOptions) check() error {
-	for _, x := range []struct {
-		field          string
-		value          *int
-		most, standard int
-	}{{"Batch", &o.Batch, 4096, 32}, {"Queue", &o.Queue, 1 << 20, 1024}, {"Texts", &o.Texts, 256, 4}} {
-		if *x.value < 0 || *x.value > x.most {
-			return fmt.Errorf("%w: ServeOptions.%s is %d: give a number from 1 to %d, or 0 for the default", ErrOptions, x.field, *x.value, x.most)
-		}
-		if *x.value == 0 {
-			*x.value = x.standard
-		}
-	}
-	return nil
-}
+type ServeOptions = trained.ServeOptions
 
 // Service is a trained model whose weights stay on the devices between calls, to answer
 // requests. It has what all requests share: weights, programs, caches. It is safe for
@@ -57,10 +31,7 @@ type ServiceStats = answer.ServiceStats
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
 func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	s, err := t.model.Serve(ctx, trained.ServiceOptions(o))
+	s, err := t.model.Serve(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func (a *attempt) start(ctx context.Context) error {
 		Damaged: a.journal.damaged, Note: a.opt.Observer.note,
 		Saved: func(x saver.Saved) {
 			a.at.Saved = x.Step
-			a.opt.Observer.saved(Saved(x))
+			a.opt.Observer.saved(x)
 		},
 	})
 	return nil

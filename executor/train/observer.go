@@ -2,9 +2,9 @@ package train
 
 import (
 	"context"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/checkpoint/saver"
 )
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
@@ -71,12 +71,7 @@ type Step struct {
 type Boundary = runstate.Boundary
 
 // Saved is a checkpoint that was written.
-type Saved struct {
-	Step  int
-	ID    uint64
-	Bytes int64 // of all tensors
-	Time  time.Duration
-}
+type Saved = saver.Saved
 
 func (o *Observer) started(s Start) {
 	if o != nil && o.Started != nil {

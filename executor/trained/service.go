@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/planning"
 	"github.com/berth-ml/berth/residency"
@@ -25,16 +27,41 @@ type Service struct {
 	leave   func() // lets other calls use the devices
 }
 
-// ServiceOptions describe a service.
-type ServiceOptions struct {
-	Batch, Queue, Texts int  // see answer.ServiceOptions
-	AtOnce              bool // fail with residency.ErrOccupied where others have the memory, in place of waiting
+// ServeOptions describes a service. A zero field means its default.
+type ServeOptions struct {
+	Batch int // most samples of a batch; default 32
+	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
+	Texts int // texts that are generated at once, each with caches of its own on the devices; default 4
+
+	// AtOnce has Serve fail with residency.ErrOccupied where other users of shared Devices leave
+	// too little memory. Default: it waits until some of them close.
+	AtOnce bool
+}
+
+// check refuses options that no service can have, and gives zero fields their defaults.
+func (o *ServeOptions) check() error {
+	for _, x := range []struct {
+		field          string
+		value          *int
+		most, standard int
+	}{{"Batch", &o.Batch, 4096, 32}, {"Queue", &o.Queue, 1 << 20, 1024}, {"Texts", &o.Texts, 256, 4}} {
+		if *x.value < 0 || *x.value > x.most {
+			return fmt.Errorf("%w: ServeOptions.%s is %d: give a number from 1 to %d, or 0 for the default", errs.ErrOptions, x.field, *x.value, x.most)
+		}
+		if *x.value == 0 {
+			*x.value = x.standard
+		}
+	}
+	return nil
 }
 
 // Serve copies the weights in, and compiles a program for each size of a batch. The caller closes
 // the service.
-func (t *Model) Serve(ctx context.Context, o ServiceOptions) (_ *Service, err error) {
+func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
 	defer func() { err = errors.Join(err, t.loaded()) }()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if err := t.session.Usable(); err != nil {
 		return nil, err
 	}
@@ -50,7 +77,7 @@ func (t *Model) Serve(ctx context.Context, o ServiceOptions) (_ *Service, err er
 }
 
 // open makes the runtime, and the service on it.
-func (s *Service) open(ctx context.Context, o ServiceOptions) (err error) {
+func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 	on := s.trained.session
 	needs := s.needs(ctx)
 	needs.AtOnce = o.AtOnce
