@@ -122,7 +122,7 @@ var mayImport = map[string][]string{
 }
 
 // top are the packages that may import all of ours.
-var top = []string{"", "cmd/trainer", "cmd/trainer/command", "bench", "bench/opbyop"}
+var top = []string{"", "cmd/trainer", "cmd/trainer/command", "bench", "bench/opbyop", "internal/runtest"}
 
 func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	for pkg, imports := range importsOf(t) {
@@ -168,7 +168,7 @@ func kindOf(pkg string) string {
 
 // edges are the packages through which Go programs and requests pass host tensors in
 // and get them back. They and hosttensor alone import gorgonia.
-var edges = []string{module, module + "/datasets/custom", module + "/executor/answer", module + "/executor/eager", module + "/executor/train", module + "/cmd/trainer/serve"}
+var edges = []string{module, module + "/datasets/custom", module + "/executor/answer", module + "/executor/eager", module + "/executor/train", module + "/cmd/trainer/serve", module + "/internal/runtest"}
 
 // A package depends on gorgonia only if it depends on one of the edges.
 func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {

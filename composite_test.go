@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 // gated is x * sigmoid(Beta x), of parts.
@@ -59,7 +60,7 @@ func TestCompositeInALayer(t *testing.T) {
 			"train: {epochs: 1, batch: 32, microbatches: 2}\noptimizer: {name: adam, lr: 0.01}\ncheckpoint: {every: 100}\n"
 		var first *berth.Report
 		for _, set := range [][]string{nil, {"devices.use=cpu:2"}, {"devices.op_by_op=plain"}, {"partition.recompute=block"}} {
-			run, err := berth.Open(t.Context(), parsed(t, text, set...), berth.OpenOptions{})
+			run, err := berth.Open(t.Context(), runtest.Parsed(t, text, set...), berth.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 func TestConfigsChangedInCodeAreChecked(t *testing.T) {
@@ -36,7 +37,7 @@ func TestConfigsChangedInCodeAreChecked(t *testing.T) {
 // What is not there is a mistake of the call, as the command has it.
 func TestMissingThingsAreUsage(t *testing.T) {
 	_, err := configs.Load("nofile.yaml", configs.Overlay{})
-	_, missing := open(t, everything).Eval(t.Context(), berth.Weights{Dir: filepath.Join(t.TempDir(), "zzz")})
+	_, missing := runtest.Open(t, runtest.Everything).Eval(t.Context(), berth.Weights{Dir: filepath.Join(t.TempDir(), "zzz")})
 	for _, err := range []error{err, missing} {
 		if err == nil || !berth.IsUsage(err) {
 			t.Errorf("%v is not told from a failure", err)
@@ -51,7 +52,7 @@ func TestMissingThingsAreUsage(t *testing.T) {
 // by its key.
 func TestErrorsInWordsOfGo(t *testing.T) {
 	dir := t.TempDir()
-	r := open(t, everything)
+	r := runtest.Open(t, runtest.Everything)
 	for option, o := range map[string]berth.TrainOptions{
 		"Report": {Dir: dir, Report: dir}, "Dump": {Dir: dir, Dump: filepath.Join(dir, "file")},
 	} {

@@ -14,17 +14,18 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/eager"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 // Ops run between the steps of a training on the same devices, which ends with the weights
 // that it has alone.
 func TestOpByOpBesideARun(t *testing.T) {
-	d := openShared(t, "cpu:2", 8<<20)
+	d := runtest.OpenDevices(t, "cpu:2", 8<<20)
 	c, err := d.OpByOp(eager.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := mustOpen(t, d, parsed(t, "digits", "train.epochs=1", "checkpoint.every=100"))
+	run := runtest.OpenOn(t, d, runtest.Parsed(t, "digits", "train.epochs=1", "checkpoint.every=100"))
 	training, err := run.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +67,8 @@ func TestOpByOpBesideARun(t *testing.T) {
 // weightsAlone are the weights of the run without anything beside it.
 func weightsAlone(t *testing.T) string {
 	t.Helper()
-	d := openShared(t, "cpu:2", 8<<20)
-	run := mustOpen(t, d, parsed(t, "digits", "train.epochs=1", "checkpoint.every=100"))
+	d := runtest.OpenDevices(t, "cpu:2", 8<<20)
+	run := runtest.OpenOn(t, d, runtest.Parsed(t, "digits", "train.epochs=1", "checkpoint.every=100"))
 	defer run.Close()
 	report, err := run.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
 	if err != nil {
@@ -80,7 +81,7 @@ func TestOpByOpWithoutDevices(t *testing.T) {
 	if _, err := new(berth.Devices).OpByOp(eager.ContextOptions{}); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("never opened: %v", err)
 	}
-	d := openShared(t, "cpu", 0)
+	d := runtest.OpenDevices(t, "cpu", 0)
 	c, err := d.OpByOp(eager.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +136,10 @@ func TestOpByOpGivesUpWhatHangs(t *testing.T) {
 // Small ops run on the caller's goroutine and allocate nothing, on devices that runs share
 // too: nobody is told of the operations of their streams.
 func TestOpByOpAllocatesNothing(t *testing.T) {
-	if slowdown > 1 {
+	if runtest.Slowdown > 1 {
 		t.Skip("the race detector allocates")
 	}
-	c, err := openShared(t, "cpu", 1<<20).OpByOp(eager.ContextOptions{})
+	c, err := runtest.OpenDevices(t, "cpu", 1<<20).OpByOp(eager.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

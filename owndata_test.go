@@ -9,63 +9,20 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth"
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/runtest"
 )
-
-// corners are points in the plane, with the quadrant as their class. Training samples
-// are moved a little in each epoch.
-func corners() *custom.Set {
-	return &custom.Set{
-		Name: "corners", Version: 1, Len: 200,
-		Input: shape.F32(2), Target: shape.I32(), Classes: 4, Labels: []string{"a", "b", "c", "d"},
-		Fill: func(s custom.Sample, input, target *tensor.Dense) error {
-			class := s.Index % 4
-			at := input.Float32s()
-			at[0], at[1] = float32(1-class%2*2), float32(1-class/2*2)
-			if s.Epoch >= 0 {
-				at[0] += float32(s.Seed%100) / 1000
-			}
-			target.Int32s()[0] = int32(class)
-			return nil
-		},
-	}
-}
-
-const cornersConfig = `
-data: given
-model: {preset: mlp, hidden: [8]}
-train: {epochs: 3, batch: 16}
-optimizer: {name: adam, lr: 0.02}
-`
-
-func openCorners(t *testing.T, set *custom.Set, text string) (*berth.Run, error) {
-	t.Helper()
-	c, err := configs.Parse("corners.yaml", []byte(text), configs.Overlay{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := berth.Open(t.Context(), c, berth.OpenOptions{Data: set})
-	if err == nil {
-		t.Cleanup(func() {
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	return r, err
-}
 
 // A program's own samples train, validate, and resume exactly, with no copy in but the
 // batch.
 func TestOwnSamplesTrainAndResume(t *testing.T) {
 	whole, apart := t.TempDir(), t.TempDir()
-	r, err := openCorners(t, corners(), cornersConfig)
+	r, err := runtest.OpenCorners(t, runtest.Corners(), runtest.CornersConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
+	want := runtest.Train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
 	if want.Steps != 30 || want.Final.ValAccuracy == nil || *want.Final.ValAccuracy < 0.9 {
 		t.Errorf("%d steps, %+v", want.Steps, want.Final)
 	}
@@ -75,7 +32,7 @@ func TestOwnSamplesTrainAndResume(t *testing.T) {
 	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: apart, MaxSteps: 13}); err != nil {
 		t.Fatal(err)
 	}
-	got := train(t, r, berth.TrainOptions{Dir: apart, Resume: true})
+	got := runtest.Train(t, r, berth.TrainOptions{Dir: apart, Resume: true})
 	if got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Error("a resumed run has other weights")
 	}
@@ -96,14 +53,14 @@ func TestOwnSamplesTrainAndResume(t *testing.T) {
 // A run on other samples is not resumed by mistake.
 func TestOwnSamplesAreOfTheFingerprint(t *testing.T) {
 	dir := t.TempDir()
-	r, err := openCorners(t, corners(), cornersConfig)
+	r, err := runtest.OpenCorners(t, runtest.Corners(), runtest.CornersConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 3})
-	newer := corners()
+	runtest.Train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	newer := runtest.Corners()
 	newer.Version = 2
-	if r, err = openCorners(t, newer, cornersConfig); err != nil {
+	if r, err = runtest.OpenCorners(t, newer, runtest.CornersConfig); err != nil {
 		t.Fatal(err)
 	}
 	_, err = r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
@@ -120,7 +77,7 @@ func TestOwnSamplesFail(t *testing.T) {
 		"panic: no luck":   func() error { panic("no luck") },
 	} {
 		dir := t.TempDir()
-		set := corners()
+		set := runtest.Corners()
 		fill, failing := set.Fill, true
 		set.Fill = func(s custom.Sample, input, target *tensor.Dense) error {
 			if s.Epoch == 1 && s.Index == 17 && failing {
@@ -128,8 +85,8 @@ func TestOwnSamplesFail(t *testing.T) {
 			}
 			return fill(s, input, target)
 		}
-		set.Validation, set.Name = corners(), "failing corners"
-		r, err := openCorners(t, set, cornersConfig)
+		set.Validation, set.Name = runtest.Corners(), "failing corners"
+		r, err := runtest.OpenCorners(t, set, runtest.CornersConfig)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +95,7 @@ func TestOwnSamplesFail(t *testing.T) {
 			t.Errorf("%v, want %q", err, name)
 		}
 		failing = false
-		if rep := train(t, r, berth.TrainOptions{Dir: dir, Resume: true}); rep.Steps != 39 {
+		if rep := runtest.Train(t, r, berth.TrainOptions{Dir: dir, Resume: true}); rep.Steps != 39 {
 			t.Errorf("%d steps after it was mended", rep.Steps)
 		}
 	}
@@ -146,23 +103,23 @@ func TestOwnSamplesFail(t *testing.T) {
 
 // Samples are given where the config says so, and only there.
 func TestOwnSamplesAndTheConfigAgree(t *testing.T) {
-	if _, err := openCorners(t, nil, cornersConfig); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "corners.yaml:2: ") {
+	if _, err := runtest.OpenCorners(t, nil, runtest.CornersConfig); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "corners.yaml:2: ") {
 		t.Errorf("no samples: %v", err)
 	}
-	digits := strings.Replace(cornersConfig, "given", "digits", 1)
-	if _, err := openCorners(t, corners(), digits); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "write `data: given`") {
+	digits := strings.Replace(runtest.CornersConfig, "given", "digits", 1)
+	if _, err := runtest.OpenCorners(t, runtest.Corners(), digits); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "write `data: given`") {
 		t.Errorf("samples for nothing: %v", err)
 	}
-	bad := corners()
+	bad := runtest.Corners()
 	bad.Classes = 3
-	if _, err := openCorners(t, bad, cornersConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "sample 75: the class is 3") {
+	if _, err := runtest.OpenCorners(t, bad, runtest.CornersConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "sample 75: the class is 3") {
 		t.Errorf("a class too many: %v", err)
 	}
 }
 
 // A stop while the program's samples are slow saves what there is.
 func TestOwnSamplesThatAreSlowDoNotDelayAStop(t *testing.T) {
-	set, slow, reached := corners(), make(chan struct{}), make(chan struct{})
+	set, slow, reached := runtest.Corners(), make(chan struct{}), make(chan struct{})
 	fill := set.Fill
 	set.Fill = func(s custom.Sample, input, target *tensor.Dense) error {
 		if s.Epoch == 1 && s.Index == 100 {
@@ -171,8 +128,8 @@ func TestOwnSamplesThatAreSlowDoNotDelayAStop(t *testing.T) {
 		}
 		return fill(s, input, target)
 	}
-	set.Validation = corners() // all are trained on
-	r, err := openCorners(t, set, cornersConfig)
+	set.Validation = runtest.Corners() // all are trained on
+	r, err := runtest.OpenCorners(t, set, runtest.CornersConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,9 +159,9 @@ func TestOwnSamplesThatAreSlowDoNotDelayAStop(t *testing.T) {
 func init() {
 	custom.Register(custom.SourceType[struct{}]{
 		Name: "test_corners", Version: 1,
-		Open: func(context.Context, struct{}) (*custom.Set, error) { return corners(), nil },
+		Open: func(context.Context, struct{}) (*custom.Set, error) { return runtest.Corners(), nil },
 		OpenInputs: func(_ context.Context, _ struct{}, path string) (*custom.Set, error) {
-			set := corners()
+			set := runtest.Corners()
 			set.Len, set.Target = len(path), shape.Meta{}
 			fill := set.Fill
 			set.Fill = func(s custom.Sample, input, _ *tensor.Dense) error {
@@ -219,11 +176,11 @@ func init() {
 // on its samples, also on those of a file.
 func TestRegisteredSource(t *testing.T) {
 	dir := t.TempDir()
-	r, err := openCorners(t, nil, strings.Replace(cornersConfig, "given", "test_corners", 1))
+	r, err := runtest.OpenCorners(t, nil, strings.Replace(runtest.CornersConfig, "given", "test_corners", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	train(t, r, berth.TrainOptions{Dir: dir})
+	runtest.Train(t, r, berth.TrainOptions{Dir: dir})
 	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)

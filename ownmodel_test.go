@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 const ownModelConfig = "data: digits\nmodel: {preset: given}\ntrain: {epochs: 2, batch: 64}\noptimizer: {name: adam, lr: 0.01}\n"
@@ -61,7 +62,7 @@ func TestOwnLayersAreThoseOfAConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got := train(t, yaml, berth.TrainOptions{Dir: t.TempDir()}), train(t, own, berth.TrainOptions{Dir: t.TempDir()})
+	want, got := runtest.Train(t, yaml, berth.TrainOptions{Dir: t.TempDir()}), runtest.Train(t, own, berth.TrainOptions{Dir: t.TempDir()})
 	if got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Errorf("the weights are %s, of the config %s", got.WeightsSHA256, want.WeightsSHA256)
 	}
@@ -75,7 +76,7 @@ func TestOwnModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
+	want := runtest.Train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
 	if *want.Final.ValAccuracy < 0.9 {
 		t.Errorf("accuracy %v", *want.Final.ValAccuracy)
 	}
@@ -90,7 +91,7 @@ func TestOwnModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := train(t, again, berth.TrainOptions{Dir: apart, Resume: true}); got.WeightsSHA256 != want.WeightsSHA256 {
+	if got := runtest.Train(t, again, berth.TrainOptions{Dir: apart, Resume: true}); got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Error("a resumed run has other weights")
 	}
 	e, err := r.Eval(t.Context(), berth.Weights{Dir: whole})

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/runtest"
 	"github.com/berth-ml/berth/internal/testall"
 )
 
@@ -46,27 +47,27 @@ optimizer: {name: adam, lr: 0.02}
 func TestOwnSequences(t *testing.T) {
 	testall.Long(t)
 	whole, apart := t.TempDir(), t.TempDir()
-	r, err := openCorners(t, waves(), wavesConfig)
+	r, err := runtest.OpenCorners(t, waves(), wavesConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
+	want := runtest.Train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
 	if m := want.Final.Metrics; !(m["rmse"] < 0.35) || !(m["r2"] > 0.6) {
 		t.Errorf("metrics %v", m)
 	}
 	for _, way := range []string{"devices: {use: 'cpu:2'}\npartition: {replicas: 2}", "devices: {op_by_op: plain}", "devices: {memory: 70%}"} {
-		other, err := openCorners(t, waves(), wavesConfig+way)
+		other, err := runtest.OpenCorners(t, waves(), wavesConfig+way)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := train(t, other, berth.TrainOptions{}); got.WeightsSHA256 != want.WeightsSHA256 {
+		if got := runtest.Train(t, other, berth.TrainOptions{}); got.WeightsSHA256 != want.WeightsSHA256 {
 			t.Errorf("%s: other weights", way)
 		}
 	}
 	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: apart, MaxSteps: 13}); err != nil {
 		t.Fatal(err)
 	}
-	if got := train(t, r, berth.TrainOptions{Dir: apart, Resume: true}); got.WeightsSHA256 != want.WeightsSHA256 {
+	if got := runtest.Train(t, r, berth.TrainOptions{Dir: apart, Resume: true}); got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Error("a resumed run has other weights")
 	}
 	var lengths []int
@@ -78,7 +79,7 @@ func TestOwnSequences(t *testing.T) {
 	}
 	fewer := waves()
 	fewer.Buckets = nil // 16, 20
-	if r, err = openCorners(t, fewer, wavesConfig); err != nil {
+	if r, err = runtest.OpenCorners(t, fewer, wavesConfig); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: apart, Resume: true}); !errors.Is(err, berth.ErrChanged) {
@@ -89,12 +90,12 @@ func TestOwnSequences(t *testing.T) {
 // Answers about series in memory are those of each alone.
 func TestAnswersAboutSequences(t *testing.T) {
 	dir := t.TempDir()
-	r, err := openCorners(t, waves(), wavesConfig)
+	r, err := runtest.OpenCorners(t, waves(), wavesConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var inspected *tensor.Dense
-	train(t, r, berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Inspect: func(ctx context.Context, i *berth.Inspection) (err error) {
+	runtest.Train(t, r, berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Inspect: func(ctx context.Context, i *berth.Inspection) (err error) {
 		inspected, err = i.Activations(ctx, "lstm_1", nil)
 		return err
 	}}})
@@ -160,7 +161,7 @@ func TestOwnSequencesRefused(t *testing.T) {
 	} {
 		s := waves()
 		change(s)
-		if _, err := openCorners(t, s, wavesConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), want) {
+		if _, err := runtest.OpenCorners(t, s, wavesConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

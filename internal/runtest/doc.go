@@ -1,0 +1,2 @@
+// Package runtest opens and trains small runs for tests, through the public face.
+package runtest
