@@ -21,13 +21,7 @@ func (o RunOptions) Check(ws ...Workload) error {
 			return err
 		}
 	}
-	devs, err := openDevices(o.Devices, o.opens())
-	if err == nil {
-		_, err = fault.Wrap(devs, o.Faults)
-	}
-	for _, d := range devs {
-		err = errors.Join(err, d.Close())
-	}
+	_, err = o.look()
 	return err
 }
 

@@ -64,7 +64,7 @@ func benchmark(b *testing.B, name string) {
 	b.ReportMetric(float64(Flops(s.graph))*perSecond/1e9, "Gflop/s")
 }
 
-func openSession(t testing.TB, name string) *session {
+func openSession(t testing.TB, name string) *training {
 	t.Helper()
 	w, err := Lookup(name)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestFusedStepsEqualPlainOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := partition.New(g, partition.PlanOptions{Devices: specs(devs), Microbatches: 1})
+			p, err := partition.New(g, partition.PlanOptions{Devices: specsOf(devs), Microbatches: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

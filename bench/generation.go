@@ -18,6 +18,8 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -68,6 +70,9 @@ func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, er
 	if w.Tokens == 0 {
 		return res, fmt.Errorf("%w: --generate: %s is not a model of text; name gpt-nano, gpt-small or gpt2", ErrOptions, w.Name)
 	}
+	if _, err := o.look(); err != nil {
+		return res, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
 	debug.FreeOSMemory() // of an earlier workload
 	resetPeakResident()
 	s := &generating{w: w, spec: w.spec(o.Precision == bf16Name)}
@@ -86,8 +91,7 @@ type generating struct {
 	w       Workload
 	spec    models.Spec
 	size    infer.GeneratorOptions
-	devs    []device.Device
-	plan    *partition.Plan // of a chunk
+	on      *session.Session // with the plan of a chunk
 	rt      *executor.Runtime
 	gen     *infer.Generator
 	prompt  []int32
@@ -99,22 +103,24 @@ type generating struct {
 // open loads the model and its weights.
 func (s *generating) open(ctx context.Context, o RunOptions) (err error) {
 	s.size.Context = s.spec.Positions()
-	if s.devs, err = openDevices(o.Devices, o.opens()); err != nil {
-		return err
-	}
-	g, err := infer.GeneratorGraph(s.spec, s.size, func() error { return context.Cause(ctx) })
+	g, err := infer.GeneratorGraph(s.spec, s.size, stop.Of(ctx))
 	if err != nil {
 		return err
 	}
-	if s.plan, err = partition.New(g, partition.PlanOptions{Devices: specs(s.devs), Microbatches: 1, Count: o.Stages}); err != nil {
+	s.on, err = session.Open(o.session(1, 1), func(on *session.Session) error {
+		po, err := on.Planner.Options(ctx)
+		if err == nil {
+			on.Plan, err = partition.New(g, po)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(s.devs, executor.RuntimeOptions{Used: s.plan.Devices()}); err != nil {
+	if s.rt, err = o.runtime(ctx, s.on, s.on.Devices); err != nil {
 		return err
 	}
-	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
-	s.rt.EndWith(ctx)
-	if s.gen, err = infer.NewGenerator(ctx, s.rt, infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: 1}, s.size); err != nil {
+	if s.gen, err = infer.NewGenerator(ctx, s.rt, infer.Model{Spec: s.spec, Plan: s.on.Plan, Microbatch: 1}, s.size); err != nil {
 		return err
 	}
 	for i := range max(1, s.size.Context/2) {
@@ -175,8 +181,8 @@ func (s *generating) close() (err error) {
 	if s.rt != nil {
 		err = errors.Join(err, s.rt.Close())
 	}
-	for _, d := range s.devs {
-		err = errors.Join(err, d.Close())
+	if s.on != nil {
+		err = errors.Join(err, s.on.Close())
 	}
 	return err
 }
@@ -191,12 +197,12 @@ func (s *generating) result(o RunOptions) (Generation, error) {
 	slices.Sort(s.decode)
 	r := Generation{
 		Name: s.w.Name, About: s.w.About, Parameters: s.w.Parameters, Precision: o.Precision,
-		Context: s.size.Context, Prompt: len(s.prompt), Tokens: len(s.decode), Stages: len(s.plan.Stages),
+		Context: s.size.Context, Prompt: len(s.prompt), Tokens: len(s.decode), Stages: len(s.on.Plan.Stages),
 		PrefillMS: newStepMS(s.prefill).Median, DecodeMS: newStepMS(s.decode),
 		DecodeAllocs: float64(s.allocs) / float64(len(s.decode)), DecodeBytes: bytesRead(one, len(s.prompt)+s.perTurn()/2),
 		PeakResidentBytes: readResident().peak, Machine: ThisMachine(),
 	}
-	for _, d := range s.devs {
+	for _, d := range s.on.Devices {
 		spec := d.Spec()
 		r.Devices, r.Threads, r.Numerics = append(r.Devices, string(spec.ID)), r.Threads+spec.Threads, spec.Numerics
 		r.CacheBytes += d.Stats().LiveBy[device.Cache]
@@ -230,9 +236,9 @@ func bytesRead(g *graph.Graph, position int) (sum int64) {
 // prefillFlops are those of the products of reading the prompt.
 func (s *generating) prefillFlops() int64 {
 	n := int64(len(s.prompt))
-	rows := int64(s.plan.Graph.Find(models.InputName).Meta.Elems())
-	sum := Flops(s.plan.Graph) * ((n + rows - 1) / rows)
-	for _, x := range s.plan.Graph.Nodes {
+	rows := int64(s.on.Plan.Graph.Find(models.InputName).Meta.Elems())
+	sum := Flops(s.on.Plan.Graph) * ((n + rows - 1) / rows)
+	for _, x := range s.on.Plan.Graph.Nodes {
 		if _, ok := x.Op.(ops.CachedAttention); ok {
 			sum += 4 * int64(x.Out[0].Meta.Shape.Dim(-1)) * n * (n + 1) / 2
 		}

@@ -28,7 +28,7 @@ type measurement struct {
 }
 
 // measure warms up, then runs o.Steps steps, or steps until o.Seconds are over.
-func measure(ctx context.Context, s *session, o RunOptions) (measurement, error) {
+func measure(ctx context.Context, s *training, o RunOptions) (measurement, error) {
 	var m measurement
 	seconds := o.Seconds
 	if o.Steps > 0 {
@@ -45,8 +45,8 @@ func measure(ctx context.Context, s *session, o RunOptions) (measurement, error)
 	// Room for twice the expected steps: growing the list would be measured too.
 	s.ends.restart(max(o.Steps, 2*int(seconds/each)))
 	s.kernels.restart()
-	s.copies.Restart()
-	s.copies.Begin()
+	s.on.Copies().Restart()
+	s.on.Copies().Begin()
 	steps, start := 0, time.Now()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -60,10 +60,10 @@ func measure(ctx context.Context, s *session, o RunOptions) (measurement, error)
 	if err := s.finish(ctx); err != nil {
 		return m, err
 	}
-	m.copies = s.copies.Time()
+	m.copies = s.on.Copies().Time()
 	m.times = s.ends.times()
 	m.resident = readResident()
-	for _, d := range s.devs {
+	for _, d := range s.on.Devices {
 		m.stats = append(m.stats, d.Stats())
 	}
 	return m, ctx.Err()
@@ -71,7 +71,7 @@ func measure(ctx context.Context, s *session, o RunOptions) (measurement, error)
 
 // warmUp runs steps that are not measured, and returns the seconds that each
 // took. The last step may still be under way.
-func warmUp(ctx context.Context, s *session, seconds float64) (each float64, err error) {
+func warmUp(ctx context.Context, s *training, seconds float64) (each float64, err error) {
 	start, taken, n := time.Now(), 0.0, 0
 	for ; n < warmSteps || taken < seconds; n++ {
 		if err := s.step(ctx); err != nil {

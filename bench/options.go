@@ -60,6 +60,8 @@ type RunOptions struct {
 	// For tests.
 	onKernel func(device.KernelSpan) // takes the profile's place
 	peakTime time.Duration           // instead of the time that filled chooses; 0 means that
+
+	costs string // the file of measured times that predictions are by, of a scaling
 }
 
 // checkReplicas refuses words that mean nothing, and replicas that cannot share a step.

@@ -36,7 +36,7 @@ func TestFloors(t *testing.T) {
 			}
 			defer devs[0].Close()
 			p, err := partition.New(g, partition.PlanOptions{
-				Devices: specs(devs), Microbatches: 4,
+				Devices: specsOf(devs), Microbatches: 4,
 				Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 					return devs[d].Estimate(g, o)
 				},
@@ -91,9 +91,16 @@ func comparePeaks(t *testing.T, w Workload, o RunOptions) {
 	if err := s.finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, f := range s.memory {
-		if got := s.devs[i].Stats().Peak; got != f.Peak {
-			t.Errorf("%s: planned %d bytes (%v), measured %d", s.devs[i].ID(), f.Peak, f.PeakBy, got)
+	for i, f := range s.on.Plan.Memory {
+		if got := s.on.Devices[i].Stats().Peak; got != f.Peak {
+			t.Errorf("%s: planned %d bytes (%v), measured %d", s.on.Devices[i].ID(), f.Peak, f.PeakBy, got)
 		}
 	}
+}
+
+func specsOf(devs []device.Device) (specs []device.Spec) {
+	for _, d := range devs {
+		specs = append(specs, d.Spec())
+	}
+	return specs
 }

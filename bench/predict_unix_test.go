@@ -44,7 +44,7 @@ func TestPredictedTime(t *testing.T) {
 
 // timed is a session and the times of its steps, in seconds.
 type timed struct {
-	s                   *session
+	s                   *training
 	predicted, measured float64 // measured is the least mean of a round
 }
 
@@ -61,7 +61,7 @@ func openTimed(t *testing.T, name string, percent float64) *timed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &timed{s: s, predicted: s.memory[0].Seconds}
+	x := &timed{s: s, predicted: s.on.Plan.Memory[0].Seconds}
 	x.run(t, 3)
 	x.measured = math.Inf(1)
 	return x

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/partition/costs"
 )
 
 // TestPredictedStep compares the predicted time of a step with the measured one, in
@@ -41,25 +40,14 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 	if o, err = o.checked(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(t.Context(), w, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	}()
 	var predicted, measured []float64
 	for range 3 {
-		times, err := costs.Open(filepath.Join(t.TempDir(), "times.json"), costs.ThisMachine())
+		o.costs = filepath.Join(t.TempDir(), "times.json")
+		s, err := open(t.Context(), w, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.timeSegments(t.Context(), o, times); err != nil {
-			t.Fatal(err)
-		}
-		p, err := s.predicted(t.Context())
+		p, err := s.timed(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +56,9 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 		}
 		predicted = append(predicted, 1e3*p.Seconds)
 		measured = append(measured, s.steps(t)...)
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
 	}
 	slices.Sort(predicted)
 	slices.Sort(measured)
@@ -80,7 +71,7 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 }
 
 // steps takes steps for a third of a second, and gives their milliseconds.
-func (s *session) steps(t *testing.T) (ms []float64) {
+func (s *training) steps(t *testing.T) (ms []float64) {
 	t.Helper()
 	step := func() {
 		t.Helper()

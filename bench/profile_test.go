@@ -62,14 +62,14 @@ func TestStepsAllocateNothing(t *testing.T) {
 		if got := s.kernels.perStep(1); (got != nil) != o.Profile {
 			t.Errorf("%s: kernels are %v", name, got)
 		}
-		if moves := s.memory[0].Moved() > 0; moves != (o.DeviceMemory.Percent > 0) {
-			t.Errorf("%s: the plan moves %d bytes", name, s.memory[0].Moved())
+		if moves := s.on.Plan.Memory[0].Moved() > 0; moves != (o.DeviceMemory.Percent > 0) {
+			t.Errorf("%s: the plan moves %d bytes", name, s.on.Plan.Memory[0].Moved())
 		}
 	}
 }
 
 // measured runs 30 steps of mlp.
-func measured(t *testing.T, o RunOptions) (*session, measurement) {
+func measured(t *testing.T, o RunOptions) (*training, measurement) {
 	t.Helper()
 	w, err := Lookup("mlp")
 	if err != nil {

@@ -87,9 +87,9 @@ type DeviceMemory struct {
 }
 
 // newDeviceMemory compares the plan's memory with the devices'.
-func newDeviceMemory(s *session, stats []device.Stats) (list []DeviceMemory) {
-	for _, f := range s.memory {
-		spec := s.devs[f.Device].Spec()
+func newDeviceMemory(s *training, stats []device.Stats) (list []DeviceMemory) {
+	for _, f := range s.on.Plan.Memory {
+		spec := s.on.Devices[f.Device].Spec()
 		list = append(list, DeviceMemory{
 			Device: string(spec.ID), Limit: spec.MemoryBytes, Peak: f.Peak, Floor: f.Floor, Loaded: f.Loaded, Spilled: f.Spilled, Used: stats[f.Device].Peak,
 		})
@@ -108,7 +108,7 @@ type Copies struct {
 }
 
 // newCopies sums up a step's copies.
-func newCopies(s *session, m measurement) Copies {
+func newCopies(s *training, m measurement) Copies {
 	l := s.rt.Residency.Ledger().SteadyState()
 	c := Copies{SpilledBytes: l.Spill.Median, PeerBytes: l.Peer.Median}
 	for _, v := range s.prog.Inputs() {
@@ -121,7 +121,7 @@ func newCopies(s *session, m measurement) Copies {
 }
 
 // newResult fills in all but what the options say, the loss, the weights and the peak.
-func newResult(s *session, m measurement) Result {
+func newResult(s *training, m measurement) Result {
 	order := s.prog.Schedule()
 	r := Result{
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Parameters: s.w.Parameters,
@@ -130,14 +130,14 @@ func newResult(s *session, m measurement) Result {
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}
-	if f := s.full.Fewer; f != nil {
+	if f := s.on.Plan.Fewer; f != nil {
 		r.Notes = append(r.Notes, f.Note())
 	}
 	perSecond := 1e3 / r.StepMS.Median
 	r.SamplesPerS = float64(s.w.Batch) * perSecond
 	r.TokensPerS = float64(s.w.Tokens) * r.SamplesPerS
 	r.Gflops = float64(r.FlopsPerStep) * perSecond / 1e9
-	for _, d := range s.devs {
+	for _, d := range s.on.Devices {
 		spec := d.Spec()
 		r.Devices = append(r.Devices, string(spec.ID))
 		r.Threads += spec.Threads

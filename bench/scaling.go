@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/partition/costs"
 )
 
 // Scaling is a workload on one device, and on several of the same kind in each way to
@@ -154,8 +153,7 @@ type scalingRun struct {
 	most     int        // devices
 	threads  int        // of each device
 	numerics string
-	dir      string      // of the file of times, to be removed
-	times    *costs.File // of segments and copies, of all ways
+	dir      string // of the file of times, to be removed
 }
 
 // newScalingRun checks the options, and makes the file of times.
@@ -173,18 +171,15 @@ func newScalingRun(w Workload, o RunOptions) (m *scalingRun, err error) {
 	if m.dir, err = os.MkdirTemp("", "berth-scaling"); err != nil {
 		return nil, err
 	}
-	if m.times, err = costs.Open(filepath.Join(m.dir, "times.json"), costs.ThisMachine()); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(m.dir))
-	}
+	m.o.costs = filepath.Join(m.dir, "times.json")
 	return m, nil
 }
 
 // describe finds the threads of each device, and the instructions that they compute with.
 func (m *scalingRun) describe(o RunOptions) error {
-	devs, err := openDevices(o.Devices, o.opens())
-	for _, d := range devs {
-		m.threads, m.numerics = max(m.threads, d.Spec().Threads), d.Spec().Numerics
-		err = errors.Join(err, d.Close())
+	specs, err := o.look()
+	for _, d := range specs {
+		m.threads, m.numerics = max(m.threads, d.Threads), d.Numerics
 	}
 	return err
 }
@@ -200,17 +195,14 @@ func (m *scalingRun) measure(ctx context.Context, x *Way) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if len(s.full.Devices()) < x.Devices {
+	if len(s.on.Plan.Devices()) < x.Devices {
 		return errTooSmall
 	}
-	if err := s.timeSegments(ctx, x.options(m.o), m.times); err != nil {
-		return err
-	}
-	p, err := s.predicted(ctx)
+	p, err := s.timed(ctx, x.options(m.o))
 	if err != nil {
 		return err
 	}
-	x.PredictedMS, x.BubbleSimulated, x.Stages = 1e3*p.Seconds, p.Bubble, len(s.full.Stages)
+	x.PredictedMS, x.BubbleSimulated, x.Stages = 1e3*p.Seconds, p.Bubble, len(s.on.Plan.Stages)
 	return m.steps(ctx, s, x)
 }
 
@@ -218,7 +210,7 @@ func (m *scalingRun) measure(ctx context.Context, x *Way) (err error) {
 const leastSteps = 3
 
 // steps takes the way's steps.
-func (m *scalingRun) steps(ctx context.Context, s *session, x *Way) error {
+func (m *scalingRun) steps(ctx context.Context, s *training, x *Way) error {
 	for range 2 {
 		if err := s.step(ctx); err != nil {
 			return err

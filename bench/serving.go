@@ -107,15 +107,8 @@ type serving struct {
 }
 
 // look notes which devices there are.
-func (s *serving) look() error {
-	devs, err := openDevices(s.opt.Devices, s.opt.opens())
-	if err != nil {
-		return err
-	}
-	for _, d := range devs {
-		s.specs = append(s.specs, d.Spec())
-		err = errors.Join(err, d.Close())
-	}
+func (s *serving) look() (err error) {
+	s.specs, err = s.opt.look()
 	return err
 }
 

@@ -20,19 +20,23 @@ type held struct {
 	kept   atomic.Bool // a training step by step, or a service, has the devices
 	closed bool
 
+	told   func(device.Span) // of each operation; nil: nobody is
 	spans  trace.Spans
 	copies trace.Copies
 	debug  trace.Debug  // as BERTH_DEBUG asks
 	calls  *trace.Calls // nil unless devices.op_by_op has log
 }
 
-func hold(shared *Share) (*held, error) {
+func hold(o Options) (*held, error) {
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return nil, err
 	}
-	h := &held{shared: shared, debug: trace.Debug{Level: level, Out: os.Stderr}}
+	h := &held{shared: o.Shared, told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
 	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
+	if o.OnKernel != nil {
+		h.user.tell.kernel, h.user.tell.kernels = o.OnKernel, nil
+	}
 	return h, nil
 }
 
@@ -79,6 +83,9 @@ func (h *held) onSpan(x device.Span) {
 	h.spans.Add(x)
 	h.copies.Add(x)
 	h.calls.Add(x)
+	if h.told != nil {
+		h.told(x)
+	}
 }
 
 // onLaunch takes a task that is queued.

@@ -13,8 +13,11 @@ type listener struct {
 	span    func(device.Span)
 	spans   func(stream string) bool // whether span is to be told of a stream; nil: of all
 	kernel  func(device.KernelSpan)
-	kernels func() bool // whether kernel is to be told
+	kernels func() bool // whether kernel is to be told; nil: always
 }
+
+// wantsKernels reports whether kernel is to be told now.
+func (l *listener) wantsKernels() bool { return l.kernels == nil || l.kernels() }
 
 // openDevices opens devices, which tell a listener what they do.
 func openDevices(c configs.Devices, tell listener) (devs []device.Device, err error) {

@@ -254,7 +254,7 @@ func (p *Pool) onKernel(x device.KernelSpan) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, u := range p.users {
-		if u.tell.kernels() {
+		if u.tell.wantsKernels() {
 			u.tell.kernel(x)
 		}
 	}
@@ -265,7 +265,7 @@ func (p *Pool) wantsKernels() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, u := range p.users {
-		if u.tell.kernels() {
+		if u.tell.wantsKernels() {
 			return true
 		}
 	}

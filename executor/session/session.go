@@ -58,13 +58,18 @@ type Options struct {
 	Notes     []string // of the data, for Notes
 	Costs     string   // the file of measured times; "": that of costs.DefaultPath
 	Measuring func(share float64)
+
+	// OnSpan hears of each operation of the devices, and OnKernel of each kernel, from the
+	// goroutines of their streams; nil: nobody does.
+	OnSpan   func(device.Span)
+	OnKernel func(device.KernelSpan)
 }
 
 // Open opens the devices, and has plan set what a Session's plan function sets. Unless that
 // succeeds, the devices are closed. Where the config limits memory by a percentage, a plan
 // without limits comes first, and the config gets the bytes.
 func Open(o Options, plan func(*Session) error) (*Session, error) {
-	held, err := hold(o.Shared)
+	held, err := hold(o)
 	if err != nil {
 		return nil, err
 	}

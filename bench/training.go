@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// batches is the number of different batches. A step's batch must not change
+// until the step is over, and two steps can be under way.
+const batches = 2
+
+// patience is the longest that an operation may take once the measurement is to
+// end.
+const patience = 3 * time.Second
+
+// training is a workload loaded on devices, ready to step. One goroutine at a
+// time uses it.
+type training struct {
+	w       Workload
+	parts   int // microbatches
+	graph   *graph.Graph
+	on      *session.Session
+	faulty  []device.Device // the session's, with RunOptions.Faults
+	rt      *executor.Runtime
+	prog    *executor.Program
+	batch   [batches]executor.Batch
+	fields  []device.HostBuffer // of all batches
+	ends    stepEnds            // fed by the streams
+	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
+	last    executor.Ticket     // the newest step; 0 before the first
+	stepped int                 // steps so far
+}
+
+// open loads a workload and starts copying its weights in. The caller closes
+// the training.
+func open(ctx context.Context, w Workload, o RunOptions) (*training, error) {
+	s := &training{w: w, parts: max(1, o.Microbatches)}
+	if err := w.checkMicrobatches(s.parts); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx, o); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// load opens a session that plans the workload, and fills its batches.
+func (s *training) load(ctx context.Context, o RunOptions) (err error) {
+	if s.graph, err = s.w.Graph(s.parts, o.Precision == bf16Name); err != nil {
+		return err
+	}
+	so := o.session(s.w.Batch, s.parts)
+	so.OnSpan, so.OnKernel = s.ends.add, o.onKernel
+	if o.Profile {
+		so.OnKernel = s.kernels.add
+	}
+	s.on, err = session.Open(so, func(on *session.Session) (err error) {
+		on.Choice, err = on.Planner.Choose(ctx, s.graph)
+		on.Plan = on.Choice.Plan
+		return err
+	})
+	if err != nil {
+		return o.refused(err)
+	}
+	if err := s.ends.follow(s.on.Plan, s.on.Devices, s.parts, o.OpByOp); err != nil {
+		return err
+	}
+	if s.faulty, err = fault.Wrap(s.on.Devices, o.Faults); err != nil {
+		return err
+	}
+	if s.rt, err = o.runtime(ctx, s.on, s.faulty); err != nil {
+		return err
+	}
+	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: s.on.Plan, LastMicrobatches: s.parts, Constant: s.constant, OpByOp: o.OpByOp, CheckFinite: o.OpByOp})
+	if err != nil {
+		return err
+	}
+	if err := s.fillBatches(s.faulty[s.on.Plan.Stages[0].Device]); err != nil {
+		return err
+	}
+	return s.prog.Init(ctx, func(v *graph.Value, dst []byte) error {
+		models.Fill(v, seed, dst)
+		return nil
+	})
+}
+
+// constant gives the contents of a per-microbatch constant. There is one such
+// constant, the number of the microbatch's first sample.
+func (s *training) constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName {
+		panic("BUG: unknown constant " + v.Name)
+	}
+	return shape.Bytes([]int32{int32(microbatch * s.w.Batch / s.parts)})
+}
+
+// fillBatches makes the batches, in host memory of the device that reads them.
+func (s *training) fillBatches(dev device.Device) error {
+	var held int64
+	for _, v := range s.prog.Inputs() {
+		held += batches * int64(s.parts) * v.Meta.Bytes()
+	}
+	if err := s.rt.Residency.HoldHost(held); err != nil {
+		return err
+	}
+	for i := range s.batch {
+		b := &s.batch[i]
+		b.Samples = s.w.Batch
+		for _, v := range s.prog.Inputs() {
+			hb, err := dev.AllocHost(v.Meta.Bytes() * int64(s.parts))
+			if err != nil {
+				return err
+			}
+			s.fields = append(s.fields, hb)
+			b.Fields = append(b.Fields, hb)
+			fill(s.w, v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
+		}
+	}
+	return nil
+}
+
+// fill writes an input: floats from a normal distribution, tokens and classes
+// evenly from those of the workload.
+func fill(w Workload, v *graph.Value, k rng.Key, dst []byte) {
+	if v.Meta.DType == shape.Float32 {
+		rng.Normal(shape.View[float32](dst), k, 1)
+		return
+	}
+	ids := shape.View[int32](dst)
+	for i := range ids {
+		word := k.At(uint64(i/4), 0)[i%4]
+		ids[i] = int32(uint64(word) * uint64(w.Classes) >> 32)
+	}
+}
+
+// step queues a step and waits for the step before it, as training does. It
+// allocates no Go memory.
+func (s *training) step(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, err := s.prog.Step(ctx, s.batch[s.stepped%batches])
+	if err != nil {
+		return err
+	}
+	s.rt.Residency.Ledger().Step()
+	before := s.last
+	s.last = t
+	s.stepped++
+	return s.prog.Wait(ctx, before)
+}
+
+// finish waits for the newest step.
+func (s *training) finish(ctx context.Context) error { return s.prog.Wait(ctx, s.last) }
+
+// loss is the mean loss of the newest step. Call finish first.
+func (s *training) loss(ctx context.Context) (float64, error) {
+	t := s.prog.Var(models.LossRing)
+	if err := s.rt.Residency.PullBack(ctx, ledger.Log, t); err != nil {
+		return 0, err
+	}
+	var loss float64
+	err := s.rt.Residency.View(t, func(b []byte) error {
+		loss = float64(shape.View[float32](b)[(s.stepped-1)%ring])
+		return nil
+	})
+	return loss, err
+}
+
+// close waits for queued steps and frees everything.
+func (s *training) close() error {
+	var errs []error
+	if s.rt != nil {
+		errs = append(errs, s.rt.Close())
+	}
+	for _, hb := range s.fields {
+		errs = append(errs, hb.Free())
+	}
+	if s.on != nil {
+		errs = append(errs, s.on.Close())
+	}
+	return errors.Join(errs...)
+}
