@@ -1,6 +1,8 @@
 package residency
 
-import "github.com/berth-ml/berth/engine/device"
+import (
+	"github.com/berth-ml/berth/engine/device"
+)
 
 // AcquireNow is Acquire for a task that finds all it needs on the spot: it leases
 // tensors that are on their devices, and takes free memory for those that the task
@@ -90,9 +92,11 @@ func (m *Manager) undoNow(l *Lease) {
 
 // noteHits counts the tensors that a lease reads.
 func (u *tenant) noteHits(l *Lease) {
+	hits := u.ledger.Hits()
+	defer hits.End()
 	for i := range l.needs {
 		if n := &l.needs[i]; n.Mode.reads() {
-			u.ledger.AddHit(n.Device, n.Tensor.name, n.Tensor.usage, n.Tensor.bytes, n.Mode.String())
+			hits.Add(n.Device, n.Tensor.name, n.Tensor.usage, n.Tensor.bytes, n.Mode.String())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package eager
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -11,135 +12,217 @@ import (
 // deviceHandler is the handler that runs calls on devices.
 type deviceHandler struct{ context *Context }
 
-// Execute runs the call now if it can, and queues it otherwise.
+// Execute makes the call.
 func (h *deviceHandler) Execute(inv *Invocation) {
-	c := h.context
-	if inv.Chain.free() {
-		var out [maxOutputs]Tensor
-		if n, ok, err := c.now(inv.Op, inv.Device, inv.Args, out[:]); ok {
-			if err != nil {
-				err = c.fail(inv.Op, inv.Loc, out[:n], err)
-			}
-			inv.Results = append(inv.Results[:0], out[:n]...)
-			if c.places {
-				note(inv.Loc, inv.Results...)
-			}
-			if inv.Chain != nil {
-				inv.Chain = &Chain{&outcome{err: err}}
-			}
-			return
-		}
-	}
-	c.later(inv)
-}
-
-// later checks the call and queues it.
-func (c *Context) later(inv *Invocation) {
-	w := &work{what: inv.Op.Kind(), loc: inv.Loc, after: inv.Chain}
-	if err := c.submit(w, inv.Op, inv.Device, inv.Args); err != nil {
+	results, made, err := h.context.submit(&call{op: inv.Op, on: inv.Device, after: inv.Chain, loc: &inv.Loc}, inv.Args, inv.Results)
+	if err != nil {
 		inv.poison(err)
 		return
 	}
-	inv.Results = w.results
+	inv.Results = results
 	if inv.Chain != nil {
-		inv.Chain = &Chain{&w.outcome}
+		inv.Chain = &Chain{made}
 	}
 }
 
-// submit checks a call and queues it. It consumes the arguments. Its error is an *Error, which
-// it reports.
-func (c *Context) submit(w *work, op graph.Op, id device.ID, args []Tensor) error {
-	l, err := c.begin(w, id, args, true)
-	if err != nil {
-		return err
+// call is a call of an op on its way through submit, without its arguments: those do not escape
+// to the heap.
+type call struct {
+	op    graph.Op
+	on    device.ID // "" for the device of the arguments, or the first
+	after *Chain
+	loc   *Location // nil: submit finds it
+	skip  int       // then the number of callers between the program and the caller of submit
+}
+
+// where is the location of the call. To find it costs as much as a short op, so it is asked for
+// where it is needed only. Only submit calls it: it counts the callers above.
+func (k *call) where() Location {
+	if k.loc != nil {
+		return *k.loc
 	}
-	if w.entry, err = l.lookup(op, w); err == nil {
-		if err = l.enqueue(w); err != nil {
-			l.done(w.entry)
+	return Caller(k.skip + 2)
+}
+
+// submit makes a call, and consumes its arguments. A short call that nothing delays runs at once,
+// on this goroutine: its results are in room, if that is large enough, and it allocates nothing.
+// Any other call is queued in its lane: its results are in the work that the lane gets. made is the
+// outcome, nil if the call has succeeded already. The error is of a call that is refused.
+func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *outcome, err error) {
+	l, of, err := c.begin(k.on, args)
+	if l == nil {
+		return nil, nil, c.refuse(k.op.Kind(), k.where(), args, err)
+	}
+	ran := false
+	e := l.cache.usual(k.op, args)
+	if e != nil {
+		e.pending++
+	} else {
+		e, err = l.lookup(k.op, args, of)
+	}
+	if err == nil && l.ready(e, k.after, args) {
+		var failed error
+		if results, ran, failed = l.runNow(e, args, room); failed != nil {
+			made = l.fail(results, &Error{Op: k.op.Kind(), Loc: k.where(), Err: failed})
 		}
 	}
+	if err == nil && !ran {
+		w := &work{what: k.op.Kind(), loc: k.where(), after: k.after, era: of, entry: e}
+		err = l.enqueue(w, args)
+		results, made = w.results, &w.outcome
+	}
+	over := false
+	if ran || err != nil {
+		unuse(args)
+		over = e != nil && e.ended()
+	}
+	l.mu.Unlock()
+	if over {
+		e.release()
+	}
 	if err != nil {
-		return c.abandon(w, err)
+		return nil, nil, c.failed(k.op.Kind(), k.where(), err)
+	}
+	if ran && made != nil {
+		c.report(made.err)
 	}
 	if c.places {
-		note(w.loc, w.results...)
+		note(k.where(), results...)
 	}
-	return nil
+	return results, made, nil
 }
 
-// enqueue makes the results of a call and queues it.
-func (l *lane) enqueue(w *work) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := w.expect(w.entry.outs); err != nil {
-		return err
-	}
-	err := l.queue(w)
-	if err != nil {
-		for _, x := range w.results {
-			x.rec.refs = 0
-			x.rec.unuseLocked()
+// begin finds the lane of a call, checks that all arguments are there, and uses and consumes them.
+// The caller unlocks the lane's mu. If there is no lane, nothing is locked and nothing has changed:
+// the caller refuses the call. Without an error, an argument is of a call that was refused.
+func (c *Context) begin(on device.ID, args []Tensor) (l *lane, of *era, err error) {
+	for _, x := range args {
+		if x.refused() {
+			return nil, nil, nil
 		}
 	}
-	return err
+	if of = c.era.Load(); of.over.Load() {
+		return nil, nil, context.Cause(of)
+	}
+	if len(args) > 0 && on == "" {
+		if l = c.laneOf(args[0].rec.home); l == nil {
+			return nil, nil, fmt.Errorf("argument 0 (%v) belongs to another context: copy it through the host", args[0].rec.pool.meta)
+		}
+	} else if l, err = c.lane(on); err != nil {
+		return nil, nil, err
+	}
+	for i, x := range args {
+		if x.rec.home != &l.home {
+			return nil, nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, x.rec.pool.meta, x.rec.home.dev.ID(), l.dev.ID(), ErrDevice)
+		}
+	}
+	l.mu.Lock()
+	if i := use(args); i >= 0 {
+		l.mu.Unlock()
+		return nil, nil, consumed(i)
+	}
+	return l, of, nil
 }
 
-// begin takes the arguments and finds the lane. With consume, it consumes all of
-// them, even if it fails. Its error is an *Error. An error that arose here is
-// reported; one that an argument has was reported before.
-func (c *Context) begin(w *work, id device.ID, args []Tensor, consume bool) (l *lane, err error) {
-	var failed, wrong error
-	w.args = w.argRoom[:0]
+// refuse consumes the arguments of a call that did not begin. The error is what is wrong with them,
+// or else err, or else the failure of an argument, which was reported before.
+func (c *Context) refuse(what string, loc Location, args []Tensor, err error) error {
+	var failed error
 	for i, x := range args {
 		switch {
 		case x.IsZero():
-			wrong = fmt.Errorf("argument %d is the zero Tensor", i)
+			err = fmt.Errorf("argument %d is the zero Tensor", i)
 		case x.refused():
 			failed = x.Err()
-		case !x.use(consume):
-			wrong = fmt.Errorf("argument %d: %w", i, errConsumed)
-		default:
-			w.args = append(w.args, x.rec)
+		case x.Release() != nil:
+			err = consumed(i)
 		}
 	}
-	if wrong == nil && failed == nil {
-		l, wrong = c.findLane(w, id)
+	if err == nil {
+		return failed
 	}
-	if wrong != nil {
-		return nil, c.abandon(w, wrong)
-	}
-	if failed != nil {
-		w.unuse()
-	}
-	return l, failed
+	return c.failed(what, loc, err)
 }
 
-// findLane finds the lane of a call and checks that all arguments are there.
-func (c *Context) findLane(w *work, id device.ID) (l *lane, err error) {
-	w.era = c.era.Load()
-	if err := context.Cause(w.era); err != nil {
-		return nil, err
-	}
-	if len(w.args) > 0 && id == "" {
-		if l = c.laneOf(w.args[0].home); l == nil {
-			return nil, fmt.Errorf("argument 0 (%v) belongs to another context: copy it through the host", w.args[0].pool.meta)
-		}
-	} else if l, err = c.lane(id); err != nil {
-		return nil, err
-	}
-	for i, a := range w.args {
-		if a.home != &l.home {
-			return nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, a.pool.meta, a.home.dev.ID(), l.dev.ID(), ErrDevice)
-		}
-	}
-	w.home = &l.home
-	return l, nil
-}
+// consumed is the error of a call whose argument i was consumed before.
+func consumed(i int) error { return fmt.Errorf("argument %d: %w", i, errConsumed) }
 
 // abandon ends a call that was not queued. It reports and returns its error.
 func (c *Context) abandon(w *work, cause error) error {
 	w.unuse()
-	err := &Error{Op: w.what, Loc: w.loc, Err: cause}
-	c.report(err)
+	return c.failed(w.what, w.loc, cause)
+}
+
+// use uses and consumes each argument, and returns -1. If one has no reference left, it changes
+// nothing and returns its index. It needs the home's mu.
+func use(args []Tensor) (bad int) {
+	for i, x := range args {
+		if !x.live() {
+			for _, y := range args[:i] {
+				y.rec.refs++
+				y.rec.uses--
+			}
+			return i
+		}
+		x.rec.refs--
+		x.rec.uses++
+	}
+	return -1
+}
+
+// unuse ends the use of tensors. It needs the home's mu.
+func unuse(list []Tensor) {
+	for _, x := range list {
+		x.rec.unuseLocked()
+	}
+}
+
+// ready reports whether a call can run at once: it is short, the lane has nothing else to do, and
+// all that the call needs is there. It needs mu, which it may leave meanwhile.
+func (l *lane) ready(e *entry, after *Chain, args []Tensor) bool {
+	if !e.short || l.runner == nil || !after.free() || !l.settle() {
+		return false
+	}
+	for _, x := range args {
+		if x.rec.made != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// settleSpins bounds how often settle looks whether queued calls have ended.
+const settleSpins = 100
+
+// settle waits a moment for the calls that are queued, if all are short: a program that is
+// ahead of the lane, such as by the time that compiling took, would stay ahead. It needs mu.
+func (l *lane) settle() bool {
+	for range settleSpins {
+		if l.idle() {
+			return true
+		}
+		if l.long > 0 || l.closed {
+			return false
+		}
+		l.mu.Unlock()
+		runtime.Gosched()
+		l.mu.Lock()
+	}
+	return false
+}
+
+// enqueue makes the results of a call, whose arguments are used, and queues it. It needs mu.
+func (l *lane) enqueue(w *work, args []Tensor) (err error) {
+	w.home = &l.home
+	w.args = append(w.argRoom[:0], args...)
+	if w.results, err = l.expect(w.entry, 0, w.resultRoom[:0]); err != nil {
+		return err
+	}
+	for _, x := range w.results {
+		x.rec.uses, x.rec.made = 1, &w.outcome
+	}
+	if err = l.queue(w); err != nil {
+		l.giveUp(w.results)
+	}
 	return err
 }

@@ -24,7 +24,7 @@ type entry struct {
 	over        []int // per input, the output that may be computed in it, or -1
 
 	exes    []*variant
-	pending int  // calls that are queued
+	pending int  // calls that have begun and not ended
 	dropped bool // by the cache
 
 	quick  bool // key is valid
@@ -69,6 +69,10 @@ type compileOptions struct {
 	short       float64 // seconds: an op that takes no longer is short
 	checkFinite bool
 }
+
+// shortSeconds is the time that an op may take on its caller's goroutine. To hand it to
+// another goroutine takes a few microseconds, and the caller does not wait for it.
+const shortSeconds = 10e-6
 
 // bytesPerSecond is a guess at the speed of memory.
 const bytesPerSecond = 1e10
@@ -132,6 +136,13 @@ func (e *entry) compile(dev device.Device, donated uint64, stop func() error) (*
 		return nil, err
 	}
 	return &variant{donated: donated, exe: exe}, nil
+}
+
+// ended ends a pending call. It reports whether the entry is to be released: it was dropped, and
+// no other call uses it.
+func (e *entry) ended() bool {
+	e.pending--
+	return e.dropped && e.pending == 0
 }
 
 // release releases the executables; those that are queued still run.

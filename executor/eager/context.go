@@ -75,20 +75,11 @@ func (c *Context) One(op graph.Op, args ...Tensor) Tensor {
 // of callers between the program and the caller of call.
 func (c *Context) call(op graph.Op, args, out []Tensor, skip int) []Tensor {
 	if c.bare && op != nil {
-		if n, ok, err := c.now(op, "", args, out); ok {
-			if err != nil {
-				_ = c.fail(op, Caller(skip+1), out[:n], err) // the results tell
-			}
-			if c.places {
-				note(Caller(skip+1), out[:n]...)
-			}
-			return out[:n]
-		}
-		w := &work{what: op.Kind(), loc: Caller(skip + 1)}
-		if err := c.submit(w, op, "", args); err != nil {
+		results, _, err := c.submit(&call{op: op, skip: skip + 1}, args, out)
+		if err != nil {
 			return poisoned(op, err)
 		}
-		return w.results
+		return results
 	}
 	inv := &Invocation{Op: op, Args: slices.Clone(args), Loc: Caller(skip + 1)}
 	c.Run(inv)
@@ -185,37 +176,9 @@ func (c *Context) laneOf(h *home) *lane {
 	return nil
 }
 
-// now runs a short op on the caller's goroutine, if the lane can: see lane.now.
-func (c *Context) now(op graph.Op, id device.ID, args, out []Tensor) (n int, ok bool, err error) {
-	l := c.lanes[0]
-	if len(args) > 0 {
-		if args[0].refused() {
-			return 0, false, nil
-		}
-		if l = c.laneOf(args[0].rec.home); l == nil {
-			return 0, false, nil
-		}
-	}
-	if id != "" && id != l.dev.ID() || c.era.Load().over.Load() {
-		return 0, false, nil
-	}
-	return l.now(op, args, out)
-}
-
-// fail gives the results of an op that has run their failure, which it reports.
-func (c *Context) fail(op graph.Op, loc Location, results []Tensor, err error) error {
-	err = c.failed(op, loc, err)
-	o := &outcome{err: err}
-	for _, x := range results {
-		x.rec.begin(o)
-		x.rec.end(x.gen, err)
-	}
-	return err
-}
-
-// failed reports and returns the error of an op that has run.
-func (c *Context) failed(op graph.Op, loc Location, err error) error {
-	err = &Error{Op: op.Kind(), Loc: loc, Err: err}
+// failed reports and returns the error of a call that failed with err.
+func (c *Context) failed(what string, loc Location, err error) error {
+	err = &Error{Op: what, Loc: loc, Err: err}
 	c.report(err)
 	return err
 }

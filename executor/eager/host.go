@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -40,10 +41,12 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	l, err := c.begin(w, to, nil, true)
+	l, of, err := c.begin(to, nil)
 	if err != nil {
-		return failure(err)
+		return failure(c.abandon(w, err))
 	}
+	l.mu.Unlock()
+	w.era = of
 	x, err := l.empty(m)
 	if err != nil {
 		return failure(c.abandon(w, err))
@@ -66,10 +69,10 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 	w := &work{what: "copy to " + string(to), loc: loc}
 	m := x.Meta()
-	if !x.use(false) {
+	if !x.use() {
 		return failure(c.abandon(w, errConsumed))
 	}
-	w.args = append(w.argRoom[:0], x.rec)
+	w.args = append(w.argRoom[:0], x)
 	w.era = c.era.Load()
 	if err := context.Cause(w.era); err != nil {
 		return failure(c.abandon(w, err))
@@ -82,7 +85,7 @@ func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	y.use(false) // by the copy, which may end after the last handle
+	y.use() // by the copy, which may end after the last handle
 	w.results = append(w.resultRoom[:0], y)
 	err = c.aside(w, func() error {
 		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.home != &l.home)
@@ -118,10 +121,10 @@ func (l *lane) copyIn(e *era, src, dst *residency.Tensor, away bool) error {
 // toHost is Tensor.ToHost.
 func (c *Context) toHost(ctx context.Context, x Tensor, loc Location) (*tensor.Dense, error) {
 	w := &work{what: "to host", loc: loc}
-	if !x.use(false) {
+	if !x.use() {
 		return nil, c.abandon(w, errConsumed)
 	}
-	w.args = append(w.argRoom[:0], x.rec)
+	w.args = append(w.argRoom[:0], x)
 	defer w.unuse()
 	if err := x.rec.maker().wait(ctx); err != nil {
 		return nil, err
@@ -162,15 +165,18 @@ func (c *Context) read(ctx context.Context, r *record) (*tensor.Dense, error) {
 // waits for the function.
 func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...Tensor) *Chain {
 	w := &work{what: "call", loc: Caller(1), after: after}
-	if _, err := c.begin(w, "", args, true); err != nil {
-		return &Chain{&outcome{err: err}}
+	l, of, err := c.begin("", args)
+	if l == nil {
+		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}
 	}
+	l.mu.Unlock()
+	w.era, w.args = of, slices.Clone(args)
 	list := w.args
-	err := c.aside(w, func() error {
+	err = c.aside(w, func() error {
 		ds := make([]*tensor.Dense, len(list))
-		for i, a := range list {
+		for i, x := range list {
 			var err error
-			if ds[i], err = c.read(w.era, a); err != nil {
+			if ds[i], err = c.read(w.era, x.rec); err != nil {
 				return w.era.cause(err)
 			}
 		}
@@ -234,8 +240,8 @@ func (c *Context) await(w *work, do func() error) error {
 	if w.after != nil {
 		from[0] = w.after.made
 	}
-	for _, a := range w.args {
-		from = append(from, a.maker())
+	for _, x := range w.args {
+		from = append(from, x.rec.maker())
 	}
 	for _, o := range from {
 		if err := o.wait(w.era); err != nil {

@@ -11,15 +11,15 @@ import (
 
 // appendKey appends the identity of a call: the op as graph.OpString prints it, or its
 // address, and the metadata of its inputs.
-func appendKey(key []byte, op graph.Op, args []*record) []byte {
+func appendKey(key []byte, op graph.Op, args []Tensor) []byte {
 	key = append(key, op.Kind()...)
 	if byAddress(op) {
 		key = fmt.Appendf(key, "%p", op)
 	} else {
 		key = fmt.Appendf(key, "%+v", op)
 	}
-	for _, a := range args {
-		m := a.pool.meta
+	for _, x := range args {
+		m := x.rec.pool.meta
 		key = append(key, byte(m.DType))
 		key = binary.AppendUvarint(key, uint64(len(m.Shape)))
 		for _, d := range m.Shape {
@@ -60,7 +60,7 @@ func (c *cache) quickKey(op graph.Op, args []Tensor) (k quickKey, ok bool) {
 }
 
 // addQuick gives an entry a quick key, if it can have one.
-func (c *cache) addQuick(e *entry, args []*record) {
+func (c *cache) addQuick(e *entry, args []Tensor) {
 	typ := reflect.TypeOf(e.op)
 	t := c.types[typ]
 	if t == nil {
@@ -73,8 +73,8 @@ func (c *cache) addQuick(e *entry, args []*record) {
 	}
 	e.floats = t.floats
 	e.key = quickKey{op: e.op, args: len(args), signs: signs(e.op, t.floats)}
-	for i, a := range args {
-		e.key.in[i] = a.pool
+	for i, x := range args {
+		e.key.in[i] = x.rec.pool
 	}
 	c.quick[e.key] = e
 }

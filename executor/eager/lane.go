@@ -13,7 +13,7 @@ import (
 const laneSize = 1024
 
 // lane runs the calls of one device in order. While none waits, a short one runs on its
-// caller's goroutine: see now.go. Its own goroutine ends in close.
+// caller's goroutine: see submit. Its own goroutine ends in close.
 type lane struct {
 	home
 	cache   cache

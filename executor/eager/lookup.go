@@ -8,25 +8,22 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// lookup finds or makes the entry of a call, and counts the call as queued. Cancel ends it.
-func (l *lane) lookup(op graph.Op, w *work) (*entry, error) {
-	args := w.args
+// lookup finds or makes the entry of a call that is none of the usual ones, and counts the call as
+// pending. Cancel ends it. It needs mu, which it leaves meanwhile.
+func (l *lane) lookup(op graph.Op, args []Tensor, of *era) (*entry, error) {
 	var room [192]byte
 	key := appendKey(room[:0], op, args)
-	l.mu.Lock()
-	e := l.cache.entries[string(key)]
-	if e != nil {
+	if e := l.cache.entries[string(key)]; e != nil {
 		e.pending++
-	}
-	l.mu.Unlock()
-	if e != nil {
 		return e, nil
 	}
+	l.mu.Unlock()
+	defer l.mu.Lock()
 	in := make([]shape.Meta, len(args))
-	for i, a := range args {
-		in[i] = a.pool.meta
+	for i, x := range args {
+		in[i] = x.rec.pool.meta
 	}
-	made, err := newEntry(op, in, l.dev, l.compile, w.era.ended)
+	made, err := newEntry(op, in, l.dev, l.compile, of.ended)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +34,9 @@ func (l *lane) lookup(op graph.Op, w *work) (*entry, error) {
 	return e, nil
 }
 
-// enter adds an entry to the cache, unless another goroutine has added it meanwhile.
-func (l *lane) enter(key string, made *entry, args []*record) (e *entry, dropped []*entry) {
+// enter adds an entry to the cache, unless another goroutine has added it meanwhile. It counts a
+// call of it as pending.
+func (l *lane) enter(key string, made *entry, args []Tensor) (e *entry, dropped []*entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e = l.cache.entries[key]; e == nil {
@@ -113,8 +111,7 @@ func (l *lane) variant(e *entry, donated uint64, of *era) (*variant, error) {
 // done ends a queued call of an entry.
 func (l *lane) done(e *entry) {
 	l.mu.Lock()
-	e.pending--
-	over := e.dropped && e.pending == 0
+	over := e.ended()
 	l.mu.Unlock()
 	if over {
 		e.release()

@@ -169,9 +169,9 @@ func free(err error) {
 	}
 }
 
-// use adds a call's use of a handle, which it consumes if consume is set. It reports
-// false, and changes nothing, if the handle was consumed.
-func (x Tensor) use(consume bool) bool {
+// use adds a call's use of a handle, which it does not consume. It reports false, and changes
+// nothing, if the handle was consumed.
+func (x Tensor) use() bool {
 	r := x.rec
 	r.home.mu.Lock()
 	defer r.home.mu.Unlock()
@@ -179,9 +179,6 @@ func (x Tensor) use(consume bool) bool {
 		return false
 	}
 	r.uses++
-	if consume {
-		r.refs--
-	}
 	return true
 }
 

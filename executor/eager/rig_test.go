@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
-	"go.uber.org/goleak"
 )
 
 var bg = context.Background()

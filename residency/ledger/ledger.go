@@ -170,15 +170,32 @@ func (l *Ledger) Add(device int, r Row) {
 	}
 }
 
-// AddHit is Add for a Hit on a device, by index, that costs little.
-func (l *Ledger) AddHit(device int, value string, u device.Usage, bytes int64, cause string) {
-	if l.onRow != nil {
-		l.Add(device, Row{Kind: Hit, Value: value, Usage: u, From: l.names[device], To: l.names[device], Bytes: bytes, Cause: cause})
-		return
+// Hits adds the hits of a task, which are counted together so that they cost little: the ledger is
+// locked from [Ledger.Hits] to End, unless somebody hears of each row.
+type Hits struct{ l *Ledger }
+
+// Hits begins to add hits. The caller ends it.
+func (l *Ledger) Hits() Hits {
+	if l.onRow == nil {
+		l.mu.Lock()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.devices[device][Hit][0][u].add(Count{1, bytes})
+	return Hits{l}
+}
+
+// Add adds the hit of a value on a device, by index.
+func (h Hits) Add(device int, value string, u device.Usage, bytes int64, cause string) {
+	if l := h.l; l.onRow != nil {
+		l.Add(device, Row{Kind: Hit, Value: value, Usage: u, From: l.names[device], To: l.names[device], Bytes: bytes, Cause: cause})
+	} else {
+		l.devices[device][Hit][0][u].add(Count{1, bytes})
+	}
+}
+
+// End ends the adding.
+func (h Hits) End() {
+	if h.l.onRow == nil {
+		h.l.mu.Unlock()
+	}
 }
 
 // Step closes a step. The first one, in which weights come in, is not part of
