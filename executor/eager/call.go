@@ -180,7 +180,7 @@ func unuse(list []Tensor) {
 // ready reports whether a call can run at once: it is short, the lane has nothing else to do, and
 // all that the call needs is there. It needs mu, which it may leave meanwhile.
 func (l *lane) ready(e *entry, after *Chain, args []Tensor) bool {
-	if !e.short || l.runner == nil || !after.free() || !l.settle() {
+	if !e.short || !after.free() || !l.settle() || l.runner == nil { // runner is the lane's until it is idle
 		return false
 	}
 	for _, x := range args {
