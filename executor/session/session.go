@@ -102,7 +102,7 @@ func (s *Session) openWithin(plan func(*Session) error) error {
 			return err
 		}
 		c := *s.Config
-		c.Devices = raised(c.Devices, small.Device, small.Floor)
+		c.Devices = raised(c.Devices, s.at[small.Device], small.Floor)
 		s.Config, s.limits = &c, append(s.limits, fmt.Sprintf("%s may use %s instead: %s needs that at once", small.ID, units.Bytes(small.Floor), small.FloorOf))
 	}
 }
@@ -116,7 +116,7 @@ func (s *Session) limit() error {
 	}
 	c := *s.Config
 	var err error
-	c.Devices, s.limits, err = limited(c.Devices, specsOf(s.Devices), peaks)
+	c.Devices, s.limits, err = limited(c.Devices, s.at, specsOf(s.Devices), peaks)
 	if len(s.Config.Devices.Each) == 0 {
 		for i := range c.Devices.Each { // which one limit became
 			c.Devices.Each[i].Pos = c.Where("devices.memory")
