@@ -94,7 +94,6 @@ func Open(ctx context.Context, c *configs.Config, w Weights, source Source, o Op
 			err = errors.Join(err, t.release())
 		}
 	}()
-	c = o.Shared.ConfigFor(c)
 	info, err := t.find(ctx, c)
 	if err != nil {
 		return nil, err
