@@ -13,8 +13,6 @@ import (
 )
 
 // refused adds its place in the config to an error of opening the devices.
-func (s *Session) refused(err error) error { return refused(s.Config, err) }
-
 func refused(c *configs.Config, err error) error {
 	key := "devices.memory"
 	if len(c.Devices.Each) > 0 {

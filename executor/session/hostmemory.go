@@ -89,7 +89,7 @@ func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	c := s.Config
 	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)
 	if data.Val != nil {
-		s.Batches += feed.HostBytes(data.Val, s.Sizes.Evaluated(data.Val), len(s.Plan.Devices())) + s.Judge.HostBytes()
+		s.Batches += feed.HostBytes(data.Val, s.Sizes.evaluated(data.Val), len(s.Plan.Devices())) + s.Judge.HostBytes()
 	}
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()

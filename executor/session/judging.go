@@ -22,7 +22,7 @@ func (s *Session) NewJudge(ctx context.Context, part *datasets.Part, choose func
 		Memory: func(p *partition.Plan) (floors, peaks []int64) { return s.MemoryOf(p, s.Groups) },
 	}
 	if part != nil {
-		o.Microbatch = s.Sizes.Evaluated(part)
+		o.Microbatch = s.Sizes.evaluated(part)
 	}
 	j, err := answer.NewJudge(ctx, s.Trained(), part, o)
 	if e, ok := errors.AsType[*answer.MetricError](err); ok {

@@ -14,10 +14,10 @@ func ByPercentage(c configs.Devices) bool {
 	return c.Memory.Percent > 0 || slices.ContainsFunc(c.Each, func(e configs.DeviceEntry) bool { return e.Memory.Percent > 0 })
 }
 
-// limited is the config with bytes in place of percentages of the devices'
-// peaks. It says what became of each percentage. Without one, the config is as
-// it was.
-func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs.Devices, notes []string, err error) {
+// limited is the config with bytes in place of percentages of the devices' peaks. at is the index
+// in the config of each device that has a spec and a peak; other devices have no percentage then.
+// It says what became of each percentage. Without one, the config is as it was.
+func limited(c configs.Devices, at []int, specs []device.Spec, peaks []int64) (out configs.Devices, notes []string, err error) {
 	each, err := oneByOne(c)
 	if err != nil {
 		return c, nil, err
@@ -25,9 +25,12 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 	same := true
 	for i := range each {
 		m := &each[i].Memory
-		if peak := peaks[i]; m.Percent > 0 {
-			bytes := m.Of(peak)
-			notes = append(notes, limitNote(specs[i].ID, *m, bytes, peak))
+		switch d := slices.Index(at, i); {
+		case m.Percent > 0 && d < 0:
+			*m = configs.Memory{}
+		case m.Percent > 0:
+			bytes := m.Of(peaks[d])
+			notes = append(notes, limitNote(specs[d].ID, *m, bytes, peaks[d]))
 			*m = configs.Memory{Bytes: bytes}
 		}
 		same = same && *m == each[0].Memory
@@ -43,7 +46,7 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 	return c, notes, nil
 }
 
-// raised is the config with another limit for a device.
+// raised is the config with another limit for its device d.
 func raised(c configs.Devices, d int, bytes int64) configs.Devices {
 	m := configs.Memory{Bytes: bytes}
 	if len(c.Each) == 0 {

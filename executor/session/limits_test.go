@@ -23,7 +23,7 @@ func TestLimited(t *testing.T) {
 	percent, bytes := func(p float64) configs.Memory { return configs.Memory{Percent: p} }, func(n int64) configs.Memory { return configs.Memory{Bytes: n} }
 	for _, c := range []struct {
 		asked configs.Devices
-		peaks []int64
+		peaks []int64 // of the last devices
 		want  configs.Devices
 		notes int
 	}{
@@ -38,8 +38,18 @@ func TestLimited(t *testing.T) {
 			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}}, 2},
 		{configs.Devices{Use: "cpu:2", Memory: percent(50), Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, []int64{mib, 2 * mib},
 			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}, Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, 2},
+		{configs.Devices{Use: "cpu:2", Memory: percent(50)}, []int64{mib},
+			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu"}, {Use: "cpu", Memory: bytes(mib / 2)}}}, 1},
 	} {
-		got, notes, err := limited(c.asked, make([]device.Spec, len(c.peaks)), c.peaks)
+		all, err := oneByOne(c.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at []int
+		for i := range c.peaks {
+			at = append(at, len(all)-len(c.peaks)+i)
+		}
+		got, notes, err := limited(c.asked, at, make([]device.Spec, len(c.peaks)), c.peaks)
 		if err != nil || !reflect.DeepEqual(got, c.want) || len(notes) != c.notes {
 			t.Errorf("%+v with peaks of %d:\n%+v, %q, %v, expected\n%+v and %d notes", c.asked, c.peaks, got, notes, err, c.want, c.notes)
 		}

@@ -24,7 +24,7 @@ func (s *Session) RunLineage() (*restore.Run, error) {
 	m, err := s.Lineage()
 	z := &s.Sizes
 	return &restore.Run{
-		Model: m, Numerics: s.Numerics(), Graph: s.Plan.Graph, LostDevices: s.Lost(),
+		Model: m, Numerics: s.numerics(), Graph: s.Plan.Graph, LostDevices: s.Planner.Lost,
 		Samples: z.Samples, Asked: z.Asked, Batch: z.Batch, Pace: z.Pace,
 	}, err
 }

@@ -31,10 +31,10 @@ func (s *Session) Passing(ctx context.Context) (values []string, err error) {
 	return values, nil
 }
 
-// Numerics names the kernels of the devices that have stages: results depend on
+// numerics names the kernels of the devices that have stages: results depend on
 // them to the bit, beside config and data. Where the kernels differ, results depend on
 // the blocks of each, too: "cpu avx512 for layers.0 and opencl float32 for layers.1".
-func (s *Session) Numerics() string {
+func (s *Session) numerics() string {
 	blocks := map[string][]string{} // by kernels
 	for i := range s.Plan.Stages {
 		for r, d := range s.Plan.DevicesOf(i) {

@@ -2,11 +2,14 @@ package session_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 // TestPercentage opens a run whose memory is limited by a percentage: the
@@ -69,6 +72,34 @@ func TestPercentageOfTheChosenPlan(t *testing.T) {
 		}
 	}
 	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// On some of the shared devices, a percentage is of what the plan takes on those.
+func TestPercentageOnSomeOfTheSharedDevices(t *testing.T) {
+	d := runtest.OpenDevices(t, "cpu:2", 8<<20)
+	o := berth.OpenOptions{Devices: d, Use: []device.ID{"cpu:1"}}
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [512]}\ntrain: {epochs: 1, batch: 128}\n"
+	c := runtest.Parsed(t, text, "devices.memory=80%")
+	r, err := berth.Open(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if f := r.Plan.Memory[0]; f.Limit != (configs.Memory{Percent: 80}).Of(f.Peak) || len(r.Notes()) == 0 || !strings.HasPrefix(r.Notes()[0], "cpu:1 may use ") {
+		t.Errorf("%d bytes of a peak of %d: %q", f.Limit, f.Peak, r.Notes())
+	}
+	dir := t.TempDir()
+	runtest.Train(t, r, berth.TrainOptions{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), runtest.Parsed(t, text, "devices.memory=1%"), berth.Weights{Dir: dir}, berth.TrainedOptions{Devices: d, Use: o.Use})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Eval(t.Context()); err != nil || len(m.Notes()) < 2 || !strings.Contains(m.Notes()[1], "needs that at once") {
+		t.Errorf("%v, %q", err, m.Notes())
+	}
+	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
 }

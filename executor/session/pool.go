@@ -161,9 +161,9 @@ func (s *Share) isClosed() bool {
 	return p.closed
 }
 
-// ConfigFor is a model's config on the devices. Of the section devices, it has that of the pool, but for
+// configFor is a model's config on the devices. Of the section devices, it has that of the pool, but for
 // memory and the ways to run.
-func (s *Share) ConfigFor(c *configs.Config) *configs.Config {
+func (s *Share) configFor(c *configs.Config) *configs.Config {
 	if s == nil {
 		return c
 	}
@@ -299,7 +299,7 @@ func (p *Pool) OpByOp(o eager.ContextOptions) (c *eager.Context, leave func(), e
 		return nil, nil, fmt.Errorf("op by op: %w", err)
 	}
 	_, end := u.enter()
-	unwatch := executor.WatchDevices(devs, Hangs(p.config))
+	unwatch := executor.WatchDevices(devs, hangs(p.config))
 	return c, sync.OnceFunc(func() {
 		unwatch()
 		end()

@@ -119,13 +119,13 @@ func (s *Session) Watch(rt *executor.Runtime, ending <-chan struct{}, patience f
 	if s.Shared() {
 		ending = nil
 	}
-	o := Hangs(s.Config.Devices)
+	o := hangs(s.Config.Devices)
 	o.Stop, o.Patience = ending, patience
 	rt.Watch(o)
 }
 
-// Hangs says when an operation counts as hanging.
-func Hangs(d configs.Devices) executor.WatchOptions {
+// hangs says when an operation counts as hanging.
+func hangs(d configs.Devices) executor.WatchOptions {
 	return executor.WatchOptions{Timeout: max(0, d.Timeout), Setting: "devices.timeout"}
 }
 

@@ -74,10 +74,10 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		Config: o.Shared.ConfigFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
+		Config: o.Shared.configFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
 		trains: o.Trains, notes: o.Notes, held: held,
 	}
-	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: Hangs(s.Config.Devices)})
+	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
 	if !ByPercentage(s.Config.Devices) {
 		return s, s.open(planning.Planner{}, plan)
 	}
@@ -102,7 +102,7 @@ func (s *Session) openWithin(plan func(*Session) error) error {
 			return err
 		}
 		c := *s.Config
-		c.Devices = raised(c.Devices, small.Device, small.Floor)
+		c.Devices = raised(c.Devices, s.at[small.Device], small.Floor)
 		s.Config, s.limits = &c, append(s.limits, fmt.Sprintf("%s may use %s instead: %s needs that at once", small.ID, units.Bytes(small.Floor), small.FloorOf))
 	}
 }
@@ -116,7 +116,7 @@ func (s *Session) limit() error {
 	}
 	c := *s.Config
 	var err error
-	c.Devices, s.limits, err = limited(c.Devices, specsOf(s.Devices), peaks)
+	c.Devices, s.limits, err = limited(c.Devices, s.at, specsOf(s.Devices), peaks)
 	if len(s.Config.Devices.Each) == 0 {
 		for i := range c.Devices.Each { // which one limit became
 			c.Devices.Each[i].Pos = c.Where("devices.memory")
@@ -129,7 +129,7 @@ func (s *Session) limit() error {
 // open opens the devices, and plans with them. like has what else the planner knows.
 func (s *Session) open(like planning.Planner, plan func(*Session) error) (err error) {
 	if s.Devices, s.at, err = s.held.open(s.Config); err != nil {
-		return s.refused(err)
+		return refused(s.Config, err)
 	}
 	planned := false // nor where plan panics
 	defer func() {
@@ -197,9 +197,6 @@ func (s *Session) Shared() bool { return s.held.shared != nil }
 
 // Limited reports whether percentages of memory became limits of the devices.
 func (s *Session) Limited() bool { return s.limits != nil }
-
-// Lost reports whether devices were lost since the config named them.
-func (s *Session) Lost() bool { return s.Planner.Lost }
 
 // Usable refuses a closed session, and devices that give no results back.
 func (s *Session) Usable() error {

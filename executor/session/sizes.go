@@ -38,8 +38,8 @@ func NewSizes(c *configs.Config, samples int) Sizes {
 	return z
 }
 
-// Evaluated is the samples of a batch of an evaluation of a part.
-func (z Sizes) Evaluated(part *datasets.Part) int {
+// evaluated is the samples of a batch of an evaluation of a part.
+func (z Sizes) evaluated(part *datasets.Part) int {
 	if part.Buckets() != nil { // batches are filled up
 		return z.Microbatch
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
 )
 
@@ -106,20 +107,30 @@ func (a *attempts) without(ctx context.Context, s *attempt, lost *DeviceError) e
 		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, ended-lost.Saved), Cause: executor.Happened(lost.Err),
 		WrittenOff: written,
 	})
-	if len(a.devices) == 0 {
-		return fmt.Errorf("%w; no device is left to go on with", lost)
-	}
-	if err := a.run.prepare(ctx, left); err != nil {
-		why := "the devices that are left cannot take over"
-		if ctx.Err() != nil {
-			why = "stopped before the run could go on without it"
-		}
-		// Its cause is not wrapped: the config was right for the devices that there were.
-		return errors.Join(fmt.Errorf("%w; %s: %v", lost, why, err), left.GiveBack())
+	if err := a.replan(ctx, left, lost); err != nil {
+		a.run.Session = own // closed, with the plan of its devices
+		return errors.Join(err, left.GiveBack())
 	}
 	if lost.Saved > 0 {
 		a.opt.Resume, a.opt.Fresh, a.opt.Init = true, false, ""
 	}
 	a.opt.Observer.warn(fmt.Sprintf("%v; going on without %s", lost, lost.Device))
 	return nil
+}
+
+// replan plans on the devices that are left.
+func (a *attempts) replan(ctx context.Context, left *session.Session, lost *DeviceError) error {
+	if len(left.Devices) == 0 {
+		return fmt.Errorf("%w; no device is left to go on with", lost)
+	}
+	err := a.run.prepare(ctx, left)
+	if err == nil {
+		return nil
+	}
+	why := "the devices that are left cannot take over"
+	if ctx.Err() != nil {
+		why = "stopped before the run could go on without it"
+	}
+	// Its cause is not wrapped: the config was right for the devices that there were.
+	return fmt.Errorf("%w; %s: %v", lost, why, err)
 }

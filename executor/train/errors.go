@@ -40,7 +40,7 @@ func (e *DeviceError) Unwrap() error { return e.Err }
 
 // WeightsError is returned by Train when weights that it reads again in each step
 // cannot be read any more. A resumed run reads them from its checkpoints, and not
-// from the file of TrainOptions.Init.
+// from the file of Options.Init.
 type WeightsError struct {
 	Saved int // the step of the newest checkpoint; 0: there is none
 	Err   error
@@ -56,7 +56,7 @@ func (e *WeightsError) Unwrap() error { return e.Err }
 
 // OutputError is the error of a path that training should not write to.
 type OutputError struct {
-	Option string // the field of TrainOptions that names it: "Report" or "Dump"
+	Option string // the field of Options that names it: "Report" or "Dump"
 	Err    error
 }
 

@@ -189,6 +189,33 @@ func TestLostDeviceWithinAnInterval(t *testing.T) {
 	}
 }
 
+// A run that has lost its last device, or whose other devices have too little memory, is closed:
+// it still tells what it was, and takes no more calls.
+func TestNoDeviceTakesOver(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [512, 8]}\ntrain: {batch: 8, epochs: 1}\n"
+	f, err := fault.Parse("cpu:0 launch 5 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ devices, text string }{
+		{"devices: {use: cpu, on_device_loss: replan}\n", "no device is left to go on with"},
+		{"partition: {stages: [[layers.0, layers.1], [layers.2]]}\ndevices: {each: [{use: cpu}, {use: cpu, memory: 64KiB}], on_device_loss: replan}\n", "the devices that are left cannot take over"},
+	} {
+		r := runtest.Open(t, text+c.devices)
+		notes := r.Notes()
+		var lost *berth.DeviceError
+		if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Faults: []fault.Fault{f}}); !errors.As(err, &lost) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+		if after := r.Notes(); !slices.Equal(after, notes) {
+			t.Errorf("%s: notes %q, and %q before", c.text, after, notes)
+		}
+		if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); !errors.Is(err, berth.ErrClosed) {
+			t.Errorf("%s: another call: %v", c.text, err)
+		}
+	}
+}
+
 // Another boundary on resume is another run, unless that is allowed. Its means are
 // of the steps since.
 func TestAnotherInterval(t *testing.T) {

@@ -198,8 +198,8 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 		Executables:   a.executableReport(l.first),
 		WeightsSHA256: hash, MetricsLost: a.folder.Metrics.End(), DeviceLosses: a.losses,
 	}
-	for _, a := range a.rt.Residency.Allowed() {
-		rep.Allowed = append(rep.Allowed, a.String())
+	for _, x := range a.rt.Residency.Allowed() {
+		rep.Allowed = append(rep.Allowed, x.String())
 	}
 	if a.opt.Resume {
 		rep.addLost(a.folder.Report(), l.first)

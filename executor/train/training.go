@@ -19,7 +19,7 @@ import (
 // runs or in an order of its own. [Run.Train] takes the same steps: weights, metrics,
 // checkpoints and resuming are the same.
 //
-//	t, err := run.Start(ctx, berth.TrainOptions{Dir: "runs/mine"})
+//	t, err := run.Start(ctx, train.Options{Dir: "runs/mine"})
 //	…
 //	defer t.Close()
 //	for t.More() {
@@ -50,7 +50,7 @@ type Batch struct {
 
 var errFinished = errors.New("the training has ended: start it again, with Resume, to go on")
 
-// Start opens a training: it copies the weights in, and takes no step. On shared [Devices]
+// Start opens a training: it copies the weights in, and takes no step. On shared devices
 // it waits until the memory for its floor is free, which trainings that are open may keep;
 // the end of ctx ends the waiting. A device that is
 // lost ends it, whatever devices.on_device_loss says. The caller closes it; until then

@@ -3,7 +3,7 @@
 // the plan of a training. The weights go in with each call, and stay in a service. After the loss
 // of a device, a call goes on with the other groups of devices that have the model.
 //
-//	m, err := trained.Open(ctx, c, trained.Weights{Dir: "runs/mine"}, trained.Options{…})
+//	m, err := trained.Open(ctx, c, trained.Weights{Dir: "runs/mine"}, source, trained.Options{})
 //	result, err := m.Eval(ctx)
 //
 // The types to know are [Model] and [Weights]. How answers are computed is in package answer.

@@ -53,7 +53,7 @@ type Weights struct {
 	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
 	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
 
-	Model models.Layer // of a config with `model: {preset: given}`, for OpenTrained
+	Model models.Layer // of a config with `model: {preset: given}`, for berth.OpenTrained; Open has Source.Spec
 }
 
 // Used words a checkpoint that was found.
@@ -94,7 +94,6 @@ func Open(ctx context.Context, c *configs.Config, w Weights, source Source, o Op
 			err = errors.Join(err, t.release())
 		}
 	}()
-	c = o.Shared.ConfigFor(c)
 	info, err := t.find(ctx, c)
 	if err != nil {
 		return nil, err

@@ -76,8 +76,8 @@ func (p *Planner) deviceAt(id string) int {
 	return slices.IndexFunc(p.Devices, func(d device.Device) bool { return string(d.ID()) == id })
 }
 
-// GaveWay says which keys of the config gave way to a choice.
-func (p *Planner) GaveWay(c Choice) (list []string) {
+// gaveWay says which keys of the config gave way to a choice.
+func (p *Planner) gaveWay(c Choice) (list []string) {
 	asked := p.Config.Partition
 	if r := p.replicas(); r < asked.Replicas {
 		list = append(list, fmt.Sprintf("partition.replicas: %s in place of %d, on %s", units.Count(r, "replica"), asked.Replicas, units.Count(len(p.Devices), "device")))

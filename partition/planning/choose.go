@@ -216,7 +216,7 @@ func (p *Planner) before(ctx context.Context, g *graph.Graph) (Choice, error) {
 // leaves no choice. Replicas are kept if they are not the config's, or if other keys of it
 // gave way.
 func (p *Planner) Keep(c Choice) *configs.ChosenPlan {
-	auto, gave := p.Config.Partition.Plan == configs.PlanAuto, c.Refit || len(p.GaveWay(c)) > 0
+	auto, gave := p.Config.Partition.Plan == configs.PlanAuto, c.Refit || len(p.gaveWay(c)) > 0
 	if len(p.Devices) == 1 && !gave || len(c.Plan.Stages[0].Blocks) == 0 {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (p *Planner) Notes(c Choice) (list []string) {
 	if f := c.Plan.Fewer; f != nil {
 		list = append(list, f.Note())
 	}
-	list = append(list, p.GaveWay(c)...)
+	list = append(list, p.gaveWay(c)...)
 	for _, text := range []string{p.undivided(), p.idle(c.Plan)} {
 		if text != "" {
 			list = append(list, text)
