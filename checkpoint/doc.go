@@ -26,4 +26,17 @@
 //   - read.go, record.go, compress.go: records and chunks
 //   - pages.go, walk.go, fresh.go: bbolt's pages; scan.go, rescue.go: contents
 //     that no page leads to any more
+//
+// # Why do readers beside a run take no lock?
+//
+// A lock would stop the run for as long as an evaluation takes, or the evaluation for as long as the run
+// takes. bbolt overwrites only pages that the state before did not use, and everything that matters has a
+// checksum. So a reader takes the newest state, and whatever changed under it shows as a mismatch; it then
+// looks whether the checkpoint is still there, which tells deletion from damage. Holding the pages for
+// readers would need a list of them that survives killed readers; reading once more needs nothing.
+//
+// # Why does checkpoint not read through bbolt's mapping?
+//
+// A damaged page turns into a fault there. The package reads bbolt's pages itself, with bounds checked;
+// bbolt writes. See checkpoint-format.md.
 package checkpoint

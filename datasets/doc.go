@@ -20,4 +20,38 @@
 // The types to know are [Spec], [Dataset], [Part], [Cursor] and [Loader]. A
 // format is one file (digits, mnist, csv, text, tensors) that turns a Spec into
 // a table; open.go lists them.
+//
+// # Why does padding change no bit?
+//
+// Sequences of different lengths are padded to a few sizes, the buckets, so that a run compiles a few
+// graphs and not one for each length. Padding is kept out by construction, and not by a mask in each layer:
+// the first op of the graph writes fixed tokens over it, so its bytes are never read; it stands at the end,
+// where a causal model's real positions do not see it; means over positions weigh it with zero, and a
+// maximum takes the lowest number in its place; its targets are -1, for which the loss and its gradient are
+// 0, and with numbers both sides of the loss are selected to be 0. So no kernel but those of the loss knows
+// of padding, and every device and every way to run has it. Layers for which this does not hold are
+// refused.
+//
+// # Why are lines tokenized at each start?
+//
+// The tokens of a text are kept in a file, since it may be larger than memory. Lines are in memory, with
+// the place and the class of each, and reading and tokenizing them takes little: 20 MB with `gpt2` take
+// 1.05 s of CPU on all cores to the first plan, with `bytes` 0.63 s.
+//
+// # Why is a bucket's last batch filled up, and not smaller?
+//
+// A smaller batch for each bucket would double the graphs. Empty samples are padding as a whole, so they
+// cost time and change nothing, and every step of an epoch has one size: the cursor stays a number of
+// samples. The divisor of a step's loss is the number of its real terms, counted on the device like the
+// loss: it is a sum of whole numbers, which no order of additions changes.
+//
+// # Why are delimiters and tasks not guessed?
+//
+// A wrong guess trains something, and only the numbers tell. A table whose reading makes no sense (one
+// column with `;` in it, as many classes as rows) is refused, with the key that mends it.
+//
+// # Why is data shipped inside?
+//
+// A first run must need nothing but Go. The digits, MNIST's test images and tinyshakespeare are 2 MB
+// together; `path` points to anything larger.
 package datasets

@@ -51,4 +51,45 @@
 //
 // What stands alone is a package below: hostmem has the host's memory, copies repeats
 // failed copies, admission has those who wait, and ledger the counts.
+//
+// # Why are tensors moved within a device?
+//
+// Free memory is in pieces. Evicting until one piece is large enough moved 1.3 to 1.9 times the bound, and
+// no plan could know the bytes. So victims are chosen by the sums alone, and if the pieces are too small,
+// buffers move within the device, on a stream of their own. A step then moves exactly the bytes that its
+// plan says, and runs at its floor. Two ways are compared: buffers slide together, or those in a range of
+// the size that is asked for go to other pieces. The second moves few bytes, but needs pieces that fit.
+// With no byte to spare they seldom do: at half of its memory, gpt-small slid 1.6 GB a step, six times the
+// bytes that left and came back. So a step that must move anything keeps a 64th of the memory free. That
+// moves 4 % more in and out, and 0.15 GB within. Finding the owners of buffers looks at all copies, but
+// seldom: it takes 1 ms of a step's 143 launches there.
+//
+// # Why is a training a tenant of one residency manager?
+//
+// Trainings on the same devices need one manager, since one of them alone knows whose tensors can leave.
+// Everything else is each tenant's own: names, order of uses, seal, ledger and copy streams. With common
+// copy streams, a checkpoint would wait behind the slow task of another training, and fail with it. Victims
+// are chosen among all tensors. A use of another tenant counts as further away with every task that others
+// have queued since that tenant's last one, so what nobody uses leaves first.
+//
+// A training that begins reserves its floors, the memory of its largest launch on each device. Together
+// they never exceed a device, so that each training always has room for its next launch, however the others
+// go on. One whose floors do not fit waits in line. Reserving peaks would be simpler, and two trainings
+// would seldom run beside each other.
+//
+// # Why does a launch that cannot begin keep its turn?
+//
+// Launches of several trainings lease tensors and memory from several goroutines. A launch that needs most
+// of a device, or writes a tensor that many read, finds some other lease in its way at almost any moment.
+// If each tried again whenever a lease ended, the small ones would go first forever. So the calls that wait
+// form a line. A later one waits behind an earlier one if they have a device or a tensor in common, even if
+// it could begin at once; all others pass. A call whose stream has a lease goes first: the line may wait
+// for that lease.
+//
+// # Why is a shared device not lost with one failed operation?
+//
+// A training that has devices to itself gives a device up with its first failure. On shared devices the
+// failure may be the training's own, such as a launch of its model, so the others stay. The device is given
+// up for all only if it says that it is lost, or hangs. A training opens streams only on the devices that
+// its plan uses. So the loss of another device reaches it in no call, not even in that of closing streams.
 package residency

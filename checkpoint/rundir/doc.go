@@ -11,4 +11,17 @@
 //
 // The types to know are [Folder], which a training run holds open, [Status],
 // and [Metrics]; [Pick] and [View] find a checkpoint.
+//
+// # Why does a finished run not stand in the way of the next?
+//
+// The first command should work twice. A finished run is a result, so the next one takes the next free
+// folder and names both. An unfinished run is work in progress: going on, beginning anew or leaving it are
+// different wishes, so the command asks.
+//
+// # How is a run that failed told from one that stopped?
+//
+// By its folder alone. Each call ends with `report.json`, unless it fails; so a report with the steps of
+// the newest checkpoint is of a call that stopped. A process that is killed leaves the file with its
+// number, which a closed one removes. The lock on the checkpoints, and not that number, says that a run
+// trains: a number may be another process's by now.
 package rundir

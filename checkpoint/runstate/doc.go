@@ -11,4 +11,9 @@
 //	at.Take(metrics, cfg)     // at a boundary, after the evaluation
 //
 // The types to know are [Progress], [Pace], [Boundary] and [State].
+//
+// # Why is train.boundary part of a run's identity?
+//
+// The weights of a step do not depend on it, but early stopping and the best checkpoint do, and the ring's
+// length does. A resumed run with other boundaries would have means over other steps under the same names.
 package runstate

@@ -13,4 +13,28 @@
 // uses both, and [Order], so that a run moves what its replay says.
 //
 // The types to know are [Trace], [Object], [Launch], [Use] and [Result].
+//
+// # Why does the furthest use alone not decide what leaves?
+//
+// A copy that the host has too costs one copy to bring back, one that only the device has costs two. So a
+// tensor leaves whose memory is then free for the most launches per copy: a clean one that the next launch
+// reads stays, a dirty one that the last launch reads goes. A tensor that is overwritten before it is read
+// costs no load, one that ends with its launch costs nothing. The best victims may be small and the last
+// one large; those that it makes unnecessary stay.
+//
+// A copy out is made once for all the gaps until the next write. A weight is read by each microbatch and
+// written by the update: once out, it leaves again for one copy. So a copy out that serves at least four
+// gaps is not counted. A gradient's sum, which each microbatch writes, left before the weight otherwise,
+// and a third more moved.
+//
+// How good that is was measured once against a min-cost flow of the bytes over the gaps between their uses,
+// which no choice beats. On the recorded steps of gpt-small, at 50% and 35% of the memory, 1.04 and 1.10
+// times that bound moved, and in none of all 1.25 times. The solver was longer than what it judged, and
+// went; a golden file now keeps the bytes of each recorded step from growing.
+//
+// What a launch reads is loaded while the one before it runs, where a replay of the step says that hardly
+// more moves then.
+//
+// A device keeps its copies in queues by their next use, so that a choice takes hardly longer with more
+// copies. Only a device's own policy looks at a list of all copies.
 package paging

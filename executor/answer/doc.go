@@ -12,4 +12,12 @@
 //	err = e.Predict(ctx, part, &progress, func(p answer.Prediction) error { … })
 //
 // The types to know are [Engine], [Model], [Judge], [Text] and [Service].
+//
+// # Why are the outputs of a layer computed, and not kept from the step?
+//
+// A step frees or overwrites what a layer gave as soon as its backward pass is done, fuses it into other
+// passes, or computes it twice. Keeping it would change the plan, its memory and the fused kernels of every
+// step, for a callback that looks every hundredth. `Activations` instead runs the layers up to the one that
+// is asked for, as an evaluation, with the weights where they are: the steps and their plan stay as they
+// are, and the samples may be the program's own.
 package answer

@@ -9,4 +9,17 @@
 //	out, err := q.Do(ctx, rows, 4*features, nil) // from any goroutine
 //
 // The types to know are [Queue] and [Options].
+//
+// # Why does no request wait for others to join its batch?
+//
+// A batch is made when the devices are free, of what waits then. Under load that fills batches by itself,
+// since requests gather while a batch is computed; without load a request is alone, and waiting would only
+// make it later. So there is no time to choose.
+//
+// # Why do batches have few sizes?
+//
+// A program is compiled for a number of samples. With 1, 2, 4, … up to the largest, six programs do for 32
+// samples, and a batch computes less than twice the samples that it has. The sizes may not show in an
+// answer: an element of an output is summed in the same order whatever the number of rows, and the tests
+// compare the bits.
 package batching

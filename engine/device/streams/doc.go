@@ -24,4 +24,22 @@
 // command; compact, run, launch; packed, guest, buffer, heap; config.
 //
 // The types to know are [Config], [Memory], [Program] and [Launch].
+//
+// # Why does a device that waits for another wake soon?
+//
+// Handing a tensor over takes two wakings: of the queue that copies, and of the queue that computes behind
+// it. Each queue is a goroutine. Three things would make them slow:
+//
+//   - Waking waiters under the queue's lock. A waiter begins by taking that lock, so it would sleep
+//     again, and once more for each waiter behind it. The lock is given up first.
+//   - Waiting for the launch that has made a tensor, and then for the copy of it: a failure of either
+//     is the reader's own, but it would wake twice. It waits for the end of the copy first, and then
+//     finds that the launch has ended.
+//   - A nap. The Go runtime leaves a goroutine that a thread has just woken to that thread for 3 µs,
+//     before another thread takes it over. Linux makes that nap 50 µs longer, unless the thread has
+//     asked for better (`PR_SET_TIMERSLACK`). A queue asks whenever it is about to sleep: threads are
+//     the runtime's, so none can be asked once and for all.
+//
+// Waiting awake would be faster still. But a bubble takes milliseconds, in which other devices may need the
+// core.
 package streams

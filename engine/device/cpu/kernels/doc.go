@@ -27,4 +27,9 @@
 // where a single sum is shared, the partial sums of fixed chunks are added in chunk
 // order. Sums of losses, of statistics and of squares are in float64. NaN and infinities
 // follow IEEE 754: relu(NaN) is NaN, and so is the maximum of a window that holds one.
+//
+// # Why do kernels not know which thread runs a chunk?
+//
+// Only products want memory per thread. A short list of workspaces, last in, first out, gives it to them: a
+// thread mostly gets the one it has just returned, still in its cache.
 package kernels

@@ -20,4 +20,106 @@
 // A chunk that packs its operands borrows a workspace of about 820 KiB, of which as many
 // exist as threads ever packed at the same time. Attention keeps a head's packed keys and
 // values there too, and a convolution with AMX up to 700 KiB of split images.
+//
+// # Why do K and the number format alone decide where a product's sums are cut?
+//
+// An element of C is one chain of fused multiply-adds per block of K, and the blocks' sums are added in
+// order. Nothing else reaches a bit of the result, and so is free to be chosen for speed: tiles and their
+// edges, packing, the number of threads, and whether blocks are summed in place or side by side in scratch
+// memory. The grid of tiles may therefore depend on the number of threads: `grid.forThreads` weighs the
+// cost of packing against threads that end at different times.
+//
+// # Which operands are packed beforehand, and which stay packed?
+//
+// Each tile packs its share of A and B shortly before it is read, so that the reader finds it in its own
+// cache. Two cases differ:
+//
+//	operand                                  packed                                because                                                                       a step takes less time by
+//	B that more than one row of tiles reads  whole, beforehand, in scratch memory  it is packed once for all tiles                                               gpt-small 6 %
+//	bfloat16 A, with AMX                     whole, beforehand                     packing is slow beside AMX's multiplication
+//	float32 that is split for AMX            by each tile, even if twice           split operands are half as large again and would go through memory once more  gpt-small 5 %, gpt2 6 %
+//
+// Weights of bfloat16 stay packed until they change: through the microbatches of a step, an evaluation, a
+// prediction. A step of four microbatches takes 12 % less time. A product whose weights come from memory
+// gains most with few rows (`go test ./engine/device/cpu/kernels -run '^$' -bench PackCache`):
+//
+//	rows                             16  64  256
+//	times as fast with kept weights  5   3   1.5
+//
+// This costs two bytes for each weight and layout, and forward and backward want different layouts. Nobody
+// has to say where it pays: a buffer's contents have a number, and an operand is kept once a kernel reads
+// the same number a second time. Training without microbatches reads new contents each time and keeps
+// nothing. What is kept lies in free memory, leaves as soon as that is allocated, and is freed with its
+// buffer.
+//
+// Weights of float32 are packed by each product. Kept, they would come from memory with six bytes each for
+// AMX instead of four, or with the same four for vectors. Products of 128 rows and more took 0 to 20 %
+// longer with AMX and 0 to 6 % less time with vectors, for half to all of the weights' memory again, twice.
+// Splitting costs less than reading more.
+//
+// # Why does attention not go through AMX?
+//
+// It was built and measured, and gained too little to justify a second way of doing the same. A head's
+// products are short: each number is split for only 32 to 64 steps of use, probabilities and their
+// gradients even in two layouts. Between the products there are exponentials, which tiles do not make
+// faster. One head of width 64 on one core, in microseconds; at that time exponentials took half as long
+// again as now, or more:
+//
+//	positions  forward, vectors  forward, split  backward, vectors  backward, split
+//	64         6.5               7.3             15                 17
+//	128        20                19              47                 46
+//	256        71                65              179                178
+//	512        313               287             960                920
+//	1024       1250              1110            3900               4200
+//
+// The best split forward pass over 256 positions took 58 µs:
+//
+//	part of it                                                         µs
+//	products                                                           29
+//	exponentials and sums                                              14
+//	splitting                                                          13
+//	for comparison: the same products alone, from one block of memory  22
+//
+// Tiles that were idle for half a microsecond take as long again to start. Letting vectors and tiles take
+// turns less often, 64 queries at a time, moved scores and packed tiles from the first-level cache to the
+// second, and took longer. Fetching the next head's rows ahead gained nothing either. In a step of
+// gpt-small all this is less than 1 %.
+//
+// # Why do convolutions have a kernel of their own, and no transform?
+//
+// As a product, a 3×3 convolution writes each pixel nine times before it is multiplied. The direct kernel
+// copies a band of rows once, with its padding, and holds the sums of 14 pixels by 32 channels in
+// registers. The gradient of the weights uses the same kernel, with positions in the window in the place of
+// pixels and pixels in the place of positions. Both sum in the order of a product, so a shape gives the
+// same bits either way. Winograd's transform would save more than half of the multiplications of a 3×3, and
+// would lose digits that a product keeps. Berth means to be exact where others are approximate.
+//
+// Three shapes go other ways:
+//
+//   - The input's gradient of a strided convolution. A direct kernel would multiply zeros, all but one
+//     number in s². A product gives each window's contribution instead, and each pixel adds up its
+//     windows in a fixed order.
+//   - Windows side by side, such as the patches of an image, are only put in another order and then
+//     multiplied as a matrix.
+//   - Channels on their own (depthwise) have no product at all: the pixels of a row are multiplied by
+//     one weight after another.
+//
+// # How do convolutions go through AMX?
+//
+// With enough channels, a convolution is a sum of products of bfloat16 parts, as a product is. An image is
+// split once, and not once per window, into planes of pairs of channels. That is a tile's layout, and a
+// position in the window is the same plane, some pixels further on. Tiles have channels as rows and pixels
+// as columns, so y is written as it lies in memory. Tiles run on across the padding at the ends of rows and
+// drop the results there, where that takes fewer tiles than a fresh start at every row. The gradient of the
+// weights sums over pixels: x keeps its layout, and dy has zeros where x has padding. Sums are stored while
+// the tiles are busy with the next ones, and are added up in short blocks.
+//
+//	                                                                                           by AMX, vectors = 1
+//	mean error (`go test ./engine/device/cpu/kernels/product -run ConvolutionsAreAsExact -v`)  0.4
+//	time of a step of `cnn`                                                                    0.8
+//	time of its second convolution                                                             0.67
+//
+// Vectors keep the shapes that would leave tiles half empty, or that would split more than they multiply:
+// few channels, few pixels, strides in gradients, and 1×1 in the gradient of the weights. As with products,
+// the shape alone decides.
 package product
