@@ -8,18 +8,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// retired is a key that Berth had once, or one of its values. A file that has it, such as that of
-// an old run folder, is read without it, and the config gets a note. From outside a file it is
-// refused.
+// retired is a key that Berth had once. A file that has it, such as that of an old run folder, is
+// read without it, and the config gets a note. From outside a file it is refused.
 type retired struct {
-	path  string // of the key
-	value string // the value that is gone; "": the key is
-	flag  string // the flag that is gone with it; "": none
-	now   string // what to do in place of it
+	path string // of the key
+	def  string // its default, which old run folders have without anybody's asking: no note; "": none
+	flag string // the flag that is gone with it; "": none
+	now  string // what to do in place of it
 }
 
 var retirements = []retired{
-	{path: "devices.evict", now: "what is not needed for longest leaves a device first, unless the device has a policy of its own"},
+	{path: "devices.evict", def: "next-use", now: "what is not needed for longest leaves a device first, unless the device has a policy of its own"},
 	{path: "devices.op_by_op_log", flag: "op-by-op-log", now: "the log of op_by_op goes to standard error, which 2>FILE writes to a file"},
 }
 
@@ -41,7 +40,7 @@ func RetiredFlag(name string) string {
 // retiredVariable says what to do in place of a variable that is gone; "" for any other name.
 func retiredVariable(name string) string {
 	for _, r := range retirements {
-		if r.value == "" && variable(r.path) == name {
+		if variable(r.path) == name {
 			return r.now
 		}
 	}
@@ -51,26 +50,27 @@ func retiredVariable(name string) string {
 // retiredKey says what to do in place of a key that is gone; "" for any other path.
 func retiredKey(path string) string {
 	for _, r := range retirements {
-		if r.value == "" && r.path == path {
+		if r.path == path {
 			return r.now
 		}
 	}
 	return ""
 }
 
-// dropRetired takes retired keys and values out of the tree.
+// dropRetired takes retired keys out of the tree.
 func (d *decoder) dropRetired(root *yaml.Node) {
 	for _, r := range retirements {
 		in, value := valueAt(root, r.path)
-		if value == nil || r.value != "" && value.Value != r.value {
+		if value == nil {
 			continue
 		}
-		at, what := slices.Index(in.Content, value), strings.TrimSpace(r.path+" "+r.value)
-		if d.origin[value] != "" {
-			d.fail(d.pos(value), "", "%s is gone: %s", what, r.now)
-		} else {
-			d.notes = append(d.notes, fmt.Sprintf("%v: %s is gone, and passed over: %s", d.pos(value), what, r.now))
+		switch {
+		case d.origin[value] != "":
+			d.fail(d.pos(value), "", "%s is gone: %s", r.path, r.now)
+		case r.def == "" || value.Value != r.def:
+			d.notes = append(d.notes, fmt.Sprintf("%v: %s is gone, and passed over: %s", d.pos(value), r.path, r.now))
 		}
+		at := slices.Index(in.Content, value)
 		in.Content = slices.Delete(in.Content, at-1, at+1)
 	}
 }

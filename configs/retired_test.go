@@ -11,6 +11,7 @@ import (
 func TestRetiredKeys(t *testing.T) {
 	for text, want := range map[string][]string{
 		smallOn("\n  use: cpu\n  op_by_op: log\n  op_by_op_log: x"): {"a.yaml:6: devices.op_by_op_log is gone, and passed over: the log of op_by_op goes to standard error"},
+		smallOn("\n  use: cpu\n  evict: next-use"):                  nil,
 		smallOn("\n  use: cpu:2\n  evict: lru\n  timeout: 1m"):      {"a.yaml:5: devices.evict is gone, and passed over: what is not needed for longest"},
 		smallOn("cpu"):   nil,
 		smallOn("[cpu]"): nil,
