@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // The packages below know nothing of configs: this file turns a config into
@@ -123,7 +124,10 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 
 // opening is what all ways to open a model check first: a config without mistakes, with the
 // defaults of its devices, the shared devices to use, and a model that the program gives.
-func opening(c *configs.Config, d *Devices, use []device.ID, model models.Layer) (*configs.Config, *session.Share, error) {
+func opening(ctx context.Context, c *configs.Config, d *Devices, use []device.ID, model models.Layer) (*configs.Config, *session.Share, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, nil, err
+	}
 	if c == nil {
 		return nil, nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}

@@ -32,9 +32,6 @@ import (
 // failed goes on with the other runs.
 type Devices struct{ pool *session.Pool }
 
-// errNoDevices is the error of Devices that OpenDevices did not make.
-var errNoDevices = fmt.Errorf("%w: these Devices were never opened: get them from OpenDevices", ErrOptions)
-
 // OpenDevices opens the devices of a config, for several runs. A zero field means the
 // key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
 // after the runs. The faults make operations go wrong, for tests; they count the
@@ -60,8 +57,8 @@ func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 // Reopen opens the same devices anew, once Close has been called. Their faults count
 // operations on, so those that have not happened may happen yet. The caller closes them.
 func (d *Devices) Reopen() (*Devices, error) {
-	if d.pool == nil {
-		return nil, errNoDevices
+	if err := d.checkOpened(); err != nil {
+		return nil, err
 	}
 	p, err := d.pool.Reopen()
 	if err != nil {
@@ -72,7 +69,7 @@ func (d *Devices) Reopen() (*Devices, error) {
 
 // Missed says of each fault that did not happen how many such operations there were.
 func (d *Devices) Missed() []string {
-	if d.pool == nil {
+	if d.checkOpened() != nil {
 		return nil
 	}
 	return d.pool.Missed()
@@ -85,16 +82,17 @@ func (d *Devices) share(use []device.ID) (*session.Share, error) {
 		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", ErrOptions)
 	case d == nil:
 		return nil, nil
-	case d.pool == nil:
-		return nil, errNoDevices
+	}
+	if err := d.checkOpened(); err != nil {
+		return nil, err
 	}
 	return d.pool.Share(use)
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse while a call of a run uses them.
+// ErrInUse while a call of a run uses them. Nil or closed Devices have none.
 func (d *Devices) Close() error {
-	if d.pool == nil { // OpenDevices did not make them
+	if d.checkOpened() != nil {
 		return nil
 	}
 	return d.pool.Close()

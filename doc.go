@@ -20,4 +20,14 @@
 //
 // The types to know are [Run], [TrainOptions], [Observer], [Report] and
 // [Trained].
+//
+// A mistake of a caller is an error, and no panic:
+//
+//   - A method of a closed Run, Trained, Training, Service, Devices or OpByOp fails with
+//     [ErrClosed]. One without an error, such as Run.Notes, still says what it knew.
+//   - A method of a nil one, or of one that the program made itself, fails with [ErrOptions].
+//     One without an error gives its zero value.
+//   - A nil context and a nil function to call fail with [ErrOptions], before anything is
+//     done. Functions in options may be nil: nobody is told then.
+//   - Close of a nil or closed value does nothing.
 package berth

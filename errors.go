@@ -53,7 +53,8 @@ type (
 // ErrBusy is returned by a Service whose queue is full: try again later.
 var ErrBusy = errs.ErrBusy
 
-// ErrClosed is returned by the methods of a closed Run, Trained or Devices.
+// ErrClosed is returned by the methods of a closed Run, Trained, Training, Service, Devices or
+// OpByOp.
 var ErrClosed = errs.ErrClosed
 
 // ErrInUse is returned within a call of the same Run or Trained, such as in an

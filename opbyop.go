@@ -5,33 +5,19 @@ import (
 	"github.com/berth-ml/berth/executor/eager"
 )
 
-// OpByOp runs single ops on Devices, as a program calls them. Its tensors share the
-// devices' memory with those of the runs: where it is short, those that are not used soon go to
-// the host, and come back.
-type OpByOp struct {
-	*eager.Context
-	leave func() // ends the use of the devices, once
-}
+// OpByOp runs single ops on Devices, as a program calls them: see [eager.Context]. Its tensors
+// share the devices' memory with those of the runs: where it is short, those that are not used
+// soon go to the host, and come back.
+type OpByOp = eager.Context
 
 // OpByOp opens a context for single ops on these devices, beside the runs. The caller
 // closes it before the devices. A device on which an operation takes longer than their Timeout
 // counts as lost: calls there fail with [device.ErrLost].
 func (d *Devices) OpByOp(o eager.ContextOptions) (*OpByOp, error) {
-	if d.pool == nil {
-		return nil, errNoDevices
-	}
-	c, leave, err := d.pool.OpByOp(o)
-	if err != nil {
+	if err := d.checkOpened(); err != nil {
 		return nil, err
 	}
-	return &OpByOp{c, leave}, nil
-}
-
-// Close waits for all calls. It fails if tensors still have memory, as
-// [eager.Context.Close] does. A second call fails.
-func (c *OpByOp) Close() error {
-	defer c.leave()
-	return c.Context.Close()
+	return d.pool.OpByOp(o)
 }
 
 // Compile makes an op of the ops that build appends for its inputs: see [eager.Compile].

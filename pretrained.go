@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -49,6 +50,9 @@ type Imported struct {
 // evaluates and predicts, and a resumed run trains it further on the text that
 // data.path then names. After an error, nothing of it is left.
 func Import(ctx context.Context, from string, o ImportOptions) (_ *Imported, err error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
 	o.Dir = osfile.Resolve(o.Dir)
 	if err := rundir.CheckFolder(o.Dir, rundir.Begin); err != nil {
 		return nil, err
@@ -206,6 +210,9 @@ type Exported struct {
 // Export writes the model of a run's checkpoint into a new folder, in Hugging Face's
 // layout. The run's model must be of the preset gpt. w.Init is not for this.
 func Export(ctx context.Context, w Weights, dir string) (*Exported, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
 	if w.Init != "" {
 		return nil, fmt.Errorf("%w: a model is exported from a checkpoint, not from %s", ErrOptions, w.Init)
 	}

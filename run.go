@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/berth-ml/berth/configs"
@@ -62,7 +63,7 @@ type OpenOptions struct {
 //
 // On shared [Devices], the config's section devices counts for little: see there.
 func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	c, shared, err := opening(c, o.Devices, o.Use, o.Model)
+	c, shared, err := opening(ctx, c, o.Devices, o.Use, o.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +94,9 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 // returns ErrStopped along with a report; before the first step, without one.
 // An observer's panic goes on once everything is closed; nothing more is saved.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
 	defer func() { r.Plan = r.run.Session.Plan }()
 	return r.run.Train(ctx, o)
 }
@@ -103,6 +107,9 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 // lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
 // every other call of the run fails with ErrInUse.
 func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
 	t, err := r.run.Start(ctx, o)
 	if err != nil {
 		return nil, err
@@ -114,6 +121,9 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 // training part where there is no other, with a checkpoint of this run's model
 // and data, or a file of weights.
 func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
+	if err := r.check(ctx); err != nil {
+		return Evaluation{}, err
+	}
 	t, err := r.trained(ctx, w)
 	if err != nil {
 		return Evaluation{}, err
@@ -124,6 +134,9 @@ func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 // Predict is [Trained.Predict] with a checkpoint of this run's model and data,
 // or a file of weights.
 func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Prediction) error) (Used, error) {
+	if err := cmp.Or(r.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Used{}, err
+	}
 	t, err := r.trained(ctx, w)
 	if err != nil {
 		return Used{}, err
@@ -134,6 +147,9 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 // Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
 // weights.
 func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit func(Piece) error) (Generation, error) {
+	if err := cmp.Or(r.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Generation{}, err
+	}
 	t, err := r.trained(ctx, w)
 	if err != nil {
 		return Generation{}, err
@@ -148,16 +164,26 @@ func (r *Run) trained(ctx context.Context, w Weights) (*trained.Model, error) {
 
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
-func (r *Run) Notes() []string { return r.run.Session.Notes() }
+func (r *Run) Notes() []string {
+	if r.checkOpened() != nil {
+		return nil
+	}
+	return r.run.Session.Notes()
+}
 
 // Reads are the files and folders that the run is planned from, so that nothing is written over
 // them.
-func (r *Run) Reads() []string { return r.run.Session.Inputs("") }
+func (r *Run) Reads() []string {
+	if r.checkOpened() != nil {
+		return nil
+	}
+	return r.run.Session.Inputs("")
+}
 
 // Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse within a call of another method. A nil Run has none.
+// ErrInUse within a call of another method. A nil or closed Run has none.
 func (r *Run) Close() error {
-	if r == nil {
+	if r.checkOpened() != nil {
 		return nil
 	}
 	return r.run.Session.Close()
@@ -168,26 +194,54 @@ type Bucket = train.Bucket
 
 // Buckets are those of samples with different lengths, from the shortest; nil if all have
 // one shape. The run's Plan is that of the largest with samples, which takes the most memory.
-func (r *Run) Buckets() []Bucket { return r.run.Buckets() }
+func (r *Run) Buckets() []Bucket {
+	if r.checkOpened() != nil {
+		return nil
+	}
+	return r.run.Buckets()
+}
 
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].
 func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
 	return r.Plan.Predict(stop.Of(ctx))
 }
 
 // Schedule is the order of a full step's microbatches.
-func (r *Run) Schedule() (schedule.Schedule, error) { return r.run.Session.Schedule() }
+func (r *Run) Schedule() (schedule.Schedule, error) {
+	if err := r.checkOpen(); err != nil {
+		return schedule.Schedule{}, err
+	}
+	return r.run.Session.Schedule()
+}
 
 // StepsPerEpoch is the number of steps of one pass over the training part.
-func (r *Run) StepsPerEpoch() int { return r.run.Session.Sizes.Steps }
+func (r *Run) StepsPerEpoch() int {
+	if r.checkOpened() != nil {
+		return 0
+	}
+	return r.run.Session.Sizes.Steps
+}
 
 // TotalSteps is the number of steps of the whole run.
-func (r *Run) TotalSteps() int { return r.run.Session.Sizes.Total }
+func (r *Run) TotalSteps() int {
+	if r.checkOpened() != nil {
+		return 0
+	}
+	return r.run.Session.Sizes.Total
+}
 
 // RMSE is the root of a mean squared error: how far off predictions are, in
 // the unit of the numbers that are predicted. It is nil where the loss is
 // another, or each of several numbers was scaled to its own unit.
-func (r *Run) RMSE(loss *float64) *float64 { return r.run.Session.RMSE(loss) }
+func (r *Run) RMSE(loss *float64) *float64 {
+	if r.checkOpened() != nil {
+		return nil
+	}
+	return r.run.Session.RMSE(loss)
+}
 
 // Comparison is a candidate for a run.
 type Comparison = planning.Comparison
@@ -195,7 +249,12 @@ type Comparison = planning.Comparison
 // Compare plans for the numbers of stages and replicas that the devices have room for
 // and each schedule, and with half, twice and four times the microbatches if a step
 // then has at most 32 of them.
-func (r *Run) Compare(ctx context.Context) ([]Comparison, error) { return r.run.Compare(ctx) }
+func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
+	return r.run.Compare(ctx)
+}
 
 // SegmentClusters is how a segment is compiled.
 type SegmentClusters = session.SegmentClusters
@@ -203,8 +262,14 @@ type SegmentClusters = session.SegmentClusters
 // RefusedOp is an op that a device of the run cannot compute, and so no cluster there has.
 type RefusedOp = session.RefusedOp
 
-// Clusters are the clusters of each segment of a full microbatch.
-func (r *Run) Clusters() []SegmentClusters { return r.run.Session.Clusters() }
+// Clusters are the clusters of each segment of a full microbatch. They ask the devices, so a
+// closed run has none: ErrClosed.
+func (r *Run) Clusters() ([]SegmentClusters, error) {
+	if err := r.checkOpen(); err != nil {
+		return nil, err
+	}
+	return r.run.Session.Clusters(), nil
+}
 
 // Executables counts the executables (compiled segments; op by op, compiled ops) that a
 // run asks its devices for, by where they come from.
@@ -212,4 +277,9 @@ type Executables = session.Executables
 
 // Executables foretells the executables of training, with the evaluations at boundaries.
 // Nothing is compiled.
-func (r *Run) Executables(ctx context.Context) (Executables, error) { return r.run.Executables(ctx) }
+func (r *Run) Executables(ctx context.Context) (Executables, error) {
+	if err := r.check(ctx); err != nil {
+		return Executables{}, err
+	}
+	return r.run.Executables(ctx)
+}

@@ -1,8 +1,10 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"gorgonia.org/tensor"
 
@@ -22,6 +24,7 @@ type Service struct {
 	service *trained.Service
 	used    Used
 	closing sync.Once
+	closed  atomic.Bool // Close was called
 }
 
 // ServiceStats counts what a service has done.
@@ -31,6 +34,9 @@ type ServiceStats = answer.ServiceStats
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
 func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
 	s, err := t.model.Serve(ctx, o)
 	if err != nil {
 		return nil, err
@@ -45,6 +51,9 @@ func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
 // sequence's. Outputs of a classifier are probabilities. Where ctx ends first,
 // the error is its cause; where too many samples wait, it is ErrBusy.
 func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
 	b, err := answer.BatchOf(&s.service.Model, samples)
 	if err != nil {
 		return nil, err
@@ -55,6 +64,9 @@ func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.D
 // Answers is Predict with an answer for each sample, as [Trained.Predict] gives them: with
 // its class, and the class's name. Of a text, it is about the token after the sample's last.
 func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Prediction, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
 	b, err := answer.BatchOf(&s.service.Model, samples)
 	if err != nil {
 		return nil, err
@@ -67,6 +79,9 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 // with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or
 // that.
 func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
+	if err := cmp.Or(s.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Generation{}, err
+	}
 	res, err := s.service.Answers.Generate(ctx, o, emit)
 	if res.PromptTokens > 0 { // the text began
 		res.Weights = s.used
@@ -75,25 +90,56 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 }
 
 // AnswerBytes is the bytes of the Values of a Prediction.
-func (s *Service) AnswerBytes() int64 { return s.service.Answers.AnswerBytes() }
+func (s *Service) AnswerBytes() int64 {
+	if s.checkOpened() != nil {
+		return 0
+	}
+	return s.service.Answers.AnswerBytes()
+}
 
 // Warnings say what went wrong and did no harm, such as a copy that failed on a device and
 // was repeated. Each is returned once; beyond 100, the oldest are dropped.
-func (s *Service) Warnings() []string { return s.service.Answers.Warnings() }
+func (s *Service) Warnings() []string {
+	if s.checkOpened() != nil {
+		return nil
+	}
+	return s.service.Answers.Warnings()
+}
 
 // Used says which weights the service has.
-func (s *Service) Used() Used { return s.used }
+func (s *Service) Used() Used {
+	if s.checkOpened() != nil {
+		return Used{}
+	}
+	return s.used
+}
 
 // Stats says what the service has done so far. It does not wait for devices.
-func (s *Service) Stats() ServiceStats { return s.service.Answers.Stats() }
+func (s *Service) Stats() ServiceStats {
+	if s.checkOpened() != nil {
+		return ServiceStats{}
+	}
+	return s.service.Answers.Stats()
+}
 
 // Err is the loss of a device after which the service answers nothing, nil before: close
-// it, and open another.
-func (s *Service) Err() error { return s.service.Answers.Err() }
+// it, and open another. After Close it stays what it was.
+func (s *Service) Err() error {
+	if err := s.checkOpened(); err != nil {
+		return err
+	}
+	return s.service.Answers.Err()
+}
 
 // Close waits for the batch and the tokens under way, and frees the devices' memory. Calls
-// that wait, texts under way and later calls fail with ErrClosed.
+// that wait, texts under way and later calls fail with ErrClosed. A nil or closed Service has none.
 func (s *Service) Close() (err error) {
-	s.closing.Do(func() { err = s.service.Close() })
+	if s.checkOpened() != nil {
+		return nil
+	}
+	s.closing.Do(func() {
+		s.closed.Store(true)
+		err = s.service.Close()
+	})
 	return err
 }

@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -82,7 +83,7 @@ type TrainedOptions struct {
 //
 // On shared [Devices], the config's section devices counts for little: see there.
 func OpenTrained(ctx context.Context, c *configs.Config, w Weights, o TrainedOptions) (*Trained, error) {
-	c, shared, err := opening(c, o.Devices, o.Use, w.Model)
+	c, shared, err := opening(ctx, c, o.Devices, o.Use, w.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -104,48 +105,94 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights, o TrainedOpt
 // training part where there is no other. Of data that the model was not trained
 // on, every sample counts. The metrics are all that the model has and that take
 // little time, and those of train.metrics.
-func (t *Trained) Eval(ctx context.Context) (Evaluation, error) { return t.model.Eval(ctx) }
+func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
+	if err := t.check(ctx); err != nil {
+		return Evaluation{}, err
+	}
+	return t.model.Eval(ctx)
+}
 
 // Predict runs the model on the samples of a file in the format of the run's
 // data, or on the validation part for an empty path, and hands over each
 // answer in order. emit's error ends it.
 func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction) error) (Used, error) {
+	if err := cmp.Or(t.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Used{}, err
+	}
 	return t.model.Predict(ctx, path, emit)
 }
 
 // CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
 // reason why not.
-func (t *Trained) CanGenerate() error { return t.model.CanGenerate() }
+func (t *Trained) CanGenerate() error {
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	return t.model.CanGenerate()
+}
 
 // Generate continues a text with a model of texts, and hands over each piece as soon as
 // it is there. emit's error ends it. When ctx is cancelled it ends with the operation under
 // way, and ErrStopped; text that was held back, since a Stop might have begun, is handed
 // over before.
 func (t *Trained) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
+	if err := cmp.Or(t.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Generation{}, err
+	}
 	return t.model.Generate(ctx, o, emit)
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of
 // memory became, less memory than a microbatch would take, and a model that was
 // trained on one batch.
-func (t *Trained) Notes() []string { return t.model.Notes() }
+func (t *Trained) Notes() []string {
+	if t.checkOpened() != nil {
+		return nil
+	}
+	return t.model.Notes()
+}
 
 // Warnings say what went wrong and did no harm: copies that failed on a device and were
 // repeated, devices that were lost, files of other data that are left out, answers that are not
 // finite, and, after a call that ended well, faults that did not happen. Each is returned once.
-func (t *Trained) Warnings() []string { return t.model.Warnings() }
+func (t *Trained) Warnings() []string {
+	if t.checkOpened() != nil {
+		return nil
+	}
+	return t.model.Warnings()
+}
 
 // Used says which weights the model has.
-func (t *Trained) Used() Used { return t.model.Used() }
+func (t *Trained) Used() Used {
+	if t.checkOpened() != nil {
+		return Used{}
+	}
+	return t.model.Used()
+}
 
 // Info describes the data that the model was trained on: its classes, for
 // example.
-func (t *Trained) Info() *datasets.Info { return t.model.Info() }
+func (t *Trained) Info() *datasets.Info {
+	if t.checkOpened() != nil {
+		return nil
+	}
+	return t.model.Info()
+}
 
 // Reads are the files and folders that the model and its data are read from, so that
 // nothing is written over them. samples are the paths that Predict is called with.
-func (t *Trained) Reads(samples ...string) []string { return append(t.model.Reads(), samples...) }
+func (t *Trained) Reads(samples ...string) []string {
+	if t.checkOpened() != nil {
+		return samples
+	}
+	return append(t.model.Reads(), samples...)
+}
 
 // Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse within a call of Eval or Predict.
-func (t *Trained) Close() error { return t.model.Close() }
+// ErrInUse within a call of Eval or Predict. A nil or closed Trained has none.
+func (t *Trained) Close() error {
+	if t.checkOpened() != nil {
+		return nil
+	}
+	return t.model.Close()
+}

@@ -34,25 +34,43 @@ type Batch = train.Batch
 
 // Steps is the number of steps that the run has queued, also before this call. After an
 // error of a step, those from the one that the error names on have changed no weights.
-func (t *Training) Steps() int { return t.training.Steps() }
+func (t *Training) Steps() int {
+	if t.checkOpened() != nil {
+		return 0
+	}
+	return t.training.Steps()
+}
 
 // More reports whether a step is left to take, and time for it: until the config's
 // length, MaxSteps, MaxTime, early stopping, or a function Inspect that returned ErrEnd.
-func (t *Training) More() bool { return t.training.More() }
+func (t *Training) More() bool { return t.checkOpened() == nil && t.training.More() }
 
 // Next waits for the samples of the next step: those that Step takes then. They may be
 // overwritten until Step. It is not needed before Step. io.EOF says that no step is left.
-func (t *Training) Next(ctx context.Context) (*Batch, error) { return t.training.Next(ctx) }
+func (t *Training) Next(ctx context.Context) (*Batch, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	return t.training.Next(ctx)
+}
 
 // Step queues a step; it runs while the program goes on. After it, a boundary, a log, a
 // checkpoint and Observer.Inspect come where the config and the observer ask for them.
 // It fails with io.EOF where no step is left, and with ctx's cause, before the step, where
 // ctx has ended.
-func (t *Training) Step(ctx context.Context) error { return t.training.Step(ctx) }
+func (t *Training) Step(ctx context.Context) error {
+	if err := t.check(ctx); err != nil {
+		return err
+	}
+	return t.training.Step(ctx)
+}
 
 // Fetch waits for the steps so far, and copies a variable out, as [Inspection.Fetch]
 // does.
 func (t *Training) Fetch(ctx context.Context, name string) (*tensor.Dense, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
 	return t.training.Fetch(ctx, name)
 }
 
@@ -60,14 +78,20 @@ func (t *Training) Fetch(ctx context.Context, name string) (*tensor.Dense, error
 // of another model, which are copied in at once. value has the variable's elements, in
 // any shape.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
+	if err := t.check(ctx); err != nil {
+		return err
+	}
 	return t.training.Replace(ctx, name, value)
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
 // the host. Without names, these are the parameters that both have.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
-	if other == nil {
-		return fmt.Errorf("%w: there is no training to copy from", ErrOptions)
+	if err := t.check(ctx); err != nil {
+		return err
+	}
+	if err := other.check(ctx); err != nil {
+		return fmt.Errorf("the training to copy from: %w", err)
 	}
 	return t.training.CopyFrom(ctx, other.training, names...)
 }
@@ -76,6 +100,9 @@ func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...strin
 // tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
 // a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
 func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
 	return t.training.Predict(ctx, samples)
 }
 
@@ -83,21 +110,34 @@ func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.
 // samples, as [Inspection.Activations] does. nil means the samples of the last step, as
 // the data has them, and is refused before the first.
 func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
 	return t.training.Activations(ctx, layer, samples)
 }
 
 // Save waits for the steps so far, and takes a checkpoint of them. It is on the disk
 // when Save returns.
-func (t *Training) Save(ctx context.Context) error { return t.training.Save(ctx) }
+func (t *Training) Save(ctx context.Context) error {
+	if err := t.check(ctx); err != nil {
+		return err
+	}
+	return t.training.Save(ctx)
+}
 
 // Finish waits for the steps so far, saves, and returns the report. A run that has steps
 // left can be resumed.
-func (t *Training) Finish(ctx context.Context) (*Report, error) { return t.training.Finish(ctx) }
+func (t *Training) Finish(ctx context.Context) (*Report, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	return t.training.Finish(ctx)
+}
 
-// Close gives back all that the training holds. It saves nothing: see Finish. A nil
-// Training holds nothing.
+// Close gives back all that the training holds. It saves nothing: see Finish. A nil or
+// closed Training holds nothing.
 func (t *Training) Close() error {
-	if t == nil {
+	if t.checkOpened() != nil {
 		return nil
 	}
 	return t.training.Close()

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // Nonzero is the indices of the elements of x that are not 0, in order: i32 [n, rank of x].
@@ -63,8 +64,12 @@ func (c *Context) Unique(ctx context.Context, x Tensor) (values, index, counts T
 
 // contents is a copy of a tensor's contents, and where it was. It consumes the tensor.
 func (c *Context) contents(ctx context.Context, x Tensor, loc Location) (on device.ID, m shape.Meta, data []byte, err error) {
+	if err := cmp.Or(c.checkOpen(), errs.CheckContext(ctx)); err != nil {
+		_ = x.Release() // fails only for a consumed handle, whose error comes after this one
+		return "", m, nil, c.abandon(&work{what: "to host", loc: loc}, err)
+	}
 	if x.IsZero() {
-		return "", m, nil, c.abandon(&work{what: "to host", loc: loc}, ErrConsumed)
+		return "", m, nil, c.abandon(&work{what: "to host", loc: loc}, errZero)
 	}
 	if err := x.Err(); err != nil {
 		_ = x.Release() // fails only for a consumed handle, whose error this is

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -29,6 +31,8 @@ type ContextOptions struct {
 	// Handler wraps the handler that runs ops on devices; nil leaves it bare. It returns
 	// a handler, never nil.
 	Handler func(devices Handler) Handler
+	// Closed is called once the context is closed; nil for nobody.
+	Closed func()
 }
 
 // Context owns a lane (a queue and its stream) and a cache of executables for
@@ -42,6 +46,7 @@ type Context struct {
 	bare     bool // the handler is the context's own
 	places   bool // tensors note where they are made
 	diagnose func(*Error)
+	left     func() // ContextOptions.Closed, or nil
 
 	plans plans // of tapes
 
@@ -64,6 +69,22 @@ func (c *Context) Execute(op graph.Op, args ...Tensor) []Tensor {
 	return inv.Results
 }
 
+// checkOpened refuses a nil context, and one that New and Join did not make.
+func (c *Context) checkOpened() error {
+	if c == nil || c.tenant == nil {
+		return errs.NotOpened("OpByOp", "Devices.OpByOp")
+	}
+	return nil
+}
+
+// checkOpen also refuses a closed context, and one whose calls are canceled.
+func (c *Context) checkOpen() error {
+	if err := c.checkOpened(); err != nil {
+		return err
+	}
+	return context.Cause(c.era.Load())
+}
+
 // One is Execute that returns the first output and releases the others. A short op that
 // nothing delays allocates nothing.
 func (c *Context) One(op graph.Op, args ...Tensor) Tensor {
@@ -74,7 +95,7 @@ func (c *Context) One(op graph.Op, args ...Tensor) Tensor {
 // call is Execute, with the results in out where they are there at once. skip is the number
 // of callers between the program and the caller of call.
 func (c *Context) call(op graph.Op, args, out []Tensor, skip int) []Tensor {
-	if c.bare && op != nil {
+	if c != nil && c.bare && !isNil(op) {
 		results, _, err := c.submit(&call{op: op, skip: skip + 1}, args, out)
 		if err != nil {
 			return poisoned(op, err)
@@ -97,21 +118,44 @@ func first(list []Tensor) Tensor {
 // Run is Execute with all options of a call. It sets inv.Results, and replaces
 // inv.Chain unless it is nil.
 func (c *Context) Run(inv *Invocation) {
+	if inv == nil {
+		_ = c.failed("call", Caller(1), fmt.Errorf("%w: the Invocation is nil: pass one", errs.ErrOptions)) // which tells
+		return
+	}
 	inv.context = c
-	if inv.Op == nil {
-		inv.Fail(errors.New("the op is nil: pass one, such as ops.MatMul{}"))
+	if err := c.checkOpened(); err != nil {
+		inv.Fail(err)
+		return
+	}
+	if isNil(inv.Op) {
+		inv.Op = nil
+		inv.Fail(fmt.Errorf("%w: the op is nil: pass one, such as ops.MatMul{}", errs.ErrOptions))
 		return
 	}
 	inv.pass(c.handler)
 }
 
+// isNil reports whether there is no op to call.
+func isNil(op graph.Op) bool {
+	f, function := op.(*Function)
+	return op == nil || function && f == nil
+}
+
 // Ledger counts the bytes that the context's tensors have moved, by device, kind and reason.
-func (c *Context) Ledger() *ledger.Ledger { return c.tenant.Ledger() }
+func (c *Context) Ledger() *ledger.Ledger {
+	if c.checkOpened() != nil {
+		return ledger.New(nil, nil)
+	}
+	return c.tenant.Ledger()
+}
 
 // Cancel makes calls that have not begun on their device, and all later ones until Restart,
 // fail with ErrCanceled and the cause. The one that runs on each device ends. A second Cancel
 // keeps the first cause.
 func (c *Context) Cancel(cause error) {
+	if c.checkOpened() != nil {
+		return
+	}
 	err := ErrCanceled
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", ErrCanceled, cause)
@@ -122,11 +166,14 @@ func (c *Context) Cancel(cause error) {
 }
 
 // Restart ends cancellation for later calls. Tensors that were computed before
-// Cancel stay valid.
+// Cancel stay valid. A closed context stays closed.
 func (c *Context) Restart() {
+	if c.checkOpened() != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.era.Load().Err() != nil {
+	if !c.closed && c.era.Load().Err() != nil {
 		c.era.Store(newEra())
 	}
 }
@@ -134,17 +181,28 @@ func (c *Context) Restart() {
 // Close waits for all calls, ends the lanes and leaves the residency manager, which frees
 // all tensors. It fails if there are handles that were not consumed, and counts their tensors in the
 // error, with ContextOptions.Places by the lines that made them; they can still be released.
+// A nil or closed context has none.
 func (c *Context) Close() error {
+	if c.checkOpened() != nil {
+		return nil
+	}
 	c.mu.Lock()
+	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
+	if again {
+		return nil
+	}
 	c.beside.Wait()
-	var errs []error
+	var failed []error
 	for _, l := range c.lanes {
-		errs = append(errs, l.close())
+		failed = append(failed, l.close())
 	}
 	c.era.Load().cancel(ErrClosed)
-	return errors.Join(append(errs, c.leave(), c.tenant.Close())...)
+	if c.left != nil {
+		defer c.left()
+	}
+	return errors.Join(append(failed, c.leave(), c.tenant.Close())...)
 }
 
 // lane finds a device's lane; "" is the first.
@@ -186,7 +244,7 @@ func (c *Context) failed(what string, loc Location, err error) error {
 // report tells the diagnostic handler of a failure that arose here.
 func (c *Context) report(err error) {
 	var e *Error
-	if c.diagnose != nil && errors.As(err, &e) && !errors.Is(err, ErrCanceled) {
+	if c != nil && c.diagnose != nil && errors.As(err, &e) && !errors.Is(err, ErrCanceled) {
 		c.diagnose(e)
 	}
 }

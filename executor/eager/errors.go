@@ -2,17 +2,19 @@ package eager
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // The causes of errors that are not the device's or the op's.
 var (
 	ErrConsumed = errors.New("tensor was consumed")
 	ErrCanceled = errors.New("canceled")
-	ErrClosed   = errors.New("eager context is closed")
+	ErrClosed   = fmt.Errorf("the op-by-op context is %w", errs.ErrClosed)
 	ErrDevice   = errors.New("tensor is on another device")
 	// ErrBusy is the cause of errors about calls within a function of Call for which there
 	// is no room.

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // maxOutputs is the most outputs of an op that is not made of others.
@@ -23,7 +24,7 @@ type Function struct {
 
 // Compile makes a function of the ops that build appends for its inputs; build returns
 // the results, which may be the inputs themselves. It is called again for new metadata,
-// from any goroutine, and must append the same each time.
+// from any goroutine, and must append the same each time. A nil build fails the calls.
 func Compile(name string, build func(b *graph.Builder, in []*graph.Value) []*graph.Value) *Function {
 	return &Function{name, build}
 }
@@ -31,12 +32,15 @@ func Compile(name string, build func(b *graph.Builder, in []*graph.Value) []*gra
 // Gradients makes a function whose results are those of f and then the gradients of the
 // first one, summed over its elements, by the arguments wrt, counted from 0.
 func (f *Function) Gradients(wrt ...int) *Function {
-	return Compile(f.name+" and gradients", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+	return Compile(f.Kind()+" and gradients", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
 		outs := b.Apply(f, in...)
+		if b.Err() != nil {
+			return nil
+		}
 		of := make([]*graph.Value, len(wrt))
 		for i, k := range wrt {
 			if k < 0 || k >= len(in) {
-				b.Fail(fmt.Errorf("%w: there is no argument %d to take the gradient by: %s has %d", ErrNoGradient, k, f.name, len(in)))
+				b.Fail(fmt.Errorf("%w: there is no argument %d to take the gradient by: %s has %d", ErrNoGradient, k, f.Kind(), len(in)))
 				return nil
 			}
 			of[i] = in[k]
@@ -44,7 +48,7 @@ func (f *Function) Gradients(wrt ...int) *Function {
 		parts := b.Gradients(outs[0], b.One(ops.Fill{Meta: outs[0].Meta, Value: 1}), of, ops.AddOp)
 		for i, v := range of {
 			if len(parts[v]) == 0 {
-				b.Fail(fmt.Errorf("%w: result 0 of %s does not depend on argument %d (%v), or an op between them has no gradient", ErrNoGradient, f.name, wrt[i], v.Meta))
+				b.Fail(fmt.Errorf("%w: result 0 of %s does not depend on argument %d (%v), or an op between them has no gradient", ErrNoGradient, f.Kind(), wrt[i], v.Meta))
 				return nil
 			}
 			outs = append(outs, sum(b, parts[v]))
@@ -54,11 +58,24 @@ func (f *Function) Gradients(wrt ...int) *Function {
 }
 
 // Kind is the function's name.
-func (f *Function) Kind() string { return f.name }
+func (f *Function) Kind() string {
+	if f == nil {
+		return "function"
+	}
+	return f.name
+}
 
 // Expand appends the function's ops: see [graph.Composite]. A result that is an argument, or
 // another result, is copied, since each is a tensor of its own.
 func (f *Function) Expand(b *graph.Builder, in []*graph.Value) []*graph.Value {
+	switch {
+	case f == nil:
+		b.Fail(errs.NotOpened("Function", "Compile"))
+		return nil
+	case f.build == nil:
+		b.Fail(fmt.Errorf("%s: %w", f.name, errs.CheckFunction("build", true)))
+		return nil
+	}
 	outs := slices.Clone(f.build(b, in))
 	for i, v := range outs {
 		if v != nil && b.Err() == nil && (slices.Contains(in, v) || slices.Contains(outs[:i], v)) {

@@ -25,15 +25,23 @@ type Invocation struct {
 }
 
 // Context is the context of the call, for handlers that make calls of their own.
-func (inv *Invocation) Context() *Context { return inv.context }
+func (inv *Invocation) Context() *Context {
+	if inv == nil {
+		return nil
+	}
+	return inv.context
+}
 
 // Fail ends a call that a handler cannot make: it consumes the arguments, or gives back the
 // results if there are some. The results and the chain then carry the error, and it is
 // reported to ContextOptions.Diagnose.
 func (inv *Invocation) Fail(err error) {
+	if inv == nil {
+		return
+	}
 	inv.giveBack()
 	failed := &Error{Op: "call", Loc: inv.Loc, Err: err}
-	if inv.Op != nil {
+	if !isNil(inv.Op) {
 		failed.Op = inv.Op.Kind()
 	}
 	inv.context.report(failed)

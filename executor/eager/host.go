@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -38,7 +40,7 @@ func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) Tensor {
 
 func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc Location) Tensor {
 	w := &work{what: "from host", loc: loc}
-	if err != nil {
+	if err := cmp.Or(c.checkOpen(), err); err != nil {
 		return failure(c.abandon(w, err))
 	}
 	l, of, err := c.begin(to, nil)
@@ -165,6 +167,9 @@ func (c *Context) read(ctx context.Context, r *record) (*tensor.Dense, error) {
 // waits for the function.
 func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...Tensor) *Chain {
 	w := &work{what: "call", loc: Caller(1), after: after}
+	if err := cmp.Or(c.checkOpen(), errs.CheckFunction("f", f == nil)); err != nil {
+		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}
+	}
 	l, of, err := c.begin("", args)
 	if l == nil {
 		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}

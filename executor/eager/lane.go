@@ -51,15 +51,11 @@ func (l *lane) idle() bool { return !l.closed && l.progress.done(l.queued) && l.
 // close waits for queued calls and ends the goroutine.
 func (l *lane) close() error {
 	l.mu.Lock()
-	again := l.closed
 	l.closed = true
 	l.work.Signal()
 	l.room.Broadcast()
 	l.mu.Unlock()
 	<-l.stopped
-	if again {
-		return fmt.Errorf("%s: %w", l.dev.ID(), ErrClosed)
-	}
 	err := l.copies.close()
 	if l.broken != nil {
 		return errors.Join(err, l.broken)

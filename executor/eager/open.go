@@ -60,6 +60,7 @@ func openContext(t *residency.Tenant, o ContextOptions) (*Context, error) {
 		}
 		c.lanes = append(c.lanes, l)
 	}
+	c.left = o.Closed
 	return c, nil
 }
 

@@ -1,6 +1,10 @@
 package eager
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-ml/berth/internal/errs"
+)
 
 // outcome is the part of a call that its results and chain keep: how to wait for
 // it, and its error.
@@ -38,6 +42,9 @@ func (o *outcome) failure() error {
 
 // wait blocks until the call has ended. Its error is the call's, or ctx's cause.
 func (o *outcome) wait(ctx context.Context) error {
+	if err := errs.CheckContext(ctx); err != nil {
+		return err
+	}
 	switch {
 	case o.done():
 	case o.ended != nil:
@@ -56,7 +63,7 @@ func (o *outcome) wait(ctx context.Context) error {
 
 // Chain orders calls with side effects: a call that is given a chain runs
 // when the call that made the chain has ended, and fails if that failed. The
-// zero Chain has always ended. Unlike tensors, chains are not counted.
+// zero Chain and a nil one have always ended. Unlike tensors, chains are not counted.
 type Chain struct{ made *outcome }
 
 // free reports whether a call with this chain need not wait and cannot fail by it. The
@@ -65,7 +72,15 @@ func (c *Chain) free() bool { return c == nil || c.made.done() && c.made.failure
 
 // Wait blocks until the call that made the chain has ended and returns its
 // failure, or ctx's error if that came first.
-func (c *Chain) Wait(ctx context.Context) error { return c.made.wait(ctx) }
+func (c *Chain) Wait(ctx context.Context) error { return c.outcome().wait(ctx) }
 
 // Err is the failure, nil while it is not known.
-func (c *Chain) Err() error { return c.made.failure() }
+func (c *Chain) Err() error { return c.outcome().failure() }
+
+// outcome is that of the call that made the chain, nil if there is none.
+func (c *Chain) outcome() *outcome {
+	if c == nil {
+		return nil
+	}
+	return c.made
+}

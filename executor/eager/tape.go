@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // Tape records calls, so that gradients can be computed from them by the gradients
@@ -41,9 +42,12 @@ func (t *Tape) One(op graph.Op, args ...Tensor) Tensor {
 // run makes a call, and records it unless it is refused. Arguments that the tape does
 // not know are inputs of its trace.
 func (t *Tape) run(op graph.Op, args, out []Tensor) []Tensor {
-	if t.closed {
-		inv := &Invocation{Op: op, Args: slices.Clone(args), Loc: Caller(2), context: t.context}
-		inv.Fail(errTapeClosed)
+	if err := t.check(); err != nil {
+		inv := &Invocation{Op: op, Args: slices.Clone(args), Loc: Caller(2)}
+		if t != nil {
+			inv.context = t.context
+		}
+		inv.Fail(err)
 		return inv.Results
 	}
 	t.room = t.room[:0]
@@ -97,8 +101,8 @@ func (t *Tape) hold(x Tensor) (id int) {
 // elements. It consumes nothing. The caller releases the results.
 func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 	loc := Caller(1)
-	if t.closed {
-		return nil, gradientError(loc, errTapeClosed)
+	if err := t.check(); err != nil {
+		return nil, gradientError(loc, err)
 	}
 	of := make([]int, len(wrt))
 	for i, x := range wrt {
@@ -177,16 +181,31 @@ func (t *Tape) replay(p *plan, loc Location) []Tensor {
 	return results
 }
 
-var errTapeClosed = errors.New("the tape is closed: make one for each step, and close it behind the last call")
+var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it behind the last call"), errs.ErrClosed)
 
-// Close gives back what the tape holds, and ends it: later calls are refused.
+// check refuses a nil tape, one that NewTape did not make, and a closed one.
+func (t *Tape) check() error {
+	switch {
+	case t == nil || t.ids == nil:
+		return errs.NotOpened("Tape", "NewTape")
+	case t.closed:
+		return errTapeClosed
+	}
+	return nil
+}
+
+// Close gives back what the tape holds, and ends it: later calls are refused. A nil tape
+// holds nothing.
 func (t *Tape) Close() error {
+	if t == nil {
+		return nil
+	}
 	t.closed = true
-	var errs []error
+	var failed []error
 	for _, x := range t.tensors {
-		errs = append(errs, x.Release())
+		failed = append(failed, x.Release())
 	}
 	t.tensors = nil
 	clear(t.ids)
-	return errors.Join(errs...)
+	return errors.Join(failed...)
 }

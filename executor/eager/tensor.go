@@ -2,13 +2,13 @@ package eager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // Tensor is a handle of a tensor on a device: its metadata is known, its
@@ -35,7 +35,7 @@ func (x Tensor) refused() bool { return x.rec == nil || x.rec.home == nil }
 // failure is the handle of a call that was refused with err.
 func failure(err error) Tensor { return Tensor{rec: &record{made: &outcome{err: err}}} }
 
-var errZero = errors.New("the tensor is the zero Tensor: there is nothing in it")
+var errZero = fmt.Errorf("%w: the tensor is the zero Tensor: there is nothing in it", errs.ErrOptions)
 
 // Meta is known at once. The handle of a refused call has the zero Meta.
 func (x Tensor) Meta() shape.Meta {

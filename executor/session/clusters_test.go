@@ -46,7 +46,11 @@ func init() {
 func TestClusters(t *testing.T) {
 	r := runtest.Open(t, "data: digits\nmodel: {preset: mlp, hidden: [32, 32], activation: tanh}\n", "devices.use=picky,cpu", "partition.costs=flops", "devices.memory=16MiB")
 	refused, kept := 0, 0
-	for _, x := range r.Clusters() {
+	list, err := r.Clusters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range list {
 		kept += len(x.Cuts.Kept())
 		for _, op := range x.Refused {
 			if refused++; op.Node.Op.Kind() != "tanh" || op.Device != "picky:0" || x.Device != "cpu:0" {

@@ -281,28 +281,34 @@ func (e heldError) Error() string {
 
 func (e heldError) Unwrap() error { return errs.ErrInUse }
 
-// OpByOp opens a context for single ops on the devices, beside the models. leave ends its use of the
-// devices, once; the caller calls it after it has closed the context.
-func (p *Pool) OpByOp(o eager.ContextOptions) (c *eager.Context, leave func(), err error) {
+// OpByOp opens a context for single ops on the devices, beside the models, which uses them until it
+// is closed.
+func (p *Pool) OpByOp(o eager.ContextOptions) (*eager.Context, error) {
 	part, err := p.Share(nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	u := &user{tell: listener{kernel: func(device.KernelSpan) {}, kernels: func() bool { return false }}}
 	if err := p.enlist(u, "op by op"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	devs, at := part.left()
-	c, err = eager.Join(context.Background(), p.devices.Residency(), residency.TenantOptions{Name: u.name, Devices: at}, o)
-	if err != nil {
-		p.dismiss(u)
-		return nil, nil, fmt.Errorf("op by op: %w", err)
-	}
 	_, end := u.enter()
-	unwatch := executor.WatchDevices(devs, hangs(p.config))
-	return c, sync.OnceFunc(func() {
+	unwatch, closed := func() {}, o.Closed
+	o.Closed = func() {
 		unwatch()
 		end()
 		p.dismiss(u)
-	}), nil
+		if closed != nil {
+			closed()
+		}
+	}
+	c, err := eager.Join(context.Background(), p.devices.Residency(), residency.TenantOptions{Name: u.name, Devices: at}, o)
+	if err != nil {
+		end()
+		p.dismiss(u)
+		return nil, fmt.Errorf("op by op: %w", err)
+	}
+	unwatch = executor.WatchDevices(devs, hangs(p.config))
+	return c, nil
 }

@@ -198,10 +198,21 @@ func (s *Session) Shared() bool { return s.held.shared != nil }
 // Limited reports whether percentages of memory became limits of the devices.
 func (s *Session) Limited() bool { return s.limits != nil }
 
+// CheckOpen refuses a closed session, and one whose shared devices are closed.
+func (s *Session) CheckOpen() error {
+	switch {
+	case s.held.closed:
+		return errs.ErrClosed
+	case s.held.shared.isClosed():
+		return fmt.Errorf("the shared Devices are %w", errs.ErrClosed)
+	}
+	return nil
+}
+
 // Usable refuses a closed session, and devices that give no results back.
 func (s *Session) Usable() error {
-	if s.held.closed || s.held.shared.isClosed() {
-		return errs.ErrClosed
+	if err := s.CheckOpen(); err != nil {
+		return err
 	}
 	for _, d := range s.Plan.Devices() {
 		if spec := s.Devices[d].Spec(); !spec.CopyOut {

@@ -39,12 +39,20 @@ type Inspection struct {
 	a *attempt // nil: it is not valid any more
 }
 
+// check refuses an Inspection that is over, and a nil context.
+func (i *Inspection) check(ctx context.Context) error {
+	if i == nil || i.a == nil {
+		return fmt.Errorf("%w: an Inspection is valid until Observer.Inspect returns", errs.ErrClosed)
+	}
+	return errs.CheckContext(ctx)
+}
+
 // Fetch copies a variable out of the device: a parameter, a statistic of a layer or a
 // part of the optimizer's state, by the name that `trainer checkpoints inspect` prints.
 // The ledger counts the bytes as fetch.
 func (i *Inspection) Fetch(ctx context.Context, name string) (*tensor.Dense, error) {
-	if i.a == nil {
-		return nil, fmt.Errorf("%w: Inspect has returned", errs.ErrClosed)
+	if err := i.check(ctx); err != nil {
+		return nil, err
 	}
 	return i.a.fetch(ctx, name)
 }
@@ -54,8 +62,8 @@ func (i *Inspection) Fetch(ctx context.Context, name string) (*tensor.Dense, err
 // the last step, as the data has them. Samples are as in Batch.Input. Layers have the names
 // that `trainer plan --layers` prints. The ledger counts the bytes as fetch.
 func (i *Inspection) Activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
-	if i.a == nil {
-		return nil, fmt.Errorf("%w: Inspect has returned", errs.ErrClosed)
+	if err := i.check(ctx); err != nil {
+		return nil, err
 	}
 	return i.a.activations(ctx, layer, samples)
 }

@@ -48,7 +48,7 @@ type Batch struct {
 	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
 }
 
-var errFinished = errors.New("the training has ended: start it again, with Resume, to go on")
+var errFinished = errs.With(errors.New("the training has ended: start it again, with Resume, to go on"), errs.ErrClosed)
 
 // Start opens a training: it copies the weights in, and takes no step. On shared devices
 // it waits until the memory for its floor is free, which trainings that are open may keep;
@@ -324,6 +324,14 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 		return nil, t.fail(work, err)
 	}
 	return t.loop.a.ended(t.loop)
+}
+
+// CheckOpen refuses a training that is closed.
+func (t *Training) CheckOpen() error {
+	if t.leave == nil {
+		return errFinished
+	}
+	return nil
 }
 
 // Close gives back all that the training holds. It saves nothing: see Finish. A nil

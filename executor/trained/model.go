@@ -269,6 +269,9 @@ func (t *Model) CanGenerate() error {
 // Reads are the files and folders that the model and its data are read from.
 func (t *Model) Reads() []string { return t.session.Inputs(t.weights.Init) }
 
+// CheckOpen refuses a closed model, and one whose shared devices are closed.
+func (t *Model) CheckOpen() error { return t.session.CheckOpen() }
+
 // Close closes the devices. It fails if anything on them was not freed, and with
 // errs.ErrInUse within a call.
 func (t *Model) Close() error {

@@ -77,7 +77,11 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		_, err := io.WriteString(out, run.Plan.LayerTable())
 		return err
 	case f.clusters:
-		for _, x := range run.Clusters() {
+		list, err := run.Clusters()
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
 			fmt.Fprint(out, x)
 		}
 	case f.compare:
