@@ -47,7 +47,7 @@ func benchmark(b *testing.B, name string) {
 			b.Fatal(err)
 		}
 	}
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
@@ -55,7 +55,7 @@ func benchmark(b *testing.B, name string) {
 		if err := s.step(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if err := s.finish(ctx); err != nil {
+		if err := s.finish(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func openSession(t testing.TB, name string) *training {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.finish(context.Background()), s.close()); err != nil {
+		if err := errors.Join(s.finish(), s.close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -168,6 +168,20 @@ func TestRunFails(t *testing.T) {
 	}
 	if _, err := Lookup("nope"); !errors.Is(err, ErrWorkload) {
 		t.Errorf("%v, want ErrWorkload", err)
+	}
+}
+
+// A measurement that is cancelled while a device hangs names what hangs.
+func TestCancelNamesWhatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the device")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	hang := fault.Fault{Device: "cpu:0", Op: fault.Launch, N: 2, Kind: fault.Hang}
+	time.AfterFunc(time.Second, cancel)
+	_, err := Run(ctx, workloads[0], RunOptions{Devices: "cpu", Threads: 1, Seconds: 60, Timeout: time.Minute, Faults: []fault.Fault{hang}})
+	if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "on cpu:0 has not ended 3s after the run was to end") {
+		t.Errorf("cancelled while a launch hangs: %v", err)
 	}
 }
 

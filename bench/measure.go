@@ -39,7 +39,7 @@ func measure(ctx context.Context, s *training, o RunOptions) (measurement, error
 		return m, err
 	}
 	// Kernels of unmeasured steps must not enter the profile.
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		return m, err
 	}
 	// Room for twice the expected steps: growing the list would be measured too.
@@ -57,7 +57,7 @@ func measure(ctx context.Context, s *training, o RunOptions) (measurement, error
 	}
 	runtime.ReadMemStats(&after)
 	m.allocsPerStep = float64(after.Mallocs-before.Mallocs) / float64(steps)
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		return m, err
 	}
 	m.copies = s.on.Copies().Time()

@@ -88,7 +88,7 @@ func comparePeaks(t *testing.T, w Workload, o RunOptions) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	for i, f := range s.on.Plan.Memory {

@@ -76,7 +76,7 @@ func (x *timed) run(t *testing.T, steps int) {
 			t.Fatal(err)
 		}
 	}
-	if err := x.s.finish(t.Context()); err != nil {
+	if err := x.s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	x.measured = min(x.measured, (processorTime(t)-before).Seconds()/float64(steps))

@@ -82,14 +82,14 @@ func (s *training) steps(t *testing.T) (ms []float64) {
 	for range 2 {
 		step()
 	}
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	s.ends.restart(1 << 16)
 	for begin, n := time.Now(), 0; n < 4 || time.Since(begin) < 300*time.Millisecond; n++ {
 		step()
 	}
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range s.ends.times() {

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -101,7 +100,7 @@ func benchProducts(b *testing.B, w Workload, threads int) {
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(s.finish(context.Background()), s.close()); err != nil {
+		if err := errors.Join(s.finish(), s.close()); err != nil {
 			b.Error(err)
 		}
 	}()
@@ -110,7 +109,7 @@ func benchProducts(b *testing.B, w Workload, threads int) {
 			b.Fatal(err)
 		}
 	}
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		b.Fatal(err)
 	}
 	clear(p.shapes)
@@ -120,7 +119,7 @@ func benchProducts(b *testing.B, w Workload, threads int) {
 			b.Fatal(err)
 		}
 	}
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		b.Fatal(err)
 	}
 	fmt.Print(p.table(b.N)) // a benchmark's log is cut short

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"math"
 	"testing"
@@ -80,7 +79,7 @@ func measured(t *testing.T, o RunOptions) (*training, measurement) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(s.finish(context.Background()), s.close()); err != nil {
+		if err := errors.Join(s.finish(), s.close()); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -216,7 +216,7 @@ func (m *scalingRun) steps(ctx context.Context, s *training, x *Way) error {
 			return err
 		}
 	}
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		return err
 	}
 	s.ends.restart(1 << 10)
@@ -226,7 +226,7 @@ func (m *scalingRun) steps(ctx context.Context, s *training, x *Way) error {
 			return err
 		}
 	}
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(); err != nil {
 		return err
 	}
 	took, busy := time.Since(start), s.rt.Busy()

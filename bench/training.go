@@ -39,6 +39,7 @@ type training struct {
 	fields  []device.HostBuffer // of all batches
 	ends    stepEnds            // fed by the streams
 	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
+	waits   context.Context     // of steps: ends with the devices alone, so that one that hangs is named
 	last    executor.Ticket     // the newest step; 0 before the first
 	stepped int                 // steps so far
 }
@@ -46,7 +47,7 @@ type training struct {
 // open loads a workload and starts copying its weights in. The caller closes
 // the training.
 func open(ctx context.Context, w Workload, o RunOptions) (*training, error) {
-	s := &training{w: w, parts: max(1, o.Microbatches)}
+	s := &training{w: w, parts: max(1, o.Microbatches), waits: context.WithoutCancel(ctx)}
 	if err := w.checkMicrobatches(s.parts); err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (s *training) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, err := s.prog.Step(ctx, s.batch[s.stepped%batches])
+	t, err := s.prog.Step(s.waits, s.batch[s.stepped%batches])
 	if err != nil {
 		return err
 	}
@@ -158,11 +159,11 @@ func (s *training) step(ctx context.Context) error {
 	before := s.last
 	s.last = t
 	s.stepped++
-	return s.prog.Wait(ctx, before)
+	return s.prog.Wait(s.waits, before)
 }
 
 // finish waits for the newest step.
-func (s *training) finish(ctx context.Context) error { return s.prog.Wait(ctx, s.last) }
+func (s *training) finish() error { return s.prog.Wait(s.waits, s.last) }
 
 // loss is the mean loss of the newest step. Call finish first.
 func (s *training) loss(ctx context.Context) (float64, error) {

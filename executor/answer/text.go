@@ -126,7 +126,7 @@ func (o *GenerateOptions) check() error {
 	case o.Context < 0 || o.Context > maxContext:
 		return fmt.Errorf("%w: a context of %d tokens: give a number from 1 to %d, or 0 for the model's own", errs.ErrOptions, o.Context, maxContext)
 	case !(o.Temperature >= 0) || o.Temperature > math.MaxFloat32:
-		return fmt.Errorf("%w: temperature %v: give a number of at least 0; 0 takes the likeliest token", errs.ErrOptions, o.Temperature)
+		return fmt.Errorf("%w: temperature %v: give a number from 0 to %.2g; 0 takes the likeliest token", errs.ErrOptions, o.Temperature, math.MaxFloat32)
 	case o.TopK < 0 || o.TopK > math.MaxInt32:
 		return fmt.Errorf("%w: top-k %d: give the number of likeliest tokens to draw from, or 0 for all", errs.ErrOptions, o.TopK)
 	case !(o.TopP >= 0 && o.TopP <= 1):

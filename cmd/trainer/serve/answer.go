@@ -116,13 +116,14 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 	case o.Tokens > l.Tokens:
 		return o, beyond("tokens", "it is %d: send %s", o.Tokens, l.tokensText())
 	case o.Temperature < 0 || o.Temperature > math.MaxFloat32:
-		return o, bad("temperature", "it is %v: send a number of at least 0; 0 takes the likeliest token", o.Temperature)
+		return o, bad("temperature", "it is %v: send %s", o.Temperature, temperatureText)
 	case o.TopK < 0 || o.TopK > math.MaxInt32:
 		return o, bad("top_k", "it is %d: send %s", o.TopK, topKText)
 	case q.TopP != nil && !(o.TopP > 0 && o.TopP <= 1):
-		return o, bad("top_p", "it is %v: send a number above 0, and at most 1", o.TopP)
-	case slices.Contains(q.Stop, ""):
-		return o, bad("stop", "a text in it is empty: leave it out")
+		return o, bad("top_p", "it is %v: send %s", o.TopP, topPText)
+	case slices.Contains(q.Stop, ""): // or null
+		i := slices.Index(q.Stop, "")
+		return o, bad(fmt.Sprintf("stop[%d]", i), "it is empty or null: send a text, or leave it out")
 	case len(q.Stop) > mostStops:
 		return o, beyond("stop", "it has %d texts: send at most %d", len(q.Stop), mostStops)
 	}

@@ -92,10 +92,12 @@ func (l *Limits) valueText(key, kind string) string {
 		return "true or false"
 	case "slice":
 		return "a list of texts"
-	case "float64":
-		return "a number of 64 bits"
 	}
 	switch key {
+	case "temperature":
+		return temperatureText
+	case "top_p":
+		return topPText
 	case "timeout_ms":
 		return l.timeText()
 	case "tokens":
@@ -113,6 +115,11 @@ func (l *Limits) timeText() string {
 
 // tokensText words the values of tokens.
 func (l *Limits) tokensText() string { return fmt.Sprintf("a whole number from 1 to %d", l.Tokens) }
+
+// temperatureText and topPText word the values of temperature and top_p.
+var temperatureText = fmt.Sprintf("a number from 0 to %.2g; 0 takes the likeliest token", math.MaxFloat32)
+
+const topPText = "a number above 0, and at most 1"
 
 // topKText words the values of top_k.
 var topKText = fmt.Sprintf("the number of likeliest tokens to draw from, from 1 to %d, or 0 for all", math.MaxInt32)

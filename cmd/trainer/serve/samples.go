@@ -145,6 +145,9 @@ func (x *samples) sample(ctx context.Context) error {
 		return x.sequence(ctx)
 	}
 	m := x.info.Inputs[0].Meta
+	if x.first() == ']' {
+		return bad(x.where(), "it is empty: send %s", sampleText(x.info))
+	}
 	switch c := x.next(); {
 	case c == '"' && x.info.Tokenizer != nil:
 		return x.text(ctx)
@@ -197,13 +200,14 @@ func (x *samples) row() error {
 		if i < 0 || given[i] {
 			return bad(x.where(), "%q is %s: send each of %s", short(name), map[bool]string{true: "no feature", false: "given twice"}[i < 0], listed(names))
 		}
-		given[i] = true
+		given[i], x.key = true, name
 		if err := x.numbers(nil, func(number []byte) (err error) {
 			x.floats[from+i], err = x.float(number)
 			return err
 		}); err != nil {
 			return err
 		}
+		x.key = ""
 	}
 	x.at++
 	if i := slices.Index(given, false); i >= 0 {

@@ -17,13 +17,17 @@ type scanner struct {
 	at    int
 	place []int // indices of the lists that it is in
 	field string
+	key   string // of an object of a list, "" outside
 }
 
-// where is the place: "inputs[3][0]".
+// where is the place: "inputs[3][0]", or "inputs[3].height".
 func (x *scanner) where() string {
 	text := x.field
 	for _, i := range x.place {
 		text += fmt.Sprintf("[%d]", i)
+	}
+	if x.key != "" {
+		text += "." + short(x.key)
 	}
 	return text
 }
@@ -125,16 +129,21 @@ func (x *scanner) numbers(s shape.Shape, add func(number []byte) error) error {
 	return err
 }
 
-// flat reports whether the next value is a list that begins with a number.
+// flat reports whether the next value is a list of anything but lists.
 func (x *scanner) flat() bool {
+	c := x.first()
+	return c != '[' && c != ']' && c != 0
+}
+
+// first is the first byte within the list that comes next, 0 if none comes.
+func (x *scanner) first() byte {
 	from := x.at
 	defer func() { x.at = from }()
 	if x.next() != '[' {
-		return false
+		return 0
 	}
 	x.at++
-	c := x.next()
-	return c == '-' || c >= '0' && c <= '9'
+	return x.next()
 }
 
 // float reads a number of 32 bits.

@@ -348,7 +348,15 @@ func TestMistakes(t *testing.T) {
 		{onText, "POST /generate", `{"prompt": "ten", "top_k": 1e10}`, 400, "input", "top_k", "from 1 to 2147483647"},
 		{onText, "POST /generate", `{"prompt": "ten", "temperature": -1}`, 400, "input", "temperature", "-1"},
 		{onText, "POST /generate", `{"prompt": "ten", "seed": -1}`, 400, "input", "seed", "a whole number from 0 to 18446744073709551615"},
-		{onText, "POST /generate", `{"prompt": "ten", "stop": [""]}`, 400, "input", "stop", "leave it out"},
+		{onText, "POST /generate", `{"prompt": "ten", "stop": ["a", ""]}`, 400, "input", "stop[1]", "leave it out"},
+		{onText, "POST /generate", `{"prompt": "ten", "stop": [null]}`, 400, "input", "stop[0]", "null"},
+		{onText, "POST /generate", `{"prompt": "ten", "temperature": 1e300}`, 400, "input", "temperature", "from 0 to 3.4e+38"},
+		{onText, "POST /generate", `{"prompt": "ten", "temperature": 1e999}`, 400, "input", "temperature", "from 0 to 3.4e+38"},
+		{onText, "POST /generate", `{"prompt": "ten", "top_p": "1"}`, 400, "input", "top_p", "above 0, and at most 1"},
+		{onTable, "POST /predict", `{"inputs": [{"height": null, "width": 1}]}`, 400, "input", "inputs[0].height", "this is null: send a number"},
+		{onTable, "POST /predict", `{"inputs": [[1, 2], {"height": 1, "width": 1e99}]}`, 400, "input", "inputs[1].width", "too large"},
+		{onTable, "POST /predict", `{"inputs": [{"height": 1, "width": 1}, [null, 2]]}`, 400, "input", "inputs[1][0]", "this is null: send a number"},
+		{onTable, "POST /predict", `{"inputs": [[]]}`, 400, "input", "inputs[0]", "it is empty: send an object with the features height, width, or a list of these 2 numbers"},
 		{onText, "POST /generate", `{"prompt": "ten green bottles"}`, 400, "input", "prompt", "shorten it"},
 	} {
 		method, path, _ := strings.Cut(x.request, " ")
