@@ -17,7 +17,7 @@ func describe(n *yaml.Node) string {
 	case n.Kind == yaml.SequenceNode:
 		return fmt.Sprintf("a list of %d", len(n.Content))
 	case isNull(n):
-		return "nothing"
+		return "null"
 	}
 	const longest = 60
 	v := n.Value

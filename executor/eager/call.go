@@ -51,7 +51,7 @@ func (k *call) where() Location {
 func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *outcome, err error) {
 	l, of, err := c.begin(k.on, args)
 	if l == nil {
-		return nil, nil, c.refuse(k.op.Kind(), k.where(), args, err)
+		return nil, nil, c.refuse(kindOf(k.op), k.where(), args, err)
 	}
 	ran := false
 	e := l.cache.usual(k.op, args)
@@ -81,7 +81,7 @@ func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *
 		e.release()
 	}
 	if err != nil {
-		return nil, nil, c.failed(k.op.Kind(), k.where(), err)
+		return nil, nil, c.failed(kindOf(k.op), k.where(), err)
 	}
 	if ran && made != nil {
 		c.report(made.err)

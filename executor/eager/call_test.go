@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 func TestShapeErrorAtTheCall(t *testing.T) {
@@ -159,3 +160,22 @@ func (careless) Infer([]shape.Meta) ([]shape.Meta, error) { panic("no inputs") }
 func (careless) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Value { return nil }
 
 func (careless) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{} }
+
+// labeled is an op whose kind is a field: that of a nil one panics.
+type labeled struct {
+	ops.Fill
+	kind string
+}
+
+func (l *labeled) Kind() string { return l.kind }
+
+// An op that is nil inside fails its call, and holds up no other one.
+func TestNilOps(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	var none *labeled
+	for range 2 {
+		fails(t, r.One(none).Err(), graph.ErrShape, "call_test.go:", "*eager.labeled: ", "panicked: ")
+		fails(t, r.One(Freeze(nil)).Err(), errs.ErrOptions, "call_test.go:", "the op is nil")
+		r.expect(r.One(ops.Unary{Fn: "neg"}, r.floats([]float32{1}, 1)), -1)
+	}
+}

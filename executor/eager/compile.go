@@ -88,7 +88,7 @@ func seconds(g *graph.Graph, s device.Spec) float64 {
 func graphOf(op graph.Op, in []shape.Meta, stop func() error) (g *graph.Graph, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			g, err = nil, fmt.Errorf("%w: the op %T panicked: %s", graph.ErrShape, op, panics.Text(r))
+			g, err = nil, panicked(op, panics.Text(r))
 		}
 	}()
 	if f, ok := op.(*Function); ok {

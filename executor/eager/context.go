@@ -137,8 +137,15 @@ func (c *Context) Run(inv *Invocation) {
 
 // isNil reports whether there is no op to call.
 func isNil(op graph.Op) bool {
-	f, function := op.(*Function)
-	return op == nil || function && f == nil
+	switch f := op.(type) {
+	case nil:
+		return true
+	case *Function:
+		return f == nil
+	case *frozen:
+		return isNil(f.Op)
+	}
+	return false
 }
 
 // Ledger counts the bytes that the context's tensors have moved, by device, kind and reason.

@@ -42,7 +42,7 @@ func (inv *Invocation) Fail(err error) {
 	inv.giveBack()
 	failed := &Error{Op: "call", Loc: inv.Loc, Err: err}
 	if !isNil(inv.Op) {
-		failed.Op = inv.Op.Kind()
+		failed.Op = kindOf(inv.Op)
 	}
 	inv.context.report(failed)
 	inv.poison(failed)

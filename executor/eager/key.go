@@ -7,7 +7,33 @@ import (
 	"reflect"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/panics"
 )
+
+// keyOf is appendKey. A panic of the program's own code is an error: the caller holds mu.
+func keyOf(room []byte, op graph.Op, args []Tensor) (key []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(op, panics.Text(r))
+		}
+	}()
+	return appendKey(room, op, args), nil
+}
+
+// panicked is the error of an op whose methods panic.
+func panicked(op graph.Op, text string) error {
+	return fmt.Errorf("%w: the op %T panicked: %s", graph.ErrShape, op, text)
+}
+
+// kindOf is an op's kind for an error; that of an op whose method panics is its type.
+func kindOf(op graph.Op) (kind string) {
+	defer func() {
+		if recover() != nil {
+			kind = fmt.Sprintf("%T", op)
+		}
+	}()
+	return op.Kind()
+}
 
 // appendKey appends the identity of a call: the op as graph.OpString prints it, or its
 // address, and the metadata of its inputs.

@@ -12,7 +12,10 @@ import (
 // pending. Cancel ends it. It needs mu, which it leaves meanwhile.
 func (l *lane) lookup(op graph.Op, args []Tensor, of *era) (*entry, error) {
 	var room [192]byte
-	key := appendKey(room[:0], op, args)
+	key, err := keyOf(room[:0], op, args)
+	if err != nil {
+		return nil, err
+	}
 	if e := l.cache.entries[string(key)]; e != nil {
 		e.pending++
 		return e, nil
