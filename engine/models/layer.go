@@ -125,6 +125,10 @@ func typeOf(l Layer) *layerType {
 		return &layerType{name: "nil", keys: func(any) (Layer, error) { return nil, fmt.Errorf("it is nil: give it a layer, such as models.Dense") }}
 	case wrong:
 		return &layerType{name: l.name, keys: func(any) (Layer, error) { return nil, l.err }}
+	case Func:
+		if l == nil {
+			return &layerType{name: "func", keys: func(any) (Layer, error) { return nil, fmt.Errorf("the function is nil: give it one") }}
+		}
 	case Stack:
 		return &layerType{name: "stack", ours: true, positionwise: true, keys: asItIs}
 	}

@@ -50,6 +50,7 @@ func TestMistakesInGoLayers(t *testing.T) {
 		`layer 1 (dense "it.dense_1"): units is -1: give it a number of at least 1`: &TwoWays{Units: -1},
 		`layer 0 (func "it"): its function panicked: oops`:                          models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") }),
 		`layer 0 (nil "it"): it is nil: give it a layer`:                            nil,
+		`layer 0 (func "it"): the function is nil: give it one`:                     models.Func(nil),
 	} {
 		_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: models.Stack{models.Named{Name: "it", Layer: l}}}, models.Size{Microbatch: 2})
 		if err == nil || !strings.Contains(err.Error(), want) {
