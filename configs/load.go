@@ -89,7 +89,7 @@ func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
 func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 	for _, k := range []registry.Kind{registry.Layer, registry.Optimizer, registry.Schedule} {
 		if len(registry.List(k)) == 0 {
-			return nil, fmt.Errorf("this program knows no %s: import package berth, or those below it that register some", k)
+			return nil, fmt.Errorf("no %s is registered in this program: import package berth, or a package that registers it", k)
 		}
 	}
 	root, err := readConfig(d.file, data)

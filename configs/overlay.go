@@ -48,7 +48,7 @@ func Flags() []Flag {
 	return out
 }
 
-// allLeaves maps the path of each key that can be overridden to it.
+// allLeaves are the keys that can be overridden, by path.
 func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf{}) }
 
 // KeysNear lists the keys that an unknown name may mean: those with the

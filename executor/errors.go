@@ -73,8 +73,8 @@ type HangError struct {
 	Command device.Command // the operation
 	Timeout time.Duration
 	Setting string // what users raise Timeout with; empty: nothing
-	// Stopping says that Timeout counts from a closed WatchOptions.Stop, if the
-	// operation began before.
+	// Stopping says that Timeout counts from the close of WatchOptions.Stop, which came
+	// after the operation began.
 	Stopping bool
 }
 

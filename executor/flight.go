@@ -28,7 +28,7 @@ func (f *flight) depart(t Ticket, order uint64, e *expansion) {
 	}
 }
 
-// failed is the error for the failure err of a task of the step.
+// failed words the failure err of a task of the step.
 func (f *flight) failed(t *task, err error) error {
 	return &TaskError{
 		Net: f.e.net, Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch,

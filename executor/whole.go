@@ -50,8 +50,8 @@ func (p *Program) updated() (Ticket, error) {
 	return last, nil
 }
 
-// Borrow notes where the program's variables are. giveBack frees the copies of them that
-// have come to the program's devices since.
+// Borrow notes where the program's variables are. giveBack frees the copies that were made
+// of them on the program's devices after that.
 func (p *Program) Borrow() (giveBack func()) {
 	type borrowed struct {
 		device int

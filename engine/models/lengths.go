@@ -88,7 +88,7 @@ func (c *context) weights(x *graph.Value, mean bool) *graph.Value {
 	return weights
 }
 
-// whereCounts is x[B,T,…] with 0 for padding, whatever stands there.
+// whereCounts is x[B,T,…] with 0 in place of padding, also where that holds NaN.
 func (c *context) whereCounts(x *graph.Value) *graph.Value {
 	return ops.SelectOf(c.b, c.weights(x, false), x, ops.Const(c.b, shape.F32(), 0))
 }

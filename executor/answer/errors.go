@@ -21,5 +21,5 @@ func Kept(err error) error {
 	if !errors.Is(err, checkpoint.ErrDeleted) {
 		return err
 	}
-	return fmt.Errorf("%w: use one that the run keeps (--best, checkpoint.keep.every), or a copy of them (trainer checkpoints copy)", err)
+	return fmt.Errorf("%w: use a checkpoint that the run keeps (--best, checkpoint.keep.every), or copy the checkpoints first (trainer checkpoints copy)", err)
 }

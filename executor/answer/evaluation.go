@@ -24,9 +24,9 @@ type Evaluation struct {
 	BitsPerByte *float64       `json:"bits_per_byte,omitempty"`
 	Metrics     metrics.Values `json:"metrics,omitempty"` // all that the model has, and those of train.metrics
 	// Classes are the answers about each class, and Confusion counts them by true class,
-	// then by predicted class. With loss bce, the class is the answer 1; of several numbers
-	// in a target, each counts as a class, and there is no matrix. Nil where there are more
-	// than 1,000 classes, for a text, and for regression.
+	// then by predicted class. With loss bce, the one class is the answer 1. Where a target has
+	// several numbers, each is a class, and there is no Confusion. Both are nil for more than
+	// 1,000 classes, for a text, and for regression.
 	Classes   []ClassResult   `json:"classes,omitempty"`
 	Confusion [][]int64       `json:"confusion,omitempty"`
 	Weights   checkpoint.Used `json:"weights"`

@@ -114,7 +114,7 @@ func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 	}
 	from, known := t.ids[loss]
 	if !known {
-		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it by Tape.Execute; a tape differentiates once, and gradients are no recorded calls", ErrNoGradient))
+		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it by Tape.Execute; gradients are not recorded, so they have no gradients", ErrNoGradient))
 	}
 	p, err := t.context.plans.find(&t.trace, from, of)
 	if err != nil {

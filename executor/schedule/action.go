@@ -93,7 +93,7 @@ func cutReplica(text string) (rest string, replica int, err error) {
 func number(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || strconv.Itoa(n) != s {
-		return 0, fmt.Errorf("%q is not a number from 0 on", shown(s))
+		return 0, fmt.Errorf("%q is not a whole number of at least 0", shown(s))
 	}
 	return n, nil
 }

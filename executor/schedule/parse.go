@@ -52,7 +52,7 @@ func (p *parser) parse(text string) error {
 		}
 	}
 	if p.header {
-		return fmt.Errorf("line 1: %w: there is no first line %q", ErrSyntax, headerForm)
+		return fmt.Errorf("line 1: %w: the first line must be %q", ErrSyntax, headerForm)
 	}
 	return p.complete()
 }

@@ -27,7 +27,7 @@ func TestParseErrors(t *testing.T) {
 		{shared + "0 (0 2): 0F0\n", "there is no stage 2 among 2 stages"},
 		{shared + "0 (0 1@1): 0F0\n", "there is no stage 1@1"},
 		{shared + "0 (0 1@x): 0F0\n", "replica"},
-		{shared + "0 (0 y): 0F0\n", `"y" is not a number`},
+		{shared + "0 (0 y): 0F0\n", `"y" is not a whole number`},
 		{shared + "0 (0 1: 0F0\n", "does not end the list"},
 		{strings.Repeat("x", 1e5), "line 1: not a schedule: the first line is"},
 		{shared + strings.Repeat("x", 1e5), "line 2: "},

@@ -106,8 +106,8 @@ func newValidator(s Schedule) *validator {
 	return v
 }
 
-// shares are the microbatches of each replica. One that has no F, or several, counts
-// for the first replica that could have it.
+// shares are the microbatches of each replica. A microbatch without F, or with several,
+// counts for the first replica that could have it.
 func (s Schedule) shares() [][]int {
 	owner := make([]int, s.Microbatches)
 	for _, row := range s.Rows {

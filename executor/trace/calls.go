@@ -83,7 +83,7 @@ func (c *Calls) Close() {
 	}
 }
 
-// awaitRoom waits where many lines are not written yet, unless nobody reads them.
+// awaitRoom waits while too many lines are unwritten, unless nobody reads them.
 func (c *Calls) awaitRoom() {
 	c.mu.Lock()
 	l := c.lines

@@ -270,7 +270,7 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	if err := keepTokenizer(a.folder, a.session.Info); err != nil {
-		a.opt.Observer.note(fmt.Sprintf("%v: the checkpoints hold the tokenizer, too", err))
+		a.opt.Observer.note(fmt.Sprintf("%v: nothing is lost, since the checkpoints hold the tokenizer", err))
 	}
 	a.journal.metrics = a.folder.Metrics
 	k := a.session.Config.Checkpoint.Keep
