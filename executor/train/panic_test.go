@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -136,18 +135,6 @@ func TestNotePanicsWhileOpening(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-// A nil context is a mistake that panics, and holds nothing either.
-func TestNilContext(t *testing.T) {
-	dir := t.TempDir()
-	r := runtest.Open(t, runtest.Everything)
-	var err error
-	var none context.Context
-	if panicOf(func() { _, err = r.Train(none, berth.TrainOptions{Dir: dir}) }) == nil {
-		t.Errorf("no panic, error %v", err)
-	}
-	released(t, "nil", r, dir)
 }
 
 // A panic while answers are handed over frees the devices and the checkpoints.

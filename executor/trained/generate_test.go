@@ -3,6 +3,7 @@ package trained_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,6 +46,9 @@ func say(t *testing.T, generate func(berth.GenerateOptions, func(berth.Piece) er
 	}
 	return text, ids, g
 }
+
+// unheard takes pieces of a text that nobody reads.
+func unheard(berth.Piece) error { return nil }
 
 // Each greedy token is the one that a prediction of the text so far, which has no cache,
 // finds likeliest.
@@ -194,19 +198,23 @@ func TestGenerateOptions(t *testing.T) {
 	_, _, m := speaker(t)
 	for _, o := range []berth.GenerateOptions{
 		{}, {Prompt: "1", Tokens: -1}, {Prompt: "1", TopK: -1}, {Prompt: "1", TopP: 1.5}, {Prompt: "1", Temperature: -1},
-		{Prompt: "1", Stop: []string{""}}, {Prompt: "1", Context: 9}, {Prompt: "1", Context: -1}, {Prompt: "€"}, {Prompt: "123456789"},
+		{Prompt: "1", Stop: []string{""}}, {Prompt: "1", Context: 9}, {Prompt: "1", Context: -1}, {Prompt: "€"}, {Prompt: "123456789"}, {Prompt: "1", Temperature: math.NaN()},
 	} {
-		if _, err := m.Generate(t.Context(), o, nil); !berth.IsUsage(err) {
+		if _, err := m.Generate(t.Context(), o, unheard); !berth.IsUsage(err) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+	_, err := m.Generate(t.Context(), berth.GenerateOptions{Prompt: "1", Temperature: math.Inf(1)}, unheard)
+	if want := "these options cannot be used: temperature +Inf: give a number from 0 to 3.4e+38; 0 takes the likeliest token"; err == nil || err.Error() != want {
+		t.Errorf("an infinite temperature: %v", err)
+	}
 	r := runtest.Open(t, runtest.Everything)
-	if _, err := r.Generate(t.Context(), berth.Weights{Dir: t.TempDir()}, berth.GenerateOptions{Prompt: "1"}, nil); !berth.IsUsage(err) {
+	if _, err := r.Generate(t.Context(), berth.Weights{Dir: t.TempDir()}, berth.GenerateOptions{Prompt: "1"}, unheard); !berth.IsUsage(err) {
 		t.Error(err)
 	}
 	dir := t.TempDir()
 	runtest.Train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 1})
-	_, err := r.Generate(t.Context(), berth.Weights{Dir: dir}, berth.GenerateOptions{Prompt: "1"}, nil)
+	_, err = r.Generate(t.Context(), berth.Weights{Dir: dir}, berth.GenerateOptions{Prompt: "1"}, unheard)
 	if want := "these options cannot be used: the model is not of text (data.source digits): only a model of text generates"; !errors.Is(err, berth.ErrOptions) || err.Error() != want {
 		t.Error(err)
 	}

@@ -31,7 +31,7 @@ func testService(t *testing.T, c *configs.Config, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trained.Predict(t.Context(), "x.csv", nil); err == nil {
+	if _, err := trained.Predict(t.Context(), "x.csv", func(berth.Prediction) error { return nil }); err == nil {
 		t.Error("Predict meanwhile is no error")
 	}
 	var all sync.WaitGroup

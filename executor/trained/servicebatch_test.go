@@ -144,7 +144,7 @@ func TestServiceHasItsWeightsOnce(t *testing.T) {
 	if st := s.Stats(); st.WeightBytes != weights || st.Texts != 0 || st.WaitingTexts != 0 {
 		t.Errorf("%d bytes of weights were copied in, at first %d: %+v", st.WeightBytes, weights, st)
 	}
-	if _, err := s.Generate(t.Context(), berth.GenerateOptions{Prompt: "a", Context: 3}, nil); !errors.Is(err, berth.ErrOptions) {
+	if _, err := s.Generate(t.Context(), berth.GenerateOptions{Prompt: "a", Context: 3}, unheard); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("another context: %v", err)
 	}
 	bad := tensor.New(tensor.WithShape(1, 8), tensor.WithBacking([]int32{0, 1, 2, 3, 4, 5, 6, 1 << 20}))
@@ -249,7 +249,7 @@ func TestServiceRefusesTextsThatItCannotQueue(t *testing.T) {
 	for began := time.Now(); s.Stats().WaitingTexts == 0 && !t.Failed() && time.Since(began) < time.Minute; {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := s.Generate(t.Context(), berth.GenerateOptions{Prompt: "7", Tokens: 1}, nil); !errors.Is(err, berth.ErrBusy) {
+	if _, err := s.Generate(t.Context(), berth.GenerateOptions{Prompt: "7", Tokens: 1}, unheard); !errors.Is(err, berth.ErrBusy) {
 		t.Errorf("beyond the queue: %v", err)
 	}
 	if st := s.Stats(); st.Texts != 2 || st.WaitingTexts != 1 {

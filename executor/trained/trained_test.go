@@ -124,7 +124,7 @@ func TestPredictNeedsNoTrainingData(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Predict(over, file, nil); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
+	if _, err := r.Predict(over, file, func(berth.Prediction) error { return nil }); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
 		t.Errorf("cancelled: %v", err)
 	}
 	var labels []string
