@@ -3,13 +3,66 @@ package residency
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )
+
+// Key identifies a tensor instance. Net is empty for variables, which all graphs
+// of a tenant share. Tenant is the name of the tenant. Range is the part of Value that
+// the tensor has, "[0:65536]"; empty for the whole.
+type Key struct {
+	Tenant, Net, Value, Range string
+	Microbatch, Replica       int
+}
+
+// String is "tenant:net/value#2@1" for microbatch 2 of replica 1. It leaves out
+// names that are empty, and numbers that are zero.
+func (k Key) String() string {
+	s := k.Value + k.Range
+	if k.Net != "" {
+		s = k.Net + "/" + s
+	}
+	if k.Tenant != "" {
+		s = k.Tenant + ":" + s
+	}
+	if k.Microbatch != 0 {
+		s += "#" + strconv.Itoa(k.Microbatch)
+	}
+	if k.Replica != 0 {
+		s += "@" + strconv.Itoa(k.Replica)
+	}
+	return s
+}
+
+// identity is the part of a Tensor that never changes.
+type identity struct {
+	key   Key
+	name  string // the key as text
+	meta  shape.Meta
+	usage device.Usage
+	bytes int64
+}
+
+// Key identifies the tensor.
+func (x *identity) Key() Key { return x.key }
+
+// Meta is its element type and shape.
+func (x *identity) Meta() shape.Meta { return x.meta }
+
+// Usage is the usage that its memory counts as.
+func (x *identity) Usage() device.Usage { return x.usage }
+
+// Name is its key as text.
+func (x *identity) Name() string { return x.name }
+
+// String is the name with metadata and usage.
+func (x *identity) String() string { return fmt.Sprintf("%s %v (%v)", x.name, x.meta, x.usage) }
 
 // Where a truth can be besides a device, whose index is 0 or more.
 const (
@@ -174,4 +227,90 @@ func (t *Tensor) Streams() bool {
 	t.shared.mu.Lock()
 	defer t.shared.mu.Unlock()
 	return t.truth == inStore
+}
+
+// Drop discards the contents: every copy and the host's bytes are freed. The
+// record stays, without contents. It fails with ErrLeased for a leased tensor.
+func (m *Manager) Drop(t *Tensor) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.drop(t)
+}
+
+// drop is Drop with the lock held.
+func (m *Manager) drop(t *Tensor) error {
+	for _, d := range t.tenant.used {
+		if t.copies[d].leased > 0 {
+			return fmt.Errorf("drop %s: %w on %s: release it first", t.name, ErrLeased, m.devs[d].id)
+		}
+	}
+	for _, i := range t.tenant.used {
+		m.devs[i].free(t, "dropped")
+	}
+	m.dropHost(t)
+	t.src = nil
+	t.truth = nowhere
+	t.version++
+	t.discarded = false
+	return nil
+}
+
+// Discard tells that nobody needs the contents of tensors that are not leased. Their memory
+// on a device stays for the next task that writes them, until there is a better use
+// for it. Nothing is spilled for them.
+func (m *Manager) Discard(ts ...*Tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range ts {
+		if !t.onDevice() || t.failure() != nil {
+			_ = m.drop(t) // fails for a leased tensor, which then keeps its contents
+			continue
+		}
+		t.discarded = true
+		m.dropHost(t)
+		m.devs[t.truth].rank(t)
+	}
+}
+
+// Has reports whether a device, by index, has a copy of t.
+func (m *Manager) Has(device int, t *Tensor) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.devs[device].copy(t).buf != nil
+}
+
+// DropCopy frees a device's copy of t, unless it is the truth or leased.
+func (m *Manager) DropCopy(device int, t *Tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := &m.devs[device]; t.truth != device && d.copy(t).leased == 0 {
+		d.free(t, "dropped")
+		m.rankAll(t)
+	}
+}
+
+// dropHost drops the host's bytes of t, if there are any.
+func (m *Manager) dropHost(t *Tensor) {
+	if h := t.host; h != nil {
+		t.host = nil
+		m.host.Drop(h) // which makes it the truth again if the copy of a moved tensor has failed
+		m.rankAll(t)
+	}
+}
+
+// rankAll ranks a tensor's copies on all devices.
+func (m *Manager) rankAll(t *Tensor) {
+	for _, i := range t.tenant.used {
+		m.devs[i].rank(t)
+	}
+}
+
+// freeStale frees t's copies that are stale and not leased.
+func (m *Manager) freeStale(t *Tensor, cause string) {
+	for _, i := range t.tenant.used {
+		d := &m.devs[i]
+		if c := d.copy(t); c.leased == 0 && !t.current(c) {
+			d.free(t, cause)
+		}
+	}
 }
