@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -157,5 +158,84 @@ func (c *command) release() {
 	unpinHost(c.host)
 	if c.launch != nil {
 		c.launch.release()
+	}
+}
+
+// backlog is the commands of a queue that have not ended. It grows as it must, so
+// that queueing never waits; its memory is kept for later. The queue's lock guards
+// it. A command itself is used without the lock: by the goroutine that runs it.
+type backlog struct {
+	head, tail *piece // of the next command to run, and of the last one queued
+	spare      *piece // for reuse, linked by next
+}
+
+// piece is consecutive commands: number n is at index n%pieceSize.
+type piece struct {
+	commands [pieceSize]command
+	next     *piece
+}
+
+const pieceSize = 128
+
+// add adds the command with the next number, from 1 on.
+func (b *backlog) add(seq uint64, c command) {
+	if seq%pieceSize == 0 || b.tail == nil {
+		p := b.spare
+		if p == nil {
+			p = new(piece)
+		} else {
+			b.spare, p.next = p.next, nil
+		}
+		if b.tail == nil {
+			b.head = p
+		} else {
+			b.tail.next = p
+		}
+		b.tail = p
+	}
+	b.tail.commands[seq%pieceSize] = c
+}
+
+// next is the command with the next number, from 1 on. The ones before it have
+// ended.
+func (b *backlog) next(seq uint64) *command {
+	if seq%pieceSize == 0 {
+		p := b.head
+		b.head = p.next
+		b.spare, p.next = p, b.spare
+	}
+	return &b.head.commands[seq%pieceSize]
+}
+
+// failures are the copies of a queue that have failed or were skipped, and can be
+// repeated. Their buffers stay pinned. The queue's lock guards them.
+type failures []failure
+
+// failure is one of them.
+type failure struct {
+	seq  uint64
+	copy command
+}
+
+// repeatable reports whether a command that fails can be repeated.
+func (c *command) repeatable() bool {
+	return c.op == opCopyIn || c.op == opCopyOut || c.op == opCopyPeer
+}
+
+// take is a command that failed. It is kept no longer.
+func (f *failures) take(seq uint64) (command, bool) {
+	i := slices.IndexFunc(*f, func(x failure) bool { return x.seq == seq })
+	if i < 0 {
+		return command{}, false
+	}
+	c := (*f)[i].copy
+	*f = slices.Delete(*f, i, i+1)
+	return c, true
+}
+
+// release releases commands that nobody can repeat any more.
+func (f failures) release() {
+	for i := range f {
+		f[i].copy.release()
 	}
 }

@@ -12,6 +12,27 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
+// base is the part of a device that its streams and executables use.
+type base struct {
+	spec   device.Spec
+	config Config
+
+	heap    *heap
+	turn    turn
+	running sync.WaitGroup // the goroutines of streams
+
+	// Under heap.mu: the queue of the first stream that launched, and whether
+	// others have launched too.
+	launcher device.Queue
+	shared   bool
+}
+
+// turn is held by the launch that runs. Launches of a device never overlap.
+type turn struct {
+	sync.Mutex
+	launches atomic.Int64 // that have ended
+}
+
 // Device implements device.Device.
 type Device struct {
 	base
@@ -158,4 +179,43 @@ func (d *Device) release() error {
 func (d *Device) releaseLater() {
 	d.running.Wait()
 	_ = d.release() // nobody is left to be told
+}
+
+// Running is the operation that has run longest.
+func (d *Device) Running() (longest device.Command, ok bool) {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	for _, s := range d.streams {
+		if c := s.command(); c.What != "" && (!ok || c.Since.Before(longest.Since)) {
+			longest, ok = c, true
+		}
+	}
+	return longest, ok
+}
+
+// GiveUp writes the device off.
+func (d *Device) GiveUp(cause error) {
+	h := d.heap
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil {
+		return
+	}
+	h.lost = cause
+	h.stats.WrittenOff = h.stats.Live
+	for _, s := range d.streams {
+		s.giveUp(cause)
+	}
+	h.leave() // ends the waits of streams, in which they do not look at their queues
+}
+
+// alone tells whether no other stream than q's has launched on the device.
+func (b *base) alone(q device.Queue) bool {
+	b.heap.mu.Lock()
+	defer b.heap.mu.Unlock()
+	if b.launcher == nil {
+		b.launcher = q
+	}
+	b.shared = b.shared || b.launcher != q
+	return !b.shared
 }

@@ -420,3 +420,58 @@ func (q *queue) forgetFailures() {
 	q.mu.Unlock()
 	list.release()
 }
+
+// enter begins a command on the caller's goroutine, and gives its number. It reports
+// false if one before it has not ended, or if the queue has failed.
+func (q *queue) enter(what string) (seq uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	seq = q.queued.Load()
+	if q.ended.Load() != seq || q.failed > 0 || q.canceled != nil || q.refusal() != nil {
+		return 0, false
+	}
+	q.running.Add(1) // its goroutine has not ended: memory is not given back under the command
+	q.what, q.since = what, time.Time{}
+	return seq + 1, true
+}
+
+// leave ends the command that enter has begun; seq is 0 if it did not run. The caller
+// reports err.
+func (q *queue) leave(seq uint64, err error) {
+	var over *waiter
+	q.mu.Lock()
+	q.what = ""
+	if seq > 0 && q.lost == nil {
+		if err != nil {
+			q.failed, q.err, q.reported = q.ended.Load()+1, err, true
+		}
+		over = q.finish(seq)
+		q.queued.Store(seq)
+	}
+	q.mu.Unlock()
+	over.wakeAll()
+	q.running.Done()
+}
+
+// takeFailure is a command that was kept, and keeps it no longer.
+func (q *queue) takeFailure(seq uint64) (command, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failures.take(seq)
+}
+
+// blocker waits for a command and tells no failure; its error is ctx's. Queues of
+// this package are blockers.
+type blocker interface {
+	block(ctx context.Context, seq uint64) error
+}
+
+// awaitEnd waits until what e marks has ended, well or not, or ctx has. It counts
+// as no report of a failure.
+func awaitEnd(ctx context.Context, e device.Event) {
+	if q, ok := e.Queue.(blocker); ok {
+		_ = q.block(ctx, e.Seq) // fails only with the context
+		return
+	}
+	_ = e.Wait(ctx)
+}

@@ -250,3 +250,57 @@ func (s *Stream) wrap(what string, err error) error {
 	}
 	return fmt.Errorf("%s: stream %q: %s: %w", s.device, s.name, what, err)
 }
+
+// Run implements device.Runner.
+func (s *Stream) Run(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (done device.Event, ok bool, err error) {
+	e, known := x.(*executable)
+	if !known || e == nil || e.heap != s.base.heap || !s.base.config.RunsHere || s.onSpan != nil || len(s.reads)+len(s.writes) > 0 {
+		return done, false, nil // Launch tells of mistakes
+	}
+	if !s.counted {
+		s.base.alone(&s.queue)
+		s.counted = true
+	}
+	if !s.base.turn.TryLock() {
+		return done, false, nil
+	}
+	defer s.base.turn.Unlock()
+	seq, ok := s.enter(e.graph.Name)
+	if !ok {
+		return done, false, nil
+	}
+	seq += uint64(e.marks)
+	done = s.event(seq)
+	l, err := e.prepare(in, out, scratch, done)
+	if err != nil {
+		s.leave(0, nil)
+		return device.Event{}, false, s.wrap("launch of "+e.graph.Name, err)
+	}
+	err = l.run()
+	l.release()
+	s.leave(seq, err)
+	return done, true, err
+}
+
+// errNotFailed says that an event is of no copy that can be repeated.
+var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
+
+// Repeat queues a copy again that failed on another stream.
+func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
+	}
+	q, ok := failed.Queue.(*queue)
+	if !ok || q.device != s.device {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	c, ok := q.takeFailure(failed.Seq)
+	if !ok {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	if c.dst != nil {
+		c.dst.readyAt(s.event(seq))
+	}
+	return s.event(seq), s.commit(seq, c)
+}
