@@ -9,9 +9,8 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// This file queues all copies to devices, and copy_out.go those to the host. Nothing
-// else touches a copy stream. Each copy waits for its source. Its buffer is new,
-// and was taken for the copy's stream.
+// This file queues all copies. Nothing else touches a copy stream. Each copy waits for its
+// source. The buffer of a copy to a device is new, and was taken for the copy's stream.
 
 // peerPath reports whether device i can be copied to device j directly.
 func (m *Manager) peerPath(i, j int) bool {
