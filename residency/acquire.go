@@ -24,7 +24,7 @@ func (m *Manager) takeNotes() *notes {
 // it made current by then are kept, but nothing is locked meanwhile.
 type attempt struct {
 	m       *Manager
-	tenant  *tenant
+	tenant  *Tenant
 	s       device.Stream
 	queue   device.Queue // of s
 	needs   []Need
@@ -80,7 +80,7 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	m.clock++
 	u.acted = m.clock
 	m.host.Tick(m.clock)
-	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, notes: m.takeNotes()}
+	a := attempt{m: m, tenant: u, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, notes: m.takeNotes()}
 	defer func() { m.spare = append(m.spare, a.notes) }()
 	return m.retry(ctx, claim{needs, s}, a.try)
 }
@@ -219,7 +219,7 @@ func (a *attempt) undo() {
 // grant fills in the lease.
 func (a *attempt) grant() {
 	m, l := a.m, a.lease
-	l.tenant, l.held, l.stream = &a.tenant.account, true, a.s
+	l.tenant, l.held, l.stream = a.tenant, true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers, l.Ready = l.Buffers[:0], l.Ready[:0]
 	for i := range a.wants {

@@ -18,7 +18,7 @@ func (u *Tenant) AcquireNow(s device.Stream, needs []Need, l *Lease) bool {
 	}
 	m.clock++
 	u.acted = m.clock
-	l.tenant, l.stream, l.needs, l.Buffers, l.Ready = &u.account, s, l.needs[:0], l.Buffers[:0], l.Ready[:0]
+	l.tenant, l.stream, l.needs, l.Buffers, l.Ready = u, s, l.needs[:0], l.Buffers[:0], l.Ready[:0]
 	queue := s.Record().Queue
 	for i := range needs {
 		if !u.knows(&needs[i]) || !m.leaseNow(&needs[i], s, queue, l) {
@@ -91,7 +91,7 @@ func (m *Manager) undoNow(l *Lease) {
 }
 
 // noteHits counts the tensors that a lease reads.
-func (u *tenant) noteHits(l *Lease) {
+func (u *Tenant) noteHits(l *Lease) {
 	hits := u.ledger.Hits()
 	defer hits.End()
 	for i := range l.needs {

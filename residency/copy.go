@@ -84,7 +84,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	if h.Private && t.onDevice() {
 		reason = ledger.Transit
 	}
-	if err := t.tenant.seal.transfer(&t.identity, crossing{kind: kind, reason: reason, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
+	if err := t.tenant.seal.transfer(t, crossing{kind: kind, reason: reason, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
 		return err
 	}
 	before := &m.scratch.before
@@ -191,7 +191,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	c, y := d.copy(t), d.of(t)
 	var err error
 	if !o.salvage {
-		if err = t.tenant.seal.transfer(&t.identity, crossing{kind: o.kind, reason: o.reason, device: d.index, cause: o.cause}); err != nil {
+		if err = t.tenant.seal.transfer(t, crossing{kind: o.kind, reason: o.reason, device: d.index, cause: o.cause}); err != nil {
 			return err
 		}
 	}

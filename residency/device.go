@@ -113,9 +113,8 @@ func (d *devState) note(err error, name string) {
 // no copy waits behind, or fails with, one of another tenant. The manager's lock
 // guards it.
 type tenancy struct {
-	dev           device.Device
-	used          bool // the tenant has streams there
-	id            string
+	d             *devState
+	used          bool   // the tenant has streams there
 	prefix        string // of the names of streams
 	in, peer, out *copies.Queue
 	replaced      []*copies.Queue // that failed for good
@@ -151,9 +150,9 @@ func (y *tenancy) open() error {
 
 // newQueue opens a copy queue.
 func (y *tenancy) newQueue(name string) (*copies.Queue, error) {
-	q, err := copies.Open(y.dev, y.prefix+name)
+	q, err := copies.Open(y.d.dev, y.prefix+name)
 	if err != nil {
-		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
+		return nil, fmt.Errorf("%s stream of %s: %w", name, y.d.id, err)
 	}
 	return q, nil
 }
@@ -171,7 +170,7 @@ func (y *tenancy) renewed(q **copies.Queue, name string) (device.Stream, error) 
 	}
 	s, err := (*q).Stream()
 	if err != nil {
-		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
+		return nil, fmt.Errorf("%s stream of %s: %w", name, y.d.id, err)
 	}
 	return s, nil
 }

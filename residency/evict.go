@@ -79,7 +79,7 @@ type victims struct {
 // choose lists copies whose memory is at least so many bytes, in the order in which
 // they leave. It spares those that are used within that many launches after the
 // present one. It reports false if the others are too few.
-func (v *victims) choose(d *devState, tenants []*tenant, clock uint64, bytes int64, after int) bool {
+func (v *victims) choose(d *devState, tenants []*Tenant, clock uint64, bytes int64, after int) bool {
 	v.list = v.list[:0]
 	if d.evictor != nil {
 		return v.byPolicy(d, clock, bytes, after)
@@ -88,7 +88,7 @@ func (v *victims) choose(d *devState, tenants []*tenant, clock uint64, bytes int
 }
 
 // byRank is the common policy's choice.
-func (v *victims) byRank(d *devState, tenants []*tenant, clock uint64, bytes int64, after int) bool {
+func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int64, after int) bool {
 	d.makeRanking(tenants)
 	d.ranking.others.Clock = -int(clock)
 	v.queues, v.tensors = append(v.queues[:0], d.ranking.others), append(v.tensors[:0], d.ranking.named)
@@ -160,7 +160,7 @@ type ranking struct {
 func (d *devState) unrank() { d.ranking.made = false }
 
 // makeRanking makes the queues if there are none.
-func (d *devState) makeRanking(tenants []*tenant) {
+func (d *devState) makeRanking(tenants []*Tenant) {
 	x := &d.ranking
 	if x.made {
 		return

@@ -229,7 +229,7 @@ func (m *Manager) pull(t *Tensor, r ledger.Reason) (pause, error) {
 // same permission as a copy, so that a pull-back does not depend on what was spilled.
 func (m *Manager) hit(t *Tensor, r ledger.Reason, cause string) error {
 	if t.host.Private {
-		if err := t.tenant.seal.pull(&t.identity, r, cause); err != nil {
+		if err := t.tenant.seal.pull(t, r, cause); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ type Lease struct {
 	// writes, for Release. Acquire sets it to zero events: the end of the task.
 	Ready []device.Event
 
-	tenant  *account
+	tenant  *Tenant
 	held    bool
 	stream  device.Stream
 	needs   []Need

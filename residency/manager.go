@@ -37,11 +37,11 @@ const DefaultStaging = 64 << 20
 // Manager moves the tensors of its tenants and remembers where they are. Create
 // with New, Close after use.
 type Manager struct {
-	shared
-	name    string // of the owner of its devices, for errors
+	mu      sync.Mutex // guards the manager, its tenants and all tensors' records
+	owner   string     // of its devices, for errors
 	devs    []devState
 	host    *hostmem.Memory
-	tenants []*tenant       // that have not closed
+	tenants []*Tenant       // that have not closed
 	names   map[string]bool // of these, and of those that wait to join
 	floors  *admission.Floors
 	room    sync.Mutex            // held while the file of host memory is given another size, before the lock
@@ -63,10 +63,7 @@ type scratch struct {
 }
 
 // Devices lists the devices, in the order that Need.Device counts.
-func (m *Manager) Devices() []device.Device { return m.opened() }
-
-// opened lists the devices.
-func (m *Manager) opened() []device.Device {
+func (m *Manager) Devices() []device.Device {
 	list := make([]device.Device, len(m.devs))
 	for i := range m.devs {
 		list[i] = m.devs[i].dev
@@ -101,14 +98,11 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 		return nil, errors.New("residency needs at least one device: open one with device.Open")
 	}
 	m := &Manager{
-		name: cmp.Or(o.Name, "another residency manager"),
-		devs: make([]devState, len(devs)),
-	}
-	for _, d := range devs {
-		m.devices = append(m.devices, string(d.ID()))
+		owner: cmp.Or(o.Name, "another residency manager"),
+		devs:  make([]devState, len(devs)),
 	}
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, evictor: device.EvictorOf(d)}
+		m.devs[i] = devState{dev: d, index: i, id: string(d.ID()), spec: d.Spec(), unit: device.MemoryUnit, evictor: device.EvictorOf(d)}
 	}
 	m.names, m.floors, m.line = map[string]bool{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
 	if err := m.own(); err != nil {
@@ -186,7 +180,7 @@ func (m *Manager) own() error {
 			if o == m {
 				return fmt.Errorf("%w: %s is in the list twice: name each device once", ErrOwned, m.devs[i].id)
 			}
-			return fmt.Errorf("%w: %s belongs to %s: share that, or close it first", ErrOwned, m.devs[i].id, o.name)
+			return fmt.Errorf("%w: %s belongs to %s: share that, or close it first", ErrOwned, m.devs[i].id, o.owner)
 		}
 		owners.of[d] = m
 	}

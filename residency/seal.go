@@ -68,7 +68,7 @@ type crossing struct {
 
 // transfer fails if t may not move between the host and a device now; otherwise
 // it counts the transfer.
-func (s *seal) transfer(t *identity, x crossing) error {
+func (s *seal) transfer(t *Tensor, x crossing) error {
 	if !s.on {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (s *seal) transfer(t *identity, x crossing) error {
 
 // pull fails if t may not be pulled back for a reason now, whether bytes move for it
 // or not.
-func (s *seal) pull(t *identity, r ledger.Reason, cause string) error {
+func (s *seal) pull(t *Tensor, r ledger.Reason, cause string) error {
 	if !s.on || slices.Contains(s.reasons, r) {
 		return nil
 	}
@@ -94,12 +94,12 @@ func (s *seal) pull(t *identity, r ledger.Reason, cause string) error {
 }
 
 // unasked is the error of a transfer for a reason that Unseal was not given.
-func unasked(t *identity, k ledger.Kind, r ledger.Reason, cause string) error {
+func unasked(t *Tensor, k ledger.Kind, r ledger.Reason, cause string) error {
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 }
 
 // count counts an allowed transfer.
-func (s *seal) count(t *identity, k ledger.Kind, r ledger.Reason, announced bool) {
+func (s *seal) count(t *Tensor, k ledger.Kind, r ledger.Reason, announced bool) {
 	usage := t.usage.String()
 	i := slices.IndexFunc(s.allowed, func(a *allowance) bool {
 		return a.Kind == k && a.Reason == r && a.Usage == usage && (a.Names != nil) == announced

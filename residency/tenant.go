@@ -62,76 +62,64 @@ type TenantOptions struct {
 // as a training: its tensors, by key, its copy streams, its ledger and its seal.
 // All tenants take memory from the same devices, and the tensors of one that are
 // not needed soon give way to another's. Make it with [Manager.Join]. Methods of
-// the Manager work on the tensors of any tenant.
+// the Manager work on the tensors of any tenant. The manager's lock guards the fields
+// below tensors; the others do not change.
 type Tenant struct {
 	*Manager
-	*tenant
-	alone bool // the manager closes with it
-}
+	opt    TenantOptions
+	used   []int     // the devices that the tenant uses: its tensors can be on no others
+	on     []tenancy // per device of the manager
+	ledger *ledger.Ledger
+	alone  bool // the manager closes with it
 
-// tenant is the record of a Tenant. The manager's lock guards it.
-type tenant struct {
-	account
-	opt     TenantOptions
 	tensors map[Key]*Tensor
-	order   order
+	order   order // of uses to come
+	seal    seal
+	spills  spills
+	acted   uint64 // the manager's clock at the tenant's last call of Acquire
+	gone    bool   // it has closed
 }
 
 // newTenant opens a tenant's streams.
-func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
-	u := &tenant{
-		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: newSeal(o.Strict, o.Passing, len(devs))},
+func (m *Manager) newTenant(o TenantOptions) (*Tenant, error) {
+	u := &Tenant{
+		Manager: m,
 		opt:     o,
+		on:      make([]tenancy, len(m.devs)),
 		tensors: map[Key]*Tensor{},
+		seal:    newSeal(o.Strict, o.Passing, len(m.devs)),
 	}
-	for i := range devs {
+	var names []string
+	for i := range m.devs {
+		names = append(names, m.devs[i].id)
 		if o.Devices == nil || slices.Contains(o.Devices, i) {
 			u.on[i].used, u.used = true, append(u.used, i)
 		}
 	}
-	return u, u.open(devs, o.OnTransfer)
+	u.ledger = ledger.New(names, o.OnTransfer)
+	return u, u.openStreams()
 }
 
 // knows reports whether a need's tensor belongs to the tenant, and whether the tenant
 // uses its device.
-func (u *tenant) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.tenant == &u.account && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
+func (u *Tenant) knows(n *Need) bool {
+	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
 }
 
-// account is the part of a tenant that its tensors refer to. The manager's lock
-// guards it.
-type account struct {
-	name   string
-	onRead func(device int, began, ended time.Time)
-	on     []tenancy // per device
-	used   []int     // the devices that the tenant uses: its tensors can be on no others
-	ledger *ledger.Ledger
-	seal   seal
-	spills spills
-	acted  uint64 // the manager's clock at the tenant's last call of Acquire
-	gone   bool   // it has closed
-}
-
-// open opens the copy streams on the devices that the tenant uses.
-func (u *account) open(devs []device.Device, onRow func(ledger.Row)) error {
-	var names []string
-	for i, d := range devs {
-		y := &u.on[i]
-		y.dev, y.id, y.prefix = d, string(d.ID()), u.StreamName("")
-		names = append(names, y.id)
-		if !y.used {
-			continue
-		}
+// openStreams opens the copy streams on the devices that the tenant uses.
+func (u *Tenant) openStreams() error {
+	for _, i := range u.used {
+		y, d := &u.on[i], &u.devs[i]
+		y.d, y.prefix = d, u.StreamName("")
 		if err := y.open(); err != nil {
 			return errors.Join(err, u.endStreams())
 		}
 	}
-	u.ledger = ledger.New(names, onRow)
 	return nil
 }
 
 // endStreams closes the tenant's copy streams, which waits for their work.
-func (u *account) endStreams() error {
+func (u *Tenant) endStreams() error {
 	var errs []error
 	for i := range u.on {
 		errs = append(errs, u.on[i].end())
@@ -141,11 +129,11 @@ func (u *account) endStreams() error {
 
 // StreamName is the name for a stream of the tenant: it begins with the tenant's
 // own, so that operations of several tenants can be told apart.
-func (u *account) StreamName(stream string) string {
-	if u.name == "" {
+func (u *Tenant) StreamName(stream string) string {
+	if u.opt.Name == "" {
 		return stream
 	}
-	return u.name + ":" + stream
+	return u.opt.Name + ":" + stream
 }
 
 // title names a tenant for people.
@@ -153,11 +141,11 @@ func title(name string) string { return cmp.Or(name, "a tenant without a name") 
 
 // home is the device from whose host memory the tenant's tensors are filled: the first
 // one that it uses.
-func (u *account) home() device.Device {
+func (u *Tenant) home() device.Device {
 	if len(u.used) == 0 {
-		return u.on[0].dev
+		return u.devs[0].dev
 	}
-	return u.on[u.used[0]].dev
+	return u.devs[u.used[0]].dev
 }
 
 // Join makes a tenant, and reserves its floors. While they do not fit beside the
@@ -177,7 +165,7 @@ func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 		m.freeName(o.Name)
 		return nil, err
 	}
-	return &Tenant{Manager: m, tenant: u}, nil
+	return u, nil
 }
 
 // admissible refuses floors that never fit.
@@ -217,7 +205,7 @@ func (m *Manager) freeName(name string) {
 
 // reserve waits for a tenant's floors. Then it opens the tenant's streams, and adds
 // the tenant.
-func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*tenant, error) {
+func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	waits := o.Waiting
@@ -237,7 +225,7 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*tenant, error)
 
 // openTenant adds a tenant whose floors are reserved. Close waits for it, and so
 // finds all streams.
-func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
+func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
@@ -246,7 +234,7 @@ func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
 	m.opening.Add(1)
 	defer m.opening.Done()
 	m.mu.Unlock()
-	u, err := newTenant(m.opened(), o)
+	u, err := m.newTenant(o)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +245,7 @@ func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
 	if err := m.resizeFile(); err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
+		m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
 		return nil, errors.Join(err, u.endStreams())
 	}
 	return u, nil
@@ -302,8 +290,7 @@ func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, err
 		return nil, fmt.Errorf("%v: %w", k, err)
 	}
 	t := &Tensor{
-		identity: identity{key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes()},
-		shared:   &u.shared, tenant: &u.account,
+		key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes(), tenant: u,
 		truth: nowhere, copies: make([]devCopy, len(u.devs)),
 	}
 	u.tensors[k] = t
@@ -383,7 +370,7 @@ func (u *Tenant) Lost() error {
 // the copies wait for must have been queued. Leases still held are an error that
 // names their tensors, and their memory is freed too. A second call does nothing.
 func (u *Tenant) Close() error {
-	err := u.dismiss(u.tenant)
+	err := u.dismiss(u)
 	if u.alone {
 		err = errors.Join(err, u.Manager.Close())
 	}
@@ -391,7 +378,7 @@ func (u *Tenant) Close() error {
 }
 
 // dismiss closes a tenant.
-func (m *Manager) dismiss(u *tenant) error {
+func (m *Manager) dismiss(u *Tenant) error {
 	m.mu.Lock()
 	if u.gone {
 		m.mu.Unlock()
@@ -420,11 +407,11 @@ func (m *Manager) dismiss(u *tenant) error {
 
 // endLeases ends the leases that a tenant still holds. Its error names their
 // tensors; it is nil if there are none.
-func (m *Manager) endLeases(u *tenant) error {
+func (m *Manager) endLeases(u *Tenant) error {
 	var names []string
 	count := 0
 	m.leases = slices.DeleteFunc(m.leases, func(l *Lease) bool {
-		if l.tenant != &u.account {
+		if l.tenant != u {
 			return false
 		}
 		count++
@@ -442,8 +429,8 @@ func (m *Manager) endLeases(u *tenant) error {
 }
 
 // leave removes u, and gives its floors to those who wait.
-func (m *Manager) leave(u *tenant) {
-	m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
-	delete(m.names, u.name)
+func (m *Manager) leave(u *Tenant) {
+	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+	delete(m.names, u.opt.Name)
 	m.floors.Release(u.opt.Floors)
 }

@@ -189,7 +189,7 @@ func joins(t *testing.T, devices int) (m *Manager, join func(ctx context.Context
 	}
 	leave = func(name string) {
 		m.mu.Lock()
-		var u *tenant
+		var u *Tenant
 		for _, x := range m.tenants {
 			if x.opt.Name == name {
 				u = x

@@ -2,10 +2,8 @@ package residency
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -40,29 +38,20 @@ func (k Key) String() string {
 	return s
 }
 
-// identity is the part of a Tensor that never changes.
-type identity struct {
-	key   Key
-	name  string // the key as text
-	meta  shape.Meta
-	usage device.Usage
-	bytes int64
-}
-
 // Key identifies the tensor.
-func (x *identity) Key() Key { return x.key }
+func (t *Tensor) Key() Key { return t.key }
 
 // Meta is its element type and shape.
-func (x *identity) Meta() shape.Meta { return x.meta }
+func (t *Tensor) Meta() shape.Meta { return t.meta }
 
 // Usage is the usage that its memory counts as.
-func (x *identity) Usage() device.Usage { return x.usage }
+func (t *Tensor) Usage() device.Usage { return t.usage }
 
 // Name is its key as text.
-func (x *identity) Name() string { return x.name }
+func (t *Tensor) Name() string { return t.name }
 
 // String is the name with metadata and usage.
-func (x *identity) String() string { return fmt.Sprintf("%s %v (%v)", x.name, x.meta, x.usage) }
+func (t *Tensor) String() string { return fmt.Sprintf("%s %v (%v)", t.name, t.meta, t.usage) }
 
 // Where a truth can be besides a device, whose index is 0 or more.
 const (
@@ -71,14 +60,8 @@ const (
 	inStore
 )
 
-// shared is the part of a manager that its tensors refer to.
-type shared struct {
-	mu      sync.Mutex // guards all tensors' records and the manager's own
-	devices []string   // device IDs
-}
-
 // where names a truth, for people.
-func (s *shared) where(truth int) string {
+func (m *Manager) where(truth int) string {
 	switch truth {
 	case nowhere:
 		return "nowhere"
@@ -87,16 +70,19 @@ func (s *shared) where(truth int) string {
 	case inStore:
 		return "store"
 	}
-	return s.devices[truth]
+	return m.devs[truth].id
 }
 
 // Tensor is the record of one tensor: its metadata and where its contents are.
 // It belongs to one Tenant, whose Manager moves them; Drop frees its memory. Its
 // methods are safe for concurrent use.
 type Tensor struct {
-	identity
-	shared *shared
-	tenant *account
+	key    Key
+	name   string // the key as text
+	meta   shape.Meta
+	usage  device.Usage
+	bytes  int64
+	tenant *Tenant
 
 	version uint64         // of the truth; 0 before the first contents
 	truth   int            // device index, or nowhere, onHost, inStore
@@ -177,8 +163,12 @@ func (t *Tensor) comesBack() bool {
 	if t.truth != onHost || t.host == nil {
 		return false
 	}
-	i := slices.Index(t.shared.devices, t.host.From)
-	return i >= 0 && t.tenant.seal.tight[i]
+	for i := range t.tenant.devs {
+		if t.tenant.devs[i].id == t.host.From {
+			return t.tenant.seal.tight[i]
+		}
+	}
+	return false
 }
 
 // lost is the error of a tensor whose only contents were to be spilled, if that has
@@ -195,26 +185,26 @@ func (t *Tensor) lost() error {
 
 // Version grows with every Fill, Feed and write.
 func (t *Tensor) Version() uint64 {
-	t.shared.mu.Lock()
-	defer t.shared.mu.Unlock()
+	t.tenant.mu.Lock()
+	defer t.tenant.mu.Unlock()
 	return t.version
 }
 
 // Location names the devices with the contents, for people: "cpu:0", "cpu:1,
 // clean on host", "nowhere".
 func (t *Tensor) Location() string {
-	t.shared.mu.Lock()
-	defer t.shared.mu.Unlock()
+	t.tenant.mu.Lock()
+	defer t.tenant.mu.Unlock()
 	var clean []string
 	for _, d := range t.tenant.used {
 		if d != t.truth && t.current(&t.copies[d]) {
-			clean = append(clean, t.shared.where(d))
+			clean = append(clean, t.tenant.where(d))
 		}
 	}
 	if t.truth != onHost && t.hostCurrent() {
 		clean = append(clean, "host")
 	}
-	s := t.shared.where(t.truth)
+	s := t.tenant.where(t.truth)
 	if len(clean) > 0 {
 		s += ", clean on " + strings.Join(clean, ", ")
 	}
@@ -224,8 +214,8 @@ func (t *Tensor) Location() string {
 // Streams reports whether the contents are read from a store whenever a device
 // needs them.
 func (t *Tensor) Streams() bool {
-	t.shared.mu.Lock()
-	defer t.shared.mu.Unlock()
+	t.tenant.mu.Lock()
+	defer t.tenant.mu.Unlock()
 	return t.truth == inStore
 }
 

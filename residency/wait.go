@@ -105,7 +105,7 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *admission.Waiter
 	case forStore:
 		began := time.Now()
 		err := m.streamIn(ctx, p.t, p.d)
-		if f := p.t.tenant.onRead; f != nil {
+		if f := p.t.tenant.opt.OnRead; f != nil {
 			f(p.d, began, time.Now())
 		}
 		return err
