@@ -180,24 +180,16 @@ func (w *want) conflicts() bool {
 
 // expect makes an attempt's launch the present one of its device. The device's queues
 // rank copies by the distance of their next use. With the next launch, all distances
-// shrink by one, which turn stands for. After any other launch, the queues are made
-// anew.
+// shrink by one. After any other launch, the queues are made anew.
 func (a *attempt) expect() {
 	o := &a.tenant.order
 	a.launch = o.find(a.needs)
 	if a.launch < 0 || len(a.needs) == 0 {
 		return
 	}
-	d := a.needs[0].Device
-	y, now := &a.tenant.on[d], o.uses.local[a.launch]
-	switch n := len(y.uses.trace.Launches); {
-	case now == y.now:
-	case now == (y.now+1)%n:
-		y.turn++
-	default:
+	if d := a.needs[0].Device; !a.tenant.on[d].place.reach(o.uses.local[a.launch]) {
 		a.m.devs[d].unrank()
 	}
-	y.now = now
 }
 
 // undo frees the memory that the attempt got and did not fill. It also unlocks the

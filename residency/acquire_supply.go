@@ -30,7 +30,7 @@ func (a *attempt) makeRoom() error {
 		if d.missing == 0 {
 			continue
 		}
-		ok, err := a.m.makeRoom(d, d.missing+a.spare(d), 0)
+		ok, err := a.m.makeRoom(d, d.missing+a.tenant.on[i].place.spare(), 0)
 		if err == nil && !ok {
 			_, err = a.m.makeRoom(d, d.missing, 0) // if that is too little, full answers
 		}
@@ -39,14 +39,6 @@ func (a *attempt) makeRoom() error {
 		}
 	}
 	return nil
-}
-
-// spare is the bytes that the known order keeps free on a device.
-func (a *attempt) spare(d *devState) int64 {
-	if x := a.tenant.on[d.index].uses; x != nil {
-		return x.policy.Spare
-	}
-	return 0
 }
 
 // alloc takes memory on a device for work in stream s. It first moves copies

@@ -119,10 +119,8 @@ type tenancy struct {
 	in, peer, out *copies.Queue
 	replaced      []*copies.Queue // that failed for good
 	failures      []error         // of these, not yet told by Tenant.Failures
-	uses          *deviceUses     // the known order of uses, or nil
-	now           int             // the launch in it that was acquired last
-	turn          int             // counts the launches acquired in it
-	queue         *paging.Queue   // of the copies in uses; nil while the device does not rank them
+	place         place           // in the known order of uses
+	queue         *paging.Queue   // of the copies in that order; nil while the device does not rank them
 	memory        device.Stats    // of the tenant's buffers
 }
 

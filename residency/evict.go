@@ -94,7 +94,7 @@ func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int
 	v.queues, v.tensors = append(v.queues[:0], d.ranking.others), append(v.tensors[:0], d.ranking.named)
 	for _, u := range tenants {
 		if y := &u.on[d.index]; y.queue != nil {
-			y.queue.Clock = y.turn - int(clock-u.acted) // each call of others since its last one puts its uses off
+			y.queue.Clock = y.place.turn - int(clock-u.acted) // each call of others since its last one puts its uses off
 			v.queues, v.tensors = append(v.queues, y.queue), append(v.tensors, u.order.uses.tensors[d.index])
 		}
 	}
@@ -169,8 +169,8 @@ func (d *devState) makeRanking(tenants []*Tenant) {
 	x.others, x.named, x.free = paging.NewQueue(0), x.named[:0], x.free[:0]
 	for _, u := range tenants {
 		y := &u.on[d.index]
-		if y.queue = nil; y.uses != nil {
-			y.queue = paging.NewQueue(len(y.uses.trace.Objects))
+		if y.queue = nil; y.place.known() {
+			y.queue = paging.NewQueue(len(y.place.uses.trace.Objects))
 		}
 	}
 	for _, t := range d.residents {
@@ -190,8 +190,8 @@ func (d *devState) rank(t *Tensor) {
 		d.unlist(t)
 	case c.object > 0:
 		y := d.of(t)
-		y.queue.Clock = y.turn
-		distance, reads := y.uses.order.Next(c.object-1, y.now)
+		y.queue.Clock = y.place.turn
+		distance, reads := y.place.next(c.object)
 		y.queue.Add(d.candidate(t, c.object-1, distance, reads))
 	default:
 		d.ranking.others.Clock = 0
@@ -214,8 +214,8 @@ func (d *devState) candidate(t *Tensor, object, distance int, reads bool) paging
 // serves reports whether a copy of t to the host would serve many gaps between its
 // uses here.
 func (d *devState) serves(t *Tensor) bool {
-	c, y := d.copy(t), d.of(t)
-	return c.object > 0 && y.uses.order.Serves(c.object-1, y.now)
+	c := d.copy(t)
+	return c.object > 0 && d.of(t).place.serves(c.object)
 }
 
 // unlist takes t's copy here out of its queue.
@@ -265,8 +265,7 @@ func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
 	if c.object == 0 {
 		return unknownUse + int(clock-c.used), true
 	}
-	y := d.of(t)
-	distance, reads = y.uses.order.Next(c.object-1, y.now)
+	distance, reads = d.of(t).place.next(c.object)
 	return distance + int(clock-t.tenant.acted), reads
 }
 

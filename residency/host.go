@@ -84,10 +84,7 @@ func (m *Manager) refill(t *Tensor, action string) error {
 		}
 	}
 	m.dropHost(t)
-	t.src = nil
-	t.version++
-	t.truth = onHost
-	t.discarded = false
+	t.renew(onHost)
 	m.freeStale(t, "stale")
 	return nil
 }

@@ -89,8 +89,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		n := &l.needs[i]
 		t := n.Tensor
 		if c := n.copy(); c.writing {
-			t.version++
-			t.discarded = false
+			t.renew(n.Device)
 			c.writing = false
 			ready := l.Ready[i]
 			if ready.Queue == nil {
@@ -98,7 +97,6 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 			}
 			c.write(t.version, ready)
 			c.readers.Add(done)
-			t.truth, t.src = n.Device, nil
 			m.dropHost(t)
 		}
 		m.freeStale(t, "stale")

@@ -102,20 +102,18 @@ func (a *attempt) fetchAhead() error {
 	if a.launch < 0 {
 		return nil
 	}
-	d, y := &a.m.devs[a.needs[0].Device], &a.tenant.on[a.needs[0].Device]
-	x, tensors := y.uses, a.tenant.order.uses.tensors[d.index]
-	for at := y.now + 1; at <= y.now+x.policy.Ahead && at < len(x.trace.Launches); at++ {
-		for _, u := range x.trace.Launches[at].Uses {
-			t := tensors[u.Object]
-			if !u.Read || d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
-				continue
-			}
-			if n, _ := x.order.Next(u.Object, y.now); y.now+n != at {
-				continue // a launch before that overwrites it
-			}
-			if ok, err := a.fetchOne(t, d, x.policy); err != nil || !ok {
-				return err
-			}
+	d := &a.m.devs[a.needs[0].Device]
+	p, tensors := &a.tenant.on[d.index].place, a.tenant.order.uses.tensors[d.index]
+	for number, distance := range p.reads {
+		t := tensors[number-1]
+		if d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
+			continue
+		}
+		if next, _ := p.next(number); next != distance {
+			continue // a launch before that overwrites it
+		}
+		if ok, err := a.fetchOne(t, d, p.uses.policy); err != nil || !ok {
+			return err
 		}
 	}
 	return nil

@@ -284,9 +284,7 @@ func (m *Manager) nextUse(t *Tensor) int {
 	for i := range m.devs {
 		d := &m.devs[i]
 		if c := d.copy(t); c.object > 0 {
-			y := d.of(t)
-			n, _ := y.uses.order.Next(c.object-1, y.now-1)
-			next = min(next, n)
+			next = min(next, d.of(t).place.soonest(c.object))
 		}
 	}
 	return next

@@ -113,6 +113,12 @@ func (t *Tensor) onDevice() bool { return t.truth >= 0 }
 // beingWritten reports whether a lease writes the truth.
 func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].writing }
 
+// renew gives t other contents, at a truth. All copies are stale from then on.
+func (t *Tensor) renew(truth int) {
+	t.version++
+	t.truth, t.src, t.discarded = truth, nil, false
+}
+
 // otherTruth finds current contents of t elsewhere than on device d; nowhere if
 // there are none. Devices come before the host: from there, nothing needs to be
 // copied in.
@@ -238,10 +244,7 @@ func (m *Manager) drop(t *Tensor) error {
 		m.devs[i].free(t, "dropped")
 	}
 	m.dropHost(t)
-	t.src = nil
-	t.truth = nowhere
-	t.version++
-	t.discarded = false
+	t.renew(nowhere)
 	return nil
 }
 

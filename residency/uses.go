@@ -48,9 +48,9 @@ func (u *Tenant) SetUses(x *Uses) {
 	u.order.mark(1)
 	for d := range u.on {
 		u.devs[d].unrank()
-		u.on[d].uses, u.on[d].now = nil, 0
+		u.on[d].place.leave()
 		if x != nil {
-			u.on[d].uses = &x.devs[d]
+			u.on[d].place.uses = &x.devs[d]
 		}
 	}
 	launches := 0
@@ -211,6 +211,67 @@ func (x *deviceUses) describe() {
 	for i := range x.trace.Objects {
 		if o := &x.trace.Objects[i]; !freed[i] {
 			o.Lasting, o.Fed = true, false
+		}
+	}
+}
+
+// place is where a tenant is in its order of uses on a device: at the launch there that it
+// acquired last. Its tenancy has it. Copies are known to it by number, devCopy.object.
+type place struct {
+	uses *deviceUses // nil if no order is known
+	now  int         // that launch
+	turn int         // counts the launches acquired; SetUses does not set it back
+}
+
+// known reports whether there is an order.
+func (p *place) known() bool { return p.uses != nil }
+
+// leave forgets the order.
+func (p *place) leave() { p.uses, p.now = nil, 0 }
+
+// reach makes a launch the present one. It reports false if that is neither the same as
+// before nor the next one: then the distances of all uses change each by a number of its own.
+func (p *place) reach(launch int) bool {
+	before := p.now
+	p.now = launch
+	if launch == (before+1)%len(p.uses.trace.Launches) && launch != before {
+		p.turn++
+		return true
+	}
+	return launch == before
+}
+
+// next counts the launches from the present one until a copy is used next, and reports
+// whether that use reads it.
+func (p *place) next(number int) (distance int, reads bool) {
+	return p.uses.order.Next(number-1, p.now)
+}
+
+// soonest is next from the launch before: the present launch may still use the copy.
+func (p *place) soonest(number int) (distance int) {
+	distance, _ = p.uses.order.Next(number-1, p.now-1)
+	return distance
+}
+
+// serves reports whether a copy to the host would serve many gaps between uses.
+func (p *place) serves(number int) bool { return p.uses.order.Serves(number-1, p.now) }
+
+// spare is the bytes to keep free on the device.
+func (p *place) spare() int64 {
+	if !p.known() {
+		return 0
+	}
+	return p.uses.policy.Spare
+}
+
+// reads yields the copies that the next launches of the step read, as far as they are to be
+// loaded ahead, with the distance of each read.
+func (p *place) reads(yield func(number, distance int) bool) {
+	for n := 1; n <= p.uses.policy.Ahead && p.now+n < len(p.uses.trace.Launches); n++ {
+		for _, u := range p.uses.trace.Launches[p.now+n].Uses {
+			if u.Read && !yield(u.Object+1, n) {
+				return
+			}
 		}
 	}
 }
