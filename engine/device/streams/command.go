@@ -37,7 +37,7 @@ type command struct {
 // exclusive is the lock to hold while the command runs; nil if it needs none.
 func (c *command) exclusive() sync.Locker {
 	if c.op == opLaunch {
-		return c.launch.turn
+		return &c.launch.x.owner.turn
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (c *command) what() string {
 	case opMove:
 		return "move"
 	}
-	return c.launch.graph.Name
+	return c.launch.x.graph.Name
 }
 
 // release unpins the buffers of the command.

@@ -119,7 +119,7 @@ func (d *Device) planned(g *graph.Graph, o device.CompileOptions, signature stri
 	if err != nil {
 		return nil, d.notCompiled(g, err)
 	}
-	x.signature, x.owner = signature, d
+	x.signature = signature
 	return x, nil
 }
 
@@ -128,13 +128,22 @@ func (d *Device) notCompiled(g *graph.Graph, err error) error {
 	return fmt.Errorf("%s: compiling %s: %w", d.spec.ID, g.Name, err)
 }
 
-// executable implements device.Executable.
+// executable implements device.Executable: a program with the buffers that a launch of it
+// must pass. The cache of its device keeps it.
 type executable struct {
-	routine
-	signature string
-	memory    device.Memory
 	owner     *Device
-	users     int // calls of Compile without a Release; under cache.mu
+	graph     *graph.Graph
+	signature string
+	memory    device.Memory // Temporary is the scratch that a launch needs
+	program   Program       // nil on a device that computes nothing
+
+	alias   []int  // per output: the input that it aliases, or -1
+	donated []bool // per input
+	marks   int    // steps of the program that complete outputs before its end
+	mark    []int  // per output: the number of that step among them; marks: the end
+
+	users int     // calls of Compile without a Release; under cache.mu
+	idle  *Launch // launches that have ended, for reuse; under heap.mu
 }
 
 // Memory states the bytes that running takes.
@@ -150,27 +159,25 @@ func (x *executable) Graph() *graph.Graph { return x.graph }
 func (x *executable) Release() { x.owner.cache.release(x) }
 
 // newExecutable plans an executable. It takes no device memory.
-func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
-	p, err := planner.New(g, o, planner.Options{Align: alignment, Alone: b.config.Alone})
+func (d *Device) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
+	p, err := planner.New(g, o, planner.Options{Align: alignment, Alone: d.config.Alone})
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{memory: memoryOf(g, p.Alias)}
-	x.routine = routine{heap: b.heap, turn: &b.turn, graph: g, alias: p.Alias, donated: make([]bool, len(g.Inputs))}
+	x := &executable{owner: d, graph: g, memory: memoryOf(g, p.Alias), alias: p.Alias, donated: make([]bool, len(g.Inputs))}
 	for _, j := range p.Alias {
 		if j >= 0 {
 			x.donated[j] = true
 		}
 	}
 	x.memory.Temporary = p.TempBytes
-	if b.config.Bind != nil {
-		if x.program, err = b.config.Bind(p, o); err != nil {
+	if d.config.Bind != nil {
+		if x.program, err = d.config.Bind(p, o); err != nil {
 			return nil, err
 		}
 		x.memory.Temporary = x.program.ScratchBytes()
 	}
 	x.setMarks(p.Marks())
-	x.scratch = x.memory.Temporary
 	return x, nil
 }
 

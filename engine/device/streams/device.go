@@ -12,36 +12,25 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// base is the part of a device that its streams and executables use.
-type base struct {
+// Device implements device.Device. The kind that opened it owns it, and closes it.
+type Device struct {
 	spec   device.Spec
 	config Config
+	heap   *heap    // its memory
+	hosts  hostList // the host memory that it gave out
 
-	heap    *heap
-	turn    turn
-	running sync.WaitGroup // the goroutines of streams
+	turn     sync.Mutex     // held by the launch that runs: launches of a device never overlap
+	launches atomic.Int64   // that have ended
+	running  sync.WaitGroup // the goroutines of streams
 
-	// Under heap.mu: the queue of the first stream that launched, and whether
-	// others have launched too.
-	launcher device.Queue
-	shared   bool
-}
-
-// turn is held by the launch that runs. Launches of a device never overlap.
-type turn struct {
-	sync.Mutex
-	launches atomic.Int64 // that have ended
-}
-
-// Device implements device.Device.
-type Device struct {
-	base
-	hosts   hostList
-	streams []*Stream // the open ones; under heap.mu
+	// Under heap.mu:
+	streams  []*Stream    // the open ones
+	launcher device.Queue // of the first stream that launched
+	shared   bool         // others have launched too
 
 	compiling    sync.Mutex // one at a time compiles or plans
 	cache        *cache
-	hits, misses atomic.Int64
+	hits, misses atomic.Int64 // of the cache
 }
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
@@ -105,14 +94,16 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	if err := d.heap.refusal(); err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
-	s := newStream(&d.base, name)
-	s.forget = func() {
-		d.heap.mu.Lock()
-		defer d.heap.mu.Unlock()
-		d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
-	}
+	s := newStream(d, name)
 	d.streams = append(d.streams, s)
 	return s, nil
+}
+
+// forget takes a stream out that has closed.
+func (d *Device) forget(s *Stream) {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
 }
 
 // Passed tells that the caller has waited for e.
@@ -127,7 +118,7 @@ func (d *Device) Stats() device.Stats {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
 	s := d.heap.stats
-	s.Launches = d.turn.launches.Load()
+	s.Launches = d.launches.Load()
 	s.CompileHits, s.CompileMisses, s.Executables = d.hits.Load(), d.misses.Load(), d.cache.count()
 	return s
 }
@@ -210,12 +201,12 @@ func (d *Device) GiveUp(cause error) {
 }
 
 // alone tells whether no other stream than q's has launched on the device.
-func (b *base) alone(q device.Queue) bool {
-	b.heap.mu.Lock()
-	defer b.heap.mu.Unlock()
-	if b.launcher == nil {
-		b.launcher = q
+func (d *Device) alone(q device.Queue) bool {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	if d.launcher == nil {
+		d.launcher = q
 	}
-	b.shared = b.shared || b.launcher != q
-	return !b.shared
+	d.shared = d.shared || d.launcher != q
+	return !d.shared
 }

@@ -191,7 +191,7 @@ type move struct {
 
 // Compact implements device.Compactor.
 func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
-	h := s.base.heap
+	h := s.owner.heap
 	s.moves = h.inTheWay(s.moves[:0], bytes, m)
 	for _, x := range s.moves {
 		if err := h.supply(x); err != nil {
@@ -212,7 +212,7 @@ func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Even
 	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
 		s.after.Add(x.buffer.bornOn()) // it waits for the uses before
 	}
-	to, rest := s.base.heap.move(x, &s.queue, &s.after)
+	to, rest := s.owner.heap.move(x, &s.queue, &s.after)
 	for _, e := range s.after {
 		if !e.Done() {
 			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
@@ -220,7 +220,7 @@ func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Even
 	}
 	seq, more := s.reserve()
 	done = s.event(seq)
-	s.base.heap.moved(to, rest, done)
+	s.owner.heap.moved(to, rest, done)
 	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: x.buffer}))
 }
 

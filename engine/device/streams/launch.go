@@ -7,29 +7,14 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/planner"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/panics"
 )
 
-// routine is a program with the buffers that a launch of it must pass.
-type routine struct {
-	heap    *heap
-	turn    *turn
-	graph   *graph.Graph
-	alias   []int   // per output: the input that it aliases, or -1
-	donated []bool  // per input
-	scratch int64   // bytes that a launch needs
-	program Program // nil on a device that computes nothing
-	marks   int     // steps of the program that complete outputs before its end
-	mark    []int   // per output: the number of that step among them; marks: the end
-	idle    *Launch // launches that have ended, for reuse; under heap.mu
-}
-
 // Launch is one queued run of an executable. A program asks it where buffers lie,
 // and when it may write. Its buffers are pinned.
 type Launch struct {
-	*routine
+	x       *executable
 	in, out []*buffer    // out[k] is nil if output k aliases an input
 	temps   *buffer      // the scratch; nil if none is needed
 	event   device.Event // its end
@@ -75,7 +60,7 @@ func (l *Launch) Scratch() int64 {
 // Offset is where a storage of the launch's plan lies in the device's memory. An empty
 // storage may lie nowhere.
 func (l *Launch) Offset(s *planner.Storage) int64 {
-	switch j := s.Overwrites(l.alias); {
+	switch j := s.Overwrites(l.x.alias); {
 	case s.Class == planner.Temporary:
 		return l.Scratch() + s.Off
 	case j >= 0:
@@ -88,17 +73,17 @@ func (l *Launch) Offset(s *planner.Storage) int64 {
 
 // prepare checks the buffers of a launch and pins them. event is its end; the numbers
 // just before it are those of its marks.
-func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*Launch, error) {
-	if len(in) != len(r.donated) || len(out) != len(r.alias) {
-		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(r.donated), len(r.alias))
+func (x *executable) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*Launch, error) {
+	if len(in) != len(x.donated) || len(out) != len(x.alias) {
+		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(x.donated), len(x.alias))
 	}
-	r.heap.mu.Lock()
-	defer r.heap.mu.Unlock()
-	l := r.idle
+	x.owner.heap.mu.Lock()
+	defer x.owner.heap.mu.Unlock()
+	l := x.idle
 	if l == nil {
-		l = &Launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), writes: make([]device.Event, len(in))}
+		l = &Launch{x: x, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), writes: make([]device.Event, len(in))}
 	} else {
-		r.idle = l.next
+		x.idle = l.next
 	}
 	l.event = event
 	err := l.resolve(in, out)
@@ -128,27 +113,27 @@ func (l *Launch) pin(out []device.Buffer) {
 	for k, b := range l.out {
 		if b != nil {
 			b.pinLocked()
-		} else if b = l.in[l.alias[k]]; out[k] == nil {
+		} else if b = l.in[l.x.alias[k]]; out[k] == nil {
 			b.state = donated
-			l.heap.give(b, []device.Event{l.event})
+			l.x.owner.heap.give(b, []device.Event{l.event})
 		}
 		b.ready = l.event
-		b.ready.Seq -= uint64(l.marks - l.mark[k])
+		b.ready.Seq -= uint64(l.x.marks - l.x.mark[k])
 	}
 }
 
 // resolve checks each handle and finds its buffer. It needs heap.mu.
 func (l *Launch) resolve(in, out []device.Buffer) error {
-	for j, v := range l.graph.Inputs {
+	for j, v := range l.x.graph.Inputs {
 		b, err := l.buffer(in[j], v.Meta)
 		if err != nil {
 			return fmt.Errorf("input %d (%s): %w", j, v.Name, err)
 		}
 		l.in[j] = b
 	}
-	for k, v := range l.graph.Outputs {
+	for k, v := range l.x.graph.Outputs {
 		l.out[k] = nil
-		if j := l.alias[k]; j >= 0 {
+		if j := l.x.alias[k]; j >= 0 {
 			if out[k] != nil && out[k] != in[j] {
 				return fmt.Errorf("output %d (%s) takes over input %d: pass that buffer or nil", k, v.Name, j)
 			}
@@ -166,18 +151,18 @@ func (l *Launch) resolve(in, out []device.Buffer) error {
 // resolveScratch checks the scratch. It needs heap.mu.
 func (l *Launch) resolveScratch(h device.Buffer) error {
 	l.temps = nil
-	if l.routine.scratch == 0 {
+	if l.x.memory.Temporary == 0 {
 		return nil
 	}
 	if h == nil {
-		return fmt.Errorf("no scratch was passed: the executable needs %d bytes", l.routine.scratch)
+		return fmt.Errorf("no scratch was passed: the executable needs %d bytes", l.x.memory.Temporary)
 	}
-	b, err := l.heap.own(h)
+	b, err := l.x.owner.heap.own(h)
 	if err == nil {
 		err = b.check()
 	}
-	if err == nil && b.meta.Bytes() < l.routine.scratch {
-		err = fmt.Errorf("it has %d bytes, the executable needs %d", b.meta.Bytes(), l.routine.scratch)
+	if err == nil && b.meta.Bytes() < l.x.memory.Temporary {
+		err = fmt.Errorf("it has %d bytes, the executable needs %d", b.meta.Bytes(), l.x.memory.Temporary)
 	}
 	if err != nil {
 		return fmt.Errorf("scratch: %w", err)
@@ -188,7 +173,7 @@ func (l *Launch) resolveScratch(h device.Buffer) error {
 
 // buffer is the usable buffer behind a handle, if it has the metadata m.
 func (l *Launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
-	b, err := l.heap.own(h)
+	b, err := l.x.owner.heap.own(h)
 	if err != nil {
 		return nil, err
 	}
@@ -204,11 +189,11 @@ func (l *Launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
 // distinct refuses a buffer that would be read and written, or written twice.
 // It marks the buffers to find those passed twice. It needs heap.mu.
 func (l *Launch) distinct() error {
-	h := l.heap
+	h := l.x.owner.heap
 	written, read := h.mark+1, h.mark+2
 	h.mark += 2
 	for j, b := range l.in {
-		if l.donated[j] {
+		if l.x.donated[j] {
 			if b.mark == written {
 				return fmt.Errorf("input %d is donated, and passed twice", j)
 			}
@@ -216,7 +201,7 @@ func (l *Launch) distinct() error {
 		}
 	}
 	for j, b := range l.in {
-		if l.donated[j] {
+		if l.x.donated[j] {
 			continue
 		}
 		if b.mark == written {
@@ -251,8 +236,8 @@ func (l *Launch) delayWrite(j int, e device.Event) {
 
 // release unpins the buffers.
 func (l *Launch) release() {
-	l.heap.mu.Lock()
-	defer l.heap.mu.Unlock()
+	l.x.owner.heap.mu.Lock()
+	defer l.x.owner.heap.mu.Unlock()
 	for _, b := range l.in {
 		b.unpinLocked()
 	}
@@ -273,13 +258,13 @@ func (l *Launch) release() {
 }
 
 // putBack keeps a launch for reuse. It needs heap.mu.
-func (l *Launch) putBack() { l.next, l.idle = l.idle, l }
+func (l *Launch) putBack() { l.next, l.x.idle = l.x.idle, l }
 
 // run runs the program. It needs the device's turn.
 func (l *Launch) run() error {
-	defer l.turn.launches.Add(1)
+	defer l.x.owner.launches.Add(1)
 	defer l.awaitDelays()
-	if l.program == nil {
+	if l.x.program == nil {
 		return nil
 	}
 	defer l.wrote()
@@ -290,7 +275,7 @@ func (l *Launch) run() error {
 	case l.late != nil:
 		return l.late
 	}
-	return fmt.Errorf("%s: %w", l.heap.id, err)
+	return fmt.Errorf("%s: %w", l.x.owner.heap.id, err)
 }
 
 // compute runs the program. A panic of a kernel is an error, since it may be that of an op
@@ -298,10 +283,10 @@ func (l *Launch) run() error {
 func (l *Launch) compute() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s panicked: %s", l.graph.Name, panics.Text(r))
+			err = fmt.Errorf("%s panicked: %s", l.x.graph.Name, panics.Text(r))
 		}
 	}()
-	return l.program.Run(l)
+	return l.x.program.Run(l)
 }
 
 // Completed tells that the outputs are ready that a step completes. Steps are told of in
@@ -313,10 +298,10 @@ func (l *Launch) Completed(st *planner.Step) {
 	for _, k := range st.Completes {
 		l.out[k].wrote()
 	}
-	mark := l.mark[st.Completes[0]]
+	mark := l.x.mark[st.Completes[0]]
 	l.marked = mark + 1
 	if q, ok := l.event.Queue.(worker); ok {
-		q.reach(l.event.Seq - uint64(l.marks-mark))
+		q.reach(l.event.Seq - uint64(l.x.marks-mark))
 	}
 }
 
@@ -324,11 +309,11 @@ func (l *Launch) Completed(st *planner.Step) {
 // numbers.
 func (l *Launch) wrote() {
 	for k, b := range l.out {
-		if l.mark[k] < l.marked {
+		if l.x.mark[k] < l.marked {
 			continue
 		}
 		if b == nil {
-			b = l.in[l.alias[k]]
+			b = l.in[l.x.alias[k]]
 		}
 		b.wrote()
 	}
@@ -378,7 +363,7 @@ func (l *Launch) arrived(b *buffer) error {
 	}
 	for i := range l.reads {
 		if a := &l.reads[i]; b == nil || a.buffer == b {
-			if err := a.event.Wait(l.heap.ctx); err != nil {
+			if err := a.event.Wait(l.x.owner.heap.ctx); err != nil {
 				l.late = err
 				return err
 			}
@@ -416,7 +401,7 @@ func (l *Launch) awaitEnd(e device.Event) {
 	start := time.Now()
 	q, _ := l.event.Queue.(worker)
 	what := q.begin("", start)
-	awaitEnd(l.heap.ctx, e)
+	awaitEnd(l.x.owner.heap.ctx, e)
 	end := time.Now()
 	q.begin(what, end)
 	l.waited += end.Sub(start)

@@ -99,7 +99,7 @@ func (h *heap) release(c *packed) {
 // many bytes to make it in. off is where it is, -1 without memory; made tells
 // whether the copy is there. The program calls ClosePacked after its use.
 func (l *Launch) OpenPacked(j int, layout string, bytes int64) (off int64, made bool) {
-	h, b := l.heap, l.in[j]
+	h, b := l.x.owner.heap, l.in[j]
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l.packed = b.packedAs(layout, bytes)
@@ -127,7 +127,7 @@ func (l *Launch) OpenPacked(j int, layout string, bytes int64) (off int64, made 
 // ClosePacked ends the use that OpenPacked began. ok tells whether the copy is there
 // now, if it has memory.
 func (l *Launch) ClosePacked(ok bool) {
-	h, c := l.heap, l.packed
+	h, c := l.x.owner.heap, l.packed
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.made = 0; ok && c.room != nil {
