@@ -9,17 +9,6 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// takeNotes gets notes for an attempt, which puts them back in m.spare.
-func (m *Manager) takeNotes() *notes {
-	last := len(m.spare) - 1
-	if last < 0 {
-		return new(notes)
-	}
-	n := m.spare[last]
-	m.spare = m.spare[:last]
-	return n
-}
-
 // attempt is one call of Acquire. It is made again after each pause: copies that
 // it made current by then are kept, but nothing is locked meanwhile.
 type attempt struct {
@@ -51,6 +40,17 @@ type notes struct {
 	waits device.Fence // what the stream is to wait for
 	ends  device.Fence // and, however it ends
 	made  device.Fence // the events by which a tensor's contents are made
+}
+
+// takeNotes gets notes for an attempt, which puts them back in m.spare.
+func (m *Manager) takeNotes() *notes {
+	last := len(m.spare) - 1
+	if last < 0 {
+		return new(notes)
+	}
+	n := m.spare[last]
+	m.spare = m.spare[:last]
+	return n
 }
 
 // Acquire leases all needs at once, or none, and scratch bytes of working memory

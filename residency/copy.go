@@ -137,32 +137,6 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	return nil
 }
 
-// PeerCopies appends the events, one per device, after which all copies of the
-// tenant between devices that were queued so far have ended.
-func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range u.on {
-		if s := u.on[i].peer; s != nil {
-			to = append(to, s.Record())
-		}
-	}
-	return to
-}
-
-// Settle waits until all queued copies of the tenant have ended. It returns the
-// failures of copies that repeating did not mend.
-func (u *Tenant) Settle() (failures []error) {
-	for i := range u.on {
-		for _, s := range u.on[i].queues() {
-			if err := s.Record().Wait(context.Background()); err != nil {
-				failures = append(failures, err)
-			}
-		}
-	}
-	return failures
-}
-
 // out is the purpose of a copy to the host.
 type out struct {
 	kind   ledger.Kind
@@ -259,4 +233,30 @@ func (y *tenancy) copyOut(h *hostmem.Block, c *devCopy, before *device.Fence) (d
 		before.Add(e)
 	}
 	return y.out.CopyOut(h.Buffer(), c.buf, *before)
+}
+
+// PeerCopies appends the events, one per device, after which all copies of the
+// tenant between devices that were queued so far have ended.
+func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.on {
+		if s := u.on[i].peer; s != nil {
+			to = append(to, s.Record())
+		}
+	}
+	return to
+}
+
+// Settle waits until all queued copies of the tenant have ended. It returns the
+// failures of copies that repeating did not mend.
+func (u *Tenant) Settle() (failures []error) {
+	for i := range u.on {
+		for _, s := range u.on[i].queues() {
+			if err := s.Record().Wait(context.Background()); err != nil {
+				failures = append(failures, err)
+			}
+		}
+	}
+	return failures
 }

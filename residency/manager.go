@@ -62,34 +62,6 @@ type scratch struct {
 	victims    victims
 }
 
-// Devices lists the devices, in the order that Need.Device counts.
-func (m *Manager) Devices() []device.Device {
-	list := make([]device.Device, len(m.devs))
-	for i := range m.devs {
-		list[i] = m.devs[i].dev
-	}
-	return list
-}
-
-// memory is the bytes of each device.
-func (m *Manager) memory() []int64 {
-	list := make([]int64, len(m.devs))
-	for i := range m.devs {
-		list[i] = m.devs[i].spec.MemoryBytes
-	}
-	return list
-}
-
-// peaks is the sum of all tenants' peaks on a device.
-func (m *Manager) peaks(device int) (bytes int64) {
-	for _, u := range m.tenants {
-		if device < len(u.opt.Peaks) {
-			bytes += u.opt.Peaks[device]
-		}
-	}
-	return bytes
-}
-
 // New makes a manager for devices. They stay the caller's and must outlive it.
 // It opens a stream on each, to move copies together. A device has one manager at a
 // time: New fails with ErrOwned, and names the other, until that is closed.
@@ -241,4 +213,32 @@ func (m *Manager) endMoves() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Devices lists the devices, in the order that Need.Device counts.
+func (m *Manager) Devices() []device.Device {
+	list := make([]device.Device, len(m.devs))
+	for i := range m.devs {
+		list[i] = m.devs[i].dev
+	}
+	return list
+}
+
+// memory is the bytes of each device.
+func (m *Manager) memory() []int64 {
+	list := make([]int64, len(m.devs))
+	for i := range m.devs {
+		list[i] = m.devs[i].spec.MemoryBytes
+	}
+	return list
+}
+
+// peaks is the sum of all tenants' peaks on a device.
+func (m *Manager) peaks(device int) (bytes int64) {
+	for _, u := range m.tenants {
+		if device < len(u.opt.Peaks) {
+			bytes += u.opt.Peaks[device]
+		}
+	}
+	return bytes
 }

@@ -62,8 +62,7 @@ type TenantOptions struct {
 // as a training: its tensors, by key, its copy streams, its ledger and its seal.
 // All tenants take memory from the same devices, and the tensors of one that are
 // not needed soon give way to another's. Make it with [Manager.Join]. Methods of
-// the Manager work on the tensors of any tenant. The manager's lock guards the fields
-// below tensors; the others do not change.
+// the Manager work on the tensors of any tenant.
 type Tenant struct {
 	*Manager
 	opt    TenantOptions
@@ -72,80 +71,13 @@ type Tenant struct {
 	ledger *ledger.Ledger
 	alone  bool // the manager closes with it
 
+	// Under the manager's lock:
 	tensors map[Key]*Tensor
 	order   order // of uses to come
 	seal    seal
 	spills  spills
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
-}
-
-// newTenant opens a tenant's streams.
-func (m *Manager) newTenant(o TenantOptions) (*Tenant, error) {
-	u := &Tenant{
-		Manager: m,
-		opt:     o,
-		on:      make([]tenancy, len(m.devs)),
-		tensors: map[Key]*Tensor{},
-		seal:    newSeal(o.Strict, o.Passing, len(m.devs)),
-	}
-	var names []string
-	for i := range m.devs {
-		names = append(names, m.devs[i].id)
-		if o.Devices == nil || slices.Contains(o.Devices, i) {
-			u.on[i].used, u.used = true, append(u.used, i)
-		}
-	}
-	u.ledger = ledger.New(names, o.OnTransfer)
-	return u, u.openStreams()
-}
-
-// knows reports whether a need's tensor belongs to the tenant, and whether the tenant
-// uses its device.
-func (u *Tenant) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
-}
-
-// openStreams opens the copy streams on the devices that the tenant uses.
-func (u *Tenant) openStreams() error {
-	for _, i := range u.used {
-		y, d := &u.on[i], &u.devs[i]
-		y.d, y.prefix = d, u.StreamName("")
-		if err := y.open(); err != nil {
-			return errors.Join(err, u.endStreams())
-		}
-	}
-	return nil
-}
-
-// endStreams closes the tenant's copy streams, which waits for their work.
-func (u *Tenant) endStreams() error {
-	var errs []error
-	for i := range u.on {
-		errs = append(errs, u.on[i].end())
-	}
-	return errors.Join(errs...)
-}
-
-// StreamName is the name for a stream of the tenant: it begins with the tenant's
-// own, so that operations of several tenants can be told apart.
-func (u *Tenant) StreamName(stream string) string {
-	if u.opt.Name == "" {
-		return stream
-	}
-	return u.opt.Name + ":" + stream
-}
-
-// title names a tenant for people.
-func title(name string) string { return cmp.Or(name, "a tenant without a name") }
-
-// home is the device from whose host memory the tenant's tensors are filled: the first
-// one that it uses.
-func (u *Tenant) home() device.Device {
-	if len(u.used) == 0 {
-		return u.devs[0].dev
-	}
-	return u.devs[u.used[0]].dev
 }
 
 // Join makes a tenant, and reserves its floors. While they do not fit beside the
@@ -223,6 +155,9 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	return u, nil
 }
 
+// title names a tenant for people.
+func title(name string) string { return cmp.Or(name, "a tenant without a name") }
+
 // openTenant adds a tenant whose floors are reserved. Close waits for it, and so
 // finds all streams.
 func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
@@ -249,6 +184,38 @@ func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
 		return nil, errors.Join(err, u.endStreams())
 	}
 	return u, nil
+}
+
+// newTenant opens a tenant's streams.
+func (m *Manager) newTenant(o TenantOptions) (*Tenant, error) {
+	u := &Tenant{
+		Manager: m,
+		opt:     o,
+		on:      make([]tenancy, len(m.devs)),
+		tensors: map[Key]*Tensor{},
+		seal:    newSeal(o.Strict, o.Passing, len(m.devs)),
+	}
+	var names []string
+	for i := range m.devs {
+		names = append(names, m.devs[i].id)
+		if o.Devices == nil || slices.Contains(o.Devices, i) {
+			u.on[i].used, u.used = true, append(u.used, i)
+		}
+	}
+	u.ledger = ledger.New(names, o.OnTransfer)
+	return u, u.openStreams()
+}
+
+// openStreams opens the copy streams on the devices that the tenant uses.
+func (u *Tenant) openStreams() error {
+	for _, i := range u.used {
+		y, d := &u.on[i], &u.devs[i]
+		y.d, y.prefix = d, u.StreamName("")
+		if err := y.open(); err != nil {
+			return errors.Join(err, u.endStreams())
+		}
+	}
+	return nil
 }
 
 // tighten finds the devices that the peaks of all tenants exceed. The tensors of
@@ -316,11 +283,35 @@ func (u *Tenant) Forget(ts ...*Tensor) error {
 // Used lists the devices that the tenant uses, by index.
 func (u *Tenant) Used() []int { return slices.Clone(u.used) }
 
+// StreamName is the name for a stream of the tenant: it begins with the tenant's
+// own, so that operations of several tenants can be told apart.
+func (u *Tenant) StreamName(stream string) string {
+	if u.opt.Name == "" {
+		return stream
+	}
+	return u.opt.Name + ":" + stream
+}
+
+// home is the device from whose host memory the tenant's tensors are filled: the first
+// one that it uses.
+func (u *Tenant) home() device.Device {
+	if len(u.used) == 0 {
+		return u.devs[0].dev
+	}
+	return u.devs[u.used[0]].dev
+}
+
 // Tensors counts the tenant's records.
 func (u *Tenant) Tensors() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.tensors)
+}
+
+// knows reports whether a need's tensor belongs to the tenant, and whether the tenant
+// uses its device.
+func (u *Tenant) knows(n *Need) bool {
+	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
 }
 
 // Ledger counts the bytes that moved for the tenant. It outlives the tenant.
@@ -433,4 +424,13 @@ func (m *Manager) leave(u *Tenant) {
 	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
 	delete(m.names, u.opt.Name)
 	m.floors.Release(u.opt.Floors)
+}
+
+// endStreams closes the tenant's copy streams, which waits for their work.
+func (u *Tenant) endStreams() error {
+	var errs []error
+	for i := range u.on {
+		errs = append(errs, u.on[i].end())
+	}
+	return errors.Join(errs...)
 }

@@ -38,40 +38,12 @@ func (k Key) String() string {
 	return s
 }
 
-// Key identifies the tensor.
-func (t *Tensor) Key() Key { return t.key }
-
-// Meta is its element type and shape.
-func (t *Tensor) Meta() shape.Meta { return t.meta }
-
-// Usage is the usage that its memory counts as.
-func (t *Tensor) Usage() device.Usage { return t.usage }
-
-// Name is its key as text.
-func (t *Tensor) Name() string { return t.name }
-
-// String is the name with metadata and usage.
-func (t *Tensor) String() string { return fmt.Sprintf("%s %v (%v)", t.name, t.meta, t.usage) }
-
 // Where a truth can be besides a device, whose index is 0 or more.
 const (
 	nowhere = -1 - iota
 	onHost
 	inStore
 )
-
-// where names a truth, for people.
-func (m *Manager) where(truth int) string {
-	switch truth {
-	case nowhere:
-		return "nowhere"
-	case onHost:
-		return "host"
-	case inStore:
-		return "store"
-	}
-	return m.devs[truth].id
-}
 
 // Tensor is the record of one tensor: its metadata and where its contents are.
 // It belongs to one Tenant, whose Manager moves them; Drop frees its memory. Its
@@ -94,6 +66,21 @@ type Tensor struct {
 	discarded bool // nobody needs the contents, until there are others
 }
 
+// Key identifies the tensor.
+func (t *Tensor) Key() Key { return t.key }
+
+// Meta is its element type and shape.
+func (t *Tensor) Meta() shape.Meta { return t.meta }
+
+// Usage is the usage that its memory counts as.
+func (t *Tensor) Usage() device.Usage { return t.usage }
+
+// Name is its key as text.
+func (t *Tensor) Name() string { return t.name }
+
+// String is the name with metadata and usage.
+func (t *Tensor) String() string { return fmt.Sprintf("%s %v (%v)", t.name, t.meta, t.usage) }
+
 // current reports whether c holds the truth's version of t.
 func (t *Tensor) current(c *devCopy) bool {
 	return c.buf != nil && c.version != 0 && c.version == t.version
@@ -109,6 +96,19 @@ func (t *Tensor) hostCurrent() bool {
 
 // onDevice reports whether the truth is on a device, copies[truth].
 func (t *Tensor) onDevice() bool { return t.truth >= 0 }
+
+// where names a truth, for people.
+func (m *Manager) where(truth int) string {
+	switch truth {
+	case nowhere:
+		return "nowhere"
+	case onHost:
+		return "host"
+	case inStore:
+		return "store"
+	}
+	return m.devs[truth].id
+}
 
 // beingWritten reports whether a lease writes the truth.
 func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].writing }

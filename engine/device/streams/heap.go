@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -187,41 +186,6 @@ func (h *heap) freeAll() error {
 type move struct {
 	buffer *buffer
 	to     int64 // offset
-}
-
-// Compact implements device.Compactor.
-func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
-	h := s.owner.heap
-	s.moves = h.inTheWay(s.moves[:0], bytes, m)
-	for _, x := range s.moves {
-		if err := h.supply(x); err != nil {
-			return false, s.wrap("move", err)
-		}
-		to, done, err := s.move(x, m.Uses(x.buffer))
-		m.Moved(x.buffer, to, done)
-		if err != nil {
-			return false, s.wrap("move", err)
-		}
-	}
-	return h.fits(bytes), nil
-}
-
-// move queues the move of one buffer.
-func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Event, err error) {
-	s.after = append(s.after[:0], uses...)
-	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
-		s.after.Add(x.buffer.bornOn()) // it waits for the uses before
-	}
-	to, rest := s.owner.heap.move(x, &s.queue, &s.after)
-	for _, e := range s.after {
-		if !e.Done() {
-			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
-		}
-	}
-	seq, more := s.reserve()
-	done = s.event(seq)
-	s.owner.heap.moved(to, rest, done)
-	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: x.buffer}))
 }
 
 // inTheWay appends to list the moves, in this order, after which a buffer of so

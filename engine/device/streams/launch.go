@@ -38,6 +38,9 @@ type arrival struct {
 // Event is the end of the launch.
 func (l *Launch) Event() device.Event { return l.event }
 
+// queue is the queue of the stream that the launch is on.
+func (l *Launch) queue() *queue { return l.event.Queue.(*queue) }
+
 // Input is the offset of the buffer of input j.
 func (l *Launch) Input(j int) int64 { return l.in[j].off }
 
@@ -300,9 +303,7 @@ func (l *Launch) Completed(st *planner.Step) {
 	}
 	mark := l.x.mark[st.Completes[0]]
 	l.marked = mark + 1
-	if q, ok := l.event.Queue.(worker); ok {
-		q.reach(l.event.Seq - uint64(l.x.marks-mark))
-	}
+	l.queue().reach(l.event.Seq - uint64(l.x.marks-mark))
 }
 
 // wrote gives the contents of the outputs that did not count as complete before new
@@ -386,20 +387,13 @@ func (l *Launch) awaitDelays() {
 	}
 }
 
-// worker notes the command that runs. Queues of this package are workers.
-type worker interface {
-	begin(what string, now time.Time) (before string)
-	// reach makes everything up to a number count as ended.
-	reach(seq uint64)
-}
-
 // awaitEnd waits for an event, and counts the time.
 func (l *Launch) awaitEnd(e device.Event) {
 	if e.Done() {
 		return
 	}
 	start := time.Now()
-	q, _ := l.event.Queue.(worker)
+	q := l.queue()
 	what := q.begin("", start)
 	awaitEnd(l.x.owner.heap.ctx, e)
 	end := time.Now()

@@ -148,6 +148,29 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 	return s.commit(seq, command{op: opCopyPeer, dst: to, src: from})
 }
 
+// Repeat queues a copy again that failed on another stream.
+func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
+	}
+	q, ok := failed.Queue.(*queue)
+	if !ok || q.device != s.device {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	c, ok := q.takeFailure(failed.Seq)
+	if !ok {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	if c.dst != nil {
+		c.dst.readyAt(s.event(seq))
+	}
+	return s.event(seq), s.commit(seq, c)
+}
+
+// errNotFailed says that an event is of no copy that can be repeated.
+var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
+
 // WaitFor makes later operations of the stream wait for e, and fail if e failed.
 func (s *Stream) WaitFor(e device.Event) error {
 	seq, err := s.reserve()
@@ -198,6 +221,37 @@ func (s *Stream) Launch(x device.Executable, in, out []device.Buffer, scratch de
 	return event, s.commit(last, command{op: opLaunch, launch: l})
 }
 
+// Run implements device.Runner.
+func (s *Stream) Run(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (done device.Event, ok bool, err error) {
+	e, known := x.(*executable)
+	if !known || e == nil || e.owner != s.owner || !s.owner.config.RunsHere || s.onSpan != nil || len(s.reads)+len(s.writes) > 0 {
+		return done, false, nil // Launch tells of mistakes
+	}
+	if !s.counted {
+		s.owner.alone(&s.queue)
+		s.counted = true
+	}
+	if !s.owner.turn.TryLock() {
+		return done, false, nil
+	}
+	defer s.owner.turn.Unlock()
+	seq, ok := s.enter(e.graph.Name)
+	if !ok {
+		return done, false, nil
+	}
+	seq += uint64(e.marks)
+	done = s.event(seq)
+	l, err := e.prepare(in, out, scratch, done)
+	if err != nil {
+		s.leave(0, nil)
+		return device.Event{}, false, s.wrap("launch of "+e.graph.Name, err)
+	}
+	err = l.run()
+	l.release()
+	s.leave(seq, err)
+	return done, true, err
+}
+
 // DelayRead implements device.Delayer.
 func (s *Stream) DelayRead(b device.Buffer, e device.Event) {
 	if !e.Done() || e.Err() != nil {
@@ -242,64 +296,45 @@ func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
 	return err
 }
 
+// Compact implements device.Compactor.
+func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
+	h := s.owner.heap
+	s.moves = h.inTheWay(s.moves[:0], bytes, m)
+	for _, x := range s.moves {
+		if err := h.supply(x); err != nil {
+			return false, s.wrap("move", err)
+		}
+		to, done, err := s.move(x, m.Uses(x.buffer))
+		m.Moved(x.buffer, to, done)
+		if err != nil {
+			return false, s.wrap("move", err)
+		}
+	}
+	return h.fits(bytes), nil
+}
+
+// move queues the move of one buffer.
+func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Event, err error) {
+	s.after = append(s.after[:0], uses...)
+	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
+		s.after.Add(x.buffer.bornOn()) // it waits for the uses before
+	}
+	to, rest := s.owner.heap.move(x, &s.queue, &s.after)
+	for _, e := range s.after {
+		if !e.Done() {
+			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
+		}
+	}
+	seq, more := s.reserve()
+	done = s.event(seq)
+	s.owner.heap.moved(to, rest, done)
+	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: x.buffer}))
+}
+
 // wrap puts the stream and the operation in front of an error.
 func (s *Stream) wrap(what string, err error) error {
 	if errors.Is(err, device.ErrClosed) {
 		return err
 	}
 	return fmt.Errorf("%s: stream %q: %s: %w", s.device, s.name, what, err)
-}
-
-// Run implements device.Runner.
-func (s *Stream) Run(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (done device.Event, ok bool, err error) {
-	e, known := x.(*executable)
-	if !known || e == nil || e.owner != s.owner || !s.owner.config.RunsHere || s.onSpan != nil || len(s.reads)+len(s.writes) > 0 {
-		return done, false, nil // Launch tells of mistakes
-	}
-	if !s.counted {
-		s.owner.alone(&s.queue)
-		s.counted = true
-	}
-	if !s.owner.turn.TryLock() {
-		return done, false, nil
-	}
-	defer s.owner.turn.Unlock()
-	seq, ok := s.enter(e.graph.Name)
-	if !ok {
-		return done, false, nil
-	}
-	seq += uint64(e.marks)
-	done = s.event(seq)
-	l, err := e.prepare(in, out, scratch, done)
-	if err != nil {
-		s.leave(0, nil)
-		return device.Event{}, false, s.wrap("launch of "+e.graph.Name, err)
-	}
-	err = l.run()
-	l.release()
-	s.leave(seq, err)
-	return done, true, err
-}
-
-// errNotFailed says that an event is of no copy that can be repeated.
-var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
-
-// Repeat queues a copy again that failed on another stream.
-func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
-	seq, err := s.reserve()
-	if err != nil {
-		return device.Event{}, err
-	}
-	q, ok := failed.Queue.(*queue)
-	if !ok || q.device != s.device {
-		return device.Event{}, s.wrap("repeat", errNotFailed)
-	}
-	c, ok := q.takeFailure(failed.Seq)
-	if !ok {
-		return device.Event{}, s.wrap("repeat", errNotFailed)
-	}
-	if c.dst != nil {
-		c.dst.readyAt(s.event(seq))
-	}
-	return s.event(seq), s.commit(seq, c)
 }
