@@ -240,13 +240,13 @@ func (a *attempt) follow() error {
 	delayer, _ := a.s.(device.Delayer)
 	for i := range a.wants {
 		w := &a.wants[i]
-		a.ends.Add(w.c.moved)
+		a.ends.Add(w.c.Moved)
 		if !w.mode.reads() {
-			a.ends.Add(w.c.ready)
+			a.ends.Add(w.c.Ready)
 		} else if err := w.c.failure(); err != nil {
 			return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, &CopyError{err})
 		} else {
-			w.c.passOn(&a.made)
+			w.c.Makers(&a.made)
 			for _, e := range a.made {
 				if delayer != nil && e.Queue != a.queue {
 					delayer.DelayRead(w.c.buf, e)

@@ -59,13 +59,13 @@ func (m *Manager) leaseNow(n *Need, s device.Stream, queue device.Queue, l *Leas
 // free reports whether a task in a queue can use a current copy without waiting for
 // another queue. It forgets events that have ended well.
 func (c *devCopy) free(queue device.Queue, mode Mode) bool {
-	if c.ready.Queue != queue {
-		if !c.ready.Done() || c.failure() != nil {
+	if c.Ready.Queue != queue {
+		if !c.Ready.Done() || c.failure() != nil {
 			return false
 		}
-		c.ready, c.causes = device.Event{}, c.causes[:0]
+		c.Settle()
 	}
-	if c.moved.Queue != nil {
+	if c.Moved.Queue != nil {
 		return false
 	}
 	for i := range c.readers {

@@ -97,14 +97,11 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	if err != nil {
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
-	c.arrive(t.version, done)
-	inherit(&c.causes, h.Ready, h.Causes)
-	carry(&c.carried, h.Carried)
-	c.carried.Add(c.ready)
-	h.AddUse(c.ready)
+	c.arrive(t.version, &h.Origin, done)
+	h.AddUse(done)
 	m.host.Touch(h)
 	if h.Lent() {
-		t.fedDone = c.ready
+		t.fedDone = done
 	}
 	from := "host"
 	if kind == ledger.StreamIn {
@@ -121,17 +118,14 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src, dst, peer := from.copy(t), to.copy(t), to.of(t).peer
 	before := &m.scratch.before
 	*before = (*before)[:0]
-	before.Add(src.moved)
-	before.Add(src.ready)
+	before.Add(src.Moved)
+	before.Add(src.Ready)
 	done, err := peer.CopyPeer(dst.buf, src.buf, *before)
 	if err != nil {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
-	dst.arrive(t.version, done)
-	src.passOn(&dst.causes)
-	src.carryOn(&dst.carried)
-	dst.carried.Add(dst.ready)
-	src.readElsewhere(dst.ready)
+	dst.arrive(t.version, &src.Origin, done)
+	src.readElsewhere(done)
 	t.note(to.index, ledger.Row{Kind: ledger.Peer, From: from.id, To: to.id, Cause: cause, Event: peer.Newest()})
 	m.rankAll(t)
 	return nil
@@ -173,18 +167,17 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 		err = &CopyError{failure} // a spill takes along whatever is there
 	}
 	h.Ready = device.Event{}
+	var done device.Event
 	if err == nil {
-		h.Ready, err = y.copyOut(h, c, &m.scratch.before)
+		done, err = y.copyOut(h, c, &m.scratch.before)
 	}
 	if err != nil {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
 	}
 	h.Version, h.From = t.version, d.id
-	c.passOn(&h.Causes)
-	c.carryOn(&h.Carried)
-	h.Carried.Add(h.Ready)
-	h.AddUse(h.Ready)
-	c.readers.Add(h.Ready)
+	h.Copied(&c.Origin, done)
+	h.AddUse(done)
+	c.readers.Add(done)
 	t.note(d.index, ledger.Row{Kind: o.kind, Reason: o.reason, From: d.id, To: "host", Cause: o.cause, Event: y.out.Newest()})
 	return nil
 }
@@ -227,8 +220,8 @@ func (y *tenancy) copyOut(h *hostmem.Block, c *devCopy, before *device.Fence) (d
 		return device.Event{}, err
 	}
 	*before = (*before)[:0]
-	before.Add(c.ready)
-	before.Add(c.moved)
+	before.Add(c.Ready)
+	before.Add(c.Moved)
 	for _, e := range h.Uses() {
 		before.Add(e)
 	}

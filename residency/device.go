@@ -51,7 +51,7 @@ func (d *devState) copy(t *Tensor) *devCopy { return &t.copies[d.index] }
 func (d *devState) attach(t *Tensor, b device.Buffer, s device.Stream) {
 	c := d.copy(t)
 	c.clear()
-	c.buf, c.ready = b, s.Record()
+	c.buf, c.Ready = b, s.Record()
 	c.slot = len(d.residents)
 	d.residents = append(d.residents, t)
 	d.of(t).count(t.usage, d.takes(t.bytes))
@@ -267,7 +267,7 @@ func (x *compaction) Uses(b device.Buffer) []device.Event {
 // Moved notes a copy's new buffer.
 func (x *compaction) Moved(from, to device.Buffer, done device.Event) {
 	if c := x.copyOf(from); c != nil {
-		c.buf, c.moved, c.readers = to, done, c.readers[:0]
+		c.buf, c.Moved, c.readers = to, done, c.readers[:0]
 		return
 	}
 	x.lease.Scratch = to

@@ -37,7 +37,7 @@
 //
 //   - manager, tenant: who owns what, from the opening to the end.
 //   - device: the copies on one device, its memory, and the copy streams that a tenant has there.
-//   - tensor: the record of a tensor. tensor_copy: that of its copy on one device.
+//   - tensor: the record of a tensor, and of its copy on one device.
 //   - acquire: a lease, from the call to the wait of the task's stream. acquire_supply gives
 //     the tensors memory and contents; acquire_now is the short way of a task that finds all there.
 //   - lease: what a task asks for, what it gets, and how it ends.
@@ -52,7 +52,7 @@
 //   - seal: the strict mode, in which only announced bytes move.
 //
 // What stands alone is a package below: hostmem has the host's memory, copies repeats
-// failed copies, admission has those who wait, and ledger the counts.
+// failed copies and knows how contents came about, admission has those who wait, and ledger the counts.
 //
 // # Why are tensors moved within a device?
 //

@@ -3,7 +3,6 @@ package residency
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
@@ -38,7 +37,7 @@ func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) err
 	if err := h.Ready.Wait(ctx); err != nil { // the tasks that wrote it may have failed
 		return err
 	}
-	if err := t.undamaged(h.Carried); err != nil {
+	if err := t.undamaged(h.Carriers()); err != nil {
 		return err
 	}
 	return f(h.Bytes())
@@ -76,21 +75,14 @@ func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostmem.Block, err
 	return h, err
 }
 
-// A task that fails, or is skipped, leaves the contents from before. A copy that
-// fails leaves other bytes. So the contents from before are still there if the copies
-// that carried them since then went well, whatever became of the tasks.
-
 // carriers lists the copies that carried the contents of t since a task wrote them
 // first, as far as they are not known to have ended well.
 func (t *Tensor) carriers() device.Fence {
 	switch {
 	case t.onDevice():
-		c := &t.copies[t.truth]
-		list := slices.Clone(c.carried)
-		addCarrier(&list, c.moved)
-		return list
+		return t.copies[t.truth].Carriers()
 	case t.host != nil:
-		return slices.Clone(t.host.Carried)
+		return t.host.Carriers()
 	}
 	return nil
 }

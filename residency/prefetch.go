@@ -48,7 +48,7 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 		}
 		h := t.host
 		t.truth = n.Device
-		m.host.Move(h, n.copy().ready, func() (*hostmem.Block, bool) { return t.takeBack(h) })
+		m.host.Move(h, n.copy().Ready, func() (*hostmem.Block, bool) { return t.takeBack(h) })
 		m.dropHost(t)
 	}
 	m.mu.Unlock()

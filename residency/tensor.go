@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/copies"
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -152,7 +153,7 @@ func (t *Tensor) failure() error {
 	case t.onDevice():
 		return t.copies[t.truth].failure()
 	case t.truth == onHost && t.host != nil:
-		return firstFailure(t.host.Ready, t.host.Causes)
+		return t.host.Failure()
 	}
 	return nil
 }
@@ -306,4 +307,80 @@ func (m *Manager) freeStale(t *Tensor, cause string) {
 			d.free(t, cause)
 		}
 	}
+}
+
+// devCopy is a tensor's copy on one device, and belongs to the tensor. It has a buffer while
+// its contents are current, and while a lease contains it.
+type devCopy struct {
+	buf           device.Buffer // nil when there is none
+	version       uint64        // of its contents; 0 when undefined
+	copies.Origin               // of its contents
+	readers       device.Fence  // reads since the last write, copy or move
+	leased        int           // number of leases that contain it
+	writing       bool          // one of these writes
+	used          uint64        // the manager's clock at its last use
+	slot          int           // index in the device's residents, while there is a buffer
+	wanted        bool          // by the attempt under way
+	want          int           // index among that attempt's wants
+	brought       uint64        // the call of Acquire that last brought contents here
+	object        int           // from 1: its number in the known order of uses; 0: it is not in it
+	other         int           // from 1: its number among the ranked copies that no order knows; 0: it has none
+}
+
+// lastUses is the events after which the buffer may be overwritten: its readers,
+// each of which has waited for the last write and the move since, or those two if
+// there are none.
+func (c *devCopy) lastUses() []device.Event {
+	if len(c.readers) == 0 {
+		c.addMakers()
+	}
+	return c.readers
+}
+
+// readElsewhere adds a reader on another device's stream. If that device is given up,
+// it counts as ended before what it waited for.
+func (c *devCopy) readElsewhere(done device.Event) {
+	c.addMakers()
+	c.readers.Add(done)
+}
+
+// addMakers adds the last write and the move since to the readers.
+func (c *devCopy) addMakers() {
+	c.readers.Add(c.Ready)
+	c.readers.Add(c.Moved)
+}
+
+// write notes that c has contents of a version once the task done has ended well.
+// Should it fail, those from before are left, if there are any. With the zero Event nothing
+// was queued: the uses before it still count.
+func (c *devCopy) write(version uint64, done device.Event) {
+	c.Written(done, c.version == 0)
+	c.version = version
+	if done.Queue != nil {
+		c.readers = c.readers[:0]
+	}
+}
+
+// arrive notes that c has a copy of contents of a version once done has ended well.
+func (c *devCopy) arrive(version uint64, from *copies.Origin, done device.Event) {
+	c.Copied(from, done)
+	c.version, c.readers = version, c.readers[:0]
+}
+
+// clear forgets the contents and all uses.
+func (c *devCopy) clear() {
+	c.Clear()
+	c.version, c.other, c.readers = 0, 0, c.readers[:0]
+}
+
+// locked reports whether the copy must stay: it is leased, or wanted.
+func (c *devCopy) locked() bool { return c.leased > 0 || c.wanted }
+
+// failure is the reason for which the contents are known not to be right; nil if
+// none is known.
+func (c *devCopy) failure() error {
+	if c.version == 0 {
+		return nil
+	}
+	return c.Failure()
 }

@@ -127,7 +127,7 @@ func await(ctx context.Context, h *hostmem.Block) error {
 	if err := h.Ready.Wait(ctx); err != nil && !h.Ready.Done() {
 		return err
 	}
-	return firstFailure(h.Ready, h.Causes)
+	return h.Failure()
 }
 
 // writable blocks until the host may write a block that nobody else knows yet. Its

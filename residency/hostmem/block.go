@@ -5,17 +5,17 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/residency/copies"
 )
 
 // Block is the memory of one tensor's bytes. The exported fields are the owner's.
 type Block struct {
-	Version uint64       // of the contents
-	Ready   device.Event // of the copy-out that fills it
-	Causes  device.Fence // the events by which its source was made; they end before it
-	Carried device.Fence // the copies that carried the contents here, as far as they are not known to have ended well
-	From    string       // the device that the contents come from
-	Private bool         // spilled, or on the way between devices: not for the host before a pull-back
-	Kept    bool         // passed on the way to another entry of its sequence, and needed by nobody yet
+	copies.Origin // of the contents; Ready is the end of the copy-out that fills the block
+
+	Version uint64 // of the contents
+	From    string // the device that the contents come from
+	Private bool   // spilled, or on the way between devices: not for the host before a pull-back
+	Kept    bool   // passed on the way to another entry of its sequence, and needed by nobody yet
 
 	buf     device.HostBuffer
 	bytes   int64
@@ -108,7 +108,8 @@ func (p *pool) take(dev device.Device, bytes int64) *Block {
 	}
 	h := p.idle[at]
 	p.idle = append(p.idle[:at], p.idle[at+1:]...)
-	h.Version, h.Ready, h.Causes, h.Carried = 0, device.Event{}, h.Causes[:0], h.Carried[:0]
+	h.Version = 0
+	h.Clear()
 	return h
 }
 

@@ -50,7 +50,8 @@ func (x *Memory) record(buf device.HostBuffer, bytes int64) *Block {
 	} else {
 		h = new(Block)
 	}
-	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Causes: h.Causes[:0], Carried: h.Carried[:0]}
+	h.Clear()
+	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Origin: h.Origin}
 	return h
 }
 
