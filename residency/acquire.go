@@ -26,7 +26,8 @@ type attempt struct {
 	*notes
 }
 
-// want is a distinct tensor and device among the needs of an attempt.
+// want is one copy that an attempt must have: needs of the same tensor on the same device
+// make one want.
 type want struct {
 	t    *Tensor
 	d    *devState
@@ -34,7 +35,8 @@ type want struct {
 	mode Mode
 }
 
-// notes is the memory of an attempt, which a later one reuses.
+// notes is the lists that an attempt fills. An attempt owns its notes while its call of Acquire
+// runs: several calls can wait at once. Then Manager.spare keeps them for the next one.
 type notes struct {
 	wants []want
 	waits device.Fence // what the stream is to wait for

@@ -13,6 +13,7 @@ import (
 
 // makeRoom makes room on each device for all that the attempt is missing there.
 func (a *attempt) makeRoom() error {
+	// Sum up, for each device, the wants that have no memory there, and the scratch.
 	for _, i := range a.tenant.used {
 		a.m.devs[i].missing = 0
 	}
@@ -25,6 +26,7 @@ func (a *attempt) makeRoom() error {
 		d := &a.m.devs[a.needs[0].Device]
 		d.missing += d.takes(a.scratch)
 	}
+	// Evict for these sums, and for the bytes that the order of uses keeps free, if that can be.
 	for _, i := range a.tenant.used {
 		d := &a.m.devs[i]
 		if d.missing == 0 {

@@ -131,7 +131,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	return nil
 }
 
-// out is the purpose of a copy to the host.
+// out is the purpose of a copy to the host: it decides what may fail it, and how it counts.
 type out struct {
 	kind   ledger.Kind
 	reason ledger.Reason

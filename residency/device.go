@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// devState is a device as a manager uses it, with the copies of tensors there.
-// The manager's lock guards it.
+// devState is a device as its manager uses it: the copies of all tenants' tensors there, and
+// the memory that they take. The manager owns it, and its lock guards it.
 type devState struct {
 	dev   device.Device
 	index int // in the manager's list, and in Tensor.copies
@@ -67,8 +67,9 @@ func (d *devState) free(t *Tensor, cause string) {
 	d.unlist(t)
 	d.note(c.buf.Free(c.lastUses()...), t.name)
 	d.of(t).count(t.usage, -d.takes(t.bytes))
+	// The last resident takes the slot that is free now.
 	last := len(d.residents) - 1
-	moved := d.residents[last] // takes the free slot
+	moved := d.residents[last]
 	d.residents[c.slot] = moved
 	d.copy(moved).slot = c.slot
 	d.residents[last] = nil
@@ -109,8 +110,8 @@ func (d *devState) note(err error, name string) {
 	}
 }
 
-// tenancy is a device as a tenant uses it. Its copy queues are its own, so that
-// no copy waits behind, or fails with, one of another tenant. The manager's lock
+// tenancy is a device as one tenant uses it. The tenant owns it. Its copy queues are its own,
+// so that no copy waits behind, or fails with, one of another tenant. The manager's lock
 // guards it.
 type tenancy struct {
 	d             *devState
@@ -212,8 +213,8 @@ func (y *tenancy) count(u device.Usage, bytes int64) {
 	x.PeakBy[u] = max(x.PeakBy[u], x.LiveBy[u])
 }
 
-// compaction moves the copies on a device together. It implements device.Mover, and
-// is reused.
+// compaction answers a device that moves buffers together: whose they are, and what still
+// uses them. It implements device.Mover. The manager's scratch owns the one that there is.
 type compaction struct {
 	d     *devState
 	owner map[device.Buffer]*devCopy // of the buffers that may move; made when it is first asked for

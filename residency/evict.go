@@ -61,8 +61,8 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 	return nil
 }
 
-// victims is a choice of copies that leave a device. It is used again for the next
-// one.
+// victims is the choice of the copies that leave a device. The manager's scratch owns the one
+// that there is: each choice reuses its lists.
 type victims struct {
 	list []*Tensor
 
@@ -89,6 +89,7 @@ func (v *victims) choose(d *devState, tenants []*Tenant, clock uint64, bytes int
 
 // byRank is the common policy's choice.
 func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int64, after int) bool {
+	// Line up the queues, each with the tensors that its numbers stand for.
 	d.makeRanking(tenants)
 	d.ranking.others.Clock = -int(clock)
 	v.queues, v.tensors = append(v.queues[:0], d.ranking.others), append(v.tensors[:0], d.ranking.named)
@@ -98,6 +99,7 @@ func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int
 			v.queues, v.tensors = append(v.queues, y.queue), append(v.tensors, u.order.uses.tensors[d.index])
 		}
 	}
+	// Choose, and turn numbers into tensors.
 	var ok bool
 	v.entries, ok = paging.Take(v.queues, v.entries[:0], bytes, after)
 	if !ok {
@@ -111,6 +113,7 @@ func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int
 
 // byPolicy lets the device's own policy choose one victim after the other.
 func (v *victims) byPolicy(d *devState, clock uint64, bytes int64, after int) bool {
+	// List the copies that can leave: the owner of candidates[i] is owners[i].
 	v.candidates, v.owners = v.candidates[:0], v.owners[:0]
 	for _, t := range d.residents {
 		next, _ := d.next(t, clock)
@@ -125,6 +128,7 @@ func (v *victims) byPolicy(d *devState, clock uint64, bytes int64, after int) bo
 			Name: t.name, Usage: t.usage, Bytes: t.bytes, Clean: d.clean(t), NextUse: next, LastUse: d.copy(t).used,
 		})
 	}
+	// Ask for one after the other. The last of the list takes the place of the one that is chosen.
 	for bytes > 0 && len(v.candidates) > 0 {
 		i, last := d.evictor.Victim(v.candidates), len(v.candidates)-1
 		if i < 0 || i > last {
@@ -148,7 +152,8 @@ func (v *victims) byPolicy(d *devState, clock uint64, bytes int64, after int) bo
 // the launches since its last use are added. It is more than that of any other.
 const unknownUse = paging.Never / 2
 
-// ranking is the queues of a device that are no tenant's.
+// ranking is the queue of a device's copies that no order knows; those of the others belong to
+// tenancies. The device owns it.
 type ranking struct {
 	made   bool          // all queues are kept
 	others *paging.Queue // of copies that no order knows
@@ -269,10 +274,10 @@ func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
 	return distance + int(clock-t.tenant.acted), reads
 }
 
-// spills is the copies to the host that were queued to evict tensors. The memory of
-// such a tensor is taken again once its copy has ended. If that has failed for good, the
-// contents are lost, and only this list still knows whose they were. The manager's
-// lock guards it.
+// spills is the copies to the host that were queued to evict a tenant's tensors. The memory
+// of such a tensor is taken again once its copy has ended. If that has failed for good, the
+// contents are lost, and only this list still knows whose they were. The tenant owns it, and
+// the manager's lock guards it.
 type spills []spill
 
 // spill is one of them.

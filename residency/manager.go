@@ -34,17 +34,18 @@ type ManagerOptions struct {
 // bytes.
 const DefaultStaging = 64 << 20
 
-// Manager moves the tensors of its tenants and remembers where they are. Create
-// with New, Close after use.
+// Manager moves the tensors of its tenants and remembers where they are: one for a set of
+// devices, since only who knows all tensors there can choose which leave. Create with New,
+// Close after use.
 type Manager struct {
 	mu      sync.Mutex // guards the manager, its tenants and all tensors' records
 	owner   string     // of its devices, for errors
 	devs    []devState
 	host    *hostmem.Memory
-	tenants []*Tenant       // that have not closed
-	names   map[string]bool // of these, and of those that wait to join
-	floors  *admission.Floors
-	room    sync.Mutex            // held while the file of host memory is given another size, before the lock
+	tenants []*Tenant             // that have not closed
+	names   map[string]bool       // of these, and of those that wait to join
+	floors  *admission.Floors     // the memory that tenants have reserved
+	room    sync.Mutex            // held while the file of host memory is resized; taken before mu
 	opening sync.WaitGroup        // calls of Join that have their floors
 	leases  []*Lease              // that are held
 	line    *admission.Line[Need] // calls that wait for leases to end
@@ -55,7 +56,8 @@ type Manager struct {
 	closed  bool
 }
 
-// scratch is memory that calls reuse. It means nothing once they give up the lock.
+// scratch is memory that a call uses while it holds the lock, kept so that steady state
+// allocates nothing. Its contents mean nothing to the next call.
 type scratch struct {
 	before     device.Fence // what a copy to the host is to wait for
 	compaction compaction

@@ -32,7 +32,8 @@ func (a Allowance) String() string {
 	return s + ", as planned: " + strings.Join(a.Names, ", ")
 }
 
-// seal is the state of the strict mode.
+// seal decides which transfers a tenant's tensors may make between host and devices, and counts
+// those under a seal. The tenant owns it, and the manager's lock guards it.
 type seal struct {
 	strict  bool
 	tight   []bool          // per device: tensors leave it and come back, since the peaks exceed it
@@ -56,7 +57,7 @@ type allowance struct {
 	known map[string]bool
 }
 
-// crossing is a transfer between the host and a device.
+// crossing is a transfer between the host and a device, as far as a seal asks for it.
 type crossing struct {
 	kind   ledger.Kind
 	reason ledger.Reason

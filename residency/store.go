@@ -31,15 +31,15 @@ type Sequence interface {
 	Rewind() error
 }
 
-// source is the store entry that a tensor streams from. Either store or seq is
-// set.
+// source is the store entry that a tensor streams from. The tensor owns it. Either store or seq
+// is set.
 type source struct {
 	name  string
 	store Store
 	seq   *sequence
 }
 
-// sequence is a Sequence with the tensors that stream from it.
+// sequence is a Sequence with the tensors that stream from it, whose sources share it.
 type sequence struct {
 	turn    chan struct{} // has a value while nobody reads
 	s       Sequence

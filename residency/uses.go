@@ -65,7 +65,7 @@ func (u *Tenant) SetUses(x *Uses) {
 // newUses lists the uses of tensors by launches, for each device.
 func newUses(launches []Launch, devices int) *Uses {
 	u := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, devices), tensors: make([][]*Tensor, devices)}
-	index := make([]map[*Tensor]int, devices) // the number of a tensor's object
+	index := make([]map[*Tensor]int, devices) // per device: the number of a tensor's object
 	for d := range index {
 		index[d] = map[*Tensor]int{}
 	}
@@ -87,6 +87,7 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 	d := l.Needs[0].Device
 	x, at := &u.devs[d], index[d]
 	x.launch(l.Scratch)
+	// A tensor becomes an object of the device with its first use there.
 	for _, n := range l.Needs {
 		o, known := at[n.Tensor]
 		if !known {
@@ -96,6 +97,7 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 		}
 		x.use(o, n.Mode.reads(), n.Mode.writes())
 	}
+	// What the launch frees ends on all devices that have used it.
 	for _, t := range l.Frees {
 		for d := range u.devs {
 			if o, known := index[d][t]; known {
@@ -106,7 +108,8 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 	return len(x.trace.Launches) - 1
 }
 
-// order is the known order of uses. It repeats.
+// order is how far a tenant has come in the order of uses that it announced. The tenant owns
+// it. The order repeats.
 type order struct {
 	uses *Uses // nil if none is known
 	next int   // the launch to come
@@ -148,13 +151,13 @@ func (o *order) advance(launch int) {
 	}
 }
 
-// deviceUses is the uses of tensors by the launches of a step on one device. A tensor
-// is an object there, by number.
+// deviceUses is the part of a Uses that concerns one device, as package paging reads it. A
+// tensor is an object there, by number. It does not change once it is made.
 type deviceUses struct {
 	trace  paging.Trace
 	order  *paging.Order
 	policy paging.Policy
-	index  map[int]int // by object, its index among the uses of the last launch
+	index  map[int]int // while it is made: by object, its index among the uses of the last launch
 }
 
 // object adds an object, and returns its number.
@@ -195,6 +198,7 @@ func (x *deviceUses) free(object int) {
 // elsewhere in every step: they are read before they are written.
 func (x *deviceUses) describe() {
 	x.index = nil
+	// An object whose first use reads it is fed from elsewhere, unless it outlives the step.
 	used, freed := make([]bool, len(x.trace.Objects)), make([]bool, len(x.trace.Objects))
 	for i := range x.trace.Launches {
 		l := &x.trace.Launches[i]
@@ -208,6 +212,7 @@ func (x *deviceUses) describe() {
 			freed[o] = true
 		}
 	}
+	// One that no launch frees outlives the step.
 	for i := range x.trace.Objects {
 		if o := &x.trace.Objects[i]; !freed[i] {
 			o.Lasting, o.Fed = true, false
@@ -215,8 +220,8 @@ func (x *deviceUses) describe() {
 	}
 }
 
-// place is where a tenant is in its order of uses on a device: at the launch there that it
-// acquired last. Its tenancy has it. Copies are known to it by number, devCopy.object.
+// place is where a tenant is in its order of uses on one device: at the launch there that it
+// acquired last. The tenancy owns it. It knows copies by number, devCopy.object.
 type place struct {
 	uses *deviceUses // nil if no order is known
 	now  int         // that launch

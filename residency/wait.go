@@ -10,8 +10,8 @@ import (
 	"github.com/berth-ml/berth/residency/hostmem"
 )
 
-// pause names the thing to wait for, without the lock, before an attempt is made
-// again.
+// pause is an attempt's answer that it cannot succeed yet. It names the thing to wait for,
+// without the lock, before the attempt is made again.
 type pause struct {
 	kind pauseKind
 	t    *Tensor // forStore: the tensor to read; forWriter: the tensor that is leased

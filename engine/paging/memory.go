@@ -1,6 +1,6 @@
 package paging
 
-// page is the state of one object.
+// page is the state of one object during a replay.
 type page struct {
 	here   bool // it has memory on the device
 	dirty  bool // written since its last copy out
@@ -10,7 +10,7 @@ type page struct {
 	leased int  // the last launch that used it or loaded it ahead, counted over all steps
 }
 
-// memory is a device's memory during a replay.
+// memory is a device's memory during a replay, which owns it.
 type memory struct {
 	Result  // of the step so far; Peak of all steps
 	trace   *Trace
@@ -256,7 +256,7 @@ func (m *memory) leave(object int) {
 
 func (m *memory) rounded(object int) int64 { return Rounded(m.trace.Objects[object].Bytes) }
 
-// copies counts the copies on the host by size: now, and the most at once.
+// copies counts the copies on the host during a replay, by size: now, and the most at once.
 type copies map[int64]struct{ now, most int64 }
 
 func (c copies) add(bytes int64) {

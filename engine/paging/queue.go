@@ -21,8 +21,9 @@ func (c *Candidate) before(o *Candidate) bool {
 	return c.Object < o.Object
 }
 
-// Queue has the objects that could be given up, best first. [Take] picks what leaves
-// and takes hardly longer the more objects there are.
+// Queue has the objects that could be given up, best first. Whoever has a device's memory, or
+// replays it, owns one. [Take] picks what leaves and takes hardly longer the more objects there
+// are.
 //
 // The order of two candidates does not change while neither is used, as long as
 // giving them up makes as many copies: the one used later stays ahead. So there is
@@ -34,8 +35,8 @@ type Queue struct {
 	aside   []Entry    // of heaps[0]: needed too soon for the choice under way
 }
 
-// Entry is a candidate in a queue. It is outdated if it is not the newest of its
-// object.
+// Entry is a candidate in a queue. It is outdated if it is not the newest of its object: taking
+// an object out only counts its version up, and leaves its entries where they are in a heap.
 type Entry struct {
 	Candidate
 	Queue   int // index in the list given to Take
@@ -129,6 +130,8 @@ func (q *Queue) restore() {
 // best may be small and the next one large: those that it makes unnecessary stay. If
 // all together are too few, it takes nothing, and ok is false.
 func Take(queues []*Queue, victims []Entry, bytes int64, after int) (taken []Entry, ok bool) {
+	// Take the best until their bytes are enough. bytes is what is still missing, and negative
+	// where there is more than enough.
 	from := len(victims)
 	for ok = true; ok && bytes > 0; {
 		var e Entry
@@ -140,14 +143,15 @@ func Take(queues []*Queue, victims []Entry, bytes int64, after int) (taken []Ent
 	for _, q := range queues {
 		q.restore()
 	}
-	kept := from
-	for i := len(victims) - 1; i >= from; i-- { // the worst first
+	// Put back those without which there is enough, the worst first. Bytes of 0 marks them.
+	for i := len(victims) - 1; i >= from; i-- {
 		if e := &victims[i]; !ok || bytes+e.Bytes <= 0 {
 			bytes += e.Bytes
 			push(&queues[e.Queue].heaps[e.Copies], *e)
 			e.Bytes = 0
 		}
 	}
+	kept := from
 	for _, e := range victims[from:] {
 		if e.Bytes > 0 {
 			victims[kept] = e

@@ -59,6 +59,7 @@ func replay(t *Trace, limit int64, p Policy) Result {
 	if !r.Fits {
 		return r
 	}
+	// Replay steps until one begins as an earlier one did: those from that one on repeat.
 	m := newMemory(t, limit, p)
 	var states [][]page
 	var counts []Result

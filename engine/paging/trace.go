@@ -105,7 +105,8 @@ func (t *Trace) checkLaunch(i int, whole []bool) error {
 // Never is the distance to a use that does not come.
 const Never = 1 << 40
 
-// Order knows when each object of a trace is used.
+// Order knows when each object of a trace is used. It does not change, so replays and a device
+// share one.
 type Order struct {
 	launches int
 	uses     [][]int  // per object: the launches that use it, ascending
@@ -151,6 +152,7 @@ func (o *Order) Serves(object, now int) bool {
 	if len(uses) == 0 {
 		return false
 	}
+	// uses[next] is the first use after now. Those after it go on in the next step.
 	next := sort.SearchInts(uses, now+1)
 	for k := range manyGaps - 1 {
 		if o.writes[object][(next+k)%len(uses)] {

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-ml/berth/residency/copies"
 )
 
-// Block is the memory of one tensor's bytes. The exported fields are the owner's.
+// Block is the memory of one tensor's bytes. The tensor's record owns it until Memory.Drop or
+// Memory.Free; the exported fields are for that owner.
 type Block struct {
 	copies.Origin // of the contents; Ready is the end of the copy-out that fills the block
 
@@ -72,7 +73,7 @@ func (h *Block) outgoing() bool { return h.dev != nil }
 // LeastKept is the least number of ticks for which blocks are kept.
 const LeastKept = 64
 
-// pool is the blocks that are kept for copies out: those that no tensor has, in the
+// pool is the blocks that a Memory keeps for copies out: those that no tensor has, in the
 // order in which they were dropped. A block is given out again at once; the copy to
 // it then waits for its last uses.
 type pool struct {

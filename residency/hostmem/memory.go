@@ -20,8 +20,8 @@ type Options struct {
 	File    *hostfile.File // has the bytes beyond the bound; nil means that they are refused
 }
 
-// Memory gives out host memory, and frees it when the last copy has ended. Create
-// it with New, and Close it after use.
+// Memory gives out host memory, and frees it when the last copy has ended. A residency manager
+// owns one. Create it with New, and Close it after use.
 type Memory struct {
 	opt     Options  // File becomes nil when it is closed
 	used    int64    // bytes of blocks in memory, and those held

@@ -23,8 +23,8 @@ const (
 	opEnd  // for an event, whether it ends well or not
 )
 
-// command is one queued operation. op tells which fields count. The buffers in
-// it are pinned until release.
+// command is one queued operation. Its queue owns it. op tells which fields count. The buffers
+// in it are pinned until release.
 type command struct {
 	op       opcode
 	seq      uint64 // its number in the queue; a launch has those of its marks before it
@@ -161,7 +161,7 @@ func (c *command) release() {
 	}
 }
 
-// backlog is the commands of a queue that have not ended. It grows as it must, so
+// backlog is the commands of a queue that have not ended. The queue owns it. It grows as it must, so
 // that queueing never waits; its memory is kept for later. The queue's lock guards
 // it. A command itself is used without the lock: by the goroutine that runs it.
 type backlog struct {
@@ -179,6 +179,7 @@ const pieceSize = 128
 
 // add adds the command with the next number, from 1 on.
 func (b *backlog) add(seq uint64, c command) {
+	// With its first number, a piece is taken from the spare ones, or made, and put at the end.
 	if seq%pieceSize == 0 || b.tail == nil {
 		p := b.spare
 		if p == nil {
@@ -199,6 +200,7 @@ func (b *backlog) add(seq uint64, c command) {
 // next is the command with the next number, from 1 on. The ones before it have
 // ended.
 func (b *backlog) next(seq uint64) *command {
+	// With the first number of the next piece, the head has ended, and is spare.
 	if seq%pieceSize == 0 {
 		p := b.head
 		b.head = p.next
@@ -211,7 +213,7 @@ func (b *backlog) next(seq uint64) *command {
 // repeated. Their buffers stay pinned. The queue's lock guards them.
 type failures []failure
 
-// failure is one of them.
+// failure is a copy that failed, under its number.
 type failure struct {
 	seq  uint64
 	copy command

@@ -221,7 +221,7 @@ func signatureOf(g *graph.Graph, o device.CompileOptions) (string, error) {
 	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16]), nil
 }
 
-// cache is the executables of a device, by signature. Its methods are safe for concurrent
+// cache is the executables of a device, which owns it, by signature. Its methods are safe for concurrent
 // use.
 type cache struct {
 	mu       sync.Mutex

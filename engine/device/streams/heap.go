@@ -17,7 +17,7 @@ import (
 // alignment of every block, in bytes: a cache line, and the widest vector.
 const alignment = device.MemoryUnit
 
-// heap is a device's memory, shared out to buffers, and the counts of both.
+// heap is a device's memory, shared out to buffers, and the counts of both. The device owns it.
 type heap struct {
 	id     device.ID
 	kind   string        // of the device

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/internal/panics"
 )
 
-// Launch is one queued run of an executable. A program asks it where buffers lie,
-// and when it may write. Its buffers are pinned.
+// Launch is one queued run of an executable, which keeps it for reuse. A program asks it where
+// buffers lie, and when it may write. Its buffers are pinned.
 type Launch struct {
 	x       *executable
 	in, out []*buffer    // out[k] is nil if output k aliases an input
@@ -193,6 +193,7 @@ func (l *Launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
 // It marks the buffers to find those passed twice. It needs heap.mu.
 func (l *Launch) distinct() error {
 	h := l.x.owner.heap
+	// Two marks that no buffer has: of those that the launch writes, and of those that it reads.
 	written, read := h.mark+1, h.mark+2
 	h.mark += 2
 	for j, b := range l.in {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/memory"
 )
 
-// packed is a packed copy of a buffer's contents, in one layout.
+// packed is a packed copy of a buffer's contents, in one layout. The buffer owns it.
 //
 // The copy is made when a run finds the same contents as the run before it:
 // packing contents that are read once would gain nothing. After a change the

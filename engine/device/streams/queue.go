@@ -18,8 +18,8 @@ import (
 // Waking a sleeper costs more than most pauses between two commands.
 const idleSpins = 32
 
-// queue runs commands in the order in which they were queued. It implements
-// device.Queue.
+// queue runs commands in the order in which they were queued, on a goroutine of its own. It
+// implements device.Queue. A stream owns it.
 type queue struct {
 	device  device.ID
 	name    string

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Stream implements device.Stream and device.Delayer.
+// Stream implements device.Stream and device.Delayer: it checks operations and puts them in its
+// queue. Who asked the device for it owns it, and closes it.
 type Stream struct {
 	queue
 	owner   *Device
