@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -156,4 +157,26 @@ func (r *Runtime) Busy() []time.Duration {
 		busy[i] = time.Duration(s.Busy())
 	}
 	return busy
+}
+
+// EndWith ends the runtime's work with ctx: tasks that have not begun by then are skipped,
+// and fail with ctx's cause. The runtime is unusable afterwards. It is for work whose results
+// nobody wants after that, with nothing to save. Close undoes it, a second call replaces
+// it, and Resume leaves it behind: call it again.
+func (r *Runtime) EndWith(ctx context.Context) {
+	r.stopEnding()
+	streams := slices.Clone(r.compute)
+	r.ending = context.AfterFunc(ctx, func() {
+		for _, s := range streams {
+			s.Cancel(context.Cause(ctx))
+		}
+	})
+}
+
+// stopEnding undoes EndWith.
+func (r *Runtime) stopEnding() {
+	if r.ending != nil {
+		r.ending()
+		r.ending = nil
+	}
 }
