@@ -38,7 +38,7 @@ func (c *Compiled) Add(from device.Source) {
 	}
 }
 
-// compiler compiles for a runtime, and counts. Its methods are safe for concurrent use.
+// compiler compiles for the runtime that owns it, and counts. Its methods are safe for concurrent use.
 type compiler struct {
 	mu    sync.Mutex
 	count Compiled
@@ -70,25 +70,6 @@ func (c *compiler) compile(d device.Device, s device.Segment) (device.Executable
 type compiled struct {
 	*partition.Variant
 	device int // index in Runtime.Devices
-}
-
-// RefusedText says which segments could not be compiled, and why; "" if there are none.
-func RefusedText(list []error) string {
-	switch n := len(list); n {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("a segment cannot be compiled, and goes on op by op: %v", list[0])
-	default:
-		var each []string
-		for _, err := range list[:min(n, 4)] {
-			each = append(each, err.Error())
-		}
-		if n > len(each) {
-			each = append(each, fmt.Sprintf("and %d more", n-len(each)))
-		}
-		return fmt.Sprintf("%d compilations failed, and their segments go on op by op: %s", n, strings.Join(each, "; "))
-	}
 }
 
 // beside compiles the segments of a program while its steps run op by op. Its goroutine
@@ -208,6 +189,25 @@ func (r *Runtime) Refused() (list []error) {
 		list = append(list, p.beside.takeRefused()...)
 	}
 	return list
+}
+
+// RefusedText says which segments could not be compiled, and why; "" if there are none.
+func RefusedText(list []error) string {
+	switch n := len(list); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("a segment cannot be compiled, and goes on op by op: %v", list[0])
+	default:
+		var each []string
+		for _, err := range list[:min(n, 4)] {
+			each = append(each, err.Error())
+		}
+		if n > len(each) {
+			each = append(each, fmt.Sprintf("and %d more", n-len(each)))
+		}
+		return fmt.Sprintf("%d compilations failed, and their segments go on op by op: %s", n, strings.Join(each, "; "))
+	}
 }
 
 // CompiledFrom is the step from which on all segments run compiled that could be

@@ -48,8 +48,8 @@ type stepSize struct {
 // last is the plan of the last microbatch.
 func (s *stepSize) last() *partition.Plan { return cmp.Or(s.tail, s.full) }
 
-// expansion is a step of a given number of microbatches: its tasks, in the order
-// in which they are queued.
+// expansion is all that a program needs to queue a step of one size: its tasks, in the order in
+// which they are queued. It is made when the program is loaded, so that a step only walks it.
 type expansion struct {
 	stepSize
 	net      string // LoadOptions.Net of the program
@@ -62,7 +62,7 @@ type expansion struct {
 	passing  []*residency.Tensor // not used after the step
 }
 
-// feed is one input of one microbatch: rows of a batch's field.
+// feed is one input of one microbatch of an expansion: rows of a batch's field.
 type feed struct {
 	field       int
 	from, bytes int64 // in the field

@@ -172,7 +172,7 @@ func (r *Runtime) Resume() error {
 		}
 	}
 	for _, p := range r.programs {
-		if err := r.giveUpSteps(p); err != nil {
+		if err := p.giveUpSteps(); err != nil {
 			return err
 		}
 	}
@@ -181,9 +181,9 @@ func (r *Runtime) Resume() error {
 }
 
 // wroteVariables reports whether a step under way has written variables.
-func (l *loaded) wroteVariables() bool {
-	for i := range l.inflight {
-		if f := &l.inflight[i]; f.e != nil {
+func (p *Program) wroteVariables() bool {
+	for i := range p.inflight {
+		if f := &p.inflight[i]; f.e != nil {
 			if wrote, _ := f.updates(); wrote > 0 {
 				return true
 			}
@@ -193,13 +193,13 @@ func (l *loaded) wroteVariables() bool {
 }
 
 // giveUpSteps ends the steps under way, whose queued work has ended, without results.
-func (r *Runtime) giveUpSteps(l *loaded) (err error) {
-	for i := range l.inflight {
-		f := &l.inflight[i]
+func (p *Program) giveUpSteps() (err error) {
+	for i := range p.inflight {
+		f := &p.inflight[i]
 		if f.e == nil {
 			continue
 		}
-		err = errors.Join(err, r.dropStep(f))
+		err = errors.Join(err, p.rt.dropStep(f))
 		f.e = nil
 	}
 	return err

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// callsOn are the calls of a segment's variant on a device.
+// callsOn are the calls of a segment's variant on a device. The program that runs it op by op
+// owns them.
 type callsOn struct {
 	calls []calls.Call
 	exes  []device.Executable // per call

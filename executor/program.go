@@ -12,11 +12,14 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Program is a plan compiled for a runtime.
+// Program is a plan compiled for a runtime, which knows it by its name. Whoever loaded it
+// closes it.
 type Program struct {
-	rt  *Runtime
-	opt LoadOptions
-	loaded
+	rt      *Runtime
+	opt     LoadOptions
+	exes    map[compiled]device.Executable
+	calls   map[compiled]*callsOn // of the segments that run op by op
+	beside  *beside               // nil unless segments are compiled beside the steps
 	tensors map[residency.Key]*residency.Tensor
 	vars    map[string]*residency.Tensor // by the name of the variable
 	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
@@ -26,6 +29,7 @@ type Program struct {
 	sizes    []*expansion // of a step: a full batch, and an epoch's last; or by bucket
 
 	stop     *stop.Check // of Load
+	inflight flights     // the steps under way
 	steps    uint64
 	switched Ticket // the first step after the newest change from op by op to compiled; 0: there was none
 	half     bool   // a step was aborted of which a part of the update had ended
@@ -75,43 +79,12 @@ func (p *Program) sized(samples, bucket int) (*expansion, error) {
 	return nil, fmt.Errorf("%w: it has %d samples; give %s", ErrBatch, samples, text)
 }
 
-func fedInputs(g *graph.Graph) []*graph.Value {
-	var in []*graph.Value
-	for _, v := range g.Inputs {
-		if !v.PerMicrobatch {
-			in = append(in, v)
-		}
-	}
-	return in
-}
-
-// loaded is the part of a program that its runtime knows.
-type loaded struct {
-	inflight flights
-	exes     map[compiled]device.Executable
-	calls    map[compiled]*callsOn // of the segments that run op by op
-	beside   *beside               // nil unless segments are compiled beside the steps
-}
-
-// release gives the executables back to their devices.
-func (l *loaded) release() {
-	l.beside.end()
-	for _, x := range l.exes {
-		x.Release()
-	}
-	for _, c := range l.calls {
-		c.release()
-	}
-	clear(l.exes)
-	clear(l.calls)
-}
-
 // Load compiles a plan and declares its tensors. Nothing is copied yet. The caller
 // may Close the program before the runtime.
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
-		loaded:  loaded{exes: map[compiled]device.Executable{}, calls: map[compiled]*callsOn{}},
+		exes: map[compiled]device.Executable{}, calls: map[compiled]*callsOn{},
 		tensors: map[residency.Key]*residency.Tensor{},
 		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
@@ -125,7 +98,7 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	if err := p.load(); err != nil {
 		return nil, errors.Join(err, p.unload())
 	}
-	r.programs[o.Net] = &p.loaded
+	r.programs[o.Net] = p
 	return p, nil
 }
 
@@ -184,6 +157,16 @@ func checkInputs(in []*graph.Value) error {
 	return nil
 }
 
+func fedInputs(g *graph.Graph) []*graph.Value {
+	var in []*graph.Value
+	for _, v := range g.Inputs {
+		if !v.PerMicrobatch {
+			in = append(in, v)
+		}
+	}
+	return in
+}
+
 // Close waits for the program's steps and frees its tensors and executables. The
 // variables that another program of the runtime has stay. The program must not be
 // used afterwards, and a second call does nothing.
@@ -218,6 +201,19 @@ func (p *Program) unload() error {
 	}
 	clear(p.tensors)
 	return p.rt.Residency.Forget(over...)
+}
+
+// release gives the executables back to their devices.
+func (p *Program) release() {
+	p.beside.end()
+	for _, x := range p.exes {
+		x.Release()
+	}
+	for _, c := range p.calls {
+		c.release()
+	}
+	clear(p.exes)
+	clear(p.calls)
 }
 
 // Borrow notes where the program's variables are. giveBack frees the copies of them that

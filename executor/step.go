@@ -190,7 +190,8 @@ func (p *Program) Drain(ctx context.Context) error {
 // Next is the ticket that the next call of Step will give.
 func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
 
-// flight is a step that has been queued and not been waited for yet.
+// flight is a step that has been queued and not been waited for yet. The program's flights keep
+// it, and reuse it for the step after the next one.
 type flight struct {
 	ticket Ticket
 	order  uint64 // among the steps of all programs
