@@ -9,6 +9,33 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
+// work is an op that waits in a lane. The handles of its results point to its outcome.
+type work struct {
+	outcome
+	era     *era
+	what    string // the op's kind or "to host", for errors
+	loc     Location
+	entry   *entry
+	args    []Tensor // with one use each; nil once launched
+	after   *Chain
+	results []Tensor
+	long    bool // it may take long, or wait for other than calls of the lane
+	event   device.Event
+
+	// Room for the usual call, so that it is one allocation.
+	argRoom    [4]Tensor
+	resultRoom [2]Tensor
+}
+
+// outcome is the part of a call that its results and chain keep: how to wait for
+// it, and its error.
+type outcome struct {
+	home  *home         // of a call that was queued in a lane
+	seq   uint64        // its number there, from 1
+	ended chan struct{} // of a call that no lane runs: closed when it has ended
+	err   error         // valid once it has ended
+}
+
 // deviceHandler is the handler that runs calls on devices.
 type deviceHandler struct{ context *Context }
 
@@ -226,3 +253,98 @@ func (l *lane) enqueue(w *work, args []Tensor) (err error) {
 	}
 	return err
 }
+
+// unuse ends the use of the arguments.
+func (w *work) unuse() {
+	for _, x := range w.args {
+		x.rec.unuse()
+	}
+	w.args = nil
+	w.argRoom = [len(w.argRoom)]Tensor{}
+}
+
+// waits reports whether the call waits for one that is not in its lane. It needs the home's
+// mu.
+func (w *work) waits() bool {
+	if w.after != nil && !w.after.made.done() {
+		return true
+	}
+	for _, x := range w.args {
+		if made := x.rec.made; made != nil && made.home != w.home {
+			return true
+		}
+	}
+	return false
+}
+
+// follows reports whether the call depends on p directly.
+func (w *work) follows(p *work) bool {
+	if w.after != nil && w.after.made == &p.outcome {
+		return true
+	}
+	for _, x := range w.args {
+		if x.rec.maker() == &p.outcome {
+			return true
+		}
+	}
+	return false
+}
+
+// done reports whether the call has ended. The zero Chain's always has, and so
+// has a call that failed before it was queued.
+func (o *outcome) done() bool {
+	switch {
+	case o == nil:
+		return true
+	case o.ended != nil:
+		select {
+		case <-o.ended:
+			return true
+		default:
+			return false
+		}
+	}
+	return o.home == nil || o.home.progress.done(o.seq)
+}
+
+// failure is the call's failure, nil while it is not known.
+func (o *outcome) failure() error {
+	if o == nil || !o.done() {
+		return nil
+	}
+	return o.err
+}
+
+// wait blocks until the call has ended. Its error is the call's, or ctx's cause.
+func (o *outcome) wait(ctx context.Context) error {
+	switch {
+	case o.done():
+	case o.ended != nil:
+		select {
+		case <-o.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	default:
+		if err := o.home.progress.await(ctx, o.seq); err != nil {
+			return err
+		}
+	}
+	return o.failure()
+}
+
+// Chain orders calls with side effects: a call that is given a chain runs
+// when the call that made the chain has ended, and fails if that failed. The
+// zero Chain has always ended. Unlike tensors, chains are not counted.
+type Chain struct{ made *outcome }
+
+// free reports whether a call with this chain need not wait and cannot fail by it. The
+// chain may be nil.
+func (c *Chain) free() bool { return c == nil || c.made.done() && c.made.failure() == nil }
+
+// Wait blocks until the call that made the chain has ended and returns its
+// failure, or ctx's error if that came first.
+func (c *Chain) Wait(ctx context.Context) error { return c.made.wait(ctx) }
+
+// Err is the failure, nil while it is not known.
+func (c *Chain) Err() error { return c.made.failure() }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
+	"sync"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/panics"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -274,3 +278,89 @@ func (c *Context) finish(w *work, err error) {
 	}
 	close(w.ended)
 }
+
+// copies is a lane's stream for copies within its device.
+type copies struct {
+	dev  device.Device
+	name string
+
+	mu     sync.Mutex
+	stream device.Stream // nil before the first copy
+	lease  residency.Lease
+}
+
+// prompt is a stream that is no device.Delayer: a copy does not begin before its source is
+// there, as a launch can.
+type prompt struct{ device.Stream }
+
+// queue copies the first tensor, which it needs to read, to the second one.
+func (x *copies) queue(ctx context.Context, tenant *residency.Tenant, needs []residency.Need) (done device.Event, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream == nil {
+		s, err := x.dev.NewStream(x.name)
+		if err != nil {
+			return done, err
+		}
+		x.stream = &prompt{s}
+	}
+	if err := tenant.Acquire(ctx, x.stream, needs, 0, &x.lease); err != nil {
+		return done, err
+	}
+	if err := x.stream.CopyPeer(x.lease.Buffers[1], x.lease.Buffers[0]); err != nil {
+		return done, errors.Join(err, tenant.Abandon(&x.lease))
+	}
+	done = x.stream.Record()
+	return done, tenant.Release(&x.lease, done)
+}
+
+// renew gives up the stream on which a copy failed. The next copy opens another one.
+func (x *copies) renew(failed device.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream != nil && x.stream.Record().Queue == failed.Queue {
+		_ = x.stream.Close() // the failure is known
+		x.stream = nil
+	}
+}
+
+// close closes the stream.
+func (x *copies) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream == nil {
+		return nil
+	}
+	return x.stream.Close()
+}
+
+// guarded calls a function of the program.
+func guarded(f func([]*tensor.Dense) error, args []*tensor.Dense) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the function panicked: %s", panics.Text(r))
+		}
+	}()
+	return f(args)
+}
+
+// withinCall reports whether a function of Call has called, on its own goroutine.
+func withinCall() bool {
+	pcs := make([]uintptr, 64)
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); f.Entry == guardedEntry {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// guardedEntry is the address of guarded.
+var guardedEntry = reflect.ValueOf(guarded).Pointer()

@@ -81,7 +81,7 @@ func TestFlightsAreBounded(t *testing.T) {
 	}
 	c.Cancel(nil)
 	close(gate)
-	fails(t, y.Wait(bg), ErrCanceled, "flights_test.go:")
+	fails(t, y.Wait(bg), ErrCanceled, "lane_test.go:")
 	if n := launches.Load(); n != mostInFlight {
 		t.Errorf("%d calls launched after Cancel", n-mostInFlight)
 	}

@@ -80,7 +80,7 @@ func TestOpsWithinCallsThatAreFull(t *testing.T) {
 		list = append(list, r.One(ops.AddOp, x.Ref(), x.Ref()))
 	}
 	close(full)
-	fails(t, <-refused, ErrBusy, "within_test.go:", "add: ", "1024 calls wait for cpu:0")
+	fails(t, <-refused, ErrBusy, "host_test.go:", "add: ", "1024 calls wait for cpu:0")
 	for _, y := range list {
 		r.expect(y, 2)
 	}
