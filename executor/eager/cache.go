@@ -15,7 +15,7 @@ import (
 // such as a multiplication by each new learning rate.
 const cacheSize = 2048
 
-// cache finds the entries of a lane. A full cache drops all of them. The home's mu guards
+// cache finds the entries of a lane, which owns it. A full cache drops all of them. The lane's mu guards
 // it.
 type cache struct {
 	entries map[string]*entry       // by appendKey
@@ -146,7 +146,7 @@ func (l *lane) takeEmpty(m shape.Meta) (x Tensor, dropped []*entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dropped = l.dropFull()
-	r, err := l.memory.take(&l.home, l.memory.pool(m, device.Activation))
+	r, err := l.memory.take(l, l.memory.pool(m, device.Activation))
 	if err != nil {
 		return Tensor{}, dropped, err
 	}

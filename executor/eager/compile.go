@@ -13,7 +13,7 @@ import (
 )
 
 // entry is an op at given input metadata on one device: its graph and
-// executables. The home's mu guards the fields from exes on.
+// executables. The cache of a lane keeps it, and calls under way do. The lane's mu guards the fields from exes on.
 type entry struct {
 	op          graph.Op     // keeps a function, whose key is its address
 	graph       *graph.Graph // of one node, or of a function's

@@ -167,16 +167,6 @@ func (c *Context) names() string {
 	return strings.Join(ids, ", ")
 }
 
-// laneOf finds the lane of a home, nil if it belongs to another context.
-func (c *Context) laneOf(h *home) *lane {
-	for _, l := range c.lanes {
-		if h == &l.home {
-			return l
-		}
-	}
-	return nil
-}
-
 // failed reports and returns the error of a call that failed with err.
 func (c *Context) failed(what string, loc Location, err error) error {
 	err = &Error{Op: what, Loc: loc, Err: err}
@@ -250,11 +240,9 @@ func openContext(t *residency.Tenant, o ContextOptions) (*Context, error) {
 // starts the lane's goroutine.
 func newLane(c *Context, dev device.Device, index int, o ContextOptions) (*lane, error) {
 	l := &lane{
-		home: home{dev: dev, context: c, memory: memory{
-			tenant: c.tenant, device: index, limit: dev.Spec().MemoryBytes / keptPart, pools: map[string]*pool{},
-		}},
+		context: c, dev: dev,
+		memory:  memory{tenant: c.tenant, device: index, limit: dev.Spec().MemoryBytes / keptPart, pools: map[string]*pool{}},
 		cache:   newCache(),
-		report:  c.report,
 		compile: compileOptions{short: shortSeconds, checkFinite: o.CheckFinite},
 		stopped: make(chan struct{}),
 	}

@@ -92,7 +92,7 @@ func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 	y.use() // by the copy, which may end after the last handle
 	w.results = append(w.resultRoom[:0], y)
 	err = c.aside(w, func() error {
-		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.home != &l.home)
+		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.lane != l)
 	})
 	if err != nil {
 		y.rec.unuse()
@@ -171,7 +171,7 @@ func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ..
 	w := &work{what: "call", loc: Caller(1), after: after}
 	l, of, err := c.begin("", args)
 	if l == nil {
-		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}
+		return &Chain{&work{err: c.refuse(w.what, w.loc, args, err)}}
 	}
 	l.mu.Unlock()
 	w.era, w.args = of, slices.Clone(args)
@@ -187,9 +187,9 @@ func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ..
 		return guarded(f, ds)
 	})
 	if err != nil {
-		return &Chain{&outcome{err: c.abandon(w, err)}}
+		return &Chain{&work{err: c.abandon(w, err)}}
 	}
-	return &Chain{&w.outcome}
+	return &Chain{w}
 }
 
 // aside runs do on a goroutine of its own once the call's arguments are there. It fails
@@ -206,9 +206,9 @@ func (c *Context) aside(w *work, do func() error) error {
 		c.beside.Done()
 		return err
 	}
-	w.home, w.ended = nil, make(chan struct{})
+	w.lane, w.ended = nil, make(chan struct{})
 	for _, x := range w.results {
-		x.rec.begin(&w.outcome)
+		x.rec.begin(w)
 	}
 	go func() {
 		defer c.beside.Done()
@@ -240,7 +240,7 @@ func (c *Context) takeSlot(e *era) error {
 // await waits for the arguments and the chain of a call, and does it. It reports a failure that
 // arises here.
 func (c *Context) await(w *work, do func() error) error {
-	from := []*outcome{nil}
+	from := []*work{nil}
 	if w.after != nil {
 		from[0] = w.after.made
 	}
@@ -279,7 +279,8 @@ func (c *Context) finish(w *work, err error) {
 	close(w.ended)
 }
 
-// copies is a lane's stream for copies within its device.
+// copies is a lane's stream for copies within its device. It has a lock of its own: copies run
+// beside the lane's goroutine.
 type copies struct {
 	dev  device.Device
 	name string

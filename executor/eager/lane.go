@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gorgonia.org/tensor"
-
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
@@ -17,15 +15,19 @@ import (
 // laneSize is the number of calls that can wait in a lane. Further calls block.
 const laneSize = 1024
 
-// lane runs the calls of one device in order. While none waits, a short one runs on its
-// caller's goroutine: see submit. Its own goroutine ends in close.
+// lane runs the calls of one device in order, and has the tensors there. While no call waits, a
+// short one runs on its caller's goroutine: see submit. Its own goroutine ends in close. The
+// context owns it; tensors know it.
 type lane struct {
-	home
-	cache   cache
-	report  func(error) // tells the diagnostic handler
-	compile compileOptions
+	context  *Context
+	dev      device.Device
+	compile  compileOptions
+	progress progress
 
-	// Guarded by mu.
+	mu sync.Mutex // guards all tensors of the lane, and the fields up to those of the goroutine
+
+	memory  memory // the tensors
+	cache   cache
 	work    sync.Cond // something was queued, or the lane is closing
 	room    sync.Cond // something was taken, or held is set
 	ring    [laneSize]*work
@@ -48,22 +50,6 @@ type lane struct {
 	scratch  *record // of the launch under way
 
 	copies copies
-}
-
-// home is the part of a lane that tensors refer to.
-type home struct {
-	dev      device.Device
-	progress progress
-	context  copier // the Context, which is built on tensors
-
-	mu     sync.Mutex // guards the lane, except for the fields of its goroutine, and all its tensors
-	memory memory
-}
-
-// copier copies contents for Tensor's methods.
-type copier interface {
-	copyTo(x Tensor, to device.ID, loc Location) Tensor
-	toHost(ctx context.Context, x Tensor, loc Location) (*tensor.Dense, error)
 }
 
 // idle reports whether all calls that were queued have ended. It needs mu.
@@ -112,9 +98,7 @@ func (l *lane) queue(w *work) error {
 
 // failed reports and returns the error of a call that failed with err.
 func (l *lane) failed(w *work, err error) error {
-	err = &Error{Op: w.what, Loc: w.loc, Err: err}
-	l.report(err)
-	return err
+	return l.context.failed(w.what, w.loc, err)
 }
 
 // renew replaces a stream that failed or was canceled. It ignores the error of Close: that is the

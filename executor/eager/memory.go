@@ -23,7 +23,7 @@ const (
 	keptPart    = 16 // idle tensors have at most this part of the device's memory
 )
 
-// memory is the tensors of a lane. The home's mu guards it.
+// memory is the tensors of a lane, which owns it. The lane's mu guards it.
 type memory struct {
 	tenant *residency.Tenant
 	device int   // its index in the manager's list
@@ -50,19 +50,19 @@ type pool struct {
 	gone  bool    // no new tensor is taken from it
 }
 
-// record is a tensor of a lane. Its home's mu guards it. It is used for one tensor after
+// record is a tensor of a lane. Its lane's mu guards it. It is used for one tensor after
 // the other, each of which is a generation.
 type record struct {
-	home   *home // nil for the results of a refused call
+	lane   *lane // nil for the results of a refused call
 	pool   *pool
 	tensor *residency.Tensor // its contents
 	gen    uint32
-	refs   int32    // of the present generation: by handles
-	uses   int32    // by calls that are not launched yet
-	made   *outcome // of the call that makes the contents; nil if they are there
-	failed bool     // making the contents has failed: it does not count as live
-	warm   bool     // of an idle record: it has device memory
-	next   *record  // of an idle record
+	refs   int32   // of the present generation: by handles
+	uses   int32   // by calls that are not launched yet
+	made   *work   // of the call that makes the contents; nil if they are there
+	failed bool    // making the contents has failed: it does not count as live
+	warm   bool    // of an idle record: it has device memory
+	next   *record // of an idle record
 }
 
 // pool is the pool of tensors of a metadata.
@@ -96,7 +96,7 @@ func (m *memory) drop() {
 }
 
 // take makes a tensor without handles and contents.
-func (m *memory) take(h *home, p *pool) (*record, error) {
+func (m *memory) take(l *lane, p *pool) (*record, error) {
 	if m.closed {
 		return nil, ErrClosed
 	}
@@ -109,7 +109,7 @@ func (m *memory) take(h *home, p *pool) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r = &record{home: h, pool: p, tensor: t}
+		r = &record{lane: l, pool: p, tensor: t}
 	}
 	m.count(p, 1)
 	return r, nil
@@ -178,8 +178,8 @@ func free(err error) {
 // nothing, if the handle was consumed.
 func (x Tensor) use() bool {
 	r := x.rec
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	if !x.live() {
 		return false
 	}
@@ -188,35 +188,35 @@ func (x Tensor) use() bool {
 }
 
 // maker is the call that makes the contents; nil if they are there.
-func (r *record) maker() *outcome {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+func (r *record) maker() *work {
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	return r.made
 }
 
 // begin notes the call that makes the contents.
-func (r *record) begin(o *outcome) {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+func (r *record) begin(o *work) {
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.made = o
 }
 
 // end notes that the contents of a generation are there, or that making them has failed: then they
 // take no memory.
 func (r *record) end(gen uint32, err error) {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.endLocked(gen, err)
 }
 
-// endLocked is end with the home's mu.
+// endLocked is end with the lane's mu.
 func (r *record) endLocked(gen uint32, err error) {
 	switch {
-	case r.gen != gen || r.home.memory.closed:
+	case r.gen != gen || r.lane.memory.closed:
 	case err == nil:
 		r.made = nil
 	default:
-		m := &r.home.memory
+		m := &r.lane.memory
 		free(m.tenant.Drop(r.tensor))
 		r.failed = true
 		m.count(r.pool, -1)
@@ -225,19 +225,19 @@ func (r *record) endLocked(gen uint32, err error) {
 
 // unuse ends a call's use.
 func (r *record) unuse() {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.unuseLocked()
 }
 
-// unuseLocked is unuse with the home's mu.
+// unuseLocked is unuse with the lane's mu.
 func (r *record) unuseLocked() {
 	r.uses--
 	if r.uses < 0 {
 		panic("BUG: a tensor's use ended twice")
 	}
 	if r.uses == 0 && r.refs == 0 {
-		r.home.memory.put(r)
+		r.lane.memory.put(r)
 	}
 }
 
@@ -251,13 +251,13 @@ func note(at Location, made ...Tensor) {
 }
 
 func (x Tensor) note(at Location) {
-	h := x.rec.home
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.memory.places == nil {
-		h.memory.places = map[*record]Location{}
+	l := x.rec.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory.places == nil {
+		l.memory.places = map[*record]Location{}
 	}
-	h.memory.places[x.rec] = at
+	l.memory.places[x.rec] = at
 }
 
 // leave closes the lanes' books, since the tenant is about to close, which frees all memory.

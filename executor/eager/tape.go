@@ -195,7 +195,7 @@ func (t *Tape) Close() error {
 	return errors.Join(errs...)
 }
 
-// trace is the calls of a tape. Values are numbered as they appear: those that calls read
+// trace is the calls of a tape, which owns it; plans keep clones. Values are numbered as they appear: those that calls read
 // and no recorded call made are inputs.
 type trace struct {
 	calls  []taped
