@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"residency":                 {"residency/admission", "residency/copies", "residency/hostmem", "residency/ledger", "engine/...", "internal/units"},
 	"residency/admission":       {},
 	"residency/copies":          {"engine/device"},
-	"residency/hostmem":         {"engine/device", "engine/hostfile", "internal/units"},
+	"residency/hostmem":         {"residency/copies", "engine/device", "engine/hostfile", "internal/units"},
 	"residency/ledger":          {"engine/device"},
 	"partition":                 {"partition/search", "engine/...", "executor/schedule", "internal/columns", "internal/edit", "internal/stop", "internal/units"},
 	"partition/search":          {"internal/stop"},

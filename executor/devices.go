@@ -55,7 +55,7 @@ func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
 	}
 	r := &Runtime{
 		Residency: t, Devices: make([]device.Device, len(o.On)), on: make([]usedDevice, len(o.On)),
-		programs: map[string]*loaded{}, users: map[*residency.Tensor]int{},
+		programs: map[string]*Program{}, users: map[*residency.Tensor]int{},
 	}
 	for i, at := range o.On {
 		if r.on[i].index = at; at < 0 {

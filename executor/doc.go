@@ -16,11 +16,10 @@
 // the first task that met the failure. A step allocates nothing if one of its
 // size came before.
 //
-// Files use each other downwards only. On top are load.go (before training) and
-// step.go (during it), which lets switchover.go put executables in the place of ops.
-// Below are a program's tables (expand.go, opbyop.go, tensors.go), failures, the
-// runtime, what it knows of programs (loaded.go, beside.go), what compiles
-// (compile.go), and the steps under way (flight.go). devices.go makes runtimes.
+// Begin with program.go, from loading to closing, and step.go, from queueing a step to its end.
+// expand.go and opbyop.go make the tables that a step walks. compile.go compiles, before the
+// steps or beside them. init.go gives variables their first contents. failure.go has what comes
+// after a failure, errors.go how it is told. devices.go makes runtimes.
 //
 // The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
 //
@@ -28,7 +27,7 @@
 //
 // `--compile beside` runs steps op by op while a goroutine compiles the segments. A step is a list of tasks
 // that residency knows in advance; a change within a step would need a second order of uses, and both
-// forms' memory at once. So `executor/beside.go` lets the steps under way end, and makes the lists anew
+// forms' memory at once. So `executor/compile.go` lets the steps under way end, and makes the lists anew
 // with the executables that are ready: a pause of one step for each switch. The goroutine begins with the
 // first step, when everything else is loaded, since a device compiles one segment at a time.
 //

@@ -6,11 +6,69 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/calls"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
+
+// task is one launch of a step: a segment for a microbatch, or one op of it. Only lease, in, out
+// and events change from step to step.
+type task struct {
+	name       string // "s0.F2"; of an op, "s0.F2/fc1.matmul"
+	updates    bool   // it writes variables
+	microbatch int
+	action     schedule.Action // of the step's schedule, which the task is a part of
+	kind       schedule.Kind   // of the launch
+	dev        int             // index in Runtime.Devices
+	device     device.ID
+	exe        device.Executable
+	call       *calls.Call // the op; nil for a whole segment
+	needs      []residency.Need
+	scratch    int64 // bytes that exe needs besides
+	inNeed     []int // per input of the executable, its index in needs
+	outNeed    []int
+	in, out    []device.Buffer
+	lease      residency.Lease
+	drops      []*residency.Tensor
+	events     [ahead]device.Event // of the last steps that ran it
+}
+
+// stepSize is a size of steps.
+type stepSize struct {
+	full         *partition.Plan // of a full microbatch
+	bucket       int             // [Batch.Bucket]
+	microbatches int
+	tail         *partition.Plan // of the last microbatch and the update; nil: they are full's
+}
+
+// last is the plan of the last microbatch.
+func (s *stepSize) last() *partition.Plan { return cmp.Or(s.tail, s.full) }
+
+// expansion is all that a program needs to queue a step of one size: its tasks, in the order in
+// which they are queued. It is made when the program is loaded, so that a step only walks it.
+type expansion struct {
+	stepSize
+	net      string // LoadOptions.Net of the program
+	schedule schedule.Schedule
+	samples  int
+	tasks    []*task
+	feeds    []feed
+	bytes    []int64             // of a batch, per field
+	uses     *residency.Uses     // of all tasks, in order
+	passing  []*residency.Tensor // not used after the step
+}
+
+// feed is one input of one microbatch of an expansion: rows of a batch's field.
+type feed struct {
+	field       int
+	from, bytes int64 // in the field
+	tensor      *residency.Tensor
+	views       [ahead]device.HostView // of the last steps' batches
+}
 
 // expand prepares the tasks and feeds of a step.
 func (p *Program) expand(size stepSize) error {
@@ -192,4 +250,68 @@ func (p *Program) addUses(e *expansion) {
 		}
 	}
 	e.uses = p.rt.Residency.NewUses(launches)
+}
+
+// Output is the tensor of a graph's output for the last microbatch of a step of
+// that many samples of a bucket (see [Batch]). LoadOptions.Fetch must be set. The next
+// step overwrites it.
+func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, error) {
+	e, err := p.sized(samples, bucket)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range e.last().Graph.Outputs {
+		if v.Name == name && p.opt.Fetch {
+			return p.tensor(e.last().Instance(v, e.microbatches-1, e.tail != nil))
+		}
+	}
+	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
+}
+
+// tensor is the record of a value's instance. Variables are shared by all
+// programs, but caches by those of LoadOptions.Caches. Values of a microbatch have records
+// of their own for each of the two sizes of microbatch, and other values for each bucket,
+// except for constants that do not depend on the size.
+func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
+	v := i.Value
+	whole := v.Whole().Name
+	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
+	full := p.tensors[k]
+	switch {
+	case v.Role == graph.Cache:
+		k.Net = p.opt.Caches
+	case v.Kind == graph.Variable:
+		k.Net = ""
+	case (i.Tail || i.Bucket > 0) && v.PerMicrobatch && full != nil && full.Meta().Equal(v.Meta):
+		return full, nil // the peak of the full step's plan has counted it
+	case i.Tail:
+		k.Net += ".tail"
+	case i.Bucket > 0:
+		k.Net += fmt.Sprint(".bucket", i.Bucket)
+	}
+	if t := p.tensors[k]; t != nil {
+		return t, nil
+	}
+	t, err := p.rt.Residency.Declare(k, v.Meta, i.Usage)
+	if err != nil {
+		return nil, err
+	}
+	p.tensors[k] = t
+	if v.Kind == graph.Variable {
+		p.vars[v.Name] = t
+		p.rt.users[t]++
+	}
+	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch
+	if v.PerMicrobatch {
+		return t, p.fillConstant(t, v, i.Microbatch)
+	}
+	return t, nil
+}
+
+// fillConstant gives a per-microbatch constant its contents.
+func (p *Program) fillConstant(t *residency.Tensor, v *graph.Value, microbatch int) error {
+	if p.opt.Constant == nil {
+		return fmt.Errorf("%w: %s: %s has no contents: give LoadOptions.Constant", ErrOptions, p.Graph().Name, v.Name)
+	}
+	return p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch))
 }

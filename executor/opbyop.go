@@ -11,6 +11,21 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
+// callsOn are the calls of a segment's variant on a device. The program that runs it op by op
+// owns them.
+type callsOn struct {
+	calls []calls.Call
+	exes  []device.Executable // per call
+	temps map[*calls.Memory]*residency.Tensor
+}
+
+// release gives the executables back to their device.
+func (c *callsOn) release() {
+	for _, x := range c.exes {
+		x.Release()
+	}
+}
+
 // callsOf compiles the calls of a launch, once for each variant and device. The
 // launches of all microbatches share the tensors of temporaries: they run one after
 // the other.

@@ -1,19 +1,25 @@
 package executor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/residency"
 )
 
-// Program is a plan compiled for a runtime.
+// Program is a plan compiled for a runtime, which knows it by its name. Whoever loaded it
+// closes it.
 type Program struct {
-	rt  *Runtime
-	opt LoadOptions
-	loaded
+	rt      *Runtime
+	opt     LoadOptions
+	exes    map[compiled]device.Executable
+	calls   map[compiled]*callsOn // of the segments that run op by op
+	beside  *beside               // nil unless segments are compiled beside the steps
 	tensors map[residency.Key]*residency.Tensor
 	vars    map[string]*residency.Tensor // by the name of the variable
 	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
@@ -23,6 +29,7 @@ type Program struct {
 	sizes    []*expansion // of a step: a full batch, and an epoch's last; or by bucket
 
 	stop     *stop.Check // of Load
+	inflight flights     // the steps under way
 	steps    uint64
 	switched Ticket // the first step after the newest change from op by op to compiled; 0: there was none
 	half     bool   // a step was aborted of which a part of the update had ended
@@ -72,6 +79,84 @@ func (p *Program) sized(samples, bucket int) (*expansion, error) {
 	return nil, fmt.Errorf("%w: it has %d samples; give %s", ErrBatch, samples, text)
 }
 
+// Load compiles a plan and declares its tensors. Nothing is copied yet. The caller
+// may Close the program before the runtime.
+func (r *Runtime) Load(o LoadOptions) (*Program, error) {
+	p := &Program{
+		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
+		exes: map[compiled]device.Executable{}, calls: map[compiled]*callsOn{},
+		tensors: map[residency.Key]*residency.Tensor{},
+		vars:    map[string]*residency.Tensor{},
+		lasting: map[*residency.Tensor]bool{},
+	}
+	if o.Beside && !o.OpByOp {
+		p.beside = &beside{ready: map[compiled]device.Executable{}}
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
+	}
+	if err := p.load(); err != nil {
+		return nil, errors.Join(err, p.unload())
+	}
+	r.programs[o.Net] = p
+	return p, nil
+}
+
+// load fills in the program's tables.
+func (p *Program) load() (err error) {
+	full := p.opt.Full
+	for _, v := range stop.Each(p.stop, full.Graph.Vars) {
+		if _, err := p.tensor(full.Instance(v, 0, false)); err != nil {
+			return err
+		}
+	}
+	if p.schedule, err = full.ScheduleOf(full.Microbatches); err != nil {
+		return err
+	}
+	for _, size := range p.opt.sizes() {
+		if err := p.expand(size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check refuses options that no program can have.
+func (p *Program) check() error {
+	o := &p.opt
+	if err := p.rt.usable(); err != nil {
+		return err
+	}
+	if p.rt.programs[o.Net] != nil {
+		return fmt.Errorf("the runtime has a program %q: give this one another name", o.Net)
+	}
+	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
+		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
+	}
+	if n := len(o.Buckets); n > 0 && (o.Buckets[n-1] != o.Full || o.Tail != nil) {
+		return errors.New("the last of its buckets is not the full plan, or it has a tail: give Full last in Buckets, and no Tail")
+	}
+	for _, d := range o.Full.Devices() {
+		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil {
+			return fmt.Errorf("the plan has a stage on device %d of %d: plan with the devices of the runtime", d, len(p.rt.Devices))
+		}
+	}
+	return checkInputs(p.inputs)
+}
+
+// checkInputs refuses inputs whose rows are not the samples of a microbatch.
+func checkInputs(in []*graph.Value) error {
+	if len(in) == 0 {
+		return errors.New("it has no inputs: there is nothing to step through")
+	}
+	for _, v := range in {
+		if v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != in[0].Meta.Shape[0] {
+			return fmt.Errorf("input %s is %v, %s is %v: the first axis of each must be the samples", v.Name, v.Meta, in[0].Name, in[0].Meta)
+		}
+	}
+	return nil
+}
+
 func fedInputs(g *graph.Graph) []*graph.Value {
 	var in []*graph.Value
 	for _, v := range g.Inputs {
@@ -80,4 +165,76 @@ func fedInputs(g *graph.Graph) []*graph.Value {
 		}
 	}
 	return in
+}
+
+// Close waits for the program's steps and frees its tensors and executables. The
+// variables that another program of the runtime has stay. The program must not be
+// used afterwards, and a second call does nothing.
+func (p *Program) Close() error {
+	if p.closed || p.rt.closed {
+		return nil
+	}
+	var err error
+	if p.rt.failure == nil { // then everything has ended, and was reported
+		err = p.Drain(context.Background())
+	}
+	p.closed = true
+	delete(p.rt.programs, p.opt.Net)
+	return errors.Join(err, p.unload())
+}
+
+// unload frees what loading made.
+func (p *Program) unload() error {
+	p.release()
+	p.rt.refused = append(p.rt.refused, p.beside.takeRefused()...)
+	p.rt.Residency.SetUses(nil) // the order may have the tensors
+	p.rt.expected = nil
+	var over []*residency.Tensor
+	for _, t := range p.tensors {
+		if n, variable := p.rt.users[t]; n > 1 {
+			p.rt.users[t]--
+			continue
+		} else if variable {
+			delete(p.rt.users, t)
+		}
+		over = append(over, t)
+	}
+	clear(p.tensors)
+	return p.rt.Residency.Forget(over...)
+}
+
+// release gives the executables back to their devices.
+func (p *Program) release() {
+	p.beside.end()
+	for _, x := range p.exes {
+		x.Release()
+	}
+	for _, c := range p.calls {
+		c.release()
+	}
+	clear(p.exes)
+	clear(p.calls)
+}
+
+// Borrow notes where the program's variables are. giveBack frees the copies that were made
+// of them on the program's devices after that.
+func (p *Program) Borrow() (giveBack func()) {
+	type borrowed struct {
+		device int
+		t      *residency.Tensor
+	}
+	var list []borrowed
+	for _, d := range p.opt.Full.Devices() {
+		for _, v := range p.Graph().Vars {
+			t := p.Var(v.Name)
+			if at := p.rt.on[d].index; !p.rt.Residency.Has(at, t) {
+				list = append(list, borrowed{at, t})
+			}
+		}
+	}
+	return func() {
+		for _, b := range list {
+			p.rt.Residency.DropCopy(b.device, b.t)
+		}
+	}
 }

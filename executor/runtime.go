@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -13,14 +14,15 @@ import (
 
 // Runtime runs the programs of one training on devices: it has one compute stream
 // on each, and the residency of their tensors. It does not own the devices, and may
-// share them: see [Devices.Join]. Use it and its programs from one goroutine.
+// share them: see [Devices.Join]. Whoever made it closes it. Use it and its programs from one
+// goroutine.
 type Runtime struct {
 	Devices   []device.Device // as plans count them; nil for one that no plan uses
 	Residency *residency.Tenant
 	on        []usedDevice              // per device
 	alone     bool                      // nobody else uses its residency's manager
 	compute   []device.Stream           // of the devices that are used
-	programs  map[string]*loaded        // that are loaded, by LoadOptions.Net
+	programs  map[string]*Program       // that are loaded, by LoadOptions.Net
 	users     map[*residency.Tensor]int // per variable: the programs that have it
 	steps     uint64                    // of all programs, to order those under way
 	expected  *expansion                // whose uses residency knows
@@ -156,4 +158,26 @@ func (r *Runtime) Busy() []time.Duration {
 		busy[i] = time.Duration(s.Busy())
 	}
 	return busy
+}
+
+// EndWith ends the runtime's work with ctx: tasks that have not begun by then are skipped,
+// and fail with ctx's cause. The runtime is unusable afterwards. It is for work whose results
+// nobody wants after that, with nothing to save. Close undoes it, a second call replaces
+// it, and Resume leaves it behind: call it again.
+func (r *Runtime) EndWith(ctx context.Context) {
+	r.stopEnding()
+	streams := slices.Clone(r.compute)
+	r.ending = context.AfterFunc(ctx, func() {
+		for _, s := range streams {
+			s.Cancel(context.Cause(ctx))
+		}
+	})
+}
+
+// stopEnding undoes EndWith.
+func (r *Runtime) stopEnding() {
+	if r.ending != nil {
+		r.ending()
+		r.ending = nil
+	}
 }

@@ -9,6 +9,12 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
+// Ticket numbers a queued step, from 1.
+type Ticket uint64
+
+// ahead is the most steps of a program under way: one runs, the next is queued.
+const ahead = 2
+
 // Batch is the samples of one step: per input of the program, in the order of
 // [Program.Inputs], its rows side by side; a buffer may have room for more.
 // The buffers must stay as they are until the step's ticket was waited for.
@@ -140,4 +146,101 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 		}
 	}
 	return nil
+}
+
+// Wait blocks until a step is over. If the step failed, the error names the first
+// task that failed, in this step or one before it. Wait returns at once for a
+// ticket that was waited for already or was never given. If ctx ends first, the
+// step goes on and can be waited for again.
+func (p *Program) Wait(ctx context.Context, t Ticket) error {
+	f := p.inflight.of(t)
+	if f.ticket != t || f.e == nil {
+		return nil
+	}
+	for _, ev := range f.done {
+		if err := ev.Wait(ctx); err != nil && !ev.Done() {
+			return err
+		}
+		if err := ev.Err(); err != nil { // ctx may have ended at the same time
+			return p.rt.fail(err)
+		}
+		p.rt.Residency.Passed(ev)
+	}
+	f.e = nil
+	return nil
+}
+
+// Ends are the events after which a step that was queued has ended, however it ended:
+// Wait returns at once then. They are valid until the step is waited for.
+func (p *Program) Ends(t Ticket) []device.Event { return p.inflight.of(t).done }
+
+// Drain waits for everything that was queued, the older step first.
+func (p *Program) Drain(ctx context.Context) error {
+	next := p.Next()
+	for i := range Ticket(ahead) {
+		if f := p.inflight.of(next + i); f.e != nil {
+			if err := p.Wait(ctx, f.ticket); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Next is the ticket that the next call of Step will give.
+func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
+
+// flight is a step that has been queued and not been waited for yet. The program's flights keep
+// it, and reuse it for the step after the next one.
+type flight struct {
+	ticket Ticket
+	order  uint64 // among the steps of all programs
+	e      *expansion
+	done   []device.Event // of all tasks queued, per device, then of the copies between devices
+}
+
+// flights are the last steps of a program. A step that is over has no e.
+type flights [ahead]flight
+
+// of is the flight of a ticket. Until the step departs, it is still that of the
+// step with the ticket t-ahead.
+func (f *flights) of(t Ticket) *flight { return &f[t%ahead] }
+
+// slot is the index of the step in lists of ahead entries, such as task.events.
+func (f *flight) slot() int { return int(f.ticket % ahead) }
+
+// depart begins a step. Nothing of it is queued yet.
+func (f *flight) depart(t Ticket, order uint64, e *expansion) {
+	f.ticket, f.order, f.e, f.done = t, order, e, f.done[:0]
+	for _, t := range e.tasks {
+		t.events[f.slot()] = device.Event{}
+	}
+}
+
+// failed words the failure err of a task of the step.
+func (f *flight) failed(t *task, err error) error {
+	return &TaskError{
+		Net: f.e.net, Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch,
+		Action: t.action, Schedule: f.e.schedule, Err: err, launch: t.exe.Graph().Name,
+	}
+}
+
+// firstFailure is the failure of the first task that failed, nil if none did.
+func (f *flight) firstFailure() error {
+	for _, t := range f.e.tasks {
+		if cause := t.events[f.slot()].Err(); cause != nil {
+			return f.failed(t, cause)
+		}
+	}
+	return nil
+}
+
+// halfUpdated reports whether a part of the update was queued.
+func (f *flight) halfUpdated() bool {
+	for _, t := range f.e.tasks {
+		if t.updates && t.events[f.slot()] != (device.Event{}) {
+			return true
+		}
+	}
+	return false
 }

@@ -32,7 +32,7 @@ type WatchOptions struct {
 	Patience func() time.Duration
 }
 
-// watchdog gives up devices whose operations do not end.
+// watchdog gives up devices whose operations do not end. Its runtime owns it.
 type watchdog struct {
 	WatchOptions
 	devs    []device.Device

@@ -18,7 +18,7 @@ func (u *Tenant) AcquireNow(s device.Stream, needs []Need, l *Lease) bool {
 	}
 	m.clock++
 	u.acted = m.clock
-	l.tenant, l.stream, l.needs, l.Buffers, l.Ready = &u.account, s, l.needs[:0], l.Buffers[:0], l.Ready[:0]
+	l.tenant, l.stream, l.needs, l.Buffers, l.Ready = u, s, l.needs[:0], l.Buffers[:0], l.Ready[:0]
 	queue := s.Record().Queue
 	for i := range needs {
 		if !u.knows(&needs[i]) || !m.leaseNow(&needs[i], s, queue, l) {
@@ -59,13 +59,13 @@ func (m *Manager) leaseNow(n *Need, s device.Stream, queue device.Queue, l *Leas
 // free reports whether a task in a queue can use a current copy without waiting for
 // another queue. It forgets events that have ended well.
 func (c *devCopy) free(queue device.Queue, mode Mode) bool {
-	if c.ready.Queue != queue {
-		if !c.ready.Done() || c.failure() != nil {
+	if c.Ready.Queue != queue {
+		if !c.Ready.Done() || c.failure() != nil {
 			return false
 		}
-		c.ready, c.causes = device.Event{}, c.causes[:0]
+		c.Settle()
 	}
-	if c.moved.Queue != nil {
+	if c.Moved.Queue != nil {
 		return false
 	}
 	for i := range c.readers {
@@ -91,7 +91,7 @@ func (m *Manager) undoNow(l *Lease) {
 }
 
 // noteHits counts the tensors that a lease reads.
-func (u *tenant) noteHits(l *Lease) {
+func (u *Tenant) noteHits(l *Lease) {
 	hits := u.ledger.Hits()
 	defer hits.End()
 	for i := range l.needs {

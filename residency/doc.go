@@ -33,24 +33,26 @@
 //
 // # Reading the code
 //
-// The names of files begin with their subject:
+// Begin with manager.go and tensor.go, then read acquire.go: a call of Acquire, step by step.
 //
+//   - manager, tenant: who owns what, from the opening to the end.
+//   - device: the copies on one device, its memory, and the copy streams that a tenant has there.
 //   - tensor: the record of a tensor, and of its copy on one device.
-//   - tenant, manager: who owns what. A tenant's account is the part that its tensors
-//     refer to, with its copy streams on each device.
-//   - device: the copies on one device, and its memory.
-//   - acquire, release: a lease from the call to its end. acquire.go has the steps in
-//     their order; each of them has a file: room, supply, ahead, follow.
+//   - acquire: a lease, from the call to the wait of the task's stream. acquire_supply gives
+//     the tensors memory and contents; acquire_now is the short way of a task that finds all there.
+//   - lease: what a task asks for, what it gets, and how it ends.
+//   - wait: how a call waits for its turn or for a store, without the lock.
+//   - prefetch: contents that come before the task that reads them.
 //   - uses: the known order of a step's launches.
-//   - evict: which copies leave a full device, and how. evict.go is the whole path.
-//   - copy: the copies themselves. copy_in.go queues those to devices, copy_out.go
-//     those to the host.
-//   - host: the bytes on the host, and what a user reads and writes there.
+//   - evict: which copies leave a full device, and how.
+//   - copy: the copies themselves, to devices and to the host.
+//   - host: the bytes on the host, and what a user reads and writes there. host_staging keeps
+//     memory for saves, host_salvage reads contents after a failure.
 //   - store: contents that stream from files.
 //   - seal: the strict mode, in which only announced bytes move.
 //
 // What stands alone is a package below: hostmem has the host's memory, copies repeats
-// failed copies, admission has those who wait, and ledger the counts.
+// failed copies and knows how contents came about, admission has those who wait, and ledger the counts.
 //
 // # Why are tensors moved within a device?
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -36,7 +37,7 @@ func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) err
 	if err := h.Ready.Wait(ctx); err != nil { // the tasks that wrote it may have failed
 		return err
 	}
-	if err := t.undamaged(h.Carried); err != nil {
+	if err := t.undamaged(h.Carriers()); err != nil {
 		return err
 	}
 	return f(h.Bytes())
@@ -72,4 +73,44 @@ func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostmem.Block, err
 		return pause{}, err
 	})
 	return h, err
+}
+
+// carriers lists the copies that carried the contents of t since a task wrote them
+// first, as far as they are not known to have ended well.
+func (t *Tensor) carriers() device.Fence {
+	switch {
+	case t.onDevice():
+		return t.copies[t.truth].Carriers()
+	case t.host != nil:
+		return t.host.Carriers()
+	}
+	return nil
+}
+
+// Intact is nil if the contents of t, as Salvage gives them, are those that the newest
+// task left that wrote t and ended well. Otherwise a copy has failed that carried them
+// since then. It blocks until these copies have ended.
+func (m *Manager) Intact(ctx context.Context, t *Tensor) error {
+	m.mu.Lock()
+	copies, truth := t.carriers(), t.truth
+	m.mu.Unlock()
+	if truth == nowhere {
+		return fmt.Errorf("%s: %w", t.name, ErrUndefined)
+	}
+	for _, e := range copies {
+		if err := ended(ctx, e); err != nil {
+			return err
+		}
+	}
+	return t.undamaged(copies)
+}
+
+// undamaged is the failure of a copy that carried the contents; nil if all went well.
+func (t *Tensor) undamaged(copies device.Fence) error {
+	for _, e := range copies {
+		if err := e.Err(); err != nil {
+			return &CopyError{fmt.Errorf("%s: %w: a copy of it failed: %w", t.name, ErrLost, err)}
+		}
+	}
+	return nil
 }

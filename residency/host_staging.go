@@ -23,7 +23,7 @@ type Staging struct {
 	copies []staged
 }
 
-// staged is the copy of one tensor.
+// staged is the copy of one tensor in a Staging.
 type staged struct {
 	t    *Tensor
 	mem  *hostmem.Block // kept for the next copy; nil when there is none

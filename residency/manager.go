@@ -1,17 +1,18 @@
 package residency
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
-
-// DefaultStaging bounds the host memory of tensors on their way to a device, in
-// bytes.
-const DefaultStaging = 64 << 20
 
 // ManagerOptions changes how a Manager works.
 type ManagerOptions struct {
@@ -29,17 +30,22 @@ type ManagerOptions struct {
 	SpillDir  string
 }
 
-// Manager moves the tensors of its tenants and remembers where they are. Create
-// with New, Close after use.
+// DefaultStaging bounds the host memory of tensors on their way to a device, in
+// bytes.
+const DefaultStaging = 64 << 20
+
+// Manager moves the tensors of its tenants and remembers where they are: one for a set of
+// devices, since only who knows all tensors there can choose which leave. Create with New,
+// Close after use.
 type Manager struct {
-	shared
-	name    string // of the owner of its devices, for errors
+	mu      sync.Mutex // guards the manager, its tenants and all tensors' records
+	owner   string     // of its devices, for errors
 	devs    []devState
 	host    *hostmem.Memory
-	tenants []*tenant       // that have not closed
-	names   map[string]bool // of these, and of those that wait to join
-	floors  *admission.Floors
-	room    sync.Mutex            // held while the file of host memory is given another size, before the lock
+	tenants []*Tenant             // that have not closed
+	names   map[string]bool       // of these, and of those that wait to join
+	floors  *admission.Floors     // the memory that tenants have reserved
+	room    sync.Mutex            // held while the file of host memory is resized; taken before mu
 	opening sync.WaitGroup        // calls of Join that have their floors
 	leases  []*Lease              // that are held
 	line    *admission.Line[Need] // calls that wait for leases to end
@@ -50,18 +56,169 @@ type Manager struct {
 	closed  bool
 }
 
-// scratch is memory that calls reuse. It means nothing once they give up the lock.
+// scratch is memory that a call uses while it holds the lock, kept so that steady state
+// allocates nothing. Its contents mean nothing to the next call.
 type scratch struct {
 	before     device.Fence // what a copy to the host is to wait for
 	compaction compaction
 	victims    victims
 }
 
-// Devices lists the devices, in the order that Need.Device counts.
-func (m *Manager) Devices() []device.Device { return m.opened() }
+// New makes a manager for devices. They stay the caller's and must outlive it.
+// It opens a stream on each, to move copies together. A device has one manager at a
+// time: New fails with ErrOwned, and names the other, until that is closed.
+func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
+	if len(devs) == 0 {
+		return nil, errors.New("residency needs at least one device: open one with device.Open")
+	}
+	m := &Manager{
+		owner: cmp.Or(o.Name, "another residency manager"),
+		devs:  make([]devState, len(devs)),
+	}
+	for i, d := range devs {
+		m.devs[i] = devState{dev: d, index: i, id: string(d.ID()), spec: d.Spec(), unit: device.MemoryUnit, evictor: device.EvictorOf(d)}
+	}
+	m.names, m.floors, m.line = map[string]bool{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
+	if err := m.own(); err != nil {
+		return nil, err
+	}
+	if err := m.open(o); err != nil {
+		err = errors.Join(err, m.endMoves())
+		if m.host != nil {
+			err = errors.Join(err, m.host.Close())
+		}
+		m.disown()
+		return nil, err
+	}
+	return m, nil
+}
 
-// opened lists the devices.
-func (m *Manager) opened() []device.Device {
+// open makes the host memory, and the streams for moves.
+func (m *Manager) open(o ManagerOptions) error {
+	h := hostmem.Options{Staging: o.StagingBytes, Bound: o.HostBytes}
+	if h.Staging <= 0 {
+		h.Staging = DefaultStaging
+	}
+	if h.Bound > 0 {
+		f, err := hostfile.Create(o.SpillDir)
+		switch {
+		case err == nil:
+			h.File = f
+		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
+		default:
+			return err
+		}
+	}
+	m.host = hostmem.New(h)
+	for i := range m.devs {
+		if err := m.devs[i].open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open makes a manager for devices with one tenant, which has it to itself. The
+// manager closes with the tenant.
+func Open(devs []device.Device, m ManagerOptions, t TenantOptions) (*Tenant, error) {
+	x, err := New(devs, m)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.Join(context.Background(), t)
+	if err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	u.alone = true
+	return u, nil
+}
+
+// owners knows the manager of every device that has one. A device's memory has one
+// manager: two could not make room for each other.
+var owners struct {
+	mu sync.Mutex
+	of map[device.Device]*Manager // by device as it was opened
+}
+
+// own makes m the manager of its devices, of all or of none.
+func (m *Manager) own() error {
+	owners.mu.Lock()
+	defer owners.mu.Unlock()
+	if owners.of == nil {
+		owners.of = map[device.Device]*Manager{}
+	}
+	for i := range m.devs {
+		d := device.Opened(m.devs[i].dev)
+		if o := owners.of[d]; o != nil {
+			m.disownLocked(i)
+			if o == m {
+				return fmt.Errorf("%w: %s is in the list twice: name each device once", ErrOwned, m.devs[i].id)
+			}
+			return fmt.Errorf("%w: %s belongs to %s: share that, or close it first", ErrOwned, m.devs[i].id, o.owner)
+		}
+		owners.of[d] = m
+	}
+	return nil
+}
+
+// disown gives the devices back.
+func (m *Manager) disown() {
+	owners.mu.Lock()
+	defer owners.mu.Unlock()
+	m.disownLocked(len(m.devs))
+}
+
+// disownLocked gives the first n devices back.
+func (m *Manager) disownLocked(n int) {
+	for i := range m.devs[:n] {
+		delete(owners.of, device.Opened(m.devs[i].dev))
+	}
+}
+
+// Close closes the tenants that are left, frees all host memory and closes the
+// streams. A second call does nothing.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil
+	}
+	m.closed = true
+	m.mu.Unlock()
+	m.floors.Close(ErrClosed)
+	m.opening.Wait()
+	m.mu.Lock()
+	tenants := slices.Clone(m.tenants)
+	m.mu.Unlock()
+	var errs []error
+	for _, u := range tenants {
+		errs = append(errs, m.dismiss(u))
+	}
+	errs = append(errs, m.endMoves())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.devs {
+		errs = append(errs, m.devs[i].freeErr)
+	}
+	errs = append(errs, m.host.Close())
+	m.disown()
+	return errors.Join(errs...)
+}
+
+// endMoves closes the streams that move copies together, which waits for their
+// work.
+func (m *Manager) endMoves() error {
+	var errs []error
+	for i := range m.devs {
+		if s := m.devs[i].move; s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Devices lists the devices, in the order that Need.Device counts.
+func (m *Manager) Devices() []device.Device {
 	list := make([]device.Device, len(m.devs))
 	for i := range m.devs {
 		list[i] = m.devs[i].dev
@@ -76,92 +233,6 @@ func (m *Manager) memory() []int64 {
 		list[i] = m.devs[i].spec.MemoryBytes
 	}
 	return list
-}
-
-// Drop discards the contents: every copy and the host's bytes are freed. The
-// record stays, without contents. It fails with ErrLeased for a leased tensor.
-func (m *Manager) Drop(t *Tensor) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.drop(t)
-}
-
-// drop is Drop with the lock held.
-func (m *Manager) drop(t *Tensor) error {
-	for _, d := range t.tenant.used {
-		if t.copies[d].leased > 0 {
-			return fmt.Errorf("drop %s: %w on %s: release it first", t.name, ErrLeased, m.devs[d].id)
-		}
-	}
-	for _, i := range t.tenant.used {
-		m.devs[i].free(t, "dropped")
-	}
-	m.dropHost(t)
-	t.src = nil
-	t.truth = nowhere
-	t.version++
-	t.discarded = false
-	return nil
-}
-
-// Discard tells that nobody needs the contents of tensors that are not leased. Their memory
-// on a device stays for the next task that writes them, until there is a better use
-// for it. Nothing is spilled for them.
-func (m *Manager) Discard(ts ...*Tensor) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, t := range ts {
-		if !t.onDevice() || t.failure() != nil {
-			_ = m.drop(t) // fails for a leased tensor, which then keeps its contents
-			continue
-		}
-		t.discarded = true
-		m.dropHost(t)
-		m.devs[t.truth].rank(t)
-	}
-}
-
-// Has reports whether a device, by index, has a copy of t.
-func (m *Manager) Has(device int, t *Tensor) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.devs[device].copy(t).buf != nil
-}
-
-// DropCopy frees a device's copy of t, unless it is the truth or leased.
-func (m *Manager) DropCopy(device int, t *Tensor) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d := &m.devs[device]; t.truth != device && d.copy(t).leased == 0 {
-		d.free(t, "dropped")
-		m.rankAll(t)
-	}
-}
-
-// dropHost drops the host's bytes of t, if there are any.
-func (m *Manager) dropHost(t *Tensor) {
-	if h := t.host; h != nil {
-		t.host = nil
-		m.host.Drop(h) // which makes it the truth again if the copy of a moved tensor has failed
-		m.rankAll(t)
-	}
-}
-
-// rankAll ranks a tensor's copies on all devices.
-func (m *Manager) rankAll(t *Tensor) {
-	for _, i := range t.tenant.used {
-		m.devs[i].rank(t)
-	}
-}
-
-// freeStale frees t's copies that are stale and not leased.
-func (m *Manager) freeStale(t *Tensor, cause string) {
-	for _, i := range t.tenant.used {
-		d := &m.devs[i]
-		if c := d.copy(t); c.leased == 0 && !t.current(c) {
-			d.free(t, cause)
-		}
-	}
 }
 
 // peaks is the sum of all tenants' peaks on a device.

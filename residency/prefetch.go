@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
 
@@ -47,7 +48,7 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 		}
 		h := t.host
 		t.truth = n.Device
-		m.host.Move(h, n.copy().ready, func() (*hostmem.Block, bool) { return t.takeBack(h) })
+		m.host.Move(h, n.copy().Ready, func() (*hostmem.Block, bool) { return t.takeBack(h) })
 		m.dropHost(t)
 	}
 	m.mu.Unlock()
@@ -92,4 +93,54 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 		return pause{}, err
 	}
 	return pause{}, nil
+}
+
+// fetchAhead queues copies of the tensors that the next launches of the step read,
+// so that they move while the attempt's task runs. For memory, it evicts only
+// tensors that none of these launches uses.
+func (a *attempt) fetchAhead() error {
+	if a.launch < 0 {
+		return nil
+	}
+	d := &a.m.devs[a.needs[0].Device]
+	p, tensors := &a.tenant.on[d.index].place, a.tenant.order.uses.tensors[d.index]
+	for number, distance := range p.reads {
+		t := tensors[number-1]
+		if d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
+			continue
+		}
+		if next, _ := p.next(number); next != distance {
+			continue // a launch before that overwrites it
+		}
+		if ok, err := a.fetchOne(t, d, p.uses.policy); err != nil || !ok {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchOne queues the copy of one tensor. It reports false if there is no room.
+func (a *attempt) fetchOne(t *Tensor, d *devState, p paging.Policy) (bool, error) {
+	m := a.m
+	if ok, err := m.makeRoom(d, d.takes(t.bytes)+p.Spare, p.Ahead); err != nil || !ok {
+		return false, err
+	}
+	s, err := m.copier(t, d)
+	if err != nil {
+		return false, err
+	}
+	b, err := a.alloc(d, s, t.meta, t.usage)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s on %s: %w", t.name, d.id, err)
+	}
+	d.attach(t, b, s)
+	d.copy(t).used = m.clock
+	if err := m.bring(t, d, "ahead"); err != nil {
+		d.free(t, "not fetched")
+		return false, err
+	}
+	return true, nil
 }

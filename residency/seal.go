@@ -32,7 +32,8 @@ func (a Allowance) String() string {
 	return s + ", as planned: " + strings.Join(a.Names, ", ")
 }
 
-// seal is the state of the strict mode.
+// seal decides which transfers a tenant's tensors may make between host and devices, and counts
+// those under a seal. The tenant owns it, and the manager's lock guards it.
 type seal struct {
 	strict  bool
 	tight   []bool          // per device: tensors leave it and come back, since the peaks exceed it
@@ -56,7 +57,7 @@ type allowance struct {
 	known map[string]bool
 }
 
-// crossing is a transfer between the host and a device.
+// crossing is a transfer between the host and a device, as far as a seal asks for it.
 type crossing struct {
 	kind   ledger.Kind
 	reason ledger.Reason
@@ -68,7 +69,7 @@ type crossing struct {
 
 // transfer fails if t may not move between the host and a device now; otherwise
 // it counts the transfer.
-func (s *seal) transfer(t *identity, x crossing) error {
+func (s *seal) transfer(t *Tensor, x crossing) error {
 	if !s.on {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (s *seal) transfer(t *identity, x crossing) error {
 
 // pull fails if t may not be pulled back for a reason now, whether bytes move for it
 // or not.
-func (s *seal) pull(t *identity, r ledger.Reason, cause string) error {
+func (s *seal) pull(t *Tensor, r ledger.Reason, cause string) error {
 	if !s.on || slices.Contains(s.reasons, r) {
 		return nil
 	}
@@ -94,12 +95,12 @@ func (s *seal) pull(t *identity, r ledger.Reason, cause string) error {
 }
 
 // unasked is the error of a transfer for a reason that Unseal was not given.
-func unasked(t *identity, k ledger.Kind, r ledger.Reason, cause string) error {
+func unasked(t *Tensor, k ledger.Kind, r ledger.Reason, cause string) error {
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 }
 
 // count counts an allowed transfer.
-func (s *seal) count(t *identity, k ledger.Kind, r ledger.Reason, announced bool) {
+func (s *seal) count(t *Tensor, k ledger.Kind, r ledger.Reason, announced bool) {
 	usage := t.usage.String()
 	i := slices.IndexFunc(s.allowed, func(a *allowance) bool {
 		return a.Kind == k && a.Reason == r && a.Usage == usage && (a.Names != nil) == announced
@@ -115,4 +116,41 @@ func (s *seal) count(t *identity, k ledger.Kind, r ledger.Reason, announced bool
 		a.known[name] = true
 		a.Names = append(a.Names, name)
 	}
+}
+
+// Seal forbids transfers between host and devices, except that fed inputs still
+// come in, that tensors leave devices without room and come back where
+// TenantOptions.Peaks announced it, and that TenantOptions.Passing pass through the
+// host. A forbidden transfer fails with ErrNotResident and names the tensor and the
+// cause. Without TenantOptions.Strict, Seal does
+// nothing.
+func (u *Tenant) Seal() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seal.on, u.seal.reasons = u.seal.strict, u.seal.reasons[:0]
+}
+
+// Unseal allows pull-backs for the given reasons until the next Seal. Without
+// reasons it allows all transfers.
+func (u *Tenant) Unseal(reasons ...ledger.Reason) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(reasons) == 0 {
+		u.seal.on = false
+	}
+	u.seal.reasons = append(u.seal.reasons, reasons...)
+}
+
+// Allowed lists the transfers between host and devices under a seal, in the
+// order of first appearance.
+func (u *Tenant) Allowed() []Allowance {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var list []Allowance
+	for _, a := range u.seal.allowed {
+		x := a.Allowance
+		x.Names = slices.Sorted(slices.Values(x.Names))
+		list = append(list, x)
+	}
+	return list
 }

@@ -1,14 +1,62 @@
 package residency
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/residency/ledger"
 )
+
+// TenantOptions describes a tenant. The zero value is good for a tenant that has
+// the manager to itself.
+type TenantOptions struct {
+	// Name begins the names of the tenant's tensors, unless it is empty. No two
+	// tenants have the same name at once.
+	Name string
+	// Devices are those that the tenant uses, by index; nil: all. What becomes of
+	// another one is no matter to it.
+	Devices []int
+	// Floors is, per device, the least memory in bytes with which the tenant's
+	// largest task runs. Join reserves it. None means 0.
+	Floors []int64
+	// Peaks is, per device, the memory in bytes that the tenant's tasks take where
+	// there is enough. If the peaks of all tenants exceed a device, tensors leave it
+	// and come back, and Seal allows that. None means 0.
+	Peaks []int64
+	// Passing are the values (Key.Value) that the tenant's tasks hand from one device to
+	// another where these have no path of their own. They pass through the host, and
+	// Seal allows that.
+	Passing []string
+	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
+	// the tenant is alone. Join takes room on the disk for those that all tenants have
+	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
+	HostBytes int64
+	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
+	// are kept free for those calls, and their room in the file is taken by Join.
+	HeldBytes int64
+	// LargestBytes is the bytes of the largest tensor among them.
+	LargestBytes int64
+	// AtOnce has Join fail with ErrOccupied where it would have to wait for the floors.
+	AtOnce bool
+	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
+	Waiting func()
+	// OnRead is called when a call for a device, by index, has read a store or waited
+	// for another to read it; nil for nobody. It is called without the manager's lock.
+	OnRead func(device int, began, ended time.Time)
+	// Strict makes Seal work.
+	Strict bool
+	// OnTransfer is told of every entry of the tenant's ledger, in order, with the
+	// manager locked: it must return soon and not call back.
+	OnTransfer func(ledger.Row)
+}
 
 // Tenant is the part of a manager that belongs to one user of its devices, such
 // as a training: its tensors, by key, its copy streams, its ledger and its seal.
@@ -17,9 +65,174 @@ import (
 // the Manager work on the tensors of any tenant.
 type Tenant struct {
 	*Manager
-	*tenant
-	alone bool // the manager closes with it
+	opt    TenantOptions
+	used   []int     // the devices that the tenant uses: its tensors can be on no others
+	on     []tenancy // per device of the manager
+	ledger *ledger.Ledger
+	alone  bool // the manager closes with it
+
+	// Under the manager's lock:
+	tensors map[Key]*Tensor
+	order   order // of uses to come
+	seal    seal
+	spills  spills
+	acted   uint64 // the manager's clock at the tenant's last call of Acquire
+	gone    bool   // it has closed
 }
+
+// Join makes a tenant, and reserves its floors. While they do not fit beside the
+// floors of other tenants, it waits until some of them have closed: of several
+// calls that need memory of the same device, the first one goes first. It fails
+// with ErrBudget if a device has less than the floor, with ErrOccupied in place of
+// waiting with o.AtOnce, and with the cause of ctx if that ends.
+func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
+	if err := m.admissible(&o); err != nil {
+		return nil, err
+	}
+	if err := m.claimName(o.Name); err != nil {
+		return nil, err
+	}
+	u, err := m.reserve(ctx, o)
+	if err != nil {
+		m.freeName(o.Name)
+		return nil, err
+	}
+	return u, nil
+}
+
+// admissible refuses floors that never fit.
+func (m *Manager) admissible(o *TenantOptions) error {
+	if len(o.Floors) > len(m.devs) || len(o.Peaks) > len(m.devs) {
+		return fmt.Errorf("%w: %d floors and %d peaks for %d devices: give one for each device", ErrMismatch, len(o.Floors), len(o.Peaks), len(m.devs))
+	}
+	for i, floor := range o.Floors {
+		if d := &m.devs[i]; floor > d.spec.MemoryBytes {
+			has, needs := units.TwoBytes(d.spec.MemoryBytes, floor)
+			return fmt.Errorf("%w: %s has %s, and at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
+		}
+	}
+	return nil
+}
+
+// claimName makes a name that of a tenant, or of one that waits to join.
+func (m *Manager) claimName(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return fmt.Errorf("join: %w", ErrClosed)
+	case m.names[name]:
+		return fmt.Errorf("%w: there is a tenant %q already: give this one another name", ErrMismatch, name)
+	}
+	m.names[name] = true
+	return nil
+}
+
+// freeName undoes claimName.
+func (m *Manager) freeName(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, name)
+}
+
+// reserve waits for a tenant's floors. Then it opens the tenant's streams, and adds
+// the tenant.
+func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	waits := o.Waiting
+	if o.AtOnce {
+		waits = func() { giveUp(ErrOccupied) }
+	}
+	if err := m.floors.Reserve(ctx, o.Floors, waits); err != nil {
+		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
+	}
+	u, err := m.openTenant(o)
+	if err != nil {
+		m.floors.Release(o.Floors)
+		return nil, err
+	}
+	return u, nil
+}
+
+// title names a tenant for people.
+func title(name string) string { return cmp.Or(name, "a tenant without a name") }
+
+// openTenant adds a tenant whose floors are reserved. Close waits for it, and so
+// finds all streams.
+func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, fmt.Errorf("join: %w", ErrClosed)
+	}
+	m.opening.Add(1)
+	defer m.opening.Done()
+	m.mu.Unlock()
+	u, err := m.newTenant(o)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.tenants = append(m.tenants, u)
+	m.tighten()
+	m.mu.Unlock()
+	if err := m.resizeFile(); err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+		return nil, errors.Join(err, u.endStreams())
+	}
+	return u, nil
+}
+
+// newTenant opens a tenant's streams.
+func (m *Manager) newTenant(o TenantOptions) (*Tenant, error) {
+	u := &Tenant{
+		Manager: m,
+		opt:     o,
+		on:      make([]tenancy, len(m.devs)),
+		tensors: map[Key]*Tensor{},
+		seal:    newSeal(o.Strict, o.Passing, len(m.devs)),
+	}
+	var names []string
+	for i := range m.devs {
+		names = append(names, m.devs[i].id)
+		if o.Devices == nil || slices.Contains(o.Devices, i) {
+			u.on[i].used, u.used = true, append(u.used, i)
+		}
+	}
+	u.ledger = ledger.New(names, o.OnTransfer)
+	return u, u.openStreams()
+}
+
+// openStreams opens the copy streams on the devices that the tenant uses.
+func (u *Tenant) openStreams() error {
+	for _, i := range u.used {
+		y, d := &u.on[i], &u.devs[i]
+		y.d, y.prefix = d, u.StreamName("")
+		if err := y.open(); err != nil {
+			return errors.Join(err, u.endStreams())
+		}
+	}
+	return nil
+}
+
+// tighten finds the devices that the peaks of all tenants exceed. The tensors of
+// each may leave them from now on, and come back later.
+func (m *Manager) tighten() {
+	for i := range m.devs {
+		if m.peaks(i) > m.devs[i].spec.MemoryBytes {
+			for _, u := range m.tenants {
+				u.seal.tight[i] = true
+			}
+		}
+	}
+}
+
+// Lose tells that a device was given up: calls of Join that wait for its memory, and
+// later ones, fail with the cause.
+func (m *Manager) Lose(device int, cause error) { m.floors.Lose(device, cause) }
 
 // Declare makes the record of a tensor, without contents. The same key again
 // gives the same tensor; metadata and usage must agree. The tenant's name
@@ -44,8 +257,7 @@ func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, err
 		return nil, fmt.Errorf("%v: %w", k, err)
 	}
 	t := &Tensor{
-		identity: identity{key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes()},
-		shared:   &u.shared, tenant: &u.account,
+		key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes(), tenant: u,
 		truth: nowhere, copies: make([]devCopy, len(u.devs)),
 	}
 	u.tensors[k] = t
@@ -71,11 +283,35 @@ func (u *Tenant) Forget(ts ...*Tensor) error {
 // Used lists the devices that the tenant uses, by index.
 func (u *Tenant) Used() []int { return slices.Clone(u.used) }
 
+// StreamName is the name for a stream of the tenant: it begins with the tenant's
+// own, so that operations of several tenants can be told apart.
+func (u *Tenant) StreamName(stream string) string {
+	if u.opt.Name == "" {
+		return stream
+	}
+	return u.opt.Name + ":" + stream
+}
+
+// home is the device from whose host memory the tenant's tensors are filled: the first
+// one that it uses.
+func (u *Tenant) home() device.Device {
+	if len(u.used) == 0 {
+		return u.devs[0].dev
+	}
+	return u.devs[u.used[0]].dev
+}
+
 // Tensors counts the tenant's records.
 func (u *Tenant) Tensors() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.tensors)
+}
+
+// knows reports whether a need's tensor belongs to the tenant, and whether the tenant
+// uses its device.
+func (u *Tenant) knows(n *Need) bool {
+	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
 }
 
 // Ledger counts the bytes that moved for the tenant. It outlives the tenant.
@@ -125,9 +361,76 @@ func (u *Tenant) Lost() error {
 // the copies wait for must have been queued. Leases still held are an error that
 // names their tensors, and their memory is freed too. A second call does nothing.
 func (u *Tenant) Close() error {
-	err := u.dismiss(u.tenant)
+	err := u.dismiss(u)
 	if u.alone {
 		err = errors.Join(err, u.Manager.Close())
 	}
 	return err
+}
+
+// dismiss closes a tenant.
+func (m *Manager) dismiss(u *Tenant) error {
+	m.mu.Lock()
+	if u.gone {
+		m.mu.Unlock()
+		return nil
+	}
+	u.gone = true
+	held := m.endLeases(u)
+	for _, t := range u.tensors {
+		for i := range m.devs {
+			m.devs[i].free(t, "closed")
+		}
+		m.dropHost(t)
+		t.truth, t.src = nowhere, nil
+	}
+	clear(u.tensors)
+	m.leave(u)
+	m.line.Call()
+	m.mu.Unlock()
+	// No copy is queued after gone was set, so streams can be ended unlocked.
+	err := errors.Join(u.endStreams(), held)
+	m.mu.Lock()
+	m.host.Sweep()
+	m.mu.Unlock()
+	return errors.Join(err, m.resizeFile())
+}
+
+// endLeases ends the leases that a tenant still holds. Its error names their
+// tensors; it is nil if there are none.
+func (m *Manager) endLeases(u *Tenant) error {
+	var names []string
+	count := 0
+	m.leases = slices.DeleteFunc(m.leases, func(l *Lease) bool {
+		if l.tenant != u {
+			return false
+		}
+		count++
+		for _, n := range l.needs {
+			m.devs[n.Device].unlease(n.Tensor)
+			names = append(names, n.Tensor.name+" on "+m.devs[n.Device].id)
+		}
+		m.freeScratch(l, l.needs)
+		return true
+	})
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("close: %d lease(s) not released: %w: %s", count, ErrLeased, strings.Join(names, ", "))
+}
+
+// leave removes u, and gives its floors to those who wait.
+func (m *Manager) leave(u *Tenant) {
+	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+	delete(m.names, u.opt.Name)
+	m.floors.Release(u.opt.Floors)
+}
+
+// endStreams closes the tenant's copy streams, which waits for their work.
+func (u *Tenant) endStreams() error {
+	var errs []error
+	for i := range u.on {
+		errs = append(errs, u.on[i].end())
+	}
+	return errors.Join(errs...)
 }

@@ -1,6 +1,6 @@
 package paging
 
-// page is the state of one object.
+// page is the state of one object during a replay.
 type page struct {
 	here   bool // it has memory on the device
 	dirty  bool // written since its last copy out
@@ -10,7 +10,7 @@ type page struct {
 	leased int  // the last launch that used it or loaded it ahead, counted over all steps
 }
 
-// memory is a device's memory during a replay.
+// memory is a device's memory during a replay, which owns it.
 type memory struct {
 	Result  // of the step so far; Peak of all steps
 	trace   *Trace
@@ -255,3 +255,27 @@ func (m *memory) leave(object int) {
 }
 
 func (m *memory) rounded(object int) int64 { return Rounded(m.trace.Objects[object].Bytes) }
+
+// copies counts the copies on the host during a replay, by size: now, and the most at once.
+type copies map[int64]struct{ now, most int64 }
+
+func (c copies) add(bytes int64) {
+	n := c[bytes]
+	n.now++
+	n.most = max(n.most, n.now)
+	c[bytes] = n
+}
+
+func (c copies) drop(bytes int64) {
+	n := c[bytes]
+	n.now--
+	c[bytes] = n
+}
+
+// bytes is the host memory for the most copies of each size.
+func (c copies) bytes() (sum int64) {
+	for size, n := range c {
+		sum += size * n.most
+	}
+	return sum
+}

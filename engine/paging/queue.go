@@ -1,7 +1,29 @@
 package paging
 
-// Queue has the objects that could be given up, best first. [Take] picks what leaves
-// and takes hardly longer the more objects there are.
+// Candidate is an object that could be given up.
+type Candidate struct {
+	Object   int   // decides between equals; index in Trace.Objects
+	Bytes    int64 // its memory, rounded up
+	Distance int   // launches until its next use, at least 1; Never if there is none
+	Copies   int   // that giving it up makes: one in if its next use reads; one out if it has the only newest contents, unless that serves many gaps
+}
+
+// before reports whether c leaves before o: first those that move nothing, then
+// those whose memory is free for the most launches per copy. A clean one that is
+// needed soon is no cheaper than a dirty one that is needed late.
+func (c *Candidate) before(o *Candidate) bool {
+	if (c.Copies == 0) != (o.Copies == 0) {
+		return c.Copies == 0
+	}
+	if x, y := c.Distance*o.Copies, o.Distance*c.Copies; x != y {
+		return x > y
+	}
+	return c.Object < o.Object
+}
+
+// Queue has the objects that could be given up, best first. Whoever has a device's memory, or
+// replays it, owns one. [Take] picks what leaves and takes hardly longer the more objects there
+// are.
 //
 // The order of two candidates does not change while neither is used, as long as
 // giving them up makes as many copies: the one used later stays ahead. So there is
@@ -13,8 +35,8 @@ type Queue struct {
 	aside   []Entry    // of heaps[0]: needed too soon for the choice under way
 }
 
-// Entry is a candidate in a queue. It is outdated if it is not the newest of its
-// object.
+// Entry is a candidate in a queue. It is outdated if it is not the newest of its object: taking
+// an object out only counts its version up, and leaves its entries where they are in a heap.
 type Entry struct {
 	Candidate
 	Queue   int // index in the list given to Take
@@ -108,6 +130,8 @@ func (q *Queue) restore() {
 // best may be small and the next one large: those that it makes unnecessary stay. If
 // all together are too few, it takes nothing, and ok is false.
 func Take(queues []*Queue, victims []Entry, bytes int64, after int) (taken []Entry, ok bool) {
+	// Take the best until their bytes are enough. bytes is what is still missing, and negative
+	// where there is more than enough.
 	from := len(victims)
 	for ok = true; ok && bytes > 0; {
 		var e Entry
@@ -119,14 +143,15 @@ func Take(queues []*Queue, victims []Entry, bytes int64, after int) (taken []Ent
 	for _, q := range queues {
 		q.restore()
 	}
-	kept := from
-	for i := len(victims) - 1; i >= from; i-- { // the worst first
+	// Put back those without which there is enough, the worst first. Bytes of 0 marks them.
+	for i := len(victims) - 1; i >= from; i-- {
 		if e := &victims[i]; !ok || bytes+e.Bytes <= 0 {
 			bytes += e.Bytes
 			push(&queues[e.Queue].heaps[e.Copies], *e)
 			e.Bytes = 0
 		}
 	}
+	kept := from
 	for _, e := range victims[from:] {
 		if e.Bytes > 0 {
 			victims[kept] = e

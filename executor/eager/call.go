@@ -7,7 +7,31 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/errs"
 )
+
+// work is a call that is queued in a lane or runs aside, or one that has failed already. The
+// records of its results and its chain point to it, to wait for its end and for its error.
+type work struct {
+	lane  *lane         // in which it is queued; nil for another call
+	seq   uint64        // its number there, from 1
+	ended chan struct{} // of a call that runs aside: closed when it has ended
+	err   error         // valid once it has ended
+
+	era     *era
+	what    string // the op's kind or "to host", for errors
+	loc     Location
+	entry   *entry
+	args    []Tensor // with one use each; nil once launched
+	after   *Chain
+	results []Tensor
+	long    bool // it may take long, or wait for other than calls of the lane
+	event   device.Event
+
+	// Room for the usual call, so that it is one allocation.
+	argRoom    [4]Tensor
+	resultRoom [2]Tensor
+}
 
 // deviceHandler is the handler that runs calls on devices.
 type deviceHandler struct{ context *Context }
@@ -46,9 +70,9 @@ func (k *call) where() Location {
 
 // submit makes a call, and consumes its arguments. A short call that nothing delays runs at once,
 // on this goroutine: its results are in room, if that is large enough, and it allocates nothing.
-// Any other call is queued in its lane: its results are in the work that the lane gets. made is the
-// outcome, nil if the call has succeeded already. The error is of a call that is refused.
-func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *outcome, err error) {
+// Any other call is queued in its lane: its results are in the work that the lane gets. made tells
+// how the call ends; nil if it has succeeded already. The error is of a call that is refused.
+func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *work, err error) {
 	l, of, err := c.begin(k.on, args)
 	if l == nil {
 		return nil, nil, c.refuse(kindOf(k.op), k.where(), args, err)
@@ -69,7 +93,7 @@ func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *
 	if err == nil && !ran {
 		w := &work{what: k.op.Kind(), loc: k.where(), after: k.after, era: of, entry: e}
 		err = l.enqueue(w, args)
-		results, made = w.results, &w.outcome
+		results, made = w.results, w
 	}
 	over := false
 	if ran || err != nil {
@@ -105,15 +129,15 @@ func (c *Context) begin(on device.ID, args []Tensor) (l *lane, of *era, err erro
 		return nil, nil, context.Cause(of)
 	}
 	if len(args) > 0 && on == "" {
-		if l = c.laneOf(args[0].rec.home); l == nil {
+		if l = args[0].rec.lane; l.context != c {
 			return nil, nil, fmt.Errorf("argument 0 (%v) belongs to another context: copy it through the host", args[0].rec.pool.meta)
 		}
 	} else if l, err = c.lane(on); err != nil {
 		return nil, nil, err
 	}
 	for i, x := range args {
-		if x.rec.home != &l.home {
-			return nil, nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, x.rec.pool.meta, x.rec.home.dev.ID(), l.dev.ID(), ErrDevice)
+		if x.rec.lane != l {
+			return nil, nil, fmt.Errorf("argument %d (%v) is on %s, the call on %s: %w: use CopyTo", i, x.rec.pool.meta, x.rec.lane.dev.ID(), l.dev.ID(), ErrDevice)
 		}
 	}
 	l.mu.Lock()
@@ -154,7 +178,7 @@ func (c *Context) abandon(w *work, cause error) error {
 }
 
 // use uses and consumes each argument, and returns -1. If one has no reference left, it changes
-// nothing and returns its index. It needs the home's mu.
+// nothing and returns its index. It needs the lane's mu.
 func use(args []Tensor) (bad int) {
 	for i, x := range args {
 		if !x.live() {
@@ -170,7 +194,7 @@ func use(args []Tensor) (bad int) {
 	return -1
 }
 
-// unuse ends the use of tensors. It needs the home's mu.
+// unuse ends the use of tensors. It needs the lane's mu.
 func unuse(list []Tensor) {
 	for _, x := range list {
 		x.rec.unuseLocked()
@@ -213,16 +237,122 @@ func (l *lane) settle() bool {
 
 // enqueue makes the results of a call, whose arguments are used, and queues it. It needs mu.
 func (l *lane) enqueue(w *work, args []Tensor) (err error) {
-	w.home = &l.home
+	w.lane = l
 	w.args = append(w.argRoom[:0], args...)
 	if w.results, err = l.expect(w.entry, 0, w.resultRoom[:0]); err != nil {
 		return err
 	}
 	for _, x := range w.results {
-		x.rec.uses, x.rec.made = 1, &w.outcome
+		x.rec.uses, x.rec.made = 1, w
 	}
 	if err = l.queue(w); err != nil {
 		l.giveUp(w.results)
 	}
 	return err
+}
+
+// unuse ends the use of the arguments.
+func (w *work) unuse() {
+	for _, x := range w.args {
+		x.rec.unuse()
+	}
+	w.args = nil
+	w.argRoom = [len(w.argRoom)]Tensor{}
+}
+
+// waits reports whether the call waits for one that is not in its lane. It needs the lane's
+// mu.
+func (w *work) waits() bool {
+	if w.after != nil && !w.after.made.done() {
+		return true
+	}
+	for _, x := range w.args {
+		if made := x.rec.made; made != nil && made.lane != w.lane {
+			return true
+		}
+	}
+	return false
+}
+
+// follows reports whether the call depends on p directly.
+func (w *work) follows(p *work) bool {
+	if w.after != nil && w.after.made == p {
+		return true
+	}
+	for _, x := range w.args {
+		if x.rec.maker() == p {
+			return true
+		}
+	}
+	return false
+}
+
+// done reports whether the call has ended. The zero Chain's always has, and so
+// has a call that failed before it was queued.
+func (w *work) done() bool {
+	switch {
+	case w == nil:
+		return true
+	case w.ended != nil:
+		select {
+		case <-w.ended:
+			return true
+		default:
+			return false
+		}
+	}
+	return w.lane == nil || w.lane.progress.done(w.seq)
+}
+
+// failure is the call's failure, nil while it is not known.
+func (w *work) failure() error {
+	if w == nil || !w.done() {
+		return nil
+	}
+	return w.err
+}
+
+// wait blocks until the call has ended. Its error is the call's, or ctx's cause.
+func (w *work) wait(ctx context.Context) error {
+	if err := errs.CheckContext(ctx); err != nil {
+		return err
+	}
+	switch {
+	case w.done():
+	case w.ended != nil:
+		select {
+		case <-w.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	default:
+		if err := w.lane.progress.await(ctx, w.seq); err != nil {
+			return err
+		}
+	}
+	return w.failure()
+}
+
+// Chain orders calls with side effects: a call that is given a chain runs
+// when the call that made the chain has ended, and fails if that failed. The
+// zero Chain and a nil one have always ended. Unlike tensors, chains are not counted.
+type Chain struct{ made *work }
+
+// free reports whether a call with this chain need not wait and cannot fail by it. The
+// chain may be nil.
+func (c *Chain) free() bool { return c == nil || c.made.done() && c.made.failure() == nil }
+
+// Wait blocks until the call that made the chain has ended and returns its
+// failure, or ctx's error if that came first.
+func (c *Chain) Wait(ctx context.Context) error { return c.work().wait(ctx) }
+
+// Err is the failure, nil while it is not known.
+func (c *Chain) Err() error { return c.work().failure() }
+
+// work is that of the call that made the chain, nil if there is none.
+func (c *Chain) work() *work {
+	if c == nil {
+		return nil
+	}
+	return c.made
 }

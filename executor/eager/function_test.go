@@ -1,7 +1,9 @@
 package eager
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -251,4 +253,151 @@ func TestFunctionThatReturnsItsArguments(t *testing.T) {
 	r.expect(out[0], 3)
 	r.expect(out[1], 1)
 	r.expect(a, 3)
+}
+
+// A frozen op is the op that it was made of: the same bits, gradients and errors. Its
+// calls allocate nothing.
+func TestFreeze(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	flip := Freeze(ops.Transpose{Perm: []int{1, 0}})
+	x := r.floats([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	y := r.One(flip, x.Ref())
+	if m := y.Meta(); m.Shape[0] != 3 {
+		t.Error(m)
+	}
+	r.expect(y, 1, 4, 2, 5, 3, 6)
+	fails(t, r.One(flip, r.floats([]float32{1}, 1)).Err(), graph.ErrShape, "transpose: ")
+	back := Compile("back", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return []*graph.Value{b.One(flip, b.One(flip, in[0]))}
+	})
+	r.expect(r.One(back, x.Ref()), 1, 2, 3, 4, 5, 6)
+
+	tape := r.NewTape()
+	loss := tape.One(Freeze(ops.Reduce{Fn: "sum", Axes: []int{0, 1}}), tape.One(ops.Binary{Fn: "mul"}, tape.One(flip, x.Ref()), tape.One(flip, x.Ref())))
+	grads, err := tape.Gradients(loss, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expect(grads[0], 2, 4, 6, 8, 10, 12)
+	if err := errors.Join(tape.Close(), loss.Release()); err != nil {
+		t.Error(err)
+	}
+	z := r.floats(make([]float32, 16), 4, 4)
+	for range 5 {
+		z = r.One(flip, z)
+	}
+	if err := z.Wait(bg); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { z = r.One(flip, z) }); n > 0 {
+		t.Errorf("%v allocations for a call", n)
+	}
+	if err := errors.Join(x.Release(), z.Release()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The first number that is not finite fails the op that makes it.
+func TestCheckFinite(t *testing.T) {
+	r := open(t, 1, ContextOptions{CheckFinite: true})
+	x := r.floats([]float32{1, 0, 4}, 3)
+	for range 3 { // queued, and at once
+		y := r.One(ops.Binary{Fn: "div"}, x.Ref(), x.Ref())
+		z := r.One(ops.AddOp, y.Ref(), y.Ref())
+		fails(t, z.Wait(bg), nil, "function_test.go:", "div: ", "not finite", "element 1")
+		r.expect(r.One(ops.AddOp, x.Ref(), x.Ref()), 2, 0, 8)
+		if err := errors.Join(y.Release(), z.Release()); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = x.Release()
+}
+
+// gated is x * sigmoid(Scale x), of parts.
+type gated struct{ Scale float64 }
+
+func (gated) Kind() string { return "gated" }
+
+func (o gated) Expand(b *graph.Builder, in []*graph.Value) []*graph.Value {
+	return []*graph.Value{ops.Mul(b, in[0], ops.Sigmoid(b, ops.ScaleBy(b, in[0], o.Scale)))}
+}
+
+// tripled is a gated whose gradient is said to be 3 dy.
+type tripled struct{ gated }
+
+func (tripled) Grad(b *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph.Value {
+	return []*graph.Value{ops.ScaleBy(b, dy[0], 3)}
+}
+
+func TestCompositeOpByOp(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	for _, scale := range []float64{0, 2, 0} {
+		x := r.floats([]float32{8, 0}, 2)
+		r.expect(r.One(graph.Compose(gated{scale}), x), map[float64][]float32{0: {4, 0}, 2: {8 / (1 + 1.1253517e-07), 0}}[scale]...)
+	}
+	type closure struct {
+		gated
+		F func()
+	}
+	fails(t, r.One(graph.Compose(closure{}), r.floats([]float32{1}, 1)).Err(), nil, "field F", "use numbers")
+
+	tape := r.NewTape()
+	x := r.floats([]float32{0, 0}, 2)
+	y := tape.One(graph.Compose(tripled{}), x.Ref())
+	z := tape.One(graph.Compose(gated{}), y)
+	grads, err := tape.Gradients(z, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expect(grads[0], 1.5, 1.5)
+	r.expect(z, 0, 0)
+	r.expect(x, 0, 0)
+	if err := tape.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A loop in a function gives the bits of its steps as single calls, and gradients that
+// agree with those of a tape.
+func TestLoopsInFunctions(t *testing.T) {
+	const steps, rows, width = 5, 2, 3
+	r := open(t, 1, ContextOptions{})
+	numbers := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(math.Sin(float64(i*i + n)))
+		}
+		return x
+	}
+	h, w, xs := r.floats(numbers(rows*width), rows, width), r.floats(numbers(width*width), width, width), r.floats(numbers(steps*rows*width), steps, rows, width)
+	loop := Compile("loop", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		last, _ := ops.Scan(b, in[:1], in[2:], ops.ScanOptions{}, func(b *graph.Builder, c, x []*graph.Value) (next, y []*graph.Value) {
+			return []*graph.Value{ops.Tanh(b, ops.Add(b, ops.MatMulOf(b, c[0], in[1], false, false), x[0]))}, nil
+		})
+		return last
+	})
+	tape := r.NewTape()
+	state := h.Ref()
+	for k := range steps {
+		x := tape.One(ops.Slice{Start: []int{k, 0, 0}, Stop: []int{k + 1, rows, width}}, xs.Ref())
+		x = tape.One(ops.Reshape{Shape: []int{rows, width}}, x)
+		state = tape.One(ops.Unary{Fn: "tanh"}, tape.One(ops.AddOp, tape.One(ops.MatMul{}, state, w.Ref()), x))
+	}
+	want, err := tape.Gradients(state, h, w, xs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tape.Close(); err != nil {
+		t.Error(err)
+	}
+	got := r.Execute(loop.Gradients(0, 1, 2), h, w, xs)
+	r.expect(got[0], r.value(state)...)
+	for i, g := range got[1:] {
+		a, b := r.value(g), r.value(want[i])
+		for j := range a {
+			if math.Abs(float64(a[j]-b[j])) > 1e-6 {
+				t.Errorf("gradient %d at %d is %v, with a tape %v", i, j, a[j], b[j])
+			}
+		}
+	}
 }

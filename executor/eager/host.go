@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/panics"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -90,7 +94,7 @@ func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 	y.use() // by the copy, which may end after the last handle
 	w.results = append(w.resultRoom[:0], y)
 	err = c.aside(w, func() error {
-		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.home != &l.home)
+		return l.copyIn(w.era, x.rec.tensor, y.rec.tensor, x.rec.lane != l)
 	})
 	if err != nil {
 		y.rec.unuse()
@@ -168,11 +172,11 @@ func (c *Context) read(ctx context.Context, r *record) (*tensor.Dense, error) {
 func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...Tensor) *Chain {
 	w := &work{what: "call", loc: Caller(1), after: after}
 	if err := cmp.Or(c.checkOpen(), errs.CheckFunction("f", f == nil)); err != nil {
-		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}
+		return &Chain{&work{err: c.refuse(w.what, w.loc, args, err)}}
 	}
 	l, of, err := c.begin("", args)
 	if l == nil {
-		return &Chain{&outcome{err: c.refuse(w.what, w.loc, args, err)}}
+		return &Chain{&work{err: c.refuse(w.what, w.loc, args, err)}}
 	}
 	l.mu.Unlock()
 	w.era, w.args = of, slices.Clone(args)
@@ -188,9 +192,9 @@ func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ..
 		return guarded(f, ds)
 	})
 	if err != nil {
-		return &Chain{&outcome{err: c.abandon(w, err)}}
+		return &Chain{&work{err: c.abandon(w, err)}}
 	}
-	return &Chain{&w.outcome}
+	return &Chain{w}
 }
 
 // aside runs do on a goroutine of its own once the call's arguments are there. It fails
@@ -207,9 +211,9 @@ func (c *Context) aside(w *work, do func() error) error {
 		c.beside.Done()
 		return err
 	}
-	w.home, w.ended = nil, make(chan struct{})
+	w.lane, w.ended = nil, make(chan struct{})
 	for _, x := range w.results {
-		x.rec.begin(&w.outcome)
+		x.rec.begin(w)
 	}
 	go func() {
 		defer c.beside.Done()
@@ -241,7 +245,7 @@ func (c *Context) takeSlot(e *era) error {
 // await waits for the arguments and the chain of a call, and does it. It reports a failure that
 // arises here.
 func (c *Context) await(w *work, do func() error) error {
-	from := []*outcome{nil}
+	from := []*work{nil}
 	if w.after != nil {
 		from[0] = w.after.made
 	}
@@ -279,3 +283,90 @@ func (c *Context) finish(w *work, err error) {
 	}
 	close(w.ended)
 }
+
+// copies is a lane's stream for copies within its device. It has a lock of its own: copies run
+// beside the lane's goroutine.
+type copies struct {
+	dev  device.Device
+	name string
+
+	mu     sync.Mutex
+	stream device.Stream // nil before the first copy
+	lease  residency.Lease
+}
+
+// prompt is a stream that is no device.Delayer: a copy does not begin before its source is
+// there, as a launch can.
+type prompt struct{ device.Stream }
+
+// queue copies the first tensor, which it needs to read, to the second one.
+func (x *copies) queue(ctx context.Context, tenant *residency.Tenant, needs []residency.Need) (done device.Event, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream == nil {
+		s, err := x.dev.NewStream(x.name)
+		if err != nil {
+			return done, err
+		}
+		x.stream = &prompt{s}
+	}
+	if err := tenant.Acquire(ctx, x.stream, needs, 0, &x.lease); err != nil {
+		return done, err
+	}
+	if err := x.stream.CopyPeer(x.lease.Buffers[1], x.lease.Buffers[0]); err != nil {
+		return done, errors.Join(err, tenant.Abandon(&x.lease))
+	}
+	done = x.stream.Record()
+	return done, tenant.Release(&x.lease, done)
+}
+
+// renew gives up the stream on which a copy failed. The next copy opens another one.
+func (x *copies) renew(failed device.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream != nil && x.stream.Record().Queue == failed.Queue {
+		_ = x.stream.Close() // the failure is known
+		x.stream = nil
+	}
+}
+
+// close closes the stream.
+func (x *copies) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stream == nil {
+		return nil
+	}
+	return x.stream.Close()
+}
+
+// guarded calls a function of the program.
+func guarded(f func([]*tensor.Dense) error, args []*tensor.Dense) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the function panicked: %s", panics.Text(r))
+		}
+	}()
+	return f(args)
+}
+
+// withinCall reports whether a function of Call has called, on its own goroutine.
+func withinCall() bool {
+	pcs := make([]uintptr, 64)
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); f.Entry == guardedEntry {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+// guardedEntry is the address of guarded.
+var guardedEntry = reflect.ValueOf(guarded).Pointer()

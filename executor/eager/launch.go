@@ -28,8 +28,8 @@ func (l *lane) blocked(w *work) error {
 // known is the failure of a call. It waits for a call that is not in this lane, which may
 // wait for calls in flight here: they end first. A call of this lane that has not ended has
 // no failure yet.
-func (l *lane) known(w *work, o *outcome) error {
-	if o.done() || o.home == &l.home {
+func (l *lane) known(w *work, o *work) error {
+	if o.done() || o.lane == l {
 		return o.failure()
 	}
 	l.drain()
@@ -153,8 +153,8 @@ func handOver(e *entry, donated uint64, args, results []Tensor) {
 }
 
 // fail gives the results of an op that has run their failure. It needs mu.
-func (l *lane) fail(results []Tensor, err error) *outcome {
-	o := &outcome{err: err}
+func (l *lane) fail(results []Tensor, err error) *work {
+	o := &work{err: err}
 	for _, x := range results {
 		x.rec.made = o
 		x.rec.endLocked(x.gen, err)
@@ -198,7 +198,7 @@ func (l *lane) expect(e *entry, donated uint64, room []Tensor) (results []Tensor
 			room = append(room, Tensor{})
 			continue
 		}
-		r, err := l.memory.take(&l.home, p)
+		r, err := l.memory.take(l, p)
 		if err != nil {
 			l.giveUp(room)
 			return nil, err
@@ -230,7 +230,7 @@ func (l *lane) needScratch(v *variant) (err error) {
 	if v.scratch == nil {
 		return nil
 	}
-	if l.scratch, err = l.memory.take(&l.home, v.scratch); err != nil {
+	if l.scratch, err = l.memory.take(l, v.scratch); err != nil {
 		return err
 	}
 	l.need(l.scratch, residency.Write)

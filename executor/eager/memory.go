@@ -1,11 +1,16 @@
 package eager
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
 )
@@ -18,7 +23,7 @@ const (
 	keptPart    = 16 // idle tensors have at most this part of the device's memory
 )
 
-// memory is the tensors of a lane. The home's mu guards it.
+// memory is the tensors of a lane, which owns it. The lane's mu guards it.
 type memory struct {
 	tenant *residency.Tenant
 	device int   // its index in the manager's list
@@ -45,19 +50,19 @@ type pool struct {
 	gone  bool    // no new tensor is taken from it
 }
 
-// record is a tensor of a lane. Its home's mu guards it. It is used for one tensor after
+// record is a tensor of a lane. Its lane's mu guards it. It is used for one tensor after
 // the other, each of which is a generation.
 type record struct {
-	home   *home // nil for the results of a refused call
+	lane   *lane // nil for the results of a refused call
 	pool   *pool
 	tensor *residency.Tensor // its contents
 	gen    uint32
-	refs   int32    // of the present generation: by handles
-	uses   int32    // by calls that are not launched yet
-	made   *outcome // of the call that makes the contents; nil if they are there
-	failed bool     // making the contents has failed: it does not count as live
-	warm   bool     // of an idle record: it has device memory
-	next   *record  // of an idle record
+	refs   int32   // of the present generation: by handles
+	uses   int32   // by calls that are not launched yet
+	made   *work   // of the call that makes the contents; nil if they are there
+	failed bool    // making the contents has failed: it does not count as live
+	warm   bool    // of an idle record: it has device memory
+	next   *record // of an idle record
 }
 
 // pool is the pool of tensors of a metadata.
@@ -91,7 +96,7 @@ func (m *memory) drop() {
 }
 
 // take makes a tensor without handles and contents.
-func (m *memory) take(h *home, p *pool) (*record, error) {
+func (m *memory) take(l *lane, p *pool) (*record, error) {
 	if m.closed {
 		return nil, ErrClosed
 	}
@@ -104,7 +109,7 @@ func (m *memory) take(h *home, p *pool) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r = &record{home: h, pool: p, tensor: t}
+		r = &record{lane: l, pool: p, tensor: t}
 	}
 	m.count(p, 1)
 	return r, nil
@@ -173,8 +178,8 @@ func free(err error) {
 // nothing, if the handle was consumed.
 func (x Tensor) use() bool {
 	r := x.rec
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	if !x.live() {
 		return false
 	}
@@ -183,35 +188,35 @@ func (x Tensor) use() bool {
 }
 
 // maker is the call that makes the contents; nil if they are there.
-func (r *record) maker() *outcome {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+func (r *record) maker() *work {
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	return r.made
 }
 
 // begin notes the call that makes the contents.
-func (r *record) begin(o *outcome) {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+func (r *record) begin(o *work) {
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.made = o
 }
 
 // end notes that the contents of a generation are there, or that making them has failed: then they
 // take no memory.
 func (r *record) end(gen uint32, err error) {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.endLocked(gen, err)
 }
 
-// endLocked is end with the home's mu.
+// endLocked is end with the lane's mu.
 func (r *record) endLocked(gen uint32, err error) {
 	switch {
-	case r.gen != gen || r.home.memory.closed:
+	case r.gen != gen || r.lane.memory.closed:
 	case err == nil:
 		r.made = nil
 	default:
-		m := &r.home.memory
+		m := &r.lane.memory
 		free(m.tenant.Drop(r.tensor))
 		r.failed = true
 		m.count(r.pool, -1)
@@ -220,18 +225,87 @@ func (r *record) endLocked(gen uint32, err error) {
 
 // unuse ends a call's use.
 func (r *record) unuse() {
-	r.home.mu.Lock()
-	defer r.home.mu.Unlock()
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
 	r.unuseLocked()
 }
 
-// unuseLocked is unuse with the home's mu.
+// unuseLocked is unuse with the lane's mu.
 func (r *record) unuseLocked() {
 	r.uses--
 	if r.uses < 0 {
 		panic("BUG: a tensor's use ended twice")
 	}
 	if r.uses == 0 && r.refs == 0 {
-		r.home.memory.put(r)
+		r.lane.memory.put(r)
 	}
+}
+
+// note notes the place where tensors were made. Those of refused calls have none.
+func note(at Location, made ...Tensor) {
+	for _, x := range made {
+		if !x.refused() {
+			x.note(at)
+		}
+	}
+}
+
+func (x Tensor) note(at Location) {
+	l := x.rec.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory.places == nil {
+		l.memory.places = map[*record]Location{}
+	}
+	l.memory.places[x.rec] = at
+}
+
+// leave closes the lanes' books, since the tenant is about to close, which frees all memory.
+// Its error counts the tensors that still have handles.
+func (c *Context) leave() error {
+	tensors, bytes := 0, int64(0)
+	held := map[graph.Pos]int{}
+	for _, l := range c.lanes {
+		l.mu.Lock()
+		m := &l.memory
+		m.closed = true
+		tensors, bytes = tensors+m.live, bytes+m.bytes
+		for r, at := range m.places {
+			if !r.failed {
+				held[at.Pos()]++
+			}
+		}
+		l.mu.Unlock()
+	}
+	if tensors == 0 {
+		return nil
+	}
+	s := "s are"
+	if tensors == 1 {
+		s = " is"
+	}
+	where := "ContextOptions.Places has Close name the lines that made them"
+	if c.places {
+		where = "made at " + placesText(held)
+	}
+	return fmt.Errorf("eager context: %d tensor%s still held, with %d bytes: consume or Release every handle; %s", tensors, s, bytes, where)
+}
+
+// mostPlaces is the most places that an error names.
+const mostPlaces = 5
+
+// placesText lists places by the number of tensors made there, the most first.
+func placesText(held map[graph.Pos]int) string {
+	order := slices.SortedFunc(maps.Keys(held), func(a, b graph.Pos) int {
+		return cmp.Or(held[b]-held[a], cmp.Compare(a.File, b.File), a.Line-b.Line)
+	})
+	var list []string
+	for i, p := range order {
+		if i == mostPlaces {
+			list = append(list, fmt.Sprintf("%d more places", len(order)-i))
+			break
+		}
+		list = append(list, fmt.Sprintf("%v (%d)", p, held[p]))
+	}
+	return strings.Join(list, ", ")
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// plan is the calls that compute gradients of a trace. Values that it makes are numbered
+// plan is the calls that compute gradients of a trace. A context keeps it for tapes with the
+// same trace. Values that it makes are numbered
 // after those of the trace.
 type plan struct {
 	trace   trace

@@ -25,15 +25,15 @@ type Tensor struct {
 // IsZero reports whether the handle is the zero Tensor.
 func (x Tensor) IsZero() bool { return x.rec == nil }
 
-// live reports whether the handle has a reference. It needs the home's mu.
+// live reports whether the handle has a reference. It needs the lane's mu.
 func (x Tensor) live() bool { return x.rec.gen == x.gen && x.rec.refs > 0 }
 
 // refused reports whether there is no tensor: the handle is the zero Tensor or that of a
 // refused call. Such a handle is not counted, and has neither metadata nor a device.
-func (x Tensor) refused() bool { return x.rec == nil || x.rec.home == nil }
+func (x Tensor) refused() bool { return x.rec == nil || x.rec.lane == nil }
 
 // failure is the handle of a call that was refused with err.
-func failure(err error) Tensor { return Tensor{rec: &record{made: &outcome{err: err}}} }
+func failure(err error) Tensor { return Tensor{rec: &record{made: &work{err: err}}} }
 
 var errZero = fmt.Errorf("%w: the tensor is the zero Tensor: there is nothing in it", errs.ErrOptions)
 
@@ -50,19 +50,19 @@ func (x Tensor) Device() device.ID {
 	if x.refused() {
 		return ""
 	}
-	return x.rec.home.dev.ID()
+	return x.rec.lane.dev.ID()
 }
 
-// outcome is that of the call that makes the contents; nil if they are there.
-func (x Tensor) outcome() (*outcome, error) {
+// maker is the call that makes the contents; nil if they are there.
+func (x Tensor) maker() (*work, error) {
 	switch {
 	case x.rec == nil:
 		return nil, errZero
-	case x.rec.home == nil:
+	case x.rec.lane == nil:
 		return x.rec.made, nil
 	}
-	x.rec.home.mu.Lock()
-	defer x.rec.home.mu.Unlock()
+	x.rec.lane.mu.Lock()
+	defer x.rec.lane.mu.Unlock()
 	if !x.live() {
 		return nil, errConsumed
 	}
@@ -71,14 +71,14 @@ func (x Tensor) outcome() (*outcome, error) {
 
 // Done reports, without blocking, whether the contents are there or failed.
 func (x Tensor) Done() bool {
-	o, err := x.outcome()
+	o, err := x.maker()
 	return err != nil || o.done()
 }
 
 // Err is the failure of the call that computes the contents, nil while none is
 // known. That of a consumed handle is ErrConsumed.
 func (x Tensor) Err() error {
-	o, err := x.outcome()
+	o, err := x.maker()
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (x Tensor) Err() error {
 // Wait blocks until the contents are there and returns their failure, or
 // ctx's error if that came first.
 func (x Tensor) Wait(ctx context.Context) error {
-	o, err := x.outcome()
+	o, err := x.maker()
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (x Tensor) CopyTo(to device.ID) Tensor {
 	if x.refused() {
 		return x
 	}
-	return x.rec.home.context.copyTo(x, to, Caller(1))
+	return x.rec.lane.context.copyTo(x, to, Caller(1))
 }
 
 // ToHost waits for the contents and copies them into a new host tensor. It
@@ -112,7 +112,7 @@ func (x Tensor) ToHost(ctx context.Context) (*tensor.Dense, error) {
 	if x.refused() {
 		return nil, x.Err()
 	}
-	return x.rec.home.context.toHost(ctx, x, Caller(1))
+	return x.rec.lane.context.toHost(ctx, x, Caller(1))
 }
 
 // Ref adds a reference and returns the handle: Execute(op, x.Ref()) leaves x
@@ -121,8 +121,8 @@ func (x Tensor) Ref() Tensor {
 	if x.refused() {
 		return x
 	}
-	x.rec.home.mu.Lock()
-	defer x.rec.home.mu.Unlock()
+	x.rec.lane.mu.Lock()
+	defer x.rec.lane.mu.Unlock()
 	if !x.live() {
 		return failure(&Error{Op: "ref", Loc: Caller(1), Err: errConsumed})
 	}
@@ -136,8 +136,8 @@ func (x Tensor) Release() error {
 	if x.refused() {
 		return nil
 	}
-	x.rec.home.mu.Lock()
-	defer x.rec.home.mu.Unlock()
+	x.rec.lane.mu.Lock()
+	defer x.rec.lane.mu.Unlock()
 	if !x.live() {
 		return &Error{Op: "release", Loc: Caller(1), Err: errConsumed}
 	}
@@ -145,10 +145,10 @@ func (x Tensor) Release() error {
 	return nil
 }
 
-// release is Release of a live handle, with the home's mu.
+// release is Release of a live handle, with the lane's mu.
 func (x Tensor) release() {
 	if x.rec.refs--; x.rec.refs == 0 && x.rec.uses == 0 {
-		x.rec.home.memory.put(x.rec)
+		x.rec.lane.memory.put(x.rec)
 	}
 }
 

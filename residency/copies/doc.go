@@ -2,8 +2,9 @@
 // is repeated, and whoever waits for it goes on only then. So nobody uses the memory that it
 // fills, nor overwrites its source, before it has ended well.
 //
-// The one type is [Queue]. It is a device.Queue: its events are those of copies that are
-// repeated.
+// The types to know are [Queue] and [Origin]. A Queue is a device.Queue: its events are those of
+// copies that are repeated. An Origin is the events by which contents came about, and so tells
+// whether they are right.
 //
 // # Why does a copy wait for the end of its source, and not for its success?
 //

@@ -212,6 +212,8 @@ func (q *Queue) next(seq uint64) (e device.Event, failed bool) {
 	if ended >= seq {
 		return device.Event{}, false
 	}
+	// waiting[0] is copy ended+1, and the last one to wait for is copy seq. If both are on one
+	// stream, the end of the last is that of all.
 	first, last := q.waiting[0], q.waiting[seq-ended-1]
 	switch {
 	case first.Done():

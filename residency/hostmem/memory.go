@@ -20,8 +20,8 @@ type Options struct {
 	File    *hostfile.File // has the bytes beyond the bound; nil means that they are refused
 }
 
-// Memory gives out host memory, and frees it when the last copy has ended. Create
-// it with New, and Close it after use.
+// Memory gives out host memory, and frees it when the last copy has ended. A residency manager
+// owns one. Create it with New, and Close it after use.
 type Memory struct {
 	opt     Options  // File becomes nil when it is closed
 	used    int64    // bytes of blocks in memory, and those held
@@ -50,7 +50,8 @@ func (x *Memory) record(buf device.HostBuffer, bytes int64) *Block {
 	} else {
 		h = new(Block)
 	}
-	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Causes: h.Causes[:0], Carried: h.Carried[:0]}
+	h.Clear()
+	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Origin: h.Origin}
 	return h
 }
 
@@ -279,4 +280,86 @@ func (x *Memory) Close() error {
 	x.closing = true
 	x.Sweep()
 	return x.freeErr
+}
+
+// Usage is the host memory of tensors, in bytes.
+type Usage struct {
+	Bound   int64 // Options.Bound
+	Used    int64 // in memory, with the bytes held
+	Peak    int64 // the most that Used was
+	Idle    int64 // among Used, kept for the next spills
+	Spilled int64 // size of the file
+	InFile  int64 // the most bytes of tensors that were in the file at once
+}
+
+// Usage measures the memory.
+func (x *Memory) Usage() Usage {
+	u := Usage{Bound: x.opt.Bound, Used: x.used, Peak: x.peak, InFile: x.filing, Idle: x.pool.bytes()}
+	if x.opt.File != nil {
+		u.Spilled = x.opt.File.Bytes()
+	}
+	return u
+}
+
+// Hold counts memory that the caller has until Release. It fails with ErrFull
+// where the bound does not allow it.
+func (x *Memory) Hold(bytes int64) error {
+	if x.opt.Bound > 0 && x.held+bytes > x.opt.Bound {
+		take, most := units.TwoBytes(x.held+bytes, x.opt.Bound)
+		return fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", ErrFull, take, most)
+	}
+	x.held += bytes
+	x.use(bytes)
+	return nil
+}
+
+// KeepFree keeps so many bytes of memory for what is held. Blocks get the rest.
+func (x *Memory) KeepFree(bytes int64) { x.forHeld = bytes }
+
+// yetToHold is the bytes that are kept for Hold.
+func (x *Memory) yetToHold() int64 { return max(0, x.forHeld-x.held) }
+
+// Release undoes Hold.
+func (x *Memory) Release(bytes int64) {
+	x.held -= bytes
+	x.used -= bytes
+}
+
+// StagingLimit is Options.Staging.
+func (x *Memory) StagingLimit() int64 { return x.opt.Staging }
+
+// Stage counts h among the bytes on their way to a device.
+func (x *Memory) Stage(h *Block) {
+	h.staged = true
+	x.staged += h.bytes
+}
+
+// Move is Stage for a block whose contents are a device's once arrived has happened.
+// The owner drops it. If the copy fails, back is called: it reports whether it took
+// the block back, and gives the block to drop in its place, or nil.
+func (x *Memory) Move(h *Block, arrived device.Event, back func() (*Block, bool)) {
+	h.arrived, h.back = arrived, back
+	x.Stage(h)
+}
+
+// Blockers lists the copies to wait for before bytes more may be staged. It is
+// empty if they may be staged now.
+func (x *Memory) Blockers(bytes int64) (copies device.Fence) {
+	x.Sweep()
+	if x.staged+bytes <= x.opt.Staging {
+		return nil
+	}
+	for _, h := range x.dropped {
+		if h.staged && h.pins == 0 {
+			return append(copies, h.uses...)
+		}
+	}
+	return nil
+}
+
+// CanKeep reports whether there is room to stage bytes that nobody waits for: in
+// half of what may be staged, and within the bound.
+func (x *Memory) CanKeep(bytes int64) bool {
+	x.Sweep()
+	return x.staged+bytes <= x.opt.Staging/2 && x.allows(bytes)
 }

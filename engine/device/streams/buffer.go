@@ -164,7 +164,7 @@ func (h *heap) own(b device.Buffer) (*buffer, error) {
 	return own, nil
 }
 
-// retired is handles for reuse. A handle rests for a while first, so that a
+// retired is a heap's handles for reuse. A handle rests for a while first, so that a
 // second Free soon after the first is still found out.
 type retired struct {
 	first, last *buffer // linked by next

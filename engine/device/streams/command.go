@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -22,8 +23,8 @@ const (
 	opEnd  // for an event, whether it ends well or not
 )
 
-// command is one queued operation. op tells which fields count. The buffers in
-// it are pinned until release.
+// command is one queued operation. Its queue owns it. op tells which fields count. The buffers
+// in it are pinned until release.
 type command struct {
 	op       opcode
 	seq      uint64 // its number in the queue; a launch has those of its marks before it
@@ -36,7 +37,7 @@ type command struct {
 // exclusive is the lock to hold while the command runs; nil if it needs none.
 func (c *command) exclusive() sync.Locker {
 	if c.op == opLaunch {
-		return c.launch.turn
+		return &c.launch.x.owner.turn
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func (c *command) what() string {
 	case opMove:
 		return "move"
 	}
-	return c.launch.graph.Name
+	return c.launch.x.graph.Name
 }
 
 // release unpins the buffers of the command.
@@ -157,5 +158,86 @@ func (c *command) release() {
 	unpinHost(c.host)
 	if c.launch != nil {
 		c.launch.release()
+	}
+}
+
+// backlog is the commands of a queue that have not ended. The queue owns it. It grows as it must, so
+// that queueing never waits; its memory is kept for later. The queue's lock guards
+// it. A command itself is used without the lock: by the goroutine that runs it.
+type backlog struct {
+	head, tail *piece // of the next command to run, and of the last one queued
+	spare      *piece // for reuse, linked by next
+}
+
+// piece is consecutive commands: number n is at index n%pieceSize.
+type piece struct {
+	commands [pieceSize]command
+	next     *piece
+}
+
+const pieceSize = 128
+
+// add adds the command with the next number, from 1 on.
+func (b *backlog) add(seq uint64, c command) {
+	// With its first number, a piece is taken from the spare ones, or made, and put at the end.
+	if seq%pieceSize == 0 || b.tail == nil {
+		p := b.spare
+		if p == nil {
+			p = new(piece)
+		} else {
+			b.spare, p.next = p.next, nil
+		}
+		if b.tail == nil {
+			b.head = p
+		} else {
+			b.tail.next = p
+		}
+		b.tail = p
+	}
+	b.tail.commands[seq%pieceSize] = c
+}
+
+// next is the command with the next number, from 1 on. The ones before it have
+// ended.
+func (b *backlog) next(seq uint64) *command {
+	// With the first number of the next piece, the head has ended, and is spare.
+	if seq%pieceSize == 0 {
+		p := b.head
+		b.head = p.next
+		b.spare, p.next = p, b.spare
+	}
+	return &b.head.commands[seq%pieceSize]
+}
+
+// failures are the copies of a queue that have failed or were skipped, and can be
+// repeated. Their buffers stay pinned. The queue's lock guards them.
+type failures []failure
+
+// failure is a copy that failed, under its number.
+type failure struct {
+	seq  uint64
+	copy command
+}
+
+// repeatable reports whether a command that fails can be repeated.
+func (c *command) repeatable() bool {
+	return c.op == opCopyIn || c.op == opCopyOut || c.op == opCopyPeer
+}
+
+// take is a command that failed. It is kept no longer.
+func (f *failures) take(seq uint64) (command, bool) {
+	i := slices.IndexFunc(*f, func(x failure) bool { return x.seq == seq })
+	if i < 0 {
+		return command{}, false
+	}
+	c := (*f)[i].copy
+	*f = slices.Delete(*f, i, i+1)
+	return c, true
+}
+
+// release releases commands that nobody can repeat any more.
+func (f failures) release() {
+	for i := range f {
+		f[i].copy.release()
 	}
 }

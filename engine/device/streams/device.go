@@ -12,15 +12,25 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Device implements device.Device.
+// Device implements device.Device. The kind that opened it owns it, and closes it.
 type Device struct {
-	base
-	hosts   hostList
-	streams []*Stream // the open ones; under heap.mu
+	spec   device.Spec
+	config Config
+	heap   *heap    // its memory
+	hosts  hostList // the host memory that it gave out
+
+	turn     sync.Mutex     // held by the launch that runs: launches of a device never overlap
+	launches atomic.Int64   // that have ended
+	running  sync.WaitGroup // the goroutines of streams
+
+	// Under heap.mu:
+	streams  []*Stream    // the open ones
+	launcher device.Queue // of the first stream that launched
+	shared   bool         // others have launched too
 
 	compiling    sync.Mutex // one at a time compiles or plans
 	cache        *cache
-	hits, misses atomic.Int64
+	hits, misses atomic.Int64 // of the cache
 }
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
@@ -84,14 +94,16 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	if err := d.heap.refusal(); err != nil {
 		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
-	s := newStream(&d.base, name)
-	s.forget = func() {
-		d.heap.mu.Lock()
-		defer d.heap.mu.Unlock()
-		d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
-	}
+	s := newStream(d, name)
 	d.streams = append(d.streams, s)
 	return s, nil
+}
+
+// forget takes a stream out that has closed.
+func (d *Device) forget(s *Stream) {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
 }
 
 // Passed tells that the caller has waited for e.
@@ -106,7 +118,7 @@ func (d *Device) Stats() device.Stats {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
 	s := d.heap.stats
-	s.Launches = d.turn.launches.Load()
+	s.Launches = d.launches.Load()
 	s.CompileHits, s.CompileMisses, s.Executables = d.hits.Load(), d.misses.Load(), d.cache.count()
 	return s
 }
@@ -158,4 +170,43 @@ func (d *Device) release() error {
 func (d *Device) releaseLater() {
 	d.running.Wait()
 	_ = d.release() // nobody is left to be told
+}
+
+// Running is the operation that has run longest.
+func (d *Device) Running() (longest device.Command, ok bool) {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	for _, s := range d.streams {
+		if c := s.command(); c.What != "" && (!ok || c.Since.Before(longest.Since)) {
+			longest, ok = c, true
+		}
+	}
+	return longest, ok
+}
+
+// GiveUp writes the device off.
+func (d *Device) GiveUp(cause error) {
+	h := d.heap
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil {
+		return
+	}
+	h.lost = cause
+	h.stats.WrittenOff = h.stats.Live
+	for _, s := range d.streams {
+		s.giveUp(cause)
+	}
+	h.leave() // ends the waits of streams, in which they do not look at their queues
+}
+
+// alone tells whether no other stream than q's has launched on the device.
+func (d *Device) alone(q device.Queue) bool {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	if d.launcher == nil {
+		d.launcher = q
+	}
+	d.shared = d.shared || d.launcher != q
+	return !d.shared
 }

@@ -20,8 +20,9 @@
 // a guest in free memory, which leaves as soon as that memory is allocated, and no
 // allocation depends on it.
 //
-// The files use each other downwards: compile, device; stream, executable; cache; queue; backlog,
-// command; compact, run, launch; packed, guest, buffer, heap; config.
+// Begin with device.go; config.go has what a kind brings. compile makes executables. A stream checks
+// an operation, makes a command of it, and puts that in its queue. launch is a run of an executable.
+// The memory is in heap, buffer and packed, that of the host in hostbuffer.
 //
 // The types to know are [Config], [Memory], [Program] and [Launch].
 //

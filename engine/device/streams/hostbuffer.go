@@ -9,7 +9,8 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// hostBuffer is a mapping of its own, page-aligned.
+// hostBuffer is host memory that a device gave out: a mapping of its own, page-aligned. Who
+// asked for it owns it.
 type hostBuffer struct {
 	list *hostList
 	data []byte // as long as asked for; the mapping may be longer
@@ -90,7 +91,7 @@ func (h *hostBuffer) unmapIfUnused() error {
 	return h.list.memory.Unmap(mapped)
 }
 
-// hostList is the host buffers of a device.
+// hostList is the host buffers that a device has given out. The device owns it.
 type hostList struct {
 	id     device.ID
 	memory HostMemory

@@ -35,7 +35,7 @@ func TestSteadyStateOfPackingAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := w.(*buffer)
-	l := &Launch{routine: &routine{heap: d.heap}, in: []*buffer{b}}
+	l := &Launch{x: &executable{owner: d}, in: []*buffer{b}}
 	n := testing.AllocsPerRun(100, func() {
 		b.wrote()
 		for range 3 {

@@ -18,8 +18,8 @@ import (
 // Waking a sleeper costs more than most pauses between two commands.
 const idleSpins = 32
 
-// queue runs commands in the order in which they were queued. It implements
-// device.Queue.
+// queue runs commands in the order in which they were queued, on a goroutine of its own. It
+// implements device.Queue. A stream owns it.
 type queue struct {
 	device  device.ID
 	name    string
@@ -208,6 +208,16 @@ func (q *queue) withdraw(w *waiter) bool {
 	return len(q.waiters) < n
 }
 
+// awaitEnd waits until what e marks has ended, well or not, or ctx has. It counts
+// as no report of a failure.
+func awaitEnd(ctx context.Context, e device.Event) {
+	if q, ok := e.Queue.(*queue); ok {
+		_ = q.block(ctx, e.Seq) // fails only with the context
+		return
+	}
+	_ = e.Wait(ctx)
+}
+
 // reserve is the number of the next command. A launch takes one more for each of its
 // marks; the command has the last of them.
 func (q *queue) reserve() (uint64, error) {
@@ -241,6 +251,38 @@ func (q *queue) commit(seq uint64, c command) error {
 		_ = q.block(context.Background(), seq)
 	}
 	return nil
+}
+
+// enter begins a command on the caller's goroutine, and gives its number. It reports
+// false if one before it has not ended, or if the queue has failed.
+func (q *queue) enter(what string) (seq uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	seq = q.queued.Load()
+	if q.ended.Load() != seq || q.failed > 0 || q.canceled != nil || q.refusal() != nil {
+		return 0, false
+	}
+	q.running.Add(1) // its goroutine has not ended: memory is not given back under the command
+	q.what, q.since = what, time.Time{}
+	return seq + 1, true
+}
+
+// leave ends the command that enter has begun; seq is 0 if it did not run. The caller
+// reports err.
+func (q *queue) leave(seq uint64, err error) {
+	var over *waiter
+	q.mu.Lock()
+	q.what = ""
+	if seq > 0 && q.lost == nil {
+		if err != nil {
+			q.failed, q.err, q.reported = q.ended.Load()+1, err, true
+		}
+		over = q.finish(seq)
+		q.queued.Store(seq)
+	}
+	q.mu.Unlock()
+	over.wakeAll()
+	q.running.Done()
 }
 
 // run is the queue's goroutine. It ends when the queue is closed or given up, and
@@ -410,6 +452,13 @@ func (q *queue) keep(seq uint64, c *command) bool {
 	}
 	q.failures = append(q.failures, failure{seq, *c})
 	return true
+}
+
+// takeFailure is a command that was kept, and keeps it no longer.
+func (q *queue) takeFailure(seq uint64) (command, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failures.take(seq)
 }
 
 // forgetFailures releases the commands that were kept.

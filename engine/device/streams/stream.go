@@ -10,11 +10,11 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Stream implements device.Stream and device.Delayer.
+// Stream implements device.Stream and device.Delayer: it checks operations and puts them in its
+// queue. Who asked the device for it owns it, and closes it.
 type Stream struct {
 	queue
-	base    *base
-	forget  func()       // takes the stream out of the device
+	owner   *Device
 	reads   []delay      // DelayRead's, of the next launch; used by the goroutine that queues
 	writes  []delay      // DelayWrite's, likewise
 	after   device.Fence // of the last Alloc, likewise
@@ -29,28 +29,28 @@ type delay struct {
 }
 
 // newStream starts a stream. Its goroutine ends in Close.
-func newStream(b *base, name string) *Stream {
-	s := &Stream{base: b}
-	s.device, s.name, s.sync = b.spec.ID, name, b.config.Options.Sync
-	if want := b.config.Options.WantSpans; want == nil || want(name) {
-		s.onSpan = b.config.Options.OnSpan
+func newStream(d *Device, name string) *Stream {
+	s := &Stream{owner: d}
+	s.device, s.name, s.sync = d.spec.ID, name, d.config.Options.Sync
+	if want := d.config.Options.WantSpans; want == nil || want(name) {
+		s.onSpan = d.config.Options.OnSpan
 	}
-	s.ctx = b.heap.ctx
-	s.start(&b.running)
+	s.ctx = d.heap.ctx
+	s.start(&d.running)
 	return s
 }
 
 // Close waits for the queue to end.
 func (s *Stream) Close() error {
 	err := s.close()
-	s.forget()
+	s.owner.forget(s)
 	return err
 }
 
 // Alloc takes memory for work that is queued from now on.
 func (s *Stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	s.after = s.after[:0]
-	b, err := s.base.heap.alloc(m, use, s.Record(), &s.after)
+	b, err := s.owner.heap.alloc(m, use, s.Record(), &s.after)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.base.heap.own(dst)
+	b, err := s.owner.heap.own(dst)
 	if err != nil {
 		return s.wrap("copy-in", err)
 	}
@@ -97,14 +97,14 @@ func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 
 // CopyOut queues a copy to the host.
 func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
-	if !s.base.spec.CopyOut {
-		return device.Event{}, s.wrap("copy-out", fmt.Errorf("%w: a device of kind %q computes nothing", device.ErrUnsupported, s.base.spec.Kind))
+	if !s.owner.spec.CopyOut {
+		return device.Event{}, s.wrap("copy-out", fmt.Errorf("%w: a device of kind %q computes nothing", device.ErrUnsupported, s.owner.spec.Kind))
 	}
 	seq, err := s.reserve()
 	if err != nil {
 		return device.Event{}, err
 	}
-	b, err := s.base.heap.own(src)
+	b, err := s.owner.heap.own(src)
 	if err != nil {
 		return device.Event{}, s.wrap("copy-out", err)
 	}
@@ -121,13 +121,13 @@ func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 // CopyPeer queues a copy from another device of the same kind, or from another
 // buffer of this device, once src is ready.
 func (s *Stream) CopyPeer(dst, src device.Buffer) error {
-	to, err := s.base.heap.own(dst)
+	to, err := s.owner.heap.own(dst)
 	if err != nil {
 		return s.wrap("peer copy", err)
 	}
 	from, ok := src.(*buffer)
-	if !ok || from == nil || from.heap.kind != s.base.spec.Kind {
-		return s.wrap("peer copy", fmt.Errorf("the source is not on a device of kind %q: copy through the host", s.base.spec.Kind))
+	if !ok || from == nil || from.heap.kind != s.owner.spec.Kind {
+		return s.wrap("peer copy", fmt.Errorf("the source is not on a device of kind %q: copy through the host", s.owner.spec.Kind))
 	}
 	if !to.meta.Equal(from.meta) || to == from {
 		return s.wrap("peer copy", fmt.Errorf("from %v to %v: two buffers of equal metadata are needed", from.meta, to.meta))
@@ -148,6 +148,29 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 	}
 	return s.commit(seq, command{op: opCopyPeer, dst: to, src: from})
 }
+
+// Repeat queues a copy again that failed on another stream.
+func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
+	}
+	q, ok := failed.Queue.(*queue)
+	if !ok || q.device != s.device {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	c, ok := q.takeFailure(failed.Seq)
+	if !ok {
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	if c.dst != nil {
+		c.dst.readyAt(s.event(seq))
+	}
+	return s.event(seq), s.commit(seq, c)
+}
+
+// errNotFailed says that an event is of no copy that can be repeated.
+var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
 
 // WaitFor makes later operations of the stream wait for e, and fail if e failed.
 func (s *Stream) WaitFor(e device.Event) error {
@@ -173,7 +196,7 @@ func (s *Stream) WaitForEnd(e device.Event) error {
 // Launch queues an executable.
 func (s *Stream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
 	e, ok := x.(*executable)
-	if !ok || e == nil || e.heap != s.base.heap {
+	if !ok || e == nil || e.owner != s.owner {
 		return device.Event{}, s.wrap("launch", fmt.Errorf("the executable was not compiled by this device"))
 	}
 	if err := s.settleDelays(e, in); err != nil {
@@ -199,6 +222,37 @@ func (s *Stream) Launch(x device.Executable, in, out []device.Buffer, scratch de
 	return event, s.commit(last, command{op: opLaunch, launch: l})
 }
 
+// Run implements device.Runner.
+func (s *Stream) Run(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (done device.Event, ok bool, err error) {
+	e, known := x.(*executable)
+	if !known || e == nil || e.owner != s.owner || !s.owner.config.RunsHere || s.onSpan != nil || len(s.reads)+len(s.writes) > 0 {
+		return done, false, nil // Launch tells of mistakes
+	}
+	if !s.counted {
+		s.owner.alone(&s.queue)
+		s.counted = true
+	}
+	if !s.owner.turn.TryLock() {
+		return done, false, nil
+	}
+	defer s.owner.turn.Unlock()
+	seq, ok := s.enter(e.graph.Name)
+	if !ok {
+		return done, false, nil
+	}
+	seq += uint64(e.marks)
+	done = s.event(seq)
+	l, err := e.prepare(in, out, scratch, done)
+	if err != nil {
+		s.leave(0, nil)
+		return device.Event{}, false, s.wrap("launch of "+e.graph.Name, err)
+	}
+	err = l.run()
+	l.release()
+	s.leave(seq, err)
+	return done, true, err
+}
+
 // DelayRead implements device.Delayer.
 func (s *Stream) DelayRead(b device.Buffer, e device.Event) {
 	if !e.Done() || e.Err() != nil {
@@ -220,7 +274,7 @@ func (s *Stream) DelayWrite(b device.Buffer, e device.Event) {
 // wait for one of them: if all launches come from one stream, whatever an event
 // depends on was queued before.
 func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
-	alone := s.base.alone(&s.queue) && s.base.config.Bind != nil
+	alone := s.owner.alone(&s.queue) && s.owner.config.Bind != nil
 	inLaunch := func(d delay) (j int, ok bool) {
 		j = slices.Index(in, d.buffer)
 		return j, alone && j >= 0 && d.event.Queue != device.Queue(&s.queue)
@@ -241,6 +295,41 @@ func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
 		return true
 	})
 	return err
+}
+
+// Compact implements device.Compactor.
+func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
+	h := s.owner.heap
+	s.moves = h.inTheWay(s.moves[:0], bytes, m)
+	for _, x := range s.moves {
+		if err := h.supply(x); err != nil {
+			return false, s.wrap("move", err)
+		}
+		to, done, err := s.move(x, m.Uses(x.buffer))
+		m.Moved(x.buffer, to, done)
+		if err != nil {
+			return false, s.wrap("move", err)
+		}
+	}
+	return h.fits(bytes), nil
+}
+
+// move queues the move of one buffer.
+func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Event, err error) {
+	s.after = append(s.after[:0], uses...)
+	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
+		s.after.Add(x.buffer.bornOn()) // it waits for the uses before
+	}
+	to, rest := s.owner.heap.move(x, &s.queue, &s.after)
+	for _, e := range s.after {
+		if !e.Done() {
+			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
+		}
+	}
+	seq, more := s.reserve()
+	done = s.event(seq)
+	s.owner.heap.moved(to, rest, done)
+	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: x.buffer}))
 }
 
 // wrap puts the stream and the operation in front of an error.
