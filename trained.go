@@ -122,6 +122,9 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 	return t.model.Predict(ctx, path, emit)
 }
 
+// Classifies reports whether the model's answers are classes, and not numbers.
+func (t *Trained) Classifies() bool { return t.model.Classifies() }
+
 // CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
 // reason why not.
 func (t *Trained) CanGenerate() error {

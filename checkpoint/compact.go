@@ -132,21 +132,6 @@ func (db *DB) copyOne(ctx context.Context, dst *DB, id uint64) error {
 	}
 	dst.writer.Lock()
 	defer dst.writer.Unlock()
-	src := &remembering{Snapshot: s}
-	if _, err = dst.save(ctx, s.Manifest, src, id); src.err != nil {
-		return src.err // which says all: dst has no part in it
-	}
+	_, err = dst.save(ctx, s.Manifest, s, id)
 	return err
-}
-
-// remembering is a snapshot that remembers the error of a read.
-type remembering struct {
-	*Snapshot
-	err error
-}
-
-// Read implements Source.
-func (r *remembering) Read(name string, off int64, dst []byte) error {
-	r.err = r.Snapshot.Read(name, off, dst)
-	return r.err
 }

@@ -16,8 +16,8 @@ import (
 // prefix, and removes the prefix.
 //
 // The file must have every tensor of the given roles, and none that base lacks,
-// with base's shapes. Float16, bfloat16 and float64 are converted where base has
-// float32. The new checkpoint has base's step and data cursor, and no Metrics,
+// with base's shapes, and finite numbers in them: safetensors.ErrFinite. Float16,
+// bfloat16 and float64 are converted where base has float32. The new checkpoint has base's step and data cursor, and no Metrics,
 // because base's do not hold for it. The caller removes from base.Manifest.Extra
 // what does not hold either.
 func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, roles ...string) (uint64, error) {
@@ -97,9 +97,9 @@ func (s *imported) load(name string) error {
 	s.name = name
 	switch t.Meta.DType {
 	case shape.Float32:
-		v, err := s.file.Float32(s.prefix + name)
+		v := make([]float32, t.Meta.Elems())
 		s.data = shape.Bytes(v)
-		return err
+		return s.file.ReadWeights(s.prefix+name, 0, v)
 	case shape.Int32:
 		v, err := s.file.Int32(s.prefix + name)
 		s.data = shape.Bytes(v)

@@ -3,8 +3,11 @@ package checkpoint
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -49,6 +52,27 @@ func (s *Snapshot) Stats(ctx context.Context, name string) (Stats, error) {
 	st.Mean = first + mean
 	st.Std = math.Sqrt(max(0, squares/float64(n)-mean*mean))
 	return st, nil
+}
+
+// Finite refuses a checkpoint in which a tensor of one of the roles has a number that is
+// NaN or infinite: safetensors.ErrFinite.
+func (s *Snapshot) Finite(ctx context.Context, roles ...string) error {
+	for _, t := range s.Tensors() {
+		if !slices.Contains(roles, t.Role) || t.Meta.DType != shape.Float32 {
+			continue
+		}
+		before := 0
+		err := s.pieces(ctx, t.Name, func(_ shape.DType, b []byte) error {
+			numbers := shape.View[float32](b)
+			err := safetensors.Later(safetensors.Finite(numbers), before)
+			before += len(numbers)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("checkpoint %d of step %d: tensor %s: %w", s.Manifest.ID, s.Manifest.Step, t.Name, err)
+		}
+	}
+	return nil
 }
 
 // pieces hands f the contents of a tensor chunk by chunk. The bytes are valid

@@ -117,6 +117,7 @@ func TestImport(t *testing.T) {
 		"missing": {map[string][]float32{"w": {1, 2, 3}}, "b is missing"},
 		"shape":   {map[string][]float32{"w": {1, 2}, "b": {1, 1}}, "w is [2]"},
 		"unknown": {map[string][]float32{"w": {1, 2, 3}, "b": {1, 1}, "q": {1}}, "q is not in"},
+		"nan":     {map[string][]float32{"w": {1, float32(math.NaN()), 3}, "b": {1, 1}}, dir + "/nan: tensor w F32[3]: a weight is not finite: element 1 is NaN"},
 	} {
 		if _, err := db.Import(t.Context(), base, file(name, c.tensors), "", "parameter"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)

@@ -35,7 +35,7 @@ type Source interface {
 	Tensors() []Tensor
 	// Read fills dst with the little-endian bytes of the named tensor, from
 	// byte off on. A tensor is read once, in ascending order, in pieces of at
-	// most the chunk size.
+	// most the chunk size. Save returns its error as it is: it names the tensor.
 	Read(name string, off int64, dst []byte) error
 }
 

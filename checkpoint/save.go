@@ -49,6 +49,9 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 	if err == nil {
 		return id, nil
 	}
+	if of, ok := err.(*sourceError); ok {
+		return 0, of.error
+	}
 	return 0, roomAdvised(fmt.Errorf("%s: saving checkpoint %d of step %d: %w", db.path, id, m.Step, err))
 }
 
@@ -111,11 +114,19 @@ func (s *saving) run() error {
 		e := &s.m.Tensors[i]
 		e.Tensor = Tensor{t.Name, t.Meta, t.Role}
 		if err := s.tensor(e); err != nil {
+			if _, ok := err.(*sourceError); ok {
+				return err
+			}
 			return fmt.Errorf("tensor %q %v: %w", t.Name, t.Meta, err)
 		}
 	}
 	return s.finish()
 }
+
+// sourceError is an error of the source: the file of checkpoints has no part in it.
+type sourceError struct{ error }
+
+func (e *sourceError) Unwrap() error { return e.error }
 
 // tensor reads a tensor chunk by chunk, and queues the chunks that are not stored
 // yet.
@@ -147,23 +158,23 @@ func (s *saving) tensor(e *TensorEntry) error {
 // or else in the batch's buffer.
 func (s *saving) contents(name string, off int64, n int) (data []byte, lent bool, err error) {
 	if l, ok := s.src.(Lender); ok {
-		if data, err = l.Lend(name, off, n); err == nil && data != nil {
+		if data, err = l.Lend(name, off, n); err != nil {
+			return nil, false, &sourceError{err}
+		}
+		if data != nil {
 			if b := &s.batch; b.used+b.lent+b.packed+n > s.db.opts.TxBytes {
 				err = s.flush()
 			}
 			return data, true, err
 		}
 	}
-	if err == nil {
-		if data, err = s.room(n); err != nil {
-			return nil, false, err
-		}
-		err = s.src.Read(name, off, data)
+	if data, err = s.room(n); err != nil {
+		return nil, false, err
 	}
-	if err != nil {
-		err = fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
+	if err := s.src.Read(name, off, data); err != nil {
+		return nil, false, &sourceError{err}
 	}
-	return data, false, err
+	return data, false, nil
 }
 
 // room is memory for the next n bytes, valid until the next call.

@@ -276,43 +276,37 @@ func TestSaveAllOrNothing(t *testing.T) {
 	db := open(t, path, small)
 	save(t, db, 1)
 	chunks := len(db.chunks)
-	ctx, cancel := context.WithCancel(t.Context())
-	for name, attempt := range map[string]func() error{
-		"failing source": func() error {
-			m, s := at(2)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		says string
+		make func(*mem)
+	}{
+		"failing source": {t.Context(), "scripted failure", func(s *mem) { // its own words, and no others
 			s.add("bad", 100, 3)
 			s.fail = "bad"
-			_, err := db.Save(ctx, m, s)
-			return err
-		},
-		"name twice": func() error {
-			m, s := at(2)
-			s.tensors = append(s.tensors, s.tensors[0])
-			_, err := db.Save(ctx, m, s)
-			return err
-		},
-		"cancelled": func() error {
-			m, s := at(2)
-			cancel()
-			_, err := db.Save(ctx, m, s)
-			return err
-		},
+		}},
+		"name twice": {t.Context(), path + ": saving checkpoint 2 of step 2: ", func(s *mem) { s.tensors = append(s.tensors, s.tensors[0]) }},
+		"cancelled":  {cancelled, path + ": saving checkpoint 2 of step 2: ", func(*mem) {}},
 	} {
-		err := attempt()
+		m, s := at(2)
+		c.make(s)
+		_, err := db.Save(c.ctx, m, s)
 		if err == nil {
 			t.Fatalf("%s: saved", name)
 		}
-		if !strings.Contains(err.Error(), "checkpoint 2 of step 2") {
+		if !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%s: error does not say of what: %v", name, err)
 		}
 		if len(db.chunks) != chunks {
 			t.Errorf("%s: %d chunks, want %d", name, len(db.chunks), chunks)
 		}
-		s, skipped, err := db.Latest(t.Context())
+		newest, skipped, err := db.Latest(t.Context())
 		if err != nil || len(skipped) > 0 {
 			t.Fatalf("%s: %v %v", name, skipped, err)
 		}
-		if err := same(s, 1); err != nil {
+		if err := same(newest, 1); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}

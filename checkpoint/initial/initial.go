@@ -22,14 +22,18 @@ type Contents func(v *graph.Value, dst []byte) error
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
 // with the same shape, except metrics, which then begin with zeros: an epoch's
 // losses are of no use to a run whose epochs are different. A checkpoint of step 0
-// may have the parameters alone: the optimizer's state then begins by rule.
+// may have the parameters alone: the optimizer's state then begins by rule. Weights that
+// are not finite are refused with safetensors.ErrFinite.
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
 		whole := v.Whole()
 		have, ok := s.Tensor(whole.Name)
 		switch {
 		case ok && have.Meta.Equal(whole.Meta):
-			return s.Read(whole.Name, v.Offset(), dst)
+			if err := s.Read(whole.Name, v.Offset(), dst); err != nil {
+				return err
+			}
+			return finite(s, v, dst)
 		case v.Role == graph.Metric:
 			clear(dst)
 			return nil
@@ -41,6 +45,19 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 		}
 		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, whole.Name)
 	}
+}
+
+// finite refuses weights of a checkpoint that are NaN or infinite.
+func finite(s *checkpoint.Snapshot, v *graph.Value, b []byte) error {
+	if v.Role != graph.Parameter && v.Role != graph.Statistic || v.Meta.DType != shape.Float32 {
+		return nil
+	}
+	err := safetensors.Finite(shape.View[float32](b))
+	if err == nil {
+		return nil
+	}
+	m := &s.Manifest
+	return fmt.Errorf("checkpoint %d of step %d: tensor %s: %w", m.ID, m.Step, v.Whole().Name, safetensors.Later(err, int(v.Offset()/4)))
 }
 
 // begins reports whether a variable that no step has changed has the same contents
@@ -176,7 +193,7 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	if x.file == nil || !given {
 		return models.FillUntil(v, x.seed, dst, x.stop)
 	}
-	return readError(x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst)))
+	return readError(x.file.ReadWeights(x.prefix+v.Name, 0, shape.View[float32](dst)))
 }
 
 // Until has Read end with the error of stop, which is asked while numbers are drawn; nil:

@@ -3,6 +3,7 @@ package initial_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,4 +191,55 @@ func TestFromSnapshot(t *testing.T) {
 	if err := read(&graph.Value{Name: "none", Meta: shape.F32(1), Role: graph.Parameter}, make([]byte, 4)); !errors.Is(err, initial.ErrChanged) {
 		t.Errorf("a variable that the checkpoint lacks: %v", err)
 	}
+}
+
+// Weights that are not finite are refused, by tensor and element: of a file, and of a
+// checkpoint that an earlier version of this program took in.
+func TestWeightsAreFinite(t *testing.T) {
+	w := &graph.Value{Name: "w", Meta: shape.F32(3), Role: graph.Parameter}
+	weights := []float32{1, 2, float32(math.NaN())}
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := safetensors.WriteFile(file, []safetensors.Entry{{Name: "w", Meta: w.Meta, Bytes: shape.Bytes(weights)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	x, err := initial.Open(t.Context(), file, seed, []*graph.Value{w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	dst := make([]byte, 12)
+	if err := x.Read(w, dst); !errors.Is(err, initial.ErrInit) || !errors.Is(err, safetensors.ErrFinite) || !strings.Contains(err.Error(), file+": tensor w F32[3]: a weight is not finite: element 2 is NaN") {
+		t.Errorf("a file: %v", err)
+	}
+	db, _ := saved(t, nil)
+	id, err := db.Save(t.Context(), checkpoint.Manifest{Step: 4}, constant{w, weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := db.Load(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := initial.FromSnapshot(s)(w, dst); !errors.Is(err, safetensors.ErrFinite) || !strings.Contains(err.Error(), "checkpoint 2 of step 4: tensor w: a weight is not finite: element 2 is NaN") {
+		t.Errorf("a checkpoint: %v", err)
+	}
+	losses := &graph.Value{Name: "w", Meta: w.Meta, Role: graph.Metric}
+	if err := initial.FromSnapshot(s)(losses, dst); err != nil {
+		t.Errorf("metrics may be anything: %v", err)
+	}
+}
+
+// constant is a source of one variable.
+type constant struct {
+	v       *graph.Value
+	weights []float32
+}
+
+func (c constant) Tensors() []checkpoint.Tensor {
+	return []checkpoint.Tensor{{Name: c.v.Name, Meta: c.v.Meta, Role: c.v.Role.String()}}
+}
+
+func (c constant) Read(_ string, off int64, dst []byte) error {
+	copy(dst, shape.Bytes(c.weights)[off:])
+	return nil
 }

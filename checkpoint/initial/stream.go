@@ -83,7 +83,7 @@ func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error)
 
 // Read fills dst with the contents of the variable that Next moved to.
 func (s *Stream) Read(dst []byte) error {
-	return readError(s.file.ReadFloat32(shape.View[float32](dst)))
+	return readError(s.file.ReadWeights(shape.View[float32](dst)))
 }
 
 // Rewind goes back to before the first variable.

@@ -253,7 +253,7 @@ func TestWeightsAreFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.Read("h.0.ln_1.bias", 4, make([]byte, 12))
-	if !errors.Is(err, pretrained.ErrFormat) || !strings.Contains(err.Error(), "element 2 of h.0.ln_1.bias is NaN") {
+	if !errors.Is(err, pretrained.ErrFormat) || !strings.Contains(err.Error(), "tensor h.0.ln_1.bias F32[16]: a weight is not finite: element 2 is NaN") {
 		t.Errorf("got %v", err)
 	}
 }

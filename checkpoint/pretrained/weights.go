@@ -2,6 +2,7 @@ package pretrained
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -172,14 +174,12 @@ func (w *Weights) Tensors() []checkpoint.Tensor { return w.want }
 // Read implements checkpoint.Source.
 func (w *Weights) Read(name string, off int64, dst []byte) error {
 	numbers := shape.View[float32](dst)
-	err := w.folder.weights.ReadFloat32At(w.folder.names[name], int(off/4), numbers)
-	if err != nil {
-		return fmt.Errorf("%s: %w", w.folder.path, err)
-	}
-	for i, x := range numbers {
-		if x-x != 0 { // NaN for NaN and for both infinities
-			return bad(w.folder.path, "element %d of %s is %v: a model that answers has finite numbers", int(off/4)+i, w.folder.names[name], x)
-		}
+	err := w.folder.weights.ReadWeights(w.folder.names[name], int(off/4), numbers)
+	switch {
+	case errors.Is(err, safetensors.ErrFinite):
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	case err != nil:
+		return err
 	}
 	if w.read != nil {
 		w.read(len(dst))

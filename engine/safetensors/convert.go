@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // chunkElems is how many elements a conversion reads from the file at a time.
@@ -17,21 +19,9 @@ func (f *File) Float32(name string) ([]float32, error) {
 	return convert(f, name, DecodeFloat32)
 }
 
-// ReadFloat32 is Float32 into dst, which must have as many elements as the tensor.
-func (f *File) ReadFloat32(name string, dst []float32) error {
-	t, err := f.Lookup(name)
-	if err != nil {
-		return err
-	}
-	if n := t.Shape.Elems(); len(dst) != n {
-		return fmt.Errorf("tensor %v has %d elements, but the destination has %d", t, n, len(dst))
-	}
-	return convertInto(f.reading(t), t, dst, DecodeFloat32)
-}
-
-// ReadFloat32At is ReadFloat32 for the elements of a part of a tensor, from element
-// at on.
-func (f *File) ReadFloat32At(name string, at int, dst []float32) error {
+// ReadWeights is Float32 for elements of a model's weights, from element at on, into
+// dst. NaN and infinities are refused with ErrFinite.
+func (f *File) ReadWeights(name string, at int, dst []float32) error {
 	t, err := f.Lookup(name)
 	if err != nil {
 		return err
@@ -39,9 +29,7 @@ func (f *File) ReadFloat32At(name string, at int, dst []float32) error {
 	if n := t.Shape.Elems(); at < 0 || at > n || len(dst) > n-at {
 		return fmt.Errorf("tensor %v has %d elements, but %d from %d on are asked for", t, n, len(dst), at)
 	}
-	from := int64(at) * int64(t.DType.Size())
-	read := func(raw []byte, off int64) error { return f.readTensor(t, raw, from+off) }
-	return convertInto(read, t, dst, DecodeFloat32)
+	return f.named(t, advised(convertInto(f.readingFrom(t, at), t, at, dst, decodeWeights)))
 }
 
 // Int32 reads a tensor of an integer type as int32. The error is ErrConvert if its
@@ -56,20 +44,21 @@ func convert[T float32 | int32](f *File, name string, decode func(DType, []byte,
 		return nil, err
 	}
 	out := make([]T, t.Shape.Elems())
-	if err := convertInto(f.reading(t), t, out, decode); err != nil {
-		return nil, err
+	if err := convertInto(f.readingFrom(t, 0), t, 0, out, decode); err != nil {
+		return nil, f.named(t, err)
 	}
 	return out, nil
 }
 
-// reading reads a tensor's bytes from byte at on.
-func (f *File) reading(t Tensor) func(raw []byte, at int64) error {
-	return func(raw []byte, at int64) error { return f.readTensor(t, raw, at) }
+// readingFrom reads a tensor's bytes from byte at behind an element on.
+func (f *File) readingFrom(t Tensor, element int) func(raw []byte, at int64) error {
+	from := int64(element) * int64(t.DType.Size())
+	return func(raw []byte, at int64) error { return f.readTensor(t, raw, from+at) }
 }
 
-// convertInto converts a tensor, whose bytes read gives piece by piece from the
-// front.
-func convertInto[T float32 | int32](read func(raw []byte, at int64) error, t Tensor, out []T, decode func(DType, []byte, []T) error) error {
+// convertInto converts elements of a tensor, from element first on, whose bytes read
+// gives piece by piece.
+func convertInto[T float32 | int32](read func(raw []byte, at int64) error, t Tensor, first int, out []T, decode func(DType, []byte, []T) error) error {
 	size := t.DType.Size()
 	buf := make([]byte, min(len(out), chunkElems)*size)
 	for at := 0; at < len(out); at += chunkElems {
@@ -79,30 +68,60 @@ func convertInto[T float32 | int32](read func(raw []byte, at int64) error, t Ten
 			return err
 		}
 		if err := decode(t.DType, raw, part); err != nil {
-			return fmt.Errorf("tensor %v: %w", t, Later(err, at))
+			return fmt.Errorf("tensor %v: %w", t, Later(err, first+at))
 		}
 	}
 	return nil
 }
 
-// ElementError says why an element cannot be converted. It wraps ErrConvert.
+// ElementError says why an element cannot be converted (ErrConvert), or is no weight
+// (ErrFinite).
 type ElementError struct {
 	Element int // counts from the first of the slice that was decoded
 	why     string
+	cause   error
 }
 
 func (e *ElementError) Error() string {
-	return fmt.Sprintf("%v: element %d is %s", ErrConvert, e.Element, e.why)
+	return fmt.Sprintf("%v: element %d is %s", e.cause, e.Element, e.why)
 }
 
-func (e *ElementError) Unwrap() error { return ErrConvert }
+// Unwrap is ErrConvert or ErrFinite.
+func (e *ElementError) Unwrap() error { return e.cause }
+
+// Finite refuses NaN and infinities among a model's weights, with an ElementError: the
+// model would answer, and train on, with them.
+func Finite(weights []float32) error {
+	for i, v := range weights {
+		if v-v != 0 { // NaN for NaN and for both infinities
+			return &ElementError{i, fmt.Sprint(v), ErrFinite}
+		}
+	}
+	return nil
+}
+
+// decodeWeights is DecodeFloat32 for weights.
+func decodeWeights(d DType, src []byte, dst []float32) error {
+	if err := DecodeFloat32(d, src, dst); err != nil {
+		return err
+	}
+	return Finite(dst)
+}
+
+// advised says what to do about weights that are not finite.
+func advised(err error) error {
+	if errors.Is(err, ErrFinite) {
+		return osfile.Advise(err, "use weights from before the model diverged")
+	}
+	return err
+}
 
 // Later is the error of decoding elements that follow n others. An ElementError
 // then counts from the first of those.
 func Later(err error, n int) error {
 	var e *ElementError
 	if errors.As(err, &e) {
-		return &ElementError{n + e.Element, e.why}
+		return &ElementError{n + e.Element, e.why, e.cause}
 	}
 	return err
 }
@@ -132,7 +151,7 @@ func DecodeFloat32(d DType, src []byte, dst []float32) error {
 			v := math.Float64frombits(le.Uint64(src[8*i:]))
 			dst[i] = float32(v)
 			if math.IsInf(float64(dst[i]), 0) && !math.IsInf(v, 0) {
-				return &ElementError{i, fmt.Sprintf("%g, too large for float32", v)}
+				return &ElementError{i, fmt.Sprintf("%g, too large for float32", v), ErrConvert}
 			}
 		}
 	default:
@@ -187,7 +206,7 @@ func decodeIntegers[T float32 | int32](d DType, src []byte, dst []T, least, most
 	for i := range dst {
 		v := at(i)
 		if v < least || v > most {
-			return &ElementError{i, fmt.Sprintf("%d, %s", v, why)}
+			return &ElementError{i, fmt.Sprintf("%d, %s", v, why), ErrConvert}
 		}
 		dst[i] = T(v)
 	}

@@ -25,6 +25,7 @@ type File struct {
 
 // part is one file.
 type part struct {
+	path   string // "": it has none
 	r      io.ReaderAt
 	closer io.Closer // nil: it is the caller's
 	data   int64     // offset of the data, behind the header
@@ -48,7 +49,7 @@ func openPlain(ctx context.Context, path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	file.parts[0].closer = f
+	file.parts[0].path, file.parts[0].closer = path, f
 	return file, nil
 }
 
@@ -150,7 +151,16 @@ func (f *File) Read(name string, dst []byte) error {
 	if int64(len(dst)) != t.Bytes() {
 		return fmt.Errorf("tensor %v has %d bytes, the destination %d", t, t.Bytes(), len(dst))
 	}
-	return f.readTensor(t, dst, 0)
+	return f.named(t, f.readTensor(t, dst, 0))
+}
+
+// named is an error about a tensor with the path of the file that has it.
+func (f *File) named(t Tensor, err error) error {
+	path := f.parts[t.part].path
+	if err == nil || path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // Reader reads a tensor's bytes as they are in the file, from the first on. It

@@ -152,7 +152,7 @@ func TestReadOfShrunkFile(t *testing.T) {
 }
 
 // A part of a tensor is read from any element on, across the pieces of a conversion.
-func TestReadFloat32At(t *testing.T) {
+func TestReadWeights(t *testing.T) {
 	want := make([]float32, 3*chunkElems)
 	for i := range want {
 		want[i] = float32(i)
@@ -167,12 +167,12 @@ func TestReadFloat32At(t *testing.T) {
 	}
 	for _, c := range [][2]int{{0, len(want)}, {1, 2 * chunkElems}, {chunkElems, chunkElems}, {len(want) - 1, 1}, {len(want), 0}} {
 		got := make([]float32, c[1])
-		if err := f.ReadFloat32At("a", c[0], got); err != nil || !slices.Equal(got, want[c[0]:c[0]+c[1]]) {
+		if err := f.ReadWeights("a", c[0], got); err != nil || !slices.Equal(got, want[c[0]:c[0]+c[1]]) {
 			t.Errorf("%d from %d on: %v", c[1], c[0], err)
 		}
 	}
 	for _, c := range [][2]int{{-1, 1}, {0, len(want) + 1}, {len(want), 1}, {math.MaxInt, 1}} {
-		if err := f.ReadFloat32At("a", c[0], make([]float32, c[1])); err == nil {
+		if err := f.ReadWeights("a", c[0], make([]float32, c[1])); err == nil {
 			t.Errorf("%d from %d on was read", c[1], c[0])
 		}
 	}

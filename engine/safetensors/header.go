@@ -20,6 +20,7 @@ var (
 	ErrFormat   = errors.New("not a valid safetensors file")
 	ErrNotFound = errors.New("no such tensor")
 	ErrConvert  = errors.New("cannot convert tensor")
+	ErrFinite   = errors.New("a weight is not finite")
 )
 
 const (

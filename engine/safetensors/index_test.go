@@ -1,6 +1,10 @@
 package safetensors
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,4 +61,50 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, f, err)
 		}
 	}
+}
+
+// A weight that is not finite is refused by its file, tensor and element, in a plain file,
+// one of several, and a compressed one.
+func TestWeightsAreFinite(t *testing.T) {
+	weights := make([]float32, chunkElems+8)
+	weights[chunkElems+5] = float32(math.Inf(-1))
+	var plain bytes.Buffer
+	if err := Write(&plain, []Entry{{Name: "w", Meta: shape.F32(len(weights)), Bytes: shape.Bytes(weights)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := written(t, plain.Bytes())
+	index := filepath.Join(filepath.Dir(path), "m.index.json")
+	if err := os.WriteFile(index, fmt.Appendf(nil, `{"weight_map": {"w": %q}}`, filepath.Base(path)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check := func(path string, err error) {
+		t.Helper()
+		want := fmt.Sprintf("%s: tensor w F32[%d]: a weight is not finite: element %d is -Inf", path, len(weights), chunkElems+5)
+		if !errors.Is(err, ErrFinite) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, p := range []string{path, index} {
+		f, err := Open(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(path, f.ReadWeights("w", 3, make([]float32, chunkElems+4)))
+		if err := f.ReadWeights("w", 3, make([]float32, chunkElems)); err != nil {
+			t.Errorf("the numbers before it: %v", err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	packed := written(t, packers["gz"](t, plain.Bytes()))
+	s, err := OpenStream(t.Context(), packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(packed, s.ReadWeights(make([]float32, len(weights))))
 }

@@ -114,9 +114,9 @@ func (s *Stream) end(ctx context.Context) error {
 	return io.EOF
 }
 
-// ReadFloat32 reads the tensor that Next moved to as float32, as
-// [File.ReadFloat32] does. It reads each tensor once.
-func (s *Stream) ReadFloat32(dst []float32) error {
+// ReadWeights reads the tensor that Next moved to, all of it, as [File.ReadWeights]
+// does. It reads each tensor once.
+func (s *Stream) ReadWeights(dst []float32) error {
 	t := s.tensors[s.next-1]
 	if s.at != t.begin {
 		panic("BUG: " + t.Name + " is read twice")
@@ -124,9 +124,9 @@ func (s *Stream) ReadFloat32(dst []float32) error {
 	if n := t.Shape.Elems(); len(dst) != n {
 		return fmt.Errorf("tensor %v has %d elements, but the destination has %d", t, n, len(dst))
 	}
-	err := convertInto(func(raw []byte, _ int64) error { return s.fill(raw) }, t, dst, DecodeFloat32)
+	err := convertInto(func(raw []byte, _ int64) error { return s.fill(raw) }, t, 0, dst, decodeWeights)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
+		return fmt.Errorf("%s: %w", s.path, advised(err))
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestStream(t *testing.T) {
 					continue // passed over
 				}
 				got := make([]float32, x.Shape.Elems())
-				if err := s.ReadFloat32(got); err != nil {
+				if err := s.ReadWeights(got); err != nil {
 					t.Fatal(err)
 				}
 				if want, err := whole.Float32(x.Name); err != nil || !slices.Equal(got, want) {

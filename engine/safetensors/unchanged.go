@@ -32,13 +32,10 @@ func (u *unchanged) Read(dst []byte) (int, error) {
 	return u.check(n, err)
 }
 
-// ReadAt reads anywhere. Its errors name the file.
+// ReadAt reads anywhere.
 func (u *unchanged) ReadAt(dst []byte, off int64) (int, error) {
 	n, err := u.File.ReadAt(dst, off)
-	if n, err = u.check(n, err); errors.Is(err, ErrChanged) {
-		err = fmt.Errorf("%s: %w", u.Name(), err)
-	}
-	return n, err
+	return u.check(n, err)
 }
 
 // check passes the result of a read on, unless what it read does not count.

@@ -3,6 +3,7 @@ package answer_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -96,6 +97,27 @@ func TestOneAnswerOnAllWays(t *testing.T) {
 	}
 	if _, err := s.Answers(t.Context(), b); !errors.Is(err, errs.ErrClosed) {
 		t.Errorf("got %v after Close", err)
+	}
+}
+
+// An answer with a value that is not finite has no class.
+func TestAnswersThatAreNotFinite(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	m := modelOf(r)
+	meta, memory := samplesOf(t, r, 2)
+	shape.View[float32](memory)[3] = float32(math.Inf(1)) // of sample 0
+	b, err := m.Check(meta, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := answer.NewService(t.Context(), r.Runtime, m, answer.ServiceOptions{Batch: 4, Queue: 100, Texts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := s.Answers(t.Context(), b)
+	if err != nil || got[0].Class != nil || got[0].Label != "" || got[0].Values[0] == got[0].Values[0] || got[1].Class == nil {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

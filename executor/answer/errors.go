@@ -6,14 +6,24 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/safetensors"
 )
 
-// Advised says what to do about values that are not finite, and as Kept does.
+// Advised says what to do about answers or weights that are not finite, and as Kept does.
 func Advised(err error) error {
-	if errors.Is(err, device.ErrNonFinite) {
+	switch {
+	case errors.Is(err, device.ErrNonFinite):
 		return fmt.Errorf("%w: %s", err, OtherWeights)
+	case errors.Is(err, safetensors.ErrFinite) && !osfile.Advised(err):
+		return notFinite(err)
 	}
 	return Kept(err)
+}
+
+// notFinite says what to do where other weights alone help.
+func notFinite(err error) error {
+	return fmt.Errorf("%w: use other weights (--checkpoint, --best)", err)
 }
 
 // Kept says what to do where a run that trains meanwhile has deleted the checkpoint.

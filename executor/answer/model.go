@@ -17,8 +17,8 @@ type Model struct {
 	Imported      bool   // it was not trained since: its data is not known
 }
 
-// numbered reports whether answers are numbers, and not classes.
-func (m *Model) numbered() bool { return !m.Infer.Spec.Classifies() || m.Info.Classes == 0 }
+// Classifies reports whether answers are classes, and not numbers.
+func (m *Model) Classifies() bool { return m.Infer.Spec.Classifies() && m.Info.Classes > 0 }
 
 // Speaks refuses a model that does not generate text.
 func (m *Model) Speaks() error {

@@ -14,9 +14,10 @@ import (
 // their probabilities, Class the likeliest one, and Label its name; a text's
 // answer is about the token after the sample's last one. For regression,
 // Values are the numbers in their own unit. In JSON, NaN and infinite values are null.
+// An answer that has such a value has no class.
 type Prediction struct {
 	Index  int
-	Class  *int // nil for regression
+	Class  *int // nil for regression, and where a value is not finite
 	Label  string
 	Values []float32
 }
@@ -65,12 +66,17 @@ type OddAnswers struct {
 
 func (o *OddAnswers) Count(p *Prediction) {
 	o.all++
-	if !slices.ContainsFunc(p.Values, func(v float32) bool { return v-v != 0 }) {
+	if finite(p.Values) {
 		return
 	}
 	if o.odd++; o.odd == 1 {
 		o.first = p.Index
 	}
+}
+
+// finite reports whether no value is NaN or infinite.
+func finite(values []float32) bool {
+	return !slices.ContainsFunc(values, func(v float32) bool { return v-v != 0 })
 }
 
 // Text warns of them; "" without any.
@@ -87,7 +93,7 @@ const OtherWeights = "use other weights (--checkpoint, --best), or look for samp
 // answered are the numbers of an output that its Prediction has: all of them, or for
 // classes those of the last position of a sequence.
 func (m *Model) answered(a infer.Answer) []float32 {
-	if m.numbered() {
+	if !m.Classifies() {
 		return a.Values
 	}
 	return a.Values[len(a.Values)-a.Last:]
@@ -97,10 +103,13 @@ func (m *Model) answered(a infer.Answer) []float32 {
 // of answered, and become the prediction's.
 func (m *Model) prediction(index int, values []float32) Prediction {
 	p := Prediction{Index: index, Values: values}
-	if m.numbered() {
+	if !m.Classifies() {
 		if m.Info.TargetScaling != nil {
 			m.Info.TargetScaling.Undo(p.Values)
 		}
+		return p
+	}
+	if !finite(values) {
 		return p
 	}
 	best := 0

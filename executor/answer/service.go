@@ -165,7 +165,7 @@ func (s *Service) Answers(ctx context.Context, b Batch) ([]Prediction, error) {
 	}
 	answers, each := make([]Prediction, b.Samples), len(out)/b.Samples
 	for i := range answers {
-		if m.Infer.Spec.PerPosition() && m.numbered() {
+		if m.Infer.Spec.PerPosition() && !m.Classifies() {
 			each = b.length(i) * last
 		}
 		answers[i] = m.prediction(i, out[:each:each])
@@ -176,7 +176,7 @@ func (s *Service) Answers(ctx context.Context, b Batch) ([]Prediction, error) {
 
 // AnswerBytes is the bytes of the Values of a Prediction.
 func (s *Service) AnswerBytes() int64 {
-	if s.engine.Model.numbered() {
+	if !s.engine.Model.Classifies() {
 		return shape.F32(s.output...).Bytes()
 	}
 	return shape.F32(s.last()).Bytes()

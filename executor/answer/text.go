@@ -12,6 +12,8 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/errs"
 )
@@ -106,8 +108,9 @@ func (t *Text) Result() Generation { return t.res }
 
 // Ended words the error with which a text ended, which says what to do.
 func (t *Text) Ended(ctx context.Context, err error) error {
-	if errors.Is(err, device.ErrNonFinite) {
-		err = fmt.Errorf("%w: use other weights (--checkpoint, --best)", err)
+	switch {
+	case errors.Is(err, device.ErrNonFinite), errors.Is(err, safetensors.ErrFinite) && !osfile.Advised(err):
+		err = notFinite(err)
 	}
 	if cause := errs.Ended(ctx, err); cause != nil {
 		err = errs.With(fmt.Errorf("%w after %d tokens: %w", errs.ErrStopped, t.res.Tokens, cause), cause)

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
@@ -121,6 +122,9 @@ func (a *attempt) openWith(ctx context.Context) error {
 	contents.Again = a.session.Plan.AnyTight()
 	a.values.Until(stop.Of(ctx))
 	if err := a.prog.InitFrom(ctx, contents); err != nil {
+		if a.opt.Resume && errors.Is(err, safetensors.ErrFinite) {
+			err = fmt.Errorf("%w; %s", err, a.withoutNewest())
+		}
 		return err
 	}
 	a.values.Until(nil)
@@ -333,17 +337,6 @@ func (a *attempt) tellRetried() {
 		a.retried++
 		a.opt.Observer.warn(executor.TryingAgain(err))
 	}
-}
-
-// lastGood says where to go on from after a failure.
-func (a *attempt) lastGood() string {
-	list, _, err := a.folder.DB.List()
-	if err != nil || len(list) == 0 {
-		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
-	}
-	m := list[len(list)-1]
-	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it, and begin a run from it (--init) with a lower learning rate or with optimizer.clip_norm",
-		m.Step, a.folder.DB.Path())
 }
 
 // newest is the step of the newest checkpoint, 0 if there is none.

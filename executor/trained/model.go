@@ -259,6 +259,12 @@ func (t *Model) Used() checkpoint.Used { return t.used }
 // example.
 func (t *Model) Info() *datasets.Info { return t.session.Info }
 
+// Classifies reports whether the model's answers are classes, and not numbers.
+func (t *Model) Classifies() bool {
+	m := t.session.Trained()
+	return m.Classifies()
+}
+
 // CanGenerate is nil where Generate continues texts with the model, else the
 // reason why not.
 func (t *Model) CanGenerate() error {

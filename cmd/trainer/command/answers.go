@@ -43,10 +43,10 @@ func answerFormat(given, file string) (string, error) {
 }
 
 // answerWriter writes answers in a format. info describes the data that the
-// model was trained on.
-func answerWriter(format string, out io.Writer, info *datasets.Info) func(berth.Prediction) error {
+// model was trained on; classes says that answers are classes, and not numbers.
+func answerWriter(format string, out io.Writer, info *datasets.Info, classes bool) func(berth.Prediction) error {
 	if format == formatCSV {
-		return (&csvAnswers{w: csv.NewWriter(out), info: info}).write
+		return (&csvAnswers{w: csv.NewWriter(out), info: info, classes: classes}).write
 	}
 	enc := json.NewEncoder(out)
 	return func(p berth.Prediction) error { return enc.Encode(p) }
@@ -54,9 +54,10 @@ func answerWriter(format string, out io.Writer, info *datasets.Info) func(berth.
 
 // csvAnswers writes answers as CSV. The first answer brings the header.
 type csvAnswers struct {
-	w     *csv.Writer
-	info  *datasets.Info
-	begun bool
+	w       *csv.Writer
+	info    *datasets.Info
+	classes bool // answers are classes, and not numbers
+	begun   bool
 }
 
 func (c *csvAnswers) write(p berth.Prediction) error {
@@ -67,8 +68,11 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 		}
 	}
 	row := []string{strconv.Itoa(p.Index)}
-	if p.Class != nil {
+	switch {
+	case p.Class != nil:
 		row = append(row, strconv.Itoa(*p.Class), p.Label)
+	case c.classes:
+		row = append(row, "", "")
 	}
 	for _, v := range p.Values {
 		row = append(row, strconv.FormatFloat(float64(v), 'g', -1, 32))
@@ -84,11 +88,11 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 // probability, regression one for each number.
 func (c *csvAnswers) header(p berth.Prediction) []string {
 	h := []string{"index"}
-	if p.Class != nil {
+	if c.classes {
 		h = append(h, "class", "label")
 	}
 	for i := range p.Values {
-		if p.Class != nil {
+		if c.classes {
 			h = append(h, "prob_"+c.className(i))
 		} else {
 			h = append(h, fmt.Sprintf("value%d", i))

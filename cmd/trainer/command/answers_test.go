@@ -1,6 +1,13 @@
 package command
 
-import "testing"
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/datasets"
+)
 
 func TestAnswerFormat(t *testing.T) {
 	for _, c := range []struct{ given, file, want string }{
@@ -13,5 +20,21 @@ func TestAnswerFormat(t *testing.T) {
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("--format %q --out %q: %q, %v, want %q", c.given, c.file, got, err, c.want)
 		}
+	}
+}
+
+// In CSV, an answer without a class has the columns of the others.
+func TestAnswerWithoutAClassInCSV(t *testing.T) {
+	var out strings.Builder
+	write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true)
+	nan, class := float32(math.NaN()), 1
+	for i, p := range []berth.Prediction{{Values: []float32{nan, nan}}, {Class: &class, Label: "b", Values: []float32{0.25, 0.75}}} {
+		p.Index = i
+		if err := write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "index,class,label,prob_a,prob_b\n0,,,NaN,NaN\n1,1,b,0.25,0.75\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

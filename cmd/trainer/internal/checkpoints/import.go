@@ -37,7 +37,7 @@ func importCommand() *cobra.Command {
 				return err
 			}
 			id, err := runstate.Import(c.Context(), db, base, path, prefix)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) || errors.Is(err, safetensors.ErrFinite) {
 				return cli.Usage(err)
 			}
 			if err != nil {
