@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -92,40 +91,4 @@ func takePlace(tmp, path string, old *os.File) error {
 		return err
 	}
 	return osfile.Rename(tmp, path)
-}
-
-// keepAside gives a file a second name that is free; without links on the file
-// system, it copies the file to that name.
-func keepAside(path string) (string, error) {
-	for i := 1; ; i++ {
-		aside := fmt.Sprintf("%s.damaged-%d", path, i)
-		err := os.Link(path, aside)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			err = copyFile(path, aside)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return aside, err
-		}
-	}
-}
-
-func copyFile(from, to string) (err error) {
-	src, err := osfile.Open(from, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	st, err := src.Stat()
-	if err != nil {
-		return err
-	}
-	dst, err := osfile.OpenMode(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dst.Close()) }()
-	if _, err := io.Copy(dst, src); err != nil {
-		return err
-	}
-	return dst.Sync()
 }

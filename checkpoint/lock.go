@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,8 +73,13 @@ func sameFile(f *os.File, path string) bool {
 func pidPath(path string) string { return osfile.Beside(path, ".pid") }
 
 // writePid leaves the writer's process id for processes that find the file
-// locked. The lock does not depend on it.
+// locked. The lock does not depend on it: a file of that name with other contents stays.
 func writePid(path string) {
+	if _, ours := readPid(path); !ours {
+		if text, err := osfile.Read(pidPath(path), 64); err == nil && len(bytes.TrimSpace(text)) > 0 {
+			return
+		}
+	}
 	f, err := osfile.CreateFor(pidPath(path), pidPath(path))
 	if err != nil {
 		return

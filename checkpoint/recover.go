@@ -35,7 +35,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	defer src.Close()
 	tmp := osfile.Beside(path, wholeSuffix)
 	_, err = src.salvage(ctx, tmp, report, func() (err error) {
-		if aside, err = keepAside(path); err == nil {
+		if aside, err = osfile.KeepAside(path, ".damaged"); err == nil {
 			err = takePlace(tmp, path, f)
 		}
 		return err

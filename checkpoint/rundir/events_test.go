@@ -33,7 +33,7 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, err := f.Start(t.Context(), configText(t), upTo); err != nil {
+		if _, err := f.Start(t.Context(), configText(t), rundir.Standing{Step: upTo}); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range lines {

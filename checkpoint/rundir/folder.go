@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -75,10 +77,13 @@ func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error)
 			st, missed := os.Lstat(f.path())
 			f.empty = missed == nil && st.Size() == 0
 		}
+		if err == nil {
+			err = checkOurs(ctx, f.path())
+		}
 	case Resume:
 		err = f.openToResume(ctx)
 	default:
-		err = f.openToBegin()
+		err = f.openToBegin(ctx)
 	}
 	switch {
 	case o.Mode == Resume:
@@ -146,10 +151,13 @@ func (f *Folder) openDB() (err error) {
 
 // openToBegin refuses a file that holds checkpoints, or may have held one that
 // can no longer be read.
-func (f *Folder) openToBegin() error {
+func (f *Folder) openToBegin(ctx context.Context) error {
 	_, before := os.Lstat(f.path())
 	err := f.openDB()
 	if errors.Is(err, checkpoint.ErrDamaged) {
+		if foreign := checkOurs(ctx, f.path()); foreign != nil {
+			return foreign
+		}
 		return fmt.Errorf("%w; resuming (--resume) does that by itself and goes on, beginning anew (--fresh) deletes it", err)
 	}
 	if err != nil {
@@ -176,6 +184,9 @@ func (f *Folder) openToResume(ctx context.Context) error {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return fmt.Errorf("%w; trainer train, with --run %s and without --resume, begins the run", err, f.dir)
 	case errors.Is(err, checkpoint.ErrDamaged):
+		if err := checkOurs(ctx, f.path()); err != nil {
+			return err
+		}
 		if err := f.recover(ctx); err != nil {
 			return err
 		}
@@ -223,33 +234,69 @@ func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint
 	return nil, skipped, advised(f.dir, noneWhole(f.path(), skipped))
 }
 
-// Start makes the files those of this run, whose config is given and which has
-// taken upTo steps. It comes after everything that can go wrong before the
-// first step, since a fresh run deletes an earlier one's files. It returns the
-// last step that is logged.
-func (f *Folder) Start(ctx context.Context, config []byte, upTo int) (logged int, err error) {
+// Standing is where a run stands when it starts.
+type Standing struct {
+	Step  int // steps taken
+	Again int // lines of the steps after this one are written again
+	Every int // steps from one line to the next; 0: 1
+	Lines int // lines of steps that metrics.jsonl had, at least, when Step was saved
+}
+
+// Start makes the files those of this run, whose config is given. It comes after
+// everything that can go wrong before the first step, since a fresh run deletes an
+// earlier one's files. What others wrote is kept beside them. It returns the last step
+// that is logged.
+func (f *Folder) Start(ctx context.Context, config []byte, at Standing) (logged int, err error) {
 	f.made, f.empty = nil, false
 	if f.claim != nil {
 		if err := f.forget(); err != nil {
 			return 0, err
 		}
 	}
-	if err := replace(filepath.Join(f.dir, ConfigName), config); err != nil {
+	if err := f.setConfig(config); err != nil {
 		if f.opt.Mode != Resume {
 			return 0, err
 		}
 		// It needs no room for this: its checkpoints hold the config, too.
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
-	f.Metrics, logged, err = openMetrics(ctx, filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
+	f.Metrics, logged, err = openMetrics(ctx, filepath.Join(f.dir, MetricsName), at, f.opt.Warn)
 	if err != nil {
 		return 0, err
 	}
 	f.aside = ""
 	if f.opt.TensorBoard {
-		f.Metrics.events = newEvents(f.dir, upTo, f.opt.Warn)
+		f.Metrics.events = newEvents(f.dir, at.Step, f.opt.Warn)
 	}
 	return logged, nil
+}
+
+// setConfig writes config.yaml, unless the one there says the same in a user's words. Words
+// that it replaces are kept beside it.
+func (f *Folder) setConfig(config []byte) error {
+	path := filepath.Join(f.dir, ConfigName)
+	old, err := osfile.Read(path, configs.MaxFile+1)
+	if err != nil || len(bytes.Trim(old, " \r\n\x00")) == 0 || resolved(old) {
+		return replace(path, config)
+	}
+	if c, err := configs.Parse(ConfigName, old, configs.Overlay{}); err == nil {
+		if now, err := c.Kept(); err == nil && bytes.Equal(now, config) {
+			return nil
+		}
+	}
+	if err := f.keep(ConfigName); err != nil {
+		return err
+	}
+	return replace(path, config)
+}
+
+// keep keeps a file that is about to be replaced or deleted, and says so.
+func (f *Folder) keep(name string) error {
+	aside, err := osfile.KeepAside(filepath.Join(f.dir, name), ".kept")
+	if err == nil {
+		f.opt.Note(fmt.Sprintf("%s has words that no run wrote: the file as it was is %s", name, aside))
+	}
+	return err
 }
 
 // Fill makes the folder, opened in Begin mode, that of a run that has taken no step: it
@@ -287,9 +334,14 @@ func (f *Folder) Fill(config, tokenizer []byte, save func(*checkpoint.DB) error)
 	return err
 }
 
-// forget deletes an earlier run's checkpoints, metrics, events and report. Nobody else
-// gets the folder meanwhile.
+// forget deletes an earlier run's checkpoints, metrics, events and report, and keeps files of
+// those names that no run wrote. Nobody else gets the folder meanwhile.
 func (f *Folder) forget() (err error) {
+	for _, name := range foreign(f.dir) {
+		if err := f.keep(name); err != nil {
+			return err
+		}
+	}
 	if f.DB, err = f.claim.Replace(f.opt.Checkpoints); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package rundir_test
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -72,7 +71,7 @@ func TestFreshDeletesAtTheStart(t *testing.T) {
 	if f.Report() == nil {
 		t.Error("the report is gone before the run starts")
 	}
-	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), rundir.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	list, skipped, err := f.DB.List()
@@ -104,7 +103,13 @@ func TestResumeRepairs(t *testing.T) {
 	if now := files(t, dir); !maps.Equal(now, before) {
 		t.Error("a run that did not start has changed its folder")
 	}
-	if err := os.WriteFile(rundir.CheckpointPath(dir), bytes.Repeat([]byte("not a checkpoint"), 1<<10), 0o644); err != nil {
+	damage(t, dir, `{"Step":3,`)
+	b, err := os.ReadFile(rundir.CheckpointPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(b[:2*os.Getpagesize()]) // what leads to the rest
+	if err := os.WriteFile(rundir.CheckpointPath(dir), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume})

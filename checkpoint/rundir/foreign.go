@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -19,7 +21,8 @@ var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName, To
 // CheckFolder refuses, with ErrFolder, a folder that holds a file which a run
 // would replace, and which no run wrote. A link counts as such a file: it leads
 // to one elsewhere. In Fresh mode, the checkpoints of a run stand for all files
-// beside them.
+// beside them; they are checked once nobody else can write to them. In Resume mode,
+// other metrics are kept beside the run's: see Folder.Start.
 func CheckFolder(dir string, m Mode) error {
 	for _, name := range ownFiles {
 		path := filepath.Join(dir, name)
@@ -35,8 +38,27 @@ func CheckFolder(dir string, m Mode) error {
 	if m == Fresh && exists(CheckpointPath(dir)) {
 		return nil
 	}
-	if list := foreign(dir); len(list) > 0 {
-		return fmt.Errorf("%w: %s is not of a run, and a run keeps its own under that name: choose another run folder, or move the file", ErrFolder, filepath.Join(dir, list[0]))
+	for _, name := range foreign(dir) {
+		if m != Resume || name != MetricsName {
+			return notOurs(filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+// notOurs is the error about a file that no run wrote, under the name of a run's.
+func notOurs(path string) error {
+	return fmt.Errorf("%w: %s is not of a run, and a run keeps its own under that name: choose another run folder, or move the file", ErrFolder, path)
+}
+
+// checkOurs refuses checkpoints that no run wrote. Nobody else can write to them, or they
+// are damaged.
+func checkOurs(ctx context.Context, path string) error {
+	switch foreign, err := checkpoint.Foreign(ctx, path); {
+	case err != nil:
+		return err
+	case foreign:
+		return notOurs(path)
 	}
 	return nil
 }
@@ -53,13 +75,24 @@ func foreign(dir string) (names []string) {
 		{ConfigName, func(text []byte) bool { return begun || resolved(text) }},
 		{MetricsName, func(text []byte) bool { return marked && metricsLine.Match(text) }},
 		{ReportName, func(text []byte) bool { return marked && reportStart.Match(text) }},
-		{TokenizerName, func([]byte) bool { return marked }},
+		{TokenizerName, func([]byte) bool { return marked && learns(dir) }},
 	} {
 		if !ownText(filepath.Join(dir, c.name), c.ours) {
 			names = append(names, c.name)
 		}
 	}
 	return names
+}
+
+// learns reports whether a run in a folder writes its tokenizer there, by its config. One
+// that cannot be read may.
+func learns(dir string) bool {
+	text, err := osfile.Read(filepath.Join(dir, ConfigName), configs.MaxFile+1)
+	if err != nil {
+		return true
+	}
+	c, err := configs.Parse(ConfigName, text, configs.Overlay{})
+	return err != nil || c.Data.Tokenizer != "" && c.Data.Tokenizer != "char" && c.Data.Tokenizer != "bytes"
 }
 
 // looked is the number of bytes of a file that decide whose it is.

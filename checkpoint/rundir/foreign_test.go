@@ -31,7 +31,11 @@ func TestForeignFiles(t *testing.T) {
 		{"a run's metrics after damage", rundir.MetricsName, "\x00\x00garbage\n" + line, run, rundir.Resume, false},
 		{"a run's report", rundir.ReportName, report, run, rundir.Resume, false},
 		{"metrics whose checkpoints are gone", rundir.MetricsName, line, config, rundir.Begin, false},
-		{"other metrics beside a run", rundir.MetricsName, "my own words\n", run, rundir.Resume, true},
+		{"other metrics beside a run", rundir.MetricsName, "my own words\n", run, rundir.Begin, true},
+		{"other metrics beside a run, resumed", rundir.MetricsName, "my own words\n", run, rundir.Resume, false},
+		{"other checkpoints", rundir.CheckpointsName, "my own words\n", nil, rundir.Begin, true},
+		{"other checkpoints, resumed", rundir.CheckpointsName, "my own words\n", nil, rundir.Resume, true},
+		{"other checkpoints, begun anew", rundir.CheckpointsName, "my own words\n", config, rundir.Fresh, true},
 		{"other metrics beside a config", rundir.MetricsName, "my own words\n", config, rundir.Begin, true},
 		{"another report beside a run", rundir.ReportName, "{}", run, rundir.Resume, true},
 		{"another report beside a run, begun anew", rundir.ReportName, "{}", run, rundir.Fresh, false},
@@ -87,14 +91,14 @@ func TestLinksInTheFolder(t *testing.T) {
 func TestLinkOfANewFile(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "mine", "my own words\n")
-	if err := os.Symlink(filepath.Join(outside, "mine"), filepath.Join(dir, rundir.ConfigName+".new")); err != nil {
+	if err := os.Symlink(filepath.Join(outside, "mine"), filepath.Join(dir, rundir.ConfigName+".berth-new")); err != nil {
 		t.Skip(err)
 	}
 	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Start(t.Context(), configText(t), 0)
+	_, err = f.Start(t.Context(), configText(t), rundir.Standing{})
 	if err := errors.Join(err, f.Close()); err != nil || files(t, outside)["mine"] != "my own words\n" {
 		t.Errorf("%v, %q", err, files(t, outside))
 	}
@@ -104,5 +108,65 @@ func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A run's files whose words no run wrote are kept beside it: when it begins anew, and when
+// its config changes. A config that says the same in a user's words stays.
+func TestForeignWordsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	start := func(mode rundir.Mode, config []byte) {
+		t.Helper()
+		f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Start(t.Context(), config, rundir.Standing{Step: 3})
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(name, want string) {
+		t.Helper()
+		if got := files(t, dir)[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+	mine := "# my own words\n" + string(configText(t))
+	put(t, dir, rundir.ConfigName, mine)
+	start(rundir.Resume, configText(t))
+	has(rundir.ConfigName, mine)
+	start(rundir.Resume, configText(t, "train.epochs=4"))
+	has(rundir.ConfigName, string(configText(t, "train.epochs=4")))
+	has(rundir.ConfigName+".kept-1", mine)
+	put(t, dir, rundir.ReportName, "my report")
+	put(t, dir, rundir.TokenizerName, "my tokenizer")
+	start(rundir.Fresh, configText(t))
+	has(rundir.ReportName, "")
+	has(rundir.ReportName+".kept-1", "my report")
+	has(rundir.TokenizerName, "")
+	has(rundir.TokenizerName+".kept-1", "my tokenizer")
+}
+
+// Names that are like those of a run's files stay.
+func TestNamesLikeARuns(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{rundir.ConfigName + ".new", rundir.MetricsName + ".new", rundir.ReportName + ".new", rundir.CheckpointsName + ".pid"}
+	for _, name := range names {
+		put(t, dir, name, "my own words\n")
+	}
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Start(t.Context(), configText(t), rundir.Standing{})
+	if err := errors.Join(err, f.SetReport([]byte("{}")), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if got := files(t, dir)[name]; got != "my own words\n" {
+			t.Errorf("%s is %q", name, got)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(t.Context(), configText(t), 3); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), rundir.Standing{Step: 3}); err != nil {
 		t.Fatal(err)
 	}
 	const last = 40_000
@@ -132,7 +132,7 @@ func TestMetricsOfTooManyEpochs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), rundir.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	room := filepath.Join(dir, "..", "room")
@@ -169,7 +169,7 @@ func TestMetricsEndOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), rundir.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, filepath.Join(dir, "room"))
@@ -193,7 +193,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), rundir.Standing{}); err != nil {
 		t.Fatal(err)
 	}
 	room := filepath.Join(dir, "..", "room")

@@ -114,21 +114,37 @@ type Metrics struct {
 	losses []float64 // of all logged steps; never nil
 	gap    gap       // the lines to write after those that wait
 	lost   Lost      // for good: the gap had no room
+	lacks  Lost      // lines that were damaged when the file was opened
+	lines  int       // of steps in the file, at least
 	events *events   // nil: no events are written
 }
 
 // openMetrics opens the file for appending, without the lines beyond a step: a
-// resumed run does those steps again. It returns the last step whose loss stays.
-func openMetrics(ctx context.Context, path string, upTo int, warn func(string)) (m *Metrics, logged int, err error) {
-	k, err := keepMetrics(ctx, path, upTo, nil)
-	if err == nil && !k.first {
+// resumed run does those steps again. Damage is told, and the damaged file kept. It
+// returns the last step whose loss stays.
+func openMetrics(ctx context.Context, path string, at Standing, warn func(string)) (m *Metrics, logged int, err error) {
+	at.Every = max(1, at.Every)
+	k, err := keepMetrics(ctx, path, at, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	aside := ""
+	if k.unreadable > 0 || k.torn && k.lacks.Lines > 0 {
+		if aside, err = osfile.KeepAside(path, ".damaged"); err != nil {
+			return nil, 0, err
+		}
+	}
+	if aside != "" || !k.first {
 		err = WriteOwn(path, func(w io.Writer) error {
-			_, err := keepMetrics(ctx, path, upTo, w)
+			_, err := keepMetrics(ctx, path, at, w)
 			return err
 		})
 	}
 	if err != nil {
 		return nil, 0, err
+	}
+	if text := k.damage(aside); text != "" {
+		warn(text)
 	}
 	f, err := osfile.Open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
@@ -141,7 +157,7 @@ func openMetrics(ctx context.Context, path string, upTo int, warn func(string)) 
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	m = &Metrics{file: appended{path: path, warn: warn, whole: wholeLines}, losses: k.losses}
+	m = &Metrics{file: appended{path: path, warn: warn, whole: wholeLines}, losses: k.losses, lacks: k.lacks, lines: len(k.losses)}
 	if err := m.file.use(f); err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
@@ -154,6 +170,9 @@ func wholeLines(b []byte) int { return bytes.LastIndexByte(b, '\n') + 1 }
 // Losses are the losses of all logged steps, in order, also of those that the file
 // lacks. They are valid until the next Write.
 func (m *Metrics) Losses() []float64 { return m.losses }
+
+// Lines counts lines of steps that are in the file. There may be more.
+func (m *Metrics) Lines() int { return m.lines }
 
 // Write appends a line; Flush makes it visible.
 func (m *Metrics) Write(line Line) error {
@@ -181,6 +200,9 @@ func (m *Metrics) Write(line Line) error {
 // Flush writes the lines out. Where that fails they wait, which is said once.
 func (m *Metrics) Flush() {
 	m.file.flush(m.refill)
+	if !m.file.failed && m.lost.Lines == 0 {
+		m.lines = len(m.losses)
+	}
 	m.events.flush()
 }
 
@@ -201,7 +223,8 @@ func (m *Metrics) refill() bool {
 	return len(m.file.waiting) > 0
 }
 
-// End writes the lines that wait, and returns and says which are lost; nil: none.
+// End writes the lines that wait, and says which are lost. It returns those, with those that
+// the file lacked when it was opened; nil: none.
 func (m *Metrics) End() *Lost {
 	m.events.end()
 	err := m.file.write(m.refill)
@@ -215,7 +238,11 @@ func (m *Metrics) End() *Lost {
 		all.add(line.at())
 	}
 	m.file.waiting, m.lost = nil, Lost{}
-	return m.file.lacks("lines", &all, err)
+	lost := m.file.lacks("lines", &all, err)
+	if m.lacks.Lines == 0 {
+		return lost
+	}
+	return lost.After(&m.lacks, m.lacks.LastStep)
 }
 
 // close is End, and closes the files.

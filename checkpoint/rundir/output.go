@@ -196,9 +196,12 @@ func replace(path string, text []byte) error {
 // WriteOwn is WriteOutput for a file that a run names itself: a link there is
 // replaced, and what it leads to stays.
 func WriteOwn(path string, write func(io.Writer) error) error {
-	next := path + ".new" // nobody else uses it: a run has its folder alone
-	return osfile.ReplaceBy(path, next, func(f *os.File) error { return buffered(f, write) })
+	return osfile.ReplaceBy(path, unfinished(path), func(f *os.File) error { return buffered(f, write) })
 }
+
+// unfinished is the name of a file while it is written. No other process uses it: a run
+// has its folder alone. It is no name that a user would choose.
+func unfinished(path string) string { return osfile.Beside(path, ".berth-new") }
 
 // causeOf is an error of the system without the operation and the path.
 func causeOf(err error) error {

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,9 @@ func CheckRemove(dir string) error {
 	if _, err := StatusOf(dir); errors.Is(err, checkpoint.ErrHeld) {
 		return err
 	}
+	if foreign, err := checkpoint.Foreign(context.Background(), CheckpointPath(dir)); foreign && err == nil {
+		return fmt.Errorf("%s: %w: its %s is not of a run: delete the files themselves", dir, ErrNoRun, CheckpointsName)
+	}
 	return nil
 }
 
@@ -40,6 +44,7 @@ func Remove(dir string) (left []string, err error) {
 	}
 	others := foreign(dir)
 	for _, name := range append(eventFiles(dir), ReportName, MetricsName, TokenizerName, ConfigName) {
+		_ = os.Remove(unfinished(filepath.Join(dir, name))) // or it is among those that are left
 		path := filepath.Join(dir, name)
 		if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || slices.Contains(others, name) {
 			continue

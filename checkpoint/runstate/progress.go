@@ -14,9 +14,10 @@ import (
 type Progress struct {
 	Step         int // steps taken
 	Epoch, Index int // data cursor: the epoch, and samples of it already read
-	Saved        int `json:"-"` // step of the newest checkpoint
-	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
-	Began        int `json:"-"` // steps taken at the boundary before, had each epoch always had today's batches
+	Saved        int `json:"-"`          // step of the newest checkpoint
+	Logged       int `json:"-"`          // newest step whose loss was logged: the metrics file knows
+	Began        int `json:"-"`          // steps taken at the boundary before, had each epoch always had today's batches
+	Lines        int `json:",omitempty"` // lines of steps that the metrics file had, at least; older checkpoints lack it
 	Lost         int // the device's rings hold nothing of steps up to this one
 	NormsLost    int `json:",omitempty"` // the same for the ring of gradient norms, which older checkpoints lack
 	Imported     int // newest step whose weights were replaced by a file's; 0: none

@@ -270,7 +270,8 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.at.Logged, err = a.folder.Start(ctx, text, a.at.Step); err != nil {
+	standing := rundir.Standing{Step: a.at.Step, Again: max(a.at.Began, a.at.Lost), Every: a.session.Config.Train.LogEvery, Lines: a.at.Lines}
+	if a.at.Logged, err = a.folder.Start(ctx, text, standing); err != nil {
 		return err
 	}
 	if err := keepTokenizer(a.folder, a.session.Info); err != nil {
@@ -291,6 +292,7 @@ func (a *attempt) start(ctx context.Context) error {
 
 // manifest says where the run stands.
 func (a *attempt) manifest() (m checkpoint.Manifest, err error) {
+	a.at.Lines = a.journal.metrics.Lines()
 	extra, err := json.Marshal(runstate.State{Progress: a.at, Data: *a.session.Info, EpochSteps: a.session.Sizes.Steps})
 	if err != nil {
 		return m, err

@@ -94,8 +94,8 @@ func TestMetricsAreCutInPlace(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Neither metrics.jsonl.new nor config.yaml.new can be made.
-	for _, name := range []string{path + ".new/x", filepath.Join(dir, "config.yaml.new/x")} {
+	// Neither metrics.jsonl.berth-new nor config.yaml.berth-new can be made.
+	for _, name := range []string{path + ".berth-new/x", filepath.Join(dir, "config.yaml.berth-new/x")} {
 		if err := os.MkdirAll(name, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -282,7 +282,7 @@ func TestConfigIsReplacedWhole(t *testing.T) {
 			t.Errorf("changed %v: the file's earlier contents are now %d bytes of %d", changed, len(old), len(before))
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, "*.berth-new")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
