@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/gunzip"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -70,7 +71,7 @@ func openStream(ctx context.Context, path string) (*stream, error) {
 func openFile(path string) (f *os.File, size int64, err error) {
 	f, err = osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, osfile.ErrNotFile) {
-		return nil, 0, fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
+		return nil, 0, notFile(path)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -82,13 +83,18 @@ func openFile(path string) (f *os.File, size int64, err error) {
 	return f, st.Size(), nil
 }
 
+// notFile is the error about a pipe, a device or a socket.
+func notFile(path string) error {
+	return fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
+}
+
 // newStream is the stream of a file of size bytes, which r reads.
 func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stream, error) {
 	b := bufio.NewReaderSize(&contextReader{ctx, r}, 1<<16)
 	if magic, _ := b.Peek(2); string(magic) != "\x1f\x8b" {
 		return &stream{Reader: b, left: size}, nil
 	}
-	z, err := gzip.NewReader(b)
+	z, err := gunzip.NewReader(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, unpackError(err))
 	}
@@ -145,6 +151,8 @@ func unpackError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the packed file is cut off: copy or download it again", ErrFormat)
+	case errors.Is(err, gunzip.ErrBehind):
+		return fmt.Errorf("%w: the packed file is damaged: %w: copy or download it again", ErrFormat, err)
 	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zip.ErrFormat), errors.Is(err, zip.ErrChecksum):
 		return fmt.Errorf("%w: the packed file is damaged (%v): copy or download it again", ErrFormat, err)
 	case errors.Is(err, zip.ErrAlgorithm):

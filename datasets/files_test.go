@@ -69,6 +69,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	const cut, damaged = "the packed file is cut off: copy or download it again", "the packed file is damaged"
+	const behind = "the packed file is damaged: other bytes come behind its end: copy"
 	text := TextOptions{Context: 4}
 	for _, c := range []struct {
 		source, name string
@@ -79,6 +80,8 @@ func TestCutOff(t *testing.T) {
 		{"csv", "x.csv.gz", csv[:6], cut},
 		{"csv", "x.csv.gz", flipped, damaged},
 		{"text", "x.txt.gz", csv[:len(csv)-12], cut},
+		{"csv", "x.csv.gz", append(bytes.Clone(csv), "garbage"...), behind},
+		{"text", "x.txt.gz", append(bytes.Clone(csv), "garbage, and more of it"...), behind},
 		{"tensors", "x.npz", npz[:len(npz)-30], "the archive is cut off or damaged"},
 		{"tensors", "x.npz", npz[:30], "the archive is cut off or damaged"},
 	} {

@@ -19,6 +19,9 @@ func TestPipes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := LearnTokenizer(t.Context(), []string{filepath.Join(dir, "x.txt")}, LearnOptions{Vocab: 300}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "x.txt is not a file") {
+		t.Errorf("learning a tokenizer: %v", err)
+	}
 	text := TextOptions{Context: 4}
 	for _, s := range []Spec{
 		{Source: "csv", Path: "x.csv"}, {Source: "text", Path: "x.txt", Text: text}, {Source: "tensors", Path: "x.npz"},

@@ -102,7 +102,7 @@ func (c *corpus) add(path string) error {
 	case err != nil:
 		return err
 	case !st.IsDir():
-		return c.addFile(path, st.Size())
+		return c.addFile(path, st)
 	}
 	root, err := filepath.EvalSymlinks(osfile.Resolve(path)) // a walk follows no link
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *corpus) add(path string) error {
 		if err != nil {
 			return err
 		}
-		return c.addFile(path, st.Size())
+		return c.addFile(path, st)
 	})
 	if err == nil && len(c.files) == before {
 		err = fmt.Errorf("%w: the folder %s has no file to read: %s", ErrFormat, path, c.wanted())
@@ -161,8 +161,10 @@ func isJSONLines(path string) bool {
 	return strings.HasSuffix(name, ".jsonl") || strings.HasSuffix(name, ".ndjson")
 }
 
-func (c *corpus) addFile(path string, size int64) error {
+func (c *corpus) addFile(path string, st fs.FileInfo) error {
 	switch {
+	case !st.Mode().IsRegular():
+		return notFile(path)
 	case filepath.Base(path) == metaName:
 		return refuseMeta(path)
 	case strings.HasSuffix(path, binSuffix):
@@ -170,7 +172,7 @@ func (c *corpus) addFile(path string, size int64) error {
 	case c.field == "" && isJSONLines(path):
 		return fmt.Errorf("%w: %s is JSON lines: name the key of their text with %s, such as text", ErrSpec, path, c.fieldName)
 	}
-	c.size += size
+	c.size += st.Size()
 	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {
 		f, size, err := openFile(path)
 		if err != nil {

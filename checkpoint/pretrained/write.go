@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -20,9 +21,6 @@ type Model struct {
 	Tokenizer *tokenizer.BPE // nil: none is written
 	Weights   *checkpoint.Snapshot
 }
-
-// unfinished ends the name of a folder that is being written.
-const unfinished = ".berth-new"
 
 // CheckFolder refuses, with ErrFolder, a path that [Write] cannot make a folder of:
 // one that there is, unless it is an empty folder.
@@ -69,33 +67,43 @@ func Write(ctx context.Context, dir string, m Model) (err error) {
 		return err
 	}
 	dir = cleaned(dir)
-	next := osfile.Beside(dir, unfinished)
-	if err := os.Mkdir(next, 0o777); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s: %w: another export writes it, or was killed; remove it unless one does", next, ErrFolder)
-	} else if err != nil {
+	next, err := osfile.FolderBeside(dir)
+	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(next))
-		}
-	}()
+	defer func() { err = errors.Join(err, next.End()) }()
 	if st, err := os.Stat(dir); err == nil { // who may not read the empty folder may not read the full one
-		if err := os.Chmod(next, st.Mode().Perm()); err != nil {
+		if err := os.Chmod(next.Path, st.Mode().Perm()); err != nil {
 			return err
 		}
 	}
-	if err := m.writeFiles(ctx, next); err != nil {
-		return fmt.Errorf("%s is not written: %w", dir, err)
+	if err := m.writeFiles(ctx, next.Path); err != nil {
+		return &unwritten{err, dir, next.Path}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // only an empty folder goes
+	if err := CheckFolder(dir); err != nil { // others may have filled it meanwhile
 		return err
 	}
-	if err := os.Rename(next, dir); err != nil {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(next.Path, dir); err != nil {
 		return err
 	}
 	return osfile.SyncDir(filepath.Dir(dir))
 }
+
+// unwritten is an error about a folder, with its name in place of the one that it has while
+// it is written.
+type unwritten struct {
+	cause     error
+	dir, next string
+}
+
+func (u *unwritten) Error() string {
+	return fmt.Sprintf("%s is not written: %s", u.dir, strings.ReplaceAll(u.cause.Error(), u.next, u.dir))
+}
+
+func (u *unwritten) Unwrap() error { return u.cause }
 
 // writeFiles writes the files into a folder.
 func (m Model) writeFiles(ctx context.Context, dir string) error {

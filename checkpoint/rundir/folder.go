@@ -111,19 +111,57 @@ func (f *Folder) make() error {
 		return err
 	}
 	f.made = missing(f.dir)
-	switch err := os.MkdirAll(f.dir, 0o777); {
-	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w: %s: there is a file of that name; name another folder", ErrFolder, f.dir)
-	case err != nil:
-		return fmt.Errorf("run folder %s: %w", f.dir, err)
+	if err := makeAll(f.dir); err != nil {
+		f.unmake()
+		return err
 	}
 	return CheckFolder(f.dir, f.opt.Mode) // a path such as new/../r leads somewhere only now
+}
+
+// makeAll makes a folder and those around it.
+func makeAll(dir string) error {
+	_, err := os.Lstat(filepath.Join(dir, longestName))
+	if !errors.Is(err, syscall.ENAMETOOLONG) {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return fmt.Errorf("%w: its path of %d bytes is too long, or a name in it: choose a shorter one", ErrFolder, len(dir))
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s: there is a file of that name; name another folder", ErrFolder, dir)
+	}
+	if link, to := danglingIn(dir); link != "" {
+		return fmt.Errorf("%w: %s is a link to %s, which leads nowhere: make that folder, or name another", ErrFolder, link, to)
+	}
+	return fmt.Errorf("run folder %s: %w", dir, err)
+}
+
+// longestName is as long as the names of a run's files get.
+const longestName = "events.out.tfevents.0000000000.berth.berth-compact.pid"
+
+// danglingIn is the first link in a path that leads nowhere, and where to; "" if there is none.
+func danglingIn(path string) (link, to string) {
+	if parent := filepath.Dir(path); parent != path {
+		if link, to = danglingIn(parent); link != "" {
+			return link, to
+		}
+	}
+	to, err := os.Readlink(path)
+	if err != nil {
+		return "", ""
+	}
+	if _, err := os.Stat(path); err == nil {
+		return "", ""
+	}
+	return path, to
 }
 
 // missing lists a folder and those around it that are not there.
 func missing(path string) (list []string) {
 	for {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
 			return list
 		}
 		list = append(list, path)
@@ -138,10 +176,14 @@ func missing(path string) (list []string) {
 // something stays.
 func (f *Folder) unmake() {
 	for _, path := range f.made {
-		if os.Remove(path) != nil {
+		if os.Remove(path) == nil {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil {
 			return
 		}
 	}
+	f.made = nil
 }
 
 func (f *Folder) openDB() (err error) {

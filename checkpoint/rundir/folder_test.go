@@ -159,3 +159,28 @@ func TestFolderOfARunThatDoesNotStart(t *testing.T) {
 	open(rundir.Begin)
 	left("runs", "runs/a", "runs/a/checkpoints.db")
 }
+
+// A path that cannot be a run's folder is refused in one sentence, and nothing is made.
+func TestPathsThatCannotBeAFolder(t *testing.T) {
+	root := t.TempDir()
+	if err := errors.Join(os.Symlink("nowhere", filepath.Join(root, "dangling")), os.Symlink("circle", filepath.Join(root, "circle"))); err != nil {
+		t.Skip(err)
+	}
+	long := strings.Repeat("n", 200)
+	for path, want := range map[string]string{
+		filepath.Join(slices.Repeat([]string{long}, 40)...): "too long",
+		filepath.Join("below", long+long):                   "too long",
+		"dangling":                                          "dangling is a link to nowhere, which leads nowhere: make that folder, or name another",
+		filepath.Join("dangling", "below"):                  "dangling is a link to nowhere, which leads nowhere",
+		filepath.Join("circle", "below"):                    "circle is a link to circle, which leads nowhere",
+	} {
+		_, err := rundir.Open(t.Context(), filepath.Join(root, path), rundir.OpenOptions{})
+		if !errors.Is(err, rundir.ErrFolder) || !strings.Contains(err.Error(), want) || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %v", path, err)
+		}
+		list, err := os.ReadDir(root)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%.40s: %d names are left, %v", path, len(list), err)
+		}
+	}
+}

@@ -96,3 +96,38 @@ func TestCreateBesideALongName(t *testing.T) {
 		t.Errorf("%s was left: %v", left, err)
 	}
 }
+
+// A folder that a killed process left is removed by the next attempt; that of a process
+// which runs, and one that no program wrote, stay.
+func TestFolderBeside(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	gone := 1 << 30 // a process id that no system gives
+	left, mine := fmt.Sprintf("%s.berth-%d-1", path, gone), path+".berth-new"
+	for _, folder := range []string{left + ".d", mine} {
+		if err := os.MkdirAll(filepath.Join(folder, "below"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, left, "")
+	one, err := FolderBeside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := FolderBeside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []string{one.Path, two.Path, mine} {
+		if _, err := os.Stat(x); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(os.Rename(one.Path, path), one.End(), two.End()); err != nil {
+		t.Error(err)
+	}
+	list, err := filepath.Glob(filepath.Join(dir, "*"))
+	if want := []string{path, mine}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("there are %q, want %q, %v", list, want, err)
+	}
+}

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/gunzip"
 )
 
 // Stream is a compressed safetensors file, which can only be read from front to
@@ -108,6 +111,8 @@ func (s *Stream) end(ctx context.Context) error {
 	switch n, err := s.r.Read(make([]byte, 1)); {
 	case n > 0:
 		return fmt.Errorf("%s: %w", s.path, bad("bytes behind the last tensor: copy or save it again"))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: %w", s.path, bad("its last bytes are missing, or others come behind them: copy or save it again"))
 	case err != io.EOF:
 		return fmt.Errorf("%s: %w", s.path, s.broken(err))
 	}
@@ -182,6 +187,8 @@ func (s *Stream) broken(err error) error {
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return bad("the file ends too early: copy or save it again")
+	case errors.Is(err, gunzip.ErrBehind), errors.Is(err, zstd.ErrMagicMismatch):
+		return bad("%v: copy or save it again", gunzip.ErrBehind)
 	}
 	return fmt.Errorf("%w: it cannot be unpacked: %w: copy or save it again", ErrFormat, err)
 }

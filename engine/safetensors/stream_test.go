@@ -176,6 +176,11 @@ func TestDamagedStream(t *testing.T) {
 		if err := toTheEnd(t, written(t, packed)); err != io.EOF {
 			t.Fatal(format, err)
 		}
+		for _, behind := range []string{"x", "a text that is not compressed"} {
+			if err := toTheEnd(t, written(t, append(slices.Clone(packed), behind...))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "others come behind") && !strings.Contains(err.Error(), "other bytes come behind") {
+				t.Errorf("%s, %q behind it: %v", format, behind, err)
+			}
+		}
 		for name, bad := range map[string][]byte{
 			"cut off":        packed[:len(packed)-3],
 			"half":           packed[:len(packed)/2],

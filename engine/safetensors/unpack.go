@@ -5,10 +5,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/gunzip"
 )
 
 // unpacker starts to unpack a file.
@@ -21,7 +21,7 @@ const maxWindow = 128 << 20
 // The formats by the first bytes of their files.
 var unpackers = map[string]unpacker{
 	"\x1f\x8b": func(r io.Reader) (io.ReadCloser, error) {
-		z, err := gzip.NewReader(r)
+		z, err := gunzip.NewReader(r)
 		if err != nil {
 			return nil, err
 		}
