@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
@@ -54,11 +53,11 @@ func (s *Snapshot) Stats(ctx context.Context, name string) (Stats, error) {
 	return st, nil
 }
 
-// Finite refuses a checkpoint in which a tensor of one of the roles has a number that is
-// NaN or infinite: safetensors.ErrFinite.
-func (s *Snapshot) Finite(ctx context.Context, roles ...string) error {
+// Finite refuses a checkpoint in which a tensor of a role has a number that is NaN or
+// infinite: safetensors.ErrFinite.
+func (s *Snapshot) Finite(ctx context.Context, role string) error {
 	for _, t := range s.Tensors() {
-		if !slices.Contains(roles, t.Role) || t.Meta.DType != shape.Float32 {
+		if t.Role != role || t.Meta.DType != shape.Float32 {
 			continue
 		}
 		before := 0

@@ -22,7 +22,7 @@ type Contents func(v *graph.Value, dst []byte) error
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
 // with the same shape, except metrics, which then begin with zeros: an epoch's
 // losses are of no use to a run whose epochs are different. A checkpoint of step 0
-// may have the parameters alone: the optimizer's state then begins by rule. Weights that
+// may have the parameters alone: the optimizer's state then begins by rule. Parameters that
 // are not finite are refused with safetensors.ErrFinite.
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
@@ -47,9 +47,9 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	}
 }
 
-// finite refuses weights of a checkpoint that are NaN or infinite.
+// finite refuses parameters of a checkpoint that are NaN or infinite, which no run saves.
 func finite(s *checkpoint.Snapshot, v *graph.Value, b []byte) error {
-	if v.Role != graph.Parameter && v.Role != graph.Statistic || v.Meta.DType != shape.Float32 {
+	if v.Role != graph.Parameter || v.Meta.DType != shape.Float32 {
 		return nil
 	}
 	err := safetensors.Finite(shape.View[float32](b))

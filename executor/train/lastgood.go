@@ -42,7 +42,7 @@ func (a *attempt) newestFinite() (good *checkpoint.Manifest, all int) {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		s, err := a.folder.DB.Load(list[i].ID)
-		if err == nil && s.Finite(context.Background(), graph.Parameter.String(), graph.Statistic.String()) == nil {
+		if err == nil && s.Finite(context.Background(), graph.Parameter.String()) == nil {
 			return &list[i], len(list)
 		}
 	}
