@@ -123,7 +123,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 }
 
 // Classifies reports whether the model's answers are classes, and not numbers.
-func (t *Trained) Classifies() bool { return t.model.Classifies() }
+func (t *Trained) Classifies() bool { return t.checkOpened() == nil && t.model.Classifies() }
 
 // CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
 // reason why not.
