@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/internal/errs"
@@ -49,6 +50,9 @@ type (
 	// OutputError is the error of a path that Train should not write to.
 	OutputError = train.OutputError
 )
+
+// LongPromptError is a prompt that is longer than the context, without GenerateOptions.Slide.
+type LongPromptError = answer.LongPromptError
 
 // ErrBusy is returned by a Service whose queue is full: try again later.
 var ErrBusy = errs.ErrBusy

@@ -134,7 +134,7 @@ func (s *serving) open(ctx context.Context) (err error) {
 	}
 	resetPeakResident()
 	o := serve.OpenOptions{Config: cfg, Weights: w, Follow: -1}
-	o.Limits, o.Service.Queue = serve.Limits{Requests: s.clients, Time: longest}, s.clients // none is refused
+	o.Limits, o.Service.Queue = serve.Limits{Requests: s.clients, Share: 100, Time: longest}, s.clients // none is refused
 	if s.server, err = serve.Open(ctx, o); err != nil {
 		return err
 	}

@@ -175,19 +175,21 @@ func endOfLine(ctx context.Context, t tokenizer.Tokenizer) ([]uint32, error) {
 	return ids, nil
 }
 
-// LineTokens are the tokens of a line as a sample of lines has them: with the one that
-// begins it.
-func (i *Info) LineTokens(ctx context.Context, text string) ([]int32, error) {
+// LineTokens are the tokens of a line as a sample of lines has them, with the one that
+// begins it, and their number n. Beyond most tokens, only n is given.
+func (i *Info) LineTokens(ctx context.Context, text string, most int) (tokens []int32, n int, err error) {
 	begin, err := endOfLine(ctx, i.Tokenizer)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	ids, err := i.Tokenizer.Encode(ctx, begin, []byte(text))
-	tokens := make([]int32, len(ids))
-	for k, id := range ids {
-		tokens[k] = int32(id)
+	ids, n, err := tokenizer.End(ctx, i.Tokenizer, text, most)
+	if n += len(begin); err != nil || n > most {
+		return nil, n, err
 	}
-	return tokens, err
+	for _, id := range append(begin, ids...) {
+		tokens = append(tokens, int32(id))
+	}
+	return tokens, n, nil
 }
 
 // add adds a line, with the token that ends it.

@@ -60,3 +60,30 @@ func Text[T int32 | uint32](t Tokenizer, ids ...T) string {
 	}
 	return string(t.Decode(nil, list))
 }
+
+// End encodes a text of any length, and gives its number of tokens with the last of them,
+// at most keep. It takes memory for a piece of the text, not for all of it.
+func End(ctx context.Context, t Tokenizer, text string, keep int) (last []uint32, n int, err error) {
+	var piece []byte
+	var ids []uint32
+	for at := 0; at < len(text); at += len(piece) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, n, err
+		}
+		piece = append(piece[:0], text[at:min(len(text), at+CutBytes)]...)
+		piece = piece[:t.Cut(piece, at+len(piece) == len(text))]
+		if ids == nil {
+			ids = make([]uint32, 0, len(piece))
+		}
+		if ids, err = t.Encode(ctx, ids[:0], piece); err != nil {
+			if unknown, ok := errors.AsType[*UnknownError](err); ok {
+				unknown.Offset += at
+			}
+			return nil, n, err
+		}
+		n += len(ids)
+		last = append(last, ids[max(0, len(ids)-keep):]...)
+		last = append(last[:0], last[max(0, len(last)-keep):]...)
+	}
+	return last, n, nil
+}

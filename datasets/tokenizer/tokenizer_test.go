@@ -1,8 +1,10 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,5 +37,35 @@ func TestKinds(t *testing.T) {
 	}
 	if n := chars.Cut([]byte("h\xc3"), false); n != 1 {
 		t.Errorf("cut at %d", n)
+	}
+}
+
+// The end of a text has the tokens that encoding all of it gives, wherever it is cut.
+func TestEnd(t *testing.T) {
+	text := strings.Repeat("héllo wörld, hello ", 3*CutBytes/21)
+	for _, tok := range []Tokenizer{NewChars(text), Bytes{}, GPT2()} {
+		all, err := tok.Encode(t.Context(), nil, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, keep := range []int{1, 1000, len(all) - 1, len(all), len(all) + 1} {
+			last, n, err := End(t.Context(), tok, text, keep)
+			if err != nil || n != len(all) || !slices.Equal(last, all[max(0, len(all)-keep):]) {
+				t.Errorf("%s, the last %d: %d of %d tokens, %v", tok.Kind(), keep, n, len(all), err)
+			}
+		}
+	}
+	if last, n, err := End(t.Context(), Bytes{}, "", 5); len(last) != 0 || n != 0 || err != nil {
+		t.Error(last, n, err)
+	}
+	chars := NewChars(text)
+	_, _, err := End(t.Context(), chars, text+"Ω", 5)
+	if unknown, ok := errors.AsType[*UnknownError](err); !ok || unknown.Offset != len(text) {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := End(ended, chars, text, 5); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -8,7 +8,20 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/internal/errs"
 )
+
+// LongPromptError is a prompt that is longer than the model's context, without
+// GenerateOptions.Slide. It is errs.ErrOptions.
+type LongPromptError struct{ Tokens, Context int }
+
+// Error says what to do.
+func (e *LongPromptError) Error() string {
+	return fmt.Sprintf("%v: the prompt has %d tokens, and the context %d: shorten it, or let the context slide, which reads the end of the prompt", errs.ErrOptions, e.Tokens, e.Context)
+}
+
+// Unwrap is errs.ErrOptions.
+func (e *LongPromptError) Unwrap() error { return errs.ErrOptions }
 
 // Advised says what to do about answers or weights that are not finite, and as Kept does.
 func Advised(err error) error {

@@ -149,21 +149,22 @@ func (o *GenerateOptions) sampling() infer.Sampling {
 	return s
 }
 
-// encode begins the text with the prompt.
+// encode begins the text with the prompt, and lets go of it: only its last tokens are read.
 func (t *Text) encode(ctx context.Context) error {
-	ids, err := t.tok.Encode(ctx, nil, []byte(t.opt.Prompt))
+	last, n, err := tokenizer.End(ctx, t.tok, t.opt.Prompt, t.size.Context+1)
+	t.opt.Prompt = ""
 	switch {
 	case ctx.Err() != nil: // the prompt may well be good
 		return context.Cause(ctx)
 	case err != nil:
 		return fmt.Errorf("%w: prompt: %w", errs.ErrOptions, err)
-	case len(ids) == 0:
+	case n == 0:
 		return fmt.Errorf("%w: the prompt is empty: give it at least one token", errs.ErrOptions)
-	case len(ids) > t.size.Context && !t.opt.Slide:
-		return fmt.Errorf("%w: the prompt has %d tokens, and the context %d: shorten it, or let the context slide (--slide), which reads the end of the prompt", errs.ErrOptions, len(ids), t.size.Context)
+	case n > t.size.Context && !t.opt.Slide:
+		return &LongPromptError{Tokens: n, Context: t.size.Context}
 	}
-	t.length, t.res.PromptTokens = len(ids), len(ids)
-	for _, id := range ids[max(0, len(ids)-t.size.Context-1):] {
+	t.length, t.res.PromptTokens = n, n
+	for _, id := range last {
 		t.recent = append(t.recent, int32(id))
 	}
 	return nil

@@ -262,7 +262,7 @@ func TestAnswersAboutLines(t *testing.T) {
 	defer s.Close()
 	rows := []int32{}
 	for _, text := range []string{"cat", "mat", "a"} {
-		ids, err := m.Info().LineTokens(t.Context(), text)
+		ids, _, err := m.Info().LineTokens(t.Context(), text, 5)
 		if err != nil {
 			t.Fatal(err)
 		}

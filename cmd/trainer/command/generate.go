@@ -118,6 +118,9 @@ func generate(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, o bert
 			err = e
 		}
 	}
+	if _, long := errors.AsType[*berth.LongPromptError](err); long {
+		return fmt.Errorf("%w (--slide)", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +31,11 @@ func serveCommand() *cobra.Command {
 			"depend on what else is in its batch. A request beyond the queue gets the status 503 and a time to try again.\n" +
 			"The run may train meanwhile: once it saves a newer checkpoint (with --best a better one), requests are answered with\n" +
 			"that one, and none is dropped. --checkpoint and --init keep the weights.\n" +
-			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password.\n" +
+			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. It answers\n" +
+			"requests for its own addresses, localhost and the names of --allow-host, and no pages of other sites.\n" +
+			"Requests take at most --max-memory in all: bodies, samples, texts and answers are counted before they are read, and what\n" +
+			"does not fit gets the status 503. So the process takes at most that much more than when it has loaded the weights.\n" +
+			"One client address may have a --client-share of it, and of requests, connections, texts and the queue.\n" +
 			"SIGTERM or Ctrl-C ends it once the requests under way are answered, after --drain at the latest.",
 		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --best --address 127.0.0.1:9000 --texts 8\n" +
 			"  curl -d '{\"inputs\": [[5.1, 3.5, 1.4, 0.2]]}' localhost:8080/predict",
@@ -49,6 +55,8 @@ func serveCommand() *cobra.Command {
 // serveFlags are the flags of a server.
 type serveFlags struct {
 	address string
+	hosts   []string
+	token   string // path of the file
 	drain   time.Duration
 	follow  time.Duration
 	service berth.ServeOptions
@@ -68,8 +76,11 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 	c.Flags().Var((*sizeFlag)(&f.limits.Body), "max-body", "refuse requests of more than `SIZE`, such as 16MiB (default 4MiB)")
 	c.Flags().IntVar(&f.limits.Samples, "max-samples", 1024, "refuse requests of more than `N` samples")
 	c.Flags().IntVar(&f.limits.Tokens, "max-tokens", 4096, "refuse texts of more than `N` tokens")
-	c.Flags().Var((*sizeFlag)(&f.limits.Answers), "max-answers", "let the answers of all requests to /predict take at most `SIZE` of memory (default 1GiB)")
+	c.Flags().Var((*sizeFlag)(&f.limits.Memory), "max-memory", "let all requests together take at most `SIZE` of memory (default: half of what the control group, or the machine, has left once the weights are loaded)")
 	c.Flags().IntVar(&f.limits.Requests, "max-requests", 1024, "handle at most `N` requests at once")
+	c.Flags().IntVar(&f.limits.Share, "client-share", 50, "let one client address take at most so many `PERCENT` of what all may; 100 behind a proxy")
+	c.Flags().StringArrayVar(&f.hosts, "allow-host", nil, "answer requests for the host `NAME`, and pages of it, too; can be repeated")
+	c.Flags().StringVar(&f.token, "reload-token", "", "let other machines ask for POST /reload with the token in `FILE`; without one only programs of this machine may")
 	return f
 }
 
@@ -77,11 +88,14 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 func (f *serveFlags) check(c *cobra.Command) error {
 	for name, v := range map[string]int64{
 		"batch": int64(f.service.Batch), "queue": int64(f.service.Queue), "texts": int64(f.service.Texts), "deadline": int64(f.limits.Time),
-		"max-samples": int64(f.limits.Samples), "max-tokens": int64(f.limits.Tokens), "max-requests": int64(f.limits.Requests), "drain": int64(f.drain),
+		"max-samples": int64(f.limits.Samples), "max-tokens": int64(f.limits.Tokens), "max-requests": int64(f.limits.Requests), "drain": int64(f.drain), "client-share": int64(f.limits.Share),
 	} {
 		if v < 1 {
 			return cli.Usagef("--%s %s: give a value above 0", name, c.Flags().Lookup(name).Value)
 		}
+	}
+	if f.limits.Share > 100 {
+		return cli.Usagef("--client-share %d: give a number from 1 to 100", f.limits.Share)
 	}
 	if f.follow < 0 {
 		return cli.Usagef("--follow %v: give a time, or 0 to look for no newer checkpoint", f.follow)
@@ -170,8 +184,38 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 	if o.Faults, err = flags.faults.parse(); err != nil {
 		return o, err
 	}
+	if o.ReloadToken, err = f.readToken(); err != nil {
+		return o, err
+	}
+	host, _, err := net.SplitHostPort(f.address)
+	if err != nil {
+		return o, err
+	}
+	o.Hosts = f.hosts
+	if net.ParseIP(host) == nil && host != "" && host != "localhost" { // those are known
+		o.Hosts = append(o.Hosts, host)
+	}
 	o.Config, err = flags.config.LoadRun(c, dir)
 	return o, err
+}
+
+// leastToken is the least length of a token, in bytes.
+const leastToken = 16
+
+// readToken reads the token of --reload-token.
+func (f *serveFlags) readToken() (string, error) {
+	if f.token == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(f.token)
+	if err != nil {
+		return "", cli.Usage(fmt.Errorf("--reload-token: %w", err))
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < leastToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", cli.Usagef("--reload-token %s: the file has no token: write one of at least %d letters, digits and signs into it, such as: openssl rand -hex 32", f.token, leastToken)
+	}
+	return token, nil
 }
 
 // open opens the devices and loads the weights.

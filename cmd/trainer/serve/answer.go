@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,46 +9,79 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+
+	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth"
 )
 
-// predictRequest is the body of POST /predict.
-type predictRequest struct {
-	Inputs  json.RawMessage `json:"inputs"`
-	Timeout *int64          `json:"timeout_ms"`
-}
-
 // predict answers POST /predict.
-func (s *desk) predict(w http.ResponseWriter, r *http.Request) error {
-	var req predictRequest
-	if err := s.read(w, r, &req); err != nil {
-		return err
-	}
-	c, err := s.begin(r, req.Timeout)
+func (s *desk) predict(w *answering, r *http.Request, p *pass) error {
+	c, in, err := s.samples(w, r, p)
 	if err != nil {
 		return err
 	}
 	defer c.end()
-	in, err := readSamples(c.ctx, req.Inputs, c.model.trained.Info(), s.limits.Samples)
-	if err != nil {
-		return problemOf(c.ctx, err)
-	}
-	memory, err := s.answers.take(in.Shape()[0], c.model.service.AnswerBytes())
+	list, err := s.answers(c, p, in)
 	if err != nil {
 		return err
 	}
-	defer s.answers.give(memory)
+	return gone(s.writePredictions(w, list, c.model.service.Used()))
+}
+
+// answers waits for the answers to samples, in the client's turn.
+func (s *desk) answers(c *call, p *pass, in *tensor.Dense) ([]berth.Prediction, error) {
+	done, err := p.samples(c.ctx, in.Shape()[0])
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	list, err := c.model.service.Answers(c.ctx, in)
 	if err != nil {
 		p := s.failed(c, err)
 		if p.status == http.StatusUnprocessableEntity {
 			p.Where = "inputs"
 		}
-		return p
+		return nil, p
 	}
-	return gone(s.writePredictions(w, list, c.model.service.Used()))
+	return list, nil
+}
+
+// samples reads the samples of a request to POST /predict, and holds what they and their
+// answers take. The caller ends the call.
+func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *tensor.Dense, err error) {
+	if p := p.queued(); p != nil {
+		return nil, nil, p
+	}
+	body, err := s.read(w, r, func(bytes int64) *problem {
+		return p.admit(use{requests: 1}, s.costs.predict(bytes, 1), s.costs.predict(bytes, s.costs.samples(bytes, bytes, &s.limits)))
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var inputs json.RawMessage
+	var timeout *int64
+	if err := s.decode(body, fields{"inputs": &inputs, "timeout_ms": &timeout}); err != nil {
+		return nil, nil, err
+	}
+	size := int64(len(body))
+	if p := p.measured(s.costs, size, s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)); p != nil {
+		return nil, nil, p
+	}
+	c, err := s.begin(r, timeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.end()
+		}
+	}()
+	if in, err = readSamples(c.ctx, inputs, c.model.trained.Info(), s.limits.Samples); err != nil {
+		return nil, nil, problemOf(c.ctx, err)
+	}
+	_ = p.hold(use{requests: 1, memory: s.costs.predict(0, int64(in.Shape()[0]))}) // less than before
+	return c, in, nil
 }
 
 // writePredictions answers POST /predict with {"predictions": […], "weights": {…}}. Of
@@ -70,23 +104,30 @@ func (s *desk) writePiece(w http.ResponseWriter, before string, v any, after str
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	s.allowWriting(w)
 	_, err = fmt.Fprintf(w, "%s%s%s", before, b, after)
 	return err
 }
 
 // generateRequest is the body of POST /generate.
 type generateRequest struct {
-	Prompt      string   `json:"prompt"`
-	Tokens      *int     `json:"tokens"`
-	Temperature *float64 `json:"temperature"`
-	TopK        int      `json:"top_k"`
-	TopP        *float64 `json:"top_p"`
-	Seed        uint64   `json:"seed"`
-	Stop        []string `json:"stop"`
-	Slide       bool     `json:"slide"`
-	Stream      bool     `json:"stream"`
-	Timeout     *int64   `json:"timeout_ms"`
+	prompt      string
+	tokens      *int
+	temperature *float64
+	topK        int
+	topP        *float64
+	seed        uint64
+	stop        []string
+	slide       bool
+	stream      bool
+	timeout     *int64
+}
+
+// fields are the keys of the body.
+func (q *generateRequest) fields() fields {
+	return fields{
+		"prompt": &q.prompt, "tokens": &q.tokens, "temperature": &q.temperature, "top_k": &q.topK, "top_p": &q.topP, "seed": &q.seed,
+		"stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
+	}
 }
 
 // Defaults of POST /generate, those of trainer generate.
@@ -98,18 +139,18 @@ const (
 
 // options are those of the service.
 func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error) {
-	o = berth.GenerateOptions{Prompt: q.Prompt, Tokens: min(usualTokens, l.Tokens), Temperature: usualTemperature, TopK: q.TopK, Seed: q.Seed, Stop: q.Stop, Slide: q.Slide}
-	if q.Tokens != nil {
-		o.Tokens = *q.Tokens
+	o = berth.GenerateOptions{Prompt: q.prompt, Tokens: min(usualTokens, l.Tokens), Temperature: usualTemperature, TopK: q.topK, Seed: q.seed, Stop: q.stop, Slide: q.slide}
+	if q.tokens != nil {
+		o.Tokens = *q.tokens
 	}
-	if q.Temperature != nil {
-		o.Temperature = *q.Temperature
+	if q.temperature != nil {
+		o.Temperature = *q.temperature
 	}
-	if q.TopP != nil {
-		o.TopP = *q.TopP
+	if q.topP != nil {
+		o.TopP = *q.topP
 	}
 	switch {
-	case q.Prompt == "":
+	case q.prompt == "":
 		return o, bad("prompt", "it is empty: send the text to continue")
 	case o.Tokens < 1:
 		return o, bad("tokens", "it is %d: send %s", o.Tokens, l.tokensText())
@@ -119,13 +160,13 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 		return o, bad("temperature", "it is %v: send %s", o.Temperature, temperatureText)
 	case o.TopK < 0 || o.TopK > math.MaxInt32:
 		return o, bad("top_k", "it is %d: send %s", o.TopK, topKText)
-	case q.TopP != nil && !(o.TopP > 0 && o.TopP <= 1):
+	case q.topP != nil && !(o.TopP > 0 && o.TopP <= 1):
 		return o, bad("top_p", "it is %v: send %s", o.TopP, topPText)
-	case slices.Contains(q.Stop, ""): // or null
-		i := slices.Index(q.Stop, "")
+	case slices.Contains(q.stop, ""): // or null
+		i := slices.Index(q.stop, "")
 		return o, bad(fmt.Sprintf("stop[%d]", i), "it is empty or null: send a text, or leave it out")
-	case len(q.Stop) > mostStops:
-		return o, beyond("stop", "it has %d texts: send at most %d", len(q.Stop), mostStops)
+	case len(q.stop) > mostStops:
+		return o, beyond("stop", "it has %d texts: send at most %d", len(q.stop), mostStops)
 	}
 	return o, nil
 }
@@ -137,16 +178,12 @@ type generateAnswer struct {
 }
 
 // generate answers POST /generate.
-func (s *desk) generate(w http.ResponseWriter, r *http.Request) error {
-	var req generateRequest
-	if err := s.read(w, r, &req); err != nil {
-		return err
-	}
-	o, err := req.options(&s.limits)
+func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
+	o, streamed, timeout, err := s.prompt(w, r, p)
 	if err != nil {
 		return err
 	}
-	c, err := s.begin(r, req.Timeout)
+	c, err := s.begin(r, timeout)
 	if err != nil {
 		return err
 	}
@@ -154,17 +191,29 @@ func (s *desk) generate(w http.ResponseWriter, r *http.Request) error {
 	if c.model.trained.CanGenerate() != nil {
 		return &problem{status: http.StatusNotFound, Kind: kindPath, Text: "the model does not continue texts: POST /predict gives its answers"}
 	}
+	done, err := p.text(c.ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	var text strings.Builder
-	stream := &events{w: w, allow: s.allowWriting}
-	res, err := c.model.service.Generate(c.ctx, o, func(p berth.Piece) error {
-		if req.Stream {
-			return stream.send("piece", p)
+	stream, tokens := &events{w: w}, o.Tokens
+	res, err := c.model.service.Generate(c.ctx, o, func(piece berth.Piece) error {
+		_ = p.hold(use{requests: 1, texts: 1, memory: s.costs.generating(0, tokens)}) // the prompt is not needed any more
+		if streamed {
+			return stream.send("piece", piece)
 		}
-		text.WriteString(p.Text)
+		text.WriteString(piece.Text)
 		return nil
 	})
+	if stream.broken != nil {
+		return gone(stream.broken)
+	}
 	if err != nil {
 		p := s.failed(c, err)
+		if _, long := errors.AsType[*berth.LongPromptError](err); long {
+			p.Text += ` ("slide": true)`
+		}
 		if errors.Is(err, berth.ErrOptions) { // the others were checked
 			p.Where, p.Text = "prompt", strings.TrimPrefix(p.Text, "prompt: ")
 		}
@@ -174,12 +223,36 @@ func (s *desk) generate(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p
 	}
-	s.allowWriting(w)
-	if req.Stream {
+	if streamed {
 		return gone(stream.send("end", res))
 	}
 	writeJSON(w, http.StatusOK, generateAnswer{text.String(), res})
 	return nil
+}
+
+// prompt reads a request to POST /generate, and holds what its text takes.
+func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateOptions, stream bool, timeout *int64, err error) {
+	body, err := s.read(w, r, func(bytes int64) *problem {
+		return p.admit(use{requests: 1, texts: 1}, s.costs.generate(bytes), s.costs.generate(bytes))
+	})
+	if err != nil {
+		return o, false, nil, err
+	}
+	var q generateRequest
+	if err := s.decode(body, q.fields()); err != nil {
+		return o, false, nil, err
+	}
+	if o, err = q.options(&s.limits); err != nil {
+		return o, false, nil, err
+	}
+	kept := int64(len(q.prompt))
+	for _, stop := range q.stop {
+		kept += int64(2 * len(stop))
+	}
+	if p := p.hold(use{requests: 1, texts: 1, memory: s.costs.generating(kept, o.Tokens)}); p != nil {
+		return o, false, nil, p
+	}
+	return o, q.stream, q.timeout, nil
 }
 
 // sentProblem is a problem that the client has been told in a stream.
@@ -195,9 +268,9 @@ func gone(err error) error {
 
 // events is a stream of server-sent events.
 type events struct {
-	w     http.ResponseWriter
-	allow func(http.ResponseWriter) // gives the client time to read
-	begun bool
+	w      *answering
+	begun  bool
+	broken error // why the client gets no more of them
 }
 
 // send sends an event at once. A client that does not read it in time has gone.
@@ -206,19 +279,14 @@ func (e *events) send(name string, v any) error {
 		e.begun = true
 		e.w.Header().Set("Content-Type", "text/event-stream")
 		e.w.Header().Set("Cache-Control", "no-store")
+		e.w.streams()
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	e.allow(e.w)
-	if _, err := fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, b); err != nil {
-		return err
+	if _, e.broken = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, b); e.broken == nil {
+		e.broken = http.NewResponseController(e.w).Flush()
 	}
-	return http.NewResponseController(e.w).Flush()
-}
-
-// allowWriting gives a client time to read what is written next.
-func (s *desk) allowWriting(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.Client)) // a server that cannot has its own
+	return e.broken
 }

@@ -27,12 +27,20 @@
 // once, the older weights leave, and requests wait. A load that is slow for other reasons has its memory
 // already, and takes as long as it takes.
 //
-// # Why is the memory of answers bounded, beside the queue?
+// # Why is the memory of requests counted before they are read?
 //
-// The queue counts samples, and the answer to a sample may have two numbers or a hundred thousand. Each
-// request reserves the bytes of its answers before it is queued, and has them until they are written, also
-// to a slow client. A request that can never fit is told how many samples would (413), one that others
-// leave no room for is told to come back (503): neither waits, as nothing waits for a full queue.
+// The queue counts samples, and a body of four megabytes may be one sample or none; its answers may have
+// two numbers or a hundred thousand. Whoever looks at a request after parsing has spent the memory already,
+// a thousand times where a thousand come at once. So a request holds from the beginning what its length
+// allows at most, and gives back what it does not need once it is parsed. It never asks for more later:
+// requests that wait for memory while they hold some would wait for each other. One that can never fit is
+// told so (413), one that others leave no room for is told to come back (503).
+//
+// # Why is a bound by client address no bound for all?
+//
+// A client that may take half of everything cannot keep another from its half, and a server without
+// other clients loses little: texts take turns on the devices, so two at once are generated as fast as
+// four. What a client may not have yet waits, where waiting holds little; memory and connections are refused.
 //
 // # Why is the server a package below the command?
 //

@@ -136,7 +136,7 @@ func (f *follower) tell(damaged []checkpoint.Skipped, err error, asked bool) {
 func (f *follower) failure(why string) {
 	f.models.counted.failedReloads.Add(1)
 	now := "no weights answer until the model is loaded again"
-	if m, _ := f.models.now(); m != nil {
+	if m, _, _ := f.models.now(); m != nil {
 		now = "answering with " + usedText(m.service.Used())
 	}
 	f.opt.Log(why + "; " + now)
@@ -149,7 +149,7 @@ type reloaded struct {
 }
 
 // reload answers POST /reload.
-func (f *follower) reload(d *desk, w http.ResponseWriter, r *http.Request) error {
+func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Context(), cancel)()
@@ -161,7 +161,6 @@ func (f *follower) reload(d *desk, w http.ResponseWriter, r *http.Request) error
 		}
 		return p
 	}
-	d.allowWriting(w)
 	writeJSON(w, http.StatusOK, reloaded{changed, used})
 	return nil
 }

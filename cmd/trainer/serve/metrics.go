@@ -108,7 +108,7 @@ func (c *metrics) stats() (sum berth.ServiceStats) {
 }
 
 // write writes all numbers in the text format of Prometheus.
-func (c *metrics) write(w io.Writer, used berth.Used, answerBytes int64) {
+func (c *metrics) write(w io.Writer, used berth.Used, memory, most int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, p := c.stats(), page{w}
@@ -132,7 +132,8 @@ func (c *metrics) write(w io.Writer, used berth.Used, answerBytes int64) {
 	p.one("queue_samples", "gauge", "Samples that wait for a batch.", float64(st.Waiting))
 	p.one("texts_under_way", "gauge", "Texts that are being generated.", float64(st.Texts))
 	p.one("queue_texts", "gauge", "Texts that wait to be generated.", float64(st.WaitingTexts))
-	p.one("answer_bytes", "gauge", "Bytes of memory that are taken for answers.", float64(answerBytes))
+	p.one("memory_bytes", "gauge", "Bytes of memory that are taken for requests.", float64(memory))
+	p.one("memory_limit_bytes", "gauge", "Bytes of memory that may be taken for requests.", float64(most))
 	p.one("samples_total", "counter", "Samples that were computed.", float64(st.Samples))
 	p.one("tokens_total", "counter", "Tokens that were generated.", float64(st.Tokens))
 	p.one("expired_total", "counter", "Requests that ended before all of their samples were in a batch.", float64(st.Expired))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,14 @@ type models struct {
 	newest  *model        // nil while there is none
 	changed chan struct{} // closed once newest or broken is another
 	broken  error         // why there is no model, where that may last; nil while one is made
+	again   time.Time     // when it is loaded again, where there is none
 	closed  bool
 	repairs sync.WaitGroup
+
+	// Of the repair under way: the pause before the model is loaded again, and when the last
+	// repair ended.
+	pause    time.Duration
+	repaired time.Time
 }
 
 // openModels opens the devices and loads the weights.
@@ -91,7 +98,7 @@ func (x *models) load(ctx context.Context, w berth.Weights) (*model, error) {
 func (x *models) acquire(ctx context.Context) (*model, error) {
 	for {
 		x.mu.Lock()
-		m, broken, closed, changed := x.newest, x.broken, x.closed, x.changed
+		m, broken, closed, changed, again := x.newest, x.broken, x.closed, x.changed, x.again
 		if m != nil && !closed {
 			m.users.Add(1)
 		}
@@ -102,7 +109,7 @@ func (x *models) acquire(ctx context.Context) (*model, error) {
 		case m != nil:
 			return m, nil
 		case broken != nil:
-			return nil, unavailable(fmt.Sprintf("the model is being loaded again after a failure: %v", broken))
+			return nil, reloading(broken, again)
 		}
 		select {
 		case <-changed:
@@ -112,16 +119,23 @@ func (x *models) acquire(ctx context.Context) (*model, error) {
 	}
 }
 
+// reloading is the problem of requests while the model is loaded again.
+func reloading(broken error, again time.Time) *problem {
+	p := unavailable(fmt.Sprintf("the model is being loaded again after a failure: %v", broken))
+	p.retry = max(1, int(math.Ceil(time.Until(again).Seconds())))
+	return p
+}
+
 // now is the newest model, without waiting for one.
-func (x *models) now() (m *model, broken error) {
+func (x *models) now() (m *model, again time.Time, broken error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.newest, x.broken
+	return x.newest, x.again, x.broken
 }
 
 // used says which weights are in use.
 func (x *models) used() (u berth.Used) {
-	if m, _ := x.now(); m != nil {
+	if m, _, _ := x.now(); m != nil {
 		u = m.service.Used()
 	}
 	return u
@@ -232,28 +246,57 @@ func (x *models) fail(m *model, cause error) {
 	x.repairs.Go(func() { x.repair(m, cause) })
 }
 
+// The pauses of repairs. The first failure is repaired at once; each one that follows soon
+// doubles the pause.
+const (
+	firstPause = 100 * time.Millisecond
+	mostPause  = 10 * time.Second
+	calm       = 10 * time.Second // without a failure, after which the next is the first again
+)
+
 // repair opens the devices anew, and loads the model, until that succeeds.
 func (x *models) repair(m *model, cause error) {
 	x.changes <- struct{}{}
 	defer func() { <-x.changes }()
-	x.opt.Log(fmt.Sprintf("the device failed: %v; loading the model again", cause))
+	if time.Since(x.repaired) > calm {
+		x.pause = 0
+	}
+	x.opt.Log(fmt.Sprintf("the device failed: %v; loading the model again%s", cause, in(x.pause)))
 	_ = errors.Join(x.end(m), x.devices.Close()) // they tell of the same failure
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+	for x.wait() {
 		next, err := x.reopen(x.life)
+		x.pause = max(firstPause, min(2*x.pause, mostPause))
 		if err == nil {
 			x.mu.Lock()
 			x.set(next, nil)
 			x.mu.Unlock()
+			x.repaired = time.Now()
 			x.counted.repairs.Add(1)
 			x.opt.Log("the model is loaded again")
 			return
 		}
-		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again in %v", err, pause))
-		select {
-		case <-time.After(pause):
-		case <-x.life.Done():
-			return
-		}
+		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again%s", err, in(x.pause)))
+	}
+}
+
+// in words a pause.
+func in(pause time.Duration) string {
+	if pause == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %v", pause)
+}
+
+// wait waits for the pause; ok is false where the server is closed before.
+func (x *models) wait() (ok bool) {
+	x.mu.Lock()
+	x.again = time.Now().Add(x.pause)
+	x.mu.Unlock()
+	select {
+	case <-time.After(x.pause):
+		return x.life.Err() == nil
+	case <-x.life.Done():
+		return false
 	}
 }
 

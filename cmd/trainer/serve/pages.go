@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/internal/units"
@@ -18,12 +20,12 @@ func unknown(_ http.ResponseWriter, r *http.Request) error {
 
 // healthz answers GET /healthz.
 func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
-	m, broken := s.models.now()
+	m, again, broken := s.models.now()
 	switch {
 	case s.models.ending.Load():
 		return unavailable("the server ends")
 	case broken != nil:
-		return unavailable(fmt.Sprintf("the model is being loaded again after a failure: %v", broken))
+		return reloading(broken, again)
 	case m != nil && m.service.Err() != nil:
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
@@ -36,7 +38,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var page strings.Builder
-	s.models.counted.write(&page, s.models.used(), s.answers.now())
+	s.models.counted.write(&page, s.models.used(), s.gate.memory(), s.gate.all.memory)
 	_, err := fmt.Fprint(w, page.String())
 	return gone(err)
 }
@@ -59,9 +61,24 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	}
 	fmt.Fprintf(&b, "POST /reload    loads a newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
 	fmt.Fprintf(&b, "A request has at most %s and %d samples, and a text gets at most %d tokens; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, l.Tokens, l.Time)
+	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that.\n", units.Bytes(l.Memory), l.Share)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, err = fmt.Fprint(w, b.String())
+	_, err = fmt.Fprint(w, printable(b.String()))
 	return gone(err)
+}
+
+// printable writes characters that would control a terminal as Go does, such as \x1b: names
+// are those of the data.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // usedText names weights.

@@ -20,7 +20,8 @@ const (
 	kindInput       = "input"       // a value that the model or the server cannot take
 	kindLimit       = "limit"       // a limit of the server on one request
 	kindPath        = "path"        // there is no such path, or not with this method
-	kindBusy        = "busy"        // too many requests wait
+	kindForbidden   = "forbidden"   // who asks may not
+	kindBusy        = "busy"        // too much is under way
 	kindTime        = "time"        // the request's time is up
 	kindUnavailable = "unavailable" // no weights are on the devices, or the server ends
 	kindInternal    = "internal"    // a mistake of the server
@@ -54,6 +55,16 @@ func beyond(where, format string, args ...any) *problem {
 	return &problem{status: http.StatusRequestEntityTooLarge, Kind: kindLimit, Where: where, Text: fmt.Sprintf(format, args...)}
 }
 
+// busy asks to try again once less is under way.
+func busy(format string, args ...any) *problem {
+	return &problem{status: http.StatusServiceUnavailable, retry: 1, Kind: kindBusy, Text: fmt.Sprintf(format, args...)}
+}
+
+// forbidden refuses who asks.
+func forbidden(text string) *problem {
+	return &problem{status: http.StatusForbidden, Kind: kindForbidden, Text: text}
+}
+
 // unavailable asks to try again.
 func unavailable(text string) *problem {
 	return &problem{status: http.StatusServiceUnavailable, retry: 1, Kind: kindUnavailable, Text: text}
@@ -74,7 +85,7 @@ func problemOf(ctx context.Context, err error) *problem {
 	case ctx.Err() != nil:
 		return &problem{status: statusGone, Kind: kindGone, Text: "the client has gone"}
 	case errors.Is(err, berth.ErrBusy):
-		return &problem{status: http.StatusServiceUnavailable, retry: 1, Kind: kindBusy, Text: "too many requests wait: try again later"}
+		return busy("too many requests wait: try again later")
 	case errors.Is(err, berth.ErrClosed):
 		return unavailable("the server ends, or has lost its device: try again later")
 	case errors.Is(err, berth.ErrOptions):
@@ -116,6 +127,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		panic("BUG: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
 }

@@ -7,90 +7,191 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/berth-ml/berth/internal/units"
 )
 
 // desk is what handlers of requests have.
 type desk struct {
-	limits  Limits
-	name    string // of the run's config
-	models  *models
-	answers *budget
+	limits Limits
+	name   string // of the run's config
+	models *models
+	gate   *gate
+	costs  *costs
 }
 
-// read decodes the body of a request into v, a pointer to a struct.
-func (s *desk) read(w http.ResponseWriter, r *http.Request, v any) error {
+// The sizes of reading, in bytes.
+const (
+	pieceBytes = 64 << 10 // that a client has the time Limits.Client for
+	firstBytes = 64 << 10 // memory for a body of unknown length, at first
+)
+
+// read reads the body of a request. admit takes memory for a body of so many bytes, before
+// they are read.
+func (s *desk) read(w *answering, r *http.Request, admit func(bytes int64) *problem) ([]byte, error) {
+	most, size := s.limits.Body, r.ContentLength
+	if size < 0 {
+		size = min(firstBytes, most)
+	}
+	if size > most {
+		return nil, s.tooLong()
+	}
+	if p := admit(size); p != nil {
+		return nil, p
+	}
+	body := make([]byte, 0, size+1)
+	for {
+		n, err := s.piece(w, r.Body, body[len(body):min(cap(body), len(body)+pieceBytes)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > most:
+			return nil, s.tooLong()
+		case errors.Is(err, io.EOF):
+			w.whole = true
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on the server sees whether the client stays
+			return body, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, &problem{status: http.StatusRequestTimeout, Kind: kindGone, Text: fmt.Sprintf("the body came too slowly: %s of it, or the rest, did not come within %v", units.Bytes(pieceBytes), s.limits.Client)}
+		case err != nil:
+			return nil, &problem{status: http.StatusBadRequest, Kind: kindGone, Text: "the body ended too early"}
+		case len(body) == cap(body): // its length is not known
+			next := min(2*int64(cap(body)), most+1)
+			if p := admit(next + int64(cap(body))); p != nil { // the body is there twice while it is copied
+				return nil, p
+			}
+			body = append(make([]byte, 0, next), body...)
+		}
+	}
+}
+
+// piece reads until b is full, or the client's time for it is up.
+func (s *desk) piece(w http.ResponseWriter, body io.Reader, b []byte) (n int, err error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Client)) // a server that cannot has its own
-	if r.ContentLength > s.limits.Body {                                               // before any of it comes
-		return s.tooLong()
+	for n < len(b) && err == nil {
+		k := 0
+		k, err = body.Read(b[n:])
+		n += k
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.limits.Body))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return s.tooLong()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &problem{status: http.StatusRequestTimeout, Kind: kindGone, Text: fmt.Sprintf("the body did not come within %v", s.limits.Client)}
-	case err != nil:
-		return &problem{status: http.StatusBadRequest, Kind: kindGone, Text: "the body ended too early"}
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return s.jsonProblem(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &problem{status: http.StatusBadRequest, Kind: kindJSON, Where: place(d.InputOffset()), Text: "something follows the JSON object: send one object"}
-	}
-	if key := (&scanner{b: body}).twice(); key != "" {
-		return &problem{status: http.StatusBadRequest, Kind: kindJSON, Where: key, Text: "the key is given twice: send it once"}
-	}
-	return nil
+	return n, err
 }
 
 // tooLong refuses a body.
 func (s *desk) tooLong() *problem {
-	return beyond("", "the body has more than %s: send fewer samples in a request", units.Bytes(s.limits.Body))
+	return beyond("", "the body has more than %s: send fewer samples in a request, or a shorter prompt", units.Bytes(s.limits.Body))
 }
 
-// jsonProblem words an error of decoding.
-func (s *desk) jsonProblem(err error) *problem {
-	p := &problem{status: http.StatusBadRequest, Kind: kindJSON}
-	var syntax *json.SyntaxError
-	var other *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.EOF):
-		p.Text = "the body is empty: send a JSON object"
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		p.Text = "the JSON ends too early: send it whole"
-	case errors.As(err, &syntax):
-		p.Where, p.Text = place(syntax.Offset), fmt.Sprintf("this is not JSON: %v", syntax)
-	case errors.As(err, &other) && other.Field != "":
-		p.Kind, p.Where, p.Text = kindInput, other.Field, fmt.Sprintf("this is a JSON %s: send %s", short(other.Value), s.limits.valueText(other.Field, other.Type.Kind().String()))
-	case errors.As(err, &other):
-		p.Text = fmt.Sprintf("the body is a JSON %s: send an object", short(other.Value))
-	default:
-		p.Text = short(err.Error()) + ": see GET /"
+// fields are the keys of a request, with pointers to their values. A *json.RawMessage gets
+// the value's place in the body, and no copy.
+type fields map[string]any
+
+// decode reads the values of fields from a body.
+func (s *desk) decode(body []byte, into fields) error {
+	if err := checkJSON(body); err != nil {
+		return err
 	}
-	return p
+	x, given := &scanner{b: body}, map[string]bool{}
+	if x.next() != '{' {
+		return &problem{status: http.StatusBadRequest, Kind: kindJSON, Text: fmt.Sprintf("the body is %s: send a JSON object", x.what())}
+	}
+	for x.at++; x.next() != '}'; {
+		var key string
+		if err := json.Unmarshal(x.token(), &key); err != nil {
+			panic("BUG: " + err.Error()) // the body was checked
+		}
+		name, known := into.named(key)
+		switch {
+		case !known:
+			return &problem{status: http.StatusBadRequest, Kind: kindJSON, Where: short(key), Text: fmt.Sprintf("there is no such key: there are %s", strings.Join(slices.Sorted(maps.Keys(into)), ", "))}
+		case given[name]:
+			return &problem{status: http.StatusBadRequest, Kind: kindJSON, Where: short(key), Text: "the key is given twice: send it once"}
+		}
+		given[name] = true
+		what := x.what()
+		from := x.at
+		x.skip()
+		if err := s.value(name, into[name], what, body[from:x.at]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named finds a key, written in capital or small letters.
+func (f fields) named(key string) (name string, known bool) {
+	for name := range f {
+		if strings.EqualFold(name, key) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// value reads a value of a key. what words it.
+func (s *desk) value(key string, to any, what string, text []byte) error {
+	if raw, ok := to.(*json.RawMessage); ok {
+		*raw = text
+		return nil
+	}
+	err := json.Unmarshal(text, to)
+	if err == nil {
+		return nil
+	}
+	if what == "a number" {
+		what = "the number " + short(string(text))
+	}
+	return bad(key, "this is %s: send %s", what, s.limits.valueText(key, to))
+}
+
+// checkJSON refuses a body that is not one JSON value in UTF-8.
+func checkJSON(body []byte) error {
+	p := &problem{status: http.StatusBadRequest, Kind: kindJSON}
+	if !json.Valid(body) {
+		err := json.Unmarshal(body, new(json.RawMessage)) // copies nothing where there is an error
+		syntax, ok := errors.AsType[*json.SyntaxError](err)
+		switch {
+		case !ok:
+			p.Text = "this is not JSON"
+		case len(bytes.TrimSpace(body)) == 0:
+			p.Text = "the body is empty: send a JSON object"
+		case syntax.Offset >= int64(len(body)) && strings.Contains(syntax.Error(), "unexpected end"):
+			p.Text = "the JSON ends too early: send it whole"
+		case strings.Contains(syntax.Error(), "after top-level value"):
+			p.Where, p.Text = place(syntax.Offset), "something follows the JSON value: send one object"
+		default:
+			p.Where, p.Text = place(syntax.Offset), fmt.Sprintf("this is not JSON: %v", syntax)
+		}
+		return p
+	}
+	if !utf8.Valid(body) {
+		at := 0
+		for r, n := rune(0), 0; r != utf8.RuneError || n != 1; at += n {
+			r, n = utf8.DecodeRune(body[at:])
+		}
+		p.Where, p.Text = place(int64(at)), "this is not UTF-8: send the text in UTF-8"
+		return p
+	}
+	return nil
 }
 
 // place is a place in the body.
 func place(offset int64) string { return fmt.Sprintf("byte %d", offset) }
 
-// valueText words the values of a key, whose Go type is of a kind.
-func (l *Limits) valueText(key, kind string) string {
-	switch kind {
-	case "string":
+// valueText words the values of a key that is read into a pointer.
+func (l *Limits) valueText(key string, to any) string {
+	switch to.(type) {
+	case *string:
 		return "a text"
-	case "bool":
+	case *bool:
 		return "true or false"
-	case "slice":
+	case *[]string:
 		return "a list of texts"
 	}
 	switch key {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -29,6 +31,7 @@ type samples struct {
 // readSamples reads "inputs" of a request: a list of samples, at most most.
 func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most int) (*tensor.Dense, error) {
 	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, most: most}
+	x.makeRoom()
 	if len(inputs) == 0 {
 		return nil, bad("inputs", `it is missing: send {"inputs": [sample, …]}, where a sample is %s`, sampleText(info))
 	}
@@ -53,6 +56,17 @@ func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most i
 		return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x.ids)), nil
 	}
 	return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x.floats)), nil
+}
+
+// makeRoom makes room for all numbers at once: there is a comma between two.
+func (x *samples) makeRoom() {
+	m := x.info.Inputs[0].Meta
+	switch n := min(1+bytes.Count(x.b, []byte{','}), x.most*m.Elems()); {
+	case m.DType == shape.Int32:
+		x.ids = make([]int32, 0, n)
+	default:
+		x.floats = make([]float32, 0, n)
+	}
 }
 
 // padded is sequences of different lengths, with padding behind their positions.
@@ -98,13 +112,16 @@ func (x *samples) sequence(ctx context.Context) error {
 		if err := json.Unmarshal(x.token(), &line); err != nil {
 			return bad(x.where(), "the text cannot be read: %v", err)
 		}
-		ids, err := x.info.LineTokens(ctx, line)
+		ids, count, err := x.info.LineTokens(ctx, line, m.Shape[0])
 		if err != nil {
 			return bad(x.where(), "the text has no tokens: %v", err)
 		}
-		x.ids, n = append(x.ids, ids...), len(ids)
+		x.ids, n = append(x.ids, ids...), count
 	} else if err := x.list(func(int) error {
-		n++
+		if n++; n > m.Shape[0] { // it is refused: the rest is counted alone
+			x.skip()
+			return nil
+		}
 		return x.elements(m.Shape[1:])
 	}); err != nil {
 		return err
@@ -172,12 +189,13 @@ func (x *samples) text(ctx context.Context) error {
 	if err := json.Unmarshal(x.token(), &text); err != nil {
 		return bad(x.where(), "the text cannot be read: %v", err)
 	}
-	ids, err := x.info.Tokenizer.Encode(ctx, nil, []byte(text))
+	want := x.info.Inputs[0].Meta.Elems()
+	ids, n, err := tokenizer.End(ctx, x.info.Tokenizer, text, want)
 	if err != nil {
 		return bad(x.where(), "the text has no tokens: %v", err)
 	}
-	if want := x.info.Inputs[0].Meta.Elems(); len(ids) != want {
-		return bad(x.where(), "the text has %d tokens, and the model reads %d: POST /generate continues texts of other lengths", len(ids), want)
+	if n != want {
+		return bad(x.where(), "the text has %d tokens, and the model reads %d: POST /generate continues texts of other lengths", n, want)
 	}
 	for _, id := range ids {
 		x.ids = append(x.ids, int32(id))

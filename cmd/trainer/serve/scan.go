@@ -1,11 +1,8 @@
 package serve
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -172,23 +169,4 @@ func (x *scanner) skip() {
 			return
 		}
 	}
-}
-
-// twice is a key that an object has twice, "" if there is none.
-func (x *scanner) twice() string {
-	if x.next() != '{' {
-		return ""
-	}
-	var keys []string
-	for x.at++; x.next() != '}'; x.skip() {
-		var key string
-		if err := json.Unmarshal(x.token(), &key); err != nil {
-			panic("BUG: " + err.Error()) // the body was decoded before
-		}
-		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
-			return key
-		}
-		keys = append(keys, key)
-	}
-	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -20,9 +21,9 @@ type Server struct {
 	models  *models
 	counted *metrics
 	mux     *http.ServeMux
-	slots   chan struct{} // has an element for each request under way
+	gate    *gate
+	access  access
 	follow  *follower
-	desk    *desk
 }
 
 // Open opens the devices, and copies the weights in. The caller closes the server.
@@ -31,31 +32,37 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opt: o, counted: newMetrics(), mux: http.NewServeMux(), slots: make(chan struct{}, o.Limits.Requests)}
+	s := &Server{opt: o, counted: newMetrics(), mux: http.NewServeMux(), access: newAccess(&o)}
 	if s.models, err = openModels(ctx, o, s.counted); err != nil {
 		return nil, err
 	}
-	if err := o.Limits.fits(s.models.newest.service.AnswerBytes()); err != nil {
+	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
+	s.gate = newGate(&s.opt)
+	m := s.models.newest
+	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, newCosts(m.trained.Info(), m.service.AnswerBytes(), &s.opt.Limits)}
+	if err := d.costs.fits(s.gate, &d.limits); err != nil {
 		return nil, errors.Join(err, s.models.close())
 	}
-	d := &desk{o.Limits, o.Config.Name, s.models, &budget{most: o.Limits.Answers}}
 	s.follow = newFollower(o, s.models)
 	s.handle("POST /predict", d.predict)
 	s.handle("POST /generate", d.generate)
-	s.handle("POST /reload", func(w http.ResponseWriter, r *http.Request) error { return s.follow.reload(d, w, r) })
-	s.handle("GET /healthz", d.healthz)
-	s.handle("GET /metrics", d.metrics)
-	s.handle("GET /{$}", d.describe)
-	s.handle("/", unknown)
-	s.desk = d
+	s.handle("POST /reload", s.reload)
+	s.handle("GET /healthz", withoutPass(d.healthz))
+	s.handle("GET /metrics", withoutPass(d.metrics))
+	s.handle("GET /{$}", withoutPass(d.describe))
+	s.handle("/", withoutPass(unknown))
 	return s, nil
 }
 
-// HTTP is an HTTP server of s at an address, with limits on headers and on slow clients.
+// HTTP is an HTTP server of s at an address, with limits on headers, on slow clients, and on
+// connections. Clients of it may close their side of a connection and wait for the answer.
 func (s *Server) HTTP(address string) *http.Server {
+	open := &connected{gate: s.gate, open: map[net.Conn]*pass{}}
 	return &http.Server{
 		Addr: address, Handler: s, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), // of connections that clients break off
+		ConnState:   open.change,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 }
 
@@ -84,22 +91,31 @@ func (s *Server) Stats() berth.ServiceStats {
 	return s.counted.stats()
 }
 
+// handler answers a request. What it takes is held by the pass.
+type handler func(w *answering, r *http.Request, p *pass) error
+
+// withoutPass is a handler of requests that take next to nothing.
+func withoutPass(h func(http.ResponseWriter, *http.Request) error) handler {
+	return func(w *answering, r *http.Request, _ *pass) error { return h(w, r) }
+}
+
 // handle answers requests of a pattern with h. Whatever h does, its request gets an answer
 // and is counted.
-func (s *Server) handle(pattern string, h func(http.ResponseWriter, *http.Request) error) {
+func (s *Server) handle(pattern string, h handler) {
 	_, path, found := strings.Cut(strings.TrimSuffix(pattern, "{$}"), " ")
 	if !found {
 		path = "other"
 	}
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		began, out := time.Now(), &watched{ResponseWriter: w, status: http.StatusOK}
+		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		began, out := time.Now(), &answering{ResponseWriter: w, conn: conn, client: s.opt.Limits.Client, status: http.StatusOK}
 		kind := s.answer(out, r, path, h)
 		s.counted.count(path, out.status, kind, time.Since(began))
 	})
 }
 
 // answer calls h, and words its error. kind is that of the problem; "" for none.
-func (s *Server) answer(w *watched, r *http.Request, path string, h func(http.ResponseWriter, *http.Request) error) (kind string) {
+func (s *Server) answer(w *answering, r *http.Request, path string, h handler) (kind string) {
 	defer func() {
 		cause := recover()
 		if cause == nil {
@@ -111,7 +127,9 @@ func (s *Server) answer(w *watched, r *http.Request, path string, h func(http.Re
 			(&problem{status: http.StatusInternalServerError, Kind: kindInternal, Text: "the server made a mistake, which its log has: please report it"}).write(w)
 		}
 	}()
-	err := s.within(w, r, h)
+	ctx, stop := w.life(r)
+	defer stop()
+	err := s.within(w, r.WithContext(ctx), h)
 	var told *sentProblem
 	switch {
 	case err == nil:
@@ -120,46 +138,56 @@ func (s *Server) answer(w *watched, r *http.Request, path string, h func(http.Re
 		w.status = told.status
 		return told.Kind
 	}
-	p := problemOf(r.Context(), err)
-	s.desk.allowWriting(w)
-	p.write(w)
+	p := problemOf(ctx, err)
+	if r.ContentLength != 0 && !w.whole && p.Kind != kindGone && r.Header.Get("Expect") == "" {
+		s.refuse(w, r, p)
+	} else {
+		p.write(w)
+	}
 	w.status = p.status
 	return p.Kind
 }
 
-// within calls h unless too many requests are under way.
-func (s *Server) within(w *watched, r *http.Request, h func(http.ResponseWriter, *http.Request) error) error {
+// refuse writes a problem, and lets the client finish sending its body: most clients look for
+// an answer only then, and would lose it where the connection is closed before.
+func (s *Server) refuse(w *answering, r *http.Request, p *problem) {
+	c := http.NewResponseController(w)
+	_ = c.EnableFullDuplex() // or the server reads first, and closes what is long
+	w.Header().Set("Connection", "close")
+	p.write(w)
+	err := c.Flush()
+	for n := int64(0); n < s.opt.Limits.Body && err == nil; n += pieceBytes {
+		if err = c.SetReadDeadline(time.Now().Add(s.opt.Limits.Client)); err == nil {
+			_, err = io.CopyN(io.Discard, r.Body, pieceBytes)
+		}
+	}
+}
+
+// within calls h for a request that may be asked, unless too many are under way.
+func (s *Server) within(w *answering, r *http.Request, h handler) error {
+	if r.ContentLength != 0 { // whatever is not read of the body is waited for after the answer
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opt.Limits.Client))
+	}
+	if err := s.access.check(r); err != nil {
+		return err
+	}
+	var p *pass
 	if r.Method == http.MethodPost {
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		default:
-			return &problem{status: http.StatusServiceUnavailable, retry: 1, Kind: kindBusy, Text: "too many requests are under way: try again later"}
+		p = s.gate.enter(r.RemoteAddr)
+		defer p.leave()
+		if refused := p.hold(use{requests: 1}); refused != nil {
+			return refused
 		}
 	}
 	s.counted.underWay.Add(1)
 	defer s.counted.underWay.Add(-1)
-	return h(w, r)
+	return h(w, r, p)
 }
 
-// watched notes the status of an answer.
-type watched struct {
-	http.ResponseWriter
-	status int
-	begun  bool
+// reload answers POST /reload.
+func (s *Server) reload(w *answering, r *http.Request, _ *pass) error {
+	if err := s.access.mayReload(r); err != nil {
+		return err
+	}
+	return s.follow.reload(w, r)
 }
-
-// WriteHeader notes the status.
-func (w *watched) WriteHeader(status int) {
-	w.status, w.begun = status, true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write begins the answer.
-func (w *watched) Write(b []byte) (int, error) {
-	w.begun = true
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -286,7 +286,7 @@ func TestTextsOfAnyLength(t *testing.T) {
 // An error says what is wrong, where, and what to do.
 func TestMistakes(t *testing.T) {
 	_, onTable := open(t, table(t), serve.OpenOptions{Limits: serve.Limits{Body: 1000, Samples: 3, Tokens: 50, Time: 5 * time.Second}})
-	_, onFew := open(t, table(t), serve.OpenOptions{Limits: serve.Limits{Answers: 167}})
+	_, onFew := open(t, table(t), serve.OpenOptions{Limits: serve.Limits{Memory: 38286, Share: 100}})
 	_, onText := open(t, book(t), serve.OpenOptions{Limits: serve.Limits{Tokens: 50}})
 	_, onLines := open(t, trained(t, strings.Repeat("ab a\nb ba\n", 20), "data: {source: lines, path: FILE, buckets: [4, 8]}\n"+
 		"model: {preset: gpt, layers: 1, heads: 2, width: 8}\ntrain: {epochs: 1, batch: 8}\n"), serve.OpenOptions{})
@@ -305,8 +305,9 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1,2]]`, 400, "json", "", "ends too early"},
 		{onTable, "POST /predict", `{"inputs": [[1,NaN]]}`, 400, "json", "byte 16", "not JSON"},
 		{onTable, "POST /predict", `{"inputs": [[1,2]]} 3`, 400, "json", "byte 21", "something follows"},
-		{onTable, "POST /predict", `[[1,2]]`, 400, "json", "", "array: send an object"},
-		{onTable, "POST /predict", `{"input": [[1,2]]}`, 400, "json", "", `unknown field "input"`},
+		{onTable, "POST /predict", `[[1,2]]`, 400, "json", "", "the body is a list: send a JSON object"},
+		{onTable, "POST /predict", "{\"inputs\": [[1,2]], \"a\": \"\xff\"}", 400, "json", "byte 27", "not UTF-8"},
+		{onTable, "POST /predict", `{"input": [[1,2]]}`, 400, "json", "input", "there is no such key: there are inputs, timeout_ms"},
 		{onTable, "POST /predict", `{}`, 400, "input", "inputs", "it is missing"},
 		{onTable, "POST /predict", `{"inputs": []}`, 400, "input", "inputs", "the list is empty"},
 		{onTable, "POST /predict", `{"inputs": 7}`, 400, "input", "inputs", "this is a number: send a list"},
@@ -324,7 +325,7 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1,2]], "timeout_ms": 5001}`, 413, "limit", "timeout_ms", "from 1 to 5000"},
 		{onTable, "POST /predict", `{"inputs": [[1,2]], "timeout_ms": 1e30}`, 400, "input", "timeout_ms", "from 1 to 5000"},
 		{onTable, "POST /predict", `{"inputs": [[1,2]], "timeout_ms": "1"}`, 400, "input", "timeout_ms", "whole number from 1 to 5000"},
-		{onFew, "POST /predict", `{"inputs": [[1,2],[1,2]]}`, 413, "limit", "inputs", "the answers to 2 samples take 168 B of memory, and those of all requests may take 167 B: send at most 1"},
+		{onFew, "POST /predict", `{"inputs": [[1,2],[1,2]]}`, 413, "limit", "inputs", "2 samples and their answers take 32.9 KiB of memory, and a request may take 32.7 KiB: send at most 1 "},
 		{onTable, "POST /generate", `{"prompt": "a"}`, 404, "path", "", "does not continue texts"},
 		{onTable, "GET /predict", ``, 404, "path", "", "POST /predict"},
 		{onTable, "GET /favicon.ico", ``, 404, "path", "", "there is POST /predict"},
@@ -346,18 +347,19 @@ func TestMistakes(t *testing.T) {
 		{onText, "POST /generate", `{"prompt": "ten", "tokens": 0}`, 400, "input", "tokens", "1 to 50"},
 		{onText, "POST /generate", `{"prompt": "ten", "tokens": 1.5}`, 400, "input", "tokens", "from 1 to 50"},
 		{onText, "POST /generate", `{"prompt": "ten", "top_k": 1e10}`, 400, "input", "top_k", "from 1 to 2147483647"},
-		{onText, "POST /generate", `{"prompt": "ten", "temperature": -1}`, 400, "input", "temperature", "-1"},
+		{onText, "POST /generate", `{"prompt": "ten", "temperature": -1}`, 400, "input", "temperature", "it is -1: send a number from 0"},
+		{onText, "POST /generate", `{"prompt": "ten", "temperature": 1e300}`, 400, "input", "temperature", "it is 1e+300: send a number from 0 to 3.4e+38; 0 takes"},
+		{onText, "POST /generate", `{"prompt": "ten", "temperature": null, "stop": [1]}`, 400, "input", "stop", "this is a list: send a list of texts"},
 		{onText, "POST /generate", `{"prompt": "ten", "seed": -1}`, 400, "input", "seed", "a whole number from 0 to 18446744073709551615"},
 		{onText, "POST /generate", `{"prompt": "ten", "stop": ["a", ""]}`, 400, "input", "stop[1]", "leave it out"},
 		{onText, "POST /generate", `{"prompt": "ten", "stop": [null]}`, 400, "input", "stop[0]", "null"},
-		{onText, "POST /generate", `{"prompt": "ten", "temperature": 1e300}`, 400, "input", "temperature", "from 0 to 3.4e+38"},
 		{onText, "POST /generate", `{"prompt": "ten", "temperature": 1e999}`, 400, "input", "temperature", "from 0 to 3.4e+38"},
 		{onText, "POST /generate", `{"prompt": "ten", "top_p": "1"}`, 400, "input", "top_p", "above 0, and at most 1"},
 		{onTable, "POST /predict", `{"inputs": [{"height": null, "width": 1}]}`, 400, "input", "inputs[0].height", "this is null: send a number"},
 		{onTable, "POST /predict", `{"inputs": [[1, 2], {"height": 1, "width": 1e99}]}`, 400, "input", "inputs[1].width", "too large"},
 		{onTable, "POST /predict", `{"inputs": [{"height": 1, "width": 1}, [null, 2]]}`, 400, "input", "inputs[1][0]", "this is null: send a number"},
 		{onTable, "POST /predict", `{"inputs": [[]]}`, 400, "input", "inputs[0]", "it is empty: send an object with the features height, width, or a list of these 2 numbers"},
-		{onText, "POST /generate", `{"prompt": "ten green bottles"}`, 400, "input", "prompt", "shorten it"},
+		{onText, "POST /generate", `{"prompt": "ten green bottles"}`, 400, "input", "prompt", `shorten it, or let the context slide, which reads the end of the prompt ("slide": true)`},
 	} {
 		method, path, _ := strings.Cut(x.request, " ")
 		code, text, _ := x.c.do(t.Context(), method, path, x.body)
@@ -659,7 +661,7 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{\"inputs"); err != nil {
+	if _, err := io.WriteString(conn, "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"inputs"); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
@@ -726,25 +728,28 @@ func TestDrain(t *testing.T) {
 // back, and a request whose time is up gets no answer.
 func TestBusyAndLate(t *testing.T) {
 	x := table(t)
-	big := `{"inputs": [` + strings.Repeat("[120, 7], ", 1000) + `[1, 2]]`
-	const answers = (1001 + 12) * 3 * 4 // bytes
+	many := `{"inputs": [` + strings.Repeat("[120, 7], ", 1000) + `[1, 2]]`
+	big := many + strings.Repeat(" ", 500_000)
+	const memory = 2_400_000 // bytes: one of these requests takes 1,350,000 before it is read
 	for what, o := range map[string]serve.OpenOptions{
-		"too many requests wait":          {Service: berth.ServeOptions{Batch: 1, Queue: 2}},
-		"take all memory":                 {Service: berth.ServeOptions{Batch: 1}, Limits: serve.Limits{Answers: answers}},
-		"too many requests are under way": {Service: berth.ServeOptions{Batch: 1}, Limits: serve.Limits{Requests: 1}},
+		"too many requests wait":                {Service: berth.ServeOptions{Batch: 1, Queue: 2}, Limits: serve.Limits{Share: 100}},
+		"take all memory":                       {Service: berth.ServeOptions{Batch: 1, Queue: 100_000}, Limits: serve.Limits{Memory: memory, Share: 100}},
+		"your address has 1 requests under way": {Service: berth.ServeOptions{Batch: 1}, Limits: serve.Limits{Requests: 1}},
 	} {
 		_, c := open(t, x, o)
 		var clients sync.WaitGroup
 		var answered, refused atomic.Int32
 		for range 6 {
 			clients.Go(func() {
-				switch code, text, header := c.do(t.Context(), http.MethodPost, "/predict", big+"}"); {
-				case code == http.StatusOK:
-					answered.Add(1)
-				case code == http.StatusServiceUnavailable && header.Get("Retry-After") == "1" && strings.Contains(text, `"kind":"busy"`) && strings.Contains(text, what):
-					refused.Add(1)
-				default:
-					t.Errorf("%s: %d %s", what, code, text)
+				for range 4 { // while the first requests are parsed, nothing waits yet
+					switch code, text, header := c.do(t.Context(), http.MethodPost, "/predict", big+"}"); {
+					case code == http.StatusOK:
+						answered.Add(1)
+					case code == http.StatusServiceUnavailable && header.Get("Retry-After") == "1" && strings.Contains(text, `"kind":"busy"`) && strings.Contains(text, what):
+						refused.Add(1)
+					default:
+						t.Errorf("%s: %d %s", what, code, text)
+					}
 				}
 			})
 		}
@@ -752,10 +757,10 @@ func TestBusyAndLate(t *testing.T) {
 		if answered.Load() == 0 || refused.Load() == 0 {
 			t.Errorf("%s: %d requests were answered, and %d refused", what, answered.Load(), refused.Load())
 		}
-		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", big+`, "timeout_ms": 1}`); code != http.StatusGatewayTimeout || !strings.Contains(text, `"kind":"time"`) {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", many+`, "timeout_ms": 3}`); code != http.StatusGatewayTimeout || !strings.Contains(text, `"kind":"time"`) {
 			t.Errorf("%s: %d %s", what, code, text)
 		}
-		c.until(t, "expired_total 1", "answer_bytes 0") // the late request was not computed
+		c.until(t, "queue_samples 0", "memory_bytes 0") // the late request has left nothing
 	}
 }
 
@@ -776,7 +781,7 @@ func TestResultThatIsNotFinite(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	x := table(t)
 	for name, o := range map[string]serve.OpenOptions{
-		"no config": {}, "no memory for an answer": {Config: x.config, Weights: berth.Weights{Dir: x.dir}, Limits: serve.Limits{Answers: 155}}, "a negative limit": {Config: x.config, Limits: serve.Limits{Body: -1}}, "a negative batch": {Config: x.config, Weights: berth.Weights{Dir: x.dir}, Service: berth.ServeOptions{Batch: -1}},
+		"no config": {}, "no memory for an answer": {Config: x.config, Weights: berth.Weights{Dir: x.dir}, Limits: serve.Limits{Memory: 30000, Share: 100}}, "a share beyond all": {Config: x.config, Limits: serve.Limits{Share: 101}}, "a negative limit": {Config: x.config, Limits: serve.Limits{Body: -1}}, "a negative batch": {Config: x.config, Weights: berth.Weights{Dir: x.dir}, Service: berth.ServeOptions{Batch: -1}},
 	} {
 		if s, err := serve.Open(t.Context(), o); !errors.Is(err, serve.ErrOptions) || s != nil {
 			t.Errorf("%s: %v", name, err)
