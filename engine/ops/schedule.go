@@ -62,15 +62,15 @@ func (o LearningRate) Complete() LearningRate {
 	return o
 }
 
-// Course is what is known of the rate after the warm-up. period is more than 0 where it
-// changes at multiples of so many steps alone, until it changes no more. With ends, it
+// Course is what is known of the rate after the warm-up. It is the same for steadyFor
+// steps, then for the next steadyFor, and so on; 0: it may change at each step. With ends, it
 // stays as it is from the end of the run on.
-func (o LearningRate) Course() (period int, ends bool) {
+func (o LearningRate) Course() (steadyFor int, ends bool) {
 	s, known := schedules[o.Schedule]
 	if !known {
 		return 0, false
 	}
-	return s.period(o.Keys), s.ends
+	return s.steadyFor(o.Keys), s.ends
 }
 
 // Infer wants the step, and a schedule whose numbers make sense.
@@ -114,12 +114,14 @@ type ScheduleType[Keys any] struct {
 	// many steps until the run ends; lr is optimizer.lr. A run that goes on further calls it
 	// with step >= steps. It must depend on its arguments alone.
 	Rate func(keys Keys, lr float64, step, steps int) float64
-	// Ends: from the end of the run on, the rate stays as it is. The warm-up must then be
-	// shorter than the run.
+	// Ends: from the end of the run on, which is the step equal to steps, the rate stays as
+	// it is. The warm-up must then be shorter than the run.
 	Ends bool
-	// Period, if not nil, is the steps between changes of the rate, which changes no more
-	// some day.
-	Period func(keys Keys) int
+	// SteadyFor is nil unless the rate stays the same for a number of steps, then for as
+	// many again, and so on: it gives that number, at least 1. A GPU then keeps one rate for
+	// all of them. Leave it out for a rate that changes in between, however regularly. After
+	// the run, a rate that a change leaves as it was stays so.
+	SteadyFor func(keys Keys) int
 }
 
 // schedule is a row of the table of schedules. Keys that do not belong to it count as the
@@ -129,7 +131,7 @@ type schedule struct {
 	complete   func(keys any) any
 	check      func(o LearningRate) error
 	rate       func(keys any, lr float64, step, steps int) float64
-	period     func(keys any) int
+	steadyFor  func(keys any) int
 }
 
 // schedules is the table of schedules, by name.
@@ -145,8 +147,8 @@ func builtInSchedule[Keys any](t ScheduleType[Keys]) { t.register(registry.Built
 
 func (t ScheduleType[Keys]) register(add func(registry.Entry, func())) {
 	row := &schedule{ours: t.Version == 0, ends: t.Ends, check: t.check,
-		rate:   func(keys any, lr float64, step, steps int) float64 { return t.Rate(t.keys(keys), lr, step, steps) },
-		period: func(any) int { return 0 },
+		rate:      func(keys any, lr float64, step, steps int) float64 { return t.Rate(t.keys(keys), lr, step, steps) },
+		steadyFor: func(any) int { return 0 },
 		complete: func(keys any) any {
 			if full, err := registry.KeysOf(keys, t.Defaults); err == nil && keys != nil {
 				return full
@@ -154,8 +156,8 @@ func (t ScheduleType[Keys]) register(add func(registry.Entry, func())) {
 			return keys
 		},
 	}
-	if t.Period != nil {
-		row.period = func(keys any) int { return t.Period(t.keys(keys)) }
+	if t.SteadyFor != nil {
+		row.steadyFor = func(keys any) int { return t.SteadyFor(t.keys(keys)) }
 	}
 	add(registry.Entry{Kind: registry.Schedule, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
 		func() { schedules[t.Name] = row })
@@ -184,18 +186,48 @@ func (t ScheduleType[Keys]) check(o LearningRate) error {
 	return t.try(keys, o.Base, max(1, o.Total-o.Warmup))
 }
 
-// try calls Rate for many of a run's steps, and says why it gives no rate.
+// try calls Rate for many of a run's steps, and says why it gives no rate, or one that
+// changes where SteadyFor or Ends says that it does not.
 func (t ScheduleType[Keys]) try(keys Keys, lr float64, steps int) (err error) {
-	const most = 2000 // calls
+	const most = 2000 // steps that are tried
 	at := 0
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("schedule %s panicked at step %d of %d: %s", t.Name, at, steps, panics.Text(r))
 		}
 	}()
-	for ; at < steps; at += max(1, steps/most) {
-		if rate := t.Rate(keys, lr, at, steps); rate-rate != 0 {
-			return fmt.Errorf("schedule %s gives the rate %v at step %d of %d: it must be a number", t.Name, rate, at, steps)
+	rate := func(step int) float64 {
+		at = step
+		return t.Rate(keys, lr, step, steps)
+	}
+	steadyFor := 1
+	if t.SteadyFor != nil {
+		if steadyFor = t.SteadyFor(keys); steadyFor < 1 {
+			return fmt.Errorf("schedule %s: SteadyFor gives %d steps: it must be at least 1; leave it out if the rate may change at each step", t.Name, steadyFor)
+		}
+	}
+	for step := 0; step < steps; step += max(1, steps/most) {
+		if now := rate(step); now-now != 0 {
+			return fmt.Errorf("schedule %s gives the rate %v at step %d of %d: it must be a number", t.Name, now, step, steps)
+		}
+		first := step - step%steadyFor
+		last := min(first+steadyFor, steps) - 1
+		if err := t.stays(rate, "SteadyFor", first, step, (first+last)/2, last); err != nil {
+			return err
+		}
+	}
+	if !t.Ends {
+		return nil
+	}
+	return t.stays(rate, "Ends", steps, steps+1, 2*steps)
+}
+
+// stays refuses a rate that is another at one of the later steps.
+func (t ScheduleType[Keys]) stays(rate func(step int) float64, field string, first int, later ...int) error {
+	was := rate(first)
+	for _, step := range later {
+		if now := rate(step); now != was {
+			return fmt.Errorf("schedule %s gives the rate %v at step %d and %v at step %d, between which its %s says that the rate stays: leave %s out", t.Name, was, first, now, step, field, field)
 		}
 	}
 	return nil

@@ -28,15 +28,15 @@ func (k Falling) CheckRate(lr float64) error {
 func init() {
 	builtInSchedule(ScheduleType[struct{}]{
 		Name: "constant", Doc: "The rate stays `lr`.",
-		Rate:   func(_ struct{}, lr float64, _, _ int) float64 { return lr },
-		Period: func(struct{}) int { return 1 },
+		Rate:      func(_ struct{}, lr float64, _, _ int) float64 { return lr },
+		SteadyFor: func(struct{}) int { return 1 << 30 },
 	})
 	builtInSchedule(ScheduleType[Stepped]{
 		Name: "step", Doc: "The rate is multiplied by `gamma` every `every` steps.", Defaults: Stepped{Gamma: 0.1},
 		Rate: func(k Stepped, lr float64, step, _ int) float64 {
 			return lr * math.Pow(k.Gamma, float64(step/k.Every))
 		},
-		Period: func(k Stepped) int { return k.Every },
+		SteadyFor: func(k Stepped) int { return k.Every },
 	})
 	builtInSchedule(ScheduleType[Falling]{
 		Name: "cosine", Doc: "Half a cosine from `lr` to `min_lr`.", Ends: true,

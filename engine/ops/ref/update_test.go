@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // Two steps by hand with w = 1, then g = 1 and 0.5; lr 0.1.
@@ -52,7 +53,9 @@ func TestAdam(t *testing.T) {
 	near(t, "clipped", compute(t, o, append(in, scalar(0.5))...)[0].F, []float64{1 - 0.1*0.5/0.6})
 }
 
+// Every schedule of this module has values by hand.
 func TestLearningRates(t *testing.T) {
+	seen := map[string]bool{}
 	for _, c := range []struct {
 		schedule string
 		keys     any
@@ -63,9 +66,15 @@ func TestLearningRates(t *testing.T) {
 		{"cosine", ops.Falling{Min: 0.2}, map[int32]float64{2: 0.75, 4: 1, 8: 0.6, 12: 0.2, 100: 0.2}},
 		{"linear", ops.Falling{Min: 0.2}, map[int32]float64{1: 0.5, 4: 1, 6: 0.8, 8: 0.6, 12: 0.2, 100: 0.2}},
 	} {
+		seen[c.schedule] = true
 		o := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 1, Warmup: 4, Total: 12}
 		for step, want := range c.want {
 			near(t, c.schedule, compute(t, o, count(step))[0].F, []float64{want})
+		}
+	}
+	for _, e := range registry.List(registry.Schedule) {
+		if e.Version == 0 && !seen[e.Name] {
+			t.Errorf("no case for schedule %s", e.Name)
 		}
 	}
 }
