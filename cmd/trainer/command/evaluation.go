@@ -31,8 +31,8 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 	return printMatrix(out, e)
 }
 
-// numbersOf is the loss of an evaluation and its metrics: a line, and a second one for the
-// many metrics of classes.
+// numbersOf is the loss of an evaluation and its metrics, in lines that fit. The many
+// metrics of classes begin a line.
 func numbersOf(e berth.Evaluation) string {
 	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
 	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
@@ -49,9 +49,24 @@ func numbersOf(e berth.Evaluation) string {
 		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
 	})
 	if len(e.Classes) == 0 || metrics == "" {
-		return line + metrics
+		return wrapped(line + metrics)
 	}
-	return line + "\n" + strings.TrimPrefix(metrics, ", ")
+	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", "))
+}
+
+// wrapped cuts a list at its commas into lines that fit.
+func wrapped(list string) string {
+	var lines []string
+	for item := range strings.SplitAfterSeq(list, ",") {
+		item = strings.TrimSpace(item)
+		last := len(lines) - 1
+		if last >= 0 && len(lines[last])+1+len(item) <= columns.Width {
+			lines[last] += " " + item
+			continue
+		}
+		lines = append(lines, item)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // printClasses prints the metrics of each class.

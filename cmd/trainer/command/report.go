@@ -11,21 +11,25 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// printReport prints a run's outcome.
-func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
-	fmt.Fprint(out, text.Count(r.Steps, "step"))
+// numbersOfRun are the steps of a run, their time, and the loss and metrics at its end.
+func numbersOfRun(run *berth.Run, r *berth.Report) string {
+	line := text.Count(r.Steps, "step")
 	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
-		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+		line += fmt.Sprintf(", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
 	}
 	if v := r.Final.ValLoss; v != nil {
-		fmt.Fprintf(out, ", val loss %s%s", text.Loss(*v), text.RMSE(", ", run.RMSE(v)))
+		line += fmt.Sprintf(", val loss %s%s", text.Loss(*v), text.RMSE(", ", run.RMSE(v)))
 	}
 	if v := r.Final.ValAccuracy; v != nil {
-		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
+		line += fmt.Sprintf(", accuracy %.2f%%", 100**v)
 	}
 	m := r.Final.Metrics
-	fmt.Fprint(out, text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": r.Final.ValAccuracy, "rmse": run.RMSE(r.Final.ValLoss)}))
-	fmt.Fprintln(out)
+	return line + text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": r.Final.ValAccuracy, "rmse": run.RMSE(r.Final.ValLoss)})
+}
+
+// printReport prints a run's outcome.
+func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
+	fmt.Fprintln(out, wrapped(numbersOfRun(run, r)))
 	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}

@@ -1,0 +1,35 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/internal/columns"
+)
+
+// Any number of metrics fits the lines of an evaluation, and none is lost or cut in two.
+func TestMetricsFitTheirLines(t *testing.T) {
+	e := berth.Evaluation{Samples: 360, Part: "validation", Loss: 0.25, Metrics: map[string]float64{}}
+	for i := range 40 {
+		e.Metrics[fmt.Sprintf("metric_%0*d", 1+i%17, i)] = float64(i) / 40
+	}
+	for _, classes := range [][]berth.ClassResult{nil, {{Class: 0}, {Class: 1}}} {
+		e.Classes = classes
+		got := numbersOf(e)
+		for line := range strings.SplitSeq(got, "\n") {
+			if len(line) > columns.Width {
+				t.Errorf("%d characters: %s", len(line), line)
+			}
+		}
+		for _, name := range e.Metrics.Names() {
+			if item := fmt.Sprintf("%s %.4g", name, e.Metrics[name]); !strings.Contains(got, item) {
+				t.Errorf("no %q in\n%s", item, got)
+			}
+		}
+		if begins := strings.Contains(got, "loss 0.2500\nmetric_"); begins != (classes != nil) {
+			t.Errorf("%d classes: the metrics begin a line: %v, in\n%s", len(classes), begins, got)
+		}
+	}
+}
