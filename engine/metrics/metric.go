@@ -35,7 +35,9 @@ type Metric struct {
 	Texts   bool   // it judges texts alone
 	Usual   bool   // tasks that it fits have it unless others are named: it costs next to nothing
 	Needs   []*Statistic
-	Scores  bool // it needs each answer's scores
+	Scores  bool // it needs Collected.Scores, of classes and bits
+	Spread  bool // it needs Collected.Spread, of numbers: evaluations read the targets once more
+	Bytes   bool // it needs Collected.Bytes, of texts: evaluations read the text once more
 
 	// Check says why a task has no such metric, which may depend on its sizes. Nil:
 	// every task has it.

@@ -73,7 +73,7 @@ func (k *known) collect(t *testing.T) (*metrics.Collected, metrics.Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &metrics.Collected{Task: task, Unit: k.Unit, Accuracy: k.Metrics["accuracy"]}
+	c := &metrics.Collected{Task: task, Accuracy: k.Metrics["accuracy"]}
 	for _, s := range set.Statistics {
 		c.Set(s, run(t, task, output, target, s.Build, s.Cells))
 	}
@@ -138,7 +138,7 @@ func (k *known) batch() (output, target ref.Array, t metrics.Task) {
 		return output, target, metrics.Task{Kind: metrics.Bits, Right: true, Outputs: len(k.Probabilities[0]), Answers: int64(len(target.F))}
 	}
 	output, target = flat(k.Answers, 0), flat(k.Numbers, 0)
-	return output, target, metrics.Task{Kind: metrics.Numbers, Outputs: len(k.Unit), Answers: int64(len(target.F))}
+	return output, target, metrics.Task{Kind: metrics.Numbers, Outputs: len(k.Unit), Answers: int64(len(target.F)), Scaling: &metrics.Scaling{Mean: make([]float64, len(k.Unit)), Std: k.Unit}}
 }
 
 // run computes a batch's numbers with the reference kernels, and counts those that are
@@ -173,6 +173,27 @@ func run(t *testing.T, task metrics.Task, output, target ref.Array, build func(*
 		all = append(all, float64(v))
 	}
 	return all
+}
+
+// A statistic sees numbers as the data has them where it asks for them.
+func TestUnscaledNumbersAreThoseOfTheData(t *testing.T) {
+	for _, c := range []struct {
+		scaling *metrics.Scaling
+		want    []float64 // targets [-1 0; 1 2; 3 4]
+	}{
+		{nil, []float64{-1, 0, 1, 2, 3, 4}},
+		{&metrics.Scaling{Mean: []float64{100}, Std: []float64{10}}, []float64{90, 100, 110, 120, 130, 140}},
+		{&metrics.Scaling{Mean: []float64{100, 7}, Std: []float64{10, 0.5}}, []float64{90, 7, 110, 8, 130, 9}},
+	} {
+		task := metrics.Task{Kind: metrics.Numbers, Outputs: 2, Answers: 6, Scaling: c.scaling}
+		target := ref.Floats([]float64{-1, 0, 1, 2, 3, 4}, 3, 2)
+		got := run(t, task, ref.New(target.Meta), target, func(b *graph.Builder, x metrics.Batch) *graph.Value {
+			return ops.Add(b, x.Unscaled(b, x.Target), x.Output)
+		}, nil)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.scaling, got, c.want)
+		}
+	}
 }
 
 // The area under the curve is the share of pairs in their right order.

@@ -12,7 +12,7 @@ func init() {
 		Doc: "mean absolute error, in the unit of the target",
 	})
 	builtIn(Metric{
-		Name: "r2", Kinds: []Kind{Numbers}, Usual: true, Needs: []*Statistic{squareSums}, Value: r2,
+		Name: "r2", Kinds: []Kind{Numbers}, Usual: true, Needs: []*Statistic{squareSums}, Spread: true, Value: r2,
 		Doc: "R², the share of the targets' variance that the model explains: 1 is perfect, 0 is as good as always giving the mean, less is worse. With several numbers in a target, the mean of theirs",
 	})
 }
@@ -24,7 +24,7 @@ func (c *Collected) samples() float64 { return float64(c.Answers) / float64(c.Ou
 func rmse(c *Collected) float64 {
 	sum := 0.0
 	for i, x := range c.Of(squareSums) {
-		sum += x * c.unit(i) * c.unit(i)
+		sum += x * c.Unit(i) * c.Unit(i)
 	}
 	return math.Sqrt(sum / float64(c.Answers))
 }
@@ -32,7 +32,7 @@ func rmse(c *Collected) float64 {
 func mae(c *Collected) float64 {
 	sum := 0.0
 	for i, x := range c.Of(errorSums) {
-		sum += x * c.unit(i)
+		sum += x * c.Unit(i)
 	}
 	return sum / float64(c.Answers)
 }
@@ -40,7 +40,7 @@ func mae(c *Collected) float64 {
 // r2 is 1 minus the squared errors over the targets' spread. Of a target that never
 // changes, it is 1 where the model gives it exactly, and otherwise 0.
 func r2(c *Collected) float64 {
-	if c.samples() < 2 || c.Spread == nil {
+	if c.samples() < 2 {
 		return math.NaN()
 	}
 	sum := 0.0

@@ -11,7 +11,8 @@ import (
 type Set struct {
 	Metrics    []Metric
 	Statistics []*Statistic // that they need, each once
-	Scores     bool         // each answer's scores are needed, too
+	// What else of [Collected] one of them needs.
+	Scores, Spread, Bytes bool
 }
 
 // Choose is the metrics of some names, for a task whose sizes are known. It fails with
@@ -68,7 +69,7 @@ func (s *Set) add(m Metric) {
 		return
 	}
 	s.Metrics = append(s.Metrics, m)
-	s.Scores = s.Scores || m.Scores
+	s.Scores, s.Spread, s.Bytes = s.Scores || m.Scores, s.Spread || m.Spread, s.Bytes || m.Bytes
 	for _, x := range m.Needs {
 		if !slices.Contains(s.Statistics, x) {
 			s.Statistics = append(s.Statistics, x)

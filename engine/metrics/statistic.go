@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -16,12 +18,32 @@ type Statistic struct {
 	Cells func(Task) int
 }
 
-// Batch is a batch of answers, as the loss gets them.
+// Batch is a batch of answers, as the loss gets them: numbers are scaled as the task says.
 type Batch struct {
 	Task
 	Output *graph.Value // of the model, without the softmax or sigmoid that the loss applies
 	Target *graph.Value
 	Padded bool // samples have lengths: a class of -1 is padding, which does not count; of numbers, axis 1 counts positions
+}
+
+// Unscaled appends the nodes that turn outputs or targets, which are Numbers, into numbers of
+// the data. Differences need no more than [Task.Unit], in Value.
+func (x Batch) Unscaled(b *graph.Builder, v *graph.Value) *graph.Value {
+	if x.Scaling == nil {
+		return v
+	}
+	mean, std := x.Scaling.Mean, x.Scaling.Std
+	if len(std) == 1 {
+		return b.One(ops.Affine{Scale: std[0], Shift: mean[0]}, v)
+	}
+	last := v.Meta.Shape.Rank() - 1
+	outputs := make([]*graph.Value, len(std))
+	for i := range std {
+		start, stop := make([]int, last+1), slices.Clone(v.Meta.Shape)
+		start[last], stop[last] = i, i+1
+		outputs[i] = b.One(ops.Affine{Scale: std[i], Shift: mean[i]}, ops.SliceOf(b, v, start, stop))
+	}
+	return ops.ConcatOf(b, last, outputs...)
 }
 
 // confusion is a confusion matrix [true][predicted] of classes, or one [2][2] for each
@@ -79,14 +101,15 @@ func perOutput(fn string) func(b *graph.Builder, x Batch) *graph.Value {
 // Collected is what an evaluation collected over the samples of a part.
 type Collected struct {
 	Task
-	Loss     float64   // mean over the answers
-	Accuracy float64   // share of right answers; 0 for Numbers
-	Scores   *Scores   // nil unless they are needed
-	Unit     []float64 // by output: the model's 1 in the unit of the data; nil: it is 1
+	Loss     float64 // mean over the answers
+	Accuracy float64 // share of right answers; 0 for Numbers
+	Scores   *Scores // nil unless a metric needs them: [Metric.Scores]
 	// Spread is by output: the sum of the squared deviations of the targets from their
-	// mean, in the model's unit. Nil unless r2 is computed.
+	// mean, in the model's unit. Nil unless a metric needs it: [Metric.Spread].
 	Spread []float64
-	Bytes  int64 // of a text: those that the answers stand for; 0: not known
+	// Bytes is of a text: those that the answers stand for. 0: not known, or no metric
+	// needs it: [Metric.Bytes].
+	Bytes int64
 
 	sums map[*Statistic][]float64
 }
@@ -101,11 +124,3 @@ func (c *Collected) Set(s *Statistic, numbers []float64) {
 
 // Of is the collected numbers of a statistic: sums, or the count of each cell.
 func (c *Collected) Of(s *Statistic) []float64 { return c.sums[s] }
-
-// unit is the model's 1 in the unit of output i of the data.
-func (c *Collected) unit(i int) float64 {
-	if c.Unit == nil {
-		return 1
-	}
-	return c.Unit[i%len(c.Unit)]
-}

@@ -18,6 +18,19 @@ type Task struct {
 	Answers int64 // over all samples: positions of a sequence and numbers of a target count each
 	Right   bool  // each answer is right or wrong: there is an accuracy
 	Text    bool  // the classes are the tokens of a text
+	// Scaling is of the targets. Nil: the model gives numbers as the data has them.
+	Scaling *Scaling
+}
+
+// Scaling is by output of Numbers: a number of the data is Mean + Std times the model's.
+type Scaling struct{ Mean, Std []float64 }
+
+// Unit is the model's 1 in the unit of output i of the data.
+func (t Task) Unit(i int) float64 {
+	if t.Scaling == nil {
+		return 1
+	}
+	return t.Scaling.Std[i%len(t.Scaling.Std)]
 }
 
 // classes is the number of classes that have metrics of their own: with Bits, the

@@ -8,7 +8,7 @@ func init() {
 		Doc: "e to the loss: the model is as unsure as between that many tokens",
 	})
 	builtIn(Metric{
-		Name: "bits_per_byte", Kinds: []Kind{Classes}, Texts: true, Lower: true, Value: bitsPerByte,
+		Name: "bits_per_byte", Kinds: []Kind{Classes}, Texts: true, Lower: true, Bytes: true, Value: bitsPerByte,
 		Doc: "the loss in bits for each byte of the text, which compares models with other tokenizers",
 	})
 }

@@ -106,7 +106,7 @@ func (s Spec) task(logits *graph.Value) metrics.Task {
 		if s.PerPosition() {
 			outputs /= s.Target.Shape[0]
 		}
-		return metrics.Task{Kind: kind, Outputs: outputs, Right: s.Classifies()}
+		return metrics.Task{Kind: kind, Outputs: outputs, Right: s.Classifies(), Scaling: s.Scaling}
 	}
 	return metrics.Task{Right: s.Classifies()}
 }

@@ -33,9 +33,11 @@ type Spec struct {
 	Tokens  int // ids of the input
 
 	// Statistics are what Eval and EvalBatch collect beside the loss and right answers,
-	// and Scores has them give each answer's probabilities.
+	// and Scores has them give each answer's probabilities. Scaling is that of the targets,
+	// for statistics.
 	Statistics []*metrics.Statistic
 	Scores     bool
+	Scaling    *metrics.Scaling
 
 	longest int // positions of Input, before a graph for fewer changes it; 0: Input has them
 }

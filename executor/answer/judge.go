@@ -24,7 +24,6 @@ type Judge struct {
 	model Model
 	set   metrics.Set
 	task  metrics.Task
-	unit  []float64 // of the numbers that the model gives; nil: that of the data
 
 	known  bool // the rest is
 	spread []float64
@@ -66,13 +65,11 @@ func NewJudge(ctx context.Context, m Model, part *datasets.Part, o JudgeOptions)
 	}
 	stop := func() error { return context.Cause(ctx) }
 	var err error
-	if j.task, err = models.Task(m.Infer.Spec, infer.Terms(m.Infer.Spec, part), stop); err != nil {
+	j.model.Infer.Spec.Scaling = (*metrics.Scaling)(m.Info.TargetScaling)
+	if j.task, err = models.Task(j.model.Infer.Spec, infer.Terms(m.Infer.Spec, part), stop); err != nil {
 		return nil, err
 	}
 	j.task.Text = o.Text
-	if x := m.Info.TargetScaling; x != nil {
-		j.unit = x.Std
-	}
 	list, err := o.Choose(j.task)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrOptions, err)
@@ -115,7 +112,7 @@ func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
 
 // Model has its evaluator collect what the metrics need.
 func (j *Judge) Model(m infer.Model) infer.Model {
-	m.Spec.Statistics, m.Spec.Scores = j.set.Statistics, j.set.Scores
+	m.Spec.Statistics, m.Spec.Scores, m.Spec.Scaling = j.set.Statistics, j.set.Scores, j.task.Scaling
 	return m
 }
 
@@ -133,7 +130,7 @@ func (j *Judge) Values(ctx context.Context, score infer.Score) (metrics.Values, 
 		return nil, err
 	}
 	c := score.Collected
-	c.Task, c.Unit, c.Spread, c.Bytes = j.task, j.unit, j.spread, j.bytes
+	c.Task, c.Spread, c.Bytes = j.task, j.spread, j.bytes
 	return j.set.Values(c)
 }
 
@@ -142,10 +139,10 @@ func (j *Judge) know(ctx context.Context) (err error) {
 	if j.known {
 		return nil
 	}
-	if j.set.Has("r2") {
+	if j.set.Spread {
 		j.spread, err = j.Part.TargetSpread(ctx)
 	}
-	if j.set.Has("bits_per_byte") && j.model.Info.Tokenizer != nil && err == nil {
+	if j.set.Bytes && j.model.Info.Tokenizer != nil && err == nil {
 		_, j.bytes, err = j.Part.TargetBytes(ctx, j.model.Info.Tokenizer)
 	}
 	j.known = err == nil

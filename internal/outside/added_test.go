@@ -33,6 +33,8 @@ func init() {
 	models.RegisterLoss(models.LossType[CharbonnierKeys]{Name: "charbonnier", Version: 1, Defaults: CharbonnierKeys{Delta: 1}, Loss: charbonnier})
 	models.RegisterLayer(models.LayerType[FailsKeys]{Name: "fails", Version: 1})
 	metrics.Register(confidence)
+	metrics.Register(targetMean)
+	metrics.Register(targetVariance)
 	metrics.Register(failing("fails_value", fixed, nil, func(*metrics.Collected) float64 { panic("no value") }))
 	metrics.Register(failing("fails_check", fixed, checkOrPanic, func(*metrics.Collected) float64 { return 1 }))
 	metrics.Register(failing("fails_build", unbuilt, nil, func(*metrics.Collected) float64 { return 1 }))
@@ -289,6 +291,24 @@ var likeliest = &metrics.Statistic{
 		most := b.One(ops.Reduce{Fn: "max", Axes: []int{1}}, ops.SoftmaxOf(b, x.Output))
 		return b.One(ops.Reduce{Fn: "sum", Axes: []int{0}, Keep: true}, most)
 	},
+}
+
+// targetMean is made from numbers as the data has them, and targetVariance from the spread.
+var targetMean = metrics.Metric{
+	Name: "target_mean", Version: 1, Doc: "mean of the targets", Kinds: []metrics.Kind{metrics.Numbers}, Needs: []*metrics.Statistic{targetSum},
+	Value: func(c *metrics.Collected) float64 { return c.Of(targetSum)[0] / float64(c.Answers) },
+}
+
+var targetSum = &metrics.Statistic{
+	Name: "target_sum",
+	Build: func(b *graph.Builder, x metrics.Batch) *graph.Value {
+		return b.One(ops.Reduce{Fn: "sum", Axes: []int{0}}, x.Unscaled(b, x.Target))
+	},
+}
+
+var targetVariance = metrics.Metric{
+	Name: "target_variance", Version: 1, Doc: "variance of the targets", Kinds: []metrics.Kind{metrics.Numbers}, Spread: true,
+	Value: func(c *metrics.Collected) float64 { return c.Spread[0] * c.Unit(0) * c.Unit(0) / float64(c.Answers) },
 }
 
 var checkPanics bool

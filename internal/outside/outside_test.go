@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -304,6 +305,32 @@ func TestALossOfNumbers(t *testing.T) {
 	_, err = configs.Parse("own.yaml", []byte("data: digits\nmodel: {layers: [flatten, {type: dense, units: 1}]}\nloss: charbonnier\n"), configs.Overlay{})
 	if err == nil || !strings.Contains(err.Error(), "own.yaml:3: loss: charbonnier does not fit source digits, whose targets are classes; use cross_entropy") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Metrics of numbers see the data's own numbers, and get what they ask for though r2 is not
+// computed.
+func TestAMetricOfNumbers(t *testing.T) {
+	dir := t.TempDir()
+	rows := "x,y\n"
+	for i := range 80 {
+		rows += fmt.Sprintf("%d,%d\n", i, 3000+700*(i%2))
+	}
+	path := filepath.Join(dir, "two.csv")
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, "data: {source: csv, path: "+path+", label: y, task: regression}\nmodel: {layers: [{type: dense, units: 1}]}\n"+
+		"train: {epochs: 1, batch: 16, metrics: [target_mean, target_variance]}\n")
+	r, err := train(t, c, berth.TrainOptions{Dir: filepath.Join(dir, "run")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := r.Final.Metrics["target_mean"]
+	share := (mean - 3000) / 700 // of the validation part that has the larger number
+	want := 700 * 700 * share * (1 - share)
+	if variance := r.Final.Metrics["target_variance"]; share <= 0 || share >= 1 || math.Abs(variance-want) > 1 {
+		t.Errorf("the targets have mean %v and variance %v, want %v", mean, variance, want)
 	}
 }
 
