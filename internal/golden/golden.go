@@ -2,10 +2,13 @@ package golden
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -26,20 +29,32 @@ func Check(t testing.TB, path, got string) {
 		t.Fatalf("%v: write it with go test -update", err)
 	}
 	if got != string(want) {
-		n, g, w := firstDifference(got, string(want))
-		t.Errorf("%s differs from line %d on: if the new text is right, write it with go test -update\ngot there  %s\nwant there %s\ngot:\n%s\nwant:\n%s",
-			path, n, g, w, got, want)
+		t.Errorf("%s differs: if the new text is right, write it with go test -update\n%s", path, difference(string(want), got))
 	}
 }
 
-// firstDifference is the number, from 1, of the first line that differs, and the
-// line in both texts; the shorter text has an empty one after its end.
-func firstDifference(a, b string) (n int, x, y string) {
-	for n = 1; a != b && x == y; n++ {
-		x, a, _ = strings.Cut(a, "\n")
-		y, b, _ = strings.Cut(b, "\n")
+// difference is where two texts differ: @@ and the numbers of lines, - and a line of the first
+// text, + and a line of the second, and so on for the first few.
+func difference(want, got string) string {
+	const most = 10 // lines
+	text := string(diff.Diff("want", []byte(want), "got", []byte(got)))
+	var b strings.Builder
+	differing := 0
+	for i, line := range strings.Split(text, "\n") {
+		if i < 3 || line == "" || strings.HasPrefix(line, " ") { // the head, or a line that both have
+			continue
+		}
+		if differing < most {
+			b.WriteString(line + "\n")
+		}
+		if line[0] != '@' {
+			differing++
+		}
 	}
-	return n - 1, x, y
+	if more := differing - most; more > 0 {
+		fmt.Fprintf(&b, "and %d more lines that differ\n", more)
+	}
+	return b.String()
 }
 
 func write(t testing.TB, path, text string) {

@@ -75,19 +75,31 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckNamesTheFirstLineThatDiffers(t *testing.T) {
+// A failure shows the lines that differ, and no more than a few of them, however long the
+// texts are.
+func TestCheckShowsWhatDiffers(t *testing.T) {
 	if golden.Updating() {
 		t.Skip("nothing here is a golden file")
 	}
 	path := filepath.Join(t.TempDir(), "file.txt")
-	updating(t, func() { check(t, path, "a\nb\nc\n") })
-	for got, says := range map[string]string{
-		"a\nx\nc\n":    "from line 2 on: if the new text is right, write it with go test -update\ngot there  x\nwant there b\n",
-		"a\nb\nc\nd\n": "got there  d\nwant there \n",
-		"":             "from line 1 on",
+	var long []string
+	for i := range 1000 {
+		long = append(long, fmt.Sprintf("line %d", i+1))
+	}
+	old := strings.Join(long, "\n") + "\n"
+	updating(t, func() { check(t, path, old) })
+	for got, want := range map[string]string{
+		strings.Replace(old, "line 500\n", "another\n", 1): "@@ -497,7 +497,7 @@\n-line 500\n+another\n",
+		old + "more\n":                        "@@ -998,3 +998,4 @@\n+more\n",
+		strings.ReplaceAll(old, "7\n", "x\n"): "-line 47\n+line 4x\nand 190 more lines that differ\n",
+		"":                                    "-line 10\nand 990 more lines that differ\n",
 	} {
-		if r := check(t, path, got); len(r.errors) != 1 || !strings.Contains(r.errors[0], says) {
-			t.Errorf("%q: %q, want %q", got, r.errors, says)
+		r := check(t, path, got)
+		if len(r.errors) != 1 || !strings.HasSuffix(r.errors[0], want) || !strings.Contains(r.errors[0], "write it with go test -update\n@@ ") {
+			t.Errorf("%q, want the end %q", r.errors, want)
+		}
+		if n := strings.Count(strings.Join(r.errors, ""), "\n"); n > 20 {
+			t.Errorf("%d lines: %s", n, r.errors)
 		}
 	}
 }
