@@ -75,6 +75,19 @@ func (st state) run(t *testing.T, g *graph.Graph, in state, sums map[*graph.Valu
 	return vals
 }
 
+// outputOf is what a layer makes of a batch when it answers, with the first contents of its
+// parameters. err is why it does not take the batch.
+func outputOf(t *testing.T, l models.Layer, in ref.Array) (out ref.Array, err error) {
+	t.Helper()
+	sample := shape.Meta{DType: in.Meta.DType, Shape: in.Meta.Shape[1:]}
+	s := models.Spec{Input: sample, Target: shape.F32(1), Loss: "mse", Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: l}}}
+	g, err := models.Predict(s, models.Size{Microbatch: in.Meta.Shape[0]})
+	if err != nil {
+		return ref.Array{}, err
+	}
+	return fresh(g, 1).run(t, g, state{models.InputName: in}, nil)[g.Outputs[0]], nil
+}
+
 // assign gives the variables their new values.
 func (st state) assign(g *graph.Graph, vals map[*graph.Value]ref.Array) {
 	for _, a := range g.Assigns {

@@ -3,10 +3,12 @@ package models_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -95,10 +97,7 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 		}
 		full := train(t, s, adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3})
 		st := fresh(full, 1)
-		in := state{models.InputName: noise(1, batch(3, c.in)), models.TargetName: noise(2, shape.F32(3, 2)), models.BaseName: noise(0, shape.I32())}
-		for i, x := range in[models.InputName].F {
-			in[models.InputName].F[i] = 0.1 + math.Abs(x)
-		}
+		in := state{models.InputName: positive(batch(3, c.in)), models.TargetName: noise(2, shape.F32(3, 2)), models.BaseName: noise(0, shape.I32())}
 		st.step(t, full, in)
 		for name, a := range st {
 			for _, x := range a.F {
@@ -116,6 +115,107 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 			t.Errorf("no case for layer type %s", name)
 		}
 	}
+}
+
+// Whatever a sample is, the answers about others are the same: a layer whose Takes lets in an
+// input without the axis that it works over would work over the samples.
+func TestSamplesStayApart(t *testing.T) {
+	const samples, changed = 3, 1
+	scalars := 0
+	for _, c := range cases() {
+		for _, in := range []shape.Meta{c.in, shape.F32()} {
+			x := positive(batch(samples, in))
+			before, err := outputOf(t, c.layer, x)
+			if err != nil {
+				if in.Shape.Rank() > 0 || !errors.Is(err, models.ErrModel) {
+					t.Errorf("%s: %v", typeOf(c.layer), err)
+				}
+				continue
+			}
+			if in.Shape.Rank() == 0 {
+				scalars++
+			}
+			after, err := outputOf(t, c.layer, withOther(x, changed, samples))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := otherPart(before, after, samples, changed); i >= 0 {
+				t.Errorf("%s of samples %v: sample %d changed, and with it the answer about sample %d; does it take samples without the axis that it works over (Takes)?", typeOf(c.layer), in, changed, i)
+			}
+		}
+	}
+	if scalars < 10 {
+		t.Errorf("only %d layers took a sample without axes", scalars)
+	}
+}
+
+// What a Positionwise layer makes of a position does not depend on other ones.
+func TestPositionsStayApart(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range cases() {
+		if !models.Positionwise(typeOf(c.layer)) {
+			continue
+		}
+		in := c.in
+		if in.DType == shape.Float32 && in.Shape.Rank() < 2 {
+			in = batch(4, in) // its axis is that of the features
+		}
+		positions := in.Shape[0]
+		changed := positions / 2
+		x := positive(batch(1, in))
+		before, err := outputOf(t, c.layer, x)
+		if err != nil {
+			t.Errorf("%s: %v", typeOf(c.layer), err)
+			continue
+		}
+		after, err := outputOf(t, c.layer, withOther(x, changed, positions))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := otherPart(before, after, positions, changed); i >= 0 {
+			t.Errorf("%s of a sequence %v: position %d changed, and with it the output of position %d: it is not Positionwise", typeOf(c.layer), in, changed, i)
+		}
+		seen[typeOf(c.layer)] = true
+	}
+	for _, name := range []string{"dense", "embedding", "layernorm", "residual", "relu"} {
+		if !seen[name] {
+			t.Errorf("%s was not tried", name)
+		}
+	}
+}
+
+// positive is noise above 0, for layers such as log, or tokens.
+func positive(m shape.Meta) ref.Array {
+	a := noise(1, m)
+	for i, x := range a.F {
+		a.F[i] = 0.1 + math.Abs(x)
+	}
+	return a
+}
+
+// withOther is x with other numbers in one of its parts, which are equal ranges of it.
+func withOther(x ref.Array, part, parts int) ref.Array {
+	y := ref.Array{Meta: x.Meta, F: slices.Clone(x.F), I: slices.Clone(x.I)}
+	size := x.Meta.Elems() / parts
+	for i := part * size; i < (part+1)*size; i++ {
+		if y.F != nil {
+			y.F[i] = 7*y.F[i] + float64(i)
+		} else {
+			y.I[i] = (y.I[i] + 1) % 5
+		}
+	}
+	return y
+}
+
+// otherPart is the first part, but for the changed one, in which two outputs differ; -1: none.
+func otherPart(before, after ref.Array, parts, changed int) int {
+	size := len(before.F) / parts
+	for i := range parts {
+		if i != changed && !slices.Equal(before.F[i*size:(i+1)*size], after.F[i*size:(i+1)*size]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // allTypes reads the types out of the error that lists them.
