@@ -6,24 +6,17 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // maxDim is the largest whole number of most keys.
-const maxDim = math.MaxInt32
+const maxDim = registry.MostWhole
 
 // whole is an int from min to max.
 type whole struct{ min, max int }
 
-func (w whole) expect() string {
-	switch {
-	case w.min <= -maxDim && w.max >= maxDim:
-		return "a whole number"
-	case w.max < maxDim:
-		return fmt.Sprintf("a whole number from %d to %d", w.min, w.max)
-	default:
-		return fmt.Sprintf("a whole number of at least %d", w.min)
-	}
-}
+func (w whole) expect() string { return registry.WholeText(w.min, w.max) }
 
 func (w whole) parse(n *yaml.Node) (int, bool) {
 	var v int64
@@ -54,7 +47,7 @@ func (w whole) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return
 	}
 	expected := w.expect()
-	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > float64(w.max) {
+	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && w.max >= maxDim && f > float64(w.max) {
 		expected = fmt.Sprintf("a whole number of at most %d", w.max)
 	}
 	d.mismatch(n, path, expected)

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +17,19 @@ func TestWholeNumbers(t *testing.T) {
 		"seed=-1e3", "seed=0.5", "seed=1e19"} {
 		if c, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{set}}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: got %v, %+v", set, err, c)
+		}
+	}
+}
+
+// What is too large is told the bounds in the words that the reference and Go code have; a
+// bound that every whole number has is named where it is passed.
+func TestWholeNumbersTooLarge(t *testing.T) {
+	for set, want := range map[string]string{
+		"devices.threads=4097": "expected a whole number from 0 to 4096",
+		"train.batch=1e10":     "expected a whole number of at most 2147483647",
+	} {
+		if _, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{set}}); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", set, err, want)
 		}
 	}
 }

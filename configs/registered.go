@@ -3,7 +3,6 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -106,17 +105,8 @@ func textOf(n *yaml.Node) string {
 // kindOf is the kind of a field's values.
 func kindOf(f registry.Field) kind {
 	numbers := real{min: f.Min, max: f.Max, over: f.Over, under: f.Under}
-	wholes := whole{-maxDim, maxDim}
-	if low, high := f.Bounded(); low || high {
-		least, most := math.Ceil(f.Min), math.Floor(f.Max)
-		if f.Over && least == f.Min {
-			least++
-		}
-		if f.Under && most == f.Max {
-			most--
-		}
-		wholes = whole{int(max(-maxDim, least)), int(min(maxDim, most))}
-	}
+	least, most := f.Wholes()
+	wholes := whole{least, most}
 	switch t := f.Type; {
 	case f.Nested:
 		return layerList{}

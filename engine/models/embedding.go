@@ -32,7 +32,7 @@ func (l Embedding) Build(b *Builder, x *graph.Value) *graph.Value {
 		l.Vocab = c.spec.Tokens
 	}
 	if l.Vocab == 0 {
-		b.Failf("vocab is 0: give it a number of at least 1")
+		b.Failf("vocab is 0: give it a whole number of at least 1")
 		return x
 	}
 	if (x.Kind == graph.Input || x == c.unpadded) && l.Vocab < c.spec.Tokens {

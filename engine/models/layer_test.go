@@ -45,12 +45,12 @@ func TestNamesOfLayers(t *testing.T) {
 
 func TestMistakesInGoLayers(t *testing.T) {
 	for want, l := range map[string]models.Layer{
-		`layer 0 (dense "it"): its keys are a int: give a models.Dense`:             models.ByName("dense", 3, nil),
-		`layer 0 (no_output "it"): its function gives <nil> for 2 samples`:          noOutput(nil),
-		`layer 1 (dense "it.dense_1"): units is -1: give it a number of at least 1`: &TwoWays{Units: -1},
-		`layer 0 (func "it"): its function panicked: oops`:                          models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") }),
-		`layer 0 (nil "it"): it is nil: give it a layer`:                            nil,
-		`layer 0 (func "it"): the function is nil: give it one`:                     models.Func(nil),
+		`layer 0 (dense "it"): its keys are a int: give a models.Dense`:                   models.ByName("dense", 3, nil),
+		`layer 0 (no_output "it"): its function gives <nil> for 2 samples`:                noOutput(nil),
+		`layer 1 (dense "it.dense_1"): units is -1: give it a whole number of at least 1`: &TwoWays{Units: -1},
+		`layer 0 (func "it"): its function panicked: oops`:                                models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") }),
+		`layer 0 (nil "it"): it is nil: give it a layer`:                                  nil,
+		`layer 0 (func "it"): the function is nil: give it one`:                           models.Func(nil),
 	} {
 		_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: models.Stack{models.Named{Name: "it", Layer: l}}}, models.Size{Microbatch: 2})
 		if err == nil || !strings.Contains(err.Error(), want) {

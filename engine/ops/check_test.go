@@ -227,7 +227,7 @@ var badUpdate = map[string][]badCase{
 	},
 	"learning_rate": {
 		{ops.LearningRate{Schedule: "cyclic"}, metas(in()), `no schedule "cyclic"`},
-		{ops.LearningRate{Schedule: "step"}, metas(in()), "schedule step: every is 0: give it a number of at least 1"},
+		{ops.LearningRate{Schedule: "step"}, metas(in()), "schedule step: every is 0: give it a whole number of at least 1"},
 		{ops.LearningRate{Schedule: "cosine", Warmup: 5, Total: 5}, metas(in()), "within its warm-up of 5"},
 		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
 	},

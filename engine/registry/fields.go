@@ -76,6 +76,13 @@ func (f Field) expect() string {
 	if f.Words != nil {
 		return "use one of " + strings.Join(f.Words, ", ")
 	}
+	t := f.Type
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Int {
+		return "give it " + WholeText(f.Wholes())
+	}
 	var bounds []string
 	below, above := f.Bounded()
 	if below {
@@ -85,6 +92,35 @@ func (f Field) expect() string {
 		bounds = append(bounds, fmt.Sprintf("%s %v", either(f.Under, "below", "at most"), f.Max))
 	}
 	return "give it a number " + strings.Join(bounds, " and ")
+}
+
+// Wholes are the least and the largest whole number that the bounds let in, at most
+// [MostWhole] from 0.
+func (f Field) Wholes() (least, most int) {
+	low, high := math.Ceil(f.Min), math.Floor(f.Max)
+	if f.Over && low == f.Min {
+		low++
+	}
+	if f.Under && high == f.Max {
+		high--
+	}
+	return int(max(-MostWhole, low)), int(min(MostWhole, high))
+}
+
+// MostWhole is the largest whole number of a key, and the end of a range without an end.
+const MostWhole = math.MaxInt32
+
+// WholeText describes the whole numbers of a range.
+func WholeText(least, most int) string {
+	switch below, above := least > -MostWhole, most < MostWhole; {
+	case below && above:
+		return fmt.Sprintf("a whole number from %d to %d", least, most)
+	case below:
+		return fmt.Sprintf("a whole number of at least %d", least)
+	case above:
+		return fmt.Sprintf("a whole number of at most %d", most)
+	}
+	return "a whole number"
 }
 
 func either(is bool, one, other string) string {

@@ -138,7 +138,7 @@ func TestKeysOfGoCode(t *testing.T) {
 	}
 	for want, keys := range map[string]all{
 		"rate is 1: give it a number of at least 0 and below 1":                         with(func(k *all) { k.Rate = 1 }),
-		"padding is -2: give it a number of at least 0":                                 with(func(k *all) { k.Padding = -2 }),
+		"padding is -2: give it a whole number of at least 0":                           with(func(k *all) { k.Padding = -2 }),
 		"betas is [0.5 1]: give it a number of at least 0 and below 1":                  with(func(k *all) { k.Betas = [2]float64{0.5, 1} }),
 		"eps is -1: give it a number above 0":                                           with(func(k *all) { k.Eps = -1 }),
 		`fn is "sinh": use one of relu, tanh`:                                           with(func(k *all) { k.Fn = "sinh" }),
@@ -148,8 +148,28 @@ func TestKeysOfGoCode(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := KeysOf(nil, all{}); fmt.Sprint(err) != "kernel is 0: give it a number of at least 1" {
+	if _, err := KeysOf(nil, all{}); fmt.Sprint(err) != "kernel is 0: give it a whole number of at least 1" {
 		t.Errorf("without a default: %v", err)
+	}
+}
+
+func TestWholesOfBounds(t *testing.T) {
+	fields, err := Fields(struct {
+		Any   int `yaml:"any"`
+		Least int `yaml:"least" min:"1.5"`
+		Most  int `yaml:"most" below:"8"`
+		Both  int `yaml:"both" above:"0" max:"64"`
+	}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"a whole number", "a whole number of at least 2", "a whole number of at most 7", "a whole number from 1 to 64"} {
+		if got := WholeText(fields[i].Wholes()); got != want {
+			t.Errorf("%s is %q, want %q", fields[i].Name, got, want)
+		}
+		if got := fields[i].expect(); got != "give it "+want {
+			t.Errorf("%s: %q, want the same words", fields[i].Name, got)
+		}
 	}
 }
 
