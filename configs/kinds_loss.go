@@ -6,9 +6,9 @@ import (
 	"github.com/berth-ml/berth/engine/registry"
 )
 
-// lossSection is a loss with keys.
+// lossSection is a loss and its keys.
 var lossSection = chosen(&section{
-	doc:        "A loss that the program adds. `loss: NAME` is short for `loss: {name: NAME}`.",
+	doc:        "The function that training minimises. `loss: NAME` is short for `loss: {name: NAME}`.",
 	pos:        posOf(func(c *Config) *Pos { return new(Pos) }),
 	shorthand:  "name",
 	names:      registry.Loss,
@@ -35,7 +35,9 @@ func (lossKind) decode(d *decoder, n *yaml.Node, path string, dst any) {
 func (lossKind) encode(src any, keep func(*key) bool) *yaml.Node {
 	c := src.(*Config)
 	if v := lossSection.row(c.Loss); v != nil && len(v.keys) > 0 {
-		return lossSection.encode(c, keep)
+		if n := lossSection.encode(c, keep); len(n.Content) > 2 { // more than its name
+			return n
+		}
 	}
 	return plain(c.Loss)
 }

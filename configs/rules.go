@@ -51,6 +51,7 @@ func resolveLoss(d *decoder, c *Config) {
 		if regression {
 			c.Loss = "mse"
 		}
+		lossSection.begin(c.Loss, c)
 	}
 	loss := c.loss()
 	if c.Data.StandardizeTarget && (loss.Classes || loss.Bits) {

@@ -20,7 +20,7 @@ func init() {
 	})
 	builtIn(counted("precision", "share of right answers among those of a class, as a mean over the classes (macro) that are in the targets or in the answers; of nothing, 0", macro(hits.precision)))
 	builtIn(counted("recall", "share of a class that is found, as a mean over the classes, likewise", macro(hits.recall)))
-	builtIn(counted("f1", "harmonic mean of a class's precision and recall, as a mean over the classes, likewise", macro(hits.f1)))
+	builtIn(counted("f1", "harmonic mean of a class's precision and recall, as a mean over the classes (macro), likewise; with bits, of the answer 1", macro(hits.f1)))
 	builtIn(micro("precision_micro", "precision of all classes counted together; with classes, it is the accuracy", hits.precision))
 	builtIn(micro("recall_micro", "recall of all classes counted together, likewise", hits.recall))
 	builtIn(micro("f1_micro", "F1 of all classes counted together, likewise", hits.f1))

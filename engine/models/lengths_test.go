@@ -95,7 +95,10 @@ func number() models.Spec {
 
 // lengthSpecs are models of samples with different lengths.
 func lengthSpecs() map[string]models.Spec {
-	return map[string]models.Spec{"lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
+	smoothed, focal, l1, huber := lines(), reviews(), series(), summed()
+	smoothed.LossKeys = models.CrossEntropyKeys{Smoothing: 0.2}
+	focal.Loss, l1.Loss, huber.Loss = "focal", "l1", "huber"
+	return map[string]models.Spec{"smoothed": smoothed, "focal": focal, "l1": l1, "huber": huber, "lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
 }
 
 // write writes number k of a position into an array: of an f32 one, NaN for a v below 0.

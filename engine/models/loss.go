@@ -53,7 +53,7 @@ func (c *context) comparable(logits *graph.Value) bool {
 	case t.classes != (target.DType == shape.Int32):
 		c.fail("the targets are %v, and loss %s takes %s: choose the loss that fits", target, c.spec.Loss, t.targets())
 	case c.lengths != nil && !t.pads:
-		c.fail("loss %s would count the padding of sequences of different lengths: use cross_entropy or mse", c.spec.Loss)
+		c.fail("loss %s would count the padding of sequences of different lengths: use another one, such as cross_entropy or mse", c.spec.Loss)
 	case c.lengths != nil && c.sequence != c.spec.PerPosition():
 		c.fail("the model gives %v a sample for targets %v: for an answer for each sequence, take a mean over axes [0], or last of an lstm or gru; for one for each position, none", out, target)
 	case out.DType != shape.Float32, t.classes && out.Shape.Rank() == 0, !t.anyShape && !given.Equal(target.Shape):

@@ -6,18 +6,6 @@ import (
 )
 
 func init() {
-	builtInLoss(LossType[struct{}]{
-		Name: "cross_entropy", Doc: "For classes.", Classes: true, Applies: []string{"softmax"}, Pads: true,
-		Loss: func(b *Builder, _ struct{}, output, target *graph.Value) *graph.Value {
-			return b.One(ops.CrossEntropy{Padded: b.Padded()}, output, target)
-		},
-		Correct: func(b *Builder, _ struct{}, output, target *graph.Value) *graph.Value {
-			return b.One(ops.Correct{Padded: b.Padded()}, output, target)
-		},
-		Answer: func(b *Builder, _ struct{}, output *graph.Value) *graph.Value {
-			return ops.SoftmaxOf(b.Builder, output)
-		},
-	})
 	builtInLoss(LossType[struct{}]{Name: "mse", Doc: "For numbers.", Pads: true, Loss: against(ops.MSE{})})
 	builtInLoss(LossType[struct{}]{
 		Name: "bce", Doc: "For numbers from 0 to 1.", Bits: true, Applies: []string{"sigmoid", "softmax"},

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// With the Huber loss, the line is found in spite of wrong targets; with the squared one
+// With the pseudo-Huber loss, the line is found in spite of wrong targets; with the squared one
 // it is missed.
-func TestHuber(t *testing.T) {
+func TestPseudoHuber(t *testing.T) {
 	for _, c := range []struct {
 		loss  string
 		least float64 // distance of the line's height at 0 from 1
 		most  float64
-	}{{"{name: huber, delta: 0.1}", 0, 0.1}, {"mse", 2, 15}} {
+	}{{"{name: pseudo_huber, delta: 0.1}", 0, 0.1}, {"mse", 2, 15}} {
 		cfg, err := configs.Load("../loss/line.yaml", configs.Overlay{Set: []string{"loss=" + c.loss}})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	_ "github.com/berth-ml/berth/examples/dataset" // data: {source: spirals}
 	_ "github.com/berth-ml/berth/examples/device"  // --devices toy
-	_ "github.com/berth-ml/berth/examples/loss"    // loss: huber
+	_ "github.com/berth-ml/berth/examples/loss"    // loss: pseudo_huber
 	_ "github.com/berth-ml/berth/examples/lstm"    // the layer peephole_lstm
 	_ "github.com/berth-ml/berth/examples/op"      // the layer wave
 )

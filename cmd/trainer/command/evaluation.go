@@ -51,7 +51,19 @@ func numbersOf(e berth.Evaluation) string {
 	if len(e.Classes) == 0 || metrics == "" {
 		return wrapped(line + metrics)
 	}
-	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", "))
+	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", ")) + averageOf(e)
+}
+
+// averageOf says which average precision, recall and f1 are, as a line of its own, where one
+// of them is there.
+func averageOf(e berth.Evaluation) string {
+	if e.Metrics.Get("f1") == nil && e.Metrics.Get("precision") == nil && e.Metrics.Get("recall") == nil {
+		return ""
+	}
+	if len(e.Classes) == 1 {
+		return "\nprecision, recall and f1 are of the answer 1"
+	}
+	return "\nprecision, recall and f1 are means over the classes (macro)"
 }
 
 // wrapped cuts a list at its commas into lines that fit.

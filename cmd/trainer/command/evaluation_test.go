@@ -33,3 +33,18 @@ func TestMetricsFitTheirLines(t *testing.T) {
 		}
 	}
 }
+
+// An evaluation says of which classes its F1 is.
+func TestAverageOfF1IsNamed(t *testing.T) {
+	e := berth.Evaluation{Samples: 10, Part: "validation", Metrics: map[string]float64{"f1": 0.5}}
+	for classes, want := range map[int]string{1: "f1 are of the answer 1", 3: "f1 are means over the classes (macro)"} {
+		e.Classes = make([]berth.ClassResult, classes)
+		if got := numbersOf(e); !strings.Contains(got, want) {
+			t.Errorf("%d classes: %q, want %q", classes, got, want)
+		}
+	}
+	e.Metrics = map[string]float64{"auc": 0.5}
+	if got := numbersOf(e); strings.Contains(got, "f1") {
+		t.Errorf("without f1: %q", got)
+	}
+}

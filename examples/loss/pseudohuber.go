@@ -1,6 +1,7 @@
-// Package loss adds a loss to a trainer: the Huber loss, which grows with the square of
-// small errors and in proportion to large ones, so that a few wrong targets do not
-// spoil a regression. `loss: huber` and `loss: {name: huber, delta: 2}` then work in YAML:
+// Package loss adds a loss to a trainer: the pseudo-Huber loss, which grows with the square
+// of small errors and in proportion to large ones, so that a few wrong targets do not spoil a
+// regression. It is a smooth kind of the built-in `huber`. `loss: pseudo_huber` and
+// `loss: {name: pseudo_huber, delta: 2}` then work in YAML:
 //
 //	go run ./examples/trainer train examples/loss/line.yaml
 package loss
@@ -18,22 +19,22 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// huberKeys are the keys of the loss in YAML.
-type huberKeys struct {
+// pseudoHuberKeys are the keys of the loss in YAML.
+type pseudoHuberKeys struct {
 	Delta float64 `yaml:"delta" min:"0.001" doc:"error at which the loss begins to grow in proportion"`
 }
 
 func init() {
-	models.RegisterLoss(models.LossType[huberKeys]{
-		Name: "huber", Version: 1, Doc: "Squares of small errors, and large ones themselves.",
-		Defaults: huberKeys{Delta: 1}, Loss: huber,
+	models.RegisterLoss(models.LossType[pseudoHuberKeys]{
+		Name: "pseudo_huber", Version: 1, Doc: "Squares of small errors, and large ones themselves.",
+		Defaults: pseudoHuberKeys{Delta: 1}, Loss: pseudoHuber,
 	})
 	custom.Register(custom.SourceType[struct{}]{Name: "noisy_line", Version: 1, Doc: "2x + 1, and one wrong target in ten.", Regression: true, Open: line})
 }
 
-// huber appends the loss to the graph: delta²·(√(1+(e/delta)²) − 1), summed over all
+// pseudoHuber appends the loss to the graph: delta²·(√(1+(e/delta)²) − 1), summed over all
 // errors e. Its gradient follows from those of the ops.
-func huber(b *models.Builder, k huberKeys, output, target *graph.Value) *graph.Value {
+func pseudoHuber(b *models.Builder, k pseudoHuberKeys, output, target *graph.Value) *graph.Value {
 	e := ops.ScaleBy(b.Builder, ops.Sub(b.Builder, output, target), 1/k.Delta)
 	root := ops.Sqrt(b.Builder, b.One(ops.Affine{Scale: 1, Shift: 1}, ops.Square(b.Builder, e)))
 	each := b.One(ops.Affine{Scale: k.Delta * k.Delta, Shift: -k.Delta * k.Delta}, root)

@@ -1,0 +1,69 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// CrossEntropyKeys are the keys of the loss cross_entropy.
+type CrossEntropyKeys struct {
+	Smoothing float64 `yaml:"label_smoothing,omitempty" min:"0" below:"1" doc:"share of each target that training spreads over all classes alike, so that the model is less sure; validation losses, and what follows from them, are without"`
+}
+
+// FocalKeys are the keys of the loss focal.
+type FocalKeys struct {
+	Gamma float64 `yaml:"gamma" min:"0" doc:"how much less answers count of which the model is sure; 0: as in 'cross_entropy'"`
+}
+
+func init() {
+	builtInLoss(LossType[CrossEntropyKeys]{Name: "cross_entropy", Doc: "For classes.", Classes: true, Applies: []string{"softmax"}, Pads: true,
+		Loss: crossEntropy, Correct: correct[CrossEntropyKeys], Answer: softmax[CrossEntropyKeys]})
+	builtInLoss(LossType[FocalKeys]{Name: "focal", Doc: "For classes, some of them rare: cross_entropy, times (1 - p)^gamma for the true class's probability p.",
+		Classes: true, Applies: []string{"softmax"}, Pads: true, Defaults: FocalKeys{Gamma: 2},
+		Loss: focal, Correct: correct[FocalKeys], Answer: softmax[FocalKeys]})
+}
+
+// crossEntropy is, in training with smoothing, the sum of -w·log softmax over the classes, where w is 1 - s
+// for the true class, and s/C more for each of the C classes.
+func crossEntropy(b *Builder, k CrossEntropyKeys, output, target *graph.Value) *graph.Value {
+	if k.Smoothing == 0 || !b.Training() {
+		return b.One(ops.CrossEntropy{Padded: b.Padded()}, output, target)
+	}
+	truth := oneHot(b, output, target)
+	last := output.Meta.Shape.Rank() - 1
+	counts := ops.Sum(b.Builder, truth, true, last) // 0 of padding
+	w := ops.Add(b.Builder, ops.ScaleBy(b.Builder, truth, 1-k.Smoothing), ops.ScaleBy(b.Builder, counts, k.Smoothing/float64(output.Meta.Shape.Dim(-1))))
+	return ops.Neg(b.Builder, ops.SumToShape(b.Builder, ops.Mul(b.Builder, w, ops.LogSoftmaxOf(b.Builder, output)), shape.Of()))
+}
+
+// focal is the sum of -(1-p)^gamma·log p over the rows, where p is the probability of the true
+// class. Of padding, log p is 0.
+func focal(b *Builder, k FocalKeys, output, target *graph.Value) *graph.Value {
+	const least = 1e-12 // keeps log(1-p) finite where p is 1
+	last := output.Meta.Shape.Rank() - 1
+	logP := ops.Sum(b.Builder, ops.Mul(b.Builder, oneHot(b, output, target), ops.LogSoftmaxOf(b.Builder, output)), false, last)
+	rest := b.One(ops.Affine{Scale: -1, Shift: 1}, ops.Exp(b.Builder, logP))
+	rest = ops.AddConst(b.Builder, ops.Relu(b.Builder, rest), least)
+	weight := ops.Exp(b.Builder, ops.ScaleBy(b.Builder, ops.Log(b.Builder, rest), k.Gamma))
+	return ops.Neg(b.Builder, ops.SumToShape(b.Builder, ops.Mul(b.Builder, weight, logP), shape.Of()))
+}
+
+// oneHot is 1 for the class of each row and 0 for the others, in the shape of the logits; of
+// padding, all are 0. It is minus the gradient of a cross-entropy whose softmax is 0: that op
+// refuses wrong classes and knows padding, on every device.
+func oneHot(b *Builder, logits, target *graph.Value) *graph.Value {
+	const far = 1000 // exp(-far) is 0
+	zeros := ops.Const(b.Builder, logits.Meta, 0)
+	lse := ops.Const(b.Builder, shape.Meta{DType: shape.Float32, Shape: target.Meta.Shape}, far)
+	one := ops.Const(b.Builder, shape.F32(), 1)
+	return ops.Neg(b.Builder, b.One(ops.CrossEntropyGrad{Padded: b.Padded()}, zeros, target, lse, one))
+}
+
+func correct[Keys any](b *Builder, _ Keys, output, target *graph.Value) *graph.Value {
+	return b.One(ops.Correct{Padded: b.Padded()}, output, target)
+}
+
+func softmax[Keys any](b *Builder, _ Keys, output *graph.Value) *graph.Value {
+	return ops.SoftmaxOf(b.Builder, output)
+}

@@ -1,0 +1,195 @@
+package models_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/registry"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// lossCase is a loss with keys, and the loss of a sample by PyTorch's formula.
+type lossCase struct {
+	loss   string
+	keys   any
+	target shape.Meta
+	byHand func(output []float64, class int, numbers []float64) float64
+}
+
+// lossCases have every loss of this module.
+func lossCases() []lossCase {
+	class, numbers := shape.I32(), shape.F32(4)
+	sum := func(of func(x, y float64) float64) func([]float64, int, []float64) float64 {
+		return func(output []float64, _ int, numbers []float64) (s float64) {
+			for i, x := range output {
+				s += of(x, numbers[i])
+			}
+			return s
+		}
+	}
+	// CrossEntropyLoss(label_smoothing=s): (1-s)·nll + s/C·the sum of -log p over the classes.
+	smoothed := func(s float64) func([]float64, int, []float64) float64 {
+		return func(output []float64, class int, _ []float64) float64 {
+			p, all := softmax(output), 0.0
+			for _, x := range p {
+				all -= math.Log(x)
+			}
+			return -(1-s)*math.Log(p[class]) + s/float64(len(p))*all
+		}
+	}
+	// (1-p)^gamma·nll, as torchvision's sigmoid_focal_loss has it without alpha.
+	focal := func(gamma float64) func([]float64, int, []float64) float64 {
+		return func(output []float64, class int, _ []float64) float64 {
+			p := softmax(output)[class]
+			return -math.Pow(1-p, gamma) * math.Log(p)
+		}
+	}
+	// HuberLoss(delta).
+	huber := func(delta float64) func(x, y float64) float64 {
+		return func(x, y float64) float64 {
+			e := math.Abs(x - y)
+			if e < delta {
+				return 0.5 * e * e
+			}
+			return delta * (e - 0.5*delta)
+		}
+	}
+	return []lossCase{
+		{"cross_entropy", nil, class, smoothed(0)},
+		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.1}, class, smoothed(0.1)},
+		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.9}, class, smoothed(0.9)},
+		{"focal", nil, class, focal(2)},
+		{"focal", models.FocalKeys{Gamma: 0.5}, class, focal(0.5)},
+		{"focal", models.FocalKeys{Gamma: 0}, class, focal(0)},
+		{"mse", nil, numbers, sum(func(x, y float64) float64 { return (x - y) * (x - y) })},
+		{"l1", nil, numbers, sum(func(x, y float64) float64 { return math.Abs(x - y) })},
+		{"huber", nil, numbers, sum(huber(1))},
+		{"huber", models.HuberKeys{Delta: 0.3}, numbers, sum(huber(0.3))},
+		{"bce", nil, numbers, sum(func(x, y float64) float64 {
+			p := 1 / (1 + math.Exp(-x))
+			return -y*math.Log(p) - (1-y)*math.Log(1-p)
+		})},
+	}
+}
+
+// Each loss has the values of its formula, and gradients that agree with differences.
+func TestLossesAgreeWithTheirFormulas(t *testing.T) {
+	const samples, features, outputs = 5, 3, 4
+	seen := map[string]bool{}
+	for _, c := range lossCases() {
+		seen[c.loss] = true
+		s := models.Spec{Input: shape.F32(features), Target: c.target, Loss: c.loss, LossKeys: c.keys,
+			Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: outputs, NoBias: true, Std: 1}}}}
+		g := train(t, s, adamW(), models.Size{Microbatch: samples, Microbatches: 1, Batch: samples})
+		st := state{}
+		for name, a := range fresh(g, 1) {
+			st[name] = a
+		}
+		w := noise(4, st["it.weight"].Meta)
+		st["it.weight"] = w
+		target := noise(2, batch(samples, c.target))
+		for i, y := range target.F { // from 0 to 1, for bce
+			target.F[i] = 1 / (1 + math.Exp(-y))
+		}
+		for i := range target.I {
+			target.I[i] %= outputs
+		}
+		in := state{models.InputName: noise(3, batch(samples, s.Input)), models.TargetName: target}
+		lossNow := func() float64 { return st.run(t, g, in, nil)[find(t, g, "check_finite").Out[0]].F[0] }
+		agree(t, c.loss, []float64{lossNow()}, 1, []float64{byHand(c, in[models.InputName], w, target)}, 1e-11) // focal adds 1e-12 to 1-p
+
+		got := st.run(t, g, in, nil)[gradients(g)["it.weight"]].F
+		want := make([]float64, len(w.F))
+		for i, x := range w.F {
+			const h = 1e-6
+			w.F[i] = x + h
+			above := lossNow()
+			w.F[i] = x - h
+			want[i] = (above - lossNow()) / (2 * h)
+			w.F[i] = x
+		}
+		agree(t, "the gradient of "+c.loss, got, 1, want, 1e-6)
+	}
+	for _, e := range registry.List(registry.Loss) {
+		if e.Version == 0 && !seen[e.Name] {
+			t.Errorf("no case for loss %s", e.Name)
+		}
+	}
+}
+
+// byHand is the loss of a batch, whose output is x·wᵀ.
+func byHand(c lossCase, x, w, target ref.Array) (sum float64) {
+	features, outputs := x.Meta.Shape[1], w.Meta.Shape[0]
+	for i := range x.Meta.Shape[0] {
+		output := make([]float64, outputs)
+		for j := range outputs {
+			for k := range features {
+				output[j] += x.F[i*features+k] * w.F[j*features+k]
+			}
+		}
+		if target.I != nil {
+			sum += c.byHand(output, int(target.I[i]), nil)
+		} else {
+			sum += c.byHand(output, 0, target.F[i*outputs:(i+1)*outputs])
+		}
+	}
+	return sum
+}
+
+// Evaluations are without smoothing, so that perplexity and losses of runs can be compared.
+func TestEvaluationsAreNotSmoothed(t *testing.T) {
+	s := models.Spec{Input: shape.F32(2), Target: shape.I32(), Loss: "cross_entropy", Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: 2}}}}
+	in := state{models.InputName: noise(1, shape.F32(1, 2)), models.TargetName: ref.Ints([]int32{1}, 1)}
+	var losses []float64
+	for _, smoothing := range []float64{0, 0.5} {
+		s.LossKeys = models.CrossEntropyKeys{Smoothing: smoothing}
+		g, err := models.Eval(s, models.Size{Microbatch: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := fresh(g, 1)
+		st.step(t, g, in)
+		losses = append(losses, st[models.EvalLoss].F[0])
+	}
+	if losses[0] != losses[1] {
+		t.Errorf("losses %v", losses)
+	}
+}
+
+// An answer that is certain and right has no focal loss, and one that is certain and wrong has
+// a gradient: neither is NaN.
+func TestFocalLossOfCertainAnswers(t *testing.T) {
+	s := models.Spec{Input: shape.F32(2), Target: shape.I32(), Loss: "focal", Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: 2, NoBias: true}}}}
+	g := train(t, s, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	st := fresh(g, 1)
+	copy(st["it.weight"].F, []float64{500, 0, 0, 500})
+	for class, want := range []float64{0, 500} {
+		in := state{models.InputName: ref.Floats([]float64{1, 0}, 1, 2), models.TargetName: ref.Ints([]int32{int32(class)}, 1)}
+		vals := st.run(t, g, in, nil)
+		if got := vals[find(t, g, "check_finite").Out[0]].F[0]; !(math.Abs(got-want) < 1e-8) {
+			t.Errorf("class %d: the loss is %v, want %v", class, got, want)
+		}
+		for i, got := range vals[gradients(g)["it.weight"]].F {
+			if want := float64(class) * []float64{1, 0, -1, 0}[i]; !(math.Abs(got-want) < 1e-8) {
+				t.Errorf("class %d: gradient %d is %v, want %v", class, i, got, want)
+			}
+		}
+	}
+}
+
+// Keys out of range are refused by name.
+func TestLossKeysHaveBounds(t *testing.T) {
+	for want, s := range map[string]models.Spec{
+		"label_smoothing is 1: give it a number of at least 0 and below 1": {Loss: "cross_entropy", LossKeys: models.CrossEntropyKeys{Smoothing: 1}, Target: shape.I32()},
+		"delta is -1: give it a number above 0":                            {Loss: "huber", LossKeys: models.HuberKeys{Delta: -1}, Target: shape.F32(2)},
+		"gamma is -1: give it a number of at least 0":                      {Loss: "focal", LossKeys: models.FocalKeys{Gamma: -1}, Target: shape.I32()},
+	} {
+		s.Input, s.Layers = shape.F32(2), models.Stack{models.Dense{Units: 2}}
+		if _, err := models.Eval(s, models.Size{Microbatch: 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
