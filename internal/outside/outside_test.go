@@ -173,7 +173,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"name: lion, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01, panics: true", "train: optimizer: forgetful panicked at the update of first.weight: no update"},
 		{"name: lion, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01", "train: optimizer: forgetful declares the state first.weight/idle and does not set it"},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
-		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, charbonnier, smoothed; did you mean "smoothed"?`},
+		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, focal, mse, l1, huber, bce, charbonnier, smoothed; did you mean "smoothed"?`},
 		{"name: lion", "name: lionn", `own.yaml:12: optimizer.name: got "lionn", expected one of sgd, momentum, nesterov, adam, adamw, forgetful, lion, odd; did you mean "lion"?`},
 		{"power: 1.5", "gamma: 1.5", "own.yaml:13: schedule.gamma: goes with name: step, but name is polynomial"},
 	} {
