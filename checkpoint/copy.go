@@ -55,27 +55,6 @@ func fillCopy(ctx context.Context, src, dst *DB, to string, report func(Skipped)
 	return n, appear(tmp, to)
 }
 
-// openLive opens a file for reading without its lock.
-func openLive(path string) (*DB, error) {
-	f, err := osfile.Open(path, os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint file: %w", err)
-	}
-	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f, live: true}
-	if fresh, e := neverUsed(f); fresh && e == nil {
-		err = errUnused
-	} else {
-		err = db.follow(func(*image) error { return nil })
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, db.Close()))
-	}
-	return db, nil
-}
-
 // packed reports whether the file may have compressed chunks.
 func (db *DB) packed() bool {
 	format := Format
@@ -161,4 +140,44 @@ func (db *DB) copyUnless(ctx context.Context, dst *DB, id uint64, report func(Sk
 	}
 	report(Skipped{id, err})
 	return false, nil
+}
+
+// copyTo saves every checkpoint into dst. One that cannot be read goes to skip; an
+// error of skip ends the copying.
+func (db *DB) copyTo(ctx context.Context, dst *DB, skip func(Skipped) error) (int, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range skipped {
+		if err := skip(s); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	for _, m := range ms {
+		err := db.copyOne(ctx, dst, m.ID)
+		if err == nil {
+			n++
+			continue
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrDamaged) {
+			return n, err
+		}
+		if err := skip(Skipped{m.ID, err}); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (db *DB) copyOne(ctx context.Context, dst *DB, id uint64) error {
+	s, err := db.Load(id)
+	if err != nil {
+		return err
+	}
+	dst.writer.Lock()
+	defer dst.writer.Unlock()
+	_, err = dst.save(ctx, s.Manifest, s, id)
+	return err
 }

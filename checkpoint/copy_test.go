@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,41 +183,5 @@ func TestCopyReplacesNothing(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.berth-*")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
-	}
-}
-
-// Files whose names are as long as the file system allows are replaced and copied
-// like others.
-func TestLongNames(t *testing.T) {
-	dir := t.TempDir()
-	name := func(c string) string { return filepath.Join(dir, strings.Repeat(c, 255)) }
-	db := open(t, name("a"), small)
-	save(t, db, 1)
-	save(t, db, 2)
-	if err := db.Compact(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if n, err := Copy(t.Context(), name("a"), name("b"), nil); n != 2 || err != nil {
-		t.Errorf("copied %d, %v", n, err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	spoilStep(t, name("b"), 2)
-	if n, err := Salvage(t.Context(), name("b"), name("c"), nil); n != 1 || err != nil {
-		t.Errorf("salvaged %d, %v", n, err)
-	}
-	claim, err := ClaimFile(name("a"), small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if db, err = claim.Replace(small); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
-	if all, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(all) != 3 {
-		t.Errorf("left %q, %v", all, err)
 	}
 }

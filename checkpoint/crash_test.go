@@ -2,9 +2,7 @@ package checkpoint
 
 import (
 	"bufio"
-	"context"
 	"errors"
-
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,17 +18,6 @@ import (
 	"github.com/berth-ml/berth/internal/memdir"
 	"github.com/berth-ml/berth/internal/testall"
 )
-
-var ctxForever = context.Background()
-
-func containsAll(s string, parts ...string) bool {
-	for _, p := range parts {
-		if !strings.Contains(s, p) {
-			return false
-		}
-	}
-	return true
-}
 
 // The test binary is also the process that is killed.
 const childEnv = "BERTH_CHECKPOINT_CHILD"
@@ -267,44 +254,4 @@ func childFaulty(path string) {
 		}
 	}
 	said("close", db.Close())
-}
-
-func childHolds(path string) error {
-	if _, err := Open(path, OpenOptions{}); err != nil {
-		return err
-	}
-	fmt.Println("open")
-	_, err := os.Stdin.Read(make([]byte, 1))
-	return err
-}
-
-// Another process is named, and after it died its name means nothing.
-func TestHeldByProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	c := child("hold", path)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	bufio.NewScanner(out).Scan()
-	_, err = Open(path, OpenOptions{})
-	if want := fmt.Sprintf("held by process %d:", c.Process.Pid); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
-		t.Errorf("want %q: %v", want, err)
-	}
-	c.Process.Kill()
-	c.Wait()
-	in.Close()
-	r := open(t, path, OpenOptions{ReadOnly: true})
-	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "held by another process") {
-		t.Errorf("after its death: %v", err)
-	}
-	r.Close()
-	save(t, open(t, path, OpenOptions{Timeout: time.Second}), 1)
 }

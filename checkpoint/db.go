@@ -1,13 +1,16 @@
 package checkpoint
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
-
-	"go.etcd.io/bbolt"
+	"syscall"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"go.etcd.io/bbolt"
 )
 
 // DB is an open checkpoint file. Its methods may be called from any goroutine;
@@ -38,6 +41,27 @@ type stored struct {
 	good bool // written, or read and found whole, since the file was opened
 }
 
+// Path is the path that the file was opened at.
+func (db *DB) Path() string { return db.path }
+
+// InPlace is ErrMoved once the path that the file was opened at leads nowhere, or
+// to another file: later saves cannot be found there.
+func (db *DB) InPlace() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed || sameFile(db.file, db.path) {
+		return nil
+	}
+	gone, err := osfile.Deleted(db.file)
+	if err != nil {
+		return err
+	}
+	if gone {
+		return fmt.Errorf("%w: %s was deleted while it was in use, and its checkpoints are lost", ErrMoved, db.path)
+	}
+	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
+}
+
 // view looks at the file as it is now.
 func (db *DB) view() error {
 	st, err := db.file.Stat()
@@ -63,23 +87,182 @@ func (db *DB) inspect() error {
 	return db.im.check()
 }
 
-// Path is the path that the file was opened at.
-func (db *DB) Path() string { return db.path }
-
-// InPlace is ErrMoved once the path that the file was opened at leads nowhere, or
-// to another file: later saves cannot be found there.
-func (db *DB) InPlace() error {
+// writable is nil if the file can be changed. The caller holds db.writer.
+func (db *DB) writable() error {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
-	if db.closed || sameFile(db.file, db.path) {
+	switch {
+	case db.closed:
+		return fmt.Errorf("%s: %w", db.path, ErrClosed)
+	case db.opts.ReadOnly:
+		return fmt.Errorf("%s: %w", db.path, ErrReadOnly)
+	case db.broken != nil:
+		return fmt.Errorf("%s: %w", db.path, db.broken)
+	}
+	if err := db.cutShort(); err != nil {
+		return fmt.Errorf("%s: %w", db.path, err)
+	}
+	return nil
+}
+
+// update runs a write transaction; readers wait while it commits.
+func (db *DB) update(f func(*bbolt.Tx) error) error { return db.commit(f, false) }
+
+// commit is update. With past, the writes go past the system's cache where the
+// system allows it. Large values are written twice as fast so: they are not
+// copied once more, and the disk works from the first byte on. f may run twice.
+func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	if err := db.cutShort(); err != nil {
+		db.broken = err
+		return err
+	}
+	run := func() error { return db.guard(func() error { return db.bolt.Update(f) }) }
+	past = past && !db.cached && setDirect(db.file, true)
+	err := run()
+	if past {
+		setDirect(db.file, false)
+		if errors.Is(err, syscall.EINVAL) { // the disk wants more alignment than bbolt's memory has
+			db.cached = true
+			err = run()
+		}
+	}
+	if err != nil {
+		return withErrno(err)
+	}
+	return db.view()
+}
+
+// guard runs f, which calls bbolt, and turns a panic or a fault in bbolt's
+// mapping into an error. After that bbolt is not called again: its locks may be
+// held.
+func (db *DB) guard(f func() error) (err error) {
+	if db.broken != nil {
+		return db.broken
+	}
+	faults := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(faults)
+		if p := recover(); p != nil {
+			if err = db.cutShort(); err == nil {
+				err = damaged("bbolt gave up: %v: the file must be opened again", p)
+			}
+			db.broken = err
+		}
+	}()
+	return f()
+}
+
+// cutShort is an error if the file is shorter than after our last write: bbolt
+// would read and write beyond its end.
+func (db *DB) cutShort() error {
+	if db.im == nil {
 		return nil
 	}
-	gone, err := osfile.Deleted(db.file)
+	st, err := db.file.Stat()
+	if err != nil || st.Size() >= db.im.size {
+		return err
+	}
+	return damaged("the file was cut from %d bytes to %d while it was in use: the contents beyond are lost", db.im.size, st.Size())
+}
+
+func putFormat(tx *bbolt.Tx, format int) error {
+	payload, err := json.Marshal(formatRecord{format})
 	if err != nil {
 		return err
 	}
-	if gone {
-		return fmt.Errorf("%w: %s was deleted while it was in use, and its checkpoints are lost", ErrMoved, db.path)
+	return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, payload))
+}
+
+func putHead(tx *bbolt.Tx, h head) error {
+	payload, err := json.Marshal(h)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
+	return tx.Bucket(bucketBerth).Put(keyHead, seal(bucketBerth, keyHead, payload))
+}
+
+// reindex reads from the file which chunks and checkpoints it has, and counts
+// the uses of each chunk.
+func (db *DB) reindex() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.inspect(); err != nil {
+		return err
+	}
+	db.chunks, db.keep = map[Hash]*stored{}, db.im.note != nil // the lost meta page may have led to one more checkpoint
+	err := db.im.each(bucketChunks, func(it item) error {
+		if len(it.key) != len(Hash{}) {
+			db.keep = true // a damaged key: a checkpoint may need these contents
+			return nil
+		}
+		size := -1
+		if raw, packed, err := db.im.contents(it); err == nil && !packed {
+			size = int(raw.size)
+		}
+		db.chunks[Hash(it.key)] = &stored{size: size}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ids, lost, err := db.im.ids()
+	if err != nil {
+		return err
+	}
+	db.keep = db.keep || len(lost) > 0
+	next := uint64(1)
+	for _, id := range ids {
+		next = id + 1
+		if db.countUses(id) != nil {
+			db.keep = true
+		}
+	}
+	h, err := db.im.readHead()
+	db.keep = db.keep || err != nil
+	db.head = head{Next: max(h.Next, next), IDs: ids}
+	return nil
+}
+
+// countUses counts the uses of chunks by a checkpoint, and by its second copies.
+func (db *DB) countUses(id uint64) error {
+	m, err := db.im.manifest(id, true)
+	if err != nil {
+		return err
+	}
+	spares, err := db.im.spares(id)
+	if err != nil {
+		return err
+	}
+	db.count(m.Tensors)
+	for _, h := range spares {
+		if s := db.chunks[h]; s != nil {
+			s.refs++
+		}
+	}
+	return nil
+}
+
+// count adds the uses of chunks by tensors.
+func (db *DB) count(ts []TensorEntry) {
+	for _, t := range ts {
+		for _, c := range t.Chunks {
+			if s := db.chunks[c.Hash]; s != nil {
+				s.refs++
+			}
+		}
+	}
+}
+
+// Unreadable reports whether the file had damaged records when it was opened.
+// [Recover] finds the contents that they led to, if they are still there. Until
+// then, or until the damaged checkpoints are deleted, no room is reclaimed.
+func (db *DB) Unreadable() bool {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	return db.keep
 }

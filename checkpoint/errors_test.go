@@ -53,15 +53,3 @@ func TestMissingNamesTheList(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// The holder of a file is named once; readers are told of copies.
-func TestHeldIsSaidOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	open(t, path, small)
-	for _, reading := range []bool{false, true} {
-		_, err := Open(path, OpenOptions{ReadOnly: reading})
-		if !errors.Is(err, ErrHeld) || strings.Count(err.Error(), "held by") != 1 || strings.Contains(err.Error(), "checkpoints copy") != reading {
-			t.Errorf("reading %v: %v", reading, err)
-		}
-	}
-}

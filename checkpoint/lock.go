@@ -70,6 +70,28 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
+// held is the error about a file that another process has, or this one for another
+// use.
+func held(path string, reading bool) error {
+	by, advice := errors.New("another process"), "stop that process"
+	switch pid, alive := writer(path); {
+	case alive && pid == os.Getpid():
+		by, advice = ErrHeldHere, "wait until the run or DB that has it is closed"
+	case alive:
+		by = fmt.Errorf("process %d", pid)
+	}
+	if reading {
+		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is held"
+	}
+	return fmt.Errorf("%w by %w: %s: %s", ErrHeld, by, path, advice)
+}
+
+// release unlocks the file and closes it. Closing alone does not unlock a file
+// while a mapping of it is left.
+func release(f *os.File) error {
+	return errors.Join(osfile.Unlock(f), f.Close())
+}
+
 func pidPath(path string) string { return osfile.Beside(path, ".pid") }
 
 // writePid leaves the writer's process id for processes that find the file
@@ -121,26 +143,4 @@ func Abandoned(path string) bool {
 	_, there := readPid(path)
 	_, alive := writer(path)
 	return there && !alive
-}
-
-// held is the error about a file that another process has, or this one for another
-// use.
-func held(path string, reading bool) error {
-	by, advice := errors.New("another process"), "stop that process"
-	switch pid, alive := writer(path); {
-	case alive && pid == os.Getpid():
-		by, advice = ErrHeldHere, "wait until the run or DB that has it is closed"
-	case alive:
-		by = fmt.Errorf("process %d", pid)
-	}
-	if reading {
-		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is held"
-	}
-	return fmt.Errorf("%w by %w: %s: %s", ErrHeld, by, path, advice)
-}
-
-// release unlocks the file and closes it. Closing alone does not unlock a file
-// while a mapping of it is left.
-func release(f *os.File) error {
-	return errors.Join(osfile.Unlock(f), f.Close())
 }

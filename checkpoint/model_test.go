@@ -1,24 +1,15 @@
 package checkpoint
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
-	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // model is what a file should hold.
 type model struct {
@@ -157,143 +148,4 @@ func TestModel(t *testing.T) {
 			"": m.check,
 		})
 	})
-}
-
-// Loads run beside saves and prunes.
-func TestConcurrentLoads(t *testing.T) {
-	t.Parallel()
-	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
-	save(t, db, 1)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				s, _, err := db.Latest(ctxForever)
-				if err == nil {
-					err = same(s, s.Manifest.Step)
-				}
-				if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) { // pruned meanwhile
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for step := 2; step <= 30; step++ {
-		save(t, db, step)
-		if _, _, err := db.Prune(ctxForever, Keep{Last: 2}); err != nil {
-			t.Error(err)
-		}
-	}
-	close(stop)
-	wg.Wait()
-}
-
-// A file of format 1, as first released, must be read for ever.
-func TestGolden(t *testing.T) {
-	golden := filepath.Join("testdata", "format1.db.gz")
-	if *update {
-		writeGolden(t, golden)
-	}
-	f, err := os.Open(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "c.db")
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []OpenOptions{{ReadOnly: true}, {}} {
-		db := open(t, path, o)
-		for _, id := range []uint64{2, 4, 5} {
-			s, err := db.Load(id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := same(s, int(id)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		goldenRecords(t, db.im)
-		db.Close()
-	}
-}
-
-// goldenRecords compares the records' text with what the format's
-// description promises.
-func goldenRecords(t *testing.T, im *image) {
-	var got strings.Builder
-	for _, r := range [][2][]byte{{bucketBerth, keyFormat}, {bucketBerth, keyHead}, {bucketManifests, idKey(2)}, {bucketTensors, idKey(2)}} {
-		payload, err := im.record(r[0], r[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&got, "%s/%q\n%s\n", r[0], r[1], payload)
-	}
-	name := filepath.Join("testdata", "format1.txt")
-	if *update {
-		if err := os.WriteFile(name, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("records are\n%s, want\n%s", got.String(), want)
-	}
-}
-
-func writeGolden(t *testing.T, name string) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := z.Write(victim(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll("testdata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestUnknownFormat(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	db := open(t, path, small)
-	err := db.update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, []byte(`{"format":3}`)))
-	})
-	if !errors.Is(err, ErrFormat) { // update looks at the file after the change
-		t.Fatal(err)
-	}
-	db.Close()
-	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
-		_, err := Open(path, o)
-		if !errors.Is(err, ErrFormat) || !containsAll(err.Error(), "format 3", "reads 1 to 2") {
-			t.Errorf("format 3: %v", err)
-		}
-	}
 }

@@ -7,11 +7,23 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"go.etcd.io/bbolt"
+	"time"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"go.etcd.io/bbolt"
 )
+
+// OpenOptions says how to open a file. The zero value suits training.
+type OpenOptions struct {
+	ReadOnly   bool          // share the file with other readers; it must exist
+	Beside     bool          // for reading: where another process writes to the file, read it without the lock, as it is at each moment. Checkpoints can then be deleted while they are read: ErrDeleted
+	Existing   bool          // for writing: the file must exist and have been used, or the error is ErrNotFound and it stays as it is
+	ChunkBytes int           // size of new chunks, a multiple of 8; 0: 4 MiB
+	TxBytes    int           // most contents in one transaction; a save holds up to three times as much in memory; 0: 64 MiB
+	Compress   bool          // compress chunks with zstd where that makes them smaller; the file has FormatPacked from the first save on
+	Timeout    time.Duration // longest wait for another process to close the file; 0: none
+	Readers    time.Duration // the same, for writing, where the other process only reads; the longer of the two counts
+}
 
 // Open opens a file, and creates it where there is none unless o is read-only or
 // asks for an existing one. For writing, it refuses a link, checks the whole
@@ -160,4 +172,24 @@ func (db *DB) create() error {
 		return err
 	}
 	return osfile.SyncDir(filepath.Dir(db.path))
+}
+
+// Close waits for a save in progress, unlocks the file and closes it.
+func (db *DB) Close() error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil
+	}
+	db.closed = true
+	if !db.opts.ReadOnly {
+		removePid(db.path)
+	}
+	if db.bolt == nil || db.broken != nil {
+		// After a panic, bbolt's Close could wait for ever: its mapping stays.
+		return release(db.file)
+	}
+	return db.guard(db.bolt.Close)
 }

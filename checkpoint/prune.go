@@ -3,7 +3,12 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
+
+	"github.com/berth-ml/berth/engine/osfile"
+	"go.etcd.io/bbolt"
 )
 
 // Keep says which checkpoints Prune keeps: those that any of its rules names.
@@ -122,4 +127,192 @@ func (db *DB) intact(ctx context.Context, id uint64) error {
 		}
 	}
 	return nil
+}
+
+// Delete deletes checkpoints by id, and the chunks that no other uses.
+func (db *DB) Delete(ids ...uint64) error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	return db.delete(ids)
+}
+
+// delete deletes the checkpoints in one transaction, and their chunks in later
+// ones. If it is cut short between them, the next Open deletes the chunks.
+func (db *DB) delete(ids []uint64) error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, id := range ids {
+		if _, ok := slices.BinarySearch(db.head.IDs, id); !ok {
+			return fmt.Errorf("%s: checkpoint %d: %w: `trainer checkpoints ls %s` lists those that there are", db.path, id, ErrNotFound, db.path)
+		}
+	}
+	gone := slices.Sorted(slices.Values(ids))
+	h := head{Next: db.head.Next}
+	for _, id := range db.head.IDs {
+		if _, ok := slices.BinarySearch(gone, id); !ok {
+			h.IDs = append(h.IDs, id)
+		}
+	}
+	err := db.update(func(tx *bbolt.Tx) error {
+		for _, id := range ids {
+			for _, b := range [][]byte{bucketManifests, bucketTensors} {
+				if err := tx.Bucket(b).Delete(idKey(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return putHead(tx, h)
+	})
+	if e := db.afterDelete(err); e != nil {
+		return fmt.Errorf("%s: deleting checkpoints %v: %w", db.path, ids, e)
+	}
+	return nil
+}
+
+// afterDelete reads the index again, and reclaims chunks. A chunk that was known
+// to be whole still is: no transaction of delete writes over one.
+func (db *DB) afterDelete(err error) error {
+	if db.broken != nil {
+		return err
+	}
+	known := db.chunks
+	if e := db.reindex(); err != nil || e != nil {
+		return errors.Join(err, e)
+	}
+	for h, s := range db.chunks {
+		if old := known[h]; old != nil {
+			s.good, s.size = old.good, old.size
+		}
+	}
+	return db.reclaim()
+}
+
+// reclaimAtOnce is the most chunks that one transaction deletes.
+const reclaimAtOnce = 1024
+
+// reclaim deletes the chunks that no checkpoint uses.
+func (db *DB) reclaim() error {
+	if db.keep {
+		return nil
+	}
+	var gone []Hash
+	for h, s := range db.chunks {
+		if s.refs == 0 {
+			gone = append(gone, h)
+		}
+	}
+	for some := range slices.Chunk(gone, reclaimAtOnce) {
+		err := db.update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketChunks)
+			for _, h := range some {
+				if err := b.DeleteBucket(h[:]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			err = fmt.Errorf("reclaiming %d unused chunks: %w", len(gone), err)
+			if db.broken == nil { // after a failed sync nobody knows whether they are there
+				if e := db.reindex(); e != nil {
+					err = fmt.Errorf("%w; after it: %w", err, e)
+				}
+			}
+			return err
+		}
+		for _, h := range some {
+			delete(db.chunks, h)
+		}
+	}
+	return nil
+}
+
+// Compact copies the checkpoints into a new file and puts it in the place of the
+// old one, which gives back the room of deleted ones. If a checkpoint is damaged,
+// Compact fails and leaves the file as it is. Snapshots stay valid.
+func (db *DB) Compact(ctx context.Context) error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	tmp := osfile.Beside(db.path, compactSuffix)
+	if err := db.compact(ctx, tmp); err != nil {
+		return fmt.Errorf("compacting %s: %w", db.path, notNamed(err, tmp, "its replacement"))
+	}
+	return nil
+}
+
+// compact is Compact by way of a file at tmp. Only a killed process leaves it
+// behind.
+func (db *DB) compact(ctx context.Context, tmp string) error {
+	dst, err := openNew(tmp, db.file, db.opts)
+	if err != nil {
+		return err
+	}
+	if err = db.compactInto(ctx, dst); err == nil {
+		return nil
+	}
+	// It is removed while it is locked: no other process can open it.
+	if after := errors.Join(removeMade(tmp), dst.Close()); after != nil {
+		err = fmt.Errorf("%w; after it: %w", err, after)
+	}
+	return err
+}
+
+// compactInto fills dst, renames it to the path of db, and makes db use it. dst is
+// locked already, so no other process can open it between.
+func (db *DB) compactInto(ctx context.Context, dst *DB) error {
+	if _, err := db.copyTo(ctx, dst, func(s Skipped) error { return s.Err }); err != nil {
+		return err
+	}
+	dst.head.Next = max(dst.head.Next, db.head.Next)
+	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
+		return err
+	}
+	if err := takePlace(dst.path, db.path, db.file); err != nil {
+		return err
+	}
+	removePid(dst.path)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	old := db.bolt
+	db.bolt, db.file, db.im, db.chunks, db.head, db.keep = dst.bolt, dst.file, dst.im, dst.chunks, dst.head, dst.keep
+	dst.closed = true
+	if err := db.guard(old.Close); err != nil {
+		return err
+	}
+	return osfile.SyncDir(filepath.Dir(db.path))
+}
+
+// leastWaste is the free room, in bytes, that is worth a compaction.
+const leastWaste = 8 << 20
+
+// Tidy compacts the file if more than half of it, and at least 8 MiB, is free,
+// and reports whether it did. It is cheap to ask.
+func (db *DB) Tidy(ctx context.Context) (bool, error) {
+	free, size, err := db.free()
+	if err != nil || free < leastWaste || 2*free <= size {
+		return false, err
+	}
+	return true, db.Compact(ctx)
+}
+
+// free is the bytes of the file that nothing uses, and its size.
+func (db *DB) free() (free, size int64, err error) {
+	im, unlock, err := db.reading()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unlock()
+	_, ids, err := im.freelist()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", db.path, err)
+	}
+	// The end of the file, which bbolt has not used yet, is free, too.
+	return int64(len(ids)/8)*im.page + max(0, im.size-int64(im.high)*im.page), im.size, nil
 }

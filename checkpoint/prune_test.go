@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,42 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/testall"
 )
-
-// spoilStep flips a bit of what is stored of a step's own tensor.
-func spoilStep(t *testing.T, path string, step int) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, src := at(step)
-	found := 0
-	for at := bytes.Index(b, src.data["moving"][:64]); at >= 0; at = bytes.Index(b, src.data["moving"][:64]) {
-		b[at] ^= 1
-		found++
-	}
-	if found == 0 {
-		t.Fatalf("nothing of step %d is in the file", step)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// idsOf are the ids in a file that can be opened for writing.
-func idsOf(t *testing.T, db *DB) (ids []uint64) {
-	t.Helper()
-	ms, _, err := db.List()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range ms {
-		ids = append(ids, m.ID)
-	}
-	return ids
-}
 
 // What pruning keeps as the newest and the best is whole.
 func TestPruneKeepsWholeOnes(t *testing.T) {
@@ -121,46 +89,6 @@ func TestPruneReadsOnce(t *testing.T) {
 	}
 }
 
-// What a killed process was making to put in the file's place goes when the file
-// is opened for writing or replaced, and not while it is only read.
-func TestLeftoversAreRemoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	leave := func() {
-		for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
-			for _, name := range []string{path + suffix, path + suffix + ".pid"} {
-				if err := os.WriteFile(name, []byte("1"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	expect := func(when string, want int) {
-		t.Helper()
-		if left, err := filepath.Glob(path + ".*"); err != nil || len(left) != want {
-			t.Errorf("%s: left %v, %v", when, left, err)
-		}
-	}
-	leave()
-	db := open(t, path, small)
-	save(t, db, 1)
-	expect("opened", 1)
-	db.Close()
-	expect("closed", 0)
-	leave()
-	open(t, path, OpenOptions{ReadOnly: true}).Close()
-	expect("read", 6)
-	c, err := ClaimFile(path, OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if db, err = c.Replace(small); err != nil {
-		t.Fatal(err)
-	}
-	expect("replaced", 1)
-	db.Close()
-	expect("closed", 0)
-}
-
 // Whatever bits of a file are flipped, pruning it leaves the newest and the best
 // of its whole checkpoints.
 func TestPruneOfAnyDamage(t *testing.T) {
@@ -208,4 +136,153 @@ func wholeIDs(db *DB) (newest, best uint64) {
 		best = s.Manifest.ID
 	}
 	return newest, best
+}
+
+func TestPruneAndCompact(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	for step := 1; step <= 12; step++ {
+		m, s := at(step)
+		m.Metrics["loss"] = math.Abs(float64(step) - 4.2) // best at 4, then 5, then 3
+		m.Best.Minimize = true
+		if _, err := db.Save(t.Context(), m, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, _, err := db.Best(t.Context())
+	if err != nil || b.Manifest.Step != 4 {
+		t.Fatalf("Best: %+v %v", b, err)
+	}
+	n, _, err := db.Prune(ctxForever, Keep{Last: 2, Best: 2, Every: 10})
+	if err != nil || n != 7 {
+		t.Fatalf("Prune: %d %v", n, err)
+	}
+	ms, skipped, err := db.List()
+	if err != nil || len(skipped) > 0 {
+		t.Fatal(skipped, err)
+	}
+	var steps []int
+	for _, m := range ms {
+		steps = append(steps, m.Step)
+	}
+	if got := fmt.Sprint(steps); got != "[4 5 10 11 12]" {
+		t.Fatalf("kept %s", got)
+	}
+	before := fileSize(t, path)
+	snap, err := db.Load(12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := fileSize(t, path); after >= before {
+		t.Errorf("compacting: %d bytes before, %d after", before, after)
+	}
+	_, src := at(12)
+	if err := sameTensors(snap, src); err != nil {
+		t.Errorf("a snapshot from before compacting: %v", err)
+	}
+	if id := save(t, db, 13); id != 13 {
+		t.Errorf("id %d after compacting", id)
+	}
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
+		t.Errorf("after compacting the file is not held: %v", err)
+	}
+	if err := db.Verify(t.Context(), 0, nil); err != nil {
+		t.Error(err)
+	}
+	left, err := filepath.Glob(path + ".*")
+	if err != nil || len(left) != 1 { // the process id
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// Pruned room is used again: the file does not grow with the number of saves.
+func TestSizeIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	var settled int64
+	for step := 1; step <= 90; step++ {
+		save(t, db, step)
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if step == 30 {
+			settled = fileSize(t, path)
+		}
+	}
+	if got := fileSize(t, path); got > settled*3/2 || got > 40*20_000+growBy {
+		t.Errorf("%d bytes after 90 saves, %d after 30", got, settled)
+	}
+}
+
+// TestFileSizeIsBounded saves many times.
+func TestFileSizeIsBounded(t *testing.T) {
+	t.Parallel()
+	saves := testall.Or(120, 1000)
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, OpenOptions{ChunkBytes: 64 << 10})
+	const elems = 64 << 10
+	state := make([]float32, elems)
+	largest := int64(0)
+	for step := range saves {
+		state[step*97%elems]++
+		if _, err := db.Save(t.Context(), Manifest{Step: step}, &mem{
+			tensors: []Tensor{{"w", shape.F32(elems), "parameter"}}, data: map[string][]byte{"w": shape.Bytes(state)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, st.Size())
+	}
+	if limit := int64(8 * elems * 4); largest > limit {
+		t.Errorf("three checkpoints of %d bytes took up to %d in the file, want at most %d", elems*4, largest, limit)
+	}
+	t.Logf("at most %d bytes", largest)
+}
+
+func TestTidyGivesRoomBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, OpenOptions{})
+	var last uint64
+	for step := range 4 {
+		src := &mem{}
+		src.add("w", 1<<20, uint64(step))
+		id, err := db.Save(t.Context(), Manifest{Step: step}, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = id
+	}
+	if tidied, err := db.Tidy(t.Context()); err != nil || tidied {
+		t.Errorf("tidied a full file: %v %v", tidied, err)
+	}
+	if _, _, err := db.Prune(ctxForever, Keep{Last: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if tidied, err := db.Tidy(t.Context()); err != nil || !tidied {
+		t.Errorf("three quarters are free, and it was left so: %v %v", tidied, err)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Size() > 6<<20 {
+		t.Errorf("4 MiB take %d bytes", st.Size())
+	}
+	src := &mem{}
+	src.add("w", 1<<20, 3)
+	if s, err := db.Load(last); err != nil || sameTensors(s, src) != nil {
+		t.Errorf("after it: %v", err)
+	}
 }

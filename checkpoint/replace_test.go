@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,5 +78,81 @@ func TestClaimChangesNothing(t *testing.T) {
 	}
 	if left, err := filepath.Glob(path + "?*"); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// What a killed process was making to put in the file's place goes when the file
+// is opened for writing or replaced, and not while it is only read.
+func TestLeftoversAreRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	leave := func() {
+		for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
+			for _, name := range []string{path + suffix, path + suffix + ".pid"} {
+				if err := os.WriteFile(name, []byte("1"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	expect := func(when string, want int) {
+		t.Helper()
+		if left, err := filepath.Glob(path + ".*"); err != nil || len(left) != want {
+			t.Errorf("%s: left %v, %v", when, left, err)
+		}
+	}
+	leave()
+	db := open(t, path, small)
+	save(t, db, 1)
+	expect("opened", 1)
+	db.Close()
+	expect("closed", 0)
+	leave()
+	open(t, path, OpenOptions{ReadOnly: true}).Close()
+	expect("read", 6)
+	c, err := ClaimFile(path, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, err = c.Replace(small); err != nil {
+		t.Fatal(err)
+	}
+	expect("replaced", 1)
+	db.Close()
+	expect("closed", 0)
+}
+
+// Files whose names are as long as the file system allows are replaced and copied
+// like others.
+func TestLongNames(t *testing.T) {
+	dir := t.TempDir()
+	name := func(c string) string { return filepath.Join(dir, strings.Repeat(c, 255)) }
+	db := open(t, name("a"), small)
+	save(t, db, 1)
+	save(t, db, 2)
+	if err := db.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n, err := Copy(t.Context(), name("a"), name("b"), nil); n != 2 || err != nil {
+		t.Errorf("copied %d, %v", n, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spoilStep(t, name("b"), 2)
+	if n, err := Salvage(t.Context(), name("b"), name("c"), nil); n != 1 || err != nil {
+		t.Errorf("salvaged %d, %v", n, err)
+	}
+	claim, err := ClaimFile(name("a"), small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, err = claim.Replace(small); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if all, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(all) != 3 {
+		t.Errorf("left %q, %v", all, err)
 	}
 }

@@ -3,141 +3,19 @@ package checkpoint
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
-	"time"
 
-	"github.com/berth-ml/berth/engine/safetensors"
-	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 	"go.etcd.io/bbolt"
 )
-
-// mem is a Source in memory.
-type mem struct {
-	tensors []Tensor
-	data    map[string][]byte
-	fail    string // name of the tensor whose reading fails
-}
-
-var errSource = errors.New("scripted failure")
-
-func (s *mem) Tensors() []Tensor { return s.tensors }
-
-func (s *mem) Read(name string, off int64, dst []byte) error {
-	if name == s.fail {
-		return errSource
-	}
-	if copy(dst, s.data[name][off:]) != len(dst) {
-		return fmt.Errorf("read past the end of %s", name)
-	}
-	return nil
-}
-
-func (s *mem) add(name string, elems int, seed uint64) {
-	s.tensors = append(s.tensors, Tensor{name, shape.F32(elems), "parameter"})
-	if s.data == nil {
-		s.data = map[string][]byte{}
-	}
-	s.data[name] = noise(elems, seed)
-}
-
-// noises are the contents made so far, which nobody changes.
-var noises sync.Map
-
-// noise is the contents of a tensor: random bytes, the same for the same seed.
-func noise(elems int, seed uint64) []byte {
-	type made struct {
-		elems int
-		seed  uint64
-	}
-	if b, ok := noises.Load(made{elems, seed}); ok {
-		return b.([]byte)
-	}
-	b := make([]byte, 4*elems)
-	r := rand.New(rand.NewPCG(seed, 7))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
-	if len(b) <= 64<<10 { // larger ones are of one test each
-		noises.Store(made{elems, seed}, b)
-	}
-	return b
-}
-
-// at is what a run would save at a step: one frozen tensor, three that change.
-func at(step int) (Manifest, *mem) {
-	s := &mem{}
-	s.add("frozen", 3000, 1)
-	s.add("moving", 5000, uint64(step)*10)
-	s.add("small", 3, uint64(step)*10+1)
-	s.add("empty", 0, 1)
-	m := Manifest{Step: step, Epoch: step / 10, Index: step % 10,
-		Fingerprints: map[string]string{"model": "m1", "seed": "7"},
-		Metrics:      map[string]float64{"loss": 1 / float64(step+1)},
-		Best:         Best{"loss", 1 / float64(step+1), step, true},
-		Extra:        json.RawMessage(`{"patience":3}`), Config: []byte("model: mlp\n"),
-		Time: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
-	return m, s
-}
-
-var small = OpenOptions{ChunkBytes: 4096, TxBytes: 16384}
-
-func open(t testing.TB, path string, o OpenOptions) *DB {
-	t.Helper()
-	db, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
-func save(t testing.TB, db *DB, step int) uint64 {
-	t.Helper()
-	m, s := at(step)
-	id, err := db.Save(t.Context(), m, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-// same compares a snapshot with what was saved, tensor by tensor and field by field.
-func same(s *Snapshot, step int) error {
-	m, src := at(step)
-	got := s.Manifest
-	got.Tensors = nil
-	m.Format, m.ID, m.Bytes, m.Fresh, m.Stored, m.Count = got.Format, got.ID, got.Bytes, got.Fresh, got.Stored, len(src.tensors)
-	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", m); a != b {
-		return fmt.Errorf("manifest is\n%s, want\n%s", a, b)
-	}
-	return sameTensors(s, src)
-}
-
-func sameTensors(s *Snapshot, src *mem) error {
-	if a, b := fmt.Sprint(s.Tensors()), fmt.Sprint(src.tensors); a != b {
-		return fmt.Errorf("tensors are %s, want %s", a, b)
-	}
-	for _, t := range src.tensors {
-		dst := make([]byte, t.Meta.Bytes())
-		if err := s.Read(t.Name, 0, dst); err != nil {
-			return err
-		}
-		if !bytes.Equal(dst, src.data[t.Name]) {
-			return fmt.Errorf("WRONG BITS in tensor %q", t.Name)
-		}
-	}
-	return nil
-}
 
 func TestSaveLoadReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
@@ -184,30 +62,6 @@ func TestSaveLoadReopen(t *testing.T) {
 	}
 }
 
-func TestReadParts(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
-	s, err := db.Load(save(t, db, 5))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, src := at(5)
-	want := src.data["moving"]
-	for _, r := range [][2]int{{0, 1}, {4095, 2}, {4096, 4096}, {100, 9000}, {19999, 1}, {20000, 0}, {0, 20000}} {
-		dst := make([]byte, r[1])
-		if err := s.Read("moving", int64(r[0]), dst); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(dst, want[r[0]:r[0]+r[1]]) {
-			t.Fatalf("bytes %v differ", r)
-		}
-	}
-	for _, r := range [][2]int{{-1, 1}, {20000, 1}, {1, 20000}} {
-		if err := s.Read("moving", int64(r[0]), make([]byte, r[1])); err == nil {
-			t.Fatalf("read of %v went through", r)
-		}
-	}
-}
-
 // Frozen tensors are stored once, whatever the number of checkpoints.
 func TestSharing(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
@@ -243,30 +97,6 @@ func TestSharing(t *testing.T) {
 	}
 	if s.Manifest.Stored != 20012 {
 		t.Errorf("stored %d bytes", s.Manifest.Stored)
-	}
-}
-
-func TestManifestFields(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
-	m := Manifest{Metrics: map[string]float64{"nan": math.NaN(), "inf": math.Inf(-1), "tiny": 5e-324, "third": 1. / 3}}
-	id, err := db.Save(t.Context(), m, &mem{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := db.Load(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range m.Metrics {
-		if got := s.Manifest.Metrics[k]; math.Float64bits(got) != math.Float64bits(v) && !(math.IsNaN(got) && math.IsNaN(v)) {
-			t.Errorf("metric %s is %v, want %v", k, got, v)
-		}
-	}
-	if s.Manifest.Time.IsZero() {
-		t.Error("no time")
-	}
-	if _, err := db.Save(t.Context(), Manifest{Extra: []byte("{")}, &mem{}); err == nil {
-		t.Error("bad Extra was saved")
 	}
 }
 
@@ -315,168 +145,156 @@ func TestSaveAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestHeld(t *testing.T) {
+// A chunk damaged on the disk is not shared with new checkpoints: it is
+// written again, which heals the old ones too.
+func TestDamagedChunkIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
-	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
-		start := time.Now()
-		_, err := Open(path, o)
-		if !errors.Is(err, ErrHeldHere) || !strings.Contains(err.Error(), "held by this process: ") {
-			t.Fatalf("second open: %v", err)
-		}
-		if d := time.Since(start); d > time.Second {
-			t.Errorf("took %v", d)
-		}
-	}
+	save(t, db, 1)
+	_, src := at(1)
 	db.Close()
-	a := open(t, path, OpenOptions{ReadOnly: true})
-	open(t, path, OpenOptions{ReadOnly: true})
-	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
-		t.Fatalf("writer beside readers: %v", err)
-	}
-	a.Close()
-	db = open(t, path+"2", small)
-	for _, o := range []OpenOptions{{Readers: time.Hour}, {ReadOnly: true, Readers: time.Hour}} {
-		if _, err := Open(path+"2", o); !errors.Is(err, ErrHeld) { // at once: it is no reader
-			t.Fatalf("beside a writer: %v", err)
-		}
-	}
-	db.Close()
-	r := open(t, path+"2", OpenOptions{ReadOnly: true})
-	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
-	open(t, path+"2", OpenOptions{Readers: time.Minute})
-	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
-		t.Errorf("the process id was left behind: %v", err)
-	}
-	if _, err := Open(path+".no", OpenOptions{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "no element is cut") {
-		t.Errorf("chunks of 1001 bytes: %v", err)
-	}
-	if _, err := Open(path+".no", OpenOptions{ReadOnly: true}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("missing file: %v", err)
-	}
-}
-
-func TestPruneAndCompact(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	db := open(t, path, small)
-	for step := 1; step <= 12; step++ {
-		m, s := at(step)
-		m.Metrics["loss"] = math.Abs(float64(step) - 4.2) // best at 4, then 5, then 3
-		m.Best.Minimize = true
-		if _, err := db.Save(t.Context(), m, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, _, err := db.Best(t.Context())
-	if err != nil || b.Manifest.Step != 4 {
-		t.Fatalf("Best: %+v %v", b, err)
-	}
-	n, _, err := db.Prune(ctxForever, Keep{Last: 2, Best: 2, Every: 10})
-	if err != nil || n != 7 {
-		t.Fatalf("Prune: %d %v", n, err)
-	}
-	ms, skipped, err := db.List()
-	if err != nil || len(skipped) > 0 {
-		t.Fatal(skipped, err)
-	}
-	var steps []int
-	for _, m := range ms {
-		steps = append(steps, m.Step)
-	}
-	if got := fmt.Sprint(steps); got != "[4 5 10 11 12]" {
-		t.Fatalf("kept %s", got)
-	}
-	before := fileSize(t, path)
-	snap, err := db.Load(12)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Compact(t.Context()); err != nil {
+	i := bytes.Index(b, src.data["frozen"][:64])
+	if i < 0 {
+		t.Fatal("the contents are not in the file")
+	}
+	b[i] ^= 1
+	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if after := fileSize(t, path); after >= before {
-		t.Errorf("compacting: %d bytes before, %d after", before, after)
+	db = open(t, path, small)
+	_, skipped, err := db.Latest(t.Context())
+	if !errors.Is(err, ErrNotFound) || len(skipped) != 1 || !errors.Is(skipped[0].Err, ErrDamaged) {
+		t.Fatalf("Latest of a damaged file: %v %v", skipped, err)
 	}
-	_, src := at(12)
-	if err := sameTensors(snap, src); err != nil {
-		t.Errorf("a snapshot from before compacting: %v", err)
+	if msg := skipped[0].String(); !containsAll(msg, path, "checkpoint 1", `tensor "frozen"`, "chunk 0 of 3") {
+		t.Errorf("the message lacks something: %s", msg)
 	}
-	if id := save(t, db, 13); id != 13 {
-		t.Errorf("id %d after compacting", id)
-	}
-	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
-		t.Errorf("after compacting the file is not held: %v", err)
-	}
+	save(t, db, 2)
 	if err := db.Verify(t.Context(), 0, nil); err != nil {
 		t.Error(err)
 	}
-	left, err := filepath.Glob(path + ".*")
-	if err != nil || len(left) != 1 { // the process id
-		t.Errorf("left behind: %v %v", left, err)
-	}
 }
 
-// Pruned room is used again: the file does not grow with the number of saves.
-func TestSizeIsBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	db := open(t, path, small)
-	var settled int64
-	for step := 1; step <= 90; step++ {
-		save(t, db, step)
-		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
+// lender lends every part of a tensor but each third, which it lets be read.
+type lender struct {
+	*mem
+	calls, reads, fails int
+}
+
+var errLender = errors.New("out of paper")
+
+func (l *lender) Lend(name string, off int64, n int) ([]byte, error) {
+	if l.calls++; l.calls == l.fails {
+		return nil, errLender
+	}
+	if l.calls%3 == 0 {
+		return nil, nil
+	}
+	return l.data[name][off : off+int64(n)], nil
+}
+
+func (l *lender) Read(name string, off int64, dst []byte) error {
+	l.reads++
+	return l.mem.Read(name, off, dst)
+}
+
+// TestLender: what is lent and what is read come to the same file.
+func TestLender(t *testing.T) {
+	for _, o := range []OpenOptions{small, {ChunkBytes: 4096, TxBytes: 4096}, {ChunkBytes: 4096, TxBytes: 16384, Compress: true}, {}} {
+		db := open(t, filepath.Join(t.TempDir(), "c.db"), o)
+		for step := 1; step <= 3; step++ {
+			m, src := at(step)
+			l := &lender{mem: src}
+			id, err := db.Save(ctxForever, m, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.reads == 0 && o.ChunkBytes > 0 || l.reads == l.calls {
+				t.Errorf("%d of %d pieces were read", l.reads, l.calls)
+			}
+			s, err := db.Load(id)
+			if err == nil {
+				err = sameTensors(s, src)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, src := at(4)
+		if _, err := db.Save(ctxForever, m, &lender{mem: src, fails: 2}); !errors.Is(err, errLender) {
+			t.Errorf("got %v", err)
+		}
+		save(t, db, 5)
+		if err := db.Verify(ctxForever, 0, nil); err != nil {
 			t.Fatal(err)
 		}
-		if step == 30 {
-			settled = fileSize(t, path)
-		}
-	}
-	if got := fileSize(t, path); got > settled*3/2 || got > 40*20_000+growBy {
-		t.Errorf("%d bytes after 90 saves, %d after 30", got, settled)
 	}
 }
 
-func fileSize(t testing.TB, path string) int64 {
-	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st.Size()
-}
-
-func TestExport(t *testing.T) {
-	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, "c.db"), small)
-	m, src := at(3)
-	src.tensors[2].Role = "optimizer state"
-	id, err := db.Save(t.Context(), m, src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(dir, "out.safetensors")
-	if err := db.Export(id, out, "parameter"); err != nil {
-		t.Fatal(err)
-	}
-	f, err := safetensors.Open(t.Context(), out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var names []string
-	for _, e := range f.Tensors() {
-		names = append(names, e.Name)
-		dst := make([]byte, e.Bytes())
-		if err := f.Read(e.Name, dst); err != nil {
+// TestLargeSaves: what is written past the system's cache is what is read,
+// also where pages that had been read before are written again.
+func TestLargeSaves(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	path := filepath.Join(memdir.OnDisk(t), "c.db")
+	db := open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
+	for step := range 5 {
+		m, src := at(step)
+		src.add("large", 4<<20+step, uint64(step)) // 16 MiB, and no whole number of pages
+		id, err := db.Save(ctxForever, m, src)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(dst, src.data[e.Name]) {
-			t.Errorf("tensor %q differs", e.Name)
+		s, err := db.Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sameTensors(s, src); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 1}); err != nil { // its pages are the next one's
+			t.Fatal(err)
+		}
+		if step%2 == 1 {
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
+		}
+		if err := db.Verify(ctxForever, 0, nil); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if got := fmt.Sprint(names); got != "[empty frozen moving]" {
-		t.Errorf("exported %s", got)
+}
+
+// TestDiskThatWantsAlignment: a disk that refuses to be written to past the
+// cache is written to through it.
+func TestDiskThatWantsAlignment(t *testing.T) {
+	db := open(t, filepath.Join(memdir.OnDisk(t), "c.db"), OpenOptions{})
+	calls := 0
+	try := func() error {
+		calls = 0
+		return db.commit(func(*bbolt.Tx) error {
+			if calls++; calls == 1 {
+				return fmt.Errorf("write: %w", syscall.EINVAL)
+			}
+			return nil
+		}, true)
 	}
-	if err := db.Export(id, out, "nothing"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("export of no role: %v", err)
+	if !setDirect(db.file, true) {
+		t.Log("the file system does not write past the cache")
+		db.cached = true
+	}
+	setDirect(db.file, false)
+	if err := try(); !db.cached || (err == nil) != (calls == 2) {
+		t.Errorf("%d attempts, cached %v: %v", calls, db.cached, err)
+	}
+	if err := try(); err == nil || calls != 1 {
+		t.Errorf("an error that has another cause: %d attempts, %v", calls, err)
 	}
 }
 

@@ -3,7 +3,11 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 const (
@@ -11,6 +15,27 @@ const (
 	followEach = 2 * time.Millisecond // pause between attempts
 	metaTries  = 10                   // attempts to find a valid meta page; only one of the two is written at a time
 )
+
+// openLive opens a file for reading without its lock.
+func openLive(path string) (*DB, error) {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint file: %w", err)
+	}
+	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f, live: true}
+	if fresh, e := neverUsed(f); fresh && e == nil {
+		err = errUnused
+	} else {
+		err = db.follow(func(*image) error { return nil })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, db.Close()))
+	}
+	return db, nil
+}
 
 // reading takes the lock for reading, and returns the state to read and the unlock.
 func (db *DB) reading() (*image, func(), error) {

@@ -1,0 +1,137 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+func TestReadParts(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
+	s, err := db.Load(save(t, db, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, src := at(5)
+	want := src.data["moving"]
+	for _, r := range [][2]int{{0, 1}, {4095, 2}, {4096, 4096}, {100, 9000}, {19999, 1}, {20000, 0}, {0, 20000}} {
+		dst := make([]byte, r[1])
+		if err := s.Read("moving", int64(r[0]), dst); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(dst, want[r[0]:r[0]+r[1]]) {
+			t.Fatalf("bytes %v differ", r)
+		}
+	}
+	for _, r := range [][2]int{{-1, 1}, {20000, 1}, {1, 20000}} {
+		if err := s.Read("moving", int64(r[0]), make([]byte, r[1])); err == nil {
+			t.Fatalf("read of %v went through", r)
+		}
+	}
+}
+
+// A checkpoint that vanished without a trace is missed: the head names it.
+func TestLostCheckpoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	save(t, db, 1)
+	save(t, db, 2)
+	if err := db.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketManifests).Delete(idKey(2)) }); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	db = open(t, path, small)
+	s, skipped, err := db.Latest(t.Context())
+	if err != nil || s.Manifest.ID != 1 || len(skipped) != 1 || skipped[0].ID != 2 {
+		t.Fatalf("Latest: %+v %v %v", s, skipped, err)
+	}
+	if len(db.chunks) < 12 {
+		t.Errorf("%d chunks: those of the lost checkpoint were deleted", len(db.chunks))
+	}
+}
+
+// The newest checkpoint is damaged: Latest is the one before, and says so;
+// Salvage copies that one.
+func TestFallBackAndSalvage(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.db")
+	db := open(t, path, small)
+	for step := 1; step <= 3; step++ {
+		save(t, db, step)
+	}
+	_, src := at(3)
+	db.Close()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bytes.Index(b, src.data["moving"][4096:4200])+7] ^= 0x80
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, OpenOptions{ReadOnly: true})
+	s, skipped, err := db.Latest(t.Context())
+	if err != nil || s.Manifest.Step != 2 || len(skipped) != 1 || skipped[0].ID != 3 {
+		t.Fatalf("Latest: %+v %v %v", s, skipped, err)
+	}
+	if err := same(s, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Verify(t.Context(), 0, nil); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("Verify: %v", err)
+	}
+	out := filepath.Join(dir, "good.db")
+	var left []Skipped
+	n, err := Salvage(t.Context(), path, out, func(s Skipped) { left = append(left, s) })
+	if err != nil || n != 2 || len(left) != 1 || left[0].ID != 3 {
+		t.Fatalf("Salvage: %d %v %v", n, left, err)
+	}
+	good := open(t, out, OpenOptions{ReadOnly: true})
+	if err := good.Verify(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Salvage(t.Context(), path, out, nil); err == nil {
+		t.Error("Salvage wrote over a file")
+	}
+}
+
+// Loads run beside saves and prunes.
+func TestConcurrentLoads(t *testing.T) {
+	t.Parallel()
+	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
+	save(t, db, 1)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				s, _, err := db.Latest(ctxForever)
+				if err == nil {
+					err = same(s, s.Manifest.Step)
+				}
+				if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) { // pruned meanwhile
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for step := 2; step <= 30; step++ {
+		save(t, db, step)
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 2}); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
