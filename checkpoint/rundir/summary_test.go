@@ -3,16 +3,87 @@ package rundir_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 )
+
+func TestStatusOf(t *testing.T) {
+	stopping := []string{"early_stopping.metric=val_loss", "early_stopping.patience=2"}
+	for name, c := range map[string]struct {
+		at   runstate.Progress
+		set  []string
+		want rundir.Status
+	}{
+		"in an epoch":       {runstate.Progress{Step: 14, Epoch: 1, Index: 4 * 32}, nil, rundir.Status{State: rundir.Unfinished, Step: 14, Total: 30}},
+		"before a step":     {runstate.Progress{}, nil, rundir.Status{State: rundir.Unfinished, Total: 30}},
+		"at an epoch's end": {runstate.Progress{Step: 20, Epoch: 2}, nil, rundir.Status{State: rundir.Unfinished, Step: 20, Total: 30}},
+		"all steps":         {runstate.Progress{Step: 30, Epoch: 3}, nil, rundir.Status{State: rundir.Finished, Step: 30, Total: 30}},
+		"not patient":       {runstate.Progress{Step: 20, Epoch: 2, Watched: runstate.Watched{Metric: "val_loss", Bad: 2}}, stopping, rundir.Status{State: rundir.Finished, Step: 20, Total: 30}},
+		"still patient":     {runstate.Progress{Step: 20, Epoch: 2, Watched: runstate.Watched{Metric: "val_loss", Bad: 1}}, stopping, rundir.Status{State: rundir.Unfinished, Step: 20, Total: 30}},
+	} {
+		dir := t.TempDir()
+		save(t, dir, runstate.Progress{Step: 2, Index: 2 * 32})
+		save(t, dir, c.at, c.set...)
+		before := files(t, dir)
+		got, err := rundir.StatusOf(dir)
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
+		}
+		if !maps.Equal(files(t, dir), before) {
+			t.Errorf("%s: files have changed", name)
+		}
+	}
+}
+
+// A folder without a checkpoint is none, whatever else is in it.
+func TestStatusOfNone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigName), configText(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	begun := t.TempDir()
+	db, err := checkpoint.Open(rundir.CheckpointPath(begun), checkpoint.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, begun, filepath.Join(dir, "nowhere")} {
+		if got, err := rundir.StatusOf(d); err != nil || got != (rundir.Status{}) {
+			t.Errorf("%s: got %+v, %v", d, got, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("a folder was made")
+	}
+}
+
+func TestStatusOfHeldOrDamaged(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rundir.StatusOf(dir); !errors.Is(err, checkpoint.ErrHeld) {
+		t.Errorf("while a run trains: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, dir, `{"format":`)
+	if st, err := rundir.StatusOf(dir); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("damaged: %+v, %v", st, err)
+	}
+}
 
 // boundaryLine is the line of metrics of an epoch's end.
 func boundaryLine(epoch int) string {
@@ -80,60 +151,5 @@ func TestSummarizeRunning(t *testing.T) {
 	}
 	if _, err := rundir.Remove(dir); !errors.Is(err, checkpoint.ErrHeld) || len(files(t, dir)) < 3 {
 		t.Errorf("removed: %v", err)
-	}
-}
-
-func TestRuns(t *testing.T) {
-	parent := t.TempDir()
-	for _, name := range []string{"b", "a", "notes"} {
-		if err := os.Mkdir(filepath.Join(parent, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	save(t, filepath.Join(parent, "a"), runstate.Progress{})
-	save(t, filepath.Join(parent, "b"), runstate.Progress{})
-	put(t, filepath.Join(parent, "notes"), "config.yaml", "my: words\n")
-	put(t, filepath.Join(parent, "notes"), "metrics.jsonl", "my words\n")
-	put(t, parent, "checkpoints.db", "")
-	dirs, err := rundir.Runs(parent)
-	if want := []string{filepath.Join(parent, "a"), filepath.Join(parent, "b")}; err != nil || !slices.Equal(dirs, want) {
-		t.Errorf("got %q, %v", dirs, err)
-	}
-}
-
-// Remove deletes what a run has written, and nothing else.
-func TestRemove(t *testing.T) {
-	run := func() string {
-		dir := filepath.Join(t.TempDir(), "run")
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		save(t, dir, runstate.Progress{Step: 14, Epoch: 1, Index: 4 * 32})
-		put(t, dir, rundir.ConfigName, string(configText(t)))
-		put(t, dir, rundir.MetricsName, boundaryLine(0))
-		put(t, dir, "events.out.tfevents.1700000000.berth", "")
-		return dir
-	}
-	dir := run()
-	if left, err := rundir.Remove(dir); err != nil || len(left) > 0 {
-		t.Errorf("left %q, %v", left, err)
-	}
-	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is left: %v", err)
-	}
-	dir = run()
-	put(t, dir, "notes.txt", "my own words\n")
-	put(t, dir, rundir.ReportName, "my own report\n")
-	left, err := rundir.Remove(dir)
-	if want := []string{"notes.txt", rundir.ReportName}; err != nil || !slices.Equal(left, want) {
-		t.Errorf("left %q, %v", left, err)
-	}
-	for _, d := range []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "notes.txt")} {
-		if _, err := rundir.Remove(d); !errors.Is(err, rundir.ErrNoRun) {
-			t.Errorf("%s: %v", d, err)
-		}
-	}
-	if len(files(t, dir)) != 2 {
-		t.Error("a folder without a run has changed")
 	}
 }

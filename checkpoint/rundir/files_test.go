@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,5 +169,60 @@ func TestNamesLikeARuns(t *testing.T) {
 		if got := files(t, dir)[name]; got != "my own words\n" {
 			t.Errorf("%s is %q", name, got)
 		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{"b", "a", "notes"} {
+		if err := os.Mkdir(filepath.Join(parent, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(t, filepath.Join(parent, "a"), runstate.Progress{})
+	save(t, filepath.Join(parent, "b"), runstate.Progress{})
+	put(t, filepath.Join(parent, "notes"), "config.yaml", "my: words\n")
+	put(t, filepath.Join(parent, "notes"), "metrics.jsonl", "my words\n")
+	put(t, parent, "checkpoints.db", "")
+	dirs, err := rundir.Runs(parent)
+	if want := []string{filepath.Join(parent, "a"), filepath.Join(parent, "b")}; err != nil || !slices.Equal(dirs, want) {
+		t.Errorf("got %q, %v", dirs, err)
+	}
+}
+
+// Remove deletes what a run has written, and nothing else.
+func TestRemove(t *testing.T) {
+	run := func() string {
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		save(t, dir, runstate.Progress{Step: 14, Epoch: 1, Index: 4 * 32})
+		put(t, dir, rundir.ConfigName, string(configText(t)))
+		put(t, dir, rundir.MetricsName, boundaryLine(0))
+		put(t, dir, "events.out.tfevents.1700000000.berth", "")
+		return dir
+	}
+	dir := run()
+	if left, err := rundir.Remove(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	dir = run()
+	put(t, dir, "notes.txt", "my own words\n")
+	put(t, dir, rundir.ReportName, "my own report\n")
+	left, err := rundir.Remove(dir)
+	if want := []string{"notes.txt", rundir.ReportName}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left %q, %v", left, err)
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "notes.txt")} {
+		if _, err := rundir.Remove(d); !errors.Is(err, rundir.ErrNoRun) {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+	if len(files(t, dir)) != 2 {
+		t.Error("a folder without a run has changed")
 	}
 }
