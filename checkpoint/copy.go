@@ -79,7 +79,7 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 		if newest, deleted, err = db.copyNewer(ctx, dst, newest, tell); err != nil {
 			return 0, err
 		}
-		if n := len(dst.head.IDs); n > 0 {
+		if n := len(dst.index.head.IDs); n > 0 {
 			return n, nil
 		}
 		if !deleted {

@@ -19,12 +19,10 @@ type DB struct {
 	path string
 	opts OpenOptions
 
-	writer sync.Mutex // held while the file is changed; guards the fields up to keep
+	writer sync.Mutex // held while the file is changed; guards the fields up to cached
 	bolt   *bbolt.DB  // nil when read-only
-	chunks map[Hash]*stored
-	head   head
+	index  index
 	cached bool // the disk refuses writes past the system's cache
-	keep   bool // reclaim no chunks: a damaged checkpoint may need some that nothing else names
 
 	mu     sync.RWMutex // held while reading, exclusively while a transaction commits; guards the fields below
 	file   *os.File
@@ -32,13 +30,6 @@ type DB struct {
 	im     *image
 	broken error // set once bbolt panicked: its locks may be held, so it is not called again
 	closed bool
-}
-
-// stored is a chunk in the file.
-type stored struct {
-	size int  // bytes of the contents; -1: unknown, as they are missing, or compressed and not read yet
-	refs int  // uses by tensors and second copies
-	good bool // written, or read and found whole, since the file was opened
 }
 
 // Path is the path that the file was opened at.
@@ -184,85 +175,4 @@ func putHead(tx *bbolt.Tx, h head) error {
 		return err
 	}
 	return tx.Bucket(bucketBerth).Put(keyHead, seal(bucketBerth, keyHead, payload))
-}
-
-// reindex reads from the file which chunks and checkpoints it has, and counts
-// the uses of each chunk.
-func (db *DB) reindex() error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if err := db.inspect(); err != nil {
-		return err
-	}
-	db.chunks, db.keep = map[Hash]*stored{}, db.im.note != nil // the lost meta page may have led to one more checkpoint
-	err := db.im.each(bucketChunks, func(it item) error {
-		if len(it.key) != len(Hash{}) {
-			db.keep = true // a damaged key: a checkpoint may need these contents
-			return nil
-		}
-		size := -1
-		if raw, packed, err := db.im.contents(it); err == nil && !packed {
-			size = int(raw.size)
-		}
-		db.chunks[Hash(it.key)] = &stored{size: size}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	ids, lost, err := db.im.ids()
-	if err != nil {
-		return err
-	}
-	db.keep = db.keep || len(lost) > 0
-	next := uint64(1)
-	for _, id := range ids {
-		next = id + 1
-		if db.countUses(id) != nil {
-			db.keep = true
-		}
-	}
-	h, err := db.im.readHead()
-	db.keep = db.keep || err != nil
-	db.head = head{Next: max(h.Next, next), IDs: ids}
-	return nil
-}
-
-// countUses counts the uses of chunks by a checkpoint, and by its second copies.
-func (db *DB) countUses(id uint64) error {
-	m, err := db.im.manifest(id, true)
-	if err != nil {
-		return err
-	}
-	spares, err := db.im.spares(id)
-	if err != nil {
-		return err
-	}
-	db.count(m.Tensors)
-	for _, h := range spares {
-		if s := db.chunks[h]; s != nil {
-			s.refs++
-		}
-	}
-	return nil
-}
-
-// count adds the uses of chunks by tensors.
-func (db *DB) count(ts []TensorEntry) {
-	for _, t := range ts {
-		for _, c := range t.Chunks {
-			if s := db.chunks[c.Hash]; s != nil {
-				s.refs++
-			}
-		}
-	}
-}
-
-// Unreadable reports whether the file had damaged records when it was opened.
-// [Recover] finds the contents that they led to, if they are still there. Until
-// then, or until the damaged checkpoints are deleted, no room is reclaimed.
-func (db *DB) Unreadable() bool {
-	db.writer.Lock()
-	defer db.writer.Unlock()
-	return db.keep
 }

@@ -106,10 +106,10 @@ func (m *model) check(t *rapid.T) {
 	if !slices.Equal(ids, m.ids()) {
 		t.Fatalf("checkpoints %v, want %v", ids, m.ids())
 	}
-	if len(m.db.chunks) != len(uses) {
-		t.Fatalf("%d chunks are stored, %d are used", len(m.db.chunks), len(uses))
+	if len(m.db.index.chunks) != len(uses) {
+		t.Fatalf("%d chunks are stored, %d are used", len(m.db.index.chunks), len(uses))
 	}
-	for h, s := range m.db.chunks {
+	for h, s := range m.db.index.chunks {
 		if s.refs != uses[h] {
 			t.Fatalf("chunk %v has %d references, is used %d times", h, s.refs, uses[h])
 		}

@@ -156,7 +156,7 @@ const growBy = 256 << 10
 
 // create makes the buckets of a new file.
 func (db *DB) create() error {
-	db.head = head{Next: 1}
+	db.index.head = head{Next: 1}
 	err := db.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketBerth, bucketManifests, bucketTensors, bucketChunks} {
 			if _, err := tx.CreateBucket(name); err != nil {
@@ -166,7 +166,7 @@ func (db *DB) create() error {
 		if err := putFormat(tx, Format); err != nil {
 			return err
 		}
-		return putHead(tx, db.head)
+		return putHead(tx, db.index.head)
 	})
 	if err != nil {
 		return err

@@ -50,9 +50,9 @@ func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	if err != nil {
 		return 0, skipped, err
 	}
-	before := len(db.head.IDs)
+	before := len(db.index.head.IDs)
 	err = db.delete(gone)
-	return before - len(db.head.IDs), skipped, err
+	return before - len(db.index.head.IDs), skipped, err
 }
 
 // drops are the checkpoints that k does not keep (gone), and the damaged ones that
@@ -110,7 +110,7 @@ func (db *DB) intact(ctx context.Context, id uint64) error {
 	}
 	for i := range s.Manifest.Tensors {
 		err := s.eachChunk(ctx, &s.Manifest.Tensors[i], func(c Chunk, read func() ([]byte, error)) error {
-			st := db.chunks[c.Hash]
+			st := db.index.chunks[c.Hash]
 			if st != nil && st.good && st.size == c.Size {
 				return nil
 			}
@@ -146,17 +146,11 @@ func (db *DB) delete(ids []uint64) error {
 		return nil
 	}
 	for _, id := range ids {
-		if _, ok := slices.BinarySearch(db.head.IDs, id); !ok {
+		if !db.index.has(id) {
 			return fmt.Errorf("%s: checkpoint %d: %w: `trainer checkpoints ls %s` lists those that there are", db.path, id, ErrNotFound, db.path)
 		}
 	}
-	gone := slices.Sorted(slices.Values(ids))
-	h := head{Next: db.head.Next}
-	for _, id := range db.head.IDs {
-		if _, ok := slices.BinarySearch(gone, id); !ok {
-			h.IDs = append(h.IDs, id)
-		}
-	}
+	h := db.index.without(ids)
 	err := db.update(func(tx *bbolt.Tx) error {
 		for _, id := range ids {
 			for _, b := range [][]byte{bucketManifests, bucketTensors} {
@@ -179,15 +173,11 @@ func (db *DB) afterDelete(err error) error {
 	if db.broken != nil {
 		return err
 	}
-	known := db.chunks
+	known := db.index.chunks
 	if e := db.reindex(); err != nil || e != nil {
 		return errors.Join(err, e)
 	}
-	for h, s := range db.chunks {
-		if old := known[h]; old != nil {
-			s.good, s.size = old.good, old.size
-		}
-	}
+	db.index.trust(known)
 	return db.reclaim()
 }
 
@@ -196,15 +186,7 @@ const reclaimAtOnce = 1024
 
 // reclaim deletes the chunks that no checkpoint uses.
 func (db *DB) reclaim() error {
-	if db.keep {
-		return nil
-	}
-	var gone []Hash
-	for h, s := range db.chunks {
-		if s.refs == 0 {
-			gone = append(gone, h)
-		}
-	}
+	gone := db.index.unused()
 	for some := range slices.Chunk(gone, reclaimAtOnce) {
 		err := db.update(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(bucketChunks)
@@ -225,7 +207,7 @@ func (db *DB) reclaim() error {
 			return err
 		}
 		for _, h := range some {
-			delete(db.chunks, h)
+			delete(db.index.chunks, h)
 		}
 	}
 	return nil
@@ -270,8 +252,9 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if _, err := db.copyTo(ctx, dst, func(s Skipped) error { return s.Err }); err != nil {
 		return err
 	}
-	dst.head.Next = max(dst.head.Next, db.head.Next)
-	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
+	h := &dst.index.head
+	h.Next = max(h.Next, db.index.head.Next)
+	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, *h) }); err != nil {
 		return err
 	}
 	if err := takePlace(dst.path, db.path, db.file); err != nil {
@@ -281,7 +264,7 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	old := db.bolt
-	db.bolt, db.file, db.im, db.chunks, db.head, db.keep = dst.bolt, dst.file, dst.im, dst.chunks, dst.head, dst.keep
+	db.bolt, db.file, db.im, db.index = dst.bolt, dst.file, dst.im, dst.index
 	dst.closed = true
 	if err := db.guard(old.Close); err != nil {
 		return err

@@ -77,10 +77,10 @@ func TestPruneReadsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var copies []Hash // which nothing reads
-		for _, id := range db.head.IDs {
+		for _, id := range db.index.head.IDs {
 			copies = append(copies, spares(t, db, id)...)
 		}
-		for h, s := range db.chunks {
+		for h, s := range db.index.chunks {
 			if s.refs > 0 && !s.good && !slices.Contains(copies, h) {
 				t.Errorf("step %d: chunk %v would be read again", step, h)
 			}

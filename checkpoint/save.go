@@ -26,7 +26,7 @@ func (db *DB) Save(ctx context.Context, m Manifest, src Source) (uint64, error) 
 	if err := db.writable(); err != nil {
 		return 0, err
 	}
-	return db.save(ctx, m, src, db.head.Next)
+	return db.save(ctx, m, src, db.index.head.Next)
 }
 
 func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint64, error) {
@@ -197,7 +197,7 @@ func (s *saving) queue(h Hash, data []byte, lent bool) {
 	if s.fresh[h] {
 		return
 	}
-	old := s.db.chunks[h]
+	old := s.db.index.chunks[h]
 	if old != nil && s.db.whole(h, old, len(data)) {
 		return
 	}
@@ -225,7 +225,7 @@ func (s *saving) queue(h Hash, data []byte, lent bool) {
 func (s *saving) secondCopy(data []byte) Hash {
 	h := hashOf(data)
 	s.spares = append(s.spares, Chunk{h, len(data)})
-	old := s.db.chunks[h]
+	old := s.db.index.chunks[h]
 	if !s.fresh[h] && (old == nil || !s.db.whole(h, old, len(data))) {
 		s.fresh[h] = true
 		s.batch.pieces = append(s.batch.pieces, piece{hash: h, data: data, replace: old != nil})
@@ -322,8 +322,7 @@ func (s *saving) finish() error {
 		return err
 	}
 	key := idKey(s.m.ID)
-	h := head{Next: max(db.head.Next, s.m.ID+1), IDs: append(slices.Clone(db.head.IDs), s.m.ID)}
-	slices.Sort(h.IDs)
+	h := db.index.with(s.m.ID)
 	err = db.commit(func(tx *bbolt.Tx) error {
 		if err := putChunks(tx, s.batch.pieces); err != nil {
 			return err
@@ -339,7 +338,7 @@ func (s *saving) finish() error {
 	if err != nil {
 		return err
 	}
-	db.head = h
+	db.index.head = h
 	s.stored()
 	return nil
 }
@@ -366,13 +365,9 @@ func (s *saving) stored() {
 	enter := func(c Chunk) {
 		if s.fresh[c.Hash] {
 			s.fresh[c.Hash] = false
-			refs := 0
-			if old := s.db.chunks[c.Hash]; old != nil {
-				refs = old.refs
-			}
-			s.db.chunks[c.Hash] = &stored{size: c.Size, refs: refs, good: true}
+			s.db.index.written(c)
 		}
-		s.db.chunks[c.Hash].refs++
+		s.db.index.use(c.Hash)
 	}
 	for _, t := range s.m.Tensors {
 		for _, c := range t.Chunks {

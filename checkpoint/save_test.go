@@ -105,7 +105,7 @@ func TestSaveAllOrNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	save(t, db, 1)
-	chunks := len(db.chunks)
+	chunks := len(db.index.chunks)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
@@ -129,8 +129,8 @@ func TestSaveAllOrNothing(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%s: error does not say of what: %v", name, err)
 		}
-		if len(db.chunks) != chunks {
-			t.Errorf("%s: %d chunks, want %d", name, len(db.chunks), chunks)
+		if len(db.index.chunks) != chunks {
+			t.Errorf("%s: %d chunks, want %d", name, len(db.index.chunks), chunks)
 		}
 		newest, skipped, err := db.Latest(t.Context())
 		if err != nil || len(skipped) > 0 {

@@ -50,8 +50,8 @@ func TestLostCheckpoint(t *testing.T) {
 	if err != nil || s.Manifest.ID != 1 || len(skipped) != 1 || skipped[0].ID != 2 {
 		t.Fatalf("Latest: %+v %v %v", s, skipped, err)
 	}
-	if len(db.chunks) < 12 {
-		t.Errorf("%d chunks: those of the lost checkpoint were deleted", len(db.chunks))
+	if len(db.index.chunks) < 12 {
+		t.Errorf("%d chunks: those of the lost checkpoint were deleted", len(db.index.chunks))
 	}
 }
 
