@@ -14,18 +14,25 @@
 //
 // The types to know are [DB], [Manifest], [Source], [Snapshot] and [Keep].
 //
-// Where to read on, from the caller's side down to the bytes:
+// Begin with manifest.go: what a run saves. Then follow a save through open.go, save.go and db.go, and a
+// read through snapshot.go, live.go, read.go and pages.go. The files, from the caller's side down to
+// the bytes:
 //
-//   - manifest.go: the types that a run saves; open.go, lock.go: opening a file
-//   - save.go; snapshot.go, list.go, verify.go: reading, in whole or in part
-//   - prune.go, delete.go, compact.go: making room
-//   - copy.go: copying while another process saves
-//   - salvage.go, recover.go, replace.go: going on after damage
-//   - export.go, import.go, inspect.go: safetensors; numbers about tensors
-//   - db.go, index.go, commit.go: the state of an open file, and its transactions
-//   - read.go, record.go, compress.go: records and chunks
-//   - pages.go, walk.go, fresh.go: bbolt's pages; scan.go, rescue.go: contents
-//     that no page leads to any more
+//   - manifest.go, errors.go: the types that a run saves, and what can go wrong
+//   - open.go, lock.go, replace.go: opening and closing a file, its lock, and a new file in its place
+//   - save.go: saving. snapshot.go: finding, loading and reading checkpoints
+//   - prune.go: deleting checkpoints and making room. copy.go: copying while another process saves
+//   - repair.go: verifying, salvaging, recovering; whose a file is
+//   - safetensors.go, inspect.go: export and import; numbers about tensors
+//   - db.go, index.go, live.go: the state of an open file and its transactions; its chunks and
+//     checkpoints; the newest state of a file that another process writes
+//   - record.go, read.go: making records and their second copies; reading records and chunks
+//   - pages.go, walk.go: bbolt's pages. scan.go: records and contents that no page leads to any more
+//   - direct_linux.go, addresses_unix.go, and the like: what one system has
+//
+// Tests are named after the files. Those of the whole package are model_test.go (any sequence of calls),
+// damage_test.go (any damage), and crash_test.go, faults_linux_amd64_test.go and
+// powerloss_linux_amd64_test.go (processes and disks that fail); rig_test.go is for all of them.
 //
 // # Why do readers beside a run take no lock?
 //

@@ -10,7 +10,13 @@
 //	}
 //
 // The types to know are [Folder], which a training run holds open, [Status],
-// and [Metrics]; [Pick] and [View] find a checkpoint.
+// and [Metrics]; [Pick] and [Find] find a checkpoint.
+//
+// Begin with folder.go: opening a folder, starting a run in it, closing it. files.go says which files
+// are a run's, and removes them. metrics.go and events.go write the lines and events, by way of
+// appended.go, which bears a full disk; metrics_read.go reads lines back, also to cut them to where a
+// run resumes. pick.go finds a checkpoint, summary.go tells how far a run came, and output.go writes
+// files whole.
 //
 // # Why does a finished run not stand in the way of the next?
 //

@@ -10,5 +10,6 @@
 //	…
 //	err = s.Poll()                         // between steps
 //
-// The types to know are [Saver] and [Bound].
+// The types to know are [Saver] and [Bound]. Begin with saver.go: a save from its begin to its end.
+// source.go brings the variables out, and bound.go decides how much memory that may take.
 package saver
