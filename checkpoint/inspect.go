@@ -157,7 +157,7 @@ func diffTensor(ctx context.Context, a, b *Snapshot, t *TensorEntry) (Difference
 	d := Difference{Name: t.Name}
 	var off int64
 	other := b.Manifest.Tensors[b.byName[t.Name]]
-	k := 0
+	k := 0 // the chunk; equal ones at the same place are not read in b
 	err := a.pieces(ctx, t.Name, func(dt shape.DType, x []byte) error {
 		same := k < len(other.Chunks) && other.Chunks[k] == t.Chunks[k] && (k == 0 || other.Chunks[0].Size == t.Chunks[0].Size)
 		k++

@@ -28,9 +28,11 @@ type OpenOptions struct {
 // Open opens a file, and creates it where there is none unless o is read-only or
 // asks for an existing one. For writing, it refuses a link, checks the whole
 // structure of the file first, and removes the leftovers of interrupted saves
-// and compactions. The error ErrHeld names
-// the process that has the file open, unless o is to read beside it. A file with ErrDamaged can still be opened
-// read-only, and be salvaged: see [Salvage].
+// and compactions.
+//
+// The error ErrHeld names the process that has the file open, unless o is to read
+// beside it. A file with ErrDamaged can still be opened read-only, and be
+// salvaged: see [Salvage].
 func Open(path string, o OpenOptions) (*DB, error) {
 	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 {
 		return nil, fmt.Errorf("checkpoint options: ChunkBytes is %d: it must be 0 to %d, and a multiple of 8 so that no element is cut", o.ChunkBytes, maxChunk)

@@ -32,7 +32,8 @@ const (
 
 var native = binary.NativeEndian
 
-// image is the state of a file after one committed transaction.
+// image is the state of a file after one committed transaction, read without bbolt. An open DB has
+// the newest one; a reader beside a run makes one for each look at the file.
 type image struct {
 	r    io.ReaderAt
 	size int64 // bytes in the file
@@ -43,6 +44,7 @@ type image struct {
 	found  *found // results of a scan of the whole file; nil: it was not scanned
 }
 
+// metaPage says where the parts of an image are. A file has two: each transaction writes the older.
 type metaPage struct {
 	root, free uint64 // pages of the root bucket and the free list
 	high, txid uint64 // number of pages, of the transaction
@@ -51,6 +53,8 @@ type metaPage struct {
 // openImage reads the meta pages and takes the newer valid one, as bbolt does.
 func openImage(r io.ReaderAt, size int64) (*image, error) {
 	im := &image{r: r, size: size}
+	// The second meta page is one page in. The first says how long a page is; where it is
+	// damaged, each size is tried until the page there agrees.
 	m0, page, err0 := readMeta(r, size, 0)
 	var m1 metaPage
 	var err1 error
@@ -110,7 +114,7 @@ func readMeta(r io.ReaderAt, size, at int64) (metaPage, int64, error) {
 }
 
 // node is one page of a tree: a page of the file with its overflow, or the
-// page inside the value of a small bucket.
+// page inside the value of a small bucket. Who loads it owns it.
 type node struct {
 	im       *image
 	id       uint64 // 0: inside a bucket's value
@@ -209,7 +213,7 @@ func (n *node) read(off, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// item is an element of a page.
+// item is an element of a page: a key, and where its value or the page below is.
 type item struct {
 	key    []byte
 	child  uint64 // branch: the page below
@@ -222,6 +226,8 @@ type item struct {
 }
 
 func (n *node) item(i int) (item, error) {
+	// The elements follow the header. pos is the distance from an element to its key; the
+	// value follows the key.
 	at := pageHeader + elemBytes*int64(i)
 	e := n.buf[at : at+elemBytes]
 	var it item
@@ -380,6 +386,7 @@ func neverUsed(f *os.File) (bool, error) {
 // tornStart reports whether contents can be those of bbolt's first write into an
 // empty file, of which only some sectors reached the disk.
 func tornStart(b []byte) bool {
+	// A sector has the bytes that bbolt wrote, or is still zero.
 	const sector = 512
 	first := firstPages(os.Getpagesize())
 	for at := 0; at < len(b); at += sector {
@@ -402,7 +409,7 @@ func firstPages(page int) []byte {
 		native.PutUint16(p[8:], [...]uint16{flagMeta, flagMeta, flagFreelist, flagLeaf}[id])
 	}
 	for txid := range uint64(2) {
-		m := b[int(txid)*page+pageHeader:]
+		m := b[int(txid)*page+pageHeader:] // page 0 for transaction 0, page 1 for 1
 		native.PutUint32(m, boltMagic)
 		native.PutUint32(m[4:], boltVersion)
 		native.PutUint32(m[8:], uint32(page))

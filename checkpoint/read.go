@@ -10,8 +10,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This file reads records and chunks of an image.
-
 // modest is a chunk size, in bytes, that is accepted even if the file is smaller:
 // compressed chunks may be larger than their file.
 const modest = 2 * defaultCut

@@ -82,6 +82,7 @@ func decodeHead(payload []byte) (head, error) {
 	return h, nil
 }
 
+// formatRecord is the record of the file's format version.
 type formatRecord struct {
 	Format int `json:"format"`
 }
@@ -106,6 +107,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// manifestJSON is a manifest as its record has it: JSON has no NaN and no infinity.
 type manifestJSON struct {
 	Format       int               `json:"format"`
 	ID           uint64            `json:"id"`
@@ -132,6 +134,7 @@ type links struct {
 	small Hash // of the chunk that is a second copy of small contents; zero: there is none
 }
 
+// bestJSON is a manifest's Best as its record has it.
 type bestJSON struct {
 	Metric   string `json:"metric"`
 	Value    number `json:"value"`
@@ -186,6 +189,7 @@ type tableJSON struct {
 	Tensors []tensorJSON `json:"tensors"`
 }
 
+// tensorJSON is a tensor in a tableJSON.
 type tensorJSON struct {
 	Name   string `json:"name"`
 	DType  string `json:"dtype"`

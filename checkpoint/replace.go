@@ -119,6 +119,7 @@ func notNamed(err error, tmp, file string) error {
 	return &renamed{err, strings.ReplaceAll(err.Error(), tmp, file)}
 }
 
+// renamed is an error of which only the words are others.
 type renamed struct {
 	cause error
 	text  string

@@ -61,9 +61,11 @@ func (s *Snapshot) Export(ctx context.Context, path string, name func(Tensor) st
 //
 // The file must have every tensor of the given roles, and none that base lacks,
 // with base's shapes, and finite numbers in them: safetensors.ErrFinite. Float16,
-// bfloat16 and float64 are converted where base has float32. The new checkpoint has base's step and data cursor, and no Metrics,
-// because base's do not hold for it. The caller removes from base.Manifest.Extra
-// what does not hold either.
+// bfloat16 and float64 are converted where base has float32.
+//
+// The new checkpoint has base's step and data cursor, and no Metrics, because
+// base's do not hold for it. The caller removes from base.Manifest.Extra what does
+// not hold either.
 func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, roles ...string) (uint64, error) {
 	f, err := safetensors.Open(ctx, path)
 	if err != nil {
@@ -79,7 +81,8 @@ func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, r
 	return db.Save(ctx, m, src)
 }
 
-// imported is a checkpoint with some of its tensors taken from a file.
+// imported is a checkpoint with some of its tensors taken from a file. Import makes it, as the
+// source of one save.
 type imported struct {
 	*Snapshot
 	file   *safetensors.File

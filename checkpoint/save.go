@@ -55,7 +55,8 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 	return 0, roomAdvised(fmt.Errorf("%s: saving checkpoint %d of step %d: %w", db.path, id, m.Step, err))
 }
 
-// saving is one save in progress.
+// saving is one save in progress. The call of Save owns it. While one batch is committed by a
+// goroutine, the next is filled.
 type saving struct {
 	db    *DB
 	ctx   context.Context
@@ -77,7 +78,7 @@ type saving struct {
 
 // batch is the chunks that one transaction will write. Their contents lie in one
 // buffer, in the source's memory, or compressed. They must not change until the
-// transaction is committed: bbolt keeps slices.
+// transaction is committed: bbolt keeps slices. The save owns it, and then the goroutine that commits it.
 type batch struct {
 	buf    []byte
 	used   int // bytes of contents in buf
@@ -90,6 +91,7 @@ type batch struct {
 // piece: 4 MiB and more, in pieces of half a MiB and more on average.
 func (b *batch) large() bool { return b.used+b.lent+b.packed >= max(len(b.pieces), 8)<<19 }
 
+// piece is the contents of one chunk in a batch.
 type piece struct {
 	hash    Hash
 	data    []byte

@@ -16,7 +16,7 @@ import (
 // the bytes that they begin with. bbolt's own numbers are not trusted; a record
 // or chunk is used only if its checksum or hash confirms it.
 
-// scan is one search through a file.
+// scan is one search through a file. image.rescue and Foreign make it; what it found outlives it.
 type scan struct {
 	found
 	ctx        context.Context
@@ -34,7 +34,8 @@ const (
 	leastChunk = 32 // bytes of the file for each candidate; a chunk with its page takes at least twice as many
 )
 
-// found lists the records and chunks that a scan came upon.
+// found lists the records and chunks that a scan came upon. The image of the file owns it, and
+// reads them where its pages do not lead to them.
 type found struct {
 	manifests map[uint64][]byte // id → payload
 	heads     []head
@@ -42,14 +43,11 @@ type found struct {
 	chunks    map[Hash]extent
 }
 
-// extent is a range of bytes in a file.
+// extent is a range of bytes in a file that may be contents.
 type extent struct {
 	at, size int64
 	packed   bool // the compressed contents of a chunk
 }
-
-// This file puts records and chunks that a scan found in the place of those that
-// a damaged file's pages do not lead to.
 
 // rescue scans the file, and has later reads fall back on the records and chunks
 // that it found.
@@ -82,6 +80,8 @@ func (im *image) rescue(ctx context.Context) error {
 func newScan(ctx context.Context, r io.ReaderAt, size int64) (*scan, error) {
 	s := &scan{ctx: ctx, r: r, size: size, left: scanAgain * size,
 		found: found{manifests: map[uint64][]byte{}, tables: map[Hash]extent{}, chunks: map[Hash]extent{}}}
+	// Each part overlaps the next by a margin, so that a mark across both is met. It begins in
+	// the first, and is noted once.
 	const margin = 16
 	buf := make([]byte, min(scanWindow, size)+margin)
 	for at := int64(0); at < size; at += scanWindow {
@@ -112,6 +112,9 @@ func (s *scan) search(b []byte, at int64) {
 			fn(at + int64(off))
 		}
 	}
+	// A record is its checksum and then JSON, which begins as below. Contents are a chunkMark of
+	// 8 bytes, their size in 4 bytes, their key, and the bytes themselves: the key leads to
+	// them, and the mark where the key is damaged.
 	each([]byte(`{"format":`), s.manifest)
 	each([]byte(`{"next":`), s.head)
 	each([]byte(`{"chunk":`), s.table)

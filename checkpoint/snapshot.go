@@ -221,6 +221,7 @@ func (s *Snapshot) Read(name string, off int64, dst []byte) error {
 	if len(dst) == 0 {
 		return nil
 	}
+	// All chunks but the last are as long as the first. Chunk k begins at k*cut.
 	cut := int64(t.Chunks[0].Size)
 	for k := off / cut; len(dst) > 0; k++ {
 		skip := int(off - k*cut)

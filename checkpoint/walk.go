@@ -2,7 +2,8 @@ package checkpoint
 
 import "bytes"
 
-// walk visits trees in order of keys, and checks everything that bbolt relies on.
+// walk visits trees in order of keys, and checks everything that bbolt relies on. One call of check
+// or each makes it, and others for the buckets inside.
 type walk struct {
 	im   *image
 	fn   func(item) error // for every item of a leaf; may be nil
@@ -43,6 +44,8 @@ func (w *walk) tree(n *node, lo []byte, depth int) error {
 	if err := w.mark(n); err != nil {
 		return err
 	}
+	// Keys and values lie side by side from the table's end on. No key is below lo, and each is
+	// above the last key met; of a branch's first key, lo says enough.
 	end := n.start()
 	for i := range n.count {
 		it, err := n.item(i)

@@ -13,7 +13,7 @@ import (
 )
 
 // appended is a file that a run appends to: whole pieces, such as lines. What a
-// full disk does not take waits.
+// full disk does not take waits. Metrics and events have one each.
 type appended struct {
 	path    string
 	f       *os.File    // nil: it is made at the first write
@@ -142,7 +142,7 @@ func (a *appended) close() error {
 const maxStretches = 1 << 14
 
 // gap is the newest lines of a run's metrics, without their text. The run has the
-// losses of steps anyway: a step takes 16 bytes here, for its other numbers.
+// losses of steps anyway: a step takes 16 bytes here, for its other numbers. Metrics owns it.
 type gap struct {
 	stretches []stretch // in order; none is empty
 	rates     []float64 // learning rates of the steps, in order
@@ -161,6 +161,8 @@ type stretch struct {
 // add remembers a line, and reports whether there is room for it. loss is the
 // index of a step's loss.
 func (g *gap) add(line Line, loss int) bool {
+	// A line goes on with the newest stretch if it is the next of its steps, or their boundary;
+	// another begins a stretch.
 	s := &stretch{}
 	if n := len(g.stretches); n > 0 {
 		s = &g.stretches[n-1]
@@ -216,6 +218,8 @@ func (g *gap) next(losses []float64) Line {
 	if len(g.stretches) == 0 {
 		return nil
 	}
+	// The oldest stretch gives its steps one by one, each with the first of the rates and norms
+	// left, and then its boundary. With nothing left it goes.
 	s := &g.stretches[0]
 	var line Line
 	if s.count > 0 {

@@ -16,7 +16,7 @@ import (
 
 // events is the file of TensorBoard's events that a call writes: the numbers of the
 // lines of metrics.jsonl. Records beyond maxWaiting bytes that cannot be written
-// are lost. A nil *events writes nothing.
+// are lost. A nil *events writes nothing. Metrics owns it, and gives it each line.
 type events struct {
 	file  appended // whole records
 	lost  Lost     // for good: the newest ones

@@ -34,7 +34,8 @@ type OpenOptions struct {
 	Warn        func(string)           // is told what is lost; nil: Note is
 }
 
-// Folder is the folder of a run that trains. One goroutine uses it at a time.
+// Folder is the folder of a run that trains: it holds the files open that the run writes. Its opener
+// owns it, and one goroutine uses it at a time.
 type Folder struct {
 	// DB holds the run's checkpoints. In Fresh mode it is nil until Start.
 	DB *checkpoint.DB
@@ -276,7 +277,7 @@ func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint
 	return nil, skipped, advised(f.dir, noneWhole(f.path(), skipped))
 }
 
-// Standing is where a run stands when it starts.
+// Standing is where a run stands when it starts: the metrics are cut to it.
 type Standing struct {
 	Step  int // steps taken
 	Again int // lines of the steps after this one are written again

@@ -108,7 +108,7 @@ func (l *Lost) After(earlier *Lost, upTo int) *Lost {
 // Metrics is metrics.jsonl: a line per logged step and a line per boundary. A run
 // does not end where it cannot be written. Lines wait for the next Flush: as text,
 // as many as maxWaiting bytes hold, and those after them in a gap, as many as
-// that remembers.
+// that remembers. Folder owns it.
 type Metrics struct {
 	file   appended  // whole lines
 	losses []float64 // of all logged steps; never nil

@@ -133,7 +133,8 @@ var newline = []byte("\n")
 // longestLine is the length in bytes beyond which no line is one of a run.
 const longestLine = 64 << 10
 
-// kept are the lines of metrics.jsonl that a resumed run keeps.
+// kept are the lines of metrics.jsonl that a resumed run keeps. openMetrics makes it before it changes
+// the file.
 type kept struct {
 	size   int64     // in bytes
 	first  bool      // they are the file's first bytes as they stand

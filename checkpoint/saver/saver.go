@@ -29,7 +29,7 @@ type Saved struct {
 	Time  time.Duration
 }
 
-// Saver takes a run's checkpoints, one at a time. The goroutine that trains
+// Saver takes a run's checkpoints, one at a time. Its maker owns it, and the goroutine that trains
 // uses it.
 type Saver struct {
 	opt    NewOptions
@@ -46,7 +46,7 @@ type Stats struct {
 	Longest           time.Duration // of Time
 }
 
-// result is how a save ended.
+// result is how a save ended. The goroutine that writes hands it to the one that trains.
 type result struct {
 	saved   Saved
 	copy    time.Duration

@@ -14,7 +14,8 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// state is the variables of a run and their staging memory.
+// state is the variables of a run and their staging memory. The Saver owns it; each save reads it
+// by a source of its own.
 type state struct {
 	bound   Bound
 	staging *residency.Staging
@@ -80,13 +81,15 @@ func (s *state) byNeed(g *graph.Graph) {
 
 // partOf is the part of a variable that has a byte.
 func (s *state) partOf(variable int, at int64) int {
+	// The parts are sorted by variable and by their bytes: it is the first that ends behind the byte.
 	k, _ := slices.BinarySearchFunc(s.parts, at, func(p part, at int64) int {
 		return cmp.Or(cmp.Compare(p.variable, variable), cmp.Compare(p.end, at+1))
 	})
 	return k
 }
 
-// source is a checkpoint's source: variables as they were when the save began.
+// source is a checkpoint's source: variables as they were when the save began. Save makes it, and the
+// goroutine that writes owns it from then on.
 type source struct {
 	*state
 	ctx  context.Context
@@ -221,7 +224,7 @@ func finite(x *checkpoint.Tensor, off int64, b []byte) error {
 	return nil
 }
 
-// rescued is a checkpoint's source after a failure. It holds one part.
+// rescued is a checkpoint's source after a failure. It holds one part. Rescue makes it.
 type rescued struct {
 	*state
 	ctx  context.Context
