@@ -98,13 +98,13 @@ type stepSimulation struct {
 	launches []Launch
 	check    *stop.Check
 	times    map[runOn]runTime
-	first    map[runOn][]float64      // firstReads
-	free     []float64                // per device: the end of its newest launch
-	link     []float64                // per device: the end of the newest copy to it
-	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
-	movers   []*mover                 // per device; nil where all tensors stay
-	inputs   []reading                // of the launch under way
-	keep     bool                     // the step is the one that out shows
+	first    map[runOn][]float64    // firstReads
+	free     []float64              // per device: the end of its newest launch
+	link     []float64              // per device: the end of the newest copy to it
+	ready    map[instanceID][]there // by device: those that have the contents
+	movers   []*mover               // per device; nil where all tensors stay
+	inputs   []reading              // of the launch under way
+	keep     bool                   // the step is the one that out shows
 	out      Prediction
 }
 
@@ -133,14 +133,17 @@ type runTime struct {
 	measured bool
 }
 
-// never is the time of what is not on a device.
-const never = -1
+// there is a device that has an instance, and since when.
+type there struct {
+	device int
+	since  float64
+}
 
 func newStepSimulation(p *Plan, launches []Launch, check *stop.Check) *stepSimulation {
 	n := len(p.options.Devices)
 	return &stepSimulation{
 		p: p, launches: launches, check: check, times: map[runOn]runTime{}, first: map[runOn][]float64{},
-		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{}, movers: make([]*mover, n),
+		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]there{}, movers: make([]*mover, n),
 	}
 }
 
@@ -224,35 +227,30 @@ func (s *stepSimulation) firstReads(v *Variant, d int) []float64 {
 // arrival is the time from which a device has an instance. If another has it, it is
 // copied once.
 func (s *stepSimulation) arrival(x Instance, d int) float64 {
-	at := s.ready[x.id()]
-	if at == nil {
+	id := x.id()
+	on := s.ready[id]
+	if on == nil {
 		return 0 // a constant or an input, or a variable that was not written yet
 	}
-	if at[d] != never {
-		return at[d]
+	at, has := slices.BinarySearchFunc(on, d, func(t there, d int) int { return t.device - d })
+	if has {
+		return on[at].since
 	}
-	from := slices.IndexFunc(at, func(t float64) bool { return t != never })
-	start := max(at[from], s.link[d])
-	at[d] = start + s.p.options.copySeconds(x.Value.Meta.Bytes(), from, d)
-	s.link[d] = at[d]
+	from := on[0]
+	start := max(from.since, s.link[d])
+	end := start + s.p.options.copySeconds(x.Value.Meta.Bytes(), from.device, d)
+	s.ready[id] = slices.Insert(on, at, there{d, end})
+	s.link[d] = end
 	if s.keep {
-		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from, d, x.Value.Meta.Bytes(), !direct(s.p.options.Devices[from], s.p.options.Devices[d]), start, at[d]})
+		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, x.Value.Meta.Bytes(), !direct(s.p.options.Devices[from.device], s.p.options.Devices[d]), start, end})
 	}
-	return at[d]
+	return end
 }
 
 // write makes a device the only one that has an instance.
 func (s *stepSimulation) write(x Instance, d int, end float64) {
 	id := x.id()
-	at := s.ready[id]
-	if at == nil {
-		at = make([]float64, len(s.free))
-		s.ready[id] = at
-	}
-	for i := range at {
-		at[i] = never
-	}
-	at[d] = end
+	s.ready[id] = append(s.ready[id][:0], there{d, end})
 }
 
 // time is the seconds of a launch, with the time until the next one can begin.

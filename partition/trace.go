@@ -26,13 +26,31 @@ type tracer struct {
 	work   map[*Variant]work
 }
 
-// tracked is what is known of an instance.
+// tracked is an instance, and how each device that uses it does. Of many devices few use
+// one instance, so the others have no entry.
 type tracked struct {
 	Instance
-	object []int  // per device: its object there, -1 if there is none
-	last   []int  // per device: the last launch of the step that uses it there
-	writer []bool // per device: it writes it
-	comes  []bool // per device: its first use there reads it
+	on []usedOn // by device
+}
+
+// usedOn is how a device uses an instance.
+type usedOn struct {
+	device int
+	object int  // in the device's trace; -1: not added yet
+	last   int  // the last launch of the step that uses it there
+	writes bool // a launch there writes it
+	comes  bool // the first launch there reads it
+}
+
+// find is the place of a device's entry, or where it would be.
+func (x *tracked) find(d int) (at int, there bool) {
+	return slices.BinarySearchFunc(x.on, d, func(u usedOn, d int) int { return u.device - d })
+}
+
+// at is a device's entry, which must be there.
+func (x *tracked) at(d int) *usedOn {
+	at, _ := x.find(d)
+	return &x.on[at]
 }
 
 // traceLaunches makes the trace of each of so many devices, without the launches'
@@ -70,9 +88,12 @@ func (t *tracer) track(i int, l *Launch) []*tracked {
 	list := make([]*tracked, len(l.Needs))
 	for k, n := range l.Needs {
 		x := t.of(n.Instance)
-		x.comes[l.Device] = x.comes[l.Device] || x.last[l.Device] < 0 && n.Mode != Write
-		x.last[l.Device] = i
-		x.writer[l.Device] = x.writer[l.Device] || n.Mode != Read
+		at, there := x.find(l.Device)
+		if !there {
+			x.on = slices.Insert(x.on, at, usedOn{device: l.Device, object: -1, comes: n.Mode != Write})
+		}
+		u := &x.on[at]
+		u.last, u.writes = i, u.writes || n.Mode != Read
 		list[k] = x
 	}
 	return list
@@ -83,8 +104,7 @@ func (t *tracer) of(i Instance) *tracked {
 	id := i.id()
 	x := t.known[id]
 	if x == nil {
-		n := len(t.traces)
-		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, n), last: slices.Repeat([]int{-1}, n), writer: make([]bool, n), comes: make([]bool, n)}
+		x = &tracked{Instance: i}
 		t.known[id] = x
 	}
 	return x
@@ -92,12 +112,7 @@ func (t *tracer) of(i Instance) *tracked {
 
 // writtenBeside reports whether another device than d writes it.
 func (x *tracked) writtenBeside(d int) bool {
-	for e, writes := range x.writer {
-		if writes && e != d {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.on, func(u usedOn) bool { return u.writes && u.device != d })
 }
 
 // addObjects makes an object for each instance on each device that uses it. A
@@ -107,13 +122,14 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 	for i := range launches {
 		d := launches[i].Device
 		for _, x := range uses[i] {
-			if x.object[d] >= 0 {
+			u := x.at(d)
+			if u.object >= 0 {
 				continue
 			}
 			lasts := x.Value.Kind == graph.Variable || x.Value.PerMicrobatch
-			comes := x.comes[d] && x.writtenBeside(d)
+			comes := u.comes && x.writtenBeside(d)
 			tr := t.traces[d]
-			x.object[d] = len(tr.Objects)
+			u.object = len(tr.Objects)
 			tr.of, tr.first = append(tr.of, x.Instance), append(tr.first, lasts)
 			tr.Objects = append(tr.Objects, paging.Object{
 				Name: x.Value.Name, Bytes: x.Value.Meta.Bytes(),
@@ -131,7 +147,7 @@ func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked) {
 	var x paging.Launch
 	for k, u := range uses {
 		mode := l.Needs[k].Mode
-		x.Uses = append(x.Uses, paging.Use{Object: u.object[d], Read: mode != Write, Write: mode != Read})
+		x.Uses = append(x.Uses, paging.Use{Object: u.at(d).object, Read: mode != Write, Write: mode != Read})
 		if mode != Read {
 			t.free(u, i, d)
 		}
@@ -148,10 +164,10 @@ func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked) {
 // launch i, with the last launch there so far; not on the device except, -1 for
 // none.
 func (t *tracer) free(x *tracked, i, except int) {
-	for d, o := range x.object {
-		tr := t.traces[d]
-		if last := len(tr.Launches) - 1; o >= 0 && d != except && last >= 0 && x.last[d] <= i && !tr.Objects[o].Lasting {
-			tr.Launches[last].Frees = append(tr.Launches[last].Frees, o)
+	for _, u := range x.on {
+		tr := t.traces[u.device]
+		if last := len(tr.Launches) - 1; u.object >= 0 && u.device != except && last >= 0 && u.last <= i && !tr.Objects[u.object].Lasting {
+			tr.Launches[last].Frees = append(tr.Launches[last].Frees, u.object)
 		}
 	}
 }
