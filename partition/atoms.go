@@ -16,7 +16,7 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	check := stop.When(o.Stop)
-	idx, err := newIndex(g, checked, check)
+	idx, err := newIndex(g, checked.index(), check)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 
 // passesOf is a schedule with the passes of the options' one.
 func passesOf(o PlanOptions) string {
-	if o.splits() {
+	if o.pipeline().splits() {
 		return "zb-h1"
 	}
 	return "1f1b"

@@ -21,11 +21,11 @@ func (c *stageSearch) best(stages, most int) (search.Way, error) {
 
 // runsMovable reports whether each movable node has a device that runs it.
 func (c *stageSearch) runsMovable(devices []int) bool {
-	if c.o.Supports == nil {
+	if c.o.supports == nil {
 		return true
 	}
 	runs := func(n *graph.Node) bool {
-		return slices.ContainsFunc(devices, func(d int) bool { return c.o.Supports(d, n) == nil })
+		return slices.ContainsFunc(devices, func(d int) bool { return c.o.supports(d, n) == nil })
 	}
 	idx := c.groups.idx
 	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
@@ -51,16 +51,16 @@ func (c *stageSearch) first(stages, most int) (search.Way, error) {
 // some devices do not run, unless a number is asked for; and both a pipeline that ends
 // where it begins. most is the most stages that there can be.
 func (c *stageSearch) attempts(stages, most int) [][][]int {
-	first := [][]int{c.o.deal(stages)}
+	first := [][]int{c.o.pipeline.deal(stages)}
 	switch {
-	case len(c.o.Pin) > 0:
-		for n := 1; n <= most && n <= len(c.o.Devices)+1; n++ {
-			if c.o.Count == 0 || n == stages {
+	case len(c.o.pin) > 0:
+		for n := 1; n <= most && n <= len(c.o.devices)+1; n++ {
+			if c.o.count == 0 || n == stages {
 				first = append(first, c.others(n, stages)...)
 			}
 		}
-	case c.o.Order != nil || !c.anyRefused():
-	case c.o.Count != 0:
+	case c.o.pipeline.order != nil || !c.anyRefused():
+	case c.o.count != 0:
 		first = append(first, c.others(stages, stages)...)
 	default:
 		all := [][][]int{first, c.others(min(stages+1, most), stages)}
@@ -74,10 +74,10 @@ func (c *stageSearch) attempts(stages, most int) [][][]int {
 
 // others are the pipelines of n stages, except for the first one of attempts.
 func (c *stageSearch) others(n, stages int) (shapes [][]int) {
-	if n != stages && n <= len(c.o.Devices) {
-		shapes = append(shapes, c.o.deal(n))
+	if n != stages && n <= len(c.o.devices) {
+		shapes = append(shapes, c.o.pipeline.deal(n))
 	}
-	if n > 2 && n <= len(c.o.Devices)+1 {
+	if n > 2 && n <= len(c.o.devices)+1 {
 		there := make([]int, n) // the last is with the first
 		for i := range n - 1 {
 			there[i] = i

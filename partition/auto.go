@@ -11,7 +11,7 @@ import (
 // fastest step among those that fit; of equally fast ones the first in the order of
 // the devices, with the fewest bytes across cuts. If none fits, it balances time
 // alone, and checkMemory reports the missing bytes.
-func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
+func cutAutomatically(idx *index, blocks []string, o cutOptions) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
 	}
@@ -21,8 +21,8 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	}
 	groups, allowed := readyUnits(idx, pl), allowedCuts(idx, pl)
 	want, fewer := stageCount(blocks, allowed, o)
-	if fewer != nil && o.Order != nil {
-		return cut{}, fmt.Errorf("%w: the schedule is for %d stages: %v", ErrStages, o.Order.Stages, fewer)
+	if fewer != nil && o.pipeline.order != nil {
+		return cut{}, fmt.Errorf("%w: the schedule is for %d stages: %v", ErrStages, o.pipeline.order.Stages, fewer)
 	}
 	c, err := newStageSearch(groups, blocks, allowed, o)
 	if err != nil {
@@ -72,15 +72,15 @@ func allowedCuts(idx *index, pl *placement) []bool {
 
 // stageCount is the number of stages. The second result is nil if it is the number
 // asked for.
-func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
-	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(blocks)}
+func stageCount(blocks []string, allowed []bool, o cutOptions) (int, *Fewer) {
+	f := &Fewer{Asked: o.count, Stages: 1, Blocks: len(blocks)}
 	for _, ok := range allowed[1:len(blocks)] {
 		if ok {
 			f.Stages++
 		}
 	}
-	if f.Devices = o.Count == 0; f.Devices {
-		f.Asked = o.stagesByDefault(f.Stages)
+	if f.Devices = o.count == 0; f.Devices {
+		f.Asked = o.pipeline.stagesByDefault(f.Stages)
 	}
 	if f.Asked <= f.Stages {
 		return f.Asked, nil
@@ -89,11 +89,11 @@ func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
 }
 
 // chooseCut is pass 3: by hand as asked, or automatic.
-func chooseCut(idx *index, blocks []string, o PlanOptions) (cut, error) {
+func chooseCut(idx *index, blocks []string, o cutOptions) (cut, error) {
 	if err := checkPins(blocks, o); err != nil {
 		return cut{}, err
 	}
-	if o.Stages != nil {
+	if o.stages != nil {
 		c, err := cutByHand(blocks, o)
 		if err != nil {
 			return c, err

@@ -17,7 +17,7 @@ func TestDevicesAreShared(t *testing.T) {
 		stages, devices int
 		want            []int
 	}{{3, 2, []int{0, 0, 1}}, {4, 2, []int{0, 0, 1, 1}}, {3, 3, []int{0, 1, 2}}, {2, 4, []int{0, 1}}, {5, 3, []int{0, 0, 1, 1, 2}}} {
-		if got := (&PlanOptions{Devices: specs(c.devices, 0)}).deal(c.stages); !slices.Equal(got, c.want) {
+		if got := (&PlanOptions{Devices: specs(c.devices, 0)}).pipeline().deal(c.stages); !slices.Equal(got, c.want) {
 			t.Errorf("%d stages on %d devices: %v, want %v", c.stages, c.devices, got, c.want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // A stage takes what each of its groups takes in every stage (least) and what it may
 // take besides (more), values that cross the cuts where it starts and ends, and scratch.
 type stageBounds struct {
-	g            *grouped
+	g            *meter
 	least, more  []search.Footprint // of the groups before each
 	kept         []int64            // of the groups before each: per microbatch in flight, the least more of a stage behind the first
 	starts, ends cutBounds          // for the stage that starts, or ends, at the cut before each group
@@ -20,7 +20,7 @@ type stageBounds struct {
 }
 
 // newBounds counts each group's values once.
-func newBounds(g *grouped) *stageBounds {
+func newBounds(g *meter) *stageBounds {
 	n := len(g.groups) + 1
 	b := &stageBounds{
 		g: g, least: make([]search.Footprint, n), more: make([]search.Footprint, n), kept: make([]int64, n),
@@ -195,7 +195,7 @@ func (b *stageBounds) addVariables() {
 }
 
 // alone is a group as a stage of its own.
-func (b *stageBounds) alone(i int) *trialStage { return &trialStage{grouped: b.g, lo: i, hi: i + 1} }
+func (b *stageBounds) alone(i int) *trialStage { return &trialStage{meter: b.g, lo: i, hi: i + 1} }
 
 // addActivations counts the results of forward that backward reads.
 func (b *stageBounds) addActivations() {

@@ -23,16 +23,16 @@ func TestBoundsHold(t *testing.T) {
 		if g, err = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute").apply(g, stop.When(nil)); err != nil {
 			t.Fatal(err)
 		}
-		idx, err := newIndex(g, o, stop.When(nil))
+		idx, err := newIndex(g, o.index(), stop.When(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		blocks := findBlocks(g)
-		groups := readyUnits(idx, place(idx, len(blocks), oneGroupEach(blocks)))
-		b := newBounds(groups)
+		meter := newMeter(readyUnits(idx, place(idx, len(blocks), oneGroupEach(blocks))))
+		b := newBounds(meter)
 		for lo := range blocks {
 			for hi := lo + 1; hi <= len(blocks); hi++ {
-				f, err := groups.measure(lo, hi, nil)
+				f, err := meter.measure(lo, hi, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

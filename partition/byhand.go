@@ -10,17 +10,14 @@ import (
 	"github.com/berth-ml/berth/internal/edit"
 )
 
-// cutByHand is the cut that PlanOptions.Stages lists. Every block must be in
+// cutByHand is the cut that Stages lists. Every block must be in
 // exactly one stage.
-func cutByHand(blocks []string, o PlanOptions) (cut, error) {
-	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: o.On}
-	if c.device == nil {
-		c.device = o.deal(len(o.Stages))
-	}
+func cutByHand(blocks []string, o cutOptions) (cut, error) {
+	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: o.pipeline.deal(len(o.stages))}
 	for i := range c.stageOf {
 		c.stageOf[i] = -1
 	}
-	for s, names := range o.Stages {
+	for s, names := range o.stages {
 		if len(names) == 0 {
 			return cut{}, fmt.Errorf("%w: stage %d has no blocks; name at least one of %s", ErrStages, s, strings.Join(blocks, ", "))
 		}
@@ -35,31 +32,31 @@ func cutByHand(blocks []string, o PlanOptions) (cut, error) {
 			c.stageOf[i] = s
 		}
 	}
-	if len(o.Stages) == 0 {
+	if len(o.stages) == 0 {
 		return cut{}, fmt.Errorf("%w: the list of stages is empty; leave it out to place automatically", ErrStages)
 	}
 	if err := c.pin(o); err != nil {
 		return cut{}, err
 	}
-	for s := range o.Stages {
-		c.cause = append(c.cause, cmp.Or(o.Why, "by hand")+pinned(o, o.Stages[s])+sharing(c.device, s, o.Devices))
+	for s := range o.stages {
+		c.cause = append(c.cause, cmp.Or(o.why, "by hand")+pinned(o, o.stages[s])+sharing(c.device, s, o.devices))
 	}
 	return c, missingBlocks(c)
 }
 
 // pin puts stages on the devices that their blocks are pinned to.
-func (c *cut) pin(o PlanOptions) error {
-	if len(o.Pin) == 0 {
+func (c *cut) pin(o cutOptions) error {
+	if len(o.pin) == 0 {
 		return nil
 	}
 	c.device = slices.Clone(c.device)
-	for s, names := range o.Stages {
+	for s, names := range o.stages {
 		first := ""
 		for _, name := range names {
-			d, ok := o.Pin[name]
-			if ok && first != "" && d != o.Pin[first] {
+			d, ok := o.pin[name]
+			if ok && first != "" && d != o.pin[first] {
 				return fmt.Errorf("%w: stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages, or pin them to one device",
-					ErrStages, s, first, o.Devices[o.Pin[first]].ID, name, o.Devices[d].ID)
+					ErrStages, s, first, o.devices[o.pin[first]].ID, name, o.devices[d].ID)
 			}
 			if ok {
 				first, c.device[s] = name, d
@@ -70,21 +67,21 @@ func (c *cut) pin(o PlanOptions) error {
 }
 
 // checkPins refuses pins of blocks that there are not.
-func checkPins(blocks []string, o PlanOptions) error {
-	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
+func checkPins(blocks []string, o cutOptions) error {
+	for _, name := range slices.Sorted(maps.Keys(o.pin)) {
 		if !slices.Contains(blocks, name) {
 			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, and the model does not have it%s; it has %s",
-				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))}
+				ErrStages, name, o.devices[o.pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))}
 		}
 	}
 	return nil
 }
 
 // pinned names the blocks that are pinned, for the cause of their stage.
-func pinned(o PlanOptions, blocks []string) string {
+func pinned(o cutOptions, blocks []string) string {
 	var names []string
 	for _, b := range blocks {
-		if _, ok := o.Pin[b]; ok {
+		if _, ok := o.pin[b]; ok {
 			names = append(names, b)
 		}
 	}

@@ -63,6 +63,16 @@ func (p *Plan) rivals(rival *shortage) *shortage {
 	return rival
 }
 
+// setPeaks takes the peaks of the plan that there is without a limit.
+func (p *Plan) setPeaks(free []Forecast) {
+	for d := range p.Memory {
+		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
+	}
+}
+
+// shortage is the plan's lack of memory.
+func (p *Plan) shortage() shortage { return shortageOf(p.Memory) }
+
 // finer are the grains with which updates can be cut.
 var finer = []grain{byBlock, byLayer, byNode}
 
@@ -97,10 +107,10 @@ func (base *Plan) ranged(r ranging) (*Plan, *grouped, error) {
 func (base *Plan) inRanges(cut *cutGraph) (*Plan, error) {
 	p := *base
 	var err error
-	if p.idx, err = newIndex(cut.graph, p.options, base.idx.stop); err != nil {
+	if p.idx, err = newIndex(cut.graph, p.options.index(), base.idx.stop); err != nil {
 		return nil, err
 	}
-	p.Graph, p.place = cut.graph, base.whole.place.withRanges(cut)
+	p.Graph, p.place = cut.graph, placeRanges(base.whole.place, cut)
 	return &p, nil
 }
 
@@ -114,13 +124,14 @@ func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool, riva
 		if err := p.cutAt(at, groups); err != nil {
 			return nil, err
 		}
-		whole, err := p.forecast(floors || best != nil, best.rivals(rival))
+		r, err := p.forecaster().forecast(floors || best != nil, best.rivals(rival))
 		if err != nil {
 			return nil, err
 		}
-		if !whole {
+		if r == nil {
 			continue
 		}
+		p.Memory, p.launches = r.memory, r.launches
 		s := p.shortage()
 		if p.better(best) {
 			best = &p

@@ -26,18 +26,34 @@ func (f footprint) memory(inFlight int) [device.NumUsages]int64 {
 	return m
 }
 
-// trialStage is a stage on trial, made of groups lo to hi-1. Tables of the groups
-// are in use by one trial stage at a time.
-type trialStage struct {
+// meter measures neighbouring groups as one stage. Its tables are in use by one trial
+// stage at a time: making them for each would take time and memory by the size of the
+// graph.
+type meter struct {
 	*grouped
+	inside marks                // values made and read within one unit of the trial stage
+	seen   marks                // values
+	here   *table[int]          // node → its index in the unit
+	memory *table[*graph.Value] // value → the value whose memory it is in
+	last   *table[int]          // memory → the index of the node that uses it last
+}
+
+func newMeter(g *grouped) *meter {
+	values := len(g.idx.g.Values)
+	return &meter{g, newMarks(values), newMarks(values), newTable[int](g.idx.ids), newTable[*graph.Value](values), newTable[int](values)}
+}
+
+// trialStage is a stage on trial, made of groups lo to hi-1.
+type trialStage struct {
+	*meter
 	lo, hi int
 	units  []unit
 	bare   bool // for scratch: a reshaped value of another unit takes no memory
 }
 
-func newTrial(g *grouped, lo, hi int) *trialStage {
+func newTrial(g *meter, lo, hi int) *trialStage {
 	g.inside.clear()
-	return &trialStage{grouped: g, lo: lo, hi: hi, units: g.units(lo, hi)}
+	return &trialStage{meter: g, lo: lo, hi: hi, units: g.units(lo, hi)}
 }
 
 func (s *trialStage) has(group int) bool { return group >= s.lo && group < s.hi }
@@ -68,7 +84,7 @@ func (s *trialStage) each(phases ...graph.Phase) iter.Seq[*graph.Node] {
 
 // measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
 // variables and inputs that the device has already for another stage.
-func (g *grouped) measure(lo, hi int, skip map[*graph.Value]bool) (f footprint, err error) {
+func (g *meter) measure(lo, hi int, skip map[*graph.Value]bool) (f footprint, err error) {
 	s := newTrial(g, lo, hi)
 	for _, x := range g.groups[lo:hi] {
 		f.flops += x.flops

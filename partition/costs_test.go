@@ -10,7 +10,7 @@ import (
 // are counted per microbatch in flight.
 func TestActivationsFollowInFlight(t *testing.T) {
 	p := mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0)})
-	f, err := readyUnits(p.idx, p.place).measure(0, 1, nil)
+	f, err := newMeter(readyUnits(p.idx, p.place)).measure(0, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,28 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
 )
+
+// BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
+// microbatch, or of the update of a step. ok is false if it is not known.
+type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
+
+// cutOptions says for which devices a graph is cut, and what was asked for by hand.
+type cutOptions struct {
+	devices  []device.Spec // of the first replica
+	pipeline pipeline      // of that replica alone
+	stages   [][]string    // block names by hand, per stage; nil places automatically
+	why      string        // cause of stages for readers of the plan; empty means by hand
+	pin      map[string]int
+	count    int // number of stages; 0 means by the devices
+	supports Supports
+	speeds   speeds
+	blocks   BlockSeconds // measured times of blocks; nil means that they follow from flops
+	// predict is the time of a step of so many microbatches by the whole plan of a cut,
+	// without a limit on memory.
+	predict func(c cut, microbatches int) float64
+}
 
 // cut has the stage of each block, and the device of each stage.
 type cut struct {

@@ -15,7 +15,7 @@ func (e *expansion) endInstances(check *stop.Check) {
 		l := &e.launches[len(e.launches)-1-i]
 		for _, n := range l.Needs {
 			v := n.Value
-			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.Fetch && output[v.ID] || used[n.id()] {
+			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.fetch && output[v.ID] || used[n.id()] {
 				continue
 			}
 			used[n.id()] = true

@@ -25,25 +25,18 @@ type group struct {
 	parameters int64            // elements of the parameters owned
 }
 
-// tables are the working memory of a trial stage and of its units. Making them
-// for each would take time and memory by the size of the graph.
+// tables are the working memory for the units of a stage. Making them for each would take
+// time and memory by the size of the graph.
 type tables struct {
-	inside marks                // values made and read within one unit of the trial stage
-	seen   marks                // values
-	soon   marks                // update nodes of the trial stage that run early
-	asked  marks                // values that nodes of the trial stage's B read
-	kept   marks                // values that B makes and W reads, in the trial stage
-	here   *table[int]          // node → its index in the unit
-	memory *table[*graph.Value] // value → the value whose memory it is in
-	last   *table[int]          // memory → the index of the node that uses it last
+	soon  marks       // update nodes of the stage that run early
+	asked marks       // values that nodes of the stage's B read
+	kept  marks       // values that B makes and W reads, in the stage
+	here  *table[int] // node → its index in the unit
 }
 
 func newTables(idx *index) tables {
 	values := len(idx.g.Values)
-	return tables{
-		inside: newMarks(values), seen: newMarks(values), soon: newMarks(idx.ids), asked: newMarks(values), kept: newMarks(values),
-		here: newTable[int](idx.ids), memory: newTable[*graph.Value](values), last: newTable[int](values),
-	}
+	return tables{soon: newMarks(idx.ids), asked: newMarks(values), kept: newMarks(values), here: newTable[int](idx.ids)}
 }
 
 // groupNodes sorts a graph's nodes into groups.

@@ -8,14 +8,10 @@ import (
 
 // index answers the passes' questions to a graph.
 type index struct {
-	g            *graph.Graph
-	microbatches int
-	tree         bool        // microbatches are summed by a tree
-	apart        bool        // every phase of a stage is a segment of its own
-	splits       bool        // the schedule has W passes: B leaves weight gradients to them
-	ranging      ranging     // of the updates of g
-	ids          int         // more than any node's ID
-	stop         *stop.Check // of the call that plans
+	indexOptions
+	g    *graph.Graph
+	ids  int         // more than any node's ID
+	stop *stop.Check // of the call that plans
 
 	// By Value.ID.
 	readers  [][]*graph.Node  // each node once, in graph order

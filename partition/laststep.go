@@ -1,28 +1,18 @@
 package partition
 
-// stepSizes lists the microbatches of a full step and, where there is one, of the
-// smaller last step of an epoch.
-func (p *Plan) stepSizes() []int {
-	if last := p.options.LastMicrobatches; last > 0 && last < p.Microbatches {
-		return []int{p.Microbatches, last}
-	}
-	return []int{p.Microbatches}
-}
-
 // traceLastStep makes the traces of the smaller last step of an epoch; nil where a full
 // step takes at least as much memory. Replicas divide its microbatches otherwise: one
 // may add two in a single launch that has neither together in a full step.
-func (p *Plan) traceLastStep(e *estimator) ([]*memoryTrace, error) {
-	sizes := p.stepSizes()
-	if p.Replicas() == 1 || len(sizes) == 1 {
+func (f *forecaster) traceLastStep() ([]*memoryTrace, error) {
+	if f.replicas == 1 || len(f.sizes) == 1 {
 		return nil, nil
 	}
-	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: sizes[1]})
+	launches, err := f.program.launches(f.idx.stop, stepOptions{microbatches: f.sizes[1]})
 	if err != nil {
 		return nil, err
 	}
-	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
-	addScratch(p.idx.stop, traces, launches, e.scratch)
+	traces := traceLaunches(f.idx.stop, len(f.specs), launches)
+	addScratch(f.idx.stop, traces, launches, f.scratch)
 	return traces, nil
 }
 

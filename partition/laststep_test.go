@@ -26,10 +26,11 @@ func TestForecastCoversTheLastStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		floors := floorsAndPeaks(t, p)
-		if whole, err := p.forecastFloors(&estimator{plan: p, of: map[runOn]int64{}}, nil); err != nil || !whole {
-			t.Fatal(whole, err)
+		r, err := p.forecaster().floors(nil)
+		if err != nil || r == nil {
+			t.Fatal(r, err)
 		}
-		for d, f := range p.Memory {
+		for d, f := range r.memory {
 			if f.Floor != floors[d] {
 				t.Errorf("device %d: of one launch for each variant, the floor is %d, of all launches %d", d, f.Floor, floors[d])
 			}

@@ -9,16 +9,27 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// StepOptions describes a step of a plan.
-type StepOptions struct {
-	// Microbatches of the step, at least 1.
-	Microbatches int
-	// Tail is the plan of the last microbatch and of the update, made by Rebind.
-	// Nil means that they are as in the plan.
-	Tail *Plan
-	// Fetch keeps the graph's outputs after the step.
-	Fetch bool
+// program is the segments of a plan and the devices that run them: what the launches of
+// its steps follow from.
+type program struct {
+	idx        *index
+	segments   []Segment
+	devices    []int // by stage: of the first replica
+	perReplica int   // devices of each replica
+	bucket     int   // of the instances: see [Instance]
+	// schedule is the order of a step of so many microbatches.
+	schedule func(microbatches int) (schedule.Schedule, error)
 }
+
+// stepOptions describes a step of a program.
+type stepOptions struct {
+	microbatches int      // at least 1
+	tail         *program // of the last microbatch and of the update; nil: as in the program
+	fetch        bool     // the graph's outputs stay after the step
+}
+
+// deviceOf is the index of the device of a stage's replica.
+func (p *program) deviceOf(stage, replica int) int { return replica*p.perReplica + p.devices[stage] }
 
 // Launch is one run of a segment in a step.
 type Launch struct {
@@ -106,21 +117,17 @@ type instanceID struct {
 
 func (i Instance) id() instanceID { return instanceID{i.Value.ID, i.Microbatch, i.Tail} }
 
-// Instance is the instance of v for a microbatch. tail tells that p is a step's
-// tail.
-func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
+// instance is the instance of v for a microbatch. tail tells that p is a step's tail.
+func (p *program) instance(v *graph.Value, microbatch int, tail bool) Instance {
 	if !perMicrobatch(v) {
 		microbatch, tail = 0, false
 	}
-	return Instance{v, p.idx.usage(v), microbatch, tail, p.Bucket}
+	return Instance{v, p.idx.usage(v), microbatch, tail, p.bucket}
 }
 
-// Launches lists the launches of a step in the order in which they are queued:
-// that of the schedule, then the update, level by level over all stages.
-func (p *Plan) Launches(o StepOptions) ([]Launch, error) { return p.launchesUntil(stop.When(nil), o) }
-
-// launchesUntil is Launches, unless check stops.
-func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error) {
+// launches lists the launches of a step in the order in which they are queued: that of the
+// schedule, then the update, level by level over all stages.
+func (p *program) launches(check *stop.Check, o stepOptions) ([]Launch, error) {
 	e, err := p.expand(check, o, nil)
 	if err != nil {
 		return nil, err
@@ -129,12 +136,12 @@ func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error)
 	return e.launches, check.Err()
 }
 
-// launchesOnce lists the launches of full steps and of the last one, but of each variant
-// on each device the first alone. Nothing is said to be over.
-func (p *Plan) launchesOnce() (all []Launch, err error) {
+// launchesOnce lists the launches of steps of these numbers of microbatches, but of each
+// variant on each device the first alone. Nothing is said to be over.
+func (p *program) launchesOnce(sizes []int) (all []Launch, err error) {
 	listed := map[runOn]bool{}
-	for _, size := range p.stepSizes() {
-		e, err := p.expand(p.idx.stop, StepOptions{Microbatches: size}, listed)
+	for _, size := range sizes {
+		e, err := p.expand(p.idx.stop, stepOptions{microbatches: size}, listed)
 		if err != nil {
 			return nil, err
 		}
@@ -151,8 +158,8 @@ type runOn struct {
 
 // expand lists the launches of a step. Where listed is not nil, it leaves out those of
 // variants that are in there, and adds the others.
-func (p *Plan) expand(check *stop.Check, o StepOptions, listed map[runOn]bool) (*expansion, error) {
-	s, err := p.ScheduleOf(o.Microbatches)
+func (p *program) expand(check *stop.Check, o stepOptions, listed map[runOn]bool) (*expansion, error) {
+	s, err := p.schedule(o.microbatches)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +174,7 @@ func (p *Plan) expand(check *stop.Check, o StepOptions, listed map[runOn]bool) (
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
+	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.microbatches - 1})
 	return e, check.Err()
 }
 
@@ -176,7 +183,7 @@ const anyStage = -1
 
 // expansion lists the launches of a step.
 type expansion struct {
-	o          StepOptions
+	o          stepOptions
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
 	sums       summing
@@ -186,10 +193,10 @@ type expansion struct {
 	listed     map[runOn]bool       // variants whose launches are left out; nil: none is
 }
 
-func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
+func newExpansion(p *program, o stepOptions, order []schedule.Action) *expansion {
 	e := &expansion{
-		o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values)),
-		sums: newSumming(p.idx.tree, replicasOf(order, o.Microbatches)),
+		o: o, full: listByAction(p), at: newTable[int](len(p.idx.g.Values)),
+		sums: newSumming(p.idx.tree, replicasOf(order, o.microbatches)),
 		left: map[int]int{}, apart: map[int][]segmentSum{},
 	}
 	for _, a := range order {
@@ -197,15 +204,15 @@ func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
 			e.left[a.Stage]++
 		}
 	}
-	if e.tail = e.full; o.Tail != nil {
-		e.tail = listByAction(o.Tail)
+	if e.tail = e.full; o.tail != nil {
+		e.tail = listByAction(o.tail)
 	}
 	return e
 }
 
 // segmentLists has the segments of a plan by action, in plan order.
 type segmentLists struct {
-	plan *Plan
+	plan *program
 	of   map[segmentKey][]*Segment
 }
 
@@ -215,10 +222,10 @@ type segmentKey struct {
 	stage int // anyStage for the update
 }
 
-func listByAction(p *Plan) segmentLists {
+func listByAction(p *program) segmentLists {
 	l := segmentLists{p, map[segmentKey][]*Segment{}}
-	for i := range p.Segments {
-		s := &p.Segments[i]
+	for i := range p.segments {
+		s := &p.segments[i]
 		k := segmentKey{s.Pass, s.Stage}
 		if s.Pass == schedule.Update {
 			k.stage = anyStage
@@ -230,7 +237,7 @@ func listByAction(p *Plan) segmentLists {
 
 // add appends a launch for each segment of an action.
 func (e *expansion) add(a schedule.Action) {
-	lists, tail := e.full, e.o.Tail != nil && a.Microbatch == e.o.Microbatches-1
+	lists, tail := e.full, e.o.tail != nil && a.Microbatch == e.o.microbatches-1
 	if tail {
 		lists = e.tail
 	}
@@ -248,7 +255,7 @@ func (e *expansion) add(a schedule.Action) {
 		l.Lo, l.Hi = sum.lo, sum.hi
 		e.launch(lists.plan, l)
 		if s.Reduce.Graph != nil {
-			e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
+			e.reduce(&e.full.plan.segments[s.ID], sum, a.Microbatch)
 		}
 	}
 	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
@@ -256,7 +263,7 @@ func (e *expansion) add(a schedule.Action) {
 	}
 }
 
-func (e *expansion) launch(p *Plan, l Launch) {
+func (e *expansion) launch(p *program, l Launch) {
 	if e.leavesOut(&l) {
 		return
 	}
@@ -299,7 +306,7 @@ func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 func (e *expansion) reduceApart(stage, microbatch int) {
 	for i := 0; i < len(e.apart[stage]); i++ { // reduce appends more
 		x := e.apart[stage][i]
-		s := &e.full.plan.Segments[x.segment]
+		s := &e.full.plan.segments[x.segment]
 		if s.ReduceOn == nil {
 			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
 		}
@@ -351,13 +358,13 @@ func (e *expansion) ofSums(s *Segment, v *Variant, replica int, sum sumRange, mi
 
 // partial is the instance of a sum that begins with a microbatch.
 func (e *expansion) partial(s Slot, lo int) Instance {
-	i := e.full.plan.Instance(s.Value, 0, false)
+	i := e.full.plan.instance(s.Value, 0, false)
 	i.Microbatch = lo
 	return i
 }
 
 // bind fills in the tensors of a launch.
-func (e *expansion) bind(p *Plan, l *Launch) {
+func (e *expansion) bind(p *program, l *Launch) {
 	e.at.clear()
 	for _, s := range l.Variant.In {
 		l.In = append(l.In, e.need(p, l, s))
@@ -369,7 +376,7 @@ func (e *expansion) bind(p *Plan, l *Launch) {
 
 // need is the index of a slot's tensor in a launch's needs. A tensor that is both
 // read and written is one need.
-func (e *expansion) need(p *Plan, l *Launch, s Slot) int {
+func (e *expansion) need(p *program, l *Launch, s Slot) int {
 	i, known := e.at.get(s.Value.ID)
 	switch {
 	case !known:
@@ -383,10 +390,21 @@ func (e *expansion) need(p *Plan, l *Launch, s Slot) int {
 }
 
 // instance is the instance of a value in a launch.
-func (e *expansion) instance(p *Plan, l *Launch, v *graph.Value) Instance {
-	i := p.Instance(v, l.Microbatch, l.Tail)
+func (e *expansion) instance(p *program, l *Launch, v *graph.Value) Instance {
+	i := p.instance(v, l.Microbatch, l.Tail)
 	if v.Kind == graph.Summed {
 		i.Microbatch = l.Lo
 	}
 	return i
+}
+
+// replicasOf is the replica of each microbatch.
+func replicasOf(order []schedule.Action, microbatches int) []int {
+	list := make([]int, microbatches)
+	for _, a := range order {
+		if a.Kind == schedule.Forward {
+			list[a.Microbatch] = a.Replica
+		}
+	}
+	return list
 }

@@ -124,17 +124,17 @@ func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
 
 // Listing the launches of many microbatches asks now and then whether to stop.
 func TestLaunchesStop(t *testing.T) {
-	const microbatches = 10_000
+	const microbatches = 4096
 	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
 	stopped, asks := errors.New("stopped"), 0
 	for _, most := range []int{0, 5, 1000} {
 		asks = 0
-		_, err := p.launchesUntil(stop.When(func() error {
+		_, err := p.program().launches(stop.When(func() error {
 			if asks++; asks > most {
 				return stopped
 			}
 			return nil
-		}), StepOptions{Microbatches: microbatches})
+		}), stepOptions{microbatches: microbatches})
 		if errors.Is(err, stopped) != (most < 1000) || asks > most+1 {
 			t.Errorf("%d asks: %v", asks, err)
 		}

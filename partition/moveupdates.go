@@ -1,11 +1,17 @@
 package partition
 
-import "github.com/berth-ml/berth/internal/stop"
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// Supports is device.Device.Supports of PlanOptions.Devices[d].
+type Supports func(d int, n *graph.Node) error
 
 // moveUnsupported ends pass 4: movable nodes that the device of their group does not run
 // go to the last group whose device does, and what they assign goes with them.
-func moveUnsupported(p *placement, idx *index, devices []int, o PlanOptions) {
-	if o.Supports == nil {
+func moveUnsupported(p *placement, idx *index, devices []int, supports Supports) {
+	if supports == nil {
 		return
 	}
 	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
@@ -13,12 +19,12 @@ func moveUnsupported(p *placement, idx *index, devices []int, o PlanOptions) {
 			continue
 		}
 		at := p.node[n.ID]
-		why := o.Supports(devices[at], n)
+		why := supports(devices[at], n)
 		if why == nil {
 			continue
 		}
 		for to := p.groups - 1; to >= 0; to-- {
-			if o.Supports(devices[to], n) == nil {
+			if supports(devices[to], n) == nil {
 				move(p, idx, moved{n, at, to, why})
 				break
 			}

@@ -25,25 +25,18 @@ type mover struct {
 	stalled float64         // of the step: the time for which launches wait for copies
 }
 
-// movers simulate the devices with less memory than a step of these launches would take;
+// moversOf simulate the devices with less memory than a step with these traces would take;
 // nil for others.
-func (p *Plan) movers(check *stop.Check, launches []Launch) ([]*mover, error) {
-	list := make([]*mover, len(p.options.Devices))
-	if !slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Moved() > 0 }) {
-		return list, nil
-	}
-	traces, err := p.trace(&estimator{plan: p, of: map[runOn]int64{}}, launches, nil)
-	if err != nil {
-		return nil, err
-	}
-	for i := range stop.Each(check, p.Memory) {
-		if f := &p.Memory[i]; f.Moved() > 0 {
+func moversOf(speeds *speeds, memory []Forecast, traces []*memoryTrace) []*mover {
+	list := make([]*mover, len(speeds.devices))
+	for i := range memory {
+		if f := &memory[i]; f.Moved() > 0 {
 			list[f.Device] = newMover(traces[f.Device], paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
-				return p.options.hostSeconds(f.Device, bytes, out)
+				return speeds.hostSeconds(f.Device, bytes, out)
 			})
 		}
 	}
-	return list, check.Err()
+	return list
 }
 
 func newMover(t *memoryTrace, moves []paging.Move, seconds func(bytes int64, out bool) float64) *mover {

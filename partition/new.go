@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -66,16 +67,52 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage)
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, o, check)
+	idx, err := newIndex(g, o.index(), check)
 	if err != nil {
 		return nil, err
 	}
-	c, err := chooseCut(idx, findBlocks(g), o.ofOne())
+	c, err := chooseCut(idx, findBlocks(g), o.cutting(idx))
 	if err != nil {
 		return nil, err
 	}
 	pl := placeFor(idx, c, &o)
 	return assemble(idx, o, c, pl, rival)
+}
+
+// cutting is how a graph is cut with these options: for the first replica.
+func (o PlanOptions) cutting(idx *index) cutOptions {
+	one := o.ofOne()
+	return cutOptions{
+		devices: one.Devices, pipeline: one.pipeline(), stages: one.Stages, why: one.Why, pin: one.Pin, count: one.Count,
+		supports: one.Supports, speeds: one.speeds(), blocks: one.BlockSeconds,
+		predict: func(c cut, microbatches int) float64 { return one.predictCut(idx, c, microbatches) },
+	}
+}
+
+// placeFor places for a cut. Where replicas share the update, it divides it among
+// them, and notes in the options the parameters that they update in ranges.
+func placeFor(idx *index, c cut, o *PlanOptions) *placement {
+	p := place(idx, len(c.device), c.groups())
+	moveUnsupported(p, idx, c.device, o.allReplicas())
+	if o.Shard == ShardOptimizer && o.Replicas > 1 {
+		o.sharding = shardingOf(idx, p, o.Replicas, o.sharding.unit)
+		p.shared = shareUpdates(idx, p, o.sharding)
+	}
+	return p
+}
+
+// predictCut is the time of a step by the plan of a cut, without a limit on memory;
+// infinite where there is none, which is refused later, by name.
+func (o PlanOptions) predictCut(idx *index, c cut, microbatches int) float64 {
+	p := &Plan{Graph: idx.g, Microbatches: microbatches, options: o, cut: c, place: placeFor(idx, c, &o), idx: idx}
+	if checkEdges(idx, p.place) != nil || p.cutAt(o.grains[0], readyUnits(idx, p.place)) != nil {
+		return math.Inf(1)
+	}
+	step, err := p.Predict(idx.stop.Err)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return step.Seconds
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
@@ -98,7 +135,7 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if err := sameNodes(p.Graph, g, check); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, p.options, check)
+	idx, err := newIndex(g, p.options.index(), check)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +154,23 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 		return q, nil
 	}
 	return q, q.checkMemory()
+}
+
+// withRanges is the graph with updates in ranges as in the plan of these options.
+func (o PlanOptions) withRanges(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
+	if !o.ranging.on() && !o.sharding.on() {
+		return g, nil
+	}
+	whole := o
+	whole.ranging = ranging{}
+	idx, err := newIndex(g, whole.index(), check)
+	if err != nil {
+		return nil, err
+	}
+	if cut := cutUpdates(idx, o.ranging, o.sharding); cut != nil {
+		g = cut.graph
+	}
+	return g, check.Err()
 }
 
 // RebindBucket is Rebind for samples of another shape. The graph may have other nodes, as
@@ -171,7 +225,7 @@ func (p *Plan) Forward() (*Plan, error) {
 			g.Vars = append(g.Vars, v)
 		}
 	}
-	idx, err := newIndex(&g, p.options, stop.When(nil))
+	idx, err := newIndex(&g, p.options.index(), stop.When(nil))
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,20 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
+// indexOptions says how the steps of a plan run a graph.
+type indexOptions struct {
+	microbatches int  // of a step, at least 1
+	tree         bool // microbatches are summed by a tree
+	apart        bool // every phase of a stage is a segment of its own
+	splits       bool // the schedule has W passes: B leaves weight gradients to them
+	ranged       bool // updates of g are in ranges on one replica
+}
+
 // newIndex reads a graph, and refuses one that no plan can run.
-func newIndex(g *graph.Graph, o PlanOptions, c *stop.Check) (*index, error) {
+func newIndex(g *graph.Graph, o indexOptions, c *stop.Check) (*index, error) {
 	values := len(g.Values)
 	idx := &index{
-		g: g, microbatches: o.Microbatches, tree: o.Reduction == ReduceTree, apart: o.Apart, splits: o.splits(), ranging: o.ranging, stop: c,
+		g: g, indexOptions: o, stop: c,
 		readers:  make([][]*graph.Node, values),
 		variable: make([]*graph.Value, values),
 		part:     make([]*graph.Value, values),
@@ -94,7 +103,7 @@ func (x *index) addAssigns() error {
 // a weight with some ranges updated, and of a sum that is added to and not read
 // otherwise.
 func (x *index) addInPlace() error {
-	if !x.ranging.on() {
+	if !x.ranged {
 		return nil
 	}
 	for _, n := range stop.Each(x.stop, x.g.Nodes) {

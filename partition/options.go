@@ -43,31 +43,20 @@ type PlanOptions struct {
 	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
 }
 
-// Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
-type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
+// pipeline is the options' pipeline.
+func (o *PlanOptions) pipeline() pipeline {
+	return pipeline{name: o.Schedule, order: o.Order, microbatches: o.Microbatches, replicas: o.Replicas, devices: len(o.Devices), on: o.On}
+}
 
-// Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
-// if it is not known.
-type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
+// speeds are the times of the options' devices.
+func (o *PlanOptions) speeds() speeds {
+	return speeds{devices: o.Devices, opByOp: o.OpByOp, run: o.Seconds, call: o.CallSeconds, copies: o.CopySeconds, host: o.HostSeconds}
+}
 
-// CallSeconds is the time of a call of an op on PlanOptions.Devices[d], beside its work.
-// ok is false if it is not known.
-type CallSeconds func(d int) (seconds float64, ok bool)
-
-// HostSeconds is the time of a copy from the host to PlanOptions.Devices[d], or out of it
-// to the host. ok is false if it is not known.
-type HostSeconds func(d int, bytes int64, out bool) (seconds float64, ok bool)
-
-// BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
-// microbatch, or of the update of a step. ok is false if it is not known.
-type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
-
-// CopySeconds is the time from the end of a launch on PlanOptions.Devices[from] until
-// Devices[to] can begin one that reads so many bytes of it.
-type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
-
-// Supports is device.Device.Supports of PlanOptions.Devices[d].
-type Supports func(d int, n *graph.Node) error
+// index is how a plan of these options runs a graph.
+func (o *PlanOptions) index() indexOptions {
+	return indexOptions{microbatches: o.Microbatches, tree: o.Reduction == ReduceTree, apart: o.Apart, splits: o.pipeline().splits(), ranged: o.ranging.on()}
+}
 
 // perReplica is the number of devices that each replica has. Those left over are not
 // used.

@@ -1,27 +1,16 @@
 package partition
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
-// roundsPerDevice is the number of stages on each device that an interleaved
-// schedule gets by default: more make the bubble smaller and the copies more.
-const roundsPerDevice = 2
-
-// defaultSchedule is the meaning of "" in PlanOptions.Schedule.
-const defaultSchedule = "1f1b"
-
-// interleaved is the name of the schedule for which stages are dealt in rounds.
-const interleaved = "interleaved"
-
 // CheckSchedule is New's error about a schedule that no step can have.
 func (o *PlanOptions) CheckSchedule() error {
 	if o.Order == nil {
-		return o.spec(make([]int, 1)).Check()
+		return o.pipeline().spec(make([]int, 1)).Check()
 	}
 	s := o.Order
 	switch {
@@ -63,89 +52,6 @@ func (o *PlanOptions) settle() {
 	}
 }
 
-// deal gives each of n stages a device. Neighbours share one where there are fewer
-// devices than stages, unless the schedule wants them apart.
-func (o *PlanOptions) deal(n int) []int {
-	switch {
-	case o.On != nil:
-		return o.On
-	case o.Order != nil && o.Order.Stages == n:
-		return o.Order.Workers[:n]
-	}
-	devices := make([]int, n)
-	for s := range devices {
-		if devices[s] = s * min(n, len(o.Devices)) / n; o.Schedule == interleaved {
-			devices[s] = s % len(o.Devices)
-		}
-	}
-	return devices
-}
-
-// stagesByDefault is the number of stages for all devices, of so many at most: as
-// many as devices, or where the schedule goes round them, a multiple.
-func (o *PlanOptions) stagesByDefault(most int) int {
-	n := len(o.Devices)
-	if o.Schedule == interleaved && n > 1 && most >= roundsPerDevice*n {
-		return roundsPerDevice * n
-	}
-	return n
-}
-
-// splits reports whether the schedule has W passes.
-func (o *PlanOptions) splits() bool {
-	if o.Order != nil {
-		return o.Order.Has(schedule.Weights)
-	}
-	return schedule.Splits(o.Schedule)
-}
-
-// spec describes the named schedule of stages on these devices of the first replica.
-func (o *PlanOptions) spec(devices []int) schedule.Spec {
-	return schedule.Spec{Name: cmp.Or(o.Schedule, defaultSchedule), Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas, Workers: o.workers(devices, max(1, o.Replicas))}
-}
-
-// workers are the devices of the stages of so many replicas, given those of the first.
-func (o *PlanOptions) workers(devices []int, replicas int) (all []int) {
-	for r := range replicas {
-		for _, d := range devices {
-			all = append(all, r*o.perReplica()+d)
-		}
-	}
-	return all
-}
-
-// inFlight is, by stage, the most microbatches at once whose activations the
-// backward pass still needs.
-func (o *PlanOptions) inFlight(devices []int) []int {
-	count := o.spec(devices).InFlight
-	if o.Order != nil {
-		count = func(last schedule.Kind) (n []int) {
-			for stage := range devices {
-				n = append(n, o.Order.InFlight(stage, last))
-			}
-			return n
-		}
-	}
-	n := count(schedule.Backward)
-	for stage, w := range count(schedule.Weights) {
-		n[stage] = max(n[stage], w)
-	}
-	return n
-}
-
-// scheduleOn is the schedule of a step of that many microbatches, of stages on these
-// devices of the first replica. Pins and lists of stages may put workers of the
-// caller's order on one device, or a worker's stages on several.
-func (o *PlanOptions) scheduleOn(devices []int, microbatches int) (schedule.Schedule, error) {
-	if o.Order == nil {
-		spec := o.spec(devices)
-		spec.Microbatches = microbatches
-		return schedule.New(spec)
-	}
-	s := o.Order.Without(microbatches)
-	return s.Deal(o.workers(devices, s.Replicas), o.perReplica()*s.Replicas), nil
-}
-
 // ScheduleOf is the order in which a step of that many microbatches runs. A plan
 // without a backward pass needs none: it runs forward.
 func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
@@ -153,7 +59,7 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 	if !p.goesBack() {
 		o.Schedule, o.Order = "forward", nil
 	}
-	s, err := o.scheduleOn(p.cut.device, microbatches)
+	s, err := o.pipeline().scheduleOn(p.cut.device, microbatches)
 	if o.Shard != ShardOptimizer {
 		s = s.FirstUpdates()
 	}

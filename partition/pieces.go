@@ -65,7 +65,7 @@ func number(pieces []piece) {
 
 // key tells nodes of different pieces apart; "" fits any piece.
 func (c cutter) key(n *graph.Node, update bool) string {
-	if update || n.Phase == graph.Update && (c.grain == byNode || c.idx.ranging.on()) {
+	if update || n.Phase == graph.Update && (c.grain == byNode || c.idx.ranged) {
 		return c.tensor(n)
 	}
 	if n.Phase == graph.Update {

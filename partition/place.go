@@ -23,18 +23,6 @@ func place(idx *index, groups int, blocks map[string]int) *placement {
 	return p.placement
 }
 
-// placeFor places for a cut. Where replicas share the update, it divides it among
-// them, and notes in the options the parameters that they update in ranges.
-func placeFor(idx *index, c cut, o *PlanOptions) *placement {
-	p := place(idx, len(c.device), c.groups())
-	moveUnsupported(p, idx, c.device, o.ofOne())
-	if o.Shard == ShardOptimizer && o.Replicas > 1 {
-		o.sharding = shardingOf(idx, p, o)
-		p.shared = shareUpdates(idx, p, o.sharding)
-	}
-	return p
-}
-
 // placeRest puts forward and backward nodes that nothing ties to a layer on
 // the last group, where the loss is.
 func (p *placer) placeRest() {

@@ -10,96 +10,108 @@ import (
 	"github.com/berth-ml/berth/engine/paging"
 )
 
-// setPeaks takes the peaks of the plan that there is without a limit.
-func (p *Plan) setPeaks(free []Forecast) {
-	for d := range p.Memory {
-		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
-	}
+// Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
+type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
+
+// forecaster is pass 8: the memory of each device, from the launches of a program's steps.
+type forecaster struct {
+	*program
+	specs       []device.Spec
+	estimate    Estimate // of the memory of segments; nil means by their values alone
+	checkFinite bool     // segments will be compiled with device.CompileOptions.CheckFinite
+	sizes       []int    // microbatches of a full step, and of the smaller last one of an epoch if there is one
+	replicas    int
+	of          map[runOn]int64 // scratch that is known
+	err         error           // of an estimate
 }
 
-// forecast is pass 8: the memory of each device, from the launches of a step. With
-// floors, it forecasts no more than the floors if a device is below its floor. It
-// stops, and reports false, where p cannot be better than rival, the cost of a plan
-// that fits; nil: there is none.
-func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
-	e := &estimator{plan: p, of: map[runOn]int64{}}
-	if floors && p.Microbatches > 2 { // otherwise there are as many launches as variants
-		if whole, err := p.forecastFloors(e, rival); err != nil || !whole || p.shortage().missing > 0 {
-			return whole, err
+// result is a forecast.
+type result struct {
+	memory   []Forecast // by device
+	launches int        // of a full step; 0: it was not looked at
+}
+
+// forecast forecasts steps. With floors, it forecasts no more than the floors if a device is
+// below its floor. The result is nil where it cannot be better than rival, the cost of a
+// plan that fits; nil: there is none.
+func (f *forecaster) forecast(floors bool, rival *shortage) (*result, error) {
+	if floors && f.sizes[0] > 2 { // otherwise there are as many launches as variants
+		if r, err := f.floors(rival); err != nil || r == nil || shortageOf(r.memory).missing > 0 {
+			return r, err
 		}
 	}
-	return p.forecastSteps(e, rival)
+	return f.steps(rival)
 }
 
-// forecastFloors is a forecast without peaks and moved bytes. See forecast.
-func (p *Plan) forecastFloors(e *estimator, rival *shortage) (whole bool, err error) {
-	launches, err := p.launchesOnce()
+// floors is a forecast without peaks and moved bytes. See forecast.
+func (f *forecaster) floors(rival *shortage) (*result, error) {
+	launches, err := f.launchesOnce(f.sizes)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	traces, err := p.trace(e, launches, rival)
+	traces, err := f.trace(launches, rival)
 	if err != nil || traces == nil {
-		return false, err
+		return nil, err
 	}
-	p.Memory = nil
+	r := &result{}
 	for d, t := range traces {
-		f := t.forecastFloor(d, &p.options)
-		f.Seconds = t.seconds(0, p.options.Devices[d])
-		p.Memory = append(p.Memory, f)
+		m := t.forecastFloor(d, f.specs[d])
+		m.Seconds = t.seconds(0, f.specs[d])
+		r.memory = append(r.memory, m)
 	}
-	return true, p.idx.stop.Err()
+	return r, f.idx.stop.Err()
 }
 
-// forecastSteps is a whole forecast. See forecast.
-func (p *Plan) forecastSteps(e *estimator, rival *shortage) (whole bool, err error) {
-	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: p.Microbatches})
+// steps is a whole forecast. See forecast.
+func (f *forecaster) steps(rival *shortage) (*result, error) {
+	launches, err := f.program.launches(f.idx.stop, stepOptions{microbatches: f.sizes[0]})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	traces, err := p.trace(e, launches, rival)
+	traces, err := f.trace(launches, rival)
 	if err != nil || traces == nil {
-		return false, err
+		return nil, err
 	}
-	last, err := p.traceLastStep(e)
+	last, err := f.traceLastStep()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	p.launches, p.Memory = len(launches), nil
+	r := &result{launches: len(launches)}
 	for d, t := range traces {
-		if err := p.idx.stop.Err(); err != nil {
-			return false, err
+		if err := f.idx.stop.Err(); err != nil {
+			return nil, err
 		}
 		if last != nil {
 			t.shareConstants(last[d])
 		}
-		f := t.forecast(d, &p.options)
+		m := t.forecast(d, f.specs[d])
 		if last != nil {
-			f.cover(last[d].forecast(d, &p.options))
+			m.cover(last[d].forecast(d, f.specs[d]))
 		}
-		p.Memory = append(p.Memory, f)
+		r.memory = append(r.memory, m)
 	}
-	return true, nil
+	return r, nil
 }
 
-// trace makes the traces of launches. Estimates of scratch take long, so it first looks
-// at what is known without them: the traces are nil where p cannot be better than rival.
-func (p *Plan) trace(e *estimator, launches []Launch, rival *shortage) ([]*memoryTrace, error) {
-	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
-	if err := p.idx.stop.Err(); err != nil {
+// trace makes the traces of launches. Estimates of scratch take long, so it first looks at
+// what is known without them: the traces are nil where they cannot be better than rival.
+func (f *forecaster) trace(launches []Launch, rival *shortage) ([]*memoryTrace, error) {
+	traces := traceLaunches(f.idx.stop, len(f.specs), launches)
+	if err := f.idx.stop.Err(); err != nil {
 		return nil, err
 	}
-	if rival != nil && !p.atLeast(traces).less(*rival) {
+	if rival != nil && !f.atLeast(traces).less(*rival) {
 		return nil, nil
 	}
-	addScratch(p.idx.stop, traces, launches, e.scratch)
-	return traces, cmp.Or(p.idx.stop.Err(), e.err)
+	addScratch(f.idx.stop, traces, launches, f.scratch)
+	return traces, cmp.Or(f.idx.stop.Err(), f.err)
 }
 
 // atLeast is a shortage that no forecast from the traces goes below, whatever the
 // scratch.
-func (p *Plan) atLeast(traces []*memoryTrace) (s shortage) {
+func (f *forecaster) atLeast(traces []*memoryTrace) (s shortage) {
 	for d, t := range traces {
-		spec := p.options.Devices[d]
+		spec := f.specs[d]
 		_, by := t.floor()
 		if floor := total(by); spec.MemoryBytes > 0 {
 			s.missing += max(0, floor-spec.MemoryBytes)
@@ -110,8 +122,8 @@ func (p *Plan) atLeast(traces []*memoryTrace) (s shortage) {
 }
 
 // forecastFloor is a forecast of the floor alone.
-func (t *memoryTrace) forecastFloor(d int, o *PlanOptions) Forecast {
-	f := Forecast{Device: d, Limit: max(0, o.Devices[d].MemoryBytes)}
+func (t *memoryTrace) forecastFloor(d int, spec device.Spec) Forecast {
+	f := Forecast{Device: d, Limit: max(0, spec.MemoryBytes)}
 	var at int
 	at, f.FloorBy = t.floor()
 	if f.Floor = total(f.FloorBy); f.Floor > 0 {
@@ -120,47 +132,41 @@ func (t *memoryTrace) forecastFloor(d int, o *PlanOptions) Forecast {
 	return f
 }
 
-func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
-	f := t.forecastFloor(d, o)
+// forecast is a whole forecast of a device.
+func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
+	f := t.forecastFloor(d, spec)
 	f.PeakBy = t.peak()
 	f.Peak = total(f.PeakBy)
 	if f.Tight() && f.fits() {
 		r := paging.Replay(&t.Trace, f.Limit)
 		f.Loaded, f.Spilled, f.Host = r.Loaded, r.Spilled, r.Host
 	}
-	f.Seconds = t.seconds(f.Moved(), o.Devices[d])
+	f.Seconds = t.seconds(f.Moved(), spec)
 	return f
 }
 
-// estimator finds the scratch of launches, each variant once per device. After an
-// error, it answers 0.
-type estimator struct {
-	plan *Plan
-	of   map[runOn]int64
-	err  error
-}
-
-func (e *estimator) scratch(l *Launch) int64 {
+// scratch is the working memory of a launch. Each variant is estimated once per device.
+// After an error, it answers 0.
+func (f *forecaster) scratch(l *Launch) int64 {
 	k := runOn{l.Variant, l.Device}
-	if b, known := e.of[k]; known || e.err != nil {
+	if b, known := f.of[k]; known || f.err != nil {
 		return b
 	}
-	b := e.estimate(l)
-	e.of[k] = b
+	b := f.estimateOf(l)
+	f.of[k] = b
 	return b
 }
 
-func (e *estimator) estimate(l *Launch) int64 {
-	o := &e.plan.options
-	if o.Estimate == nil {
+func (f *forecaster) estimateOf(l *Launch) int64 {
+	if f.estimate == nil {
 		return temporaries(l.Variant)
 	}
-	ask := e.plan.idx.stop.Err
-	m, err := o.Estimate(l.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: o.checkFinite, Stop: ask})
+	ask := f.idx.stop.Err
+	m, err := f.estimate(l.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: f.checkFinite, Stop: ask})
 	if err != nil {
-		e.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, o.Devices[l.Device].ID, err)
+		f.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, f.specs[l.Device].ID, err)
 		if stopped := ask(); stopped != nil && errors.Is(err, stopped) {
-			e.err = stopped
+			f.err = stopped
 		}
 	}
 	return m.Temporary

@@ -51,17 +51,12 @@ type CopySpan struct {
 	Start, End float64
 }
 
-// Predict simulates a step among others of a run. Its error is that of
-// PlanOptions.Stop.
-func (p *Plan) Predict(ask func() error) (*Prediction, error) {
-	check := stop.When(ask)
-	launches, err := p.launchesUntil(check, StepOptions{Microbatches: p.Microbatches})
-	if err != nil {
-		return nil, err
-	}
-	s := newStepSimulation(p, launches, check)
-	if s.movers, err = p.movers(check, launches); err != nil {
-		return nil, err
+// simulate simulates a step of these launches among others of a run. Where memory is
+// short, traces are those of the launches; nil otherwise.
+func simulate(check *stop.Check, speeds speeds, launches []Launch, memory []Forecast, traces []*memoryTrace) (*Prediction, error) {
+	s := newStepSimulation(speeds, launches, check)
+	if traces != nil {
+		s.movers = moversOf(&s.speeds, memory, traces)
 	}
 	steps := 3 // the first one finds idle devices
 	if len(launches) > mostToRepeat {
@@ -94,7 +89,7 @@ const mostToRepeat = 1 << 15
 
 // stepSimulation is the state of simulated devices.
 type stepSimulation struct {
-	p        *Plan
+	speeds   speeds
 	launches []Launch
 	check    *stop.Check
 	times    map[runOn]runTime
@@ -108,21 +103,17 @@ type stepSimulation struct {
 	out      Prediction
 }
 
-// busySeconds is, per device, the time for which it works in a step: that of its launches,
-// and of the bytes that move for lack of memory.
-func (p *Plan) busySeconds() []float64 {
-	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
-	if err != nil {
-		panic("BUG: a plan without launches: " + err.Error())
-	}
-	s, sums := newStepSimulation(p, launches, stop.When(nil)), make([]float64, len(p.options.Devices))
+// busySeconds is, per device, the time for which it works in a step of these launches: that
+// of the launches, and of the bytes that move for lack of memory.
+func busySeconds(speeds speeds, launches []Launch, memory []Forecast) []float64 {
+	s, sums := newStepSimulation(speeds, launches, stop.When(nil)), make([]float64, len(speeds.devices))
 	for i := range launches {
 		l := &launches[i]
 		sums[l.Device] += s.time(l, l.Device)
 	}
-	for i := range p.Memory {
-		f := &p.Memory[i]
-		sums[f.Device] += movingSeconds(f.Moved(), p.options.Devices[f.Device])
+	for i := range memory {
+		f := &memory[i]
+		sums[f.Device] += movingSeconds(f.Moved(), speeds.devices[f.Device])
 	}
 	return sums
 }
@@ -139,10 +130,10 @@ type there struct {
 	since  float64
 }
 
-func newStepSimulation(p *Plan, launches []Launch, check *stop.Check) *stepSimulation {
-	n := len(p.options.Devices)
+func newStepSimulation(speeds speeds, launches []Launch, check *stop.Check) *stepSimulation {
+	n := len(speeds.devices)
 	return &stepSimulation{
-		p: p, launches: launches, check: check, times: map[runOn]runTime{}, first: map[runOn][]float64{},
+		speeds: speeds, launches: launches, check: check, times: map[runOn]runTime{}, first: map[runOn][]float64{},
 		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]there{}, movers: make([]*mover, n),
 	}
 }
@@ -184,7 +175,7 @@ func (s *stepSimulation) run(l *Launch, d int) LaunchSpan {
 
 // late reports whether launches on a device wait for each input where they first read it.
 func (s *stepSimulation) late(d int) bool {
-	return s.p.options.OpByOp || s.p.options.Devices[d].LateInputs
+	return s.speeds.opByOp || s.speeds.devices[d].LateInputs
 }
 
 // readings are the inputs of a launch, with the times at which m has brought them back; nil
@@ -218,7 +209,7 @@ func (s *stepSimulation) firstReads(v *Variant, d int) []float64 {
 	k := runOn{v, d}
 	first, known := s.first[k]
 	if !known {
-		first = firstReads(s.check, v, s.p.options.Devices[d])
+		first = firstReads(s.check, v, s.speeds.devices[d])
 		s.first[k] = first
 	}
 	return first
@@ -238,11 +229,11 @@ func (s *stepSimulation) arrival(x Instance, d int) float64 {
 	}
 	from := on[0]
 	start := max(from.since, s.link[d])
-	end := start + s.p.options.copySeconds(x.Value.Meta.Bytes(), from.device, d)
+	end := start + s.speeds.copySeconds(x.Value.Meta.Bytes(), from.device, d)
 	s.ready[id] = slices.Insert(on, at, there{d, end})
 	s.link[d] = end
 	if s.keep {
-		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, x.Value.Meta.Bytes(), !direct(s.p.options.Devices[from.device], s.p.options.Devices[d]), start, end})
+		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, x.Value.Meta.Bytes(), !direct(s.speeds.devices[from.device], s.speeds.devices[d]), start, end})
 	}
 	return end
 }
@@ -258,7 +249,7 @@ func (s *stepSimulation) time(l *Launch, d int) float64 {
 	k := runOn{l.Variant, d}
 	t, known := s.times[k]
 	if !known {
-		t.seconds, t.measured = s.p.options.runSeconds(s.check, l.Variant, d)
+		t.seconds, t.measured = s.speeds.runSeconds(s.check, l.Variant.Graph, d)
 		s.times[k] = t
 	}
 	if s.keep && t.measured {

@@ -121,7 +121,7 @@ func TestPredictedOps(t *testing.T) {
 	o := PlanOptions{Devices: specs(1, 0), Apart: true, OpByOp: true, Seconds: func(int, *graph.Graph) (float64, bool) { return 3, true }}
 	calls := 0
 	for _, l := range predict(o).Launches {
-		calls += callsOf(l.Launch.Variant)
+		calls += callsOf(l.Launch.Variant.Graph)
 	}
 	n := float64(len(predict(o).Launches))
 	for _, c := range []struct{ call, want float64 }{{1e-9, 3 * n}, {1000, 1000 * float64(calls)}} {

@@ -9,23 +9,6 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// withRanges is the graph with updates in ranges as in the plan of these options.
-func (o PlanOptions) withRanges(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
-	if !o.ranging.on() && !o.sharding.on() {
-		return g, nil
-	}
-	whole := o
-	whole.ranging = ranging{}
-	idx, err := newIndex(g, whole, check)
-	if err != nil {
-		return nil, err
-	}
-	if cut := cutUpdates(idx, o.ranging, o.sharding); cut != nil {
-		g = cut.graph
-	}
-	return g, check.Err()
-}
-
 // cutGraph is a graph with updates in ranges.
 type cutGraph struct {
 	graph   *graph.Graph
@@ -229,9 +212,9 @@ func (c *ranger) assign() {
 	}
 }
 
-// withRanges is the placement of a graph that cutUpdates made: ranges are where the
+// placeRanges is the placement of a graph that cutUpdates made: ranges are where the
 // whole was, and on the replicas that the cut says.
-func (p *placement) withRanges(cut *cutGraph) *placement {
+func placeRanges(p *placement, cut *cutGraph) *placement {
 	q := &placement{groups: p.groups, node: slices.Clone(p.node), owner: map[string]int{}}
 	for _, id := range cut.from {
 		q.node = append(q.node, p.node[id])

@@ -27,9 +27,9 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *P
 	must(err)
 	g, err = o.Recompute.apply(g, stop.When(nil))
 	must(err)
-	idx, err := newIndex(g, o, stop.When(nil))
+	idx, err := newIndex(g, o.index(), stop.When(nil))
 	must(err)
-	c, err := chooseCut(idx, findBlocks(g), o.ofOne())
+	c, err := chooseCut(idx, findBlocks(g), o.cutting(idx))
 	must(err)
 	base := &Plan{Graph: g, Microbatches: o.Microbatches, cut: c, place: placeFor(idx, c, &o), idx: idx}
 	base.options, base.whole = o, placedGraph{idx, base.place}

@@ -2,13 +2,11 @@ package partition
 
 import (
 	"slices"
-
-	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // deviceOf is the index of the device of a stage's replica.
 func (p *Plan) deviceOf(stage, replica int) int {
-	return replica*p.options.perReplica() + p.cut.device[stage]
+	return p.program().deviceOf(stage, replica)
 }
 
 // DevicesOf lists the devices of a stage, by replica: their indices in
@@ -32,14 +30,3 @@ func (p *Plan) Devices() (list []int) {
 
 // Replicas is the number of replicas of each stage.
 func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
-
-// replicasOf is the replica of each microbatch.
-func replicasOf(order []schedule.Action, microbatches int) []int {
-	list := make([]int, microbatches)
-	for _, a := range order {
-		if a.Kind == schedule.Forward {
-			list[a.Microbatch] = a.Replica
-		}
-	}
-	return list
-}

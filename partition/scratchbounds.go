@@ -21,12 +21,12 @@ type scratchBounds struct {
 // cross the cut before each group within the phase. Where groups run one after the
 // other, only one of them has scratch of its own at a time, beside the values that
 // cross the cut before it and the one behind it.
-func newScratchBounds(g *grouped, phase graph.Phase, between []int64) (b scratchBounds) {
+func newScratchBounds(g *meter, phase graph.Phase, between []int64) (b scratchBounds) {
 	n := len(g.groups)
 	least, most := make([]int64, n), make([]int64, n)
 	sure := phase == graph.Forward || phase == graph.Backward && !g.idx.splits || phase == graph.Update && !g.idx.merging()
 	for i := range g.groups {
-		s := trialStage{grouped: g, lo: i, hi: i + 1}
+		s := trialStage{meter: g, lo: i, hi: i + 1}
 		s.inside.clear()
 		most[i] = s.scratch(g.groups[i].nodes[phase])
 		if s.bare = true; sure {
@@ -84,7 +84,7 @@ func (m mostOf) of(lo, hi int) int64 {
 }
 
 // groupByGroup reports whether no two groups' nodes of a phase take turns.
-func (g *grouped) groupByGroup(phase graph.Phase) bool {
+func (g *meter) groupByGroup(phase graph.Phase) bool {
 	var at [][2]int // first and last position of each group
 	for i := range g.groups {
 		first, last := math.MaxInt, -1

@@ -15,10 +15,10 @@ import (
 
 // shardingOf chooses the parameters that replicas update in ranges: those with more
 // than half of a replica's fair share of their group's update. Smaller ones can be
-// shared whole about as evenly.
-func shardingOf(idx *index, pl *placement, o *PlanOptions) sharding {
-	s := sharding{replicas: o.Replicas, unit: max(1, o.sharding.unit), home: map[string]int{}}
-	if o.sharding.unit == 0 {
+// shared whole about as evenly. Ranges begin at multiples of unit; 0: of ops.SumElems.
+func shardingOf(idx *index, pl *placement, replicas, unit int) sharding {
+	s := sharding{replicas: replicas, unit: unit, home: map[string]int{}}
+	if unit == 0 {
 		s.unit = ops.SumElems
 	}
 	updates := largestFirst(idx)

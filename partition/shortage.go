@@ -7,9 +7,10 @@ type shortage struct {
 	seconds float64 // of the slowest device
 }
 
-func (p *Plan) shortage() (s shortage) {
-	for i := range p.Memory {
-		f := &p.Memory[i]
+// shortageOf is the shortage of a plan with these forecasts.
+func shortageOf(memory []Forecast) (s shortage) {
+	for i := range memory {
+		f := &memory[i]
 		if !f.fits() {
 			s.missing += f.Floor - f.Limit
 		}

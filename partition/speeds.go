@@ -7,6 +7,33 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
+// Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
+// if it is not known.
+type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
+
+// CallSeconds is the time of a call of an op on PlanOptions.Devices[d], beside its work.
+// ok is false if it is not known.
+type CallSeconds func(d int) (seconds float64, ok bool)
+
+// HostSeconds is the time of a copy from the host to PlanOptions.Devices[d], or out of it
+// to the host. ok is false if it is not known.
+type HostSeconds func(d int, bytes int64, out bool) (seconds float64, ok bool)
+
+// CopySeconds is the time from the end of a launch on PlanOptions.Devices[from] until
+// Devices[to] can begin one that reads so many bytes of it.
+type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
+
+// speeds are the times of what devices do: those that were measured, and rough ones by
+// arithmetic and bytes for the rest.
+type speeds struct {
+	devices []device.Spec
+	opByOp  bool        // segments run op by op; run are such times
+	run     Seconds     // measured times of segments; nil: none is known. So with the others
+	call    CallSeconds // of calls op by op
+	copies  CopySeconds // of copies between devices
+	host    HostSeconds // of copies between a device and the host
+}
+
 // overhead is the rough time from one launch to the next, in seconds.
 const overhead = 5e-6
 
@@ -55,25 +82,25 @@ func movingSeconds(bytes int64, spec device.Spec) float64 {
 	return float64(bytes) / spec.LinkBytesPerS
 }
 
-// runSeconds is the time of a variant on a device: as measured, or else from its work.
-func (o *PlanOptions) runSeconds(check *stop.Check, v *Variant, d int) (sum float64, measured bool) {
-	if o.Seconds != nil {
-		sum, measured = o.Seconds(d, v.Graph)
+// runSeconds is the time of a segment's graph on a device: as measured, or else from its work.
+func (o *speeds) runSeconds(check *stop.Check, g *graph.Graph, d int) (sum float64, measured bool) {
+	if o.run != nil {
+		sum, measured = o.run(d, g)
 	}
 	switch {
-	case o.OpByOp && measured:
-		return max(sum, float64(callsOf(v))*o.callSeconds(d)), true
-	case o.OpByOp:
-		return o.opSeconds(check, v, d), false
+	case o.opByOp && measured:
+		return max(sum, float64(callsOf(g))*o.callSeconds(d)), true
+	case o.opByOp:
+		return o.opSeconds(check, g, d), false
 	case !measured:
-		sum = workOf(check, v.Graph.Nodes).seconds(o.Devices[d])
+		sum = workOf(check, g.Nodes).seconds(o.devices[d])
 	}
 	return sum, measured
 }
 
-// callsOf counts the ops of a variant that a run op by op calls.
-func callsOf(v *Variant) (n int) {
-	for _, x := range v.Graph.Nodes {
+// callsOf counts the ops of a graph that a run op by op calls.
+func callsOf(g *graph.Graph) (n int) {
+	for _, x := range g.Nodes {
 		if !fuse.IsView(x) {
 			n++
 		}
@@ -81,25 +108,25 @@ func callsOf(v *Variant) (n int) {
 	return n
 }
 
-// opSeconds is the rough time of a variant op by op. All bytes of an op pass through
+// opSeconds is the rough time of a graph op by op. All bytes of an op pass through
 // memory. Calls are queued while others run: the longer one of a call and its work counts.
-func (o *PlanOptions) opSeconds(check *stop.Check, v *Variant, d int) (sum float64) {
+func (o *speeds) opSeconds(check *stop.Check, g *graph.Graph, d int) (sum float64) {
 	call := o.callSeconds(d)
-	for i, n := range v.Graph.Nodes {
+	for i, n := range g.Nodes {
 		if fuse.IsView(n) {
 			continue
 		}
-		w := workOf(check, v.Graph.Nodes[i:i+1])
+		w := workOf(check, g.Nodes[i:i+1])
 		w.bytes = int64(float64(w.bytes) / throughMemory)
-		sum += max(call, w.seconds(o.Devices[d]))
+		sum += max(call, w.seconds(o.devices[d]))
 	}
 	return sum
 }
 
 // callSeconds is the time of a call op by op beside its work: as measured, or a rough one.
-func (o *PlanOptions) callSeconds(d int) float64 {
-	if o.CallSeconds != nil {
-		if s, ok := o.CallSeconds(d); ok {
+func (o *speeds) callSeconds(d int) float64 {
+	if o.call != nil {
+		if s, ok := o.call(d); ok {
 			return s
 		}
 	}
@@ -108,24 +135,24 @@ func (o *PlanOptions) callSeconds(d int) float64 {
 
 // hostSeconds is the time of a copy between a device and the host: as measured, or else as
 // its link gives it.
-func (o *PlanOptions) hostSeconds(d int, bytes int64, out bool) float64 {
-	if o.HostSeconds != nil {
-		if s, ok := o.HostSeconds(d, bytes, out); ok {
+func (o *speeds) hostSeconds(d int, bytes int64, out bool) float64 {
+	if o.host != nil {
+		if s, ok := o.host(d, bytes, out); ok {
 			return s
 		}
 	}
-	return overhead + movingSeconds(bytes, o.Devices[d])
+	return overhead + movingSeconds(bytes, o.devices[d])
 }
 
 // copySeconds is the time of a copy between devices: as measured, or else as their
 // links give it.
-func (o *PlanOptions) copySeconds(bytes int64, from, to int) float64 {
-	if o.CopySeconds != nil {
-		if s, ok := o.CopySeconds(from, to, bytes); ok {
+func (o *speeds) copySeconds(bytes int64, from, to int) float64 {
+	if o.copies != nil {
+		if s, ok := o.copies(from, to, bytes); ok {
 			return s
 		}
 	}
-	return linkSeconds(bytes, o.Devices[from], o.Devices[to])
+	return linkSeconds(bytes, o.devices[from], o.devices[to])
 }
 
 // direct reports whether bytes go from one device to another without passing through

@@ -13,15 +13,15 @@ func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 	n := len(p.cut.device)
 	stages := make([]Stage, n)
 	one := p.options.ofOne()
-	flight := one.inFlight(p.cut.device)
-	bound := boundOf(p.Segments, n)
+	flight := one.pipeline().inFlight(p.cut.device)
+	bound, meter := boundOf(p.Segments, n), newMeter(g)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
 	for s := range stages {
 		d := p.cut.device[s]
 		if has[d] == nil {
 			has[d] = map[*graph.Value]bool{}
 		}
-		f, err := g.measure(s, s+1, has[d])
+		f, err := meter.measure(s, s+1, has[d])
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -15,9 +14,10 @@ import (
 // stageSearch is the blocks of a graph as the search sees them.
 type stageSearch struct {
 	groups   *grouped
+	meter    *meter // of the groups
 	blocks   []string
 	allowed  []bool
-	o        PlanOptions
+	o        cutOptions
 	times    []passTimes // by device
 	measured bool        // times are; else they follow from flops and bytes
 	cross    crossing
@@ -32,10 +32,10 @@ type passTimes map[schedule.Kind][]float64
 type crossing struct{ forward, backward []int64 }
 
 // newStageSearch is pass 2: the costs of blocks.
-func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) (*stageSearch, error) {
-	c := &stageSearch{groups: g, blocks: blocks, allowed: allowed, o: o, refused: refusals(g, &o, false)}
+func newStageSearch(g *grouped, blocks []string, allowed []bool, o cutOptions) (*stageSearch, error) {
+	c := &stageSearch{groups: g, meter: newMeter(g), blocks: blocks, allowed: allowed, o: o, refused: refusals(g, &o, false)}
 	if !c.goesBack() {
-		c.o.Schedule, c.o.Order = "forward", nil
+		c.o.pipeline.name, c.o.pipeline.order = "forward", nil
 	}
 	c.useWork()
 	c.useMeasured()
@@ -60,16 +60,16 @@ var passes = []schedule.Kind{schedule.Forward, schedule.Backward, schedule.Weigh
 // it. An update with a node that a device does not run keeps its estimate: the node may be
 // on another device.
 func (c *stageSearch) useMeasured() {
-	if c.o.BlockSeconds == nil {
+	if c.o.blocks == nil {
 		return
 	}
 	var all []passTimes
-	for d := range c.o.Devices {
+	for d := range c.o.devices {
 		t := passTimes{}
 		for _, pass := range passes {
 			estimate, sum := c.times[d][pass], make([]float64, len(c.blocks)+1)
 			for i, b := range c.blocks {
-				seconds, ok := c.o.BlockSeconds(d, b, pass)
+				seconds, ok := c.o.blocks(d, b, pass)
 				if !ok && !c.refusedNear(d, i) && pass != schedule.Update {
 					return
 				}
@@ -113,7 +113,7 @@ func (c *stageSearch) useWork() {
 		works[schedule.Update][i] = workOf(c.groups.idx.stop, x.nodes[graph.Update])
 	}
 	c.times = nil
-	for _, spec := range c.o.Devices {
+	for _, spec := range c.o.devices {
 		t := passTimes{}
 		for _, pass := range passes {
 			t[pass] = make([]float64, n+1)
@@ -174,12 +174,12 @@ func groupsOf(allowed []bool) (n int) {
 func (c *stageSearch) among(shapes [][]int) (w search.Way, ok bool, err error) {
 	ask := c.groups.idx.stop
 	p := &search.Problem{
-		Begins: c.allowed, Shapes: shapes, Microbatches: c.o.Microbatches, Stop: ask,
-		Cross: make([]int64, len(c.blocks)+1), InFlight: c.o.inFlight, Simulate: c.simulate,
+		Begins: c.allowed, Shapes: shapes, Microbatches: c.o.pipeline.microbatches, Stop: ask,
+		Cross: make([]int64, len(c.blocks)+1), InFlight: c.o.pipeline.inFlight, Simulate: c.simulate,
 		Footprint: c.footprint,
 	}
 	if c.limited() {
-		b := newBounds(c.groups)
+		b := newBounds(c.meter)
 		p.AtLeast, p.AtMost = b.atLeast, b.atMost
 	}
 	if n := min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes)); n > 0 && !c.measured { // most segments have no measured times yet
@@ -188,7 +188,7 @@ func (c *stageSearch) among(shapes [][]int) (w search.Way, ok bool, err error) {
 	for i := range p.Cross {
 		p.Cross[i] = c.cross.forward[i] + c.cross.backward[i]
 	}
-	for d := range c.o.Devices {
+	for d := range c.o.devices {
 		p.Devices = append(p.Devices, c.device(d))
 	}
 	return search.Best(p)
@@ -196,8 +196,8 @@ func (c *stageSearch) among(shapes [][]int) (w search.Way, ok bool, err error) {
 
 // limited reports whether a device has a limit.
 func (c *stageSearch) limited() bool {
-	for i := range c.o.Devices {
-		if c.o.Devices[i].MemoryBytes > 0 {
+	for i := range c.o.devices {
+		if c.o.devices[i].MemoryBytes > 0 {
 			return true
 		}
 	}
@@ -206,19 +206,19 @@ func (c *stageSearch) limited() bool {
 
 // device is a device as the search sees it.
 func (c *stageSearch) device(d int) search.Device {
-	spec, n := c.o.Devices[d], len(c.blocks)
+	spec, n := c.o.devices[d], len(c.blocks)
 	x := search.Device{MemoryBytes: spec.MemoryBytes, BytesPerS: spec.LinkBytesPerS, Seconds: make([]float64, n+1), Barred: c.barred(d)}
 	for i := range x.Seconds {
 		for _, pass := range passes {
 			t := c.times[d][pass][i]
 			if pass == schedule.Update {
-				t /= float64(c.o.Microbatches)
+				t /= float64(c.o.pipeline.microbatches)
 			}
 			x.Seconds[i] += t
 		}
 	}
 	for e := range d {
-		if c.alike(e, d) && len(c.o.Pin) == 0 {
+		if c.alike(e, d) && len(c.o.pin) == 0 {
 			x.Class = e
 			return x
 		}
@@ -229,7 +229,7 @@ func (c *stageSearch) device(d int) search.Device {
 
 // alike reports whether two devices are interchangeable.
 func (c *stageSearch) alike(a, b int) bool {
-	x, y := c.o.Devices[a], c.o.Devices[b]
+	x, y := c.o.devices[a], c.o.devices[b]
 	x.ID, x.Description = y.ID, y.Description
 	return x == y
 }
@@ -240,7 +240,7 @@ func (c *stageSearch) barred(d int) []int {
 	count := make([]int, len(c.blocks)+1)
 	for i, b := range c.blocks {
 		count[i+1] = count[i]
-		if on, ok := c.o.Pin[b]; ok && on != d || c.refused[d][i] != nil {
+		if on, ok := c.o.pin[b]; ok && on != d || c.refused[d][i] != nil {
 			count[i+1]++
 		}
 	}
@@ -254,21 +254,21 @@ func (c *stageSearch) barred(d int) []int {
 func (c *stageSearch) impossible() error {
 	for i, b := range c.blocks {
 		var whys []string
-		for d := range c.o.Devices {
+		for d := range c.o.devices {
 			if why := c.refused[d][i]; why != nil {
-				whys = append(whys, fmt.Sprintf("%s: %s", c.o.Devices[d].ID, whyNot(why)))
+				whys = append(whys, fmt.Sprintf("%s: %s", c.o.devices[d].ID, whyNot(why)))
 			}
 		}
-		if len(whys) == len(c.o.Devices) {
+		if len(whys) == len(c.o.devices) {
 			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, b, strings.Join(whys, "; "))
 		}
 	}
 	for i, b := range c.blocks {
-		if d, pinned := c.o.Pin[b]; pinned && c.refused[d][i] != nil {
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, b, c.o.Devices[d].ID, whyNot(c.refused[d][i]))}
+		if d, pinned := c.o.pin[b]; pinned && c.refused[d][i] != nil {
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, b, c.o.devices[d].ID, whyNot(c.refused[d][i]))}
 		}
 	}
-	if len(c.o.Pin) > 0 {
+	if len(c.o.pin) > 0 {
 		return &PinError{fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.blocks, ", "))}
 	}
 	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
@@ -276,7 +276,7 @@ func (c *stageSearch) impossible() error {
 
 // footprint is the memory of blocks lo to hi-1 as one stage.
 func (c *stageSearch) footprint(lo, hi int) search.Footprint {
-	f, err := c.groups.measure(lo, hi, nil)
+	f, err := c.meter.measure(lo, hi, nil)
 	if err != nil {
 		return search.Footprint{} // the search stops
 	}
@@ -289,8 +289,8 @@ const mostSimulated = 24
 
 // simulate is the time of a step.
 func (c *stageSearch) simulate(w search.Way) float64 {
-	microbatches := min(c.o.Microbatches, mostSimulated)
-	s, err := c.o.scheduleOn(w.Devices, microbatches)
+	microbatches := min(c.o.pipeline.microbatches, mostSimulated)
+	s, err := c.o.pipeline.scheduleOn(w.Devices, microbatches)
 	if err != nil {
 		return w.Seconds // it is refused later, by name
 	}
@@ -315,11 +315,11 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 			if from.Stage > to.Stage {
 				bytes, cut = c.cross.backward, w.Begins[from.Stage]
 			}
-			return c.o.copySeconds(bytes[cut], w.Devices[from.Stage], w.Devices[to.Stage])
+			return c.o.speeds.copySeconds(bytes[cut], w.Devices[from.Stage], w.Devices[to.Stage])
 		},
 	})
-	if more := c.o.Microbatches - microbatches; more > 0 {
-		return line.Makespan + float64(more)*w.Seconds/float64(c.o.Microbatches)
+	if more := c.o.pipeline.microbatches - microbatches; more > 0 {
+		return line.Makespan + float64(more)*w.Seconds/float64(c.o.pipeline.microbatches)
 	}
 	return line.Makespan
 }
@@ -331,18 +331,9 @@ const (
 	nodesPredicted = 30_000
 )
 
-// predict is the time of a step by the plan of a way, without a limit on memory.
+// predict is the time of a step by the plan of a way.
 func (c *stageSearch) predict(w search.Way) float64 {
-	idx, cut := c.groups.idx, c.result(w, nil)
-	p := &Plan{Graph: idx.g, Microbatches: min(c.o.Microbatches, mostSimulated), options: c.o, cut: cut, place: placeFor(idx, cut, &c.o), idx: idx}
-	if checkEdges(idx, p.place) != nil || p.cutAt(c.o.grains[0], readyUnits(idx, p.place)) != nil {
-		return math.Inf(1) // it is refused later, by name
-	}
-	step, err := p.Predict(idx.stop.Err)
-	if err != nil {
-		return math.Inf(1)
-	}
-	return step.Seconds
+	return c.o.predict(c.result(w, nil), min(c.o.pipeline.microbatches, mostSimulated))
 }
 
 // perLaunch is the time from one action to the next. Measured times include it.
@@ -371,7 +362,7 @@ func (c *stageSearch) result(w search.Way, fewer *Fewer) cut {
 		if refused != nil {
 			out.cause[stage] += "; " + strings.Join(refused, "; ")
 		}
-		out.cause[stage] += sharing(w.Devices, stage, c.o.Devices)
+		out.cause[stage] += sharing(w.Devices, stage, c.o.devices)
 		if fewer != nil {
 			out.cause[stage] += "; " + fewer.String()
 		}
@@ -403,7 +394,7 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 	}
 	switch {
 	case w.Reordered && w.Tried > 1:
-		why += fmt.Sprintf(", %s is the device that suits best (%d ways were compared)", c.o.Devices[d].ID, w.Tried)
+		why += fmt.Sprintf(", %s is the device that suits best (%d ways were compared)", c.o.devices[d].ID, w.Tried)
 	case w.Reordered:
 		why += ", the only way that fits"
 	}
@@ -412,8 +403,8 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 
 // elsewhere says why blocks lo to hi-1 are not on other kinds of devices than d's.
 func (c *stageSearch) elsewhere(d, lo, hi int) (lines []string) {
-	kinds := map[string]bool{c.o.Devices[d].Kind: true}
-	for e, spec := range c.o.Devices {
+	kinds := map[string]bool{c.o.devices[d].Kind: true}
+	for e, spec := range c.o.devices {
 		i := slices.IndexFunc(c.refused[e][lo:hi], func(err error) bool { return err != nil })
 		if i >= 0 && !kinds[spec.Kind] {
 			kinds[spec.Kind] = true

@@ -23,13 +23,13 @@ func searchOf(t require, s net, o PlanOptions) *stageSearch {
 	if o, err = o.checked(); err != nil {
 		t.Fatal(err)
 	}
-	idx, err := newIndex(g, o, stop.When(nil))
+	idx, err := newIndex(g, o.index(), stop.When(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := findBlocks(g)
 	pl := place(idx, len(blocks), oneGroupEach(blocks))
-	c, err := newStageSearch(readyUnits(idx, pl), blocks, allowedCuts(idx, pl), o)
+	c, err := newStageSearch(readyUnits(idx, pl), blocks, allowedCuts(idx, pl), o.cutting(idx))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func eachWay(c *stageSearch, stages int, f func(search.Way)) {
 			f(search.Way{Begins: slices.Clone(begins), Devices: slices.Clone(devices)})
 			return
 		}
-		for d := range c.o.Devices {
+		for d := range c.o.devices {
 			if !slices.Contains(devices, d) {
 				place(begins, append(devices[:len(devices):len(devices)], d))
 			}
@@ -140,14 +140,14 @@ func upTo(n int) (list []int) {
 func TestLongChainUnderLimit(t *testing.T) {
 	o := PlanOptions{Devices: specs(4, 0), Microbatches: 8}
 	c := searchOf(t, chain(200, 4, 4, o.Microbatches), o)
-	all, err := c.groups.measure(0, len(c.blocks), nil)
+	all, err := c.meter.measure(0, len(c.blocks), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check, nodes := c.groups.idx.stop, len(c.groups.idx.g.Nodes)
 	for _, part := range []int64{10, 6, 4, 3} { // a tenth on each device is too little
-		for d := range c.o.Devices {
-			c.o.Devices[d].MemoryBytes = total(all.memory(o.Microbatches)) / part
+		for d := range c.o.devices {
+			c.o.devices[d].MemoryBytes = total(all.memory(o.Microbatches)) / part
 		}
 		before := check.Items()
 		if _, ok, err := c.among([][]int{upTo(4)}); err != nil || !ok {

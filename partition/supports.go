@@ -8,19 +8,19 @@ import (
 
 // refusals are the reasons for which devices do not run blocks, by device and block; nil
 // where they run them. Movable nodes count if movable is true.
-func refusals(g *grouped, o *PlanOptions, movable bool) [][]error {
-	all := make([][]error, len(o.Devices))
+func refusals(g *grouped, o *cutOptions, movable bool) [][]error {
+	all := make([][]error, len(o.devices))
 	for d := range all {
 		all[d] = make([]error, len(g.groups))
 		for i := range g.groups {
-			all[d][i] = g.refusal(i, d, o.Supports, movable)
+			all[d][i] = refusal(g, i, d, o.supports, movable)
 		}
 	}
 	return all
 }
 
 // refusal is the reason for which a device does not run a group.
-func (g *grouped) refusal(group, d int, supports Supports, movable bool) error {
+func refusal(g *grouped, group, d int, supports Supports, movable bool) error {
 	if supports == nil {
 		return nil
 	}
@@ -38,15 +38,15 @@ func (g *grouped) refusal(group, d int, supports Supports, movable bool) error {
 }
 
 // checkSupport refuses a cut by hand with a block on a device that does not run it.
-func checkSupport(idx *index, c cut, o PlanOptions) error {
-	if o.Supports == nil || len(c.blocks) == 0 {
+func checkSupport(idx *index, c cut, o cutOptions) error {
+	if o.supports == nil || len(c.blocks) == 0 {
 		return nil
 	}
 	g := groupNodes(idx, place(idx, len(c.blocks), oneGroupEach(c.blocks)))
 	for i, b := range c.blocks {
 		d := c.device[c.stageOf[i]]
-		if err := g.refusal(i, d, o.Supports, false); err != nil {
-			return fmt.Errorf("%w: stage %d has block %q, and %s does not run that: %s; put the block on another device", ErrStages, c.stageOf[i], b, o.Devices[d].ID, whyNot(err))
+		if err := refusal(g, i, d, o.supports, false); err != nil {
+			return fmt.Errorf("%w: stage %d has block %q, and %s does not run that: %s; put the block on another device", ErrStages, c.stageOf[i], b, o.devices[d].ID, whyNot(err))
 		}
 	}
 	return nil
