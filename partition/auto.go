@@ -38,15 +38,6 @@ func cutAutomatically(idx *index, blocks []string, o cutOptions) (cut, error) {
 	return c.result(way, fewer), nil
 }
 
-// oneGroupEach makes each block its own group.
-func oneGroupEach(blocks []string) map[string]int {
-	m := map[string]int{}
-	for i, b := range blocks {
-		m[b] = i
-	}
-	return m
-}
-
 // allowedCuts tells for each i whether a stage may begin with block i: not
 // where a forward value would go back to an earlier block.
 func allowedCuts(idx *index, pl *placement) []bool {

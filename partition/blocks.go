@@ -24,3 +24,12 @@ func blockOf(l *graph.Layer) string {
 	}
 	return l.Block
 }
+
+// oneGroupEach makes each block its own group.
+func oneGroupEach(blocks []string) map[string]int {
+	m := map[string]int{}
+	for i, b := range blocks {
+		m[b] = i
+	}
+	return m
+}

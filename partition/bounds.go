@@ -289,3 +289,11 @@ func backwardReaders(idx *index, n *graph.Node) (list []*graph.Node) {
 	}
 	return list
 }
+
+// addOver adds bytes to the cuts between two blocks, as a change from the cut before.
+func addOver(cuts []int64, from, to int, bytes int64) {
+	if from < to {
+		cuts[from+1] += bytes
+		cuts[to+1] -= bytes
+	}
+}

@@ -13,9 +13,7 @@ import (
 func TestBoundsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawNet(t)
-		o := PlanOptions{Devices: specs(1, 0), Microbatches: s.microbatches}
-		o.Schedule = rapid.SampledFrom([]string{"1f1b", "zb-h1"}).Draw(t, "schedule")
-		o.Reduction = rapid.SampledFrom([]Reduction{ReduceOrder, ReduceTree}).Draw(t, "reduction")
+		o := indexOptions{microbatches: s.microbatches, splits: rapid.Bool().Draw(t, "zb-h1"), tree: rapid.Bool().Draw(t, "tree")}
 		g, err := s.build()
 		if err != nil {
 			t.Fatal(err)
@@ -23,7 +21,7 @@ func TestBoundsHold(t *testing.T) {
 		if g, err = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute").apply(g, stop.When(nil)); err != nil {
 			t.Fatal(err)
 		}
-		idx, err := newIndex(g, o.index(), stop.When(nil))
+		idx, err := newIndex(g, o, stop.When(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/internal/testall"
-	"github.com/berth-ml/berth/partition/search"
 )
 
 // In branched graphs too, the step of the plan that is chosen takes at most 5% longer
@@ -47,12 +46,12 @@ func TestChosenPlanIsPredictedBest(t *testing.T) {
 			return x.Seconds
 		}
 		got, best := predicted(o), math.Inf(1)
-		c := searchOf(t, s, o)
-		eachWay(c, o.Count, func(w search.Way) {
+		blocks := findBlocks(g)
+		eachWay(len(blocks), devices, o.Count, func(begins, on []int) {
 			byHand := o
-			byHand.Count, byHand.On = 0, w.Devices
-			for i, lo := range w.Begins {
-				byHand.Stages = append(byHand.Stages, c.blocks[lo:append(w.Begins, len(c.blocks))[i+1]])
+			byHand.Count, byHand.On = 0, on
+			for i, lo := range begins {
+				byHand.Stages = append(byHand.Stages, blocks[lo:append(begins, len(blocks))[i+1]])
 			}
 			best = min(best, predicted(byHand))
 		})

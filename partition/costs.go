@@ -225,11 +225,11 @@ func (s *trialStage) gradients(f *footprint) {
 //
 // Going through the nodes, live is the bytes in use and ends[i] the bytes that
 // die after node i.
-func (s *trialStage) scratch(nodes []*graph.Node) int64 {
-	s.findMemories(nodes)
-	ends := make([]int64, len(nodes)+1)
+func (s *trialStage) scratch(unit []*graph.Node) int64 {
+	s.findMemories(unit)
+	ends := make([]int64, len(unit)+1)
 	var live, peak int64
-	for i, n := range stop.Each(s.idx.stop, nodes) {
+	for i, n := range stop.Each(s.idx.stop, unit) {
 		at := aliasOf(n)
 		for o, v := range n.Out {
 			if s.memoryOf(v) != v {
@@ -252,14 +252,14 @@ func (s *trialStage) scratch(nodes []*graph.Node) int64 {
 }
 
 // findMemories fills in memory and last for the values inside a unit.
-func (s *trialStage) findMemories(nodes []*graph.Node) {
+func (s *trialStage) findMemories(unit []*graph.Node) {
 	s.here.clear()
 	s.memory.clear()
 	s.last.clear()
-	for i, n := range nodes {
+	for i, n := range unit {
 		s.here.set(n.ID, i)
 	}
-	for i, n := range stop.Each(s.idx.stop, nodes) {
+	for i, n := range stop.Each(s.idx.stop, unit) {
 		for _, v := range n.Out {
 			end, inside := s.lastReader(v, i)
 			if !inside {

@@ -4,13 +4,21 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestActivationsFollowInFlight checks that held activations, and only those,
 // are counted per microbatch in flight.
 func TestActivationsFollowInFlight(t *testing.T) {
-	p := mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0)})
-	f, err := newMeter(readyUnits(p.idx, p.place)).measure(0, 1, nil)
+	g, err := chain(2, 8, 4, 4).build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	idx, err := newIndex(g, indexOptions{microbatches: 4}, stop.When(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newMeter(readyUnits(idx, place(idx, 2, oneGroupEach(findBlocks(g))))).measure(0, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type cutOptions struct {
 	speeds   speeds
 	blocks   BlockSeconds // measured times of blocks; nil means that they follow from flops
 	// predict is the time of a step of so many microbatches by the whole plan of a cut,
-	// without a limit on memory.
+	// without a limit on memory. Nil means that a simulation of the schedule decides.
 	predict func(c cut, microbatches int) float64
 }
 

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"slices"
-
 	"github.com/berth-ml/berth/engine/device"
 )
 
@@ -29,10 +27,15 @@ func (f *Forecast) Moved() int64 { return f.Loaded + f.Spilled }
 // Tight reports whether the limit is below the peak.
 func (f *Forecast) Tight() bool { return f.Limit > 0 && f.Limit < f.Peak }
 
-// AnyTight reports whether the memory of some device is below the plan's peak there.
-func (p *Plan) AnyTight() bool {
-	return slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
-}
-
 // fits reports whether a step can run.
 func (f *Forecast) fits() bool { return f.Limit <= 0 || f.Floor <= f.Limit }
+
+// ofSamples is the part of the floor that grows with the microbatch. Scratch goes with
+// the larger part of the rest: it holds activations or weights in another form.
+func (f *Forecast) ofSamples() int64 {
+	samples, scratch := f.FloorBy[device.Activation]+f.FloorBy[device.Input], f.FloorBy[device.Scratch]
+	if samples >= f.Floor-samples-scratch {
+		samples += scratch
+	}
+	return samples
+}

@@ -1,6 +1,10 @@
 package partition
 
 import (
+	"errors"
+	"fmt"
+	"math/bits"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
@@ -105,3 +109,40 @@ func scalars(vs []*graph.Value) bool {
 	}
 	return true
 }
+
+// ownsItself reports whether variables of a role are placed by the layer that reads them,
+// and not by the nodes that assign them.
+func ownsItself(r graph.Role) bool {
+	return r == graph.Parameter || r == graph.Statistic || r == graph.Cache
+}
+
+// rangeLabel names the part of a variable that a node of the update changes.
+func rangeLabel(variable string, from, count int) string {
+	return fmt.Sprintf("%s[%d:%d]", variable, from, from+count)
+}
+
+// partialSums is the most sums of a tree that are kept at once, if microbatches
+// come in their order: one for each 1 of an even index, and its own.
+func partialSums(microbatches int) int {
+	most := 1
+	for m := 0; m < microbatches; m += 2 {
+		most = max(most, bits.OnesCount(uint(m))+1)
+	}
+	return most
+}
+
+// total is the bytes of all usages.
+func total(m [device.NumUsages]int64) int64 {
+	var t int64
+	for _, b := range m {
+		t += b
+	}
+	return t
+}
+
+// ErrGraph is the cause of errors about graphs that no plan can run.
+var ErrGraph = errors.New("the graph cannot be partitioned")
+
+// merging reports whether passes may share a unit. A schedule with weight gradients
+// of their own places each pass itself.
+func (x *index) merging() bool { return x.microbatches == 1 && !x.apart && !x.splits }

@@ -54,16 +54,6 @@ func (p *Plan) remedies(f *Forecast) []string {
 	return list
 }
 
-// ofSamples is the part of the floor that grows with the microbatch. Scratch goes with
-// the larger part of the rest: it holds activations or weights in another form.
-func (f *Forecast) ofSamples() int64 {
-	samples, scratch := f.FloorBy[device.Activation]+f.FloorBy[device.Input], f.FloorBy[device.Scratch]
-	if samples >= f.Floor-samples-scratch {
-		samples += scratch
-	}
-	return samples
-}
-
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if
 // it cannot be. Only updates with state are cut into ranges.
 func (p *Plan) finerYet(f *Forecast) []string {

@@ -65,10 +65,6 @@ func newUnit(pass schedule.Kind, nodes []*graph.Node) unit {
 	return r
 }
 
-// merging reports whether passes may share a unit. A schedule with weight gradients
-// of their own places each pass itself.
-func (x *index) merging() bool { return x.microbatches == 1 && !x.apart && !x.splits }
-
 // updates lists the update nodes of groups lo to hi-1 as one stage: those that can
 // run together with its backward pass, and the others. Every other group is a
 // stage of its own.

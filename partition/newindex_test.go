@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestGraphErrors builds graphs that cannot be planned.
@@ -52,7 +53,7 @@ func TestGraphErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = New(g, PlanOptions{Devices: specs(1, 0), Microbatches: 2}); !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), c.want) {
+		if _, err = newIndex(g, indexOptions{microbatches: 2}, stop.When(nil)); !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -77,30 +76,4 @@ func (p *placer) ownRest() {
 		}
 		p.owner[v.Name] = groups.or(p.last())
 	}
-}
-
-// checkEdges makes sure that forward values only go to the same or a later
-// stage, and gradients the other way.
-func checkEdges(idx *index, pl *placement) error {
-	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
-		for _, v := range n.In {
-			if v.Kind != graph.Computed || n.Phase == graph.Update || v.Node.Phase != n.Phase {
-				continue
-			}
-			from, to := pl.node[v.Node.ID], pl.node[n.ID]
-			if n.Phase == graph.Forward && from > to || n.Phase == graph.Backward && from < to {
-				return fmt.Errorf("%w: in the %v, %s of stage %d makes %s, which %s of stage %d reads, but the %v runs the stages in the other order; put both in one stage",
-					ErrStages, n.Phase, describe(v.Node), from, v.Name, describe(n), to, n.Phase)
-			}
-		}
-	}
-	return nil
-}
-
-// describe names a node by its layer.
-func describe(n *graph.Node) string {
-	if n.Layer == nil {
-		return n.Op.Kind()
-	}
-	return n.Layer.String()
 }

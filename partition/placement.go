@@ -44,12 +44,6 @@ type placer struct {
 	blocks map[string]int // group of each block
 }
 
-// ownsItself reports whether variables of a role are placed by the layer that reads them,
-// and not by the nodes that assign them.
-func ownsItself(r graph.Role) bool {
-	return r == graph.Parameter || r == graph.Statistic || r == graph.Cache
-}
-
 func (p *placer) last() int { return p.groups - 1 }
 
 // at is the group of the node that makes v, or of the variable v. ok is false for

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"fmt"
-
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -35,9 +33,4 @@ func rangings(limit int64) []ranging {
 		return []ranging{fine}
 	}
 	return []ranging{coarse, fine}
-}
-
-// rangeLabel names the part of a variable that a node of the update changes.
-func rangeLabel(variable string, from, count int) string {
-	return fmt.Sprintf("%s[%d:%d]", variable, from, from+count)
 }

@@ -13,7 +13,7 @@ import (
 // all these read; then nodes that reduce such a tensor to numbers. All else is for the
 // first replica.
 func shareUpdates(idx *index, pl *placement, sh sharding) *shares {
-	s := &shares{node: make([]int, idx.ids), sum: make([]int, len(idx.g.Values))}
+	s := sharer{&shares{node: make([]int, idx.ids), sum: make([]int, len(idx.g.Values))}}
 	placed := newMarks(idx.ids)
 	s.shareParameters(idx, pl, sh, placed)
 	for i := range idx.updates {
@@ -34,12 +34,15 @@ func shareUpdates(idx *index, pl *placement, sh sharding) *shares {
 			s.reduce(n)
 		}
 	}
-	return s
+	return s.shares
 }
+
+// sharer fills in the replicas of the update's nodes.
+type sharer struct{ *shares }
 
 // shareParameters places the nodes that update parameters, each where the fewest bytes
 // are changed so far. Those in ranges are where their ranges are joined.
-func (s *shares) shareParameters(idx *index, pl *placement, sh sharding, placed marks) {
+func (s sharer) shareParameters(idx *index, pl *placement, sh sharding, placed marks) {
 	load := make([][]int64, pl.groups) // bytes by replica
 	for i := range load {
 		load[i] = make([]int64, sh.replicas)
@@ -83,7 +86,7 @@ func changed(idx *index, n *graph.Node) (bytes int64) {
 }
 
 // follow puts a node where its readers are, if they agree.
-func (s *shares) follow(idx *index, n *graph.Node, placed marks) {
+func (s sharer) follow(idx *index, n *graph.Node, placed marks) {
 	at := newAgreement()
 	for _, v := range n.Out {
 		for _, r := range idx.readers[v.ID] {
@@ -99,7 +102,7 @@ func (s *shares) follow(idx *index, n *graph.Node, placed marks) {
 }
 
 // reduce puts a node where the first tensor that it reads is.
-func (s *shares) reduce(n *graph.Node) {
+func (s sharer) reduce(n *graph.Node) {
 	for _, v := range n.In {
 		switch {
 		case scalar(v):

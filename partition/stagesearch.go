@@ -152,14 +152,6 @@ func crossings(g *grouped, blocks int) crossing {
 	return c
 }
 
-// addOver adds bytes to the cuts between two blocks, as a change from the cut before.
-func addOver(cuts []int64, from, to int, bytes int64) {
-	if from < to {
-		cuts[from+1] += bytes
-		cuts[to+1] -= bytes
-	}
-}
-
 // groupsOf is the number of parts into which blocks can be cut.
 func groupsOf(allowed []bool) (n int) {
 	for _, ok := range allowed[:len(allowed)-1] {
@@ -182,7 +174,7 @@ func (c *stageSearch) among(shapes [][]int) (w search.Way, ok bool, err error) {
 		b := newBounds(c.meter)
 		p.AtLeast, p.AtMost = b.atLeast, b.atMost
 	}
-	if n := min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes)); n > 0 && !c.measured { // most segments have no measured times yet
+	if n := min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes)); n > 0 && !c.measured && c.o.predict != nil { // most segments have no measured times yet
 		p.Predict, p.Predicted = c.predict, n
 	}
 	for i := range p.Cross {

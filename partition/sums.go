@@ -31,16 +31,6 @@ func (r sumRange) parent(microbatches int) (p sumRange, ok bool) {
 	return p, ok
 }
 
-// partialSums is the most sums of a tree that are kept at once, if microbatches
-// come in their order: one for each 1 of an even index, and its own.
-func partialSums(microbatches int) int {
-	most := 1
-	for m := 0; m < microbatches; m += 2 {
-		most = max(most, bits.OnesCount(uint(m))+1)
-	}
-	return most
-}
-
 // summing tells the sums that launches write, and when two can be added.
 type summing struct {
 	tree    bool

@@ -6,6 +6,31 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
+// Rate is how often something moves.
+type Rate uint8
+
+// The rates.
+const (
+	PerMicrobatch Rate = iota
+	PerStep
+	PerRun
+)
+
+var rateNames = [...]string{"microbatch", "step", "run"}
+
+// String is the period: "microbatch".
+func (r Rate) String() string { return rateNames[r] }
+
+// Transfer is a value that one stage makes or owns and another reads. On
+// stages that share a device nothing moves.
+type Transfer struct {
+	Value    *graph.Value
+	From, To int // stages
+	Bytes    int64
+	Rate     Rate
+	Local    bool // both stages are on one device
+}
+
 // findTransfers lists the values that one stage reads of another, once per value
 // and reading stage, in plan order.
 func findTransfers(idx *index, pl *placement, segments []Segment, devices []int) []Transfer {

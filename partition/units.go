@@ -27,14 +27,6 @@ func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
 
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
 
-func total(m [device.NumUsages]int64) int64 {
-	var t int64
-	for _, b := range m {
-		t += b
-	}
-	return t
-}
-
 // usageText lists the usages that are not zero.
 func usageText(m [device.NumUsages]int64) string {
 	var s []string

@@ -2,9 +2,7 @@ package partition
 
 import (
 	"fmt"
-	"os"
-	"runtime/debug"
-	"testing"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -13,12 +11,6 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
-
-// TestMain spends less time on garbage: tests make many plans, all small.
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
-	os.Exit(m.Run())
-}
 
 // net describes a training graph for tests: blocks b0, b1, … of one dense
 // layer each, and a loss.
@@ -213,24 +205,37 @@ func specs(n int, bytes int64) []device.Spec {
 	return s
 }
 
-// mustPlan plans a net.
-func mustPlan(t testing.TB, s net, o PlanOptions) *Plan {
-	t.Helper()
-	g, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Microbatches = s.microbatches
-	p, err := New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // tiedNet has a skip over a stage, a weight used in two, and clipping.
 func tiedNet(microbatches int) net {
 	s := chain(3, 4, 2, microbatches)
 	s.blocks[2].skip, s.blocks[2].tied, s.clip, s.readLoss = 0, 0, true, true
 	return s
+}
+
+// eachWay calls f for every cut of so many blocks into stages on different devices, with
+// the first block and the device of each stage.
+func eachWay(blocks, devices, stages int, f func(begins, on []int)) {
+	var cuts func(begins []int)
+	var deal func(begins, on []int)
+	deal = func(begins, on []int) {
+		if len(on) == len(begins) {
+			f(slices.Clone(begins), slices.Clone(on))
+			return
+		}
+		for d := range devices {
+			if !slices.Contains(on, d) {
+				deal(begins, append(on[:len(on):len(on)], d))
+			}
+		}
+	}
+	cuts = func(begins []int) {
+		if len(begins) == stages {
+			deal(begins, nil)
+			return
+		}
+		for next := begins[len(begins)-1] + 1; next < blocks; next++ {
+			cuts(append(begins[:len(begins):len(begins)], next))
+		}
+	}
+	cuts([]int{0})
 }
