@@ -150,17 +150,9 @@ const mostToCompare = 4096
 // cutAt makes the segments of a grain.
 func (p *Plan) cutAt(at grain, groups *grouped) error {
 	p.grain = at
-	lists, err := listSegments(groups, at)
-	if err != nil {
+	var err error
+	if p.Segments, err = makeSegments(groups, at, p.Replicas()); err != nil {
 		return err
-	}
-	b := newBinder(p.idx, p.place, p.Replicas())
-	for i, l := range lists {
-		if err := p.idx.stop.Err(); err != nil {
-			return err
-		}
-		l.id = i
-		p.Segments = append(p.Segments, b.bind(l))
 	}
 	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
 	return p.idx.stop.Err()

@@ -15,14 +15,24 @@ type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memor
 
 // forecaster is pass 8: the memory of each device, from the launches of a program's steps.
 type forecaster struct {
-	*program
+	forecastOptions
+	program *program
+	idx     *index          // of the program
+	known   map[runOn]int64 // scratch
+	err     error           // of an estimate
+}
+
+// forecastOptions says what is forecast.
+type forecastOptions struct {
 	specs       []device.Spec
 	estimate    Estimate // of the memory of segments; nil means by their values alone
 	checkFinite bool     // segments will be compiled with device.CompileOptions.CheckFinite
 	sizes       []int    // microbatches of a full step, and of the smaller last one of an epoch if there is one
 	replicas    int
-	of          map[runOn]int64 // scratch that is known
-	err         error           // of an estimate
+}
+
+func newForecaster(p *program, o forecastOptions) *forecaster {
+	return &forecaster{forecastOptions: o, program: p, idx: p.idx, known: map[runOn]int64{}}
 }
 
 // result is a forecast.
@@ -45,7 +55,7 @@ func (f *forecaster) forecast(floors bool, rival *shortage) (*result, error) {
 
 // floors is a forecast without peaks and moved bytes. See forecast.
 func (f *forecaster) floors(rival *shortage) (*result, error) {
-	launches, err := f.launchesOnce(f.sizes)
+	launches, err := f.program.launchesOnce(f.sizes)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +159,11 @@ func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
 // After an error, it answers 0.
 func (f *forecaster) scratch(l *Launch) int64 {
 	k := runOn{l.Variant, l.Device}
-	if b, known := f.of[k]; known || f.err != nil {
+	if b, known := f.known[k]; known || f.err != nil {
 		return b
 	}
 	b := f.estimateOf(l)
-	f.of[k] = b
+	f.known[k] = b
 	return b
 }
 

@@ -41,7 +41,24 @@ func suffix(piece string) string {
 	return ":" + piece
 }
 
-// listSegments is pass 5: the nodes of each segment in running order, and the
+// makeSegments is pass 5: the segments of a grain, for so many replicas.
+func makeSegments(g *grouped, at grain, replicas int) (segments []Segment, err error) {
+	lists, err := listSegments(g, at)
+	if err != nil {
+		return nil, err
+	}
+	b := newBinder(g.idx, g.pl, replicas)
+	for i, l := range lists {
+		if err := g.idx.stop.Err(); err != nil {
+			return nil, err
+		}
+		l.id = i
+		segments = append(segments, b.bind(l))
+	}
+	return segments, nil
+}
+
+// listSegments lists the nodes of each segment in running order, and the
 // segments in plan order: F up the stages, B and then W down, updates by level.
 func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 	var lists []*nodeList

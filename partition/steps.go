@@ -56,7 +56,7 @@ func (p *Plan) stepSizes() []int {
 // forecaster forecasts the memory of the plan's steps.
 func (p *Plan) forecaster() *forecaster {
 	o := &p.options
-	return &forecaster{program: p.program(), specs: o.Devices, estimate: o.Estimate, checkFinite: o.checkFinite, sizes: p.stepSizes(), replicas: p.Replicas(), of: map[runOn]int64{}}
+	return newForecaster(p.program(), forecastOptions{specs: o.Devices, estimate: o.Estimate, checkFinite: o.checkFinite, sizes: p.stepSizes(), replicas: p.Replicas()})
 }
 
 // Predict simulates a step among others of a run. ask is called now and then; its error
