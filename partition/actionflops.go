@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // ActionFlops is the arithmetic of a schedule's actions, as costs to simulate it with:
@@ -16,7 +17,7 @@ func (p *Plan) ActionFlops() schedule.Costs {
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		for _, n := range s.First.Graph.Nodes {
-			flops[pass{s.Stage, passOf(n, s.Pass)}] += float64(n.Cost().Flops)
+			flops[pass{s.Stage, segment.PassOf(n, s.Pass)}] += float64(n.Cost().Flops)
 		}
 	}
 	return schedule.Costs{Action: func(a schedule.Action) float64 {

@@ -10,6 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 func TestDevicesAreShared(t *testing.T) {
@@ -17,22 +19,22 @@ func TestDevicesAreShared(t *testing.T) {
 		stages, devices int
 		want            []int
 	}{{3, 2, []int{0, 0, 1}}, {4, 2, []int{0, 0, 1, 1}}, {3, 3, []int{0, 1, 2}}, {2, 4, []int{0, 1}}, {5, 3, []int{0, 0, 1, 1, 2}}} {
-		if got := (&PlanOptions{Devices: specs(c.devices, 0)}).pipeline().deal(c.stages); !slices.Equal(got, c.want) {
+		if got := (&PlanOptions{Devices: nets.Specs(c.devices, 0)}).pipeline().Deal(c.stages); !slices.Equal(got, c.want) {
 			t.Errorf("%d stages on %d devices: %v, want %v", c.stages, c.devices, got, c.want)
 		}
 	}
-	p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Count: 3})
+	p := mustPlan(t, nets.Chain(3, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0), Count: 3})
 	if !strings.Contains(p.Stages[0].Cause, "shares cpu:0 with stage 1") {
 		t.Error(p.Stages[0].Cause)
 	}
 }
 
 func TestMoreDevicesThanBlocks(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: specs(5, 0)})
+	p := mustPlan(t, nets.Chain(2, 4, 2, 1), PlanOptions{Devices: nets.Specs(5, 0)})
 	if len(p.Stages) != 2 || !strings.Contains(p.Stages[0].Cause, "5 devices but only 2 blocks") {
 		t.Errorf("%d stages: %s", len(p.Stages), p.Stages[0].Cause)
 	}
-	if want := (Fewer{Asked: 5, Devices: true, Stages: 2, Blocks: 2}); p.Fewer == nil || *p.Fewer != want {
+	if want := (cut.Fewer{Asked: 5, Devices: true, Stages: 2, Blocks: 2}); p.Fewer == nil || *p.Fewer != want {
 		t.Errorf("fewer stages: %+v, want %+v", p.Fewer, want)
 	}
 }
@@ -48,7 +50,7 @@ func TestFewerStagesThanAskedFor(t *testing.T) {
 		{3, 3, "<nil>"},
 		{3, 1, "<nil>"},
 	} {
-		p := mustPlan(t, chain(c.blocks, 16, 8, 1), PlanOptions{Devices: specs(1, 0), Count: c.count})
+		p := mustPlan(t, nets.Chain(c.blocks, 16, 8, 1), PlanOptions{Devices: nets.Specs(1, 0), Count: c.count})
 		if got := fmt.Sprint(p.Fewer); got != c.want {
 			t.Errorf("%d stages of %d blocks: %s, want %s", c.count, c.blocks, got, c.want)
 		}
@@ -77,23 +79,23 @@ func TestNoCutWhereValuesGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(3, 0)})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(3, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.Stages) != 2 || !slices.Equal(p.Stages[0].Blocks, []string{"a", "b"}) || !strings.Contains(p.Stages[0].Cause, "can only be cut into 2 stages") {
 		t.Error(p.Table())
 	}
-	if _, err = New(g, PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, ErrStages) {
+	if _, err = New(g, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, cut.ErrStages) {
 		t.Error(err)
 	}
 }
 
 // TestFastDeviceGetsMore cuts by flops per second, not by flops.
 func TestFastDeviceGetsMore(t *testing.T) {
-	devices := specs(2, 0)
+	devices := nets.Specs(2, 0)
 	devices[0].FlopsPerSecond, devices[1].FlopsPerSecond = 1e6, 3e6
-	p := mustPlan(t, chain(8, 8, 4, 16), PlanOptions{Devices: devices, Microbatches: 16})
+	p := mustPlan(t, nets.Chain(8, 8, 4, 16), PlanOptions{Devices: devices, Microbatches: 16})
 	for _, st := range p.Stages {
 		if want := []int{2, 6}[st.Device]; len(st.Blocks) != want {
 			t.Errorf("%d of 8 blocks on device %d, want %d: the second is three times as fast", len(st.Blocks), st.Device, want)
@@ -108,17 +110,17 @@ func TestNoBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(3, 0)})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(3, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
 		t.Error(p.Table())
 	}
-	if _, err := New(g, PlanOptions{Devices: specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, cut.ErrStages) {
 		t.Error(err)
 	}
-	if _, err := New(g, PlanOptions{Devices: specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
 		t.Error(err)
 	}
 }

@@ -2,12 +2,14 @@ package partition
 
 import (
 	"errors"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
 	"strings"
 	"testing"
 )
 
 func TestByHandErrors(t *testing.T) {
-	g, err := chain(3, 4, 2, 1).build()
+	g, err := nets.Chain(3, 4, 2, 1).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +24,8 @@ func TestByHandErrors(t *testing.T) {
 		{[][]string{}, []string{"empty"}},
 		{[][]string{{"b1", "b2"}, {"b0"}}, []string{`layer 0 (dense "b0") of stage 1`, `layer 1 (dense "b1") of stage 0`}},
 	} {
-		_, err := New(g, PlanOptions{Devices: specs(2, 0), Stages: c.stages})
-		if !errors.Is(err, ErrStages) {
+		_, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Stages: c.stages})
+		if !errors.Is(err, cut.ErrStages) {
 			t.Errorf("%v: %v", c.stages, err)
 			continue
 		}
@@ -33,8 +35,8 @@ func TestByHandErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []PlanOptions{{}, {Devices: specs(1, 0), Count: -1}, {Devices: specs(1, 0), Count: 2, Stages: [][]string{{"b0"}}}} {
-		if _, err := New(g, o); !errors.Is(err, ErrStages) {
+	for _, o := range []PlanOptions{{}, {Devices: nets.Specs(1, 0), Count: -1}, {Devices: nets.Specs(1, 0), Count: 2, Stages: [][]string{{"b0"}}}} {
+		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

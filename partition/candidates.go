@@ -11,16 +11,20 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/simulate"
 )
 
 // Candidate is one way to use devices: so many stages and replicas, and a schedule.
 type Candidate struct {
 	Stages, Replicas int
 	Schedule         string
-	Plan             *Plan       // nil where Err is not
-	Prediction       *Prediction // of Plan
-	Err              error       // why there is no such plan, such as ErrMemory
-	Chosen           bool        // it is the one that partition: auto takes
+	Plan             *Plan                // nil where Err is not
+	Prediction       *simulate.Prediction // of Plan
+	Err              error                // why there is no such plan, such as ErrMemory
+	Chosen           bool                 // it is the one that partition: auto takes
 }
 
 // Memory is the most bytes of the candidate's plan on one device.
@@ -87,8 +91,8 @@ func variantsOf(l layout, devices, blocks int) []variant {
 		return append(list, variant{"zb-h1", l.stages})
 	}
 	list = append(list, variant{"gpipe", l.stages}, variant{"zb-h1", l.stages})
-	if n := roundsPerDevice * l.stages; l.stages == devices/l.replicas && n <= blocks {
-		list = append(list, variant{interleaved, n})
+	if n := order.RoundsPerDevice * l.stages; l.stages == devices/l.replicas && n <= blocks {
+		list = append(list, variant{order.Interleaved, n})
 	}
 	return list
 }
@@ -103,7 +107,7 @@ func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 		replicas = max(1, o.Microbatches)
 	}
 	var list []Candidate
-	blocks := max(1, len(findBlocks(g)))
+	blocks := max(1, len(nodes.Blocks(g)))
 	for _, l := range layouts(len(o.Devices), blocks, replicas) {
 		for _, v := range variantsOf(l, len(o.Devices), blocks) {
 			c := Candidate{Stages: v.stages, Replicas: l.replicas, Schedule: v.schedule}
@@ -127,7 +131,7 @@ func (c *Candidate) plan(g *graph.Graph, o PlanOptions) error {
 	o.Stages, o.Order, o.Count, o.Replicas, o.Schedule = nil, nil, c.Stages, c.Replicas, c.Schedule
 	p, err := New(g, o)
 	switch {
-	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages):
+	case errors.Is(err, ErrMemory), errors.Is(err, cut.ErrStages):
 		c.Err = err
 	case err != nil:
 		return err
@@ -201,7 +205,7 @@ const muchFaster = 0.03
 // faster by a good deal. If there is none, the error is that of the last one.
 func Choose(list []Candidate) (*Candidate, error) {
 	var best *Candidate
-	err := fmt.Errorf("%w: there is no candidate", ErrStages)
+	err := fmt.Errorf("%w: there is no candidate", cut.ErrStages)
 	for i := range list {
 		c := &list[i]
 		switch {

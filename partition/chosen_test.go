@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
 )
 
 // In branched graphs too, the step of the plan that is chosen takes at most 5% longer
@@ -19,18 +21,18 @@ func TestChosenPlanIsPredictedBest(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		devices := rapid.IntRange(2, 3).Draw(t, "devices")
-		s := chain(rapid.IntRange(devices, 5).Draw(t, "blocks"), rapid.SampledFrom([]int{8, 32}).Draw(t, "width"), 4, rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "microbatches"))
-		for i := range s.blocks {
-			b := &s.blocks[i]
-			b.skip, b.tied = rapid.IntRange(-1, i-1).Draw(t, "skip"), rapid.IntRange(0, i).Draw(t, "tied")
+		s := nets.Chain(rapid.IntRange(devices, 5).Draw(t, "blocks"), rapid.SampledFrom([]int{8, 32}).Draw(t, "width"), 4, rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "microbatches"))
+		for i := range s.Blocks {
+			b := &s.Blocks[i]
+			b.Skip, b.Tied = rapid.IntRange(-1, i-1).Draw(t, "skip"), rapid.IntRange(0, i).Draw(t, "tied")
 		}
-		o := PlanOptions{Devices: specs(devices, 0), Microbatches: s.microbatches, Count: rapid.IntRange(2, devices).Draw(t, "stages")}
+		o := PlanOptions{Devices: nets.Specs(devices, 0), Microbatches: s.Microbatches, Count: rapid.IntRange(2, devices).Draw(t, "stages")}
 		o.Schedule = rapid.SampledFrom([]string{"1f1b", "gpipe", "zb-h1"}).Draw(t, "schedule")
 		for d := range o.Devices {
 			o.Devices[d].FlopsPerSecond = rapid.SampledFrom([]float64{1e6, 2e6, 3e6}).Draw(t, "speed")
 			o.Devices[d].LinkBytesPerS = rapid.SampledFrom([]float64{1e6, 1e7, 1e9}).Draw(t, "link")
 		}
-		g, err := s.build()
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +48,8 @@ func TestChosenPlanIsPredictedBest(t *testing.T) {
 			return x.Seconds
 		}
 		got, best := predicted(o), math.Inf(1)
-		blocks := findBlocks(g)
-		eachWay(len(blocks), devices, o.Count, func(begins, on []int) {
+		blocks := nodes.Blocks(g)
+		nets.EachCut(len(blocks), devices, o.Count, func(begins, on []int) {
 			byHand := o
 			byHand.Count, byHand.On = 0, on
 			for i, lo := range begins {

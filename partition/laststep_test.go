@@ -8,29 +8,33 @@ import (
 
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/step"
 )
 
 // TestForecastCoversTheLastStep checks the floor against the leases of all launches of a
 // run, and that neither step has a higher peak than the forecast.
 func TestForecastCoversTheLastStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := drawOptions(t, s)
-		o.LastMicrobatches = rapid.IntRange(0, s.microbatches).Draw(t, "last")
+		o.LastMicrobatches = rapid.IntRange(0, s.Microbatches).Draw(t, "last")
 		p, err := New(g, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		floors := floorsAndPeaks(t, p)
-		r, err := p.forecaster().floors(nil)
+		r, err := p.forecaster().Floors(nil)
 		if err != nil || r == nil {
 			t.Fatal(r, err)
 		}
-		for d, f := range r.memory {
+		for d, f := range r.Memory {
 			if f.Floor != floors[d] {
 				t.Errorf("device %d: of one launch for each variant, the floor is %d, of all launches %d", d, f.Floor, floors[d])
 			}
@@ -47,8 +51,8 @@ func floorsAndPeaks(t interface{ Errorf(string, ...any) }, p *Plan) []int64 {
 		if err != nil {
 			t.Errorf("%v", err)
 		}
-		traces := traceLaunches(stop.When(nil), len(p.Memory), launches)
-		addScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return temporaries(l.Variant) })
+		traces := forecast.TraceLaunches(stop.When(nil), len(p.Memory), launches)
+		forecast.AddScratch(stop.When(nil), traces, launches, func(l *step.Launch) int64 { return forecast.Temporaries(l.Variant) })
 		for d, tr := range traces {
 			floors[d] = max(floors[d], tr.Floor())
 			if r := paging.Replay(&tr.Trace, 0); r.Peak > p.Memory[d].Peak {
@@ -68,7 +72,7 @@ func floorsAndPeaks(t interface{ Errorf(string, ...any) }, p *Plan) []int64 {
 // together in a full step of 5.
 func TestFloorOfReplicasInTheLastStep(t *testing.T) {
 	of := func(last int) []int64 {
-		p := mustPlan(t, chain(2, 16, 1, 5), PlanOptions{Devices: specs(2, 0), Replicas: 2, Reduction: ReduceTree, LastMicrobatches: last, grains: []grain{byNode}})
+		p := mustPlan(t, nets.Chain(2, 16, 1, 5), PlanOptions{Devices: nets.Specs(2, 0), Replicas: 2, Reduction: ReduceTree, LastMicrobatches: last, grains: []segment.Grain{segment.ByNode}})
 		return floorsAndPeaks(t, p)
 	}
 	if without, with := of(0), of(4); slices.Equal(without, with) || with[1] <= without[1] {

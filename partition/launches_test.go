@@ -11,6 +11,11 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/step"
 )
 
 // TestLaunchesFollowTheSchedule lists the launches of two stages.
@@ -19,7 +24,7 @@ func TestLaunchesFollowTheSchedule(t *testing.T) {
 		"gpipe": "s0.F0 s0.F1 s1.F0 s1.F1 s1.B0 s0.B0 s1.B1 s0.B1 s1.U0 s0.U1",
 		"1f1b":  "s0.F0 s0.F1 s1.F0 s1.B0 s0.B0 s1.F1 s1.B1 s0.B1 s1.U0 s0.U1",
 	} {
-		p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Schedule: name})
+		p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0), Schedule: name})
 		var names []string
 		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2}) {
 			names = append(names, l.Name())
@@ -32,11 +37,11 @@ func TestLaunchesFollowTheSchedule(t *testing.T) {
 
 // TestTrainingGoesBack refuses the schedule of evaluations for a training.
 func TestTrainingGoesBack(t *testing.T) {
-	g, err := chain(2, 4, 2, 2).build()
+	g, err := nets.Chain(2, 4, 2, 2).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, ErrStages) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, cut.ErrStages) {
 		t.Error(err)
 	}
 }
@@ -44,7 +49,7 @@ func TestTrainingGoesBack(t *testing.T) {
 // TestFetchKeepsOutputs checks that a step frees its outputs unless they are
 // fetched.
 func TestFetchKeepsOutputs(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(1, 0)})
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(1, 0)})
 	for _, fetch := range []bool{false, true} {
 		freed := map[string]bool{}
 		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2, Fetch: fetch}) {
@@ -69,7 +74,7 @@ func TestSumsLastOverTheStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(1, 0), Microbatches: 3})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Microbatches: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +87,10 @@ func TestSumsLastOverTheStep(t *testing.T) {
 
 // TestTailEndsTheStep checks whose segments a shorter, smaller last batch runs.
 func TestTailEndsTheStep(t *testing.T) {
-	s := chain(2, 4, 3, 4)
-	p := mustPlan(t, s, PlanOptions{Devices: specs(2, 0)})
-	s.batch = 2
-	g, err := s.build()
+	s := nets.Chain(2, 4, 3, 4)
+	p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0)})
+	s.Batch = 2
+	g, err := s.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,21 +104,21 @@ func TestTailEndsTheStep(t *testing.T) {
 			t.Errorf("%s: of the tail: %v", l.Name(), l.Tail)
 		}
 		for _, n := range l.Needs {
-			if n.Tail != (want && perMicrobatch(n.Value)) {
+			if n.Tail != (want && nodes.PerMicrobatch(n.Value)) {
 				t.Errorf("%s uses %s of the tail's size: %v", l.Name(), n.Value.Name, n.Tail)
 			}
 		}
 	}
 }
 
-func segmentsOf(p *Plan) (all []*Segment) {
+func segmentsOf(p *Plan) (all []*segment.Segment) {
 	for i := range p.Segments {
 		all = append(all, &p.Segments[i])
 	}
 	return all
 }
 
-func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
+func mustLaunches(t *testing.T, p *Plan, o StepOptions) []step.Launch {
 	t.Helper()
 	ls, err := p.Launches(o)
 	if err != nil {
@@ -125,16 +130,16 @@ func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
 // Listing the launches of many microbatches asks now and then whether to stop.
 func TestLaunchesStop(t *testing.T) {
 	const microbatches = 4096
-	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
 	stopped, asks := errors.New("stopped"), 0
 	for _, most := range []int{0, 5, 1000} {
 		asks = 0
-		_, err := p.program().launches(stop.When(func() error {
+		_, err := p.program().Launches(stop.When(func() error {
 			if asks++; asks > most {
 				return stopped
 			}
 			return nil
-		}), stepOptions{microbatches: microbatches})
+		}), step.Options{Microbatches: microbatches})
 		if errors.Is(err, stopped) != (most < 1000) || asks > most+1 {
 			t.Errorf("%d asks: %v", asks, err)
 		}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"github.com/berth-ml/berth/partition/nets"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -13,13 +14,13 @@ func TestMain(m *testing.M) {
 }
 
 // mustPlan plans a net.
-func mustPlan(t testing.TB, s net, o PlanOptions) *Plan {
+func mustPlan(t testing.TB, s nets.Net, o PlanOptions) *Plan {
 	t.Helper()
-	g, err := s.build()
+	g, err := s.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Microbatches = s.microbatches
+	o.Microbatches = s.Microbatches
 	p, err := New(g, o)
 	if err != nil {
 		t.Fatal(err)

@@ -8,15 +8,19 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // checkMemory refuses a plan with a launch that alone needs more memory than its
 // device has. It names the device that lacks the most, for a limit is often that of
 // all devices.
 func (p *Plan) checkMemory() error {
-	var worst *Forecast
+	var worst *forecast.Forecast
 	for i := range p.Memory {
-		if f := &p.Memory[i]; !f.fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
+		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
 			worst = f
 		}
 	}
@@ -28,9 +32,9 @@ func (p *Plan) checkMemory() error {
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.
 type MemoryError struct {
-	Forecast // of the plan that lacks the least
-	ID       device.ID
-	advice   string
+	forecast.Forecast // of the plan that lacks the least
+	ID                device.ID
+	advice            string
 }
 
 func (e *MemoryError) Error() string {
@@ -43,12 +47,12 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // remedies lists what would lower a floor, other than finer segments.
-func (p *Plan) remedies(f *Forecast) []string {
-	if f.ofSamples() < f.Floor/8 {
+func (p *Plan) remedies(f *forecast.Forecast) []string {
+	if f.OfSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
-	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
+	if p.goesBack() && p.options.asked == recompute.Cheap { // without it, block was tried
 		list = append(list, "set partition.recompute to block")
 	}
 	return list
@@ -56,11 +60,11 @@ func (p *Plan) remedies(f *Forecast) []string {
 
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if
 // it cannot be. Only updates with state are cut into ranges.
-func (p *Plan) finerYet(f *Forecast) []string {
+func (p *Plan) finerYet(f *forecast.Forecast) []string {
 	switch {
-	case !p.options.ranging.on() && f.FloorBy[device.OptState] > 0:
+	case !p.options.ranging.On() && f.FloorBy[device.OptState] > 0:
 		return []string{"give less memory (segments and updates may then be cut finer)"}
-	case p.grain != byNode:
+	case p.grain != segment.ByNode:
 		return []string{"give less memory (segments may then be cut finer)"}
 	}
 	return nil
@@ -102,7 +106,7 @@ func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
 
 // largestLayer names the layer with the most bytes of variables and forward
 // results.
-func largestLayer(idx *index) string {
+func largestLayer(idx *nodes.Index) string {
 	bytes := map[*graph.Layer]int64{}
 	var order []*graph.Layer
 	add := func(l *graph.Layer, v *graph.Value) {
@@ -114,10 +118,10 @@ func largestLayer(idx *index) string {
 		}
 		bytes[l] += v.Meta.Bytes()
 	}
-	for _, v := range idx.g.Vars {
+	for _, v := range idx.Graph.Vars {
 		add(v.Layer, v)
 	}
-	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
+	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		if n.Phase == graph.Forward {
 			for _, v := range n.Out {
 				add(n.Layer, v)

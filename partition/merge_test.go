@@ -5,30 +5,31 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // TestMerging compares the segments of each stage, first to last.
 func TestMerging(t *testing.T) {
-	clipped, plain := tiedNet(1), tiedNet(1)
-	plain.clip = false
+	clipped, plain := nets.Tied(1), nets.Tied(1)
+	plain.Clip = false
 	three := [][]string{{"b0"}, {"b1"}, {"b2"}}
 	for _, c := range []struct {
 		name string
-		net  net
+		Net  nets.Net
 		o    PlanOptions
 		want string
 	}{
 		{"one stage", clipped, PlanOptions{}, "FBU"},
 		{"apart", clipped, PlanOptions{Apart: true}, "F B U"},
-		{"two microbatches", tiedNet(2), PlanOptions{}, "F B U"},
+		{"two microbatches", nets.Tied(2), PlanOptions{}, "F B U"},
 		{"three stages, of which the last knows the norm", clipped, PlanOptions{Stages: three}, "F BU U, F BU U, FBU U"},
 		{"three stages without clipping", plain, PlanOptions{Stages: three}, "F BU, F BU, FBU"},
 	} {
-		c.o.Devices = specs(3, 0)
+		c.o.Devices = nets.Specs(3, 0)
 		if c.o.Stages == nil {
-			c.o.Devices = specs(1, 0)
+			c.o.Devices = nets.Specs(1, 0)
 		}
-		p := mustPlan(t, c.net, c.o)
+		p := mustPlan(t, c.Net, c.o)
 		var got []string
 		for s := range p.Stages {
 			got = append(got, passesText(p.segmentsOf()[s]))
@@ -42,7 +43,7 @@ func TestMerging(t *testing.T) {
 // TestUpdatesFollowTheCheck: in a merged segment no update comes before the
 // node that refuses a loss, and each comes right after the nodes it waits for.
 func TestUpdatesFollowTheCheck(t *testing.T) {
-	p := mustPlan(t, tiedNet(1), PlanOptions{Devices: specs(1, 0)})
+	p := mustPlan(t, nets.Tied(1), PlanOptions{Devices: nets.Specs(1, 0)})
 	checked, last := false, graph.Forward
 	early := 0
 	for _, n := range p.Segments[0].First.Graph.Nodes {

@@ -1,6 +1,9 @@
 package partition
 
 import (
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/simulate"
 	"math"
 	"testing"
 )
@@ -8,10 +11,10 @@ import (
 // Copies for lack of memory overlap with launches: a step takes longer than with plenty of
 // memory, and at most by all copies one after the other. Measured times of copies count.
 func TestPredictedMoves(t *testing.T) {
-	predict := func(limit int64, seconds float64) (*Prediction, Forecast) {
+	predict := func(limit int64, seconds float64) (*simulate.Prediction, forecast.Forecast) {
 		t.Helper()
-		p := mustPlan(t, chain(4, 8, 16, 3), PlanOptions{
-			Devices: specs(1, limit), Microbatches: 3, Seconds: everyRun(1),
+		p := mustPlan(t, nets.Chain(4, 8, 16, 3), PlanOptions{
+			Devices: nets.Specs(1, limit), Microbatches: 3, Seconds: everyRun(1),
 			HostSeconds: func(_ int, _ int64, out bool) (float64, bool) { return seconds, true },
 		})
 		x, err := p.Predict(nil)

@@ -8,6 +8,13 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/place"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // New cuts a graph. It fails with ErrStages when the options do not fit the
@@ -21,7 +28,7 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	check := stop.When(o.Stop)
 	o.Stop = nil // it is for this call alone
 	p, err := newPlan(g, o, check)
-	if err == nil && p.shortage().missing > 0 {
+	if err == nil && p.shortage().Missing > 0 {
 		o.exact = true
 		p, err = newPlan(g, o, check)
 	}
@@ -38,7 +45,7 @@ func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 	if err != nil || !best.worthRecomputing() {
 		return best, err
 	}
-	for _, o.Recompute = range []Recompute{RecomputeCheap, RecomputeBlock} {
+	for _, o.Recompute = range []recompute.Kind{recompute.Cheap, recompute.Block} {
 		p, err := planOnce(g, o, check, best.rivals(nil))
 		if err != nil {
 			return nil, err
@@ -54,24 +61,24 @@ func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 // and is not decided yet.
 func (p *Plan) worthRecomputing() bool {
 	s, o := p.shortage(), &p.options
-	return (s.missing > 0 || s.moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
+	return (s.Missing > 0 || s.Moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == recompute.None)
 }
 
 // planOnce makes the plan with the options' kind of recomputing; nil if it is not
 // better than rival, the cost of a plan that fits.
-func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage) (*Plan, error) {
-	g, err := o.Recompute.apply(g, check)
+func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *forecast.Shortage) (*Plan, error) {
+	g, err := o.Recompute.Apply(g, check)
 	if err != nil {
 		return nil, err
 	}
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, o.index(), check)
+	idx, err := nodes.New(g, o.index(), check)
 	if err != nil {
 		return nil, err
 	}
-	c, err := chooseCut(idx, findBlocks(g), o.cutting(idx))
+	c, err := cut.Choose(idx, nodes.Blocks(g), o.cutting(idx))
 	if err != nil {
 		return nil, err
 	}
@@ -80,35 +87,35 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage)
 }
 
 // cutting is how a graph is cut with these options: for the first replica.
-func (o PlanOptions) cutting(idx *index) cutOptions {
+func (o PlanOptions) cutting(idx *nodes.Index) cut.Options {
 	one := o.ofOne()
-	return cutOptions{
-		devices: one.Devices, pipeline: one.pipeline(), stages: one.Stages, why: one.Why, pin: one.Pin, count: one.Count,
-		supports: one.Supports, speeds: one.speeds(), blocks: one.BlockSeconds,
-		predict: func(c cut, microbatches int) float64 { return one.predictCut(idx, c, microbatches) },
+	return cut.Options{
+		Devices: one.Devices, Pipeline: one.pipeline(), Stages: one.Stages, Why: one.Why, Pin: one.Pin, Count: one.Count,
+		Supports: one.Supports, Speeds: one.speeds(), Blocks: one.BlockSeconds,
+		Predict: func(c cut.Cut, microbatches int) float64 { return one.predictCut(idx, c, microbatches) },
 	}
 }
 
 // placeFor places for a cut. Where replicas share the update, it divides it among
 // them, and notes in the options the parameters that they update in ranges.
-func placeFor(idx *index, c cut, o *PlanOptions) *placement {
-	p := place(idx, len(c.device), c.groups())
-	moveUnsupported(p, idx, c.device, o.allReplicas())
+func placeFor(idx *nodes.Index, c cut.Cut, o *PlanOptions) *place.Placement {
+	p := place.Nodes(idx, len(c.Device), c.Groups())
+	place.MoveUnsupported(p, idx, c.Device, o.allReplicas())
 	if o.Shard == ShardOptimizer && o.Replicas > 1 {
-		o.sharding = shardingOf(idx, p, o.Replicas, o.sharding.unit)
-		p.shared = shareUpdates(idx, p, o.sharding)
+		o.sharding = divide.ShardsOf(idx, p, o.Replicas, o.sharding.Unit)
+		p.Shared = divide.Share(idx, p, o.sharding)
 	}
 	return p
 }
 
 // predictCut is the time of a step by the plan of a cut, without a limit on memory;
 // infinite where there is none, which is refused later, by name.
-func (o PlanOptions) predictCut(idx *index, c cut, microbatches int) float64 {
-	p := &Plan{Graph: idx.g, Microbatches: microbatches, options: o, cut: c, place: placeFor(idx, c, &o), idx: idx}
-	if checkEdges(idx, p.place) != nil || p.cutAt(o.grains[0], readyUnits(idx, p.place)) != nil {
+func (o PlanOptions) predictCut(idx *nodes.Index, c cut.Cut, microbatches int) float64 {
+	p := &Plan{Graph: idx.Graph, Microbatches: microbatches, options: o, cut: c, place: placeFor(idx, c, &o), idx: idx}
+	if cut.CheckEdges(idx, p.place) != nil || p.cutAt(o.grains[0], segment.NewGroups(idx, p.place)) != nil {
 		return math.Inf(1)
 	}
-	step, err := p.Predict(idx.stop.Err)
+	step, err := p.Predict(idx.Stop.Err)
 	if err != nil {
 		return math.Inf(1)
 	}
@@ -125,7 +132,7 @@ func (o PlanOptions) predictCut(idx *index, c cut, microbatches int) float64 {
 // take seconds.
 func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	check := stop.When(ask)
-	g, err := p.options.Recompute.apply(g, check)
+	g, err := p.options.Recompute.Apply(g, check)
 	if err != nil {
 		return nil, err
 	}
@@ -135,13 +142,13 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if err := sameNodes(p.Graph, g, check); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, p.options.index(), check)
+	idx, err := nodes.New(g, p.options.index(), check)
 	if err != nil {
 		return nil, err
 	}
 	o := p.options
-	o.grains, o.settled = []grain{p.grain}, true
-	tight := slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
+	o.grains, o.settled = []segment.Grain{p.grain}, true
+	tight := slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Tight() })
 	if !tight {
 		o.Estimate = nil
 	}
@@ -158,17 +165,17 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 
 // withRanges is the graph with updates in ranges as in the plan of these options.
 func (o PlanOptions) withRanges(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
-	if !o.ranging.on() && !o.sharding.on() {
+	if !o.ranging.On() && !o.sharding.On() {
 		return g, nil
 	}
 	whole := o
-	whole.ranging = ranging{}
-	idx, err := newIndex(g, whole.index(), check)
+	whole.ranging = divide.Ranges{}
+	idx, err := nodes.New(g, whole.index(), check)
 	if err != nil {
 		return nil, err
 	}
-	if cut := cutUpdates(idx, o.ranging, o.sharding); cut != nil {
-		g = cut.graph
+	if cut := divide.Updates(idx, o.ranging, o.sharding); cut != nil {
+		g = cut.Graph
 	}
 	return g, check.Err()
 }
@@ -181,7 +188,7 @@ func (p *Plan) RebindBucket(g *graph.Graph, bucket int, ask func() error) (*Plan
 	if errors.Is(err, errOtherNodes) {
 		if q, err = p.sameStages(g, ask); err == nil {
 			for d := range p.Memory {
-				p.Memory[d].cover(q.Memory[d])
+				p.Memory[d].Cover(q.Memory[d])
 			}
 		}
 	}
@@ -194,8 +201,8 @@ func (p *Plan) RebindBucket(g *graph.Graph, bucket int, ask func() error) (*Plan
 // sameStages plans another graph of the same blocks into the stages of p.
 func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
 	o := p.options
-	if o.sharding.on() {
-		return nil, fmt.Errorf("%w: updates are shared among replicas, and samples of each length have a graph of their own (loops over positions); set partition.shard: none", ErrGraph)
+	if o.sharding.On() {
+		return nil, fmt.Errorf("%w: updates are shared among replicas, and samples of each length have a graph of their own (loops over positions); set partition.shard: none", nodes.ErrGraph)
 	}
 	o.Stages, o.On, o.Count, o.Stop = nil, nil, 0, ask
 	for i := range p.Stages {
@@ -210,22 +217,22 @@ func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
 func (p *Plan) Forward() (*Plan, error) {
 	g := *p.Graph
 	g.Nodes, g.Vars, g.Outputs, g.Assigns, g.Accums = nil, nil, nil, nil, nil
-	isRead := newMarks(len(g.Values))
+	isRead := nodes.NewMarks(len(g.Values))
 	for _, n := range p.Graph.Nodes {
 		if n.Phase != graph.Forward {
 			continue
 		}
 		g.Nodes = append(g.Nodes, n)
 		for _, v := range n.In {
-			isRead.add(v.ID)
+			isRead.Add(v.ID)
 		}
 	}
 	for _, v := range p.Graph.Vars {
-		if isRead.has(v.ID) {
+		if isRead.Has(v.ID) {
 			g.Vars = append(g.Vars, v)
 		}
 	}
-	idx, err := newIndex(&g, p.options.index(), stop.When(nil))
+	idx, err := nodes.New(&g, p.options.index(), stop.When(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -241,21 +248,21 @@ func (p *Plan) Forward() (*Plan, error) {
 
 // assemble runs the passes after the cut. Where memory is short, it tries finer
 // grains of segments. The plan is nil if it is not better than rival.
-func assemble(idx *index, o PlanOptions, c cut, pl *placement, rival *shortage) (*Plan, error) {
-	if err := idx.stop.Err(); err != nil {
+func assemble(idx *nodes.Index, o PlanOptions, c cut.Cut, pl *place.Placement, rival *forecast.Shortage) (*Plan, error) {
+	if err := idx.Stop.Err(); err != nil {
 		return nil, err
 	}
-	if err := checkEdges(idx, pl); err != nil {
+	if err := cut.CheckEdges(idx, pl); err != nil {
 		return nil, err
 	}
-	base := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx, whole: placedGraph{idx, pl}}
-	if o.sharding.on() && !o.settled {
+	base := &Plan{Graph: idx.Graph, Microbatches: o.Microbatches, Fewer: c.Fewer, options: o, cut: c, place: pl, idx: idx, whole: placedGraph{idx, pl}}
+	if o.sharding.On() && !o.settled {
 		var err error
-		if base, err = base.inRanges(cutUpdates(idx, ranging{}, o.sharding)); err != nil {
+		if base, err = base.inRanges(divide.Updates(idx, divide.Ranges{}, o.sharding)); err != nil {
 			return nil, err
 		}
 	}
-	best, groups, err := base.choose(readyUnits(base.idx, base.place), rival)
+	best, groups, err := base.choose(segment.NewGroups(base.idx, base.place), rival)
 	if err != nil || best == nil {
 		return nil, err
 	}
@@ -264,7 +271,7 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement, rival *shortage) 
 }
 
 // errOtherNodes is the cause where two graphs have other nodes.
-var errOtherNodes = fmt.Errorf("%w", ErrGraph)
+var errOtherNodes = fmt.Errorf("%w", nodes.ErrGraph)
 
 // sameNodes checks that two graphs differ in metadata only.
 func sameNodes(a, b *graph.Graph, c *stop.Check) error {
@@ -278,7 +285,7 @@ func sameNodes(a, b *graph.Graph, c *stop.Check) error {
 		y := b.Nodes[i]
 		if x.ID != y.ID || x.Op.Kind() != y.Op.Kind() || x.Phase != y.Phase ||
 			!same(x.In, y.In) || !same(x.Out, y.Out) {
-			return fmt.Errorf("%w: node %d of the plan is %v, of the other graph %v; build both with the same config", ErrGraph, x.ID, x, y)
+			return fmt.Errorf("%w: node %d of the plan is %v, of the other graph %v; build both with the same config", nodes.ErrGraph, x.ID, x, y)
 		}
 	}
 	return nil

@@ -17,12 +17,16 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestForward: the plan of the forward phase has nothing else.
 func TestForward(t *testing.T) {
 	for _, microbatches := range []int{1, 3} {
-		p, err := mustPlan(t, tiedNet(microbatches), PlanOptions{Devices: specs(3, 0)}).Forward()
+		p, err := mustPlan(t, nets.Tied(microbatches), PlanOptions{Devices: nets.Specs(3, 0)}).Forward()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,15 +55,15 @@ func TestForwardOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 3})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Update) }) {
+	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s segment.Segment) bool { return s.Passes.Has(schedule.Update) }) {
 		t.Error(p.dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
-		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false, 0}
+		y := p.Instance(g.Outputs[0], l.Microbatch, false)
 		if slices.Contains(l.Over, y) != (l.Segment.Stage == 1) {
 			t.Errorf("%s ends %v", l.Name(), l.Over)
 		}
@@ -67,13 +71,13 @@ func TestForwardOnly(t *testing.T) {
 }
 
 func TestRebindRefusesAnotherGraph(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
-	for _, s := range []net{chain(3, 4, 2, 2), chain(2, 4, 2, 1)} {
-		g, err := s.build()
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
+	for _, s := range []nets.Net{nets.Chain(3, 4, 2, 2), nets.Chain(2, 4, 2, 1)} {
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Rebind(g, nil); !errors.Is(err, ErrGraph) {
+		if _, err := p.Rebind(g, nil); !errors.Is(err, nodes.ErrGraph) {
 			t.Error(err)
 		}
 	}
@@ -82,17 +86,17 @@ func TestRebindRefusesAnotherGraph(t *testing.T) {
 // Planning ends wherever it is told to stop: in the search, and for each stage of
 // each pass behind it.
 func TestPlanningStops(t *testing.T) {
-	g, err := chain(8, 4, 2, 2).build()
+	g, err := nets.Chain(8, 4, 2, 2).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := mustPlan(t, chain(8, 4, 2, 2), PlanOptions{Devices: specs(4, 0)})
+	whole := mustPlan(t, nets.Chain(8, 4, 2, 2), PlanOptions{Devices: nets.Specs(4, 0)})
 	for name, c := range map[string]struct {
 		plan func(stop func() error) error
 		asks int
 	}{
 		"New": {func(stop func() error) error {
-			_, err := New(g, PlanOptions{Devices: specs(4, 0), Stop: stop})
+			_, err := New(g, PlanOptions{Devices: nets.Specs(4, 0), Stop: stop})
 			return err
 		}, 60},
 		"Rebind": {func(stop func() error) error { _, err := whole.Rebind(g, stop); return err }, 20},
@@ -121,12 +125,12 @@ func TestPlanningStops(t *testing.T) {
 // TestPlanningIsLinear counts what planning looks at, for n and for 2n blocks.
 func TestPlanningIsLinear(t *testing.T) {
 	looks := func(blocks int, o PlanOptions) int {
-		g, err := chain(blocks, 4, 2, o.Microbatches).build()
+		g, err := nets.Chain(blocks, 4, 2, o.Microbatches).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		check := stop.When(nil)
-		o.Devices = specs(2, 0)
+		o.Devices = nets.Specs(2, 0)
 		if o, err = o.checked(); err != nil {
 			t.Fatal(err)
 		}
@@ -165,16 +169,16 @@ func TestPlanningIsLinear(t *testing.T) {
 // TestSmallLastMicrobatch runs a step of which the last microbatch is smaller,
 // cut in three and whole.
 func TestSmallLastMicrobatch(t *testing.T) {
-	s := tiedNet(3)
+	s := nets.Tied(3)
 	small := s
-	small.batch = 1
-	h, err := small.build()
+	small.Batch = 1
+	h, err := small.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var results []state
 	for n := 1; n <= 3; n++ {
-		p := mustPlan(t, s, PlanOptions{Devices: specs(n, 0)})
+		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(n, 0)})
 		q, err := p.Rebind(h, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -195,8 +199,8 @@ func TestSmallLastMicrobatch(t *testing.T) {
 // TestAnyPartitionIsTheWholeGraph trains three steps whole and cut.
 func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,14 +209,14 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPlan(t, p)
-		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
+		want, in := start(g, s.Microbatches, rapid.Uint64().Draw(t, "seed"))
 		got := want
 		for range 3 {
 			if want, err = runWhole(g, want, in, p.options.Reduction); err != nil {
 				t.Fatal(err)
 			}
 			k := newMachine(p, got, in)
-			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
+			if got, err = k.runStep(StepOptions{Microbatches: s.Microbatches}); err != nil {
 				t.Fatalf("%v\n%s", err, p.dump())
 			}
 			if d := differ(want, got); d != "" {
@@ -228,11 +232,11 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 // TestSamePlanTwice builds everything twice.
 func TestSamePlanTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
+		s := nets.Draw(t)
 		o := drawOptions(t, s)
 		var text [2]string
 		for i := range text {
-			g, err := s.build()
+			g, err := s.Build()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,14 +256,14 @@ func TestSamePlanTwice(t *testing.T) {
 // the other graph must fit between those of the first.
 func TestRebind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
+		s := nets.Draw(t)
 		small := s
-		small.batch = 1
-		g, err := s.build()
+		small.Batch = 1
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := small.build()
+		h, err := small.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,10 +290,10 @@ func TestRebind(t *testing.T) {
 
 // Devices estimate a smaller microbatch only where memory is short.
 func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
-	s := chain(2, 4, 2, 2)
+	s := nets.Chain(2, 4, 2, 2)
 	small := s
-	small.batch = 1
-	h, err := small.build()
+	small.Batch = 1
+	h, err := small.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,9 +302,9 @@ func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
 		estimates++
 		return m, nil
 	}
-	peak := mustPlan(t, s, PlanOptions{Devices: specs(1, 0), Estimate: estimate}).Memory[0].Peak
+	peak := mustPlan(t, s, PlanOptions{Devices: nets.Specs(1, 0), Estimate: estimate}).Memory[0].Peak
 	for limit, want := range map[int64]bool{0: false, peak: false, peak - 1: true} {
-		p := mustPlan(t, s, PlanOptions{Devices: specs(1, limit), Estimate: estimate})
+		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(1, limit), Estimate: estimate})
 		estimates = 0
 		q, err := p.Rebind(h, nil)
 		if err != nil {
@@ -338,9 +342,9 @@ func TestModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 12 {
-			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
+			n, again := 1+i/3, []recompute.Kind{recompute.None, recompute.Cheap, recompute.Block}[i%3]
 			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
-				p, err := New(g, PlanOptions{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
+				p, err := New(g, PlanOptions{Devices: nets.Specs(n, 0), Microbatches: 3, Recompute: again})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,6 +6,15 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/place"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/speed"
 )
 
 // PlanOptions changes how New cuts a graph.
@@ -24,38 +33,38 @@ type PlanOptions struct {
 	Schedule         string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
 	Order            *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
 	Apart            bool               // merge no phases, also where a step has one microbatch
-	Recompute        Recompute          // the values that Backward computes again; empty means none
-	Estimate         Estimate           // of the memory of segments; nil means by their values alone
-	Seconds          Seconds            // measured times of segments; nil means that none is known
+	Recompute        recompute.Kind     // the values that Backward computes again; empty means none
+	Estimate         forecast.Estimate  // of the memory of segments; nil means by their values alone
+	Seconds          speed.Seconds      // measured times of segments; nil means that none is known
 	OpByOp           bool               // segments run op by op; Seconds are such times
-	CallSeconds      CallSeconds        // measured times of calls op by op; nil means that none is known
-	CopySeconds      CopySeconds        // measured times of copies; nil means that they follow from links
-	HostSeconds      HostSeconds        // measured times of copies between a device and the host; nil means that they follow from its link
-	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
-	Supports         Supports           // whether a device runs a node; nil means that all run everything
-	grains           []grain            // to choose from, coarse to fine; nil means all
-	ranging          ranging            // of updates
-	sharding         sharding           // of updates among replicas
+	CallSeconds      speed.CallSeconds  // measured times of calls op by op; nil means that none is known
+	CopySeconds      speed.CopySeconds  // measured times of copies; nil means that they follow from links
+	HostSeconds      speed.HostSeconds  // measured times of copies between a device and the host; nil means that they follow from its link
+	BlockSeconds     cut.BlockSeconds   // measured times of blocks, to cut by; nil means that they follow from flops
+	Supports         place.Supports     // whether a device runs a node; nil means that all run everything
+	grains           []segment.Grain    // to choose from, coarse to fine; nil means all
+	ranging          divide.Ranges      // of updates
+	sharding         divide.Shards      // of updates among replicas
 	settled          bool               // no other ranging is tried
 	exact            bool               // plans are compared by what they lack, since none fits
-	asked            Recompute          // Recompute as the caller gave it
+	asked            recompute.Kind     // Recompute as the caller gave it
 	checkFinite      bool               // segments will be compiled with device.CompileOptions.CheckFinite
 	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
 }
 
 // pipeline is the options' pipeline.
-func (o *PlanOptions) pipeline() pipeline {
-	return pipeline{name: o.Schedule, order: o.Order, microbatches: o.Microbatches, replicas: o.Replicas, devices: len(o.Devices), on: o.On}
+func (o *PlanOptions) pipeline() order.Pipeline {
+	return order.Pipeline{Name: o.Schedule, Order: o.Order, Microbatches: o.Microbatches, Replicas: o.Replicas, Devices: len(o.Devices), On: o.On}
 }
 
 // speeds are the times of the options' devices.
-func (o *PlanOptions) speeds() speeds {
-	return speeds{devices: o.Devices, opByOp: o.OpByOp, run: o.Seconds, call: o.CallSeconds, copies: o.CopySeconds, host: o.HostSeconds}
+func (o *PlanOptions) speeds() speed.Speeds {
+	return speed.Speeds{Devices: o.Devices, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
 }
 
 // index is how a plan of these options runs a graph.
-func (o *PlanOptions) index() indexOptions {
-	return indexOptions{microbatches: o.Microbatches, tree: o.Reduction == ReduceTree, apart: o.Apart, splits: o.pipeline().splits(), ranged: o.ranging.on()}
+func (o *PlanOptions) index() nodes.Options {
+	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: o.ranging.On()}
 }
 
 // perReplica is the number of devices that each replica has. Those left over are not
@@ -73,7 +82,7 @@ func (o PlanOptions) ofOne() PlanOptions {
 
 // allReplicas is PlanOptions.Supports of the devices of one replica: a device stands for
 // those that have its place in the other replicas.
-func (o *PlanOptions) allReplicas() Supports {
+func (o *PlanOptions) allReplicas() place.Supports {
 	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.perReplica()
 	if all == nil || replicas == 1 {
 		return all

@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // CheckSchedule is New's error about a schedule that no step can have.
 func (o *PlanOptions) CheckSchedule() error {
 	if o.Order == nil {
-		return o.pipeline().spec(make([]int, 1)).Check()
+		return o.pipeline().Spec(make([]int, 1)).Check()
 	}
 	s := o.Order
 	switch {
@@ -59,17 +61,17 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 	if !p.goesBack() {
 		o.Schedule, o.Order = "forward", nil
 	}
-	s, err := o.pipeline().scheduleOn(p.cut.device, microbatches)
+	s, err := o.pipeline().Schedule(p.cut.Device, microbatches)
 	if o.Shard != ShardOptimizer {
 		s = s.FirstUpdates()
 	}
 	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
-		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", cut.ErrStages, s.Name)
 	}
 	return s, err
 }
 
 // goesBack reports whether the plan has a backward pass.
 func (p *Plan) goesBack() bool {
-	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
+	return slices.ContainsFunc(p.Segments, func(s segment.Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // An interleaved schedule goes round the devices, with two stages on each where
@@ -17,7 +19,7 @@ func TestInterleavedStages(t *testing.T) {
 		blocks, devices, count int
 		want                   []int
 	}{{8, 2, 0, []int{0, 1, 0, 1}}, {3, 2, 0, []int{0, 1}}, {8, 1, 0, []int{0}}, {8, 2, 6, []int{0, 1, 0, 1, 0, 1}}, {8, 2, 3, []int{0, 1, 0}}, {8, 2, 2, []int{0, 1}}} {
-		p := mustPlan(t, chain(c.blocks, 4, 2, 2), PlanOptions{Devices: specs(c.devices, 0), Count: c.count, Microbatches: 2, Schedule: "interleaved"})
+		p := mustPlan(t, nets.Chain(c.blocks, 4, 2, 2), PlanOptions{Devices: nets.Specs(c.devices, 0), Count: c.count, Microbatches: 2, Schedule: "interleaved"})
 		var got []int
 		for _, s := range p.Stages {
 			got = append(got, s.Device)
@@ -30,7 +32,7 @@ func TestInterleavedStages(t *testing.T) {
 
 // Evaluation keeps each stage where its weights are.
 func TestSameCutKeepsDevices(t *testing.T) {
-	p := mustPlan(t, chain(4, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Count: 4, Microbatches: 2, Schedule: "interleaved"})
+	p := mustPlan(t, nets.Chain(4, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0), Count: 4, Microbatches: 2, Schedule: "interleaved"})
 	q, err := SameCut(p, p.Graph, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +59,7 @@ const twoRounds = "schedule mine stages 4 microbatches 2 workers 2\n0 (0 3): 0F0
 // its workers share them. A smaller step leaves microbatches out.
 func TestOrder(t *testing.T) {
 	for devices, want := range map[int]string{1: "[0 0 0 0]", 2: "[0 1 1 0]", 3: "[0 1 1 0]"} {
-		p := mustPlan(t, chain(5, 4, 2, 2), PlanOptions{Devices: specs(devices, 0), Microbatches: 2, Order: written(t, twoRounds)})
+		p := mustPlan(t, nets.Chain(5, 4, 2, 2), PlanOptions{Devices: nets.Specs(devices, 0), Microbatches: 2, Order: written(t, twoRounds)})
 		var got []int
 		for _, s := range p.Stages {
 			got = append(got, s.Device)
@@ -87,7 +89,7 @@ func TestOrderWithPins(t *testing.T) {
 		pin   map[string]int
 		want  string
 	}{{two, map[string]int{"b0": 1, "b1": 1}, "[1 1]"}, {two, map[string]int{"b0": 1, "b1": 0}, "[1 0]"}, {one, map[string]int{"b0": 0, "b1": 1}, "[0 1]"}, {one, map[string]int{"b1": 1}, "[0 1]"}} {
-		p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Microbatches: 2, Stages: stages, Pin: c.pin, Order: written(t, c.order)})
+		p := mustPlan(t, nets.Chain(3, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 2, Stages: stages, Pin: c.pin, Order: written(t, c.order)})
 		s, err := p.ScheduleOf(2)
 		if err != nil || fmt.Sprint(s.Workers) != c.want || s.Validate() != nil {
 			t.Errorf("%v: %v, %v, %v", c, s, err, s.Validate())
@@ -99,7 +101,7 @@ func TestOrderWithPins(t *testing.T) {
 func TestOrderOfReplicas(t *testing.T) {
 	const text = "schedule f stages 2 microbatches 2 replicas 2\n0: 0F0 0B0 0U\n1: 1F0 1B0 1U\n2: 0F1@1 0B1@1 0U@1\n3: 1F1@1 1B1@1 1U@1\n"
 	for devices, want := range map[int]string{2: "[0 0 1 1]", 3: "[0 0 1 1]", 4: "[0 1 2 3]", 6: "[0 1 3 4]"} {
-		p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(devices, 0), Replicas: 2, Reduction: ReduceTree, Order: written(t, text)})
+		p := mustPlan(t, nets.Chain(3, 4, 2, 2), PlanOptions{Devices: nets.Specs(devices, 0), Replicas: 2, Reduction: ReduceTree, Order: written(t, text)})
 		s, err := p.ScheduleOf(2)
 		if err != nil || fmt.Sprint(s.Workers) != want || s.Validate() != nil {
 			t.Errorf("%d devices: %v, %v", devices, s, err)
@@ -115,7 +117,7 @@ func TestOrderOfReplicas(t *testing.T) {
 }
 
 func TestOrderErrors(t *testing.T) {
-	g, err := chain(3, 4, 2, 2).build()
+	g, err := nets.Chain(3, 4, 2, 2).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +134,8 @@ func TestOrderErrors(t *testing.T) {
 		"0B0 is in a deadlock: it waits for 1B0": {Order: &schedule.Schedule{Name: "x", Stages: 2, Microbatches: 1, Replicas: 1, Workers: []int{0, 0}, Rows: [][]schedule.Action{{{Kind: 'F'}, {Kind: 'B'}, {Kind: 'U'}, {Stage: 1, Kind: 'F'}, {Stage: 1, Kind: 'B'}, {Stage: 1, Kind: 'U'}}}}},
 		"the schedule \"forward\" has no backward pass; use another one for training": {Schedule: "forward"},
 	} {
-		o.Devices = specs(2, 0)
-		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
+		o.Devices = nets.Specs(2, 0)
+		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
 		}
 	}

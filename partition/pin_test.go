@@ -2,6 +2,8 @@ package partition
 
 import (
 	"errors"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
 	"strings"
 	"testing"
 )
@@ -27,8 +29,8 @@ func TestPinnedBlocks(t *testing.T) {
 		"three stages":           {Pin: map[string]int{"b0": 1, "b5": 1}, Count: 3},
 		"stages that are listed": {Pin: map[string]int{"b4": 0}, Stages: [][]string{{"b0", "b1"}, {"b2", "b3", "b4", "b5"}}},
 	} {
-		o.Devices, o.Microbatches = specs(2, 0), 2
-		p := mustPlan(t, chain(6, 8, 4, 2), o)
+		o.Devices, o.Microbatches = nets.Specs(2, 0), 2
+		p := mustPlan(t, nets.Chain(6, 8, 4, 2), o)
 		for b, d := range o.Pin {
 			if got := deviceOfBlock(p, b); got != d {
 				t.Errorf("%s: %s is on device %d, want %d\n%s", name, b, got, d, p.Table())
@@ -50,12 +52,12 @@ func TestPinsThatCannotBe(t *testing.T) {
 		`block "b1" is pinned to cpu:1, and the first of 2 replicas has cpu:0; name one of those`: {Pin: map[string]int{"b1": 1}, Stages: [][]string{{"b0", "b1", "b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
 		`stage 1 is on cpu:1, and the first`:                                                      {On: []int{0, 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
 	} {
-		o.Devices = specs(2, 0)
-		g, err := chain(3, 4, 2, 1).build()
+		o.Devices = nets.Specs(2, 0)
+		g, err := nets.Chain(3, 4, 2, 1).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
+		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

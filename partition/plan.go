@@ -5,6 +5,11 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/place"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
@@ -12,28 +17,28 @@ import (
 type Plan struct {
 	Graph        *graph.Graph // the graph that was cut: with the nodes that recompute values
 	Stages       []Stage
-	Segments     []Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
-	Transfers    []Transfer
+	Segments     []segment.Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
+	Transfers    []segment.Transfer
 	Microbatches int
-	Memory       []Forecast // by device
-	Fewer        *Fewer     // nil where there are as many stages as asked for
+	Memory       []forecast.Forecast // by device
+	Fewer        *cut.Fewer          // nil where there are as many stages as asked for
 	// Bucket tells plans of one program apart whose samples have different shapes: see
 	// [Plan.RebindBucket]. 0: the plan that was made first.
 	Bucket int
 
 	options  PlanOptions
-	grain    grain
+	grain    segment.Grain
 	launches int // of a step
-	cut      cut
-	place    *placement
-	idx      *index
+	cut      cut.Cut
+	place    *place.Placement
+	idx      *nodes.Index
 	whole    placedGraph // before updates were cut into ranges
 }
 
 // placedGraph is a graph's index and where its nodes are.
 type placedGraph struct {
-	idx   *index
-	place *placement
+	idx   *nodes.Index
+	place *place.Placement
 }
 
 // Stage is a partition in pipeline order.
@@ -53,14 +58,14 @@ type Stage struct {
 
 // PerMicrobatch reports whether a value has an instance for each microbatch of
 // a step; otherwise it has one for the step.
-func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
+func (p *Plan) PerMicrobatch(v *graph.Value) bool { return nodes.PerMicrobatch(v) }
 
 // Usage is the usage that a value's memory counts as: Weight for parameters and
 // statistics, Cache for caches, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
-func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
+func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.Usage(v) }
 
 // AnyTight reports whether the memory of some device is below the plan's peak there.
 func (p *Plan) AnyTight() bool {
-	return slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
+	return slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Tight() })
 }

@@ -6,10 +6,14 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/simulate"
+	"github.com/berth-ml/berth/partition/speed"
 )
 
 // everyRun is the time of each segment: forward and backward take as long as said.
-func everyRun(seconds float64) Seconds {
+func everyRun(seconds float64) speed.Seconds {
 	return func(_ int, g *graph.Graph) (float64, bool) {
 		if g.Nodes[0].Phase == graph.Update {
 			return 0, true
@@ -22,8 +26,8 @@ func everyRun(seconds float64) Seconds {
 // M microbatches, of which S-1 are the bubble.
 func TestPredictedPipeline(t *testing.T) {
 	for _, c := range []struct{ stages, microbatches int }{{1, 3}, {2, 2}, {2, 8}, {3, 4}} {
-		o := PlanOptions{Devices: specs(c.stages, 0), Microbatches: c.microbatches, Apart: true, Seconds: everyRun(1)}
-		p := mustPlan(t, chain(c.stages, 4, 2, c.microbatches), o)
+		o := PlanOptions{Devices: nets.Specs(c.stages, 0), Microbatches: c.microbatches, Apart: true, Seconds: everyRun(1)}
+		p := mustPlan(t, nets.Chain(c.stages, 4, 2, c.microbatches), o)
 		got, err := p.Predict(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -40,9 +44,9 @@ func TestPredictedPipeline(t *testing.T) {
 
 // A slow link delays the stage behind it.
 func TestPredictedCopies(t *testing.T) {
-	devices := specs(2, 0)
+	devices := nets.Specs(2, 0)
 	devices[1].LinkBytesPerS = 4 // of 32 bytes that cross forward, and as many backward
-	p := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true, Seconds: everyRun(1)})
+	p := mustPlan(t, nets.Chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true, Seconds: everyRun(1)})
 	got, err := p.Predict(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +68,9 @@ func TestHostedCopies(t *testing.T) {
 		peers bool
 		want  bool
 	}{{"cpu", true, false}, {"cpu", false, true}, {"other", true, true}} {
-		devices := specs(2, 0)
+		devices := nets.Specs(2, 0)
 		devices[0].PeerCopy, devices[1].PeerCopy, devices[1].Kind = c.peers, c.peers, c.kind
-		got, err := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true}).Predict(nil)
+		got, err := mustPlan(t, nets.Chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true}).Predict(nil)
 		if err != nil || len(got.Copies) == 0 {
 			t.Fatal(got, err)
 		}
@@ -79,7 +83,7 @@ func TestHostedCopies(t *testing.T) {
 }
 
 func TestPredictionSaysItsSource(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(2, 0)})
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0)})
 	got, err := p.Predict(nil)
 	if err != nil || got.Measured != 0 || !strings.Contains(got.String(), "by arithmetic and bytes") {
 		t.Error(got, err)
@@ -89,9 +93,9 @@ func TestPredictionSaysItsSource(t *testing.T) {
 // Values that are computed a second time lengthen a step, though fewer tensors cross from
 // segment to segment. On one device, the plan's table and the prediction agree.
 func TestRecomputationTakesTime(t *testing.T) {
-	devices, before := specs(1, 0), 0.0
+	devices, before := nets.Specs(1, 0), 0.0
 	devices[0].FlopsPerSecond, devices[0].LinkBytesPerS = 200e9, 10e9
-	for _, r := range []Recompute{"", RecomputeCheap, RecomputeBlock} {
+	for _, r := range []recompute.Kind{"", recompute.Cheap, recompute.Block} {
 		p := mustCut(t, deepGPT(t), PlanOptions{Devices: devices, Microbatches: 1, Recompute: r})
 		got, err := p.Predict(nil)
 		if err != nil {
@@ -110,18 +114,18 @@ func TestRecomputationTakesTime(t *testing.T) {
 // Op by op, a segment takes its measured time, but no less than its calls do. Without one,
 // each op takes its work or its call, the longer of the two.
 func TestPredictedOps(t *testing.T) {
-	predict := func(o PlanOptions) *Prediction {
+	predict := func(o PlanOptions) *simulate.Prediction {
 		t.Helper()
-		p, err := mustPlan(t, chain(1, 4, 2, 1), o).Predict(nil)
+		p, err := mustPlan(t, nets.Chain(1, 4, 2, 1), o).Predict(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	o := PlanOptions{Devices: specs(1, 0), Apart: true, OpByOp: true, Seconds: func(int, *graph.Graph) (float64, bool) { return 3, true }}
+	o := PlanOptions{Devices: nets.Specs(1, 0), Apart: true, OpByOp: true, Seconds: func(int, *graph.Graph) (float64, bool) { return 3, true }}
 	calls := 0
 	for _, l := range predict(o).Launches {
-		calls += callsOf(l.Launch.Variant.Graph)
+		calls += speed.CallsOf(l.Launch.Variant.Graph)
 	}
 	n := float64(len(predict(o).Launches))
 	for _, c := range []struct{ call, want float64 }{{1e-9, 3 * n}, {1000, 1000 * float64(calls)}} {

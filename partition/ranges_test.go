@@ -13,11 +13,16 @@ import (
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // inRanges plans a graph with all updates in ranges of so many elements; nil if there
 // is nothing to cut.
-func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *Plan {
+func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at segment.Grain) *Plan {
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -25,20 +30,20 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *P
 	}
 	o, err := o.checked()
 	must(err)
-	g, err = o.Recompute.apply(g, stop.When(nil))
+	g, err = o.Recompute.Apply(g, stop.When(nil))
 	must(err)
-	idx, err := newIndex(g, o.index(), stop.When(nil))
+	idx, err := nodes.New(g, o.index(), stop.When(nil))
 	must(err)
-	c, err := chooseCut(idx, findBlocks(g), o.cutting(idx))
+	c, err := cut.Choose(idx, nodes.Blocks(g), o.cutting(idx))
 	must(err)
 	base := &Plan{Graph: g, Microbatches: o.Microbatches, cut: c, place: placeFor(idx, c, &o), idx: idx}
 	base.options, base.whole = o, placedGraph{idx, base.place}
-	base, groups, err := base.ranged(ranging{elems: elems})
+	base, groups, err := base.ranged(divide.Ranges{Elems: elems})
 	must(err)
 	if base == nil {
 		return nil
 	}
-	p, err := base.chooseGrain(groups, []grain{at}, false, nil)
+	p, err := base.chooseGrain(groups, []segment.Grain{at}, false, nil)
 	must(err)
 	p.Stages, err = describeStages(groups, p)
 	must(err)
@@ -62,20 +67,20 @@ func cutState(g *graph.Graph, whole state) state {
 // plan for a smaller last microbatch.
 func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
+		s := nets.Draw(t)
 		small := s
-		small.batch = 1
-		g, err := s.build()
+		small.Batch = 1
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := small.build()
+		h, err := small.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := drawOptions(t, s)
-		if !s.clip { // a norm has other bits in ranges that are not of its chunks
-			o.sharding.unit = rapid.IntRange(0, 3).Draw(t, "unit")
+		if !s.Clip { // a norm has other bits in ranges that are not of its chunks
+			o.sharding.Unit = rapid.IntRange(0, 3).Draw(t, "unit")
 		}
 		at := rapid.SampledFrom(finer).Draw(t, "grain")
 		p := inRanges(t, g, o, rapid.IntRange(0, 6).Draw(t, "elements"), at)
@@ -83,14 +88,14 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 			return
 		}
 		checkPlan(t, p)
-		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
+		want, in := start(g, s.Microbatches, rapid.Uint64().Draw(t, "seed"))
 		got := cutState(p.Graph, want)
 		for range 2 {
 			if want, err = runWhole(g, want, in, p.options.Reduction); err != nil {
 				t.Fatal(err)
 			}
 			k := newMachine(p, got, in)
-			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
+			if got, err = k.runStep(StepOptions{Microbatches: s.Microbatches}); err != nil {
 				t.Fatalf("%v\n%s", err, p.dump())
 			}
 			if d := differ(cutState(p.Graph, want), got); d != "" {
@@ -116,9 +121,9 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 // updateOf is a graph with the update of a large tied weight.
 func updateOf(t *testing.T, microbatches int, adam, clip bool) *graph.Graph {
 	t.Helper()
-	s := tiedNet(microbatches)
-	s.width, s.adam, s.clip = 400, adam, clip
-	g, err := s.build()
+	s := nets.Tied(microbatches)
+	s.Width, s.Adam, s.Clip = 400, adam, clip
+	g, err := s.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func TestRangesLowerTheFloor(t *testing.T) {
 		for _, adam := range []bool{false, true} {
 			g := updateOf(t, microbatches, adam, true)
 			at := func(limit int64) (*Plan, error) {
-				return New(g, PlanOptions{Devices: specs(1, limit), Microbatches: microbatches})
+				return New(g, PlanOptions{Devices: nets.Specs(1, limit), Microbatches: microbatches})
 			}
 			state := int64(ops.SumElems * 4)
 			if adam {
@@ -145,7 +150,7 @@ func TestRangesLowerTheFloor(t *testing.T) {
 				t.Fatalf("%d microbatches, Adam %v: %v", microbatches, adam, err)
 			}
 			f := p.Memory[0]
-			if !p.options.ranging.on() || f.Floor > low || f.Peak < 4*weight {
+			if !p.options.ranging.On() || f.Floor > low || f.Peak < 4*weight {
 				t.Errorf("%d microbatches, Adam %v: %+v", microbatches, adam, f)
 			}
 			if _, err := at(f.Floor); err != nil {
@@ -154,7 +159,7 @@ func TestRangesLowerTheFloor(t *testing.T) {
 			if text := strings.Join(p.Shortages(), " "); !strings.Contains(text, "updates of large tensors are cut into ranges of 256.0 KiB") {
 				t.Error(text)
 			}
-			if free, err := at(0); err != nil || free.options.ranging.on() || free.Graph != g {
+			if free, err := at(0); err != nil || free.options.ranging.On() || free.Graph != g {
 				t.Errorf("without a limit: %v, %v", free.options.ranging, err)
 			}
 		}
@@ -165,7 +170,7 @@ func TestRangesLowerTheFloor(t *testing.T) {
 // among the others, and live with it.
 func TestRangesOfVariables(t *testing.T) {
 	g := updateOf(t, 2, true, false)
-	p, err := New(g, PlanOptions{Devices: specs(1, 4*400*400*4), Microbatches: 2})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(1, 4*400*400*4), Microbatches: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +180,7 @@ func TestRangesOfVariables(t *testing.T) {
 		if v.Range == nil {
 			end = 0
 		} else {
-			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.place.owner[v.Name] != p.place.owner[g.Find("b0.weight").Name] {
+			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.place.Owner[v.Name] != p.place.Owner[g.Find("b0.weight").Name] {
 				t.Errorf("%v begins at %d", v, v.Range.From)
 			}
 			if end += v.Meta.Elems(); end == 400*400 {

@@ -6,7 +6,7 @@ import (
 
 // deviceOf is the index of the device of a stage's replica.
 func (p *Plan) deviceOf(stage, replica int) int {
-	return p.program().deviceOf(stage, replica)
+	return p.program().DeviceOf(stage, replica)
 }
 
 // DevicesOf lists the devices of a stage, by replica: their indices in
@@ -21,7 +21,7 @@ func (p *Plan) DevicesOf(stage int) (list []int) {
 // Devices lists the devices that have a stage: their indices in
 // PlanOptions.Devices.
 func (p *Plan) Devices() (list []int) {
-	for s := range p.cut.device {
+	for s := range p.cut.Device {
 		list = append(list, p.DevicesOf(s)...)
 	}
 	slices.Sort(list)

@@ -5,53 +5,55 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/footprint"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // describeStages is pass 9: the blocks, arithmetic, traffic and memory of each
 // stage.
-func describeStages(g *grouped, p *Plan) ([]Stage, error) {
-	n := len(p.cut.device)
+func describeStages(g *segment.Groups, p *Plan) ([]Stage, error) {
+	n := len(p.cut.Device)
 	stages := make([]Stage, n)
 	one := p.options.ofOne()
-	flight := one.pipeline().inFlight(p.cut.device)
-	bound, meter := boundOf(p.Segments, n), newMeter(g)
+	flight := one.pipeline().InFlight(p.cut.Device)
+	bound, meter := boundOf(p.Segments, n), footprint.NewMeter(g)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
 	for s := range stages {
-		d := p.cut.device[s]
+		d := p.cut.Device[s]
 		if has[d] == nil {
 			has[d] = map[*graph.Value]bool{}
 		}
-		f, err := meter.measure(s, s+1, has[d])
+		f, err := meter.Measure(s, s+1, has[d])
 		if err != nil {
 			return nil, err
 		}
 		stages[s] = Stage{
-			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
-			Memory: f.memory(flight[s]), Cause: p.cut.cause[s] + p.movedHere(s), Layers: layersOf(g, s),
+			Index: s, Device: d, Parameters: f.Parameters, Flops: f.Flops, Recomputed: f.Recomputed,
+			Memory: f.Memory(flight[s]), Cause: p.cut.Cause[s] + p.movedHere(s), Layers: layersOf(g, s),
 		}
 		for _, v := range bound[s] {
 			has[d][v] = true
 		}
 	}
-	for i, b := range p.cut.blocks {
-		s := &stages[p.cut.stageOf[i]]
+	for i, b := range p.cut.Blocks {
+		s := &stages[p.cut.StageOf[i]]
 		s.Blocks = append(s.Blocks, b)
 	}
-	for _, t := range stop.Each(g.idx.stop, p.Transfers) {
-		if t.Rate == PerMicrobatch {
+	for _, t := range stop.Each(g.Index.Stop, p.Transfers) {
+		if t.Rate == segment.PerMicrobatch {
 			stages[t.To].BytesIn += t.Bytes
 			stages[t.From].BytesOut += t.Bytes
 		}
 	}
-	return stages, g.idx.stop.Err()
+	return stages, g.Index.Stop.Err()
 }
 
 // boundOf lists, by stage, the variables and inputs that its segments read or
 // write.
-func boundOf(segments []Segment, stages int) [][]*graph.Value {
+func boundOf(segments []segment.Segment, stages int) [][]*graph.Value {
 	bound := make([][]*graph.Value, stages)
 	for _, seg := range segments {
-		for _, slots := range [][]Slot{seg.First.In, seg.First.Out} {
+		for _, slots := range [][]segment.Slot{seg.First.In, seg.First.Out} {
 			for _, x := range slots {
 				if x.Value.Kind == graph.Variable || x.Value.Kind == graph.Input {
 					bound[seg.Stage] = append(bound[seg.Stage], x.Value)
@@ -63,10 +65,10 @@ func boundOf(segments []Segment, stages int) [][]*graph.Value {
 }
 
 // layersOf lists the layers that have a forward node on a stage, by position.
-func layersOf(g *grouped, stage int) []*graph.Layer {
+func layersOf(g *segment.Groups, stage int) []*graph.Layer {
 	var ls []*graph.Layer
 	seen := map[*graph.Layer]bool{}
-	for _, n := range stop.Each(g.idx.stop, g.groups[stage].nodes[graph.Forward]) {
+	for _, n := range stop.Each(g.Index.Stop, g.All[stage].Nodes[graph.Forward]) {
 		if n.Layer != nil && !seen[n.Layer] {
 			seen[n.Layer] = true
 			ls = append(ls, n.Layer)

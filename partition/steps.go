@@ -5,6 +5,9 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/simulate"
+	"github.com/berth-ml/berth/partition/step"
 )
 
 // StepOptions describes a step of a plan.
@@ -20,28 +23,28 @@ type StepOptions struct {
 
 // Instance is the instance of v for a microbatch. tail tells that p is a step's
 // tail.
-func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
-	return p.program().instance(v, microbatch, tail)
+func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) step.Instance {
+	return p.program().Instance(v, microbatch, tail)
 }
 
 // Launches lists the launches of a step in the order in which they are queued:
 // that of the schedule, then the update, level by level over all stages.
-func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
-	return p.program().launches(stop.When(nil), o.inner())
+func (p *Plan) Launches(o StepOptions) ([]step.Launch, error) {
+	return p.program().Launches(stop.When(nil), o.inner())
 }
 
 // inner is the step of a program.
-func (o StepOptions) inner() stepOptions {
-	x := stepOptions{microbatches: o.Microbatches, fetch: o.Fetch}
+func (o StepOptions) inner() step.Options {
+	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch}
 	if o.Tail != nil {
-		x.tail = o.Tail.program()
+		x.Tail = o.Tail.program()
 	}
 	return x
 }
 
 // program is what the launches of the plan's steps follow from.
-func (p *Plan) program() *program {
-	return &program{idx: p.idx, segments: p.Segments, devices: p.cut.device, perReplica: p.options.perReplica(), bucket: p.Bucket, schedule: p.ScheduleOf}
+func (p *Plan) program() *step.Program {
+	return &step.Program{Index: p.idx, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.perReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
 }
 
 // stepSizes lists the microbatches of a full step and, where there is one, of the
@@ -54,26 +57,26 @@ func (p *Plan) stepSizes() []int {
 }
 
 // forecaster forecasts the memory of the plan's steps.
-func (p *Plan) forecaster() *forecaster {
+func (p *Plan) forecaster() *forecast.Forecaster {
 	o := &p.options
-	return newForecaster(p.program(), forecastOptions{specs: o.Devices, estimate: o.Estimate, checkFinite: o.checkFinite, sizes: p.stepSizes(), replicas: p.Replicas()})
+	return forecast.New(p.program(), forecast.Options{Specs: o.Devices, Estimate: o.Estimate, CheckFinite: o.checkFinite, Sizes: p.stepSizes(), Replicas: p.Replicas()})
 }
 
 // Predict simulates a step among others of a run. ask is called now and then; its error
 // ends the simulation. Nil means never.
-func (p *Plan) Predict(ask func() error) (*Prediction, error) {
+func (p *Plan) Predict(ask func() error) (*simulate.Prediction, error) {
 	check := stop.When(ask)
-	launches, err := p.program().launches(check, stepOptions{microbatches: p.Microbatches})
+	launches, err := p.program().Launches(check, step.Options{Microbatches: p.Microbatches})
 	if err != nil {
 		return nil, err
 	}
-	var traces []*memoryTrace
-	if slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Moved() > 0 }) {
-		if traces, err = p.forecaster().trace(launches, nil); err != nil {
+	var traces []*forecast.Trace
+	if slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Moved() > 0 }) {
+		if traces, err = p.forecaster().Traces(launches, nil); err != nil {
 			return nil, err
 		}
 	}
-	return simulate(check, p.options.speeds(), launches, p.Memory, traces)
+	return simulate.Step(check, p.options.speeds(), launches, p.Memory, traces)
 }
 
 // busySeconds is, per device, the time for which it works in a step.
@@ -82,5 +85,5 @@ func (p *Plan) busySeconds() []float64 {
 	if err != nil {
 		panic("BUG: a plan without launches: " + err.Error())
 	}
-	return busySeconds(p.options.speeds(), launches, p.Memory)
+	return simulate.Busy(p.options.speeds(), launches, p.Memory)
 }

@@ -8,6 +8,11 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/recompute"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestLaunchesOfSums lists the launches that add partial sums, and where they stand.
@@ -19,7 +24,7 @@ func TestLaunchesOfSums(t *testing.T) {
 		4: "F0 B0 F1 B1 F2 B2 F3 FR0-4 B3 BR0-4 U0",
 		7: "F0 B0 F1 B1 F2 B2 F3 FR0-4 B3 BR0-4 F4 B4 F5 B5 F6 FR4-7 FR0-7 B6 BR4-7 BR0-7 U0",
 	} {
-		p := mustPlan(t, chain(1, 4, 2, microbatches), PlanOptions{Devices: specs(1, 0), Reduction: ReduceTree})
+		p := mustPlan(t, nets.Chain(1, 4, 2, microbatches), PlanOptions{Devices: nets.Specs(1, 0), Reduction: ReduceTree})
 		var names []string
 		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: microbatches}) {
 			names = append(names, strings.TrimPrefix(l.Name(), "s0."))
@@ -39,16 +44,16 @@ func TestLaunchesOfSums(t *testing.T) {
 // the parts gives, and keep at most the partial sums that a counter has.
 func TestSumsOfEveryLength(t *testing.T) {
 	const most = 17
-	s := tiedNet(most)
+	s := nets.Tied(most)
 	small := s
-	small.batch = 1
+	small.Batch = 1
 	g, h := mustBuild(t, s), mustBuild(t, small)
 	vars, in := start(g, most, 5)
 	_, last := start(h, most, 6)
 	for i, o := range []PlanOptions{
-		{Devices: specs(1, 0)},
-		{Devices: specs(2, 0), Schedule: "gpipe", grains: []grain{byBlock}},
-		{Devices: specs(3, 0), Recompute: RecomputeCheap, grains: []grain{byNode}},
+		{Devices: nets.Specs(1, 0)},
+		{Devices: nets.Specs(2, 0), Schedule: "gpipe", grains: []segment.Grain{segment.ByBlock}},
+		{Devices: nets.Specs(3, 0), Recompute: recompute.Cheap, grains: []segment.Grain{segment.ByNode}},
 	} {
 		o.Microbatches, o.Reduction = most, ReduceTree
 		p, err := New(g, o)
@@ -74,17 +79,17 @@ func TestSumsOfEveryLength(t *testing.T) {
 				if d := differ(want, got); d != "" {
 					t.Error(d)
 				}
-				if k.most > partialSums(n) {
-					t.Errorf("%d sums at once, a counter has %d", k.most, partialSums(n))
+				if k.most > nodes.PartialSums(n) {
+					t.Errorf("%d sums at once, a counter has %d", k.most, nodes.PartialSums(n))
 				}
 			})
 		}
 	}
 }
 
-func mustBuild(t *testing.T, s net) *graph.Graph {
+func mustBuild(t *testing.T, s nets.Net) *graph.Graph {
 	t.Helper()
-	g, err := s.build()
+	g, err := s.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +101,7 @@ func TestReductionsRound(t *testing.T) {
 	for microbatches := 1; microbatches <= 8; microbatches++ {
 		var after [2]state
 		for i, r := range []Reduction{ReduceOrder, ReduceTree} {
-			p := mustPlan(t, chain(3, 4, 2, microbatches), PlanOptions{Devices: specs(1, 0), Reduction: r})
+			p := mustPlan(t, nets.Chain(3, 4, 2, microbatches), PlanOptions{Devices: nets.Specs(1, 0), Reduction: r})
 			vars, in := start(p.Graph, microbatches, 3)
 			var err error
 			if after[i], err = newMachine(p, vars, in).runStep(StepOptions{Microbatches: microbatches}); err != nil {
@@ -113,7 +118,7 @@ func TestReductionsRound(t *testing.T) {
 // done with its own backward passes.
 func TestReplicasAddLast(t *testing.T) {
 	for _, shard := range []Shard{ShardNone, ShardOptimizer} {
-		p := mustPlan(t, chain(3, 4, 2, 8), PlanOptions{Devices: specs(4, 0), Replicas: 4, Shard: shard, Reduction: ReduceTree})
+		p := mustPlan(t, nets.Chain(3, 4, 2, 8), PlanOptions{Devices: nets.Specs(4, 0), Replicas: 4, Shard: shard, Reduction: ReduceTree})
 		added := map[int]bool{} // by device
 		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 8}) {
 			switch {
@@ -137,10 +142,10 @@ func TestReplicasTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := mustPlan(t, chain(3, 4, 2, 4), PlanOptions{Devices: specs(2, 0), Order: &order, Replicas: 2, Shard: ShardOptimizer, Reduction: ReduceTree, sharding: sharding{unit: 1}})
+	p := mustPlan(t, nets.Chain(3, 4, 2, 4), PlanOptions{Devices: nets.Specs(2, 0), Order: &order, Replicas: 2, Shard: ShardOptimizer, Reduction: ReduceTree, sharding: divide.Shards{Unit: 1}})
 	replica, shared := [...]int{0, 1, 1, 0}, 0
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 4}) {
-		if l.Reduces() && slices.ContainsFunc(l.Segment.ReduceOn, func(v Variant) bool { return v.Graph == l.Variant.Graph }) {
+		if l.Reduces() && slices.ContainsFunc(l.Segment.ReduceOn, func(v segment.Variant) bool { return v.Graph == l.Variant.Graph }) {
 			shared++
 		}
 		for m := l.Lo; m < l.Hi && l.Reduces() && l.Variant == &l.Segment.Reduce; m++ {

@@ -10,10 +10,14 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/place"
 )
 
 // onlyRuns are devices that refuse nodes for which refused is true of their index.
-func onlyRuns(refused func(d int, n *graph.Node) bool) Supports {
+func onlyRuns(refused func(d int, n *graph.Node) bool) place.Supports {
 	return func(d int, n *graph.Node) error {
 		if refused(d, n) {
 			return fmt.Errorf("%w: no kernel", device.ErrUnsupported)
@@ -23,9 +27,9 @@ func onlyRuns(refused func(d int, n *graph.Node) bool) Supports {
 }
 
 // refuseBlocks are devices of which the second refuses blocks, by name.
-func refuseBlocks(blocks ...string) Supports {
+func refuseBlocks(blocks ...string) place.Supports {
 	return onlyRuns(func(d int, n *graph.Node) bool {
-		return d == 1 && n.Phase != graph.Update && slices.Contains(blocks, blockOf(n.Layer))
+		return d == 1 && n.Phase != graph.Update && slices.Contains(blocks, nodes.BlockOf(n.Layer))
 	})
 }
 
@@ -44,9 +48,9 @@ func TestUnsupportedBlocksAreElsewhere(t *testing.T) {
 		{[]string{"b0", "b3"}, "[0 1 1 0]", ""},
 		{[]string{"b0", "b1", "b2", "b3"}, "[0 0 0 0]", "2 devices but not every one has a block that it runs"},
 	} {
-		devices := specs(2, 0)
+		devices := nets.Specs(2, 0)
 		devices[1].Kind, devices[1].ID = "other", "other:0"
-		p := mustPlan(t, chain(4, 4, 2, 2), PlanOptions{Devices: devices, Supports: refuseBlocks(c.refused...)})
+		p := mustPlan(t, nets.Chain(4, 4, 2, 2), PlanOptions{Devices: devices, Supports: refuseBlocks(c.refused...)})
 		var on []int
 		for _, s := range p.Stages {
 			on = append(on, slices.Repeat([]int{s.Device}, len(s.Blocks))...)
@@ -69,7 +73,7 @@ func TestUnsupportedBlocksAreElsewhere(t *testing.T) {
 
 // A stage by hand, or a pin, on a device that does not run the block is refused by name.
 func TestUnsupportedByHand(t *testing.T) {
-	devices := specs(2, 0)
+	devices := nets.Specs(2, 0)
 	for _, o := range []PlanOptions{
 		{Stages: [][]string{{"b0"}, {"b1"}}},
 		{Pin: map[string]int{"b1": 1}},
@@ -77,12 +81,12 @@ func TestUnsupportedByHand(t *testing.T) {
 	} {
 		o.Devices, o.Supports = devices, refuseBlocks("b1")
 		o.Microbatches = max(1, o.Microbatches)
-		g, err := chain(2, 4, 2, o.Microbatches).build()
+		g, err := nets.Chain(2, 4, 2, o.Microbatches).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = New(g, o)
-		if !errors.Is(err, ErrStages) || !strings.Contains(fmt.Sprint(err), "b1") || !strings.Contains(fmt.Sprint(err), "no kernel") {
+		if !errors.Is(err, cut.ErrStages) || !strings.Contains(fmt.Sprint(err), "b1") || !strings.Contains(fmt.Sprint(err), "no kernel") {
 			t.Errorf("stages %v, pins %v, %d replicas: %v", o.Stages, o.Pin, o.Replicas, err)
 		}
 	}
@@ -91,18 +95,20 @@ func TestUnsupportedByHand(t *testing.T) {
 // A number of the update that the device of its readers cannot compute is computed on
 // another one, with what it assigns, and that one's stage says why.
 func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
-	devices := specs(2, 0)
+	devices := nets.Specs(2, 0)
 	devices[1].Kind, devices[1].ID = "other", "other:0"
-	n := chain(2, 4, 2, 1)
-	n.clip = true
+	n := nets.Chain(2, 4, 2, 1)
+	n.Clip = true
 	for refusing := range 2 {
 		o := PlanOptions{Devices: devices, Stages: [][]string{{"b0"}, {"b1"}}}
-		o.Supports = onlyRuns(func(d int, n *graph.Node) bool { return d == refusing && n.Phase == graph.Update && scalars(n.Out) })
+		o.Supports = onlyRuns(func(d int, n *graph.Node) bool {
+			return d == refusing && n.Phase == graph.Update && nodes.Scalars(n.Out)
+		})
 		p, count := mustPlan(t, n, o), 0
 		for _, x := range p.Graph.Nodes {
-			if p.idx.movable(x) && scalars(x.Out) {
+			if p.idx.Movable(x) && nodes.Scalars(x.Out) {
 				count++
-				if s := p.place.node[x.ID]; s == refusing {
+				if s := p.place.Node[x.ID]; s == refusing {
 					t.Errorf("%v is on stage %d", x, s)
 				}
 			}
@@ -116,14 +122,14 @@ func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
 // Blocks are cut by measured times although a device has none for those that it does not
 // run, nor for an update that has a number of them.
 func TestUnsupportedBlocksHaveNoTime(t *testing.T) {
-	devices := specs(2, 0)
+	devices := nets.Specs(2, 0)
 	devices[1].Kind, devices[1].ID = "other", "other:0"
 	o := PlanOptions{Devices: devices, Supports: refuseBlocks("b0")}
 	o.BlockSeconds = func(d int, block string, pass schedule.Kind) (float64, bool) {
 		lacks := d == 1 && (block == "b0" || pass == schedule.Update)
 		return 1, !lacks
 	}
-	p := mustPlan(t, chain(4, 4, 2, 2), o)
+	p := mustPlan(t, nets.Chain(4, 4, 2, 2), o)
 	for _, s := range p.Stages {
 		if !strings.Contains(s.Cause, "of the measured time") {
 			t.Errorf("stage %v is there because: %s", s.Blocks, s.Cause)

@@ -8,17 +8,19 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/golden"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 func TestGoldenPlans(t *testing.T) {
-	byHand := PlanOptions{Devices: specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
-	p := mustPlan(t, tiedNet(2), byHand)
+	byHand := PlanOptions{Devices: nets.Specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
+	p := mustPlan(t, nets.Tied(2), byHand)
 	golden.Check(t, "testdata/tied.txt", p.dump())
 	golden.Check(t, "testdata/tied.dot", p.DOT())
-	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, tiedNet(1), byHand).dump())
-	s := chain(7, 16, 8, 4)
-	s.adam, s.stats, s.dropout = true, true, true
-	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Count: 3}).Table())
+	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, nets.Tied(1), byHand).dump())
+	s := nets.Chain(7, 16, 8, 4)
+	s.Adam, s.Stats, s.Dropout = true, true, true
+	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).Table())
 }
 
 // dump is the whole plan as text: stages, transfers, and every segment with
@@ -40,7 +42,7 @@ func (p *Plan) dump() string {
 	return b.String()
 }
 
-func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
+func (p *Plan) dumpSegment(b *strings.Builder, s *segment.Segment) {
 	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.devicesText(s.Stage))
 	dumpVariant(b, "", &s.First)
 	if s.Later.Graph != s.First.Graph {
@@ -59,7 +61,7 @@ func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
 	}
 }
 
-func dumpVariant(b *strings.Builder, label string, v *Variant) {
+func dumpVariant(b *strings.Builder, label string, v *segment.Variant) {
 	for i, in := range v.In {
 		fmt.Fprintf(b, "  %sin  %v%s\n", label, v.Graph.Inputs[i], slotText(v.Graph.Inputs[i], in))
 	}
@@ -77,12 +79,12 @@ func dumpVariant(b *strings.Builder, label string, v *Variant) {
 
 // slotText describes a slot beside its value: its identity, if that is another,
 // and its mode.
-func slotText(v *graph.Value, s Slot) string {
+func slotText(v *graph.Value, s segment.Slot) string {
 	text := ""
 	if s.Value != v {
 		text = " as " + s.Value.Name
 	}
-	if s.Mode == ReadWrite {
+	if s.Mode == segment.ReadWrite {
 		text += " read-write"
 	}
 	return text
@@ -90,10 +92,10 @@ func slotText(v *graph.Value, s Slot) string {
 
 // More words than fit a column are summed up by word.
 func TestPassesText(t *testing.T) {
-	var segments []*Segment
+	var segments []*segment.Segment
 	for i := range 2 * mostWords {
-		for _, p := range []Passes{1, 2 + 16}[:1+i%2] {
-			segments = append(segments, &Segment{Passes: p})
+		for _, p := range []segment.Passes{1, 2 + 16}[:1+i%2] {
+			segments = append(segments, &segment.Segment{Passes: p})
 		}
 	}
 	if got := passesText(segments[:mostWords]); strings.Contains(got, "×") {

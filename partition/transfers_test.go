@@ -2,11 +2,13 @@ package partition
 
 import (
 	"fmt"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/segment"
 	"testing"
 )
 
 func TestOneStageHasNoTransfers(t *testing.T) {
-	p := mustPlan(t, tiedNet(3), PlanOptions{Devices: specs(1, 0)})
+	p := mustPlan(t, nets.Tied(3), PlanOptions{Devices: nets.Specs(1, 0)})
 	if len(p.Transfers) != 0 || len(p.Segments) != 3 || p.Stages[0].BytesIn != 0 {
 		t.Errorf("transfers %v, %d segments", p.Transfers, len(p.Segments))
 	}
@@ -15,15 +17,15 @@ func TestOneStageHasNoTransfers(t *testing.T) {
 // TestTransfers checks the rates, and that the totals of the stages agree with
 // the list.
 func TestTransfers(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
-	rates := map[string]Rate{}
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	rates := map[string]segment.Rate{}
 	var in, out, listed int64
 	for _, tr := range p.Transfers {
 		rates[fmt.Sprintf("%s %d-%d", tr.Value.Name, tr.From, tr.To)] = tr.Rate
 		if tr.Local != (tr.From < 2 && tr.To < 2) {
 			t.Errorf("%v is local: %v", tr, tr.Local)
 		}
-		if tr.Rate == PerMicrobatch {
+		if tr.Rate == segment.PerMicrobatch {
 			listed += tr.Bytes
 		}
 	}
@@ -33,14 +35,14 @@ func TestTransfers(t *testing.T) {
 	if in != listed || out != listed || listed == 0 {
 		t.Errorf("in %d, out %d, listed %d", in, out, listed)
 	}
-	if r, ok := rates["b0.weight 0-2"]; !ok || r != PerStep {
+	if r, ok := rates["b0.weight 0-2"]; !ok || r != segment.PerStep {
 		t.Errorf("the tied weight moves once per %v (%v): %v", r, ok, rates)
 	}
-	s := tiedNet(2)
-	s.blocks[0].frozen = true
-	p = mustPlan(t, s, PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	s := nets.Tied(2)
+	s.Blocks[0].Frozen = true
+	p = mustPlan(t, s, PlanOptions{Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	for _, tr := range p.Transfers {
-		if tr.Value.Name == "b0.weight" && tr.Rate != PerRun {
+		if tr.Value.Name == "b0.weight" && tr.Rate != segment.PerRun {
 			t.Errorf("the frozen weight moves once per %v", tr.Rate)
 		}
 	}
@@ -49,12 +51,12 @@ func TestTransfers(t *testing.T) {
 // TestGradientsCrossOnce cuts a residual block from what it reads: the gradients that
 // come back are added before they leave.
 func TestGradientsCrossOnce(t *testing.T) {
-	s := chain(3, 4, 2, 2)
-	s.blocks[2].skip = 1
-	p := mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}})
+	s := nets.Chain(3, 4, 2, 2)
+	s.Blocks[2].Skip = 1
+	p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}})
 	var back []string
 	for _, x := range p.Transfers {
-		if x.To == 0 && x.Rate == PerMicrobatch {
+		if x.To == 0 && x.Rate == segment.PerMicrobatch {
 			back = append(back, x.Value.Name)
 		}
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestWeightsArePassesOfTheirOwn lists the launches of three stages. Nobody waits for
 // a gradient of the first one: it has no B.
 func TestWeightsArePassesOfTheirOwn(t *testing.T) {
-	p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(3, 0), Schedule: "zb-h1"})
+	p := mustPlan(t, nets.Chain(3, 4, 2, 2), PlanOptions{Devices: nets.Specs(3, 0), Schedule: "zb-h1"})
 	var names []string
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2}) {
 		names = append(names, l.Name())
@@ -29,7 +31,7 @@ func TestWeightsArePassesOfTheirOwn(t *testing.T) {
 func TestActionFlopsAddUp(t *testing.T) {
 	for _, name := range []string{"1f1b", "zb-h1"} {
 		for _, microbatches := range []int{1, 3} {
-			p := mustPlan(t, chain(3, 4, 2, microbatches), PlanOptions{Devices: specs(3, 0), Schedule: name})
+			p := mustPlan(t, nets.Chain(3, 4, 2, microbatches), PlanOptions{Devices: nets.Specs(3, 0), Schedule: name})
 			for _, s := range p.Stages {
 				of := func(k schedule.Kind) float64 { return p.ActionFlops().Action(schedule.Action{Stage: s.Index, Kind: k}) }
 				if all := of(schedule.Forward) + of(schedule.Backward) + of(schedule.Weights); all != float64(s.Flops) {
@@ -47,8 +49,8 @@ func TestActionFlopsAddUp(t *testing.T) {
 // result of W, and some stage awaits what each node of B leads to.
 func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +60,7 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := map[*graph.Node]*Segment{} // nodes of B and W
+		in := map[*graph.Node]*segment.Segment{} // nodes of B and W
 		for i := range p.Segments {
 			for _, n := range p.Segments[i].First.Graph.Nodes {
 				in[n] = &p.Segments[i]
@@ -69,7 +71,7 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 			n := p.Graph.Nodes[i]
 			at := in[n]
 			for _, v := range n.Out {
-				for _, r := range p.idx.readers[v.ID] {
+				for _, r := range p.idx.Readers[v.ID] {
 					away := r.Phase == graph.Backward && in[r].Stage != at.Stage
 					if at.Pass == schedule.Weights && (away || in[r].Pass == schedule.Backward) {
 						t.Fatalf("%s makes %s, which %s reads", at.Name, v.Name, in[r].Name)
@@ -88,27 +90,27 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 // distance.
 func TestAnyScheduleIsTheWholeGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := drawOptions(t, s)
 		o.Stages, o.Count, o.Replicas = oneStageEach(s), 0, 0
-		order := drawSchedule(t, len(o.Stages), s.microbatches, len(o.Devices))
+		order := drawSchedule(t, len(o.Stages), s.Microbatches, len(o.Devices))
 		o.Order = &order
 		p, err := New(g, o)
 		if err != nil {
 			t.Fatalf("%v\n%v", err, order)
 		}
 		checkPlan(t, p)
-		vars, in := start(g, s.microbatches, 1)
+		vars, in := start(g, s.Microbatches, 1)
 		want, err := runWhole(g, vars, in, o.Reduction)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k := newMachine(p, vars, in)
-		got, err := k.runStep(StepOptions{Microbatches: s.microbatches})
+		got, err := k.runStep(StepOptions{Microbatches: s.Microbatches})
 		if err != nil {
 			t.Fatalf("%v\n%v", err, order)
 		}
@@ -122,8 +124,8 @@ func TestAnyScheduleIsTheWholeGraph(t *testing.T) {
 }
 
 // oneStageEach makes each block a stage.
-func oneStageEach(s net) (stages [][]string) {
-	for i := range s.blocks {
+func oneStageEach(s nets.Net) (stages [][]string) {
+	for i := range s.Blocks {
 		stages = append(stages, []string{fmt.Sprintf("b%d", i)})
 	}
 	return stages

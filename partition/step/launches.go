@@ -1,0 +1,412 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
+)
+
+// Program is the segments of a plan and the devices that run them: what the launches of
+// its steps follow from.
+type Program struct {
+	Index      *nodes.Index
+	Segments   []segment.Segment
+	Devices    []int // by stage: of the first replica
+	PerReplica int   // devices of each replica
+	Bucket     int   // of the instances: see [Instance]
+	// schedule is the order of a step of so many microbatches.
+	Schedule func(microbatches int) (schedule.Schedule, error)
+}
+
+// Options describes a step of a program.
+type Options struct {
+	Microbatches int      // at least 1
+	Tail         *Program // of the last microbatch and of the update; nil: as in the program
+	Fetch        bool     // the graph's outputs stay after the step
+}
+
+// DeviceOf is the index of the device of a stage's replica.
+func (p *Program) DeviceOf(stage, replica int) int { return replica*p.PerReplica + p.Devices[stage] }
+
+// Launch is one run of a segment in a step.
+type Launch struct {
+	Segment    *segment.Segment
+	Replica    int              // of the stage
+	Device     int              // index in PlanOptions.Devices
+	Variant    *segment.Variant // the segment's for this microbatch
+	Microbatch int              // of the action in which it is queued
+	Lo, Hi     int              // the sums that it writes are of microbatches Lo to Hi-1
+	reduces    bool
+	Tail       bool       // the segment is of StepOptions.Tail
+	Needs      []Need     // the tensors that it uses, once each
+	In, Out    []int      // per input and output of Variant, its index in Needs
+	Over       []Instance // those that it is the last to use
+}
+
+// Reduces reports whether it adds partial sums, or cuts them into ranges.
+func (l *Launch) Reduces() bool { return l.reduces }
+
+// Action is the action of the schedule that the launch is a part of.
+func (l *Launch) Action() schedule.Action {
+	a := schedule.Action{Stage: l.Segment.Stage, Kind: l.Segment.Pass, Microbatch: l.Microbatch, Replica: l.Replica}
+	if a.Kind == schedule.Update {
+		a.Microbatch = 0
+	}
+	return a
+}
+
+// Kind is the kind of work that takes the launch's time: of several passes in one, the
+// backward pass.
+func (l *Launch) Kind() schedule.Kind {
+	switch s := l.Segment; {
+	case l.Reduces():
+		return schedule.Reduce
+	case s.Passes.Has(schedule.Backward):
+		return schedule.Backward
+	default:
+		return s.Pass
+	}
+}
+
+// Name is the segment's name and, except in the update, the microbatch:
+// "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
+// 4 to 7 are made of partial ones, and "s0.BS4-8" where they are cut into ranges.
+func (l *Launch) Name() string {
+	s := l.Segment
+	switch {
+	case s.Pass == schedule.Update:
+		return s.Name
+	case l.Reduces():
+		does := 'R'
+		if l.Variant == &s.Split {
+			does = 'S'
+		}
+		name := fmt.Sprintf("s%d.%v%c%d-%d", s.Stage, s.Passes, does, l.Lo, l.Hi)
+		if l.Variant != &s.Reduce && l.Variant != &s.Split {
+			name += segment.OnReplica(l.Replica)
+		}
+		return name + segment.Suffix(s.Piece)
+	}
+	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + segment.Suffix(s.Piece)
+}
+
+// Need is a tensor that a launch uses.
+type Need struct {
+	Instance
+	Mode segment.Mode
+}
+
+// Instance is a value of a microbatch, of a step or, for a variable, of the run.
+type Instance struct {
+	Value      *graph.Value
+	Usage      device.Usage
+	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
+	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
+	Bucket     int  // [Plan.Bucket]
+}
+
+// ID tells the instances of a step apart.
+type ID struct {
+	value      int // its ID, which is the same in the plan of a tail
+	microbatch int
+	tail       bool
+}
+
+func (i Instance) ID() ID { return ID{i.Value.ID, i.Microbatch, i.Tail} }
+
+// Instance is the instance of v for a microbatch. tail tells that p is a step's tail.
+func (p *Program) Instance(v *graph.Value, microbatch int, tail bool) Instance {
+	if !nodes.PerMicrobatch(v) {
+		microbatch, tail = 0, false
+	}
+	return Instance{v, p.Index.Usage(v), microbatch, tail, p.Bucket}
+}
+
+// Launches lists the launches of a step in the order in which they are queued: that of the
+// schedule, then the update, level by level over all stages.
+func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
+	e, err := p.expand(check, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.endInstances(check)
+	return e.launches, check.Err()
+}
+
+// LaunchesOnce lists the launches of steps of these numbers of microbatches, but of each
+// variant on each device the first alone. Nothing is said to be over.
+func (p *Program) LaunchesOnce(sizes []int) (all []Launch, err error) {
+	listed := map[Run]bool{}
+	for _, size := range sizes {
+		e, err := p.expand(p.Index.Stop, Options{Microbatches: size}, listed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e.launches...)
+	}
+	return all, nil
+}
+
+// Run is a variant on a device.
+type Run struct {
+	Variant *segment.Variant
+	Device  int
+}
+
+// expand lists the launches of a step. Where listed is not nil, it leaves out those of
+// variants that are in there, and adds the others.
+func (p *Program) expand(check *stop.Check, o Options, listed map[Run]bool) (*expansion, error) {
+	s, err := p.Schedule(o.Microbatches)
+	if err != nil {
+		return nil, err
+	}
+	order := s.Order()
+	e := newExpansion(p, o, order)
+	e.listed = listed
+	for _, a := range stop.Each(check, order) {
+		if a.Kind != schedule.Update {
+			e.add(a)
+		}
+	}
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
+	return e, check.Err()
+}
+
+// anyStage stands for the stages of the update: its levels go over all of them.
+const anyStage = -1
+
+// expansion lists the launches of a step.
+type expansion struct {
+	o          Options
+	full, tail segmentLists // tail is that of full where the step has none
+	launches   []Launch
+	sums       summing
+	left       map[int]int          // by stage: actions before its update that are to come
+	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
+	at         *nodes.Table[int]    // of the launch under way: value → its index in the needs
+	listed     map[Run]bool         // variants whose launches are left out; nil: none is
+}
+
+func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
+	e := &expansion{
+		o: o, full: listByAction(p), at: nodes.NewTable[int](len(p.Index.Graph.Values)),
+		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
+		left: map[int]int{}, apart: map[int][]segmentSum{},
+	}
+	for _, a := range order {
+		if a.Kind != schedule.Update {
+			e.left[a.Stage]++
+		}
+	}
+	if e.tail = e.full; o.Tail != nil {
+		e.tail = listByAction(o.Tail)
+	}
+	return e
+}
+
+// segmentLists has the segments of a plan by action, in plan order.
+type segmentLists struct {
+	plan *Program
+	of   map[segmentKey][]*segment.Segment
+}
+
+// segmentKey is a part of a schedule's action, which is for each microbatch alike.
+type segmentKey struct {
+	pass  schedule.Kind
+	stage int // anyStage for the update
+}
+
+func listByAction(p *Program) segmentLists {
+	l := segmentLists{p, map[segmentKey][]*segment.Segment{}}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		k := segmentKey{s.Pass, s.Stage}
+		if s.Pass == schedule.Update {
+			k.stage = anyStage
+		}
+		l.of[k] = append(l.of[k], s)
+	}
+	return l
+}
+
+// add appends a launch for each segment of an action.
+func (e *expansion) add(a schedule.Action) {
+	lists, tail := e.full, e.o.Tail != nil && a.Microbatch == e.o.Microbatches-1
+	if tail {
+		lists = e.tail
+	}
+	for _, s := range lists.of[segmentKey{a.Kind, a.Stage}] {
+		l := Launch{Segment: s, Replica: a.Replica, Device: lists.plan.DeviceOf(s.Stage, a.Replica), Variant: &s.First, Microbatch: a.Microbatch, Tail: tail}
+		if a.Kind == schedule.Update {
+			l.Replica, l.Device = s.Replica, lists.plan.DeviceOf(s.Stage, s.Replica)
+			e.launch(lists.plan, l)
+			continue
+		}
+		sum, later := e.sums.leaf(a.Microbatch)
+		if later {
+			l.Variant = &s.Later
+		}
+		l.Lo, l.Hi = sum.lo, sum.hi
+		e.launch(lists.plan, l)
+		if s.Reduce.Graph != nil {
+			e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
+		}
+	}
+	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
+		e.reduceApart(a.Stage, a.Microbatch)
+	}
+}
+
+func (e *expansion) launch(p *Program, l Launch) {
+	if e.leavesOut(&l) {
+		return
+	}
+	e.bind(p, &l)
+	e.launches = append(e.launches, l)
+}
+
+// leavesOut reports whether a launch is not to be listed, and notes its variant.
+func (e *expansion) leavesOut(l *Launch) (known bool) {
+	if e.listed != nil {
+		k := Run{l.Variant, l.Device}
+		known, e.listed[k] = e.listed[k], true
+	}
+	return known
+}
+
+// reduce appends the launches that add partial sums of a segment, now that it has
+// written one, and those that cut them into ranges. The first that adds sums of two
+// replicas waits for the end of the stage's passes on all of them: a device runs its launches
+// in their order, and none is to wait for another replica's pass before its own.
+func (e *expansion) reduce(s *segment.Segment, written sumRange, microbatch int) {
+	for sum := written; ; {
+		if s.Split.Graph != nil && e.sums.largest(sum) {
+			e.split(s, sum, microbatch)
+		}
+		above, ok := e.sums.complete(s.ID, sum)
+		if !ok {
+			return
+		}
+		if !e.sums.onOne(above) {
+			e.apart[s.Stage] = append(e.apart[s.Stage], segmentSum{s.ID, above})
+			return
+		}
+		e.addSums(s, &s.Reduce, e.sums.replica[above.lo], above, microbatch)
+		sum = above
+	}
+}
+
+// reduceApart appends the launches that have waited for a stage's passes.
+func (e *expansion) reduceApart(stage, microbatch int) {
+	for i := 0; i < len(e.apart[stage]); i++ { // reduce appends more
+		x := e.apart[stage][i]
+		s := &e.full.plan.Segments[x.segment]
+		if s.ReduceOn == nil {
+			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
+		}
+		for at := range s.ReduceOn {
+			if v := &s.ReduceOn[at]; v.Graph != nil {
+				e.addSums(s, v, at, x.sumRange, microbatch)
+			}
+		}
+		e.reduce(s, x.sumRange, microbatch)
+	}
+	delete(e.apart, stage)
+}
+
+// addSums appends a launch that adds the partial sums below one, on a replica.
+func (e *expansion) addSums(s *segment.Segment, v *segment.Variant, replica int, sum sumRange, microbatch int) {
+	l := e.ofSums(s, v, replica, sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
+	for n, s := range v.Out {
+		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
+		l.Needs = append(l.Needs, Need{left, segment.ReadWrite}, Need{right, segment.Read})
+		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
+	}
+	e.launches = append(e.launches, l)
+}
+
+// split appends a launch that cuts partial sums into the ranges that replicas update.
+func (e *expansion) split(s *segment.Segment, sum sumRange, microbatch int) {
+	l := e.ofSums(s, &s.Split, e.sums.replica[sum.lo], sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
+	for _, s := range s.Split.In {
+		l.In = append(l.In, len(l.Needs))
+		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), segment.Read})
+	}
+	for _, s := range s.Split.Out {
+		l.Out = append(l.Out, len(l.Needs))
+		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), segment.Write})
+	}
+	e.launches = append(e.launches, l)
+}
+
+// ofSums is a launch that adds or cuts partial sums; its tensors are to be filled in.
+func (e *expansion) ofSums(s *segment.Segment, v *segment.Variant, replica int, sum sumRange, microbatch int) Launch {
+	return Launch{Segment: s, Variant: v, Replica: replica, Device: e.full.plan.DeviceOf(s.Stage, replica), Microbatch: microbatch, Lo: sum.lo, Hi: sum.hi, reduces: true}
+}
+
+// partial is the instance of a sum that begins with a microbatch.
+func (e *expansion) partial(s segment.Slot, lo int) Instance {
+	i := e.full.plan.Instance(s.Value, 0, false)
+	i.Microbatch = lo
+	return i
+}
+
+// bind fills in the tensors of a launch.
+func (e *expansion) bind(p *Program, l *Launch) {
+	e.at.Clear()
+	for _, s := range l.Variant.In {
+		l.In = append(l.In, e.need(p, l, s))
+	}
+	for _, s := range l.Variant.Out {
+		l.Out = append(l.Out, e.need(p, l, s))
+	}
+}
+
+// need is the index of a slot's tensor in a launch's needs. A tensor that is both
+// read and written is one need.
+func (e *expansion) need(p *Program, l *Launch, s segment.Slot) int {
+	i, known := e.at.Get(s.Value.ID)
+	switch {
+	case !known:
+		i = len(l.Needs)
+		e.at.Set(s.Value.ID, i)
+		l.Needs = append(l.Needs, Need{e.instance(p, l, s.Value), s.Mode})
+	case l.Needs[i].Mode != s.Mode:
+		l.Needs[i].Mode = segment.ReadWrite
+	}
+	return i
+}
+
+// instance is the instance of a value in a launch.
+func (e *expansion) instance(p *Program, l *Launch, v *graph.Value) Instance {
+	i := p.Instance(v, l.Microbatch, l.Tail)
+	if v.Kind == graph.Summed {
+		i.Microbatch = l.Lo
+	}
+	return i
+}
+
+// replicasOf is the replica of each microbatch.
+func replicasOf(order []schedule.Action, microbatches int) []int {
+	list := make([]int, microbatches)
+	for _, a := range order {
+		if a.Kind == schedule.Forward {
+			list[a.Microbatch] = a.Replica
+		}
+	}
+	return list
+}
