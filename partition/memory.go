@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -139,3 +140,16 @@ func largestLayer(idx *nodes.Index) string {
 	}
 	return fmt.Sprintf("the largest layer is %v with %s of variables and activations", best, units.Bytes(bytes[best]))
 }
+
+// The causes of this package's errors.
+var (
+	ErrMemory = errors.New("the model does not fit in device memory")
+	// ErrReplicas is for replicas that do not fit the devices or the step.
+	ErrReplicas = errors.New("cannot run the replicas as asked")
+)
+
+// replicasError is an ErrReplicas.
+type replicasError string
+
+func (e replicasError) Error() string { return string(e) }
+func (e replicasError) Unwrap() error { return ErrReplicas }

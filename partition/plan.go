@@ -1,15 +1,20 @@
 package partition
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/simulate"
+	"github.com/berth-ml/berth/partition/step"
 )
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
@@ -68,4 +73,199 @@ func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.Usage(v) }
 // AnyTight reports whether the memory of some device is below the plan's peak there.
 func (p *Plan) AnyTight() bool {
 	return slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Tight() })
+}
+
+// deviceOf is the index of the device of a stage's replica.
+func (p *Plan) deviceOf(stage, replica int) int {
+	return p.program().DeviceOf(stage, replica)
+}
+
+// DevicesOf lists the devices of a stage, by replica: their indices in
+// PlanOptions.Devices.
+func (p *Plan) DevicesOf(stage int) (list []int) {
+	for r := range p.Replicas() {
+		list = append(list, p.deviceOf(stage, r))
+	}
+	return list
+}
+
+// Devices lists the devices that have a stage: their indices in
+// PlanOptions.Devices.
+func (p *Plan) Devices() (list []int) {
+	for s := range p.cut.Device {
+		list = append(list, p.DevicesOf(s)...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Replicas is the number of replicas of each stage.
+func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
+
+// StepOptions describes a step of a plan.
+type StepOptions struct {
+	// Microbatches of the step, at least 1.
+	Microbatches int
+	// Tail is the plan of the last microbatch and of the update, made by Rebind.
+	// Nil means that they are as in the plan.
+	Tail *Plan
+	// Fetch keeps the graph's outputs after the step.
+	Fetch bool
+}
+
+// Instance is the instance of v for a microbatch. tail tells that p is a step's
+// tail.
+func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) step.Instance {
+	return p.program().Instance(v, microbatch, tail)
+}
+
+// Launches lists the launches of a step in the order in which they are queued:
+// that of the schedule, then the update, level by level over all stages.
+func (p *Plan) Launches(o StepOptions) ([]step.Launch, error) {
+	return p.program().Launches(stop.When(nil), o.inner())
+}
+
+// inner is the step of a program.
+func (o StepOptions) inner() step.Options {
+	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch}
+	if o.Tail != nil {
+		x.Tail = o.Tail.program()
+	}
+	return x
+}
+
+// program is what the launches of the plan's steps follow from.
+func (p *Plan) program() *step.Program {
+	return &step.Program{Index: p.idx, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.perReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
+}
+
+// stepSizes lists the microbatches of a full step and, where there is one, of the
+// smaller last step of an epoch.
+func (p *Plan) stepSizes() []int {
+	if last := p.options.LastMicrobatches; last > 0 && last < p.Microbatches {
+		return []int{p.Microbatches, last}
+	}
+	return []int{p.Microbatches}
+}
+
+// forecaster forecasts the memory of the plan's steps.
+func (p *Plan) forecaster() *forecast.Forecaster {
+	o := &p.options
+	return forecast.New(p.program(), forecast.Options{Specs: o.Devices, Estimate: o.Estimate, CheckFinite: o.checkFinite, Sizes: p.stepSizes(), Replicas: p.Replicas()})
+}
+
+// Predict simulates a step among others of a run. ask is called now and then; its error
+// ends the simulation. Nil means never.
+func (p *Plan) Predict(ask func() error) (*simulate.Prediction, error) {
+	check := stop.When(ask)
+	launches, err := p.program().Launches(check, step.Options{Microbatches: p.Microbatches})
+	if err != nil {
+		return nil, err
+	}
+	var traces []*forecast.Trace
+	if slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Moved() > 0 }) {
+		if traces, err = p.forecaster().Traces(launches, nil); err != nil {
+			return nil, err
+		}
+	}
+	return simulate.Step(check, p.options.speeds(), launches, p.Memory, traces)
+}
+
+// busySeconds is, per device, the time for which it works in a step.
+func (p *Plan) busySeconds() []float64 {
+	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		panic("BUG: a plan without launches: " + err.Error())
+	}
+	return simulate.Busy(p.options.speeds(), launches, p.Memory)
+}
+
+// CheckSchedule is New's error about a schedule that no step can have.
+func (o *PlanOptions) CheckSchedule() error {
+	if o.Order == nil {
+		return o.pipeline().Spec(make([]int, 1)).Check()
+	}
+	s := o.Order
+	switch {
+	case s.Replicas != max(1, o.Replicas):
+		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
+	case s.Has(schedule.Reduce):
+		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
+	case !s.Has(schedule.Backward):
+		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
+	case s.Microbatches != o.Microbatches:
+		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
+	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
+		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
+		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
+	}
+	for i, w := range s.Workers {
+		each := len(s.Rows) / s.Replicas // workers of a replica
+		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
+			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// settle makes an order of the caller's fit the devices. The options are checked.
+func (o *PlanOptions) settle() {
+	if o.Order == nil {
+		return
+	}
+	s := o.Order.On(o.perReplica() * o.Order.Replicas)
+	o.Order = &s
+	if o.Stages == nil {
+		o.Count = s.Stages
+	}
+}
+
+// ScheduleOf is the order in which a step of that many microbatches runs. A plan
+// without a backward pass needs none: it runs forward.
+func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
+	o := p.options
+	if !p.goesBack() {
+		o.Schedule, o.Order = "forward", nil
+	}
+	s, err := o.pipeline().Schedule(p.cut.Device, microbatches)
+	if o.Shard != ShardOptimizer {
+		s = s.FirstUpdates()
+	}
+	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", cut.ErrStages, s.Name)
+	}
+	return s, err
+}
+
+// goesBack reports whether the plan has a backward pass.
+func (p *Plan) goesBack() bool {
+	return slices.ContainsFunc(p.Segments, func(s segment.Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
+}
+
+// ActionFlops is the arithmetic of a schedule's actions, as costs to simulate it with:
+// that of the nodes which an action's launches run, merged ones in the pass that they
+// are of. An update counts as nothing.
+func (p *Plan) ActionFlops() schedule.Costs {
+	type pass struct {
+		stage int
+		kind  schedule.Kind
+	}
+	flops := map[pass]float64{}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		for _, n := range s.First.Graph.Nodes {
+			flops[pass{s.Stage, segment.PassOf(n, s.Pass)}] += float64(n.Cost().Flops)
+		}
+	}
+	return schedule.Costs{Action: func(a schedule.Action) float64 {
+		if a.Kind == schedule.Update {
+			return 0
+		}
+		return flops[pass{a.Stage, a.Kind}]
+	}}
 }

@@ -146,3 +146,50 @@ var ErrGraph = errors.New("the graph cannot be partitioned")
 // Merging reports whether passes may share a unit. A schedule with weight gradients
 // of their own places each pass itself.
 func (x *Index) Merging() bool { return x.Microbatches == 1 && !x.Apart && !x.Splits }
+
+// Movable reports whether a node of the update can be on any device: it makes a number,
+// or a counter or metric that all stages share.
+func (x *Index) Movable(n *graph.Node) bool {
+	if n.Phase != graph.Update {
+		return false
+	}
+	shared := false
+	for _, out := range n.Out {
+		v := x.Variable[out.ID]
+		if v != nil && OwnsItself(v.Role) {
+			return false
+		}
+		shared = shared || v != nil && (v.Role == graph.Counter || v.Role == graph.Metric)
+	}
+	return shared || Scalars(n.Out)
+}
+
+// Blocks is pass 1: the names of the top-level layers, in the order of their
+// first nodes.
+func Blocks(g *graph.Graph) []string {
+	var blocks []string
+	seen := map[string]bool{}
+	for _, n := range g.Nodes {
+		if b := BlockOf(n.Layer); b != "" && n.Phase == graph.Forward && !seen[b] {
+			seen[b] = true
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+func BlockOf(l *graph.Layer) string {
+	if l == nil {
+		return ""
+	}
+	return l.Block
+}
+
+// OneGroupEach makes each block its own group.
+func OneGroupEach(blocks []string) map[string]int {
+	m := map[string]int{}
+	for i, b := range blocks {
+		m[b] = i
+	}
+	return m
+}

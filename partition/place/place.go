@@ -8,6 +8,98 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 )
 
+// Placement is the group (a stage, or a block while costs are counted) of
+// every node and variable.
+type Placement struct {
+	Groups int
+	Node   []int          // by Node.ID; nowhere before the node is placed
+	Owner  map[string]int // by variable name
+	Shared *Shares        // of the update among replicas; nil: the first one runs it
+	Moved  []moved        // nodes of the update that are not where they would be
+}
+
+// Replica is the replica that runs a node of the update.
+func (p *Placement) Replica(n *graph.Node) int {
+	if p.Shared == nil {
+		return 0
+	}
+	return p.Shared.Node[n.ID]
+}
+
+// Shares are the replicas that run the nodes of the update, and that sums end on.
+type Shares struct {
+	Node []int // by Node.ID
+	Sum  []int // by Value.ID
+}
+
+const Nowhere = -1
+
+// Of is the group of a node; ok is false if the node is not placed yet.
+func (p *Placement) Of(n *graph.Node) (group int, ok bool) {
+	group = p.Node[n.ID]
+	return group, group != Nowhere
+}
+
+// placer fills a placement. A node or variable without an entry is not placed
+// yet.
+type placer struct {
+	*Placement
+	idx    *nodes.Index
+	blocks map[string]int // group of each block
+}
+
+func (p *placer) last() int { return p.Groups - 1 }
+
+// at is the group of the node that makes v, or of the variable v. ok is false for
+// inputs, and for values that are not placed yet.
+func (p *placer) at(v *graph.Value) (group int, ok bool) {
+	if part := p.idx.Part[v.ID]; part != nil {
+		v = part
+	}
+	switch v.Kind {
+	case graph.Computed:
+		group, ok = p.Of(v.Node)
+	case graph.Variable:
+		group, ok = p.Owner[v.Name]
+		if !ok && v.Layer != nil && nodes.OwnsItself(v.Role) {
+			group, ok = p.blocks[v.Layer.Block]
+		}
+	}
+	return group, ok
+}
+
+// agreement collects groups, to tell whether all are the same.
+type agreement struct {
+	Group int
+	State int // how many different ones were seen: 0, 1, or 2 for more
+}
+
+func NewAgreement() *agreement { return &agreement{} }
+
+func (a *agreement) Add(g int) {
+	switch {
+	case a.State == 0:
+		a.Group, a.State = g, 1
+	case a.Group != g:
+		a.State = 2
+	}
+}
+
+// or is the group if exactly one was collected, else the given one.
+func (a *agreement) or(g int) int {
+	if a.State == 1 {
+		return a.Group
+	}
+	return g
+}
+
+// moved is a node that is elsewhere than its readers, since their device does not run it.
+type moved struct {
+	Node     *graph.Node
+	From, To int // groups
+	Why      error
+}
+
 // Nodes is pass 4: the group of every node and variable, given the group of
 // each block.
 func Nodes(idx *nodes.Index, groups int, blocks map[string]int) *Placement {

@@ -1,6 +1,8 @@
 package segment
 
 import (
+	"strings"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 )
@@ -67,3 +69,59 @@ var modeNames = [...]string{"read", "write", "read-write"}
 
 // String is the mode in lower case.
 func (m Mode) String() string { return modeNames[m] }
+
+// running has the letters of the passes in the order in which a stage runs them.
+const running = "FBWRU"
+
+// passOrder is a pass's place in running.
+func passOrder(k schedule.Kind) int { return strings.IndexByte(running, byte(k)) }
+
+// Passes is a set of passes.
+type Passes uint8
+
+// Has reports whether k is in the set.
+func (s Passes) Has(k schedule.Kind) bool { return s>>passOrder(k)&1 != 0 }
+
+// String is the passes' letters in running order: "FBU".
+func (s Passes) String() string {
+	var b strings.Builder
+	for i := range len(running) {
+		if k := schedule.Kind(running[i]); s.Has(k) {
+			b.WriteByte(byte(k))
+		}
+	}
+	return b.String()
+}
+
+// PassOf is the pass of a node that a launch in pass k runs: the update may run
+// together with the backward pass, and this with the forward pass.
+func PassOf(n *graph.Node, k schedule.Kind) schedule.Kind {
+	switch {
+	case n.Phase == graph.Forward:
+		return schedule.Forward
+	case n.Phase == graph.Update:
+		return schedule.Update
+	case k == schedule.Weights:
+		return schedule.Weights
+	}
+	return schedule.Backward
+}
+
+// Grain is how finely a stage is cut into segments. A launch of a finer segment
+// needs less memory at once; the price is more launches, and values that
+// segments share where they were inside one. Nodes and their order are the same.
+type Grain uint8
+
+// The grains, from coarse to fine.
+const (
+	WholePhases Grain = iota // a segment per phase and level of the update
+	ByBlock                  // cut at blocks, and updates at parameters
+	ByLayer                  // cut at layers too
+	ByNode                   // cut at every op
+	Grains      int   = iota
+)
+
+var grainNames = [Grains]string{"whole phases", "blocks", "layers", "ops"}
+
+// String is for people: "blocks".
+func (g Grain) String() string { return grainNames[g] }
