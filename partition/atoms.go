@@ -20,7 +20,7 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	check := stop.When(o.Stop)
-	idx, err := nodes.New(g, checked.index(), check)
+	idx, err := nodes.New(g, checked.indexing(false), check)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func passesOf(o PlanOptions) string {
 
 // BlockSeconds are the times of the blocks of a plan made by [Atoms], from those of
 // its segments. The first block of a stage has the time of all.
-func (p *Plan) BlockSeconds(seconds speed.Seconds) (cut.BlockSeconds, error) {
+func (p *Plan) BlockSeconds(seconds Seconds) (BlockSeconds, error) {
 	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
 	if err != nil {
 		return nil, err

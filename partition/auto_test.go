@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nets"
 )
 
@@ -34,7 +33,7 @@ func TestMoreDevicesThanBlocks(t *testing.T) {
 	if len(p.Stages) != 2 || !strings.Contains(p.Stages[0].Cause, "5 devices but only 2 blocks") {
 		t.Errorf("%d stages: %s", len(p.Stages), p.Stages[0].Cause)
 	}
-	if want := (cut.Fewer{Asked: 5, Devices: true, Stages: 2, Blocks: 2}); p.Fewer == nil || *p.Fewer != want {
+	if want := (Fewer{Asked: 5, Devices: true, Stages: 2, Blocks: 2}); p.Fewer == nil || *p.Fewer != want {
 		t.Errorf("fewer stages: %+v, want %+v", p.Fewer, want)
 	}
 }
@@ -54,7 +53,7 @@ func TestFewerStagesThanAskedFor(t *testing.T) {
 		if got := fmt.Sprint(p.Fewer); got != c.want {
 			t.Errorf("%d stages of %d blocks: %s, want %s", c.count, c.blocks, got, c.want)
 		}
-		f, err := p.Forward()
+		f, err := Derive(p, p.Graph, DeriveOptions{For: Checked})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +85,7 @@ func TestNoCutWhereValuesGoBack(t *testing.T) {
 	if len(p.Stages) != 2 || !slices.Equal(p.Stages[0].Blocks, []string{"a", "b"}) || !strings.Contains(p.Stages[0].Cause, "can only be cut into 2 stages") {
 		t.Error(p.Table())
 	}
-	if _, err = New(g, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, cut.ErrStages) {
+	if _, err = New(g, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, ErrStages) {
 		t.Error(err)
 	}
 }
@@ -117,7 +116,7 @@ func TestNoBlocks(t *testing.T) {
 	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
 		t.Error(p.Table())
 	}
-	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, cut.ErrStages) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
 		t.Error(err)
 	}
 	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {

@@ -2,10 +2,10 @@ package partition
 
 import (
 	"errors"
-	"github.com/berth-ml/berth/partition/cut"
-	"github.com/berth-ml/berth/partition/nets"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 func TestByHandErrors(t *testing.T) {
@@ -25,7 +25,7 @@ func TestByHandErrors(t *testing.T) {
 		{[][]string{{"b1", "b2"}, {"b0"}}, []string{`layer 0 (dense "b0") of stage 1`, `layer 1 (dense "b1") of stage 0`}},
 	} {
 		_, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Stages: c.stages})
-		if !errors.Is(err, cut.ErrStages) {
+		if !errors.Is(err, ErrStages) {
 			t.Errorf("%v: %v", c.stages, err)
 			continue
 		}
@@ -36,7 +36,7 @@ func TestByHandErrors(t *testing.T) {
 		}
 	}
 	for _, o := range []PlanOptions{{}, {Devices: nets.Specs(1, 0), Count: -1}, {Devices: nets.Specs(1, 0), Count: 2, Stages: [][]string{{"b0"}}}} {
-		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) {
+		if _, err := New(g, o); !errors.Is(err, ErrStages) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -11,20 +11,18 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
-	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
-	"github.com/berth-ml/berth/partition/simulate"
 )
 
 // Candidate is one way to use devices: so many stages and replicas, and a schedule.
 type Candidate struct {
 	Stages, Replicas int
 	Schedule         string
-	Plan             *Plan                // nil where Err is not
-	Prediction       *simulate.Prediction // of Plan
-	Err              error                // why there is no such plan, such as ErrMemory
-	Chosen           bool                 // it is the one that partition: auto takes
+	Plan             *Plan       // nil where Err is not
+	Prediction       *Prediction // of Plan
+	Err              error       // why there is no such plan, such as ErrMemory
+	Chosen           bool        // it is the one that partition: auto takes
 }
 
 // Memory is the most bytes of the candidate's plan on one device.
@@ -131,7 +129,7 @@ func (c *Candidate) plan(g *graph.Graph, o PlanOptions) error {
 	o.Stages, o.Order, o.Count, o.Replicas, o.Schedule = nil, nil, c.Stages, c.Replicas, c.Schedule
 	p, err := New(g, o)
 	switch {
-	case errors.Is(err, ErrMemory), errors.Is(err, cut.ErrStages):
+	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages):
 		c.Err = err
 	case err != nil:
 		return err
@@ -205,7 +203,7 @@ const muchFaster = 0.03
 // faster by a good deal. If there is none, the error is that of the last one.
 func Choose(list []Candidate) (*Candidate, error) {
 	var best *Candidate
-	err := fmt.Errorf("%w: there is no candidate", cut.ErrStages)
+	err := fmt.Errorf("%w: there is no candidate", ErrStages)
 	for i := range list {
 		c := &list[i]
 		switch {

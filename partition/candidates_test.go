@@ -3,9 +3,10 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"github.com/berth-ml/berth/partition/nets"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // candidatesOf plans a net of equal blocks.

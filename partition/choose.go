@@ -56,7 +56,7 @@ func (p *Plan) better(best *Plan) bool {
 }
 
 // rivals is the cost of p or rival, whichever is less. Both may be nil. If neither fits,
-// any plan that fits is as good, or, with PlanOptions.exact, any plan at all: nil.
+// any plan that fits is as good, or, with settings.exact, any plan at all: nil.
 func (p *Plan) rivals(rival *forecast.Shortage) *forecast.Shortage {
 	if p == nil {
 		return rival
@@ -71,7 +71,7 @@ func (p *Plan) rivals(rival *forecast.Shortage) *forecast.Shortage {
 }
 
 // setPeaks takes the peaks of the plan that there is without a limit.
-func (p *Plan) setPeaks(free []forecast.Forecast) {
+func (p *Plan) setPeaks(free []Forecast) {
 	for d := range p.Memory {
 		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
 	}
@@ -97,24 +97,24 @@ func (base *Plan) leastLimit() int64 {
 // ranged is the beginning of a plan with updates in ranges, and its groups; nil if no
 // further update is cut.
 func (base *Plan) ranged(r divide.Ranges) (*Plan, *segment.Groups, error) {
-	cut := divide.Updates(base.whole.idx, r, base.options.sharding)
+	cut := divide.Updates(base.whole.index, r, base.shards)
 	if cut == nil || len(cut.Graph.Nodes) == len(base.Graph.Nodes) {
-		return nil, nil, base.idx.Stop.Err()
+		return nil, nil, base.index.Stop.Err()
 	}
 	p := *base
-	p.options.ranging = r
+	p.ranges = r
 	ranged, err := p.inRanges(cut)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ranged, segment.NewGroups(ranged.idx, ranged.place), nil
+	return ranged, segment.NewGroups(ranged.index, ranged.place), nil
 }
 
 // inRanges is the beginning of a plan of base's whole graph as it was cut.
 func (base *Plan) inRanges(cut *divide.Divided) (*Plan, error) {
 	p := *base
 	var err error
-	if p.idx, err = nodes.New(cut.Graph, p.options.index(), base.idx.Stop); err != nil {
+	if p.index, err = nodes.New(cut.Graph, p.options.indexing(p.ranges.On()), base.index.Stop); err != nil {
 		return nil, err
 	}
 	p.Graph, p.place = cut.Graph, divide.Place(base.whole.place, cut)
@@ -161,6 +161,6 @@ func (p *Plan) cutAt(at segment.Grain, groups *segment.Groups) error {
 	if p.Segments, err = segment.Make(groups, at, p.Replicas()); err != nil {
 		return err
 	}
-	p.Transfers = segment.Transfers(p.idx, p.place, p.Segments, p.cut.Device)
-	return p.idx.Stop.Err()
+	p.Transfers = segment.Transfers(p.index, p.place, p.Segments, p.cut.Device)
+	return p.index.Stop.Err()
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/partition/segment"
-	"github.com/berth-ml/berth/partition/step"
 )
 
 // state is the contents of variables by name.
@@ -184,10 +182,10 @@ func newMachine(p *Plan, vars state, in feeds) *machine {
 	return k
 }
 
-func keyOf(i step.Instance) instance { return instance{i.Value.Name, i.Microbatch} }
+func keyOf(i Instance) instance { return instance{i.Value.Name, i.Microbatch} }
 
 // run runs one launch.
-func (k *machine) run(l *step.Launch) error {
+func (k *machine) run(l *Launch) error {
 	v, vals := l.Variant, map[*graph.Value]ref.Array{}
 	for i, in := range v.Graph.Inputs {
 		key := keyOf(l.Needs[l.In[i]].Instance)
@@ -221,7 +219,7 @@ func (k *machine) run(l *step.Launch) error {
 }
 
 // countSums counts the partial sums of what a launch has added to.
-func (k *machine) countSums(l *step.Launch) {
+func (k *machine) countSums(l *Launch) {
 	for _, s := range l.Variant.Out {
 		n := 0
 		for m := 0; s.Value.Kind == graph.Summed && m <= l.Microbatch; m++ {
@@ -235,7 +233,7 @@ func (k *machine) countSums(l *step.Launch) {
 
 // runInPlace runs a variant's nodes. An input whose memory an output takes
 // over is gone once the output is made.
-func (k *machine) runInPlace(name string, v *segment.Variant, vals map[*graph.Value]ref.Array) error {
+func (k *machine) runInPlace(name string, v *Variant, vals map[*graph.Value]ref.Array) error {
 	for _, n := range v.Graph.Nodes {
 		var args []ref.Array
 		for _, in := range n.In {

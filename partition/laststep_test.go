@@ -11,7 +11,6 @@ import (
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/segment"
-	"github.com/berth-ml/berth/partition/step"
 )
 
 // TestForecastCoversTheLastStep checks the floor against the leases of all launches of a
@@ -52,7 +51,7 @@ func floorsAndPeaks(t interface{ Errorf(string, ...any) }, p *Plan) []int64 {
 			t.Errorf("%v", err)
 		}
 		traces := forecast.TraceLaunches(stop.When(nil), len(p.Memory), launches)
-		forecast.AddScratch(stop.When(nil), traces, launches, func(l *step.Launch) int64 { return forecast.Temporaries(l.Variant) })
+		forecast.AddScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return forecast.Temporaries(l.Variant) })
 		for d, tr := range traces {
 			floors[d] = max(floors[d], tr.Floor())
 			if r := paging.Replay(&tr.Trace, 0); r.Peak > p.Memory[d].Peak {

@@ -11,10 +11,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
-	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/segment"
 	"github.com/berth-ml/berth/partition/step"
 )
 
@@ -41,7 +39,7 @@ func TestTrainingGoesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, cut.ErrStages) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, ErrStages) {
 		t.Error(err)
 	}
 }
@@ -94,7 +92,7 @@ func TestTailEndsTheStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := p.Rebind(g, nil)
+	q, err := Derive(p, g, DeriveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +109,14 @@ func TestTailEndsTheStep(t *testing.T) {
 	}
 }
 
-func segmentsOf(p *Plan) (all []*segment.Segment) {
+func segmentsOf(p *Plan) (all []*Segment) {
 	for i := range p.Segments {
 		all = append(all, &p.Segments[i])
 	}
 	return all
 }
 
-func mustLaunches(t *testing.T, p *Plan, o StepOptions) []step.Launch {
+func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
 	t.Helper()
 	ls, err := p.Launches(o)
 	if err != nil {

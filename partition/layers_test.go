@@ -5,7 +5,6 @@ import (
 
 	"github.com/berth-ml/berth/internal/golden"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/recompute"
 )
 
 // The layers have all parameters and, but for a few nodes of no layer, all
@@ -17,7 +16,7 @@ func TestLayers(t *testing.T) {
 	for name, o := range map[string]PlanOptions{
 		"one stage":  {Devices: nets.Specs(1, 0)},
 		"two stages": {Devices: nets.Specs(2, 0), Count: 2},
-		"recomputed": {Devices: nets.Specs(2, 0), Count: 2, Recompute: recompute.Block},
+		"recomputed": {Devices: nets.Specs(2, 0), Count: 2, Recompute: RecomputeBlock},
 		"replicas":   {Devices: nets.Specs(4, 0), Count: 2, Replicas: 2, Reduction: ReduceTree, Shard: ShardOptimizer},
 	} {
 		p := mustPlan(t, s, o)

@@ -1,10 +1,11 @@
 package partition
 
 import (
-	"github.com/berth-ml/berth/partition/nets"
 	"os"
 	"runtime/debug"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // TestMain spends less time on garbage: tests make many plans, all small.

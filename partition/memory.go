@@ -9,9 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
-	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/recompute"
 	"github.com/berth-ml/berth/partition/segment"
 )
 
@@ -19,7 +17,7 @@ import (
 // device has. It names the device that lacks the most, for a limit is often that of
 // all devices.
 func (p *Plan) checkMemory() error {
-	var worst *forecast.Forecast
+	var worst *Forecast
 	for i := range p.Memory {
 		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
 			worst = f
@@ -28,14 +26,14 @@ func (p *Plan) checkMemory() error {
 	if worst == nil {
 		return nil
 	}
-	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.idx) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
+	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
 }
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.
 type MemoryError struct {
-	forecast.Forecast // of the plan that lacks the least
-	ID                device.ID
-	advice            string
+	Forecast // of the plan that lacks the least
+	ID       device.ID
+	advice   string
 }
 
 func (e *MemoryError) Error() string {
@@ -48,12 +46,12 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // remedies lists what would lower a floor, other than finer segments.
-func (p *Plan) remedies(f *forecast.Forecast) []string {
+func (p *Plan) remedies(f *Forecast) []string {
 	if f.OfSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
-	if p.goesBack() && p.options.asked == recompute.Cheap { // without it, block was tried
+	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
 		list = append(list, "set partition.recompute to block")
 	}
 	return list
@@ -61,9 +59,9 @@ func (p *Plan) remedies(f *forecast.Forecast) []string {
 
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if
 // it cannot be. Only updates with state are cut into ranges.
-func (p *Plan) finerYet(f *forecast.Forecast) []string {
+func (p *Plan) finerYet(f *Forecast) []string {
 	switch {
-	case !p.options.ranging.On() && f.FloorBy[device.OptState] > 0:
+	case !p.ranges.On() && f.FloorBy[device.OptState] > 0:
 		return []string{"give less memory (segments and updates may then be cut finer)"}
 	case p.grain != segment.ByNode:
 		return []string{"give less memory (segments may then be cut finer)"}

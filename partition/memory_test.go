@@ -13,14 +13,12 @@ import (
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/recompute"
 	"github.com/berth-ml/berth/partition/segment"
-	"github.com/berth-ml/berth/partition/step"
 )
 
 // TestMemoryError refuses devices below the floor, with what would lower it.
 func TestMemoryError(t *testing.T) {
-	plan := func(s nets.Net, again recompute.Kind) error {
+	plan := func(s nets.Net, again Recompute) error {
 		t.Helper()
 		g, err := s.Build()
 		if err != nil {
@@ -40,8 +38,8 @@ func TestMemoryError(t *testing.T) {
 	}{
 		{plan(wide, ""), []string{"s1.U0:b2.weight on cpu:1 needs 48.1 KiB at once", "weight 16.0 KiB", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use a smaller model", "at least 49KiB"}, "microbatch"},
 		{plan(deep, ""), []string{"activation", "use a smaller microbatch"}, "partition.recompute"},
-		{plan(deep, recompute.Cheap), []string{"activation", "use a smaller microbatch", "set partition.recompute to block"}, "model"},
-		{plan(deep, recompute.Block), []string{"use a smaller microbatch"}, "partition.recompute"},
+		{plan(deep, RecomputeCheap), []string{"activation", "use a smaller microbatch", "set partition.recompute to block"}, "model"},
+		{plan(deep, RecomputeBlock), []string{"use a smaller microbatch"}, "partition.recompute"},
 	} {
 		for _, w := range x.says {
 			if !strings.Contains(x.err.Error(), w) {
@@ -57,7 +55,7 @@ func TestMemoryError(t *testing.T) {
 // TestMemoryErrorTellsApart words a floor just above the limit so that the two
 // numbers differ.
 func TestMemoryErrorTellsApart(t *testing.T) {
-	err := &MemoryError{Forecast: forecast.Forecast{Floor: 6<<20 + 100<<10, Limit: 6<<20 + 99<<10}}
+	err := &MemoryError{Forecast: Forecast{Floor: 6<<20 + 100<<10, Limit: 6<<20 + 99<<10}}
 	if text := err.Error(); !strings.Contains(text, "needs 6.098 MiB at once") || !strings.Contains(text, "there are 6.097 MiB") {
 		t.Error(text)
 	}
@@ -120,7 +118,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 			t.Fatal(err)
 		}
 		traces := forecast.TraceLaunches(stop.When(nil), len(o.Devices), launches)
-		forecast.AddScratch(stop.When(nil), traces, launches, func(l *step.Launch) int64 { return forecast.Temporaries(l.Variant) })
+		forecast.AddScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return forecast.Temporaries(l.Variant) })
 		for d, tr := range traces {
 			if err := tr.Check(); err != nil {
 				t.Fatalf("device %d: %v\n%s", d, err, p.dump())
@@ -146,7 +144,7 @@ func TestAdviceAtTheFloor(t *testing.T) {
 		grad, activation, scratch int64
 		want                      string
 	}{{147, 12, 147, "smaller model"}, {40, 60, 100, "smaller microbatch"}, {0, 5, 90, "smaller microbatch"}, {90, 40, 0, "smaller microbatch"}} {
-		f := forecast.Forecast{Floor: c.grad + c.activation + c.scratch}
+		f := Forecast{Floor: c.grad + c.activation + c.scratch}
 		f.FloorBy[device.Grad], f.FloorBy[device.Activation], f.FloorBy[device.Scratch] = c.grad, c.activation, c.scratch
 		if got := strings.Join(new(Plan).remedies(&f), ", "); !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c, got)

@@ -1,17 +1,16 @@
 package partition
 
 import (
-	"github.com/berth-ml/berth/partition/forecast"
-	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/simulate"
 	"math"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // Copies for lack of memory overlap with launches: a step takes longer than with plenty of
 // memory, and at most by all copies one after the other. Measured times of copies count.
 func TestPredictedMoves(t *testing.T) {
-	predict := func(limit int64, seconds float64) (*simulate.Prediction, forecast.Forecast) {
+	predict := func(limit int64, seconds float64) (*Prediction, Forecast) {
 		t.Helper()
 		p := mustPlan(t, nets.Chain(4, 8, 16, 3), PlanOptions{
 			Devices: nets.Specs(1, limit), Microbatches: 3, Seconds: everyRun(1),

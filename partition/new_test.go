@@ -18,15 +18,13 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/recompute"
-	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestForward: the plan of the forward phase has nothing else.
 func TestForward(t *testing.T) {
 	for _, microbatches := range []int{1, 3} {
-		p, err := mustPlan(t, nets.Tied(microbatches), PlanOptions{Devices: nets.Specs(3, 0)}).Forward()
+		whole := mustPlan(t, nets.Tied(microbatches), PlanOptions{Devices: nets.Specs(3, 0)})
+		p, err := Derive(whole, whole.Graph, DeriveOptions{For: Checked})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +57,7 @@ func TestForwardOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s segment.Segment) bool { return s.Passes.Has(schedule.Update) }) {
+	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Update) }) {
 		t.Error(p.dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
@@ -70,14 +68,14 @@ func TestForwardOnly(t *testing.T) {
 	}
 }
 
-func TestRebindRefusesAnotherGraph(t *testing.T) {
+func TestSmallerRefusesAnotherGraph(t *testing.T) {
 	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
 	for _, s := range []nets.Net{nets.Chain(3, 4, 2, 2), nets.Chain(2, 4, 2, 1)} {
 		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Rebind(g, nil); !errors.Is(err, nodes.ErrGraph) {
+		if _, err := Derive(p, g, DeriveOptions{}); !errors.Is(err, ErrGraph) {
 			t.Error(err)
 		}
 	}
@@ -99,7 +97,7 @@ func TestPlanningStops(t *testing.T) {
 			_, err := New(g, PlanOptions{Devices: nets.Specs(4, 0), Stop: stop})
 			return err
 		}, 60},
-		"Rebind": {func(stop func() error) error { _, err := whole.Rebind(g, stop); return err }, 20},
+		"Derive": {func(stop func() error) error { _, err := Derive(whole, g, DeriveOptions{Stop: stop}); return err }, 20},
 	} {
 		stopped, every := errors.New("stopped"), testall.Or(5, 1)
 		asks := -every // which did not stop it in the end
@@ -131,10 +129,11 @@ func TestPlanningIsLinear(t *testing.T) {
 		}
 		check := stop.When(nil)
 		o.Devices = nets.Specs(2, 0)
-		if o, err = o.checked(); err != nil {
+		s, err := o.checked()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newPlan(g, o, check); err != nil {
+		if _, err := newPlan(g, s, check); err != nil {
 			t.Fatal(err)
 		}
 		return check.Items()
@@ -179,7 +178,7 @@ func TestSmallLastMicrobatch(t *testing.T) {
 	var results []state
 	for n := 1; n <= 3; n++ {
 		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(n, 0)})
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,9 +251,9 @@ func TestSamePlanTwice(t *testing.T) {
 	})
 }
 
-// TestRebind runs a step whose last microbatch is smaller: every segment of
+// TestSmaller runs a step whose last microbatch is smaller: every segment of
 // the other graph must fit between those of the first.
-func TestRebind(t *testing.T) {
+func TestSmaller(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := nets.Draw(t)
 		small := s
@@ -271,7 +270,7 @@ func TestRebind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +288,7 @@ func TestRebind(t *testing.T) {
 }
 
 // Devices estimate a smaller microbatch only where memory is short.
-func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
+func TestSmallerEstimatesWhereMemoryIsShort(t *testing.T) {
 	s := nets.Chain(2, 4, 2, 2)
 	small := s
 	small.Batch = 1
@@ -306,7 +305,7 @@ func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
 	for limit, want := range map[int64]bool{0: false, peak: false, peak - 1: true} {
 		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(1, limit), Estimate: estimate})
 		estimates = 0
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +341,7 @@ func TestModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 12 {
-			n, again := 1+i/3, []recompute.Kind{recompute.None, recompute.Cheap, recompute.Block}[i%3]
+			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
 			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
 				p, err := New(g, PlanOptions{Devices: nets.Specs(n, 0), Microbatches: 3, Recompute: again})
 				if err != nil {

@@ -11,13 +11,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/units"
-	"github.com/berth-ml/berth/partition/cut"
-	"github.com/berth-ml/berth/partition/divide"
-	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
-	"github.com/berth-ml/berth/partition/place"
-	"github.com/berth-ml/berth/partition/recompute"
 	"github.com/berth-ml/berth/partition/segment"
 	"github.com/berth-ml/berth/partition/speed"
 )
@@ -38,23 +33,27 @@ type PlanOptions struct {
 	Schedule         string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
 	Order            *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
 	Apart            bool               // merge no phases, also where a step has one microbatch
-	Recompute        recompute.Kind     // the values that Backward computes again; empty means none
-	Estimate         forecast.Estimate  // of the memory of segments; nil means by their values alone
-	Seconds          speed.Seconds      // measured times of segments; nil means that none is known
+	Recompute        Recompute          // the values that Backward computes again; empty means none
+	Estimate         Estimate           // of the memory of segments; nil means by their values alone
+	Seconds          Seconds            // measured times of segments; nil means that none is known
 	OpByOp           bool               // segments run op by op; Seconds are such times
-	CallSeconds      speed.CallSeconds  // measured times of calls op by op; nil means that none is known
-	CopySeconds      speed.CopySeconds  // measured times of copies; nil means that they follow from links
-	HostSeconds      speed.HostSeconds  // measured times of copies between a device and the host; nil means that they follow from its link
-	BlockSeconds     cut.BlockSeconds   // measured times of blocks, to cut by; nil means that they follow from flops
-	Supports         place.Supports     // whether a device runs a node; nil means that all run everything
-	grains           []segment.Grain    // to choose from, coarse to fine; nil means all
-	ranging          divide.Ranges      // of updates
-	sharding         divide.Shards      // of updates among replicas
-	settled          bool               // no other ranging is tried
-	exact            bool               // plans are compared by what they lack, since none fits
-	asked            recompute.Kind     // Recompute as the caller gave it
-	checkFinite      bool               // segments will be compiled with device.CompileOptions.CheckFinite
+	CallSeconds      CallSeconds        // measured times of calls op by op; nil means that none is known
+	CopySeconds      CopySeconds        // measured times of copies; nil means that they follow from links
+	HostSeconds      HostSeconds        // measured times of copies between a device and the host; nil means that they follow from its link
+	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
+	Supports         Supports           // whether a device runs a node; nil means that all run everything
+	grains           []segment.Grain    // for tests: to choose from, coarse to fine; nil means all
+	unit             int                // for tests: shards begin at multiples of so many elements; 0 means ops.SumElems
 	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
+}
+
+// settings are the options of a plan as they were checked, and how far a call may choose.
+type settings struct {
+	PlanOptions
+	asked       Recompute // by the caller; New may try others
+	settled     bool      // no other ranges of updates are tried
+	exact       bool      // plans are compared by what they lack, since none fits
+	checkFinite bool      // segments will be compiled with device.CompileOptions.CheckFinite
 }
 
 // pipeline is the options' pipeline.
@@ -67,9 +66,10 @@ func (o *PlanOptions) speeds() speed.Speeds {
 	return speed.Speeds{Devices: o.Devices, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
 }
 
-// index is how a plan of these options runs a graph.
-func (o *PlanOptions) index() nodes.Options {
-	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: o.ranging.On()}
+// indexing is how a plan of these options runs a graph. ranged tells that updates of the
+// graph are in ranges on one replica.
+func (o *PlanOptions) indexing(ranged bool) nodes.Options {
+	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: ranged}
 }
 
 // perReplica is the number of devices that each replica has. Those left over are not
@@ -87,7 +87,7 @@ func (o PlanOptions) ofOne() PlanOptions {
 
 // allReplicas is PlanOptions.Supports of the devices of one replica: a device stands for
 // those that have its place in the other replicas.
-func (o *PlanOptions) allReplicas() place.Supports {
+func (o *PlanOptions) allReplicas() Supports {
 	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.perReplica()
 	if all == nil || replicas == 1 {
 		return all
@@ -103,35 +103,35 @@ func (o *PlanOptions) allReplicas() place.Supports {
 }
 
 // checked refuses options that no graph can follow, and fills in defaults.
-func (o PlanOptions) checked() (PlanOptions, error) {
+func (o PlanOptions) checked() (s settings, err error) {
 	switch {
 	case len(o.Devices) == 0:
-		return o, fmt.Errorf("%w: there is no device; give at least one", cut.ErrStages)
+		return s, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
 	case o.Count < 0:
-		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", cut.ErrStages, o.Count)
+		return s, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):
-		return o, fmt.Errorf("%w: %d microbatches in the last step of an epoch; give 1 to %d, as many as a full one has, or 0 for none that is smaller", cut.ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
+		return s, fmt.Errorf("%w: %d microbatches in the last step of an epoch; give 1 to %d, as many as a full one has, or 0 for none that is smaller", ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
-		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", cut.ErrStages, o.Count, len(o.Stages))
+		return s, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}
 	switch o.Reduction {
 	case "":
 		o.Reduction = ReduceOrder
 	case ReduceOrder, ReduceTree:
 	default:
-		return o, fmt.Errorf("%w: reduction %q: give order or tree", nodes.ErrGraph, o.Reduction)
+		return s, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
 	}
 	switch o.Shard {
 	case "", ShardNone, ShardOptimizer:
 	default:
-		return o, replicasError(fmt.Sprintf("shard %q: give none or optimizer", o.Shard))
+		return s, replicasError(fmt.Sprintf("shard %q: give none or optimizer", o.Shard))
 	}
-	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
+	o.Microbatches = max(1, o.Microbatches)
 	if err := o.checkReplicas(); err != nil {
-		return o, err
+		return s, err
 	}
 	if err := o.checkDevices(); err != nil {
-		return o, err
+		return s, err
 	}
 	if o.grains == nil {
 		o.grains = []segment.Grain{segment.WholePhases, segment.ByBlock, segment.ByLayer, segment.ByNode}
@@ -141,10 +141,10 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	}
 	o.Schedule = cmp.Or(o.Schedule, order.Default)
 	if err := o.CheckSchedule(); err != nil {
-		return o, fmt.Errorf("%w: %w", cut.ErrStages, err)
+		return s, fmt.Errorf("%w: %w", ErrStages, err)
 	}
 	o.settle()
-	return o, nil
+	return settings{PlanOptions: o, asked: o.Recompute}, nil
 }
 
 // checkReplicas refuses replicas that have no device or no microbatch, and sums that
@@ -167,22 +167,22 @@ func (o *PlanOptions) checkReplicas() error {
 // replicas than the first have.
 func (o *PlanOptions) checkDevices() error {
 	if o.On != nil && len(o.On) != len(o.Stages) {
-		return fmt.Errorf("%w: %d stages are listed with %d devices; give one for each", cut.ErrStages, len(o.Stages), len(o.On))
+		return fmt.Errorf("%w: %d stages are listed with %d devices; give one for each", ErrStages, len(o.Stages), len(o.On))
 	}
 	for _, d := range slices.Concat(o.On, slices.Collect(maps.Values(o.Pin))) {
 		if d < 0 || d >= len(o.Devices) {
-			return fmt.Errorf("%w: device %d of %d; count from 0", cut.ErrStages, d, len(o.Devices))
+			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
 		}
 	}
 	first := o.Devices[:o.perReplica()]
 	for s, d := range o.On {
 		if d >= len(first) {
-			return fmt.Errorf("%w: stage %d is on %s, %s", cut.ErrStages, s, o.Devices[d].ID, o.firstHas(first))
+			return fmt.Errorf("%w: stage %d is on %s, %s", ErrStages, s, o.Devices[d].ID, o.firstHas(first))
 		}
 	}
 	for _, block := range slices.Sorted(maps.Keys(o.Pin)) {
 		if d := o.Pin[block]; d >= len(first) {
-			return fmt.Errorf("%w: block %q is pinned to %s, %s", cut.ErrStages, block, o.Devices[d].ID, o.firstHas(first))
+			return fmt.Errorf("%w: block %q is pinned to %s, %s", ErrStages, block, o.Devices[d].ID, o.firstHas(first))
 		}
 	}
 	return nil
@@ -215,3 +215,48 @@ const (
 	ShardNone      Shard = "none"      // none: the first replica updates all; also the meaning of ""
 	ShardOptimizer Shard = "optimizer" // each updates some of the parameters, or ranges of them, and alone has the optimizer's state of them
 )
+
+// CheckSchedule is New's error about a schedule that no step can have.
+func (o *PlanOptions) CheckSchedule() error {
+	if o.Order == nil {
+		return o.pipeline().Spec(make([]int, 1)).Check()
+	}
+	s := o.Order
+	switch {
+	case s.Replicas != max(1, o.Replicas):
+		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
+	case s.Has(schedule.Reduce):
+		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
+	case !s.Has(schedule.Backward):
+		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
+	case s.Microbatches != o.Microbatches:
+		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
+	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
+		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
+		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
+	}
+	for i, w := range s.Workers {
+		each := len(s.Rows) / s.Replicas // workers of a replica
+		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
+			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// settle makes an order of the caller's fit the devices. The options are checked.
+func (o *PlanOptions) settle() {
+	if o.Order == nil {
+		return
+	}
+	s := o.Order.On(o.perReplica() * o.Order.Replicas)
+	o.Order = &s
+	if o.Stages == nil {
+		o.Count = s.Stages
+	}
+}

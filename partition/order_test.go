@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/executor/schedule"
-	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nets"
 )
 
@@ -31,9 +30,9 @@ func TestInterleavedStages(t *testing.T) {
 }
 
 // Evaluation keeps each stage where its weights are.
-func TestSameCutKeepsDevices(t *testing.T) {
+func TestAnswersKeepDevices(t *testing.T) {
 	p := mustPlan(t, nets.Chain(4, 4, 2, 2), PlanOptions{Devices: nets.Specs(2, 0), Count: 4, Microbatches: 2, Schedule: "interleaved"})
-	q, err := SameCut(p, p.Graph, nil)
+	q, err := Derive(p, p.Graph, DeriveOptions{For: Answers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +134,7 @@ func TestOrderErrors(t *testing.T) {
 		"the schedule \"forward\" has no backward pass; use another one for training": {Schedule: "forward"},
 	} {
 		o.Devices = nets.Specs(2, 0)
-		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) || !strings.Contains(err.Error(), want) {
+		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
 		}
 	}

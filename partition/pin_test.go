@@ -2,10 +2,10 @@ package partition
 
 import (
 	"errors"
-	"github.com/berth-ml/berth/partition/cut"
-	"github.com/berth-ml/berth/partition/nets"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // deviceOfBlock is the device of the stage that has a block.
@@ -57,7 +57,7 @@ func TestPinsThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(g, o); !errors.Is(err, cut.ErrStages) || !strings.Contains(err.Error(), want) {
+		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

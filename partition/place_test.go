@@ -94,7 +94,7 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("%v is on stage %d, want 2", n, got)
 			}
 		case "sum_squares": // where the gradient is: one number crosses, not a tensor
-			if want := p.place.Node[p.idx.Readers[n.In[0].ID][0].ID]; got != want {
+			if want := p.place.Node[p.index.Readers[n.In[0].ID][0].ID]; got != want {
 				t.Errorf("%v is on stage %d, its gradient is used on %d", n, got, want)
 			}
 		}

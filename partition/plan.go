@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/divide"
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/place"
@@ -22,27 +23,35 @@ import (
 type Plan struct {
 	Graph        *graph.Graph // the graph that was cut: with the nodes that recompute values
 	Stages       []Stage
-	Segments     []segment.Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
-	Transfers    []segment.Transfer
+	Segments     []Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
+	Transfers    []Transfer
 	Microbatches int
-	Memory       []forecast.Forecast // by device
-	Fewer        *cut.Fewer          // nil where there are as many stages as asked for
+	Memory       []Forecast // by device
+	Fewer        *Fewer     // nil where there are as many stages as asked for
 	// Bucket tells plans of one program apart whose samples have different shapes: see
-	// [Plan.RebindBucket]. 0: the plan that was made first.
+	// [Derive]. 0: the plan that was made first.
 	Bucket int
 
-	options  PlanOptions
-	grain    segment.Grain
-	launches int // of a step
-	cut      cut.Cut
-	place    *place.Placement
-	idx      *nodes.Index
-	whole    placedGraph // before updates were cut into ranges
+	options settings
+	decided
 }
 
-// placedGraph is a graph's index and where its nodes are.
-type placedGraph struct {
-	idx   *nodes.Index
+// decided is what the passes have decided, in their order. A pass reads it, and none
+// decides again what is there.
+type decided struct {
+	index    *nodes.Index     // pass 1: of Plan.Graph
+	cut      cut.Cut          // pass 2
+	place    *place.Placement // pass 3
+	whole    placed           // pass 4: the graph before its updates were divided
+	shards   divide.Shards    // pass 4: parameters that replicas update in ranges
+	ranges   divide.Ranges    // pass 4: updates that are in ranges for lack of memory
+	grain    segment.Grain    // pass 5
+	launches int              // pass 6: of a full step
+}
+
+// placed is a graph and where its nodes are.
+type placed struct {
+	index *nodes.Index
 	place *place.Placement
 }
 
@@ -68,11 +77,11 @@ func (p *Plan) PerMicrobatch(v *graph.Value) bool { return nodes.PerMicrobatch(v
 // Usage is the usage that a value's memory counts as: Weight for parameters and
 // statistics, Cache for caches, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
-func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.Usage(v) }
+func (p *Plan) Usage(v *graph.Value) device.Usage { return p.index.Usage(v) }
 
 // AnyTight reports whether the memory of some device is below the plan's peak there.
 func (p *Plan) AnyTight() bool {
-	return slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Tight() })
+	return slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
 }
 
 // deviceOf is the index of the device of a stage's replica.
@@ -106,7 +115,7 @@ func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
 type StepOptions struct {
 	// Microbatches of the step, at least 1.
 	Microbatches int
-	// Tail is the plan of the last microbatch and of the update, made by Rebind.
+	// Tail is the plan of the last microbatch and of the update, made by [Derive].
 	// Nil means that they are as in the plan.
 	Tail *Plan
 	// Fetch keeps the graph's outputs after the step.
@@ -115,13 +124,13 @@ type StepOptions struct {
 
 // Instance is the instance of v for a microbatch. tail tells that p is a step's
 // tail.
-func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) step.Instance {
+func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 	return p.program().Instance(v, microbatch, tail)
 }
 
 // Launches lists the launches of a step in the order in which they are queued:
 // that of the schedule, then the update, level by level over all stages.
-func (p *Plan) Launches(o StepOptions) ([]step.Launch, error) {
+func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
 	return p.program().Launches(stop.When(nil), o.inner())
 }
 
@@ -136,7 +145,7 @@ func (o StepOptions) inner() step.Options {
 
 // program is what the launches of the plan's steps follow from.
 func (p *Plan) program() *step.Program {
-	return &step.Program{Index: p.idx, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.perReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
+	return &step.Program{Index: p.index, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.perReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
 }
 
 // stepSizes lists the microbatches of a full step and, where there is one, of the
@@ -156,14 +165,14 @@ func (p *Plan) forecaster() *forecast.Forecaster {
 
 // Predict simulates a step among others of a run. ask is called now and then; its error
 // ends the simulation. Nil means never.
-func (p *Plan) Predict(ask func() error) (*simulate.Prediction, error) {
+func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	check := stop.When(ask)
 	launches, err := p.program().Launches(check, step.Options{Microbatches: p.Microbatches})
 	if err != nil {
 		return nil, err
 	}
 	var traces []*forecast.Trace
-	if slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.Moved() > 0 }) {
+	if slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Moved() > 0 }) {
 		if traces, err = p.forecaster().Traces(launches, nil); err != nil {
 			return nil, err
 		}
@@ -180,51 +189,6 @@ func (p *Plan) busySeconds() []float64 {
 	return simulate.Busy(p.options.speeds(), launches, p.Memory)
 }
 
-// CheckSchedule is New's error about a schedule that no step can have.
-func (o *PlanOptions) CheckSchedule() error {
-	if o.Order == nil {
-		return o.pipeline().Spec(make([]int, 1)).Check()
-	}
-	s := o.Order
-	switch {
-	case s.Replicas != max(1, o.Replicas):
-		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
-	case s.Has(schedule.Reduce):
-		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
-	case !s.Has(schedule.Backward):
-		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
-	case s.Microbatches != o.Microbatches:
-		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
-	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
-		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
-	}
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
-		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
-	}
-	for i, w := range s.Workers {
-		each := len(s.Rows) / s.Replicas // workers of a replica
-		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
-			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
-		}
-	}
-	return nil
-}
-
-// settle makes an order of the caller's fit the devices. The options are checked.
-func (o *PlanOptions) settle() {
-	if o.Order == nil {
-		return
-	}
-	s := o.Order.On(o.perReplica() * o.Order.Replicas)
-	o.Order = &s
-	if o.Stages == nil {
-		o.Count = s.Stages
-	}
-}
-
 // ScheduleOf is the order in which a step of that many microbatches runs. A plan
 // without a backward pass needs none: it runs forward.
 func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
@@ -237,14 +201,14 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 		s = s.FirstUpdates()
 	}
 	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
-		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", cut.ErrStages, s.Name)
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
 	}
 	return s, err
 }
 
 // goesBack reports whether the plan has a backward pass.
 func (p *Plan) goesBack() bool {
-	return slices.ContainsFunc(p.Segments, func(s segment.Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
 }
 
 // ActionFlops is the arithmetic of a schedule's actions, as costs to simulate it with:

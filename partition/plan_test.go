@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/recompute"
 	"github.com/berth-ml/berth/partition/segment"
 )
 
@@ -26,11 +25,11 @@ func TestAccessors(t *testing.T) {
 		}
 	}
 	for _, a := range g.Assigns {
-		if p.idx.Identity(a.New) != a.Var {
-			t.Errorf("%v is held by %v", a.New, p.idx.Identity(a.New))
+		if p.index.Identity(a.New) != a.Var {
+			t.Errorf("%v is held by %v", a.New, p.index.Identity(a.New))
 		}
 	}
-	if v := g.Find("b0.tanh"); p.idx.Identity(v) != v {
+	if v := g.Find("b0.tanh"); p.index.Identity(v) != v {
 		t.Error("an activation is held by another value")
 	}
 }
@@ -46,7 +45,7 @@ func drawOptions(t *rapid.T, s nets.Net) PlanOptions {
 		o.Replicas = rapid.IntRange(0, min(len(o.Devices), s.Microbatches)).Draw(t, "replicas")
 		o.Shard = rapid.SampledFrom([]Shard{"", ShardNone, ShardOptimizer}).Draw(t, "shard")
 	}
-	o.Recompute = rapid.SampledFrom([]recompute.Kind{recompute.None, recompute.Cheap, recompute.Block}).Draw(t, "recompute")
+	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:
 		o.Stages = [][]string{nil}
@@ -71,7 +70,7 @@ func checkPlan(t *rapid.T, p *Plan) {
 			t.Fatalf("segment %d has ID %d", i, s.ID)
 		}
 		for _, n := range s.First.Graph.Nodes {
-			if n.ID >= p.idx.IDs {
+			if n.ID >= p.index.IDs {
 				continue // a copy
 			}
 			if other := in[n.ID]; other != "" {
@@ -122,7 +121,7 @@ func checkUnread(t *rapid.T, p *Plan) {
 	}
 }
 
-func checkVariant(t *rapid.T, name string, v segment.Variant) {
+func checkVariant(t *rapid.T, name string, v Variant) {
 	if len(v.In) != len(v.Graph.Inputs) || len(v.Out) != len(v.Graph.Outputs) || len(v.Alias) != len(v.Out) {
 		t.Fatalf("%s: %d slots for %d inputs, %d and %d aliases for %d outputs", name, len(v.In), len(v.Graph.Inputs), len(v.Out), len(v.Alias), len(v.Graph.Outputs))
 	}
@@ -132,15 +131,15 @@ func checkVariant(t *rapid.T, name string, v segment.Variant) {
 			t.Fatalf("%s writes %s twice", name, o.Name)
 		}
 		seen[o] = true
-		if a := v.Alias[i]; (a >= 0) != (v.Out[i].Mode == segment.ReadWrite) || a >= 0 && (v.In[a].Mode != segment.ReadWrite || v.In[a].Value != v.Out[i].Value) {
+		if a := v.Alias[i]; (a >= 0) != (v.Out[i].Mode == ReadWrite) || a >= 0 && (v.In[a].Mode != ReadWrite || v.In[a].Value != v.Out[i].Value) {
 			t.Fatalf("%s: output %s has alias %d and mode %v", name, o.Name, a, v.Out[i].Mode)
 		}
 	}
 }
 
-func slotNames(v segment.Variant) []string {
+func slotNames(v Variant) []string {
 	var s []string
-	for _, slots := range [][]segment.Slot{v.In, v.Out} {
+	for _, slots := range [][]Slot{v.In, v.Out} {
 		for _, x := range slots {
 			s = append(s, x.Value.Name+" "+x.Mode.String())
 		}

@@ -7,13 +7,11 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/recompute"
-	"github.com/berth-ml/berth/partition/simulate"
 	"github.com/berth-ml/berth/partition/speed"
 )
 
 // everyRun is the time of each segment: forward and backward take as long as said.
-func everyRun(seconds float64) speed.Seconds {
+func everyRun(seconds float64) Seconds {
 	return func(_ int, g *graph.Graph) (float64, bool) {
 		if g.Nodes[0].Phase == graph.Update {
 			return 0, true
@@ -95,7 +93,7 @@ func TestPredictionSaysItsSource(t *testing.T) {
 func TestRecomputationTakesTime(t *testing.T) {
 	devices, before := nets.Specs(1, 0), 0.0
 	devices[0].FlopsPerSecond, devices[0].LinkBytesPerS = 200e9, 10e9
-	for _, r := range []recompute.Kind{"", recompute.Cheap, recompute.Block} {
+	for _, r := range []Recompute{"", RecomputeCheap, RecomputeBlock} {
 		p := mustCut(t, deepGPT(t), PlanOptions{Devices: devices, Microbatches: 1, Recompute: r})
 		got, err := p.Predict(nil)
 		if err != nil {
@@ -114,7 +112,7 @@ func TestRecomputationTakesTime(t *testing.T) {
 // Op by op, a segment takes its measured time, but no less than its calls do. Without one,
 // each op takes its work or its call, the longer of the two.
 func TestPredictedOps(t *testing.T) {
-	predict := func(o PlanOptions) *simulate.Prediction {
+	predict := func(o PlanOptions) *Prediction {
 		t.Helper()
 		p, err := mustPlan(t, nets.Chain(1, 4, 2, 1), o).Predict(nil)
 		if err != nil {

@@ -28,16 +28,18 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at segment.G
 			t.Fatal(err)
 		}
 	}
-	o, err := o.checked()
+	s, err := o.checked()
 	must(err)
-	g, err = o.Recompute.Apply(g, stop.When(nil))
+	g, err = s.Recompute.Apply(g, stop.When(nil))
 	must(err)
-	idx, err := nodes.New(g, o.index(), stop.When(nil))
+	var d decided
+	d.index, err = nodes.New(g, s.indexing(false), stop.When(nil))
 	must(err)
-	c, err := cut.Choose(idx, nodes.Blocks(g), o.cutting(idx))
+	d.cut, err = cut.Choose(d.index, nodes.Blocks(g), s.cutting(d.index))
 	must(err)
-	base := &Plan{Graph: g, Microbatches: o.Microbatches, cut: c, place: placeFor(idx, c, &o), idx: idx}
-	base.options, base.whole = o, placedGraph{idx, base.place}
+	d.place, d.shards = s.placeFor(d.index, d.cut)
+	d.whole = placed{d.index, d.place}
+	base := &Plan{Graph: g, Microbatches: s.Microbatches, options: s, decided: d}
 	base, groups, err := base.ranged(divide.Ranges{Elems: elems})
 	must(err)
 	if base == nil {
@@ -80,7 +82,7 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 		}
 		o := drawOptions(t, s)
 		if !s.Clip { // a norm has other bits in ranges that are not of its chunks
-			o.sharding.Unit = rapid.IntRange(0, 3).Draw(t, "unit")
+			o.unit = rapid.IntRange(0, 3).Draw(t, "unit")
 		}
 		at := rapid.SampledFrom(finer).Draw(t, "grain")
 		p := inRanges(t, g, o, rapid.IntRange(0, 6).Draw(t, "elements"), at)
@@ -105,7 +107,7 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 				t.Fatalf("never freed: %v\n%s", left, p.dump())
 			}
 		}
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +152,7 @@ func TestRangesLowerTheFloor(t *testing.T) {
 				t.Fatalf("%d microbatches, Adam %v: %v", microbatches, adam, err)
 			}
 			f := p.Memory[0]
-			if !p.options.ranging.On() || f.Floor > low || f.Peak < 4*weight {
+			if !p.ranges.On() || f.Floor > low || f.Peak < 4*weight {
 				t.Errorf("%d microbatches, Adam %v: %+v", microbatches, adam, f)
 			}
 			if _, err := at(f.Floor); err != nil {
@@ -159,8 +161,8 @@ func TestRangesLowerTheFloor(t *testing.T) {
 			if text := strings.Join(p.Shortages(), " "); !strings.Contains(text, "updates of large tensors are cut into ranges of 256.0 KiB") {
 				t.Error(text)
 			}
-			if free, err := at(0); err != nil || free.options.ranging.On() || free.Graph != g {
-				t.Errorf("without a limit: %v, %v", free.options.ranging, err)
+			if free, err := at(0); err != nil || free.ranges.On() || free.Graph != g {
+				t.Errorf("without a limit: %v, %v", free.ranges, err)
 			}
 		}
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/recompute"
 )
 
 // deepGPT is a step of a GPT with more activations than weights.
@@ -38,7 +36,7 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 	before := g.Text()
 	for _, apart := range []bool{false, true} {
 		var bytes, again []int64
-		for _, r := range []recompute.Kind{"", recompute.Cheap, recompute.Block} {
+		for _, r := range []Recompute{"", RecomputeCheap, RecomputeBlock} {
 			p := mustCut(t, g, PlanOptions{Devices: nets.Specs(1, 0), Apart: apart, Recompute: r})
 			s := p.Stages[0]
 			bytes = append(bytes, s.Memory[device.Activation]+s.Memory[device.Scratch])
@@ -54,7 +52,7 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 	if g.Text() != before {
 		t.Error("the graph that was given has changed")
 	}
-	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Recompute: "some"}); !errors.Is(err, nodes.ErrGraph) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Recompute: "some"}); !errors.Is(err, ErrGraph) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -63,9 +61,9 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 // another block are not recomputed.
 func TestRecomputeSpares(t *testing.T) {
 	g := deepGPT(t)
-	for r, never := range map[recompute.Kind][]string{
-		recompute.Cheap: {"matmul", "causal_attention", "gather", "cross_entropy", "check_finite"},
-		recompute.Block: {"cross_entropy", "check_finite"},
+	for r, never := range map[Recompute][]string{
+		RecomputeCheap: {"matmul", "causal_attention", "gather", "cross_entropy", "check_finite"},
+		RecomputeBlock: {"cross_entropy", "check_finite"},
 	} {
 		p := mustCut(t, g, PlanOptions{Devices: nets.Specs(1, 0), Recompute: r})
 		seen := map[*graph.Node]bool{}
@@ -73,7 +71,7 @@ func TestRecomputeSpares(t *testing.T) {
 			if !n.Recomputed {
 				continue
 			}
-			if slices.Contains(never, n.Op.Kind()) || n.Layer.Block == "head" && r == recompute.Block {
+			if slices.Contains(never, n.Op.Kind()) || n.Layer.Block == "head" && r == RecomputeBlock {
 				t.Errorf("%s: %v is computed again", r, n)
 			}
 			if seen[n.Of] {

@@ -8,10 +8,8 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
-	"github.com/berth-ml/berth/partition/divide"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/recompute"
 	"github.com/berth-ml/berth/partition/segment"
 )
 
@@ -53,14 +51,14 @@ func TestSumsOfEveryLength(t *testing.T) {
 	for i, o := range []PlanOptions{
 		{Devices: nets.Specs(1, 0)},
 		{Devices: nets.Specs(2, 0), Schedule: "gpipe", grains: []segment.Grain{segment.ByBlock}},
-		{Devices: nets.Specs(3, 0), Recompute: recompute.Cheap, grains: []segment.Grain{segment.ByNode}},
+		{Devices: nets.Specs(3, 0), Recompute: RecomputeCheap, grains: []segment.Grain{segment.ByNode}},
 	} {
 		o.Microbatches, o.Reduction = most, ReduceTree
 		p, err := New(g, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,10 +140,10 @@ func TestReplicasTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := mustPlan(t, nets.Chain(3, 4, 2, 4), PlanOptions{Devices: nets.Specs(2, 0), Order: &order, Replicas: 2, Shard: ShardOptimizer, Reduction: ReduceTree, sharding: divide.Shards{Unit: 1}})
+	p := mustPlan(t, nets.Chain(3, 4, 2, 4), PlanOptions{Devices: nets.Specs(2, 0), Order: &order, Replicas: 2, Shard: ShardOptimizer, Reduction: ReduceTree, unit: 1})
 	replica, shared := [...]int{0, 1, 1, 0}, 0
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 4}) {
-		if l.Reduces() && slices.ContainsFunc(l.Segment.ReduceOn, func(v segment.Variant) bool { return v.Graph == l.Variant.Graph }) {
+		if l.Reduces() && slices.ContainsFunc(l.Segment.ReduceOn, func(v Variant) bool { return v.Graph == l.Variant.Graph }) {
 			shared++
 		}
 		for m := l.Lo; m < l.Hi && l.Reduces() && l.Variant == &l.Segment.Reduce; m++ {

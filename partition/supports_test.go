@@ -10,14 +10,12 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
-	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
-	"github.com/berth-ml/berth/partition/place"
 )
 
 // onlyRuns are devices that refuse nodes for which refused is true of their index.
-func onlyRuns(refused func(d int, n *graph.Node) bool) place.Supports {
+func onlyRuns(refused func(d int, n *graph.Node) bool) Supports {
 	return func(d int, n *graph.Node) error {
 		if refused(d, n) {
 			return fmt.Errorf("%w: no kernel", device.ErrUnsupported)
@@ -27,7 +25,7 @@ func onlyRuns(refused func(d int, n *graph.Node) bool) place.Supports {
 }
 
 // refuseBlocks are devices of which the second refuses blocks, by name.
-func refuseBlocks(blocks ...string) place.Supports {
+func refuseBlocks(blocks ...string) Supports {
 	return onlyRuns(func(d int, n *graph.Node) bool {
 		return d == 1 && n.Phase != graph.Update && slices.Contains(blocks, nodes.BlockOf(n.Layer))
 	})
@@ -86,7 +84,7 @@ func TestUnsupportedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = New(g, o)
-		if !errors.Is(err, cut.ErrStages) || !strings.Contains(fmt.Sprint(err), "b1") || !strings.Contains(fmt.Sprint(err), "no kernel") {
+		if !errors.Is(err, ErrStages) || !strings.Contains(fmt.Sprint(err), "b1") || !strings.Contains(fmt.Sprint(err), "no kernel") {
 			t.Errorf("stages %v, pins %v, %d replicas: %v", o.Stages, o.Pin, o.Replicas, err)
 		}
 	}
@@ -106,7 +104,7 @@ func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
 		})
 		p, count := mustPlan(t, n, o), 0
 		for _, x := range p.Graph.Nodes {
-			if p.idx.Movable(x) && nodes.Scalars(x.Out) {
+			if p.index.Movable(x) && nodes.Scalars(x.Out) {
 				count++
 				if s := p.place.Node[x.ID]; s == refusing {
 					t.Errorf("%v is on stage %d", x, s)

@@ -11,7 +11,6 @@ import (
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/cut"
-	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/segment"
 )
 
@@ -58,7 +57,7 @@ func (p *Plan) recomputes() bool {
 // usages is the number of usages that are listed: without caches, the last, where there
 // are none.
 func (p *Plan) usages() int {
-	if slices.ContainsFunc(p.Memory, func(f forecast.Forecast) bool { return f.PeakBy[device.Cache] > 0 }) {
+	if slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.PeakBy[device.Cache] > 0 }) {
 		return device.NumUsages
 	}
 	return int(device.Cache)
@@ -82,7 +81,7 @@ func (p *Plan) peakTable() string {
 }
 
 // used are the forecasts of the devices that have a stage.
-func (p *Plan) used() (list []*forecast.Forecast) {
+func (p *Plan) used() (list []*Forecast) {
 	for i := range p.Memory {
 		if f := &p.Memory[i]; f.Peak > 0 {
 			list = append(list, f)
@@ -111,7 +110,7 @@ func (p *Plan) limitTable() string {
 
 // cutText names where segments are cut: "blocks, ranges".
 func (p *Plan) cutText() string {
-	if p.options.ranging.On() {
+	if p.ranges.On() {
 		return p.grain.String() + ", ranges"
 	}
 	return p.grain.String()
@@ -129,7 +128,7 @@ func (p *Plan) Shortages() (list []string) {
 		if p.grain != segment.WholePhases {
 			does[0] = "segments are cut at " + p.grain.String()
 		}
-		if r := p.options.ranging; r.On() {
+		if r := p.ranges; r.On() {
 			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.Elems))))
 		}
 		if r := p.options.Recompute; r != p.options.asked && p.recomputes() {
@@ -145,8 +144,8 @@ func (p *Plan) Shortages() (list []string) {
 }
 
 // segmentsOf is the segments of each stage.
-func (p *Plan) segmentsOf() [][]*segment.Segment {
-	of := make([][]*segment.Segment, len(p.Stages))
+func (p *Plan) segmentsOf() [][]*Segment {
+	of := make([][]*Segment, len(p.Stages))
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		of[s.Stage] = append(of[s.Stage], s)
@@ -157,7 +156,7 @@ func (p *Plan) segmentsOf() [][]*segment.Segment {
 // passesText is "F BU U": the passes of each segment. Several in a row are
 // counted: "F×3". "BR" is the additions of the sums that B writes, "BS" cuts them
 // into ranges. More words than mostWords are summed up by word.
-func passesText(segments []*segment.Segment) string {
+func passesText(segments []*Segment) string {
 	var words []counted
 	for i := 0; i < len(segments); {
 		word, n, sums, cuts := segments[i].Passes.String(), 0, 0, 0

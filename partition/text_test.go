@@ -9,7 +9,6 @@ import (
 	"github.com/berth-ml/berth/internal/golden"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/segment"
 )
 
 func TestGoldenPlans(t *testing.T) {
@@ -42,7 +41,7 @@ func (p *Plan) dump() string {
 	return b.String()
 }
 
-func (p *Plan) dumpSegment(b *strings.Builder, s *segment.Segment) {
+func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
 	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.devicesText(s.Stage))
 	dumpVariant(b, "", &s.First)
 	if s.Later.Graph != s.First.Graph {
@@ -61,7 +60,7 @@ func (p *Plan) dumpSegment(b *strings.Builder, s *segment.Segment) {
 	}
 }
 
-func dumpVariant(b *strings.Builder, label string, v *segment.Variant) {
+func dumpVariant(b *strings.Builder, label string, v *Variant) {
 	for i, in := range v.In {
 		fmt.Fprintf(b, "  %sin  %v%s\n", label, v.Graph.Inputs[i], slotText(v.Graph.Inputs[i], in))
 	}
@@ -79,12 +78,12 @@ func dumpVariant(b *strings.Builder, label string, v *segment.Variant) {
 
 // slotText describes a slot beside its value: its identity, if that is another,
 // and its mode.
-func slotText(v *graph.Value, s segment.Slot) string {
+func slotText(v *graph.Value, s Slot) string {
 	text := ""
 	if s.Value != v {
 		text = " as " + s.Value.Name
 	}
-	if s.Mode == segment.ReadWrite {
+	if s.Mode == ReadWrite {
 		text += " read-write"
 	}
 	return text
@@ -92,10 +91,10 @@ func slotText(v *graph.Value, s segment.Slot) string {
 
 // More words than fit a column are summed up by word.
 func TestPassesText(t *testing.T) {
-	var segments []*segment.Segment
+	var segments []*Segment
 	for i := range 2 * mostWords {
-		for _, p := range []segment.Passes{1, 2 + 16}[:1+i%2] {
-			segments = append(segments, &segment.Segment{Passes: p})
+		for _, p := range []Passes{1, 2 + 16}[:1+i%2] {
+			segments = append(segments, &Segment{Passes: p})
 		}
 	}
 	if got := passesText(segments[:mostWords]); strings.Contains(got, "×") {

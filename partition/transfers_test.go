@@ -2,9 +2,9 @@ package partition
 
 import (
 	"fmt"
-	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/segment"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 func TestOneStageHasNoTransfers(t *testing.T) {
@@ -18,14 +18,14 @@ func TestOneStageHasNoTransfers(t *testing.T) {
 // the list.
 func TestTransfers(t *testing.T) {
 	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
-	rates := map[string]segment.Rate{}
+	rates := map[string]Rate{}
 	var in, out, listed int64
 	for _, tr := range p.Transfers {
 		rates[fmt.Sprintf("%s %d-%d", tr.Value.Name, tr.From, tr.To)] = tr.Rate
 		if tr.Local != (tr.From < 2 && tr.To < 2) {
 			t.Errorf("%v is local: %v", tr, tr.Local)
 		}
-		if tr.Rate == segment.PerMicrobatch {
+		if tr.Rate == PerMicrobatch {
 			listed += tr.Bytes
 		}
 	}
@@ -35,14 +35,14 @@ func TestTransfers(t *testing.T) {
 	if in != listed || out != listed || listed == 0 {
 		t.Errorf("in %d, out %d, listed %d", in, out, listed)
 	}
-	if r, ok := rates["b0.weight 0-2"]; !ok || r != segment.PerStep {
+	if r, ok := rates["b0.weight 0-2"]; !ok || r != PerStep {
 		t.Errorf("the tied weight moves once per %v (%v): %v", r, ok, rates)
 	}
 	s := nets.Tied(2)
 	s.Blocks[0].Frozen = true
 	p = mustPlan(t, s, PlanOptions{Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	for _, tr := range p.Transfers {
-		if tr.Value.Name == "b0.weight" && tr.Rate != segment.PerRun {
+		if tr.Value.Name == "b0.weight" && tr.Rate != PerRun {
 			t.Errorf("the frozen weight moves once per %v", tr.Rate)
 		}
 	}
@@ -56,7 +56,7 @@ func TestGradientsCrossOnce(t *testing.T) {
 	p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}})
 	var back []string
 	for _, x := range p.Transfers {
-		if x.To == 0 && x.Rate == segment.PerMicrobatch {
+		if x.To == 0 && x.Rate == PerMicrobatch {
 			back = append(back, x.Value.Name)
 		}
 	}

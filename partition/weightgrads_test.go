@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition/nets"
-	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestWeightsArePassesOfTheirOwn lists the launches of three stages. Nobody waits for
@@ -60,7 +59,7 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := map[*graph.Node]*segment.Segment{} // nodes of B and W
+		in := map[*graph.Node]*Segment{} // nodes of B and W
 		for i := range p.Segments {
 			for _, n := range p.Segments[i].First.Graph.Nodes {
 				in[n] = &p.Segments[i]
@@ -71,7 +70,7 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 			n := p.Graph.Nodes[i]
 			at := in[n]
 			for _, v := range n.Out {
-				for _, r := range p.idx.Readers[v.ID] {
+				for _, r := range p.index.Readers[v.ID] {
 					away := r.Phase == graph.Backward && in[r].Stage != at.Stage
 					if at.Pass == schedule.Weights && (away || in[r].Pass == schedule.Backward) {
 						t.Fatalf("%s makes %s, which %s reads", at.Name, v.Name, in[r].Name)

@@ -14,7 +14,7 @@ import (
 // says none: each parameter has a replica that updates all of it.
 type Shards struct {
 	replicas int
-	Unit     int            // ranges begin at multiples of so many elements: a multiple of ops.SumElems
+	unit     int            // ranges begin at multiples of so many elements: a multiple of ops.SumElems
 	home     map[string]int // by the parameter's name: the replica that joins its ranges
 }
 
@@ -36,8 +36,8 @@ func (s Shards) begin(replica, elems int) int {
 	if replica == s.replicas {
 		return elems
 	}
-	units := (2*replica*elems/s.replicas + s.Unit) / (2 * s.Unit)
-	return min(elems, units*s.Unit)
+	units := (2*replica*elems/s.replicas + s.unit) / (2 * s.unit)
+	return min(elems, units*s.unit)
 }
 
 // shardRange is a range of a tensor and the replica that updates it.
@@ -68,9 +68,9 @@ func (s Shards) ranges(elems, most int) (list []shardRange) {
 // than half of a replica's fair share of their group's update. Smaller ones can be
 // shared whole about as evenly. Ranges begin at multiples of unit; 0: of ops.SumElems.
 func ShardsOf(idx *nodes.Index, pl *place.Placement, replicas, unit int) Shards {
-	s := Shards{replicas: replicas, Unit: unit, home: map[string]int{}}
+	s := Shards{replicas: replicas, unit: unit, home: map[string]int{}}
 	if unit == 0 {
-		s.Unit = ops.SumElems
+		s.unit = ops.SumElems
 	}
 	updates := largestFirst(idx)
 	total, count := make([]int64, pl.Groups), make([]int, pl.Groups)
@@ -80,7 +80,7 @@ func ShardsOf(idx *nodes.Index, pl *place.Placement, replicas, unit int) Shards 
 	c := newRanger(idx, Ranges{}, s)
 	for _, n := range updates {
 		at := pl.Node[n.ID]
-		if 2*int64(s.replicas)*changed(idx, n) > total[at] && n.In[0].Meta.Elems() >= 2*s.Unit && c.cuttable(n) && c.divisible(c.gradientOf(n), n) {
+		if 2*int64(s.replicas)*changed(idx, n) > total[at] && n.In[0].Meta.Elems() >= 2*s.unit && c.cuttable(n) && c.divisible(c.gradientOf(n), n) {
 			s.home[n.In[0].Name] = count[at] % s.replicas
 			count[at]++
 		}

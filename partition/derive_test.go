@@ -14,13 +14,13 @@ import (
 
 // Another graph of a model has the stages of the model's plan; planning it can
 // be stopped.
-func TestSameCut(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	r := smallrun.New(t, "cpu:2")
 	g, err := models.Eval(r.Spec, models.Size{Microbatch: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.SameCut(r.Plan, g, nil)
+	p, err := partition.Derive(r.Plan, g, partition.DeriveOptions{For: partition.Answers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +35,11 @@ func TestSameCut(t *testing.T) {
 	one := r.Plan.Stages[1].Device
 	spec := []device.Spec{r.Devices[0].Spec(), r.Devices[1].Spec()}
 	on := []int{r.Plan.Stages[0].Device + 2, one + 2}
-	if p, err = partition.SameCutOn(r.Plan, g, slices.Concat(spec, spec), on, nil); err != nil || p.Stages[1].Device != one+2 {
+	if p, err = partition.Derive(r.Plan, g, partition.DeriveOptions{For: partition.Answers, Devices: slices.Concat(spec, spec), On: on, Stop: nil}); err != nil || p.Stages[1].Device != one+2 {
 		t.Errorf("on other devices: stage 1 is on device %d, want %d; %v", p.Stages[1].Device, one+2, err)
 	}
 	enough := errors.New("enough")
-	if _, err := partition.SameCut(r.Plan, g, func() error { return enough }); !errors.Is(err, enough) {
+	if _, err := partition.Derive(r.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: func() error { return enough }}); !errors.Is(err, enough) {
 		t.Errorf("stopped: %v", err)
 	}
 }
