@@ -82,7 +82,7 @@ func (p *Plan) smaller(g *graph.Graph, check *stop.Check) (*Plan, error) {
 	if !p.AnyTight() {
 		return q, nil
 	}
-	return q, q.checkMemory()
+	return q, q.refused()
 }
 
 // divided is the graph with updates in ranges as in the plan.
@@ -126,7 +126,7 @@ func (p *Plan) checked(whole *graph.Graph, check *stop.Check) (*Plan, error) {
 		return nil, err
 	}
 	q.Bucket = p.Bucket
-	return q, q.checkMemory()
+	return q, q.refused()
 }
 
 // alike plans a graph with nodes of p: those that are there have p's cut and places.

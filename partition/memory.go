@@ -13,10 +13,10 @@ import (
 	"github.com/berth-ml/berth/partition/segment"
 )
 
-// checkMemory refuses a plan with a launch that alone needs more memory than its
+// lacksMemory refuses a plan with a launch that alone needs more memory than its
 // device has. It names the device that lacks the most, for a limit is often that of
 // all devices.
-func (p *Plan) checkMemory() error {
+func (p *Plan) lacksMemory() error {
 	var worst *Forecast
 	for i := range p.Memory {
 		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {

@@ -33,7 +33,24 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.checkMemory()
+	return p, p.refused()
+}
+
+// refusals are asked about a plan that all passes have made, in their order; the first error
+// is that of [New]. Each gives nil, or an error that wraps a cause of this package and says
+// what to do.
+var refusals = []func(p *Plan) error{
+	(*Plan).lacksMemory,
+}
+
+// refused is the reason for which a plan is refused, nil if there is none.
+func (p *Plan) refused() error {
+	for _, reason := range refusals {
+		if err := reason(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newPlan makes the plan of least time. Where memory is short even with finer
@@ -145,7 +162,7 @@ func assemble(s settings, d decided, rival *forecast.Shortage) (*Plan, error) {
 	return best, err
 }
 
-// describeStages is pass 9: the blocks, arithmetic, traffic and memory of each
+// describeStages ends a plan: the blocks, arithmetic, traffic and memory of each
 // stage.
 func describeStages(g *segment.Groups, p *Plan) ([]Stage, error) {
 	n := len(p.cut.Device)

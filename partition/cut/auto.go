@@ -13,7 +13,7 @@ import (
 // cutAutomatically finds the contiguous cut, and the order of devices, with the
 // fastest step among those that fit; of equally fast ones the first in the order of
 // the devices, with the fewest bytes across cuts. If none fits, it balances time
-// alone, and checkMemory reports the missing bytes.
+// alone, and the plan is refused with the missing bytes.
 func cutAutomatically(idx *nodes.Index, blocks []string, o Options) (Cut, error) {
 	if len(blocks) == 0 {
 		return Cut{Device: []int{0}, Cause: []string{"automatic: the graph has no layers to cut at"}}, nil
@@ -82,7 +82,7 @@ func stageCount(blocks []string, allowed []bool, o Options) (int, *Fewer) {
 	return f.Stages, f
 }
 
-// Choose is pass 3: by hand as asked, or automatic.
+// Choose is the pass: a cut by hand as asked, or an automatic one.
 func Choose(idx *nodes.Index, blocks []string, o Options) (Cut, error) {
 	if err := checkPins(blocks, o); err != nil {
 		return Cut{}, err

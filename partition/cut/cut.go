@@ -133,6 +133,7 @@ var ErrStages = errors.New("cannot place the stages as asked")
 // PinError is an [ErrStages] about PlanOptions.Pin.
 type PinError struct{ err error }
 
+// Error is the text of the error that it is.
 func (e *PinError) Error() string { return e.err.Error() }
 
 // Unwrap is the error without its kind.

@@ -35,7 +35,7 @@ type passTimes map[schedule.Kind][]float64
 // crossing is the bytes per microbatch that cross the cut before each block.
 type crossing struct{ forward, backward []int64 }
 
-// newStageSearch is pass 2: the costs of blocks.
+// newStageSearch counts the costs of blocks.
 func newStageSearch(g *segment.Groups, blocks []string, allowed []bool, o Options) (*stageSearch, error) {
 	c := &stageSearch{groups: g, meter: footprint.NewMeter(g), blocks: blocks, allowed: allowed, o: o, refused: refusals(g, &o, false)}
 	if !c.goesBack() {

@@ -40,6 +40,7 @@ type Meter struct {
 	last   *nodes.Table[int]          // memory → the index of the node that uses it last
 }
 
+// NewMeter makes the tables for a graph.
 func NewMeter(g *segment.Groups) *Meter {
 	values := len(g.Index.Graph.Values)
 	return &Meter{g, nodes.NewMarks(values), nodes.NewMarks(values), nodes.NewTable[int](g.Index.IDs), nodes.NewTable[*graph.Value](values), nodes.NewTable[int](values)}
@@ -84,7 +85,7 @@ func (s *trialStage) each(phases ...graph.Phase) iter.Seq[*graph.Node] {
 	}
 }
 
-// Measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
+// Measure is the cost of groups lo to hi-1 as one stage. skip is the
 // variables and inputs that the device has already for another stage.
 func (g *Meter) Measure(lo, hi int, skip map[*graph.Value]bool) (f Stage, err error) {
 	s := newTrial(g, lo, hi)

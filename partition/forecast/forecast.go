@@ -52,7 +52,7 @@ func (f *Forecast) OfSamples() int64 {
 // Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
 type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
 
-// Forecaster is pass 8: the memory of each device, from the launches of a program's steps.
+// Forecaster is the pass: the memory of each device, from the launches of a program's steps.
 type Forecaster struct {
 	Options
 	program *step.Program
@@ -70,6 +70,7 @@ type Options struct {
 	Replicas    int
 }
 
+// New makes a forecaster.
 func New(p *step.Program, o Options) *Forecaster {
 	return &Forecaster{Options: o, program: p, index: p.Index, known: map[step.Run]int64{}}
 }
@@ -326,6 +327,7 @@ func ShortageOf(memory []Forecast) (s Shortage) {
 // None reports whether every step takes what there is.
 func (s Shortage) None() bool { return s.Missing == 0 && s.Moved == 0 }
 
+// Less reports whether s is the smaller shortage: fewer missing bytes, or less time.
 func (s Shortage) Less(o Shortage) bool {
 	return s.Missing < o.Missing || s.Missing == o.Missing && s.Seconds < o.Seconds
 }

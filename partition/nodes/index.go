@@ -10,7 +10,8 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// Index answers the passes' questions to a graph.
+// Index answers the passes' questions to a graph. It is made once for each graph, by [New],
+// and does not change.
 type Index struct {
 	Options
 	Graph *graph.Graph
@@ -22,12 +23,12 @@ type Index struct {
 	Variable []*graph.Value   // of a value that takes the place of a variable, or of a sum: that one
 	Part     []*graph.Value   // of a sum or a range of it: its part, the value summed over microbatches
 	Ranges   [][]*graph.Value // of a sum: its ranges that the update reads, in their order
-	Accums   [][]int          // of a part: its indices in g.Accums
-	Output   []bool           // it is in g.Outputs
+	Accums   [][]int          // of a part: its indices in Graph.Accums
+	Output   []bool           // it is in Graph.Outputs
 	Assigned []*graph.Node    // of a variable: the node that makes its new value
 
-	// By Node.ID; before and behind are of nodes of the update.
-	Position []int           // the node's position: in g.Nodes, or in updates for a node of the update
+	// By Node.ID; Before and Behind are of nodes of the update.
+	Position []int           // the node's position: in Graph.Nodes, or in Updates for a node of the update
 	Before   [][]*graph.Node // update nodes that must run before it
 	Behind   [][]*graph.Node // forward and backward nodes that must run before it
 
@@ -42,6 +43,7 @@ func (x *Index) Identity(v *graph.Value) *graph.Value {
 	return v
 }
 
+// PerMicrobatch reports whether a step has an instance of a value for each microbatch.
 func PerMicrobatch(v *graph.Value) bool {
 	return v.Kind == graph.Input || v.Kind == graph.Computed && v.Node.Phase != graph.Update
 }
@@ -99,8 +101,10 @@ func (x *Index) PartialSums() int64 {
 	return 1
 }
 
+// Scalar reports whether a value is one number.
 func Scalar(v *graph.Value) bool { return v.Meta.Elems() <= 1 }
 
+// Scalars reports whether all values are one number each.
 func Scalars(vs []*graph.Value) bool {
 	for _, v := range vs {
 		if !Scalar(v) {
@@ -164,7 +168,7 @@ func (x *Index) Movable(n *graph.Node) bool {
 	return shared || Scalars(n.Out)
 }
 
-// Blocks is pass 1: the names of the top-level layers, in the order of their
+// Blocks are the names of the top-level layers, in the order of their
 // first nodes.
 func Blocks(g *graph.Graph) []string {
 	var blocks []string
@@ -178,6 +182,7 @@ func Blocks(g *graph.Graph) []string {
 	return blocks
 }
 
+// BlockOf is the block of a layer; "" for none.
 func BlockOf(l *graph.Layer) string {
 	if l == nil {
 		return ""

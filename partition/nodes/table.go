@@ -15,8 +15,10 @@ func NewTable[T any](n int) *Table[T] {
 	return &Table[T]{entries: make([]T, n), round: make([]uint32, n), now: 1}
 }
 
+// Clear forgets all entries.
 func (t *Table[T]) Clear() { t.now++ }
 
+// Has reports whether an ID has an entry.
 func (t *Table[T]) Has(id int) bool { return t.round[id] == t.now }
 
 // Get is the entry, or zero if there is none.
@@ -27,6 +29,7 @@ func (t *Table[T]) Get(id int) (x T, ok bool) {
 	return x, false
 }
 
+// Set gives an ID an entry.
 func (t *Table[T]) Set(id int, x T) {
 	t.entries[id], t.round[id] = x, t.now
 }
@@ -34,6 +37,7 @@ func (t *Table[T]) Set(id int, x T) {
 // Marks is a set of IDs.
 type Marks struct{ *Table[struct{}] }
 
+// NewMarks makes an empty set of IDs below n.
 func NewMarks(n int) Marks { return Marks{NewTable[struct{}](n)} }
 
 // Add reports whether the ID is new.

@@ -32,6 +32,7 @@ type Shares struct {
 	Sum  []int // by Value.ID
 }
 
+// Nowhere is the group of a node that is not placed yet.
 const Nowhere = -1
 
 // Of is the group of a node; ok is false if the node is not placed yet.
@@ -68,15 +69,17 @@ func (p *placer) at(v *graph.Value) (group int, ok bool) {
 	return group, ok
 }
 
-// agreement collects groups, to tell whether all are the same.
-type agreement struct {
+// Agreement collects groups, to tell whether all are the same.
+type Agreement struct {
 	Group int
 	State int // how many different ones were seen: 0, 1, or 2 for more
 }
 
-func NewAgreement() *agreement { return &agreement{} }
+// NewAgreement has no group yet.
+func NewAgreement() *Agreement { return &Agreement{} }
 
-func (a *agreement) Add(g int) {
+// Add collects a group.
+func (a *Agreement) Add(g int) {
 	switch {
 	case a.State == 0:
 		a.Group, a.State = g, 1
@@ -86,7 +89,7 @@ func (a *agreement) Add(g int) {
 }
 
 // or is the group if exactly one was collected, else the given one.
-func (a *agreement) or(g int) int {
+func (a *Agreement) or(g int) int {
 	if a.State == 1 {
 		return a.Group
 	}
@@ -100,7 +103,7 @@ type moved struct {
 	Why      error
 }
 
-// Nodes is pass 4: the group of every node and variable, given the group of
+// Nodes is the pass but for its end, [MoveUnsupported]: the group of every node and variable, given the group of
 // each block.
 func Nodes(idx *nodes.Index, groups int, blocks map[string]int) *Placement {
 	p := &placer{&Placement{Groups: groups, Node: slices.Repeat([]int{Nowhere}, idx.IDs), Owner: map[string]int{}}, idx, blocks}

@@ -9,7 +9,7 @@ import (
 // Supports is device.Device.Supports of PlanOptions.Devices[d].
 type Supports func(d int, n *graph.Node) error
 
-// MoveUnsupported ends pass 4: movable nodes that the device of their group does not run
+// MoveUnsupported ends the pass: movable nodes that the device of their group does not run
 // go to the last group whose device does, and what they assign goes with them.
 func MoveUnsupported(p *Placement, idx *nodes.Index, devices []int, supports Supports) {
 	if supports == nil {

@@ -116,7 +116,7 @@ func (p *placer) placeScalars() {
 }
 
 // readers are the groups of the nodes that read a node's outputs.
-func (p *placer) readers(n *graph.Node) *agreement {
+func (p *placer) readers(n *graph.Node) *Agreement {
 	groups := NewAgreement()
 	for _, out := range n.Out {
 		for _, r := range p.idx.Readers[out.ID] {
@@ -129,7 +129,7 @@ func (p *placer) readers(n *graph.Node) *agreement {
 }
 
 // inputs adds the groups of a node's inputs.
-func (p *placer) inputs(n *graph.Node, groups *agreement) {
+func (p *placer) inputs(n *graph.Node, groups *Agreement) {
 	for _, v := range n.In {
 		if g, ok := p.at(v); ok {
 			groups.Add(g)

@@ -21,7 +21,8 @@ const (
 	Block Kind = "block" // all values of a block, except for those that other blocks read
 )
 
-// Apply is pass 0.
+// Apply is the pass: the graph with the nodes that compute values again. It ends early
+// with the error of c.
 func (r Kind) Apply(g *graph.Graph, c *stop.Check) (*graph.Graph, error) {
 	switch r {
 	case "", None:

@@ -44,7 +44,7 @@ func Suffix(piece string) string {
 	return ":" + piece
 }
 
-// Make is pass 5: the segments of a grain, for so many replicas.
+// Make is the pass: the segments of a grain, for so many replicas.
 func Make(g *Groups, at Grain, replicas int) (segments []Segment, err error) {
 	lists, err := listSegments(g, at)
 	if err != nil {

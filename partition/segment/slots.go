@@ -11,7 +11,7 @@ import (
 	"github.com/berth-ml/berth/partition/place"
 )
 
-// binder finds the tensors of segments: pass 6.
+// binder finds the tensors of segments.
 type binder struct {
 	idx      *nodes.Index
 	pl       *place.Placement

@@ -52,6 +52,7 @@ func seconds(flops int64, spec device.Spec) float64 {
 // write, each tensor once per node.
 type Work struct{ flops, bytes int64 }
 
+// WorkOf is the work of nodes; incomplete if check stops.
 func WorkOf(check *stop.Check, nodes []*graph.Node) (w Work) {
 	for _, n := range stop.Each(check, nodes) {
 		c := n.Cost()

@@ -117,6 +117,7 @@ type ID struct {
 	tail       bool
 }
 
+// ID tells the instance from the others of a step.
 func (i Instance) ID() ID { return ID{i.Value.ID, i.Microbatch, i.Tail} }
 
 // Instance is the instance of v for a microbatch. tail tells that p is a step's tail.
@@ -411,7 +412,7 @@ func replicasOf(order []schedule.Action, microbatches int) []int {
 	return list
 }
 
-// endInstances fills in what is over after each launch: pass 7. The last launch that
+// endInstances fills in what is over after each launch. The last launch that
 // uses an instance ends it, also where that one writes it for nobody. Variables and
 // constants of a microbatch last, and so do outputs that are to be fetched.
 func (e *expansion) endInstances(check *stop.Check) {
