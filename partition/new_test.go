@@ -81,6 +81,27 @@ func TestSmallerRefusesAnotherGraph(t *testing.T) {
 	}
 }
 
+// A reason in the list of refusals is New's error, and that of plans for the same stages.
+func TestRefusals(t *testing.T) {
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
+	no, before := errors.New("no"), refusals
+	refusals = append(slices.Clone(refusals), func(q *Plan) error {
+		if q.index == nil || q.place == nil || len(q.Memory) != 1 || len(q.Stages) != 1 {
+			t.Errorf("a refusal is asked about an unfinished plan: %+v", q)
+		}
+		return no
+	})
+	t.Cleanup(func() { refusals = before })
+	if _, err := New(p.Graph, PlanOptions{Devices: nets.Specs(1, 0), Microbatches: 2}); !errors.Is(err, no) {
+		t.Errorf("New: %v", err)
+	}
+	for _, o := range []Purpose{Answers, Checked} {
+		if _, err := Derive(p, p.Graph, DeriveOptions{For: o}); !errors.Is(err, no) {
+			t.Errorf("Derive for %d: %v", o, err)
+		}
+	}
+}
+
 // Planning ends wherever it is told to stop: in the search, and for each stage of
 // each pass behind it.
 func TestPlanningStops(t *testing.T) {

@@ -5,12 +5,64 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition/nets"
+	"pgregory.net/rapid"
 )
+
+// TestMerging compares the segments of each stage, first to last.
+func TestMerging(t *testing.T) {
+	clipped, plain := nets.Tied(1), nets.Tied(1)
+	plain.Clip = false
+	three := [][]string{{"b0"}, {"b1"}, {"b2"}}
+	for _, c := range []struct {
+		name string
+		Net  nets.Net
+		o    PlanOptions
+		want string
+	}{
+		{"one stage", clipped, PlanOptions{}, "FBU"},
+		{"apart", clipped, PlanOptions{Apart: true}, "F B U"},
+		{"two microbatches", nets.Tied(2), PlanOptions{}, "F B U"},
+		{"three stages, of which the last knows the norm", clipped, PlanOptions{Stages: three}, "F BU U, F BU U, FBU U"},
+		{"three stages without clipping", plain, PlanOptions{Stages: three}, "F BU, F BU, FBU"},
+	} {
+		c.o.Devices = nets.Specs(3, 0)
+		if c.o.Stages == nil {
+			c.o.Devices = nets.Specs(1, 0)
+		}
+		p := mustPlan(t, c.Net, c.o)
+		var got []string
+		for s := range p.Stages {
+			got = append(got, passesText(p.segmentsOf()[s]))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+}
+
+// TestUpdatesFollowTheCheck: in a merged segment no update comes before the
+// node that refuses a loss, and each comes right after the nodes it waits for.
+func TestUpdatesFollowTheCheck(t *testing.T) {
+	p := mustPlan(t, nets.Tied(1), PlanOptions{Devices: nets.Specs(1, 0)})
+	checked, last := false, graph.Forward
+	early := 0
+	for _, n := range p.Segments[0].First.Graph.Nodes {
+		checked = checked || n.Op.Kind() == "check_finite"
+		if n.Phase == graph.Update && !checked {
+			t.Errorf("%v runs before the loss is checked", n)
+		}
+		if n.Phase == graph.Backward && last == graph.Update {
+			early++
+		}
+		last = n.Phase
+	}
+	if early < 2 {
+		t.Errorf("updates stand in front of the backward pass %d times", early)
+	}
+}
 
 // TestWeightsArePassesOfTheirOwn lists the launches of three stages. Nobody waits for
 // a gradient of the first one: it has no B.
@@ -177,4 +229,62 @@ func drawSchedule(t *rapid.T, stages, microbatches, devices int) schedule.Schedu
 		s.Rows[w] = append(s.Rows[w], schedule.Action{Stage: stage, Kind: schedule.Update})
 	}
 	return s
+}
+
+func TestOneStageHasNoTransfers(t *testing.T) {
+	p := mustPlan(t, nets.Tied(3), PlanOptions{Devices: nets.Specs(1, 0)})
+	if len(p.Transfers) != 0 || len(p.Segments) != 3 || p.Stages[0].BytesIn != 0 {
+		t.Errorf("transfers %v, %d segments", p.Transfers, len(p.Segments))
+	}
+}
+
+// TestTransfers checks the rates, and that the totals of the stages agree with
+// the list.
+func TestTransfers(t *testing.T) {
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	rates := map[string]Rate{}
+	var in, out, listed int64
+	for _, tr := range p.Transfers {
+		rates[fmt.Sprintf("%s %d-%d", tr.Value.Name, tr.From, tr.To)] = tr.Rate
+		if tr.Local != (tr.From < 2 && tr.To < 2) {
+			t.Errorf("%v is local: %v", tr, tr.Local)
+		}
+		if tr.Rate == PerMicrobatch {
+			listed += tr.Bytes
+		}
+	}
+	for _, s := range p.Stages {
+		in, out = in+s.BytesIn, out+s.BytesOut
+	}
+	if in != listed || out != listed || listed == 0 {
+		t.Errorf("in %d, out %d, listed %d", in, out, listed)
+	}
+	if r, ok := rates["b0.weight 0-2"]; !ok || r != PerStep {
+		t.Errorf("the tied weight moves once per %v (%v): %v", r, ok, rates)
+	}
+	s := nets.Tied(2)
+	s.Blocks[0].Frozen = true
+	p = mustPlan(t, s, PlanOptions{Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	for _, tr := range p.Transfers {
+		if tr.Value.Name == "b0.weight" && tr.Rate != PerRun {
+			t.Errorf("the frozen weight moves once per %v", tr.Rate)
+		}
+	}
+}
+
+// TestGradientsCrossOnce cuts a residual block from what it reads: the gradients that
+// come back are added before they leave.
+func TestGradientsCrossOnce(t *testing.T) {
+	s := nets.Chain(3, 4, 2, 2)
+	s.Blocks[2].Skip = 1
+	p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}})
+	var back []string
+	for _, x := range p.Transfers {
+		if x.To == 0 && x.Rate == PerMicrobatch {
+			back = append(back, x.Value.Name)
+		}
+	}
+	if len(back) != 1 || p.Stages[0].BytesIn != p.Stages[0].BytesOut {
+		t.Errorf("%v comes back: %d bytes for %d", back, p.Stages[0].BytesIn, p.Stages[0].BytesOut)
+	}
 }
