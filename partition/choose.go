@@ -13,6 +13,10 @@ import (
 // updates in ranges too. It also returns the groups that it made the segments of. The
 // plan is nil if none is better than rival, the cost of one that fits.
 func (base *Plan) choose(groups *segment.Groups, rival *forecast.Shortage) (*Plan, *segment.Groups, error) {
+	if base.options.unforecast {
+		p := *base
+		return &p, groups, p.cutAt(base.options.grains[0], groups)
+	}
 	best, err := base.chooseGrain(groups, base.options.grains, false, rival)
 	if err != nil || base.options.settled || best != nil && best.shortage().None() {
 		return best, groups, err

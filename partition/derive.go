@@ -37,9 +37,10 @@ type DeriveOptions struct {
 // Derive plans another graph of p's model into the stages of p, each on its device. Blocks
 // and variables keep their places.
 //
-//   - Smaller and Checked keep p's nodes, so what was decided for p holds. Compile a plan
-//     for Checked with device.CompileOptions.CheckFinite; a value that it computes outlives
-//     its segment only if another segment reads it.
+//   - Smaller and Checked keep p's nodes, so what was decided for p holds. A plan for Smaller
+//     has no Memory where p has the memory that it takes. Compile a plan for Checked with
+//     device.CompileOptions.CheckFinite; a value that it computes outlives its segment only
+//     if another segment reads it.
 //   - Bucket does so too where the nodes are the same. Otherwise the graph is cut anew into
 //     p's stages, and Memory of p covers it from then on.
 //   - Answers leaves out a block without a node in the graph, such as dropout.
@@ -52,13 +53,13 @@ func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
 	case Checked:
 		return p.checked(g, stop.When(o.Stop))
 	}
-	return p.smaller(g, stop.When(o.Stop))
+	return p.smaller(g, false, stop.When(o.Stop))
 }
 
-// smaller plans for the same nodes with other metadata. Devices estimate the graph only
-// where p needs more memory than there is: where it does not, a smaller microbatch does not
-// either, and estimates of deep models take seconds.
-func (p *Plan) smaller(g *graph.Graph, check *stop.Check) (*Plan, error) {
+// smaller plans for the same nodes with other metadata. Where p has the memory that it takes,
+// a smaller microbatch has it, too. Then there is no forecast, or, if its memory is to be
+// shown, one without the devices' estimates: those of deep models take seconds.
+func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, error) {
 	g, err := p.options.Recompute.Apply(g, check)
 	if err != nil {
 		return nil, err
@@ -71,15 +72,15 @@ func (p *Plan) smaller(g *graph.Graph, check *stop.Check) (*Plan, error) {
 	}
 	s := p.options
 	s.grains = []segment.Grain{p.grain}
-	if !p.AnyTight() {
+	tight := p.AnyTight()
+	if s.unforecast = !tight && !shown; !tight {
 		s.Estimate = nil
 	}
 	q, err := p.alike(g, s, check)
 	if err != nil {
 		return nil, err
 	}
-	q.options.Estimate = p.options.Estimate
-	if !p.AnyTight() {
+	if q.options.Estimate = p.options.Estimate; !tight {
 		return q, nil
 	}
 	return q, q.refused()
@@ -141,7 +142,7 @@ func (p *Plan) alike(g *graph.Graph, s settings, check *stop.Check) (*Plan, erro
 
 // bucket plans for samples of another shape.
 func (p *Plan) bucket(g *graph.Graph, o DeriveOptions) (*Plan, error) {
-	q, err := p.smaller(g, stop.When(o.Stop))
+	q, err := p.smaller(g, true, stop.When(o.Stop))
 	if errors.Is(err, errOtherNodes) {
 		if q, err = p.sameStages(g, o.Stop); err == nil {
 			for d := range p.Memory {

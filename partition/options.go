@@ -52,6 +52,7 @@ type settings struct {
 	PlanOptions
 	asked       Recompute // by the caller; New may try others
 	settled     bool      // no other ranges of updates are tried
+	unforecast  bool      // the plan needs no forecast: it is known to take less memory than another one
 	exact       bool      // plans are compared by what they lack, since none fits
 	checkFinite bool      // segments will be compiled with device.CompileOptions.CheckFinite
 }
