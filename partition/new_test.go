@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestForwardOnly(t *testing.T) {
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
 		y := p.Instance(g.Outputs[0], l.Microbatch, false)
-		if slices.Contains(l.Over, y) != (l.Segment.Stage == 1) {
+		if slices.ContainsFunc(l.Over, func(k int) bool { return l.Needs[k].Instance == y }) != (l.Segment.Stage == 1) {
 			t.Errorf("%s ends %v", l.Name(), l.Over)
 		}
 	}
@@ -377,5 +378,31 @@ func TestModels(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A replica takes about as much work and memory to plan among many as among few: a plan has
+// no number for each pair of replicas.
+func TestPlanningReplicasIsLinear(t *testing.T) {
+	bytesOf := func(replicas int) float64 {
+		g, err := nets.Chain(6, 4, 2, replicas).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := PlanOptions{Devices: nets.Specs(replicas, 0), Microbatches: replicas, LastMicrobatches: replicas - 1, Replicas: replicas, Reduction: ReduceTree}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := New(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Predict(nil); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(replicas)
+	}
+	if few, many := bytesOf(16), bytesOf(256); many > 1.6*few {
+		t.Errorf("a replica of 256 takes %.0f bytes to plan, one of 16 %.0f", many, few)
 	}
 }

@@ -54,7 +54,7 @@ func TestFetchKeepsOutputs(t *testing.T) {
 		freed := map[string]bool{}
 		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2, Fetch: fetch}) {
 			for _, o := range l.Over {
-				freed[o.Value.Name] = true
+				freed[l.Needs[o].Value.Name] = true
 			}
 		}
 		for _, v := range p.Graph.Outputs {
@@ -290,5 +290,30 @@ func TestReplicasTakeTurns(t *testing.T) {
 	}
 	if shared == 0 {
 		t.Error("no sums of two replicas are added")
+	}
+}
+
+// Each instance of a step has a number of its own, counted by first use; so has a step with
+// a smaller tail, and one of replicas.
+func TestInstancesAreNumbered(t *testing.T) {
+	p := mustPlan(t, nets.Tied(5), PlanOptions{Devices: nets.Specs(4, 0), Count: 2, Replicas: 2, Reduction: ReduceTree, Shard: ShardOptimizer})
+	tail, err := Derive(p, p.Graph, DeriveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []StepOptions{{Microbatches: 5}, {Microbatches: 3}, {Microbatches: 5, Tail: tail}} {
+		numbers := map[step.ID]int{}
+		for _, l := range mustLaunches(t, p, o) {
+			for _, n := range l.Needs {
+				number, known := numbers[n.ID()]
+				if !known {
+					number = len(numbers)
+					numbers[n.ID()] = number
+				}
+				if n.Number != number {
+					t.Fatalf("%s uses %s of microbatch %d, which is the instance %d: it says %d", l.Name(), n.Value.Name, n.Microbatch, number, n.Number)
+				}
+			}
+		}
 	}
 }

@@ -287,7 +287,7 @@ func (t *Trace) addConstants(other *Trace) {
 	}
 	for o, x := range other.Of {
 		if x.Value.PerMicrobatch && !here[x.ID()] {
-			t.Of, t.First = append(t.Of, x), append(t.First, true)
+			t.Of, t.Numbers, t.First = append(t.Of, x), append(t.Numbers, -1), append(t.First, true)
 			t.Objects = append(t.Objects, other.Objects[o])
 		}
 	}

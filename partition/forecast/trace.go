@@ -16,17 +16,20 @@ import (
 // Trace is how the launches of a step use the memory of one device.
 type Trace struct {
 	paging.Trace
-	names []string        // per launch
-	work  []speed.Work    // per launch
-	Of    []step.Instance // per object
-	First []bool          // per object: it is a variable or constant, which is there when the first step begins
+	names []string     // per launch
+	work  []speed.Work // per launch
+	// Per object: its instance and the number of that in the step, -1 if only another step
+	// has it; and whether it is a variable or constant, which is there when the first step begins.
+	Of      []step.Instance
+	Numbers []int
+	First   []bool
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
 // instance that is ever on it.
 type tracer struct {
 	traces []*Trace
-	known  map[step.ID]*tracked
+	known  []tracked // by number
 	work   map[*segment.Variant]speed.Work
 }
 
@@ -60,19 +63,31 @@ func (x *tracked) at(d int) *usedOn {
 // TraceLaunches makes the trace of each of so many devices, without the launches'
 // scratch. The traces are incomplete if check stops.
 func TraceLaunches(check *stop.Check, devices int, launches []step.Launch) []*Trace {
-	t := &tracer{known: map[step.ID]*tracked{}, work: map[*segment.Variant]speed.Work{}}
+	t := &tracer{known: make([]tracked, Count(launches)), work: map[*segment.Variant]speed.Work{}}
 	for range devices {
 		t.traces = append(t.traces, &Trace{})
 	}
-	uses := make([][]*tracked, len(launches)) // per need
 	for i := range stop.Each(check, launches) {
-		uses[i] = t.track(i, &launches[i])
+		t.track(i, &launches[i])
 	}
-	t.addObjects(launches, uses)
+	if check.Err() != nil {
+		return t.traces
+	}
+	t.addObjects(launches)
 	for i := range stop.Each(check, launches) {
-		t.addLaunch(i, &launches[i], uses[i])
+		t.addLaunch(i, &launches[i])
 	}
 	return t.traces
+}
+
+// Count is the number of the instances that launches use.
+func Count(launches []step.Launch) (n int) {
+	for i := range launches {
+		for k := range launches[i].Needs {
+			n = max(n, launches[i].Needs[k].Number+1)
+		}
+	}
+	return n
 }
 
 // AddScratch adds the launches' working memory to their traces. scratch is that of a
@@ -87,31 +102,19 @@ func AddScratch(check *stop.Check, traces []*Trace, launches []step.Launch, scra
 	}
 }
 
-// track finds the instances that launch i needs, and notes who uses them.
-func (t *tracer) track(i int, l *step.Launch) []*tracked {
-	list := make([]*tracked, len(l.Needs))
-	for k, n := range l.Needs {
-		x := t.of(n.Instance)
+// track notes who uses the instances that launch i needs.
+func (t *tracer) track(i int, l *step.Launch) {
+	for k := range l.Needs {
+		n := &l.Needs[k]
+		x := &t.known[n.Number]
+		x.Instance = n.Instance
 		at, there := x.find(l.Device)
 		if !there {
 			x.on = slices.Insert(x.on, at, usedOn{device: l.Device, object: -1, comes: n.Mode != segment.Write})
 		}
 		u := &x.on[at]
 		u.last, u.writes = i, u.writes || n.Mode != segment.Read
-		list[k] = x
 	}
-	return list
-}
-
-// of is the record of an instance.
-func (t *tracer) of(i step.Instance) *tracked {
-	id := i.ID()
-	x := t.known[id]
-	if x == nil {
-		x = &tracked{Instance: i}
-		t.known[id] = x
-	}
-	return x
 }
 
 // writtenBeside reports whether another device than d writes it.
@@ -122,10 +125,12 @@ func (x *tracked) writtenBeside(d int) bool {
 // addObjects makes an object for each instance on each device that uses it. A
 // device gets its contents from outside the step's launches there if it reads first
 // what another device writes, or if it is an input.
-func (t *tracer) addObjects(launches []step.Launch, uses [][]*tracked) {
+func (t *tracer) addObjects(launches []step.Launch) {
 	for i := range launches {
 		d := launches[i].Device
-		for _, x := range uses[i] {
+		for k := range launches[i].Needs {
+			number := launches[i].Needs[k].Number
+			x := &t.known[number]
 			u := x.at(d)
 			if u.object >= 0 {
 				continue
@@ -135,6 +140,7 @@ func (t *tracer) addObjects(launches []step.Launch, uses [][]*tracked) {
 			tr := t.traces[d]
 			u.object = len(tr.Objects)
 			tr.Of, tr.First = append(tr.Of, x.Instance), append(tr.First, lasts)
+			tr.Numbers = append(tr.Numbers, number)
 			tr.Objects = append(tr.Objects, paging.Object{
 				Name: x.Value.Name, Bytes: x.Value.Meta.Bytes(),
 				Lasting: lasts && !comes, Fed: comes || x.Value.Kind == graph.Input && !lasts,
@@ -146,11 +152,11 @@ func (t *tracer) addObjects(launches []step.Launch, uses [][]*tracked) {
 // addLaunch appends launch i to its device's trace. A write makes copies on other
 // devices stale: they are freed there, as are all copies of an instance that is
 // not needed any more.
-func (t *tracer) addLaunch(i int, l *step.Launch, uses []*tracked) {
+func (t *tracer) addLaunch(i int, l *step.Launch) {
 	tr, d := t.traces[l.Device], l.Device
-	var x paging.Launch
-	for k, u := range uses {
-		mode := l.Needs[k].Mode
+	x := paging.Launch{Uses: make([]paging.Use, 0, len(l.Needs))}
+	for k := range l.Needs {
+		u, mode := &t.known[l.Needs[k].Number], l.Needs[k].Mode
 		x.Uses = append(x.Uses, paging.Use{Object: u.at(d).object, Read: mode != segment.Write, Write: mode != segment.Read})
 		if mode != segment.Read {
 			t.free(u, i, d)
@@ -159,8 +165,8 @@ func (t *tracer) addLaunch(i int, l *step.Launch, uses []*tracked) {
 	tr.names = append(tr.names, l.Name())
 	tr.work = append(tr.work, t.workOf(l.Variant))
 	tr.Launches = append(tr.Launches, x)
-	for _, o := range l.Over {
-		t.free(t.of(o), i, -1)
+	for _, k := range l.Over {
+		t.free(&t.known[l.Needs[k].Number], i, -1)
 	}
 }
 

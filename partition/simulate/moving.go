@@ -20,22 +20,22 @@ import (
 type mover struct {
 	trace   *forecast.Trace
 	seconds func(bytes int64, out bool) float64 // of a copy
-	object  map[step.ID]int
-	queued  [][]paging.Move // per launch of the device
-	next    int             // its next launch
-	used    []float64       // per object: the end of the newest launch that uses it
-	arrived []float64       // per object: the end of its newest copy in
-	in, out float64         // the end of the newest copy
-	stalled float64         // of the step: the time for which launches wait for copies
+	object  []int                               // by number of the instance: its object
+	queued  [][]paging.Move                     // per launch of the device
+	next    int                                 // its next launch
+	used    []float64                           // per object: the end of the newest launch that uses it
+	arrived []float64                           // per object: the end of its newest copy in
+	in, out float64                             // the end of the newest copy
+	stalled float64                             // of the step: the time for which launches wait for copies
 }
 
 // moversOf simulate the devices with less memory than a step with these traces would take;
-// nil for others.
-func moversOf(speeds *speed.Speeds, memory []forecast.Forecast, traces []*forecast.Trace) []*mover {
+// nil for others. The step has so many instances.
+func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, traces []*forecast.Trace) []*mover {
 	list := make([]*mover, len(speeds.Devices))
 	for i := range memory {
 		if f := &memory[i]; f.Moved() > 0 {
-			list[f.Device] = newMover(traces[f.Device], paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
+			list[f.Device] = newMover(traces[f.Device], instances, paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
 				return speeds.HostSeconds(f.Device, bytes, out)
 			})
 		}
@@ -43,13 +43,13 @@ func moversOf(speeds *speed.Speeds, memory []forecast.Forecast, traces []*foreca
 	return list
 }
 
-func newMover(t *forecast.Trace, moves []paging.Move, seconds func(bytes int64, out bool) float64) *mover {
+func newMover(t *forecast.Trace, instances int, moves []paging.Move, seconds func(bytes int64, out bool) float64) *mover {
 	m := &mover{
-		trace: t, seconds: seconds, object: map[step.ID]int{}, queued: make([][]paging.Move, len(t.Launches)),
+		trace: t, seconds: seconds, object: make([]int, instances), queued: make([][]paging.Move, len(t.Launches)),
 		used: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
 	}
-	for o, x := range t.Of {
-		m.object[x.ID()] = o
+	for o, number := range t.Numbers {
+		m.object[number] = o
 	}
 	for _, x := range moves {
 		m.queued[x.Launch] = append(m.queued[x.Launch], x)
@@ -81,10 +81,10 @@ func (m *mover) begin(free float64) (own float64) {
 }
 
 // arrival is the time from which an instance that was copied out is back; 0 if it was not.
-func (m *mover) arrival(x step.Instance) float64 { return m.arrived[m.object[x.ID()]] }
+func (m *mover) arrival(n *step.Need) float64 { return m.arrived[m.object[n.Number]] }
 
 // use notes the end of a launch that uses an instance.
-func (m *mover) use(x step.Instance, end float64) { m.used[m.object[x.ID()]] = end }
+func (m *mover) use(n *step.Need, end float64) { m.used[m.object[n.Number]] = end }
 
 // reading is an input of a launch: the share of its work that comes before the first read,
 // and the time from which the input is there.

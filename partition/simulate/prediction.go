@@ -60,7 +60,7 @@ type CopySpan struct {
 func Step(check *stop.Check, speeds speed.Speeds, launches []step.Launch, memory []forecast.Forecast, traces []*forecast.Trace) (*Prediction, error) {
 	s := newStepSimulation(speeds, launches, check)
 	if traces != nil {
-		s.movers = moversOf(&s.speeds, memory, traces)
+		s.movers = moversOf(&s.speeds, len(s.ready), memory, traces)
 	}
 	steps := 3 // the first one finds idle devices
 	if len(launches) > mostToRepeat {
@@ -100,7 +100,7 @@ type stepSimulation struct {
 	first    map[step.Run][]float64 // firstReads
 	free     []float64              // per device: the end of its newest launch
 	link     []float64              // per device: the end of the newest copy to it
-	ready    map[step.ID][]there    // by device: those that have the contents
+	ready    [][]there              // by number of the instance: the devices that have its contents, in their order
 	movers   []*mover               // per device; nil where all tensors stay
 	inputs   []reading              // of the launch under way
 	keep     bool                   // the step is the one that out shows
@@ -138,7 +138,7 @@ func newStepSimulation(speeds speed.Speeds, launches []step.Launch, check *stop.
 	n := len(speeds.Devices)
 	return &stepSimulation{
 		speeds: speeds, launches: launches, check: check, times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
-		free: make([]float64, n), link: make([]float64, n), ready: map[step.ID][]there{}, movers: make([]*mover, n),
+		free: make([]float64, n), link: make([]float64, n), ready: make([][]there, forecast.Count(launches)), movers: make([]*mover, n),
 	}
 }
 
@@ -149,12 +149,13 @@ func (s *stepSimulation) step() error {
 		d := l.Device
 		x := s.run(l, d)
 		s.free[d] = x.End
-		for _, n := range l.Needs {
+		for k := range l.Needs {
+			n := &l.Needs[k]
 			if n.Mode != segment.Read {
-				s.write(n.Instance, d, x.End)
+				s.write(n, d, x.End)
 			}
 			if m := s.movers[d]; m != nil {
-				m.use(n.Instance, x.End)
+				m.use(n, x.End)
 			}
 		}
 		if s.keep {
@@ -195,9 +196,9 @@ func (s *stepSimulation) readings(l *step.Launch, d int, m *mover) []reading {
 		if n.Mode == segment.Write {
 			continue
 		}
-		there := s.arrival(n.Instance, d)
+		there := s.arrival(n, d)
 		if m != nil {
-			there = max(there, m.arrival(n.Instance))
+			there = max(there, m.arrival(n))
 		}
 		x := reading{there: there}
 		if first != nil {
@@ -221,9 +222,8 @@ func (s *stepSimulation) firstReads(v *segment.Variant, d int) []float64 {
 
 // arrival is the time from which a device has an instance. If another has it, it is
 // copied once.
-func (s *stepSimulation) arrival(x step.Instance, d int) float64 {
-	id := x.ID()
-	on := s.ready[id]
+func (s *stepSimulation) arrival(x *step.Need, d int) float64 {
+	on := s.ready[x.Number]
 	if on == nil {
 		return 0 // a constant or an input, or a variable that was not written yet
 	}
@@ -234,7 +234,7 @@ func (s *stepSimulation) arrival(x step.Instance, d int) float64 {
 	from := on[0]
 	start := max(from.since, s.link[d])
 	end := start + s.speeds.CopySeconds(x.Value.Meta.Bytes(), from.device, d)
-	s.ready[id] = slices.Insert(on, at, there{d, end})
+	s.ready[x.Number] = slices.Insert(on, at, there{d, end})
 	s.link[d] = end
 	if s.keep {
 		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, x.Value.Meta.Bytes(), !speed.Direct(s.speeds.Devices[from.device], s.speeds.Devices[d]), start, end})
@@ -243,9 +243,8 @@ func (s *stepSimulation) arrival(x step.Instance, d int) float64 {
 }
 
 // write makes a device the only one that has an instance.
-func (s *stepSimulation) write(x step.Instance, d int, end float64) {
-	id := x.ID()
-	s.ready[id] = append(s.ready[id][:0], there{d, end})
+func (s *stepSimulation) write(x *step.Need, d int, end float64) {
+	s.ready[x.Number] = append(s.ready[x.Number][:0], there{d, end})
 }
 
 // time is the seconds of a launch, with the time until the next one can begin.

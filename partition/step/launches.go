@@ -11,6 +11,33 @@ import (
 	"github.com/berth-ml/berth/partition/segment"
 )
 
+// numbering numbers the instances of a step. Those of one value differ by their
+// microbatches: a step has a tail in place of its last microbatch, not beside it.
+type numbering struct {
+	of    [][]int32 // by Value.ID and microbatch: 1 + the number; 0: it has none yet
+	count int
+}
+
+func newNumbering(idx *nodes.Index) *numbering {
+	return &numbering{of: make([][]int32, len(idx.Graph.Values))}
+}
+
+func (n *numbering) number(i Instance) int {
+	v, m := i.Value.ID, i.Microbatch
+	if v >= len(n.of) { // of a tail that has more values
+		n.of = append(n.of, make([][]int32, v+1-len(n.of))...)
+	}
+	if m >= len(n.of[v]) {
+		n.of[v] = append(n.of[v], make([]int32, m+1-len(n.of[v]))...)
+	}
+	at := &n.of[v][m]
+	if *at == 0 {
+		n.count++
+		*at = int32(n.count)
+	}
+	return int(*at) - 1
+}
+
 // Program is the segments of a plan and the devices that run them: what the launches of
 // its steps follow from.
 type Program struct {
@@ -42,10 +69,10 @@ type Launch struct {
 	Microbatch int              // of the action in which it is queued
 	Lo, Hi     int              // the sums that it writes are of microbatches Lo to Hi-1
 	reduces    bool
-	Tail       bool       // the segment is of StepOptions.Tail
-	Needs      []Need     // the tensors that it uses, once each
-	In, Out    []int      // per input and output of Variant, its index in Needs
-	Over       []Instance // those that it is the last to use
+	Tail       bool   // the segment is of StepOptions.Tail
+	Needs      []Need // the tensors that it uses, once each
+	In, Out    []int  // per input and output of Variant, its index in Needs
+	Over       []int  // indices in Needs of those that it is the last to use
 }
 
 // Reduces reports whether it adds partial sums, or cuts them into ranges.
@@ -98,7 +125,8 @@ func (l *Launch) Name() string {
 // Need is a tensor that a launch uses.
 type Need struct {
 	Instance
-	Mode segment.Mode
+	Mode   segment.Mode
+	Number int // of the instance, among those of the step by first use
 }
 
 // Instance is a value of a microbatch, of a step or, for a variable, of the run.
@@ -131,7 +159,7 @@ func (p *Program) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 // Launches lists the launches of a step in the order in which they are queued: that of the
 // schedule, then the update, level by level over all stages.
 func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
-	e, err := p.expand(check, o, nil)
+	e, err := p.expand(check, o, newNumbering(p.Index), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +170,9 @@ func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
 // LaunchesOnce lists the launches of steps of these numbers of microbatches, but of each
 // variant on each device the first alone. Nothing is said to be over.
 func (p *Program) LaunchesOnce(sizes []int) (all []Launch, err error) {
-	listed := map[Run]bool{}
+	listed, numbers := map[Run]bool{}, newNumbering(p.Index)
 	for _, size := range sizes {
-		e, err := p.expand(p.Index.Stop, Options{Microbatches: size}, listed)
+		e, err := p.expand(p.Index.Stop, Options{Microbatches: size}, numbers, listed)
 		if err != nil {
 			return nil, err
 		}
@@ -161,14 +189,14 @@ type Run struct {
 
 // expand lists the launches of a step. Where listed is not nil, it leaves out those of
 // variants that are in there, and adds the others.
-func (p *Program) expand(check *stop.Check, o Options, listed map[Run]bool) (*expansion, error) {
+func (p *Program) expand(check *stop.Check, o Options, numbers *numbering, listed map[Run]bool) (*expansion, error) {
 	s, err := p.Schedule(o.Microbatches)
 	if err != nil {
 		return nil, err
 	}
 	order := s.Order()
 	e := newExpansion(p, o, order)
-	e.listed = listed
+	e.numbers, e.listed = numbers, listed
 	for _, a := range stop.Each(check, order) {
 		if a.Kind != schedule.Update {
 			e.add(a)
@@ -193,7 +221,8 @@ type expansion struct {
 	left       map[int]int          // by stage: actions before its update that are to come
 	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
 	at         *nodes.Table[int]    // of the launch under way: value → its index in the needs
-	listed     map[Run]bool         // variants whose launches are left out; nil: none is
+	numbers    *numbering
+	listed     map[Run]bool // variants whose launches are left out; nil: none is
 }
 
 func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
@@ -331,7 +360,7 @@ func (e *expansion) addSums(s *segment.Segment, v *segment.Variant, replica int,
 	}
 	for n, s := range v.Out {
 		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
-		l.Needs = append(l.Needs, Need{left, segment.ReadWrite}, Need{right, segment.Read})
+		l.Needs = append(l.Needs, e.needOf(left, segment.ReadWrite), e.needOf(right, segment.Read))
 		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
 	}
 	e.launches = append(e.launches, l)
@@ -345,11 +374,11 @@ func (e *expansion) split(s *segment.Segment, sum sumRange, microbatch int) {
 	}
 	for _, s := range s.Split.In {
 		l.In = append(l.In, len(l.Needs))
-		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), segment.Read})
+		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Read))
 	}
 	for _, s := range s.Split.Out {
 		l.Out = append(l.Out, len(l.Needs))
-		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), segment.Write})
+		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Write))
 	}
 	e.launches = append(e.launches, l)
 }
@@ -385,11 +414,16 @@ func (e *expansion) need(p *Program, l *Launch, s segment.Slot) int {
 	case !known:
 		i = len(l.Needs)
 		e.at.Set(s.Value.ID, i)
-		l.Needs = append(l.Needs, Need{e.instance(p, l, s.Value), s.Mode})
+		l.Needs = append(l.Needs, e.needOf(e.instance(p, l, s.Value), s.Mode))
 	case l.Needs[i].Mode != s.Mode:
 		l.Needs[i].Mode = segment.ReadWrite
 	}
 	return i
+}
+
+// needOf is the need of an instance.
+func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
+	return Need{i, mode, e.numbers.number(i)}
 }
 
 // instance is the instance of a value in a launch.
@@ -417,16 +451,17 @@ func replicasOf(order []schedule.Action, microbatches int) []int {
 // constants of a microbatch last, and so do outputs that are to be fetched.
 func (e *expansion) endInstances(check *stop.Check) {
 	output := e.full.plan.Index.Output
-	used := map[ID]bool{} // by the launches behind
+	used := make([]bool, e.numbers.count) // by the launches behind; by number
 	for i := range stop.Each(check, e.launches) {
 		l := &e.launches[len(e.launches)-1-i]
-		for _, n := range l.Needs {
+		for k := range l.Needs {
+			n := &l.Needs[k]
 			v := n.Value
-			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.Fetch && output[v.ID] || used[n.ID()] {
+			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.Fetch && output[v.ID] || used[n.Number] {
 				continue
 			}
-			used[n.ID()] = true
-			l.Over = append(l.Over, n.Instance)
+			used[n.Number] = true
+			l.Over = append(l.Over, k)
 		}
 	}
 }
