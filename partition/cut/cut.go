@@ -16,7 +16,7 @@ import (
 	"github.com/berth-ml/berth/partition/speed"
 )
 
-// BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
+// BlockSeconds is the time of a block's pass on device d: of one
 // microbatch, or of the update of a step. ok is false if it is not known.
 type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
 
@@ -26,17 +26,17 @@ type Options struct {
 	Pipeline order.Pipeline // of that replica alone
 	Stages   [][]string     // block names by hand, per stage; nil places automatically
 	Why      string         // cause of stages for readers of the plan; empty means by hand
-	Pin      map[string]int
-	Count    int // number of stages; 0 means by the devices
+	Pin      map[string]int // device of a block
+	Count    int            // number of stages; 0 means by the devices
 	Supports place.Supports
 	Speeds   speed.Speeds
 	Blocks   BlockSeconds // measured times of blocks; nil means that they follow from flops
-	// predict is the time of a step of so many microbatches by the whole plan of a cut,
+	// Predict is the time of a step of so many microbatches by the whole plan of a cut,
 	// without a limit on memory. Nil means that a simulation of the schedule decides.
 	Predict func(c Cut, microbatches int) float64
 }
 
-// Cut has the stage of each block, and the device of each stage.
+// Cut is what the pass decides: the stage of each block, and the device of each stage.
 type Cut struct {
 	Blocks  []string // all, by first appearance
 	StageOf []int    // by block

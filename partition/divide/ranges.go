@@ -41,7 +41,7 @@ func RangesFor(limit int64) []Ranges {
 	return []Ranges{coarse, fine}
 }
 
-// Divided is a graph with updates in ranges.
+// Divided is what the pass makes of a graph: one with updates in ranges.
 type Divided struct {
 	Graph   *graph.Graph
 	from    []int       // per new node, from the first ID on that was free: the ID of the node that it is a range of

@@ -49,7 +49,7 @@ func (f *Forecast) OfSamples() int64 {
 	return samples
 }
 
-// Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
+// Estimate is the memory that a run of a graph takes on device d.
 type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
 
 // Forecaster is the pass: the memory of each device, from the launches of a program's steps.
@@ -75,8 +75,8 @@ func New(p *step.Program, o Options) *Forecaster {
 	return &Forecaster{Options: o, program: p, index: p.Index, known: map[step.Run]int64{}}
 }
 
-// result is a forecast.
-type result struct {
+// Result is a forecast.
+type Result struct {
 	Memory   []Forecast // by device
 	Launches int        // of a full step; 0: it was not looked at
 }
@@ -84,7 +84,7 @@ type result struct {
 // Forecast forecasts steps. With floors, it forecasts no more than the floors if a device is
 // below its floor. The result is nil where it cannot be better than rival, the cost of a
 // plan that fits; nil: there is none.
-func (f *Forecaster) Forecast(floors bool, rival *Shortage) (*result, error) {
+func (f *Forecaster) Forecast(floors bool, rival *Shortage) (*Result, error) {
 	if floors && f.Sizes[0] > 2 { // otherwise there are as many launches as variants
 		if r, err := f.Floors(rival); err != nil || r == nil || ShortageOf(r.Memory).Missing > 0 {
 			return r, err
@@ -93,8 +93,8 @@ func (f *Forecaster) Forecast(floors bool, rival *Shortage) (*result, error) {
 	return f.steps(rival)
 }
 
-// Floors is a forecast without peaks and moved bytes. See forecast.
-func (f *Forecaster) Floors(rival *Shortage) (*result, error) {
+// Floors is a forecast without peaks and moved bytes. See [Forecaster.Forecast].
+func (f *Forecaster) Floors(rival *Shortage) (*Result, error) {
 	launches, err := f.program.LaunchesOnce(f.Sizes)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (f *Forecaster) Floors(rival *Shortage) (*result, error) {
 	if err != nil || traces == nil {
 		return nil, err
 	}
-	r := &result{}
+	r := &Result{}
 	for d, t := range traces {
 		m := t.forecastFloor(d, f.Specs[d])
 		m.Seconds = t.seconds(0, f.Specs[d])
@@ -112,8 +112,8 @@ func (f *Forecaster) Floors(rival *Shortage) (*result, error) {
 	return r, f.index.Stop.Err()
 }
 
-// steps is a whole forecast. See forecast.
-func (f *Forecaster) steps(rival *Shortage) (*result, error) {
+// steps is a whole forecast. See [Forecaster.Forecast].
+func (f *Forecaster) steps(rival *Shortage) (*Result, error) {
 	launches, err := f.program.Launches(f.index.Stop, step.Options{Microbatches: f.Sizes[0]})
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (f *Forecaster) steps(rival *Shortage) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{Launches: len(launches)}
+	r := &Result{Launches: len(launches)}
 	for d, t := range traces {
 		if err := f.index.Stop.Err(); err != nil {
 			return nil, err

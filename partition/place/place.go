@@ -8,14 +8,14 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 )
 
-// Placement is the group (a stage, or a block while costs are counted) of
-// every node and variable.
+// Placement is what the pass decides: the group of every node and variable. A group is a
+// stage, or a block while costs are counted.
 type Placement struct {
 	Groups int
 	Node   []int          // by Node.ID; nowhere before the node is placed
 	Owner  map[string]int // by variable name
 	Shared *Shares        // of the update among replicas; nil: the first one runs it
-	Moved  []moved        // nodes of the update that are not where they would be
+	Moved  []Moved        // nodes of the update that are not where they would be
 }
 
 // Replica is the replica that runs a node of the update.
@@ -96,15 +96,15 @@ func (a *Agreement) or(g int) int {
 	return g
 }
 
-// moved is a node that is elsewhere than its readers, since their device does not run it.
-type moved struct {
+// Moved is a node that is elsewhere than its readers, since their device does not run it.
+type Moved struct {
 	Node     *graph.Node
 	From, To int // groups
 	Why      error
 }
 
-// Nodes is the pass but for its end, [MoveUnsupported]: the group of every node and variable, given the group of
-// each block.
+// Nodes is the pass but for its end, [MoveUnsupported]: the group of every node and
+// variable, given the group of each block.
 func Nodes(idx *nodes.Index, groups int, blocks map[string]int) *Placement {
 	p := &placer{&Placement{Groups: groups, Node: slices.Repeat([]int{Nowhere}, idx.IDs), Owner: map[string]int{}}, idx, blocks}
 	p.placeLayers()

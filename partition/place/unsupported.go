@@ -6,7 +6,7 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 )
 
-// Supports is device.Device.Supports of PlanOptions.Devices[d].
+// Supports is device.Device.Supports of device d.
 type Supports func(d int, n *graph.Node) error
 
 // MoveUnsupported ends the pass: movable nodes that the device of their group does not run
@@ -26,7 +26,7 @@ func MoveUnsupported(p *Placement, idx *nodes.Index, devices []int, supports Sup
 		}
 		for to := p.Groups - 1; to >= 0; to-- {
 			if supports(devices[to], n) == nil {
-				move(p, idx, moved{n, at, to, why})
+				move(p, idx, Moved{n, at, to, why})
 				break
 			}
 		}
@@ -34,7 +34,7 @@ func MoveUnsupported(p *Placement, idx *nodes.Index, devices []int, supports Sup
 }
 
 // move moves a node.
-func move(p *Placement, idx *nodes.Index, m moved) {
+func move(p *Placement, idx *nodes.Index, m Moved) {
 	p.Node[m.Node.ID] = m.To
 	for _, out := range m.Node.Out {
 		if v := idx.Variable[out.ID]; v != nil {

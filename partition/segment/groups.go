@@ -14,13 +14,13 @@ import (
 type Groups struct {
 	Index     *nodes.Index
 	Placement *place.Placement
-	All       []group
+	All       []Group
 	early     []bool // by Node.ID: the update node runs early, if every group is a stage of its own
 	tables
 }
 
-// group is the nodes of one group, and the costs that groups of a stage add up to.
-type group struct {
+// Group is the nodes of one group, and the costs that groups of a stage add up to.
+type Group struct {
 	Nodes      [3][]*graph.Node // by phase; graph order in F and B, running order in U
 	Flops      int64            // F and B, per microbatch
 	Recomputed int64            // of these, in nodes that compute a value a second time
@@ -43,7 +43,7 @@ func newTables(idx *nodes.Index) tables {
 
 // GroupNodes sorts a graph's nodes into groups.
 func GroupNodes(idx *nodes.Index, pl *place.Placement) *Groups {
-	g := &Groups{Index: idx, Placement: pl, All: make([]group, pl.Groups), early: make([]bool, idx.IDs), tables: newTables(idx)}
+	g := &Groups{Index: idx, Placement: pl, All: make([]Group, pl.Groups), early: make([]bool, idx.IDs), tables: newTables(idx)}
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		if n.Phase == graph.Update {
 			continue

@@ -20,8 +20,8 @@ type Segment struct {
 
 	// First begins the sums over microbatches that the segment writes, Later adds
 	// to them. First runs for a step's first microbatch, and Later for the others;
-	// by a tree, First for each second one. They are the same without sums. Later.In begins with all of First.In, and
-	// both have the same Out values in the same order.
+	// by a tree, First for each second one. They are the same without sums. Later.In
+	// begins with all of First.In, and both have the same Out values in the same order.
 	First, Later Variant
 	// Reduce adds the right of two partial sums to the left, for each sum that the
 	// segment writes, left and right in turn in In. Its Graph is nil unless sums are

@@ -7,20 +7,22 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
+// The functions below are measured times. Devices are counted as in PlanOptions.Devices.
+
+// Seconds is the time of one run of a graph on device d; ok is false
 // if it is not known.
 type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
 
-// CallSeconds is the time of a call of an op on PlanOptions.Devices[d], beside its work.
+// CallSeconds is the time of a call of an op on device d, beside its work.
 // ok is false if it is not known.
 type CallSeconds func(d int) (seconds float64, ok bool)
 
-// HostSeconds is the time of a copy from the host to PlanOptions.Devices[d], or out of it
+// HostSeconds is the time of a copy from the host to device d, or out of it
 // to the host. ok is false if it is not known.
 type HostSeconds func(d int, bytes int64, out bool) (seconds float64, ok bool)
 
-// CopySeconds is the time from the end of a launch on PlanOptions.Devices[from] until
-// Devices[to] can begin one that reads so many bytes of it.
+// CopySeconds is the time from the end of a launch on one device until
+// another can begin a launch that reads so many bytes of it.
 type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
 
 // Speeds are the times of what devices do: those that were measured, and rough ones by

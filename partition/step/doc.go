@@ -10,4 +10,12 @@
 // The order in which a step is queued decides which tensors are on a device together. `partition` needs
 // that order to foretell memory, and `executor` needs it to run. Both take it from `Plan.Launches`, so they
 // cannot disagree. This is why `partition` imports `executor/schedule`, which is data and imports nothing.
+//
+// # Why are the launches of alike microbatches and replicas listed one by one?
+//
+// They are not as alike as they look: sums make a tree, the first launch of a device finds other tensors than
+// the next, and under a limit each launch has its own victims. The forecast replays exactly what the run will
+// do, so it needs them all. So a step has at most 4,096 microbatches (package schedule): a full plan of a
+// small GPT then takes seconds and some hundred megabytes, where 65,536 took gigabytes. Nothing is kept for
+// pairs of replicas: an instance knows the few devices that use it.
 package step

@@ -135,7 +135,7 @@ type Instance struct {
 	Usage      device.Usage
 	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
 	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
-	Bucket     int  // [Plan.Bucket]
+	Bucket     int  // Plan.Bucket
 }
 
 // ID tells the instances of a step apart.
