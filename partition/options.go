@@ -73,23 +73,19 @@ func (o *PlanOptions) indexing(ranged bool) nodes.Options {
 	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: ranged}
 }
 
-// perReplica is the number of devices that each replica has. Those left over are not
-// used.
-func (o *PlanOptions) perReplica() int { return len(o.Devices) / max(1, o.Replicas) }
-
 // ofOne is the options for cutting the model for one replica: the first one's
 // devices, and the most microbatches that one has.
 func (o PlanOptions) ofOne() PlanOptions {
 	r := max(1, o.Replicas)
 	o.Supports = o.allReplicas()
-	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.perReplica()], (o.Microbatches+r-1)/r, 1
+	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.pipeline().PerReplica()], (o.Microbatches+r-1)/r, 1
 	return o
 }
 
 // allReplicas is PlanOptions.Supports of the devices of one replica: a device stands for
 // those that have its place in the other replicas.
 func (o *PlanOptions) allReplicas() Supports {
-	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.perReplica()
+	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.pipeline().PerReplica()
 	if all == nil || replicas == 1 {
 		return all
 	}
@@ -175,7 +171,7 @@ func (o *PlanOptions) checkDevices() error {
 			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
 		}
 	}
-	first := o.Devices[:o.perReplica()]
+	first := o.Devices[:o.pipeline().PerReplica()]
 	for s, d := range o.On {
 		if d >= len(first) {
 			return fmt.Errorf("%w: stage %d is on %s, %s", ErrStages, s, o.Devices[d].ID, o.firstHas(first))
@@ -255,7 +251,7 @@ func (o *PlanOptions) settle() {
 	if o.Order == nil {
 		return
 	}
-	s := o.Order.On(o.perReplica() * o.Order.Replicas)
+	s := o.Order.On(o.pipeline().PerReplica() * o.Order.Replicas)
 	o.Order = &s
 	if o.Stages == nil {
 		o.Count = s.Stages

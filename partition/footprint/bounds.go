@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/partition/search"
 )
 
-// Bounds bounds what measure gives for neighbouring groups as one stage, from both
+// Bounds bounds what [Meter.Measure] gives for neighbouring groups as one stage, from both
 // sides and in constant time.
 //
 // A stage takes what each of its groups takes in every stage (least) and what it may

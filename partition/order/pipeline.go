@@ -17,8 +17,8 @@ type Pipeline struct {
 	On           []int              // device of each stage, by hand; nil deals them out
 }
 
-// perReplica is the number of devices that each replica has. Those left over are not used.
-func (p Pipeline) perReplica() int { return p.Devices / max(1, p.Replicas) }
+// PerReplica is the number of devices that each replica has. Those left over are not used.
+func (p Pipeline) PerReplica() int { return p.Devices / max(1, p.Replicas) }
 
 // RoundsPerDevice is the number of stages on each device that an interleaved
 // schedule gets by default: more make the bubble smaller and the copies more.
@@ -75,7 +75,7 @@ func (p Pipeline) Spec(devices []int) schedule.Spec {
 func (p Pipeline) workers(devices []int, replicas int) (all []int) {
 	for r := range replicas {
 		for _, d := range devices {
-			all = append(all, r*p.perReplica()+d)
+			all = append(all, r*p.PerReplica()+d)
 		}
 	}
 	return all
@@ -110,5 +110,5 @@ func (p Pipeline) Schedule(devices []int, microbatches int) (schedule.Schedule, 
 		return schedule.New(spec)
 	}
 	s := p.Order.Without(microbatches)
-	return s.Deal(p.workers(devices, s.Replicas), p.perReplica()*s.Replicas), nil
+	return s.Deal(p.workers(devices, s.Replicas), p.PerReplica()*s.Replicas), nil
 }
