@@ -220,14 +220,15 @@ type expansion struct {
 	sums       summing
 	left       map[int]int          // by stage: actions before its update that are to come
 	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
-	at         *nodes.Table[int]    // of the launch under way: value → its index in the needs
+	bindings   map[*segment.Variant]*binding
+	at         *nodes.Table[int] // of the variant under way: value → its index in the needs
 	numbers    *numbering
 	listed     map[Run]bool // variants whose launches are left out; nil: none is
 }
 
 func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
 	e := &expansion{
-		o: o, full: listByAction(p), at: nodes.NewTable[int](len(p.Index.Graph.Values)),
+		o: o, full: listByAction(p), bindings: map[*segment.Variant]*binding{}, at: nodes.NewTable[int](len(p.Index.Graph.Values)),
 		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
 		left: map[int]int{}, apart: map[int][]segmentSum{},
 	}
@@ -395,30 +396,50 @@ func (e *expansion) partial(s segment.Slot, lo int) Instance {
 	return i
 }
 
-// bind fills in the tensors of a launch.
-func (e *expansion) bind(p *Program, l *Launch) {
-	e.at.Clear()
-	for _, s := range l.Variant.In {
-		l.In = append(l.In, e.need(p, l, s))
-	}
-	for _, s := range l.Variant.Out {
-		l.Out = append(l.Out, e.need(p, l, s))
-	}
+// binding is how every launch of a variant uses tensors: found once, since launches differ
+// in the instances alone.
+type binding struct {
+	needs   []segment.Slot
+	in, out []int // per input and output of the variant, its index in needs
 }
 
-// need is the index of a slot's tensor in a launch's needs. A tensor that is both
-// read and written is one need.
-func (e *expansion) need(p *Program, l *Launch, s segment.Slot) int {
-	i, known := e.at.Get(s.Value.ID)
-	switch {
-	case !known:
-		i = len(l.Needs)
-		e.at.Set(s.Value.ID, i)
-		l.Needs = append(l.Needs, e.needOf(e.instance(p, l, s.Value), s.Mode))
-	case l.Needs[i].Mode != s.Mode:
-		l.Needs[i].Mode = segment.ReadWrite
+// bindingOf finds the tensors of a variant. One that is both read and written is one need.
+func (e *expansion) bindingOf(v *segment.Variant) *binding {
+	b := e.bindings[v]
+	if b != nil {
+		return b
 	}
-	return i
+	b = &binding{}
+	e.bindings[v] = b
+	e.at.Clear()
+	for i, slots := range [][]segment.Slot{v.In, v.Out} {
+		for _, s := range slots {
+			at, known := e.at.Get(s.Value.ID)
+			switch {
+			case !known:
+				at = len(b.needs)
+				e.at.Set(s.Value.ID, at)
+				b.needs = append(b.needs, s)
+			case b.needs[at].Mode != s.Mode:
+				b.needs[at].Mode = segment.ReadWrite
+			}
+			if i == 0 {
+				b.in = append(b.in, at)
+			} else {
+				b.out = append(b.out, at)
+			}
+		}
+	}
+	return b
+}
+
+// bind fills in the tensors of a launch.
+func (e *expansion) bind(p *Program, l *Launch) {
+	b := e.bindingOf(l.Variant)
+	l.In, l.Out, l.Needs = b.in, b.out, make([]Need, len(b.needs))
+	for i, s := range b.needs {
+		l.Needs[i] = e.needOf(e.instance(p, l, s.Value), s.Mode)
+	}
 }
 
 // needOf is the need of an instance.
