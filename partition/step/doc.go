@@ -16,6 +16,6 @@
 // They are not as alike as they look: sums make a tree, the first launch of a device finds other tensors than
 // the next, and under a limit each launch has its own victims. The forecast replays exactly what the run will
 // do, so it needs them all. So a step has at most 4,096 microbatches (package schedule): the plan of a small
-// GPT then takes seconds, or half a minute of CPU in limited memory, where 65,536 took minutes and gigabytes.
+// GPT then takes seconds, or 15 s of CPU in limited memory, where 65,536 took minutes and gigabytes.
 // Nothing is kept for pairs of replicas: an instance knows the few devices that use it.
 package step
