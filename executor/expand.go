@@ -173,8 +173,8 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		t.updates = t.updates || n.Mode != partition.Read && p.lasting[x]
 		t.needs = append(t.needs, residency.Need{Tensor: x, Device: p.rt.on[t.dev].index, Mode: modeOf(n.Mode)})
 	}
-	for _, o := range stop.Each(p.stop, l.Over) {
-		x, err := p.tensor(o)
+	for _, k := range stop.Each(p.stop, l.Over) {
+		x, err := p.tensor(l.Needs[k].Instance)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ type LoadOptions struct {
 	// are for that batch's last, smaller microbatch. Nil if every batch is full.
 	Tail *partition.Plan
 	// Buckets are the plans for batches whose samples have different shapes, by
-	// Batch.Bucket: of Full's cut, see [partition.Plan.RebindBucket]. The last is Full,
+	// Batch.Bucket: of Full's cut, see [partition.Derive]. The last is Full,
 	// and no batch is smaller. Nil: all samples have Full's shapes.
 	Buckets []*partition.Plan
 	// LastMicrobatches is the number of microbatches in an epoch's last batch,

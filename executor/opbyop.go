@@ -149,8 +149,8 @@ func (p *Program) dropAfterLast(l *partition.Launch, tasks []*task) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	for _, o := range l.Over {
-		x, err := p.tensor(o)
+	for _, k := range l.Over {
+		x, err := p.tensor(l.Needs[k].Instance)
 		if err != nil {
 			return err
 		}

@@ -171,7 +171,7 @@ func TestCheckFiniteNamesTheLayer(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Net, o.CheckFinite = "check", true
-		if o.Full, err = o.Full.Forward(); err != nil {
+		if o.Full, err = partition.Derive(o.Full, o.Full.Graph, partition.DeriveOptions{For: partition.Checked}); err != nil {
 			t.Fatal(err)
 		}
 		p, err := r.rt.Load(o)
@@ -265,7 +265,7 @@ func (r *rig) passOnce(ctx context.Context) error {
 		return err
 	}
 	o.Net, o.Tail = "again", nil
-	if o.Full, err = o.Full.Forward(); err != nil {
+	if o.Full, err = partition.Derive(o.Full, o.Full.Graph, partition.DeriveOptions{For: partition.Checked}); err != nil {
 		return err
 	}
 	p, err := r.rt.Load(o)

@@ -256,7 +256,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 		return o, err
 	}
 	o.LastMicrobatches = (j.last + j.microbatch - 1) / j.microbatch
-	o.Tail, err = o.Full.Rebind(g, nil)
+	o.Tail, err = partition.Derive(o.Full, g, partition.DeriveOptions{})
 	return o, err
 }
 
@@ -267,7 +267,7 @@ func (j job) addBuckets(o *executor.LoadOptions) error {
 		if err != nil {
 			return err
 		}
-		p, err := o.Full.RebindBucket(g, i+1, nil)
+		p, err := partition.Derive(o.Full, g, partition.DeriveOptions{For: partition.Bucket, Bucket: i + 1, Stop: nil})
 		if err != nil {
 			return err
 		}

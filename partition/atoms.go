@@ -5,6 +5,10 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/place"
+	"github.com/berth-ml/berth/partition/speed"
 )
 
 // Atoms is a plan whose stages are the smallest parts into which a graph can be cut,
@@ -16,12 +20,12 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	check := stop.When(o.Stop)
-	idx, err := newIndex(g, checked, check)
+	idx, err := nodes.New(g, checked.indexing(false), check)
 	if err != nil {
 		return nil, err
 	}
-	blocks := findBlocks(g)
-	allowed := allowedCuts(idx, place(idx, len(blocks), oneGroupEach(blocks)))
+	blocks := nodes.Blocks(g)
+	allowed := cut.AllowedCuts(idx, place.Nodes(idx, len(blocks), nodes.OneGroupEach(blocks)))
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
@@ -43,7 +47,7 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 
 // passesOf is a schedule with the passes of the options' one.
 func passesOf(o PlanOptions) string {
-	if o.splits() {
+	if o.pipeline().Splits() {
 		return "zb-h1"
 	}
 	return "1f1b"
@@ -79,7 +83,7 @@ func (p *Plan) BlockSeconds(seconds Seconds) (BlockSeconds, error) {
 			if k.pass != schedule.Update {
 				t /= float64(p.Microbatches)
 			}
-			sums[k] += t + overhead
+			sums[k] += t + speed.Overhead
 		}
 	}
 	return func(d int, block string, pass schedule.Kind) (float64, bool) {

@@ -11,6 +11,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/order"
 )
 
 // Candidate is one way to use devices: so many stages and replicas, and a schedule.
@@ -87,8 +89,8 @@ func variantsOf(l layout, devices, blocks int) []variant {
 		return append(list, variant{"zb-h1", l.stages})
 	}
 	list = append(list, variant{"gpipe", l.stages}, variant{"zb-h1", l.stages})
-	if n := roundsPerDevice * l.stages; l.stages == devices/l.replicas && n <= blocks {
-		list = append(list, variant{interleaved, n})
+	if n := order.RoundsPerDevice * l.stages; l.stages == devices/l.replicas && n <= blocks {
+		list = append(list, variant{order.Interleaved, n})
 	}
 	return list
 }
@@ -103,7 +105,7 @@ func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 		replicas = max(1, o.Microbatches)
 	}
 	var list []Candidate
-	blocks := max(1, len(findBlocks(g)))
+	blocks := max(1, len(nodes.Blocks(g)))
 	for _, l := range layouts(len(o.Devices), blocks, replicas) {
 		for _, v := range variantsOf(l, len(o.Devices), blocks) {
 			c := Candidate{Stages: v.stages, Replicas: l.replicas, Schedule: v.schedule}

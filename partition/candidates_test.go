@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // candidatesOf plans a net of equal blocks.
 func candidatesOf(t *testing.T, o PlanOptions) []Candidate {
 	t.Helper()
-	g, err := chain(4, 32, 8, o.Microbatches).build()
+	g, err := nets.Chain(4, 32, 8, o.Microbatches).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +24,7 @@ func candidatesOf(t *testing.T, o PlanOptions) []Candidate {
 }
 
 func TestCandidates(t *testing.T) {
-	o := PlanOptions{Devices: specs(2, 0), Microbatches: 4}
+	o := PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 4}
 	for d := range o.Devices {
 		o.Devices[d].FlopsPerSecond = 1e6
 	}
@@ -55,7 +57,7 @@ func TestCandidates(t *testing.T) {
 
 // A second device that gains little is left out, and a plan that does not fit too.
 func TestChooseFewDevices(t *testing.T) {
-	o := PlanOptions{Devices: specs(2, 0), Microbatches: 1}
+	o := PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 1}
 	o.Devices[0].FlopsPerSecond, o.Devices[1].FlopsPerSecond = 1e6, 1e3
 	if best, err := Choose(candidatesOf(t, o)); err != nil || best.Stages != 1 || best.Plan.Stages[0].Device != 0 {
 		t.Errorf("%+v, %v", best, err)

@@ -1,20 +1,31 @@
 package partition
 
-import "math"
+import (
+	"math"
+
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
+)
 
 // choose makes the segments. Where memory is short whatever their grain, it tries
 // updates in ranges too. It also returns the groups that it made the segments of. The
 // plan is nil if none is better than rival, the cost of one that fits.
-func (base *Plan) choose(groups *grouped, rival *shortage) (*Plan, *grouped, error) {
+func (base *Plan) choose(groups *segment.Groups, rival *forecast.Shortage) (*Plan, *segment.Groups, error) {
+	if base.options.unforecast {
+		p := *base
+		return &p, groups, p.cutAt(base.options.grains[0], groups)
+	}
 	best, err := base.chooseGrain(groups, base.options.grains, false, rival)
-	if err != nil || base.options.settled || best != nil && best.shortage().none() {
+	if err != nil || base.options.settled || best != nil && best.shortage().None() {
 		return best, groups, err
 	}
 	grains := finer
-	if best != nil && best.shortage().missing == 0 {
-		grains = []grain{max(best.grain, byBlock)} // forecasts take long
+	if best != nil && best.shortage().Missing == 0 {
+		grains = []segment.Grain{max(best.grain, segment.ByBlock)} // forecasts take long
 	}
-	for _, r := range rangings(base.leastLimit()) {
+	for _, r := range divide.RangesFor(base.leastLimit()) {
 		ranged, of, err := base.ranged(r)
 		if err != nil {
 			return nil, nil, err
@@ -29,7 +40,7 @@ func (base *Plan) choose(groups *grouped, rival *shortage) (*Plan, *grouped, err
 		if p.better(best) {
 			best, groups = p, of
 		}
-		if best != nil && best.shortage().missing == 0 {
+		if best != nil && best.shortage().Missing == 0 {
 			break
 		}
 	}
@@ -39,7 +50,7 @@ func (base *Plan) choose(groups *grouped, rival *shortage) (*Plan, *grouped, err
 // better reports whether p costs less than best, and takes the peaks of best
 // if so. No plan, nil, is the worst.
 func (p *Plan) better(best *Plan) bool {
-	if p == nil || best != nil && !p.shortage().less(best.shortage()) {
+	if p == nil || best != nil && !p.shortage().Less(best.shortage()) {
 		return false
 	}
 	if best != nil {
@@ -49,22 +60,32 @@ func (p *Plan) better(best *Plan) bool {
 }
 
 // rivals is the cost of p or rival, whichever is less. Both may be nil. If neither fits,
-// any plan that fits is as good, or, with PlanOptions.exact, any plan at all: nil.
-func (p *Plan) rivals(rival *shortage) *shortage {
+// any plan that fits is as good, or, with settings.exact, any plan at all: nil.
+func (p *Plan) rivals(rival *forecast.Shortage) *forecast.Shortage {
 	if p == nil {
 		return rival
 	}
 	switch s := p.shortage(); {
-	case s.missing == 0 && (rival == nil || s.less(*rival)):
+	case s.Missing == 0 && (rival == nil || s.Less(*rival)):
 		return &s
 	case rival == nil && !p.options.exact:
-		return &shortage{seconds: math.Inf(1)}
+		return &forecast.Shortage{Seconds: math.Inf(1)}
 	}
 	return rival
 }
 
+// setPeaks takes the peaks of the plan that there is without a limit.
+func (p *Plan) setPeaks(free []Forecast) {
+	for d := range p.Memory {
+		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
+	}
+}
+
+// shortage is the plan's lack of memory.
+func (p *Plan) shortage() forecast.Shortage { return forecast.ShortageOf(p.Memory) }
+
 // finer are the grains with which updates can be cut.
-var finer = []grain{byBlock, byLayer, byNode}
+var finer = []segment.Grain{segment.ByBlock, segment.ByLayer, segment.ByNode}
 
 // leastLimit is the least memory of a device with a limit, in bytes.
 func (base *Plan) leastLimit() int64 {
@@ -79,28 +100,28 @@ func (base *Plan) leastLimit() int64 {
 
 // ranged is the beginning of a plan with updates in ranges, and its groups; nil if no
 // further update is cut.
-func (base *Plan) ranged(r ranging) (*Plan, *grouped, error) {
-	cut := cutUpdates(base.whole.idx, r, base.options.sharding)
-	if cut == nil || len(cut.graph.Nodes) == len(base.Graph.Nodes) {
-		return nil, nil, base.idx.stop.Err()
+func (base *Plan) ranged(r divide.Ranges) (*Plan, *segment.Groups, error) {
+	cut := divide.Updates(base.whole.index, r, base.shards)
+	if cut == nil || len(cut.Graph.Nodes) == len(base.Graph.Nodes) {
+		return nil, nil, base.index.Stop.Err()
 	}
 	p := *base
-	p.options.ranging = r
+	p.ranges = r
 	ranged, err := p.inRanges(cut)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ranged, readyUnits(ranged.idx, ranged.place), nil
+	return ranged, segment.NewGroups(ranged.index, ranged.place), nil
 }
 
 // inRanges is the beginning of a plan of base's whole graph as it was cut.
-func (base *Plan) inRanges(cut *cutGraph) (*Plan, error) {
+func (base *Plan) inRanges(cut *divide.Divided) (*Plan, error) {
 	p := *base
 	var err error
-	if p.idx, err = newIndex(cut.graph, p.options, base.idx.stop); err != nil {
+	if p.index, err = nodes.New(cut.Graph, p.options.indexing(p.ranges.On()), base.index.Stop); err != nil {
 		return nil, err
 	}
-	p.Graph, p.place = cut.graph, base.whole.place.withRanges(cut)
+	p.Graph, p.place = cut.Graph, divide.Place(base.whole.place, cut)
 	return &p, nil
 }
 
@@ -108,24 +129,25 @@ func (base *Plan) inRanges(cut *cutGraph) (*Plan, error) {
 // for lack of memory; else of that which takes the least time. If no grain fits,
 // it is the one that lacks the fewest bytes. With floors, see forecast. Grains that
 // cannot be better than rival are left out; the plan is nil if that is all.
-func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool, rival *shortage) (best *Plan, err error) {
+func (base *Plan) chooseGrain(groups *segment.Groups, grains []segment.Grain, floors bool, rival *forecast.Shortage) (best *Plan, err error) {
 	for _, at := range grains {
 		p := *base
 		if err := p.cutAt(at, groups); err != nil {
 			return nil, err
 		}
-		whole, err := p.forecast(floors || best != nil, best.rivals(rival))
+		r, err := p.forecaster().Forecast(floors || best != nil, best.rivals(rival))
 		if err != nil {
 			return nil, err
 		}
-		if !whole {
+		if r == nil {
 			continue
 		}
+		p.Memory, p.launches = r.Memory, r.Launches
 		s := p.shortage()
 		if p.better(best) {
 			best = &p
 		}
-		if s.missing == 0 && (s.moved == 0 || p.launches > mostToCompare) {
+		if s.Missing == 0 && (s.Moved == 0 || p.launches > mostToCompare) {
 			break
 		}
 	}
@@ -137,20 +159,12 @@ func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool, riva
 const mostToCompare = 4096
 
 // cutAt makes the segments of a grain.
-func (p *Plan) cutAt(at grain, groups *grouped) error {
+func (p *Plan) cutAt(at segment.Grain, groups *segment.Groups) error {
 	p.grain = at
-	lists, err := listSegments(groups, at)
-	if err != nil {
+	var err error
+	if p.Segments, err = segment.Make(groups, at, p.Replicas()); err != nil {
 		return err
 	}
-	b := newBinder(p.idx, p.place, p.Replicas())
-	for i, l := range lists {
-		if err := p.idx.stop.Err(); err != nil {
-			return err
-		}
-		l.id = i
-		p.Segments = append(p.Segments, b.bind(l))
-	}
-	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
-	return p.idx.stop.Err()
+	p.Transfers = segment.Transfers(p.index, p.place, p.Segments, p.cut.Device)
+	return p.index.Stop.Err()
 }

@@ -208,8 +208,8 @@ func (k *machine) run(l *Launch) error {
 		k.seen[key.name] = true
 	}
 	k.countSums(l)
-	for _, o := range l.Over {
-		key := keyOf(o)
+	for _, n := range l.Over {
+		key := keyOf(l.Needs[n].Instance)
 		if _, ok := k.mem[key]; !ok {
 			return fmt.Errorf("%s frees %v, which is not there", l.Name(), key)
 		}

@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/internal/golden"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // The layers have all parameters and, but for a few nodes of no layer, all
 // arithmetic of the stages, however the plan is cut.
 func TestLayers(t *testing.T) {
-	s := chain(7, 16, 8, 4)
-	s.adam, s.stats, s.dropout = true, true, true
+	s := nets.Chain(7, 16, 8, 4)
+	s.Adam, s.Stats, s.Dropout = true, true, true
 	var resident int64
 	for name, o := range map[string]PlanOptions{
-		"one stage":  {Devices: specs(1, 0)},
-		"two stages": {Devices: specs(2, 0), Count: 2},
-		"recomputed": {Devices: specs(2, 0), Count: 2, Recompute: RecomputeBlock},
-		"replicas":   {Devices: specs(4, 0), Count: 2, Replicas: 2, Reduction: ReduceTree, Shard: ShardOptimizer},
+		"one stage":  {Devices: nets.Specs(1, 0)},
+		"two stages": {Devices: nets.Specs(2, 0), Count: 2},
+		"recomputed": {Devices: nets.Specs(2, 0), Count: 2, Recompute: RecomputeBlock},
+		"replicas":   {Devices: nets.Specs(4, 0), Count: 2, Replicas: 2, Reduction: ReduceTree, Shard: ShardOptimizer},
 	} {
 		p := mustPlan(t, s, o)
 		var all LayerLoad
@@ -37,5 +38,5 @@ func TestLayers(t *testing.T) {
 			t.Errorf("%s: %d bytes are resident, elsewhere %d", name, all.Resident, resident)
 		}
 	}
-	golden.Check(t, "testdata/layers.txt", mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Count: 3}).LayerTable())
+	golden.Check(t, "testdata/layers.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).LayerTable())
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,22 +9,24 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
-// checkMemory refuses a plan with a launch that alone needs more memory than its
+// lacksMemory refuses a plan with a launch that alone needs more memory than its
 // device has. It names the device that lacks the most, for a limit is often that of
 // all devices.
-func (p *Plan) checkMemory() error {
+func (p *Plan) lacksMemory() error {
 	var worst *Forecast
 	for i := range p.Memory {
-		if f := &p.Memory[i]; !f.fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
+		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
 			worst = f
 		}
 	}
 	if worst == nil {
 		return nil
 	}
-	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.idx) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
+	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
 }
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.
@@ -44,7 +47,7 @@ func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // remedies lists what would lower a floor, other than finer segments.
 func (p *Plan) remedies(f *Forecast) []string {
-	if f.ofSamples() < f.Floor/8 {
+	if f.OfSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
@@ -54,23 +57,13 @@ func (p *Plan) remedies(f *Forecast) []string {
 	return list
 }
 
-// ofSamples is the part of the floor that grows with the microbatch. Scratch goes with
-// the larger part of the rest: it holds activations or weights in another form.
-func (f *Forecast) ofSamples() int64 {
-	samples, scratch := f.FloorBy[device.Activation]+f.FloorBy[device.Input], f.FloorBy[device.Scratch]
-	if samples >= f.Floor-samples-scratch {
-		samples += scratch
-	}
-	return samples
-}
-
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if
 // it cannot be. Only updates with state are cut into ranges.
 func (p *Plan) finerYet(f *Forecast) []string {
 	switch {
-	case !p.options.ranging.on() && f.FloorBy[device.OptState] > 0:
+	case !p.ranges.On() && f.FloorBy[device.OptState] > 0:
 		return []string{"give less memory (segments and updates may then be cut finer)"}
-	case p.grain != byNode:
+	case p.grain != segment.ByNode:
 		return []string{"give less memory (segments may then be cut finer)"}
 	}
 	return nil
@@ -112,7 +105,7 @@ func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
 
 // largestLayer names the layer with the most bytes of variables and forward
 // results.
-func largestLayer(idx *index) string {
+func largestLayer(idx *nodes.Index) string {
 	bytes := map[*graph.Layer]int64{}
 	var order []*graph.Layer
 	add := func(l *graph.Layer, v *graph.Value) {
@@ -124,10 +117,10 @@ func largestLayer(idx *index) string {
 		}
 		bytes[l] += v.Meta.Bytes()
 	}
-	for _, v := range idx.g.Vars {
+	for _, v := range idx.Graph.Vars {
 		add(v.Layer, v)
 	}
-	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
+	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		if n.Phase == graph.Forward {
 			for _, v := range n.Out {
 				add(n.Layer, v)
@@ -145,3 +138,16 @@ func largestLayer(idx *index) string {
 	}
 	return fmt.Sprintf("the largest layer is %v with %s of variables and activations", best, units.Bytes(bytes[best]))
 }
+
+// The causes of this package's errors.
+var (
+	ErrMemory = errors.New("the model does not fit in device memory")
+	// ErrReplicas is for replicas that do not fit the devices or the step.
+	ErrReplicas = errors.New("cannot run the replicas as asked")
+)
+
+// replicasError is an ErrReplicas.
+type replicasError string
+
+func (e replicasError) Error() string { return string(e) }
+func (e replicasError) Unwrap() error { return ErrReplicas }

@@ -10,23 +10,27 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // TestMemoryError refuses devices below the floor, with what would lower it.
 func TestMemoryError(t *testing.T) {
-	plan := func(s net, again Recompute) error {
+	plan := func(s nets.Net, again Recompute) error {
 		t.Helper()
-		g, err := s.build()
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: again})
+		_, err = New(g, PlanOptions{Devices: nets.Specs(2, 40<<10), Microbatches: 2, Recompute: again})
 		if !errors.Is(err, ErrMemory) {
 			t.Fatal(err)
 		}
 		return err
 	}
-	wide, deep := chain(3, 64, 4, 2), chain(3, 4, 4096, 2)
+	wide, deep := nets.Chain(3, 64, 4, 2), nets.Chain(3, 4, 4096, 2)
 	for _, x := range []struct {
 		err  error
 		says []string
@@ -59,18 +63,18 @@ func TestMemoryErrorTellsApart(t *testing.T) {
 
 // TestFloorIsEnough plans at the floor, and refuses a byte below it.
 func TestFloorIsEnough(t *testing.T) {
-	g, err := chain(4, 8, 16, 3).build()
+	g, err := nets.Chain(4, 8, 16, 3).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := func(limit int64) (*Plan, error) {
-		return New(g, PlanOptions{Devices: specs(1, limit), Microbatches: 3})
+		return New(g, PlanOptions{Devices: nets.Specs(1, limit), Microbatches: 3})
 	}
 	free, err := at(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := free.Memory[0]; f.Tight() || f.Loaded+f.Spilled != 0 || f.Peak != total(f.PeakBy) || f.Floor != total(f.FloorBy) {
+	if f := free.Memory[0]; f.Tight() || f.Loaded+f.Spilled != 0 || f.Peak != nodes.Total(f.PeakBy) || f.Floor != nodes.Total(f.FloorBy) {
 		t.Errorf("without a limit: %+v", f)
 	}
 	tight, err := at(free.Memory[0].Floor / 2)
@@ -78,7 +82,7 @@ func TestFloorIsEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	floor := tight.Memory[0].Floor
-	if floor >= free.Memory[0].Floor || tight.grain == wholePhases {
+	if floor >= free.Memory[0].Floor || tight.grain == segment.WholePhases {
 		t.Errorf("%v: the floor is %d, of whole phases %d", tight.grain, floor, free.Memory[0].Floor)
 	}
 	if p, err := at(floor); err != nil || p.Memory[0].Loaded == 0 {
@@ -99,8 +103,8 @@ func TestFloorIsEnough(t *testing.T) {
 // the first.
 func TestPeakIsTheReplays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,12 +113,12 @@ func TestPeakIsTheReplays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		launches, err := p.Launches(StepOptions{Microbatches: s.microbatches})
+		launches, err := p.Launches(StepOptions{Microbatches: s.Microbatches})
 		if err != nil {
 			t.Fatal(err)
 		}
-		traces := traceLaunches(stop.When(nil), len(o.Devices), launches)
-		addScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return temporaries(l.Variant) })
+		traces := forecast.TraceLaunches(stop.When(nil), len(o.Devices), launches)
+		forecast.AddScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return forecast.Temporaries(l.Variant) })
 		for d, tr := range traces {
 			if err := tr.Check(); err != nil {
 				t.Fatalf("device %d: %v\n%s", d, err, p.dump())
@@ -122,7 +126,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0)
 			var early int64 // bytes of variables that only the first step has from its beginning on
 			for o, x := range tr.Objects {
-				if tr.first[o] && !x.Lasting {
+				if tr.First[o] && !x.Lasting {
 					early += paging.Rounded(x.Bytes)
 				}
 			}

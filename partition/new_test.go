@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -17,12 +18,14 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // TestForward: the plan of the forward phase has nothing else.
 func TestForward(t *testing.T) {
 	for _, microbatches := range []int{1, 3} {
-		p, err := mustPlan(t, tiedNet(microbatches), PlanOptions{Devices: specs(3, 0)}).Forward()
+		whole := mustPlan(t, nets.Tied(microbatches), PlanOptions{Devices: nets.Specs(3, 0)})
+		p, err := Derive(whole, whole.Graph, DeriveOptions{For: Checked})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +54,7 @@ func TestForwardOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 3})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,22 +62,43 @@ func TestForwardOnly(t *testing.T) {
 		t.Error(p.dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
-		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false, 0}
-		if slices.Contains(l.Over, y) != (l.Segment.Stage == 1) {
+		y := p.Instance(g.Outputs[0], l.Microbatch, false)
+		if slices.ContainsFunc(l.Over, func(k int) bool { return l.Needs[k].Instance == y }) != (l.Segment.Stage == 1) {
 			t.Errorf("%s ends %v", l.Name(), l.Over)
 		}
 	}
 }
 
-func TestRebindRefusesAnotherGraph(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
-	for _, s := range []net{chain(3, 4, 2, 2), chain(2, 4, 2, 1)} {
-		g, err := s.build()
+func TestSmallerRefusesAnotherGraph(t *testing.T) {
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
+	for _, s := range []nets.Net{nets.Chain(3, 4, 2, 2), nets.Chain(2, 4, 2, 1)} {
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Rebind(g, nil); !errors.Is(err, ErrGraph) {
+		if _, err := Derive(p, g, DeriveOptions{}); !errors.Is(err, ErrGraph) {
 			t.Error(err)
+		}
+	}
+}
+
+// A reason in the list of refusals is New's error, and that of plans for the same stages.
+func TestRefusals(t *testing.T) {
+	p := mustPlan(t, nets.Chain(2, 4, 2, 2), PlanOptions{Devices: nets.Specs(1, 0)})
+	no, before := errors.New("no"), refusals
+	refusals = append(slices.Clone(refusals), func(q *Plan) error {
+		if q.index == nil || q.place == nil || len(q.Memory) != 1 || len(q.Stages) != 1 {
+			t.Errorf("a refusal is asked about an unfinished plan: %+v", q)
+		}
+		return no
+	})
+	t.Cleanup(func() { refusals = before })
+	if _, err := New(p.Graph, PlanOptions{Devices: nets.Specs(1, 0), Microbatches: 2}); !errors.Is(err, no) {
+		t.Errorf("New: %v", err)
+	}
+	for _, o := range []Purpose{Answers, Checked} {
+		if _, err := Derive(p, p.Graph, DeriveOptions{For: o}); !errors.Is(err, no) {
+			t.Errorf("Derive for %d: %v", o, err)
 		}
 	}
 }
@@ -82,20 +106,20 @@ func TestRebindRefusesAnotherGraph(t *testing.T) {
 // Planning ends wherever it is told to stop: in the search, and for each stage of
 // each pass behind it.
 func TestPlanningStops(t *testing.T) {
-	g, err := chain(8, 4, 2, 2).build()
+	g, err := nets.Chain(8, 4, 2, 2).Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := mustPlan(t, chain(8, 4, 2, 2), PlanOptions{Devices: specs(4, 0)})
+	whole := mustPlan(t, nets.Chain(8, 4, 2, 2), PlanOptions{Devices: nets.Specs(4, 0)})
 	for name, c := range map[string]struct {
 		plan func(stop func() error) error
 		asks int
 	}{
 		"New": {func(stop func() error) error {
-			_, err := New(g, PlanOptions{Devices: specs(4, 0), Stop: stop})
+			_, err := New(g, PlanOptions{Devices: nets.Specs(4, 0), Stop: stop})
 			return err
 		}, 60},
-		"Rebind": {func(stop func() error) error { _, err := whole.Rebind(g, stop); return err }, 20},
+		"Derive": {func(stop func() error) error { _, err := Derive(whole, g, DeriveOptions{Stop: stop}); return err }, 20},
 	} {
 		stopped, every := errors.New("stopped"), testall.Or(5, 1)
 		asks := -every // which did not stop it in the end
@@ -121,16 +145,17 @@ func TestPlanningStops(t *testing.T) {
 // TestPlanningIsLinear counts what planning looks at, for n and for 2n blocks.
 func TestPlanningIsLinear(t *testing.T) {
 	looks := func(blocks int, o PlanOptions) int {
-		g, err := chain(blocks, 4, 2, o.Microbatches).build()
+		g, err := nets.Chain(blocks, 4, 2, o.Microbatches).Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		check := stop.When(nil)
-		o.Devices = specs(2, 0)
-		if o, err = o.checked(); err != nil {
+		o.Devices = nets.Specs(2, 0)
+		s, err := o.checked()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newPlan(g, o, check); err != nil {
+		if _, err := newPlan(g, s, check); err != nil {
 			t.Fatal(err)
 		}
 		return check.Items()
@@ -165,17 +190,17 @@ func TestPlanningIsLinear(t *testing.T) {
 // TestSmallLastMicrobatch runs a step of which the last microbatch is smaller,
 // cut in three and whole.
 func TestSmallLastMicrobatch(t *testing.T) {
-	s := tiedNet(3)
+	s := nets.Tied(3)
 	small := s
-	small.batch = 1
-	h, err := small.build()
+	small.Batch = 1
+	h, err := small.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var results []state
 	for n := 1; n <= 3; n++ {
-		p := mustPlan(t, s, PlanOptions{Devices: specs(n, 0)})
-		q, err := p.Rebind(h, nil)
+		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(n, 0)})
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,8 +220,8 @@ func TestSmallLastMicrobatch(t *testing.T) {
 // TestAnyPartitionIsTheWholeGraph trains three steps whole and cut.
 func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
-		g, err := s.build()
+		s := nets.Draw(t)
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,14 +230,14 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPlan(t, p)
-		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
+		want, in := start(g, s.Microbatches, rapid.Uint64().Draw(t, "seed"))
 		got := want
 		for range 3 {
 			if want, err = runWhole(g, want, in, p.options.Reduction); err != nil {
 				t.Fatal(err)
 			}
 			k := newMachine(p, got, in)
-			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
+			if got, err = k.runStep(StepOptions{Microbatches: s.Microbatches}); err != nil {
 				t.Fatalf("%v\n%s", err, p.dump())
 			}
 			if d := differ(want, got); d != "" {
@@ -228,11 +253,11 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 // TestSamePlanTwice builds everything twice.
 func TestSamePlanTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
+		s := nets.Draw(t)
 		o := drawOptions(t, s)
 		var text [2]string
 		for i := range text {
-			g, err := s.build()
+			g, err := s.Build()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,18 +273,18 @@ func TestSamePlanTwice(t *testing.T) {
 	})
 }
 
-// TestRebind runs a step whose last microbatch is smaller: every segment of
+// TestSmaller runs a step whose last microbatch is smaller: every segment of
 // the other graph must fit between those of the first.
-func TestRebind(t *testing.T) {
+func TestSmaller(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawNet(t)
+		s := nets.Draw(t)
 		small := s
-		small.batch = 1
-		g, err := s.build()
+		small.Batch = 1
+		g, err := s.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := small.build()
+		h, err := small.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +292,7 @@ func TestRebind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,11 +310,11 @@ func TestRebind(t *testing.T) {
 }
 
 // Devices estimate a smaller microbatch only where memory is short.
-func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
-	s := chain(2, 4, 2, 2)
+func TestSmallerEstimatesWhereMemoryIsShort(t *testing.T) {
+	s := nets.Chain(2, 4, 2, 2)
 	small := s
-	small.batch = 1
-	h, err := small.build()
+	small.Batch = 1
+	h, err := small.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,11 +323,11 @@ func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
 		estimates++
 		return m, nil
 	}
-	peak := mustPlan(t, s, PlanOptions{Devices: specs(1, 0), Estimate: estimate}).Memory[0].Peak
+	peak := mustPlan(t, s, PlanOptions{Devices: nets.Specs(1, 0), Estimate: estimate}).Memory[0].Peak
 	for limit, want := range map[int64]bool{0: false, peak: false, peak - 1: true} {
-		p := mustPlan(t, s, PlanOptions{Devices: specs(1, limit), Estimate: estimate})
+		p := mustPlan(t, s, PlanOptions{Devices: nets.Specs(1, limit), Estimate: estimate})
 		estimates = 0
-		q, err := p.Rebind(h, nil)
+		q, err := Derive(p, h, DeriveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +365,7 @@ func TestModels(t *testing.T) {
 		for i := range 12 {
 			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
 			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
-				p, err := New(g, PlanOptions{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
+				p, err := New(g, PlanOptions{Devices: nets.Specs(n, 0), Microbatches: 3, Recompute: again})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -353,5 +378,31 @@ func TestModels(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A replica takes about as much work and memory to plan among many as among few: a plan has
+// no number for each pair of replicas.
+func TestPlanningReplicasIsLinear(t *testing.T) {
+	bytesOf := func(replicas int) float64 {
+		g, err := nets.Chain(6, 4, 2, replicas).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := PlanOptions{Devices: nets.Specs(replicas, 0), Microbatches: replicas, LastMicrobatches: replicas - 1, Replicas: replicas, Reduction: ReduceTree}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := New(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Predict(nil); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(replicas)
+	}
+	if few, many := bytesOf(16), bytesOf(256); many > 1.6*few {
+		t.Errorf("a replica of 256 takes %.0f bytes to plan, one of 16 %.0f", many, few)
 	}
 }

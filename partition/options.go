@@ -1,11 +1,20 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/speed"
 )
 
 // PlanOptions changes how New cuts a graph.
@@ -33,59 +42,50 @@ type PlanOptions struct {
 	HostSeconds      HostSeconds        // measured times of copies between a device and the host; nil means that they follow from its link
 	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
 	Supports         Supports           // whether a device runs a node; nil means that all run everything
-	grains           []grain            // to choose from, coarse to fine; nil means all
-	ranging          ranging            // of updates
-	sharding         sharding           // of updates among replicas
-	settled          bool               // no other ranging is tried
-	exact            bool               // plans are compared by what they lack, since none fits
-	asked            Recompute          // Recompute as the caller gave it
-	checkFinite      bool               // segments will be compiled with device.CompileOptions.CheckFinite
+	grains           []segment.Grain    // for tests: to choose from, coarse to fine; nil means all
+	unit             int                // for tests: shards begin at multiples of so many elements; 0 means ops.SumElems
 	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
 }
 
-// Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
-type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
+// settings are the options of a plan as they were checked, and how far a call may choose.
+type settings struct {
+	PlanOptions
+	asked       Recompute // by the caller; New may try others
+	settled     bool      // no other ranges of updates are tried
+	unforecast  bool      // the plan needs no forecast: it is known to take less memory than another one
+	exact       bool      // plans are compared by what they lack, since none fits
+	checkFinite bool      // segments will be compiled with device.CompileOptions.CheckFinite
+}
 
-// Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
-// if it is not known.
-type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
+// pipeline is the options' pipeline.
+func (o *PlanOptions) pipeline() order.Pipeline {
+	return order.Pipeline{Name: o.Schedule, Order: o.Order, Microbatches: o.Microbatches, Replicas: o.Replicas, Devices: len(o.Devices), On: o.On}
+}
 
-// CallSeconds is the time of a call of an op on PlanOptions.Devices[d], beside its work.
-// ok is false if it is not known.
-type CallSeconds func(d int) (seconds float64, ok bool)
+// speeds are the times of the options' devices.
+func (o *PlanOptions) speeds() speed.Speeds {
+	return speed.Speeds{Devices: o.Devices, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
+}
 
-// HostSeconds is the time of a copy from the host to PlanOptions.Devices[d], or out of it
-// to the host. ok is false if it is not known.
-type HostSeconds func(d int, bytes int64, out bool) (seconds float64, ok bool)
-
-// BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
-// microbatch, or of the update of a step. ok is false if it is not known.
-type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
-
-// CopySeconds is the time from the end of a launch on PlanOptions.Devices[from] until
-// Devices[to] can begin one that reads so many bytes of it.
-type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
-
-// Supports is device.Device.Supports of PlanOptions.Devices[d].
-type Supports func(d int, n *graph.Node) error
-
-// perReplica is the number of devices that each replica has. Those left over are not
-// used.
-func (o *PlanOptions) perReplica() int { return len(o.Devices) / max(1, o.Replicas) }
+// indexing is how a plan of these options runs a graph. ranged tells that updates of the
+// graph are in ranges on one replica.
+func (o *PlanOptions) indexing(ranged bool) nodes.Options {
+	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: ranged}
+}
 
 // ofOne is the options for cutting the model for one replica: the first one's
 // devices, and the most microbatches that one has.
 func (o PlanOptions) ofOne() PlanOptions {
 	r := max(1, o.Replicas)
 	o.Supports = o.allReplicas()
-	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.perReplica()], (o.Microbatches+r-1)/r, 1
+	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.pipeline().PerReplica()], (o.Microbatches+r-1)/r, 1
 	return o
 }
 
 // allReplicas is PlanOptions.Supports of the devices of one replica: a device stands for
 // those that have its place in the other replicas.
 func (o *PlanOptions) allReplicas() Supports {
-	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.perReplica()
+	all, devices, replicas, each := o.Supports, o.Devices, max(1, o.Replicas), o.pipeline().PerReplica()
 	if all == nil || replicas == 1 {
 		return all
 	}
@@ -96,5 +96,164 @@ func (o *PlanOptions) allReplicas() Supports {
 			}
 		}
 		return nil
+	}
+}
+
+// checked refuses options that no graph can follow, and fills in defaults.
+func (o PlanOptions) checked() (s settings, err error) {
+	switch {
+	case len(o.Devices) == 0:
+		return s, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
+	case o.Count < 0:
+		return s, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
+	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):
+		return s, fmt.Errorf("%w: %d microbatches in the last step of an epoch; give 1 to %d, as many as a full one has, or 0 for none that is smaller", ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
+	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
+		return s, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+	}
+	switch o.Reduction {
+	case "":
+		o.Reduction = ReduceOrder
+	case ReduceOrder, ReduceTree:
+	default:
+		return s, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
+	}
+	switch o.Shard {
+	case "", ShardNone, ShardOptimizer:
+	default:
+		return s, replicasError(fmt.Sprintf("shard %q: give none or optimizer", o.Shard))
+	}
+	o.Microbatches = max(1, o.Microbatches)
+	if err := o.checkReplicas(); err != nil {
+		return s, err
+	}
+	if err := o.checkDevices(); err != nil {
+		return s, err
+	}
+	if o.grains == nil {
+		o.grains = []segment.Grain{segment.WholePhases, segment.ByBlock, segment.ByLayer, segment.ByNode}
+		if o.Replicas > 1 {
+			o.grains = o.grains[1:] // so that sums of the last blocks are copied while those before run
+		}
+	}
+	o.Schedule = cmp.Or(o.Schedule, order.Default)
+	if err := o.CheckSchedule(); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrStages, err)
+	}
+	o.settle()
+	return settings{PlanOptions: o, asked: o.Recompute}, nil
+}
+
+// checkReplicas refuses replicas that have no device or no microbatch, and sums that
+// they cannot share.
+func (o *PlanOptions) checkReplicas() error {
+	switch r := o.Replicas; {
+	case r < 0:
+		return replicasError(fmt.Sprintf("%d replicas: use 1, or more", r))
+	case r > len(o.Devices):
+		return replicasError(fmt.Sprintf("%d replicas need a device each, and the run has %s; list more devices, or use fewer replicas (--set partition.replicas=%d)", r, units.Count(len(o.Devices), "device"), len(o.Devices)))
+	case r > o.Microbatches:
+		return replicasError(fmt.Sprintf("%d replicas share the microbatches of a step, and it has %d: use at most as many replicas, or more microbatches", r, o.Microbatches))
+	case r > 1 && o.Reduction != ReduceTree:
+		return replicasError(fmt.Sprintf("%d replicas cannot sum microbatches in their order: sum them by a tree (the weights are others), or use 1", r))
+	}
+	return nil
+}
+
+// checkDevices refuses devices of stages and blocks that there are not, or that other
+// replicas than the first have.
+func (o *PlanOptions) checkDevices() error {
+	if o.On != nil && len(o.On) != len(o.Stages) {
+		return fmt.Errorf("%w: %d stages are listed with %d devices; give one for each", ErrStages, len(o.Stages), len(o.On))
+	}
+	for _, d := range slices.Concat(o.On, slices.Collect(maps.Values(o.Pin))) {
+		if d < 0 || d >= len(o.Devices) {
+			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
+		}
+	}
+	first := o.Devices[:o.pipeline().PerReplica()]
+	for s, d := range o.On {
+		if d >= len(first) {
+			return fmt.Errorf("%w: stage %d is on %s, %s", ErrStages, s, o.Devices[d].ID, o.firstHas(first))
+		}
+	}
+	for _, block := range slices.Sorted(maps.Keys(o.Pin)) {
+		if d := o.Pin[block]; d >= len(first) {
+			return fmt.Errorf("%w: block %q is pinned to %s, %s", ErrStages, block, o.Devices[d].ID, o.firstHas(first))
+		}
+	}
+	return nil
+}
+
+// firstHas ends the error about a device that the first replica does not have.
+func (o *PlanOptions) firstHas(first []device.Spec) string {
+	var ids []string
+	for _, d := range first {
+		ids = append(ids, string(d.ID))
+	}
+	return fmt.Sprintf("and the first of %d replicas has %s; name one of those, and the others follow it", o.Replicas, strings.Join(ids, ", "))
+}
+
+// Reduction is how the parts of a step's microbatches are summed. The two round
+// differently.
+type Reduction string
+
+// The reductions.
+const (
+	ReduceOrder Reduction = "order" // one after the other; also the meaning of ""
+	ReduceTree  Reduction = "tree"  // by a fixed binary tree over the microbatches
+)
+
+// Shard names the part of the model that replicas divide among them.
+type Shard string
+
+// The shards.
+const (
+	ShardNone      Shard = "none"      // none: the first replica updates all; also the meaning of ""
+	ShardOptimizer Shard = "optimizer" // each updates some of the parameters, or ranges of them, and alone has the optimizer's state of them
+)
+
+// CheckSchedule is New's error about a schedule that no step can have.
+func (o *PlanOptions) CheckSchedule() error {
+	if o.Order == nil {
+		return o.pipeline().Spec(make([]int, 1)).Check()
+	}
+	s := o.Order
+	switch {
+	case s.Replicas != max(1, o.Replicas):
+		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
+	case s.Has(schedule.Reduce):
+		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
+	case !s.Has(schedule.Backward):
+		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
+	case s.Microbatches != o.Microbatches:
+		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
+	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
+		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
+		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
+	}
+	for i, w := range s.Workers {
+		each := len(s.Rows) / s.Replicas // workers of a replica
+		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
+			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// settle makes an order of the caller's fit the devices. The options are checked.
+func (o *PlanOptions) settle() {
+	if o.Order == nil {
+		return
+	}
+	s := o.Order.On(o.pipeline().PerReplica() * o.Order.Replicas)
+	o.Order = &s
+	if o.Stages == nil {
+		o.Count = s.Stages
 	}
 }

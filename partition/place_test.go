@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // in runs f in block name.
@@ -55,7 +56,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p, err := New(g, PlanOptions{Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,39 +67,39 @@ func TestNodesWithoutLayers(t *testing.T) {
 		"after gradient": 2, "of forward": 1,
 		"norm": 2, "report": 2,
 	} {
-		if got, ok := p.place.of(values[name].Node); !ok || got != want {
+		if got, ok := p.place.Of(values[name].Node); !ok || got != want {
 			t.Errorf("%s is on stage %d, want %d", name, got, want)
 		}
 	}
-	if got := p.place.owner[g.Find("free").Name]; got != 2 {
+	if got := p.place.Owner[g.Find("free").Name]; got != 2 {
 		t.Errorf("a variable without a layer is on stage %d, its reader on 2", got)
 	}
 }
 
 // TestPlaces checks the rules of placement on the tied net.
 func TestPlaces(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	for name, want := range map[string]int{
 		"b0.weight": 0, "b0.weight/momentum": 0, "b1.weight": 1, "b1.bias/momentum": 1, "b2.bias": 2, "step": 2, "ring": 2,
 	} {
-		if got := p.place.owner[p.Graph.Find(name).Name]; got != want {
+		if got := p.place.Owner[p.Graph.Find(name).Name]; got != want {
 			t.Errorf("%s lives on stage %d, want %d", name, got, want)
 		}
 	}
 	for _, n := range p.Graph.Nodes {
-		got := p.place.node[n.ID]
+		got := p.place.Node[n.ID]
 		switch n.Op.Kind() {
 		case "clip_factor", "learning_rate", "mse", "ring_write", "increment":
 			if got != 2 {
 				t.Errorf("%v is on stage %d, want 2", n, got)
 			}
 		case "sum_squares": // where the gradient is: one number crosses, not a tensor
-			if want := p.place.node[p.idx.readers[n.In[0].ID][0].ID]; got != want {
+			if want := p.place.Node[p.index.Readers[n.In[0].ID][0].ID]; got != want {
 				t.Errorf("%v is on stage %d, its gradient is used on %d", n, got, want)
 			}
 		}
-		if n.Phase == graph.Backward && n.Of != nil && got != p.place.node[n.Of.ID] {
-			t.Errorf("%v is on stage %d, the node it differentiates on %d", n, got, p.place.node[n.Of.ID])
+		if n.Phase == graph.Backward && n.Of != nil && got != p.place.Node[n.Of.ID] {
+			t.Errorf("%v is on stage %d, the node it differentiates on %d", n, got, p.place.Node[n.Of.ID])
 		}
 	}
 }

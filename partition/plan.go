@@ -1,9 +1,21 @@
 package partition
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/divide"
+	"github.com/berth-ml/berth/partition/forecast"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/place"
+	"github.com/berth-ml/berth/partition/segment"
+	"github.com/berth-ml/berth/partition/simulate"
+	"github.com/berth-ml/berth/partition/step"
 )
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
@@ -17,22 +29,30 @@ type Plan struct {
 	Memory       []Forecast // by device
 	Fewer        *Fewer     // nil where there are as many stages as asked for
 	// Bucket tells plans of one program apart whose samples have different shapes: see
-	// [Plan.RebindBucket]. 0: the plan that was made first.
+	// [Derive]. 0: the plan that was made first.
 	Bucket int
 
-	options  PlanOptions
-	grain    grain
-	launches int // of a step
-	cut      cut
-	place    *placement
-	idx      *index
-	whole    placedGraph // before updates were cut into ranges
+	options settings
+	decided
 }
 
-// placedGraph is a graph's index and where its nodes are.
-type placedGraph struct {
-	idx   *index
-	place *placement
+// decided is what the passes have decided, in their order. A pass reads it, and none
+// decides again what is there.
+type decided struct {
+	index    *nodes.Index     // pass 1: of Plan.Graph
+	cut      cut.Cut          // pass 2
+	place    *place.Placement // pass 3
+	whole    placed           // pass 4: the graph before its updates were divided
+	shards   divide.Shards    // pass 4: parameters that replicas update in ranges
+	ranges   divide.Ranges    // pass 4: updates that are in ranges for lack of memory
+	grain    segment.Grain    // pass 5
+	launches int              // pass 6: of a full step
+}
+
+// placed is a graph and where its nodes are.
+type placed struct {
+	index *nodes.Index
+	place *place.Placement
 }
 
 // Stage is a partition in pipeline order.
@@ -50,99 +70,166 @@ type Stage struct {
 	Cause      string                  // why these blocks are here
 }
 
-// Segment is nodes of one stage that a device compiles and launches as one.
-type Segment struct {
-	ID      int    // index in Plan.Segments
-	Name    string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
-	Piece   string // its label; "" if the segment is all nodes of its passes
-	Stage   int
-	Pass    schedule.Kind // when it runs: the first pass of the nodes that it is a piece of
-	Passes  Passes        // of its nodes
-	Replica int           // that runs it, where Pass is Update; all run other passes
-	Level   int           // where Pass is Update, from 0
-
-	// First begins the sums over microbatches that the segment writes, Later adds
-	// to them. First runs for a step's first microbatch, and Later for the others;
-	// by a tree, First for each second one. They are the same without sums. Later.In begins with all of First.In, and
-	// both have the same Out values in the same order.
-	First, Later Variant
-	// Reduce adds the right of two partial sums to the left, for each sum that the
-	// segment writes, left and right in turn in In. Its Graph is nil unless sums are
-	// made by a tree.
-	Reduce Variant
-	// ReduceOn is Reduce by replica, of the sums and ranges of sums that end there;
-	// nil without ShardOptimizer. It makes sums over more than one replica.
-	ReduceOn []Variant
-	// Split copies each range that a replica updates out of the sums that the segment
-	// writes; its Graph is nil if there is none. It ends a replica's part of a sum.
-	Split Variant
-}
-
-// Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to
-// In[i], Graph.Outputs[i] to Out[i].
-type Variant struct {
-	Graph   *graph.Graph
-	In, Out []Slot
-	// Alias[i] is the input whose memory output i takes over, or -1. Such a
-	// pair has one lease between them: both slots are ReadWrite and have the
-	// same Value.
-	Alias []int
-}
-
-// Slot ties an input or output of a segment to the tensor that residency
-// knows.
-type Slot struct {
-	// Value is the identity to look up: for an assigned output the variable,
-	// for an accumulated one the sum, otherwise the value itself.
-	Value *graph.Value
-	Mode  Mode
-}
-
-// Mode is how a segment uses a slot's tensor.
-type Mode uint8
-
-// The modes.
-const (
-	Read Mode = iota
-	Write
-	ReadWrite
-)
-
-var modeNames = [...]string{"read", "write", "read-write"}
-
-// String is the mode in lower case.
-func (m Mode) String() string { return modeNames[m] }
-
-// Rate is how often something moves.
-type Rate uint8
-
-// The rates.
-const (
-	PerMicrobatch Rate = iota
-	PerStep
-	PerRun
-)
-
-var rateNames = [...]string{"microbatch", "step", "run"}
-
-// String is the period: "microbatch".
-func (r Rate) String() string { return rateNames[r] }
-
-// Transfer is a value that one stage makes or owns and another reads. On
-// stages that share a device nothing moves.
-type Transfer struct {
-	Value    *graph.Value
-	From, To int // stages
-	Bytes    int64
-	Rate     Rate
-	Local    bool // both stages are on one device
-}
-
 // PerMicrobatch reports whether a value has an instance for each microbatch of
 // a step; otherwise it has one for the step.
-func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
+func (p *Plan) PerMicrobatch(v *graph.Value) bool { return nodes.PerMicrobatch(v) }
 
 // Usage is the usage that a value's memory counts as: Weight for parameters and
 // statistics, Cache for caches, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
-func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
+func (p *Plan) Usage(v *graph.Value) device.Usage { return p.index.Usage(v) }
+
+// AnyTight reports whether the memory of some device is below the plan's peak there.
+func (p *Plan) AnyTight() bool {
+	return slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
+}
+
+// deviceOf is the index of the device of a stage's replica.
+func (p *Plan) deviceOf(stage, replica int) int {
+	return p.program().DeviceOf(stage, replica)
+}
+
+// DevicesOf lists the devices of a stage, by replica: their indices in
+// PlanOptions.Devices.
+func (p *Plan) DevicesOf(stage int) (list []int) {
+	for r := range p.Replicas() {
+		list = append(list, p.deviceOf(stage, r))
+	}
+	return list
+}
+
+// Devices lists the devices that have a stage: their indices in
+// PlanOptions.Devices.
+func (p *Plan) Devices() (list []int) {
+	for s := range p.cut.Device {
+		list = append(list, p.DevicesOf(s)...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Replicas is the number of replicas of each stage.
+func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
+
+// StepOptions describes a step of a plan.
+type StepOptions struct {
+	// Microbatches of the step, at least 1.
+	Microbatches int
+	// Tail is the plan of the last microbatch and of the update, made by [Derive].
+	// Nil means that they are as in the plan.
+	Tail *Plan
+	// Fetch keeps the graph's outputs after the step.
+	Fetch bool
+}
+
+// Instance is the instance of v for a microbatch. tail tells that p is a step's
+// tail.
+func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
+	return p.program().Instance(v, microbatch, tail)
+}
+
+// Launches lists the launches of a step in the order in which they are queued:
+// that of the schedule, then the update, level by level over all stages.
+func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
+	return p.program().Launches(stop.When(nil), o.inner())
+}
+
+// inner is the step of a program.
+func (o StepOptions) inner() step.Options {
+	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch}
+	if o.Tail != nil {
+		x.Tail = o.Tail.program()
+	}
+	return x
+}
+
+// program is what the launches of the plan's steps follow from.
+func (p *Plan) program() *step.Program {
+	return &step.Program{Index: p.index, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.pipeline().PerReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
+}
+
+// stepSizes lists the microbatches of a full step and, where there is one, of the
+// smaller last step of an epoch.
+func (p *Plan) stepSizes() []int {
+	if last := p.options.LastMicrobatches; last > 0 && last < p.Microbatches {
+		return []int{p.Microbatches, last}
+	}
+	return []int{p.Microbatches}
+}
+
+// forecaster forecasts the memory of the plan's steps.
+func (p *Plan) forecaster() *forecast.Forecaster {
+	o := &p.options
+	return forecast.New(p.program(), forecast.Options{Specs: o.Devices, Estimate: o.Estimate, CheckFinite: o.checkFinite, Sizes: p.stepSizes(), Replicas: p.Replicas()})
+}
+
+// Predict simulates a step among others of a run. ask is called now and then; its error
+// ends the simulation. Nil means never.
+func (p *Plan) Predict(ask func() error) (*Prediction, error) {
+	check := stop.When(ask)
+	launches, err := p.program().Launches(check, step.Options{Microbatches: p.Microbatches})
+	if err != nil {
+		return nil, err
+	}
+	var traces []*forecast.Trace
+	if slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Moved() > 0 }) {
+		if traces, err = p.forecaster().Traces(launches, nil); err != nil {
+			return nil, err
+		}
+	}
+	return simulate.Step(check, p.options.speeds(), launches, p.Memory, traces)
+}
+
+// busySeconds is, per device, the time for which it works in a step.
+func (p *Plan) busySeconds() []float64 {
+	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		panic("BUG: a plan without launches: " + err.Error())
+	}
+	return simulate.Busy(p.options.speeds(), launches, p.Memory)
+}
+
+// ScheduleOf is the order in which a step of that many microbatches runs. A plan
+// without a backward pass needs none: it runs forward.
+func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
+	o := p.options
+	if !p.goesBack() {
+		o.Schedule, o.Order = "forward", nil
+	}
+	s, err := o.pipeline().Schedule(p.cut.Device, microbatches)
+	if o.Shard != ShardOptimizer {
+		s = s.FirstUpdates()
+	}
+	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
+	}
+	return s, err
+}
+
+// goesBack reports whether the plan has a backward pass.
+func (p *Plan) goesBack() bool {
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
+}
+
+// ActionFlops is the arithmetic of a schedule's actions, as costs to simulate it with:
+// that of the nodes which an action's launches run, merged ones in the pass that they
+// are of. An update counts as nothing.
+func (p *Plan) ActionFlops() schedule.Costs {
+	type pass struct {
+		stage int
+		kind  schedule.Kind
+	}
+	flops := map[pass]float64{}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		for _, n := range s.First.Graph.Nodes {
+			flops[pass{s.Stage, segment.PassOf(n, s.Pass)}] += float64(n.Cost().Flops)
+		}
+	}
+	return schedule.Costs{Action: func(a schedule.Action) float64 {
+		if a.Kind == schedule.Update {
+			return 0
+		}
+		return flops[pass{a.Stage, a.Kind}]
+	}}
+}

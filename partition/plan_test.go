@@ -9,10 +9,12 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 func TestAccessors(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0)})
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(2, 0)})
 	g := p.Graph
 	for name, want := range map[string]device.Usage{
 		"input": device.Input, "b0.weight": device.Weight, "b0.weight/momentum": device.OptState, "step": device.OptState, "ring": device.OptState,
@@ -23,38 +25,38 @@ func TestAccessors(t *testing.T) {
 		}
 	}
 	for _, a := range g.Assigns {
-		if p.idx.identity(a.New) != a.Var {
-			t.Errorf("%v is held by %v", a.New, p.idx.identity(a.New))
+		if p.index.Identity(a.New) != a.Var {
+			t.Errorf("%v is held by %v", a.New, p.index.Identity(a.New))
 		}
 	}
-	if v := g.Find("b0.tanh"); p.idx.identity(v) != v {
+	if v := g.Find("b0.tanh"); p.index.Identity(v) != v {
 		t.Error("an activation is held by another value")
 	}
 }
 
 // drawOptions places by hand, by count, or automatically.
-func drawOptions(t *rapid.T, s net) PlanOptions {
-	o := PlanOptions{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
+func drawOptions(t *rapid.T, s nets.Net) PlanOptions {
+	o := PlanOptions{Devices: nets.Specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.Microbatches}
 	o.Apart = rapid.Bool().Draw(t, "apart")
-	o.grains = []grain{grain(rapid.IntRange(0, grains-1).Draw(t, "grain"))}
+	o.grains = []segment.Grain{segment.Grain(rapid.IntRange(0, segment.Grains-1).Draw(t, "grain"))}
 	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe", "zb-h1", "interleaved"}).Draw(t, "schedule")
 	o.Reduction = rapid.SampledFrom([]Reduction{"", ReduceOrder, ReduceTree}).Draw(t, "reduction")
 	if o.Reduction == ReduceTree {
-		o.Replicas = rapid.IntRange(0, min(len(o.Devices), s.microbatches)).Draw(t, "replicas")
+		o.Replicas = rapid.IntRange(0, min(len(o.Devices), s.Microbatches)).Draw(t, "replicas")
 		o.Shard = rapid.SampledFrom([]Shard{"", ShardNone, ShardOptimizer}).Draw(t, "shard")
 	}
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:
 		o.Stages = [][]string{nil}
-		for i := range s.blocks {
+		for i := range s.Blocks {
 			if i > 0 && rapid.Bool().Draw(t, "cut") {
 				o.Stages = append(o.Stages, nil)
 			}
 			o.Stages[len(o.Stages)-1] = append(o.Stages[len(o.Stages)-1], fmt.Sprintf("b%d", i))
 		}
 	case 1:
-		o.Count = rapid.IntRange(1, len(s.blocks)).Draw(t, "count")
+		o.Count = rapid.IntRange(1, len(s.Blocks)).Draw(t, "count")
 	}
 	return o
 }
@@ -68,7 +70,7 @@ func checkPlan(t *rapid.T, p *Plan) {
 			t.Fatalf("segment %d has ID %d", i, s.ID)
 		}
 		for _, n := range s.First.Graph.Nodes {
-			if n.ID >= p.idx.ids {
+			if n.ID >= p.index.IDs {
 				continue // a copy
 			}
 			if other := in[n.ID]; other != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // deepGPT is a step of a GPT with more activations than weights.
@@ -36,7 +37,7 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		var bytes, again []int64
 		for _, r := range []Recompute{"", RecomputeCheap, RecomputeBlock} {
-			p := mustCut(t, g, PlanOptions{Devices: specs(1, 0), Apart: apart, Recompute: r})
+			p := mustCut(t, g, PlanOptions{Devices: nets.Specs(1, 0), Apart: apart, Recompute: r})
 			s := p.Stages[0]
 			bytes = append(bytes, s.Memory[device.Activation]+s.Memory[device.Scratch])
 			again = append(again, s.Recomputed)
@@ -51,7 +52,7 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 	if g.Text() != before {
 		t.Error("the graph that was given has changed")
 	}
-	if _, err := New(g, PlanOptions{Devices: specs(1, 0), Recompute: "some"}); !errors.Is(err, ErrGraph) {
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Recompute: "some"}); !errors.Is(err, ErrGraph) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -64,7 +65,7 @@ func TestRecomputeSpares(t *testing.T) {
 		RecomputeCheap: {"matmul", "causal_attention", "gather", "cross_entropy", "check_finite"},
 		RecomputeBlock: {"cross_entropy", "check_finite"},
 	} {
-		p := mustCut(t, g, PlanOptions{Devices: specs(1, 0), Recompute: r})
+		p := mustCut(t, g, PlanOptions{Devices: nets.Specs(1, 0), Recompute: r})
 		seen := map[*graph.Node]bool{}
 		for _, n := range p.Graph.Nodes {
 			if !n.Recomputed {

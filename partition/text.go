@@ -10,6 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/cut"
+	"github.com/berth-ml/berth/partition/segment"
 )
 
 // Table is the plan in four tables: the load of each stage, its segments and the
@@ -108,7 +110,7 @@ func (p *Plan) limitTable() string {
 
 // cutText names where segments are cut: "blocks, ranges".
 func (p *Plan) cutText() string {
-	if p.options.ranging.on() {
+	if p.ranges.On() {
 		return p.grain.String() + ", ranges"
 	}
 	return p.grain.String()
@@ -123,11 +125,11 @@ func (p *Plan) Shortages() (list []string) {
 			continue
 		}
 		does := []string{"segments are " + p.grain.String()}
-		if p.grain != wholePhases {
+		if p.grain != segment.WholePhases {
 			does[0] = "segments are cut at " + p.grain.String()
 		}
-		if r := p.options.ranging; r.on() {
-			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.elems))))
+		if r := p.ranges; r.On() {
+			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.Elems))))
 		}
 		if r := p.options.Recompute; r != p.options.asked && p.recomputes() {
 			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
@@ -277,4 +279,67 @@ func (p *Plan) DOT() string {
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// scaled prints n in the largest unit that is at most n. Each unit is step times
+// the one before.
+func scaled(n int64, step float64, units ...string) string {
+	x, u := float64(n), 0
+	for x >= step && u < len(units)-1 {
+		x /= step
+		u++
+	}
+	if u == 0 {
+		return fmt.Sprintf("%d%s", n, units[0])
+	}
+	return fmt.Sprintf("%.1f%s", x, units[u])
+}
+
+// exactText is a number of bytes, rounded up to whole KiB, as a config states it.
+func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
+
+func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
+
+// usageText lists the usages that are not zero.
+func usageText(m [device.NumUsages]int64) string {
+	var s []string
+	for u, b := range m {
+		if b > 0 {
+			s = append(s, fmt.Sprintf("%v %s", device.Usage(u), units.Bytes(b)))
+		}
+	}
+	return strings.Join(s, ", ")
+}
+
+// Elsewhere says, a line for each, which blocks and nodes are not where they would be
+// otherwise, since a device does not run them.
+func (p *Plan) Elsewhere() (lines []string) {
+	add := func(line string) {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range p.cut.Refused {
+		add(line)
+	}
+	for _, m := range p.place.Moved {
+		on := func(group int) device.ID { return p.options.Devices[p.cut.Device[group]].ID }
+		add(fmt.Sprintf("%s is on %s, since %s does not run it: %s", m.Node.Op.Kind(), on(m.To), on(m.From), cut.WhyNot(m.Why)))
+	}
+	return lines
+}
+
+// movedHere says which nodes a stage has because another device does not run them.
+func (p *Plan) movedHere(stage int) string {
+	var list []string
+	for _, m := range p.place.Moved {
+		what := fmt.Sprintf("has %s, which %s does not run", m.Node.Op.Kind(), p.options.Devices[p.cut.Device[m.From]].ID)
+		if m.To == stage && !slices.Contains(list, what) {
+			list = append(list, what)
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "; " + strings.Join(list, "; ")
 }

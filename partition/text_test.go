@@ -8,17 +8,18 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/golden"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 func TestGoldenPlans(t *testing.T) {
-	byHand := PlanOptions{Devices: specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
-	p := mustPlan(t, tiedNet(2), byHand)
+	byHand := PlanOptions{Devices: nets.Specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
+	p := mustPlan(t, nets.Tied(2), byHand)
 	golden.Check(t, "testdata/tied.txt", p.dump())
 	golden.Check(t, "testdata/tied.dot", p.DOT())
-	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, tiedNet(1), byHand).dump())
-	s := chain(7, 16, 8, 4)
-	s.adam, s.stats, s.dropout = true, true, true
-	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Count: 3}).Table())
+	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, nets.Tied(1), byHand).dump())
+	s := nets.Chain(7, 16, 8, 4)
+	s.Adam, s.Stats, s.Dropout = true, true, true
+	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).Table())
 }
 
 // dump is the whole plan as text: stages, transfers, and every segment with

@@ -176,39 +176,45 @@ func takeBest(queues []*Queue, after int) (best Entry, ok bool) {
 	return best, ok
 }
 
-// push adds an entry to a heap.
+// push adds an entry to a heap. Those above it that come later move down, until it has
+// its place.
 func push(h *[]Entry, e Entry) {
-	*h = append(*h, e)
-	s := *h
-	for i := len(s) - 1; i > 0; {
+	s := append(*h, e)
+	i := len(s) - 1
+	for i > 0 {
 		up := (i - 1) / 2
-		if !s[i].before(&s[up]) {
-			return
+		if !e.before(&s[up]) {
+			break
 		}
-		s[i], s[up] = s[up], s[i]
+		s[i] = s[up]
 		i = up
 	}
+	s[i] = e
+	*h = s
 }
 
-// pop takes the first entry of a heap.
+// pop takes the first entry of a heap. The last one fills its place: entries below that come
+// before it move up.
 func pop(h *[]Entry) Entry {
 	s := *h
 	first, n := s[0], len(s)-1
-	s[0] = s[n]
+	e := s[n]
 	s = s[:n]
-	for i := 0; ; {
-		best := i
-		for k := 2*i + 1; k <= 2*i+2 && k < n; k++ {
-			if s[k].before(&s[best]) {
-				best = k
-			}
+	*h = s
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for k := 1; k < n; k = 2*i + 1 {
+		if k+1 < n && s[k+1].before(&s[k]) {
+			k++
 		}
-		if best == i {
+		if !s[k].before(&e) {
 			break
 		}
-		s[i], s[best] = s[best], s[i]
-		i = best
+		s[i] = s[k]
+		i = k
 	}
-	*h = s
+	s[i] = e
 	return first
 }

@@ -98,7 +98,7 @@ func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
 	if err != nil {
 		return err
 	}
-	p, err := partition.SameCut(m.Plan, g, stop)
+	p, err := partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop})
 	if err != nil {
 		return fmt.Errorf("metrics: %w; or leave out those that count answers (train.metrics)", err)
 	}

@@ -36,7 +36,7 @@ func lanesOf(t *testing.T, r *smallrun.Run, batch int) (lanes []feed.Lane) {
 			t.Fatal(err)
 		}
 		if rest := r.Data.Val.Len() % batch; rest > 0 {
-			if o.Tail, err = o.Full.Rebind(size(rest), nil); err != nil {
+			if o.Tail, err = partition.Derive(o.Full, size(rest), partition.DeriveOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

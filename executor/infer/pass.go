@@ -61,9 +61,9 @@ func (m *Model) ahead(p *partition.Plan) (batches int) {
 // cut cuts a graph for a group of devices.
 func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Plan, error) {
 	if m.Groups == nil {
-		return partition.SameCut(m.Plan, g, stop)
+		return partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop})
 	}
-	return partition.SameCutOn(m.Plan, g, m.Devices, m.Groups[group], stop)
+	return partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Devices: m.Devices, On: m.Groups[group], Stop: stop})
 }
 
 // Progress is how far a pass over a part has come: where another pass goes on after the
@@ -163,14 +163,14 @@ func (m *Model) plan(o *executor.LoadOptions, group int, full []*graph.Graph, ta
 		return err
 	}
 	if tail != nil {
-		o.Tail, err = o.Full.Rebind(tail, o.Stop)
+		o.Tail, err = partition.Derive(o.Full, tail, partition.DeriveOptions{Stop: o.Stop})
 	}
 	for i, g := range full[:last] {
 		if err != nil {
 			return err
 		}
 		var p *partition.Plan
-		p, err = o.Full.RebindBucket(g, i+1, o.Stop)
+		p, err = partition.Derive(o.Full, g, partition.DeriveOptions{For: partition.Bucket, Bucket: i + 1, Stop: o.Stop})
 		o.Buckets = append(o.Buckets, p)
 	}
 	if o.Buckets != nil {

@@ -26,9 +26,12 @@ func TrainingNames() []string {
 // Splits reports whether the schedules of a name have W actions.
 func Splits(name string) bool { return rules[name].split }
 
-// mostCells bounds the schedules that [New] makes: stages times microbatches. The
-// tasks and tensors of one microbatch take tens of kilobytes of host memory.
-const mostCells = 1 << 16
+// The bounds of the schedules that [New] makes. A plan lists the launches of every
+// microbatch, with their tensors: tens of kilobytes and of microseconds each.
+const (
+	mostCells        = 1 << 16 // stages times microbatches
+	mostMicrobatches = 1 << 12 // planning a small GPT takes seconds then; in limited memory 15 s of CPU and 0.7 GB
+)
 
 // New makes the schedule of a name:
 //
@@ -99,9 +102,10 @@ func checkSizes(stages, microbatches, replicas int) error {
 		return sizeError(fmt.Sprintf("%s and %s: use at least 1 of each", units.Count(stages, "stage"), units.Count(microbatches, "microbatch")))
 	case stages > mostCells/replicas:
 		return sizeError(fmt.Sprintf("%d stages are too many: use at most %d", stages, mostCells/replicas))
-	case microbatches > mostCells/stages:
+	}
+	if most := min(mostMicrobatches, mostCells/stages); microbatches > most {
 		return sizeError(fmt.Sprintf("%s are too many for a step on %s: use at most %d, and larger ones",
-			units.Count(microbatches, "microbatch"), units.Count(stages, "stage"), mostCells/stages))
+			units.Count(microbatches, "microbatch"), units.Count(stages, "stage"), most))
 	}
 	return nil
 }

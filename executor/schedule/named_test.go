@@ -32,6 +32,9 @@ func TestNewErrors(t *testing.T) {
 	if _, err := New(Spec{Name: "gpipe", Stages: 1e6, Microbatches: 1}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000 stages are too many: use at most 65536") {
 		t.Error(err)
 	}
+	if _, err := New(Spec{Name: "gpipe", Stages: 32, Microbatches: 4096}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "on 32 stages: use at most 2048") {
+		t.Error(err)
+	}
 	for _, o := range []Spec{
 		{Name: "gpipe", Microbatches: 1}, {Name: "gpipe", Stages: 1}, {Name: "gpipe", Stages: 1, Microbatches: 1, Replicas: -1},
 		{Name: "gpipe", Stages: 2, Microbatches: 1, Workers: []int{0}}, {Name: "gpipe", Stages: 1, Microbatches: 1, Workers: []int{-1}},
@@ -112,7 +115,7 @@ func dealt(name string, workers, rounds, microbatches int) Spec {
 // number in flight needs no schedule.
 func TestBillionMicrobatches(t *testing.T) {
 	for _, name := range Names() {
-		if _, err := New(Spec{Name: name, Stages: 1, Microbatches: 1e9}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000000 microbatches are too many for a step on 1 stage: use at most 65536") {
+		if _, err := New(Spec{Name: name, Stages: 1, Microbatches: 1e9}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000000 microbatches are too many for a step on 1 stage: use at most 4096") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -66,7 +66,7 @@ func TestPartsOfAGrid(t *testing.T) {
 
 // A grid takes memory in proportion to its length, however long its rows are.
 func TestLongGrid(t *testing.T) {
-	s := named("1f1b", 1, 20000)
+	s := named("1f1b", 1, 4096)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	text := s.String()

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/partition"
 )
 
 // failure is a step that failed.
@@ -88,10 +89,10 @@ func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 	o.Net, o.CheckFinite, o.Stop = "diagnosis", true, nil
 	var err error
 	buckets := o.Buckets
-	if o.Full, err = o.Full.Forward(); err == nil && len(buckets) > 0 {
+	if o.Full, err = partition.Derive(o.Full, o.Full.Graph, partition.DeriveOptions{For: partition.Checked}); err == nil && len(buckets) > 0 {
 		o.Buckets = nil
 		for _, p := range buckets[:len(buckets)-1] {
-			if p, err = p.Forward(); err != nil {
+			if p, err = partition.Derive(p, p.Graph, partition.DeriveOptions{For: partition.Checked}); err != nil {
 				return o, err
 			}
 			o.Buckets = append(o.Buckets, p)
@@ -101,7 +102,7 @@ func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 	if err != nil || o.Tail == nil {
 		return o, err
 	}
-	o.Tail, err = o.Tail.Forward()
+	o.Tail, err = partition.Derive(o.Tail, o.Tail.Graph, partition.DeriveOptions{For: partition.Checked})
 	return o, err
 }
 

@@ -90,7 +90,7 @@ func (r *Run) plan(ctx context.Context, s *session.Session) error {
 	if err = errors.Join(err, context.Cause(ctx)); err != nil {
 		return err
 	}
-	r.tail, err = s.Plan.Rebind(last, stop.Of(ctx))
+	r.tail, err = partition.Derive(s.Plan, last, partition.DeriveOptions{Stop: stop.Of(ctx)})
 	return err
 }
 
@@ -108,7 +108,7 @@ func (r *Run) planBuckets(ctx context.Context, s *session.Session) error {
 		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			return err
 		}
-		p, err := s.Plan.RebindBucket(g, i+1, stop.Of(ctx))
+		p, err := partition.Derive(s.Plan, g, partition.DeriveOptions{For: partition.Bucket, Bucket: i + 1, Stop: stop.Of(ctx)})
 		if err != nil {
 			return err
 		}

@@ -90,14 +90,14 @@ func TestTooManyMicrobatches(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x,y\n"+strings.Repeat("1,2\n", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const text = "data: {source: csv, path: %s, label: y, task: regression}\nmodel: {preset: mlp, hidden: [2]}\n" +
+	text := "data: {source: csv, path: %s, label: y, task: regression}\nmodel: {preset: mlp, hidden: [2" + strings.Repeat(", 2", 19) + "]}\n" +
 		"train:\n  batch: %d\n  microbatches: %[2]d\ndevices: cpu:2\npartition: {stages: %d}\n"
 	for _, x := range []struct {
 		microbatches, stages int
 		want                 string
 	}{
-		{65_537, 1, "test.yaml:5: train.microbatches: 65537 microbatches are too many for a step on 1 stage: use at most 65536, and larger ones"},
-		{32_769, 2, "test.yaml:5: train.microbatches: 32769 microbatches are too many for a step on 2 stages: use at most 32768, and larger ones"},
+		{4097, 1, "test.yaml:5: train.microbatches: 4097 microbatches are too many for a step on 1 stage: use at most 4096, and larger ones"},
+		{4000, 20, "test.yaml:5: train.microbatches: 4000 microbatches are too many for a step on 20 stages: use at most 3276, and larger ones"},
 	} {
 		c, err := configs.Parse("test.yaml", fmt.Appendf(nil, text, path, x.microbatches, x.stages), configs.Overlay{})
 		if err != nil {

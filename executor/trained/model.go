@@ -203,7 +203,7 @@ func fitAnswers(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return nil // the model may have none
 	}
-	_, err = partition.SameCut(s.Plan, g, stop.Of(ctx))
+	_, err = partition.Derive(s.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop.Of(ctx)})
 	return err
 }
 

@@ -1,0 +1,30 @@
+package partition
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+
+	"github.com/berth-ml/berth/partition/nets"
+)
+
+// TestMain spends less time on garbage: tests make many plans, all small.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+// mustPlan plans a net.
+func mustPlan(t testing.TB, s nets.Net, o PlanOptions) *Plan {
+	t.Helper()
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Microbatches = s.Microbatches
+	p, err := New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,21 @@
+// Package step is pass 6 of a plan: it takes a [Program], the segments and their devices, and
+// gives the [Launch]es of a step in the order in which they are queued.
+//
+// The schedule gives the order of passes (launches.go). Sums over microbatches are made in
+// their order, or by a tree with launches that add partial sums (sums.go). Each launch says
+// which tensors it uses, and which of them nobody uses later.
+//
+// # Why does the plan list the launches of a step?
+//
+// The order in which a step is queued decides which tensors are on a device together. `partition` needs
+// that order to foretell memory, and `executor` needs it to run. Both take it from `Plan.Launches`, so they
+// cannot disagree. This is why `partition` imports `executor/schedule`, which is data and imports nothing.
+//
+// # Why are the launches of alike microbatches and replicas listed one by one?
+//
+// They are not as alike as they look: sums make a tree, the first launch of a device finds other tensors than
+// the next, and under a limit each launch has its own victims. The forecast replays exactly what the run will
+// do, so it needs them all. So a step has at most 4,096 microbatches (package schedule): the plan of a small
+// GPT then takes seconds, or 15 s of CPU in limited memory, where 65,536 took minutes and gigabytes.
+// Nothing is kept for pairs of replicas: an instance knows the few devices that use it.
+package step

@@ -1,0 +1,488 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/segment"
+)
+
+// numbering numbers the instances of a step. Those of one value differ by their
+// microbatches: a step has a tail in place of its last microbatch, not beside it.
+type numbering struct {
+	of    [][]int32 // by Value.ID and microbatch: 1 + the number; 0: it has none yet
+	count int
+}
+
+func newNumbering(idx *nodes.Index) *numbering {
+	return &numbering{of: make([][]int32, len(idx.Graph.Values))}
+}
+
+func (n *numbering) number(i Instance) int {
+	v, m := i.Value.ID, i.Microbatch
+	if v >= len(n.of) { // of a tail that has more values
+		n.of = append(n.of, make([][]int32, v+1-len(n.of))...)
+	}
+	if m >= len(n.of[v]) {
+		n.of[v] = append(n.of[v], make([]int32, m+1-len(n.of[v]))...)
+	}
+	at := &n.of[v][m]
+	if *at == 0 {
+		n.count++
+		*at = int32(n.count)
+	}
+	return int(*at) - 1
+}
+
+// Program is the segments of a plan and the devices that run them: what the launches of
+// its steps follow from.
+type Program struct {
+	Index      *nodes.Index
+	Segments   []segment.Segment
+	Devices    []int // by stage: of the first replica
+	PerReplica int   // devices of each replica
+	Bucket     int   // of the instances: see [Instance]
+	// schedule is the order of a step of so many microbatches.
+	Schedule func(microbatches int) (schedule.Schedule, error)
+}
+
+// Options describes a step of a program.
+type Options struct {
+	Microbatches int      // at least 1
+	Tail         *Program // of the last microbatch and of the update; nil: as in the program
+	Fetch        bool     // the graph's outputs stay after the step
+}
+
+// DeviceOf is the index of the device of a stage's replica.
+func (p *Program) DeviceOf(stage, replica int) int { return replica*p.PerReplica + p.Devices[stage] }
+
+// Launch is one run of a segment in a step.
+type Launch struct {
+	Segment    *segment.Segment
+	Replica    int              // of the stage
+	Device     int              // index in PlanOptions.Devices
+	Variant    *segment.Variant // the segment's for this microbatch
+	Microbatch int              // of the action in which it is queued
+	Lo, Hi     int              // the sums that it writes are of microbatches Lo to Hi-1
+	reduces    bool
+	Tail       bool   // the segment is of StepOptions.Tail
+	Needs      []Need // the tensors that it uses, once each
+	In, Out    []int  // per input and output of Variant, its index in Needs
+	Over       []int  // indices in Needs of those that it is the last to use
+}
+
+// Reduces reports whether it adds partial sums, or cuts them into ranges.
+func (l *Launch) Reduces() bool { return l.reduces }
+
+// Action is the action of the schedule that the launch is a part of.
+func (l *Launch) Action() schedule.Action {
+	a := schedule.Action{Stage: l.Segment.Stage, Kind: l.Segment.Pass, Microbatch: l.Microbatch, Replica: l.Replica}
+	if a.Kind == schedule.Update {
+		a.Microbatch = 0
+	}
+	return a
+}
+
+// Kind is the kind of work that takes the launch's time: of several passes in one, the
+// backward pass.
+func (l *Launch) Kind() schedule.Kind {
+	switch s := l.Segment; {
+	case l.Reduces():
+		return schedule.Reduce
+	case s.Passes.Has(schedule.Backward):
+		return schedule.Backward
+	default:
+		return s.Pass
+	}
+}
+
+// Name is the segment's name and, except in the update, the microbatch:
+// "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
+// 4 to 7 are made of partial ones, and "s0.BS4-8" where they are cut into ranges.
+func (l *Launch) Name() string {
+	s := l.Segment
+	switch {
+	case s.Pass == schedule.Update:
+		return s.Name
+	case l.Reduces():
+		does := 'R'
+		if l.Variant == &s.Split {
+			does = 'S'
+		}
+		name := fmt.Sprintf("s%d.%v%c%d-%d", s.Stage, s.Passes, does, l.Lo, l.Hi)
+		if l.Variant != &s.Reduce && l.Variant != &s.Split {
+			name += segment.OnReplica(l.Replica)
+		}
+		return name + segment.Suffix(s.Piece)
+	}
+	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + segment.Suffix(s.Piece)
+}
+
+// Need is a tensor that a launch uses.
+type Need struct {
+	Instance
+	Mode   segment.Mode
+	Number int // of the instance, among those of the step by first use
+}
+
+// Instance is a value of a microbatch, of a step or, for a variable, of the run.
+type Instance struct {
+	Value      *graph.Value
+	Usage      device.Usage
+	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
+	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
+	Bucket     int  // Plan.Bucket
+}
+
+// ID tells the instances of a step apart.
+type ID struct {
+	value      int // its ID, which is the same in the plan of a tail
+	microbatch int
+	tail       bool
+}
+
+// ID tells the instance from the others of a step.
+func (i Instance) ID() ID { return ID{i.Value.ID, i.Microbatch, i.Tail} }
+
+// Instance is the instance of v for a microbatch. tail tells that p is a step's tail.
+func (p *Program) Instance(v *graph.Value, microbatch int, tail bool) Instance {
+	if !nodes.PerMicrobatch(v) {
+		microbatch, tail = 0, false
+	}
+	return Instance{v, p.Index.Usage(v), microbatch, tail, p.Bucket}
+}
+
+// Launches lists the launches of a step in the order in which they are queued: that of the
+// schedule, then the update, level by level over all stages.
+func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
+	e, err := p.expand(check, o, newNumbering(p.Index), nil)
+	if err != nil {
+		return nil, err
+	}
+	e.endInstances(check)
+	return e.launches, check.Err()
+}
+
+// LaunchesOnce lists the launches of steps of these numbers of microbatches, but of each
+// variant on each device the first alone. Nothing is said to be over.
+func (p *Program) LaunchesOnce(sizes []int) (all []Launch, err error) {
+	listed, numbers := map[Run]bool{}, newNumbering(p.Index)
+	for _, size := range sizes {
+		e, err := p.expand(p.Index.Stop, Options{Microbatches: size}, numbers, listed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e.launches...)
+	}
+	return all, nil
+}
+
+// Run is a variant on a device.
+type Run struct {
+	Variant *segment.Variant
+	Device  int
+}
+
+// expand lists the launches of a step. Where listed is not nil, it leaves out those of
+// variants that are in there, and adds the others.
+func (p *Program) expand(check *stop.Check, o Options, numbers *numbering, listed map[Run]bool) (*expansion, error) {
+	s, err := p.Schedule(o.Microbatches)
+	if err != nil {
+		return nil, err
+	}
+	order := s.Order()
+	e := newExpansion(p, o, order)
+	e.numbers, e.listed = numbers, listed
+	for _, a := range stop.Each(check, order) {
+		if a.Kind != schedule.Update {
+			e.add(a)
+		}
+	}
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
+	return e, check.Err()
+}
+
+// anyStage stands for the stages of the update: its levels go over all of them.
+const anyStage = -1
+
+// expansion lists the launches of a step.
+type expansion struct {
+	o          Options
+	full, tail segmentLists // tail is that of full where the step has none
+	launches   []Launch
+	sums       summing
+	left       map[int]int          // by stage: actions before its update that are to come
+	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
+	bindings   map[*segment.Variant]*binding
+	at         *nodes.Table[int] // of the variant under way: value → its index in the needs
+	numbers    *numbering
+	listed     map[Run]bool // variants whose launches are left out; nil: none is
+}
+
+func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
+	e := &expansion{
+		o: o, full: listByAction(p), bindings: map[*segment.Variant]*binding{}, at: nodes.NewTable[int](len(p.Index.Graph.Values)),
+		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
+		left: map[int]int{}, apart: map[int][]segmentSum{},
+	}
+	for _, a := range order {
+		if a.Kind != schedule.Update {
+			e.left[a.Stage]++
+		}
+	}
+	if e.tail = e.full; o.Tail != nil {
+		e.tail = listByAction(o.Tail)
+	}
+	return e
+}
+
+// segmentLists has the segments of a plan by action, in plan order.
+type segmentLists struct {
+	plan *Program
+	of   map[segmentKey][]*segment.Segment
+}
+
+// segmentKey is a part of a schedule's action, which is for each microbatch alike.
+type segmentKey struct {
+	pass  schedule.Kind
+	stage int // anyStage for the update
+}
+
+func listByAction(p *Program) segmentLists {
+	l := segmentLists{p, map[segmentKey][]*segment.Segment{}}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		k := segmentKey{s.Pass, s.Stage}
+		if s.Pass == schedule.Update {
+			k.stage = anyStage
+		}
+		l.of[k] = append(l.of[k], s)
+	}
+	return l
+}
+
+// add appends a launch for each segment of an action.
+func (e *expansion) add(a schedule.Action) {
+	lists, tail := e.full, e.o.Tail != nil && a.Microbatch == e.o.Microbatches-1
+	if tail {
+		lists = e.tail
+	}
+	for _, s := range lists.of[segmentKey{a.Kind, a.Stage}] {
+		l := Launch{Segment: s, Replica: a.Replica, Device: lists.plan.DeviceOf(s.Stage, a.Replica), Variant: &s.First, Microbatch: a.Microbatch, Tail: tail}
+		if a.Kind == schedule.Update {
+			l.Replica, l.Device = s.Replica, lists.plan.DeviceOf(s.Stage, s.Replica)
+			e.launch(lists.plan, l)
+			continue
+		}
+		sum, later := e.sums.leaf(a.Microbatch)
+		if later {
+			l.Variant = &s.Later
+		}
+		l.Lo, l.Hi = sum.lo, sum.hi
+		e.launch(lists.plan, l)
+		if s.Reduce.Graph != nil {
+			e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
+		}
+	}
+	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
+		e.reduceApart(a.Stage, a.Microbatch)
+	}
+}
+
+func (e *expansion) launch(p *Program, l Launch) {
+	if e.leavesOut(&l) {
+		return
+	}
+	e.bind(p, &l)
+	e.launches = append(e.launches, l)
+}
+
+// leavesOut reports whether a launch is not to be listed, and notes its variant.
+func (e *expansion) leavesOut(l *Launch) (known bool) {
+	if e.listed != nil {
+		k := Run{l.Variant, l.Device}
+		known, e.listed[k] = e.listed[k], true
+	}
+	return known
+}
+
+// reduce appends the launches that add partial sums of a segment, now that it has
+// written one, and those that cut them into ranges. The first that adds sums of two
+// replicas waits for the end of the stage's passes on all of them: a device runs its launches
+// in their order, and none is to wait for another replica's pass before its own.
+func (e *expansion) reduce(s *segment.Segment, written sumRange, microbatch int) {
+	for sum := written; ; {
+		if s.Split.Graph != nil && e.sums.largest(sum) {
+			e.split(s, sum, microbatch)
+		}
+		above, ok := e.sums.complete(s.ID, sum)
+		if !ok {
+			return
+		}
+		if !e.sums.onOne(above) {
+			e.apart[s.Stage] = append(e.apart[s.Stage], segmentSum{s.ID, above})
+			return
+		}
+		e.addSums(s, &s.Reduce, e.sums.replica[above.lo], above, microbatch)
+		sum = above
+	}
+}
+
+// reduceApart appends the launches that have waited for a stage's passes.
+func (e *expansion) reduceApart(stage, microbatch int) {
+	for i := 0; i < len(e.apart[stage]); i++ { // reduce appends more
+		x := e.apart[stage][i]
+		s := &e.full.plan.Segments[x.segment]
+		if s.ReduceOn == nil {
+			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
+		}
+		for at := range s.ReduceOn {
+			if v := &s.ReduceOn[at]; v.Graph != nil {
+				e.addSums(s, v, at, x.sumRange, microbatch)
+			}
+		}
+		e.reduce(s, x.sumRange, microbatch)
+	}
+	delete(e.apart, stage)
+}
+
+// addSums appends a launch that adds the partial sums below one, on a replica.
+func (e *expansion) addSums(s *segment.Segment, v *segment.Variant, replica int, sum sumRange, microbatch int) {
+	l := e.ofSums(s, v, replica, sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
+	for n, s := range v.Out {
+		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
+		l.Needs = append(l.Needs, e.needOf(left, segment.ReadWrite), e.needOf(right, segment.Read))
+		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
+	}
+	e.launches = append(e.launches, l)
+}
+
+// split appends a launch that cuts partial sums into the ranges that replicas update.
+func (e *expansion) split(s *segment.Segment, sum sumRange, microbatch int) {
+	l := e.ofSums(s, &s.Split, e.sums.replica[sum.lo], sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
+	for _, s := range s.Split.In {
+		l.In = append(l.In, len(l.Needs))
+		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Read))
+	}
+	for _, s := range s.Split.Out {
+		l.Out = append(l.Out, len(l.Needs))
+		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Write))
+	}
+	e.launches = append(e.launches, l)
+}
+
+// ofSums is a launch that adds or cuts partial sums; its tensors are to be filled in.
+func (e *expansion) ofSums(s *segment.Segment, v *segment.Variant, replica int, sum sumRange, microbatch int) Launch {
+	return Launch{Segment: s, Variant: v, Replica: replica, Device: e.full.plan.DeviceOf(s.Stage, replica), Microbatch: microbatch, Lo: sum.lo, Hi: sum.hi, reduces: true}
+}
+
+// partial is the instance of a sum that begins with a microbatch.
+func (e *expansion) partial(s segment.Slot, lo int) Instance {
+	i := e.full.plan.Instance(s.Value, 0, false)
+	i.Microbatch = lo
+	return i
+}
+
+// binding is how every launch of a variant uses tensors: found once, since launches differ
+// in the instances alone.
+type binding struct {
+	needs   []segment.Slot
+	in, out []int // per input and output of the variant, its index in needs
+}
+
+// bindingOf finds the tensors of a variant. One that is both read and written is one need.
+func (e *expansion) bindingOf(v *segment.Variant) *binding {
+	b := e.bindings[v]
+	if b != nil {
+		return b
+	}
+	b = &binding{}
+	e.bindings[v] = b
+	e.at.Clear()
+	for i, slots := range [][]segment.Slot{v.In, v.Out} {
+		for _, s := range slots {
+			at, known := e.at.Get(s.Value.ID)
+			switch {
+			case !known:
+				at = len(b.needs)
+				e.at.Set(s.Value.ID, at)
+				b.needs = append(b.needs, s)
+			case b.needs[at].Mode != s.Mode:
+				b.needs[at].Mode = segment.ReadWrite
+			}
+			if i == 0 {
+				b.in = append(b.in, at)
+			} else {
+				b.out = append(b.out, at)
+			}
+		}
+	}
+	return b
+}
+
+// bind fills in the tensors of a launch.
+func (e *expansion) bind(p *Program, l *Launch) {
+	b := e.bindingOf(l.Variant)
+	l.In, l.Out, l.Needs = b.in, b.out, make([]Need, len(b.needs))
+	for i, s := range b.needs {
+		l.Needs[i] = e.needOf(e.instance(p, l, s.Value), s.Mode)
+	}
+}
+
+// needOf is the need of an instance.
+func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
+	return Need{i, mode, e.numbers.number(i)}
+}
+
+// instance is the instance of a value in a launch.
+func (e *expansion) instance(p *Program, l *Launch, v *graph.Value) Instance {
+	i := p.Instance(v, l.Microbatch, l.Tail)
+	if v.Kind == graph.Summed {
+		i.Microbatch = l.Lo
+	}
+	return i
+}
+
+// replicasOf is the replica of each microbatch.
+func replicasOf(order []schedule.Action, microbatches int) []int {
+	list := make([]int, microbatches)
+	for _, a := range order {
+		if a.Kind == schedule.Forward {
+			list[a.Microbatch] = a.Replica
+		}
+	}
+	return list
+}
+
+// endInstances fills in what is over after each launch. The last launch that
+// uses an instance ends it, also where that one writes it for nobody. Variables and
+// constants of a microbatch last, and so do outputs that are to be fetched.
+func (e *expansion) endInstances(check *stop.Check) {
+	output := e.full.plan.Index.Output
+	used := make([]bool, e.numbers.count) // by the launches behind; by number
+	for i := range stop.Each(check, e.launches) {
+		l := &e.launches[len(e.launches)-1-i]
+		for k := range l.Needs {
+			n := &l.Needs[k]
+			v := n.Value
+			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.Fetch && output[v.ID] || used[n.Number] {
+				continue
+			}
+			used[n.Number] = true
+			l.Over = append(l.Over, k)
+		}
+	}
+}
