@@ -76,15 +76,16 @@ var mayImport = map[string][]string{
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/batching":         {},
 	"executor/answer":           {"executor", "executor/batching", "executor/infer", "partition", "residency/ledger", "checkpoint", "datasets", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
-	"executor/session":          {"checkpoint/initial", "checkpoint/restore", "checkpoint/runstate", "checkpoint/saver", "configs", "datasets", "executor", "executor/answer", "executor/eager", "executor/feed", "executor/infer", "executor/schedule", "executor/timing", "executor/trace", "internal/errs", "internal/stop", "internal/units", "partition", "partition/costs", "partition/planning", "residency", "engine/..."},
-	"executor/train":            {"checkpoint", "checkpoint/initial", "checkpoint/rundir", "checkpoint/runstate", "checkpoint/saver", "configs", "datasets", "datasets/tokenizer", "executor", "executor/answer", "executor/boundary", "executor/feed", "executor/infer", "executor/session", "executor/trace", "internal/edit", "internal/errs", "internal/stop", "internal/units", "partition", "partition/planning", "residency", "residency/hostmem", "residency/ledger", "engine/..."},
-	"executor/trained":          {"checkpoint", "checkpoint/initial", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "executor", "executor/answer", "executor/infer", "executor/session", "internal/errs", "internal/stop", "partition", "partition/planning", "residency", "engine/..."},
+	"executor/session":          {"checkpoint/initial", "checkpoint/restore", "checkpoint/runstate", "checkpoint/saver", "configs", "configs/specs", "datasets", "executor", "executor/answer", "executor/eager", "executor/feed", "executor/infer", "executor/schedule", "executor/timing", "executor/trace", "internal/errs", "internal/stop", "internal/units", "partition", "partition/costs", "partition/planning", "residency", "engine/..."},
+	"executor/train":            {"checkpoint", "checkpoint/initial", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "checkpoint/saver", "configs", "configs/specs", "datasets", "datasets/custom", "datasets/tokenizer", "executor", "executor/answer", "executor/boundary", "executor/feed", "executor/infer", "executor/session", "executor/trace", "internal/edit", "internal/errs", "internal/stop", "internal/units", "partition", "partition/planning", "residency", "residency/hostmem", "residency/ledger", "engine/..."},
+	"executor/trained":          {"checkpoint", "checkpoint/initial", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "configs", "configs/specs", "datasets", "executor", "executor/answer", "executor/infer", "executor/session", "internal/errs", "internal/stop", "partition", "partition/planning", "residency", "engine/..."},
 	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
 	"executor/trace":            {"executor", "engine/fuse", "internal/units", "executor/schedule", "partition", "partition/picture", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
+	"checkpoint/exchange":       {"checkpoint", "checkpoint/pretrained", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "configs", "configs/specs", "datasets", "datasets/tokenizer", "engine/...", "internal/errs", "internal/stop"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/pretrained":     {"checkpoint", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},
-	"checkpoint/restore":        {"checkpoint", "checkpoint/initial", "checkpoint/runstate", "configs", "datasets", "datasets/tokenizer", "engine/graph", "engine/models", "engine/registry"},
+	"checkpoint/restore":        {"checkpoint", "checkpoint/initial", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "datasets/tokenizer", "engine/graph", "engine/models", "engine/registry"},
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph", "engine/metrics"},
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
@@ -92,6 +93,7 @@ var mayImport = map[string][]string{
 	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape", "internal/panics"},
 	"datasets/tokenizer":        {"engine/osfile"},
 	"configs":                   {"engine/osfile", "engine/registry", "executor/schedule", "internal/edit", "internal/units", "engine/metrics"},
+	"configs/specs":             {"configs", "datasets", "datasets/custom", "datasets/tokenizer", "engine/...", "internal/errs"},
 
 	"checkpoint/rundir/tfevents":       {},
 	"internal/golden":                  {},
@@ -182,7 +184,7 @@ func kindOf(pkg string) string {
 
 // edges are the packages through which Go programs and requests pass host tensors in
 // and get them back. They and hosttensor alone import gorgonia.
-var edges = []string{module, module + "/datasets/custom", module + "/executor/answer", module + "/executor/eager", module + "/executor/train", module + "/cmd/trainer/serve", module + "/internal/runtest"}
+var edges = []string{module, module + "/datasets/custom", module + "/executor/answer", module + "/executor/eager", module + "/executor/train", module + "/executor/trained", module + "/cmd/trainer/serve", module + "/internal/runtest"}
 
 // A package depends on gorgonia only if it depends on one of the edges.
 func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {

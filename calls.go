@@ -82,16 +82,5 @@ func (s *Service) check(ctx context.Context) error {
 	if err := s.checkOpened(); err != nil {
 		return err
 	}
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	return errs.CheckContext(ctx)
-}
-
-// checkOpened refuses nil Devices, and those that OpenDevices did not make.
-func (d *Devices) checkOpened() error {
-	if d == nil || d.pool == nil {
-		return errs.NotOpened("Devices", "OpenDevices")
-	}
-	return nil
+	return cmp.Or(s.service.CheckOpen(), errs.CheckContext(ctx))
 }

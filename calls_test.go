@@ -58,7 +58,7 @@ var typeOf = map[string]reflect.Type{
 // plain are the other types: values with fields, which are not opened. A nil pointer to one is
 // used as Go uses it.
 var plain = []string{
-	"Batch", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport",
+	"Batch", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RefusedOp",
 	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Throughput",
@@ -380,7 +380,7 @@ func serve(t *testing.T) *berth.Service {
 
 func openOps(t *testing.T) *berth.OpByOp {
 	t.Helper()
-	d, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

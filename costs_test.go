@@ -27,11 +27,11 @@ func TestPredictionByTimesThatAreThere(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	launches, err := run.Plan.Launches(partition.StepOptions{Microbatches: 2})
+	launches, err := run.Plan().Launches(partition.StepOptions{Microbatches: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks := timing.Tasks(run.Plan, launches)
+	tasks := timing.Tasks(run.Plan(), launches)
 	for known := range len(tasks) + 1 {
 		file, err := costs.Open(path, costs.ThisMachine())
 		if err != nil {

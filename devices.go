@@ -1,15 +1,11 @@
 package berth
 
 import (
-	"fmt"
-
 	_ "github.com/berth-ml/berth/engine/device/cpu"    // registers itself
 	_ "github.com/berth-ml/berth/engine/device/gpu/cl" // registers itself
 	_ "github.com/berth-ml/berth/engine/device/null"   // registers itself
 
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor/session"
 )
 
@@ -30,70 +26,14 @@ import (
 // with those that are left. A run goes on without it if devices.on_device_loss is
 // replan in its config, or in that of OpenDevices. A device one of whose operations
 // failed goes on with the other runs.
-type Devices struct{ pool *session.Pool }
+type Devices = session.Pool
+
+// DevicesOptions are the options of OpenDevices.
+type DevicesOptions = session.PoolOptions
 
 // OpenDevices opens the devices of a config, for several runs. A zero field means the
 // key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
-// after the runs. The faults make operations go wrong, for tests; they count the
-// operations of all runs together.
-func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	c = c.WithDefaults()
-	if session.ByPercentage(c) {
-		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", ErrOptions)
-	}
-	if err := session.CheckSpillDir(c, c.Pos); err != nil {
-		return nil, err
-	}
-	p, err := session.OpenPool(c, func(list []device.Device) ([]device.Device, error) { return fault.Wrap(list, faults) })
-	if err != nil {
-		return nil, err
-	}
-	return &Devices{p}, nil
-}
-
-// Reopen opens the same devices anew, once Close has been called. Their faults count
-// operations on, so those that have not happened may happen yet. The caller closes them.
-func (d *Devices) Reopen() (*Devices, error) {
-	if err := d.checkOpened(); err != nil {
-		return nil, err
-	}
-	p, err := d.pool.Reopen()
-	if err != nil {
-		return nil, err
-	}
-	return &Devices{p}, nil
-}
-
-// Missed says of each fault that did not happen how many such operations there were.
-func (d *Devices) Missed() []string {
-	if d.checkOpened() != nil {
-		return nil
-	}
-	return d.pool.Missed()
-}
-
-// share is a run's part of the devices: those of its OpenOptions.Use. A nil d has none.
-func (d *Devices) share(use []device.ID) (*session.Share, error) {
-	switch {
-	case d == nil && use != nil:
-		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", ErrOptions)
-	case d == nil:
-		return nil, nil
-	}
-	if err := d.checkOpened(); err != nil {
-		return nil, err
-	}
-	return d.pool.Share(use)
-}
-
-// Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse while a call of a run uses them. Nil or closed Devices have none.
-func (d *Devices) Close() error {
-	if d.checkOpened() != nil {
-		return nil
-	}
-	return d.pool.Close()
+// after the runs.
+func OpenDevices(c configs.Devices, o DevicesOptions) (*Devices, error) {
+	return session.OpenPool(c, o)
 }

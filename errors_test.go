@@ -65,7 +65,7 @@ func TestErrorsInWordsOfGo(t *testing.T) {
 			t.Errorf("%s: %v", option, err)
 		}
 	}
-	_, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: filepath.Join(dir, "none")})
+	_, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: filepath.Join(dir, "none")}, berth.DevicesOptions{})
 	if err == nil || !strings.HasPrefix(err.Error(), "devices.spill_dir: ") || !berth.IsUsage(err) {
 		t.Errorf("no folder for spills: %v", err)
 	}

@@ -23,7 +23,7 @@ func ExampleDevices_OpByOp() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func ExampleDevices_OpByOp() {
 // A step of gradient descent, compiled as one op: the loss, its gradient and the update.
 func ExampleCompile() {
 	ctx := context.Background()
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

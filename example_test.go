@@ -97,7 +97,7 @@ func ExampleTrained_Generate() {
 // Two models trained at once on the same devices, each from its own goroutine.
 func ExampleOpenDevices() {
 	ctx := context.Background()
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Memory: configs.Memory{Bytes: 64 << 20}})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Memory: configs.Memory{Bytes: 64 << 20}}, berth.DevicesOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

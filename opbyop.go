@@ -7,18 +7,8 @@ import (
 
 // OpByOp runs single ops on Devices, as a program calls them: see [eager.Context]. Its tensors
 // share the devices' memory with those of the runs: where it is short, those that are not used
-// soon go to the host, and come back.
+// soon go to the host, and come back. [Devices.OpByOp] opens it.
 type OpByOp = eager.Context
-
-// OpByOp opens a context for single ops on these devices, beside the runs. The caller
-// closes it before the devices. A device on which an operation takes longer than their Timeout
-// counts as lost: calls there fail with [device.ErrLost].
-func (d *Devices) OpByOp(o eager.ContextOptions) (*OpByOp, error) {
-	if err := d.checkOpened(); err != nil {
-		return nil, err
-	}
-	return d.pool.OpByOp(o)
-}
 
 // Compile makes an op of the ops that build appends for its inputs: see [eager.Compile].
 func Compile(name string, build func(b *graph.Builder, in []*graph.Value) []*graph.Value) *eager.Function {

@@ -107,7 +107,7 @@ func TestOpByOpGivesUpWhatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := berth.OpenDevices(configs.Devices{Use: "cpu", Timeout: 100 * time.Millisecond}, hang)
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu", Timeout: 100 * time.Millisecond}, berth.DevicesOptions{Faults: []fault.Fault{hang}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: models.Func(gate)}, berth.TrainedOptions{})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{Model: models.Func(gate)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 		t.Error(err)
 	}
 	other := models.Stack{models.Flatten{}, models.Dense{Units: 10}}
-	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir, Model: other}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the model that the program gives is not the one of checkpoint") {
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{Model: other}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the model that the program gives is not the one of checkpoint") {
 		t.Errorf("another model: %v", err)
 	}
 	run, err := openOwnModel(t, saved, other)

@@ -1,273 +1,39 @@
 package berth
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"path/filepath"
 
-	"github.com/berth-ml/berth/checkpoint"
-	"github.com/berth-ml/berth/checkpoint/pretrained"
-	"github.com/berth-ml/berth/checkpoint/restore"
-	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/checkpoint/runstate"
-	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/tokenizer"
-	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/models"
-	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/checkpoint/exchange"
 	"github.com/berth-ml/berth/internal/errs"
-	"github.com/berth-ml/berth/internal/stop"
 )
 
-// ImportOptions are the options of Import.
-type ImportOptions struct {
-	// Dir is the run folder to make: config.yaml, checkpoints.db and, unless the
-	// tokenizer is GPT-2's, tokenizer.json. One that holds a run is refused.
-	Dir string
-	// Name is the config's; "": the name of Dir.
-	Name string
-	// Overlay has values for the config, such as data.path. Those of the model are
-	// refused.
-	Overlay configs.Overlay
-	// Progress hears how much of the weights was read, from 0 to 1; nil for nobody.
-	Progress func(share float64)
-}
+// What Import and Export take and give.
+type (
+	// ImportOptions are the options of Import.
+	ImportOptions = exchange.ImportOptions
+	// Imported is an imported model.
+	Imported = exchange.Imported
+	// Exported is a model that was exported.
+	Exported = exchange.Exported
+)
 
-// Imported is an imported model.
-type Imported struct {
-	Config     *configs.Config
-	Parameters int64
-	Notes      []string // how it is other than its user may expect
-}
-
-// Import makes a run folder of a GPT-2 in Hugging Face's layout: a folder with
+// Import makes a run folder of a GPT-2 in Hugging Face's layout: from is a folder with
 // config.json, model.safetensors (or an index of several) and tokenizer.json (or
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
-// data.path then names. After an error, nothing of it is left.
-func Import(ctx context.Context, from string, o ImportOptions) (_ *Imported, err error) {
+// data.path then names. A dir that holds a run is refused. After an error, nothing of it is left.
+func Import(ctx context.Context, from, dir string, o ImportOptions) (*Imported, error) {
 	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	o.Dir = osfile.Resolve(o.Dir)
-	if err := rundir.CheckFolder(o.Dir, rundir.Begin); err != nil {
-		return nil, err
-	}
-	model, err := pretrained.Open(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, model.Close()) }()
-	x := &importing{ctx: ctx, model: model, opt: o}
-	if err := x.configure(); err != nil {
-		return nil, err
-	}
-	if err := x.openWeights(); err != nil {
-		return nil, err
-	}
-	if err := x.save(); err != nil {
-		return nil, err
-	}
-	return &Imported{x.config, x.bytes / 4, model.Notes}, nil
+	return exchange.Import(ctx, from, dir, o)
 }
 
-// importing is an import in progress.
-type importing struct {
-	ctx     context.Context
-	model   *pretrained.Folder
-	opt     ImportOptions
-	config  *configs.Config
-	info    datasets.Info
-	weights *pretrained.Weights
-	bytes   int64 // of all parameters
-	read    int64 // bytes of them so far
-}
-
-// tuning is the config of an imported model but for the model: steps of 2,048 tokens
-// that fit beside the weights, with a learning rate that keeps what was learnt.
-const tuning = `
-data: {source: text, path: ""}
-model: {preset: gpt}
-train: {epochs: 1, boundary: 100, batch: 8, microbatches: 4}
-optimizer: {name: adamw, lr: 3e-05, betas: [0.9, 0.95], weight_decay: 0.1, clip_norm: 1, no_decay: [bias, norm]}
-`
-
-// mostWindow is the longest window that a config begins with, in tokens. A shorter
-// text makes a sample, and a step takes less memory; data.context raises it.
-const mostWindow = 256
-
-// configure makes the config.
-func (x *importing) configure() error {
-	base, err := configs.Parse(x.opt.Dir, []byte(tuning), configs.Overlay{})
-	if err != nil {
-		return err
-	}
-	m, tokens := x.model.Config, x.model.Tokenizer
-	base.Name = x.opt.Name
-	if base.Name == "" {
-		base.Name = configs.NameOf(x.opt.Dir + ".yaml")
-	}
-	base.Model.Blocks, base.Model.Heads, base.Model.Width, base.Model.Context, base.Model.Vocab = m.Layers, m.Heads, m.Width, m.Context, m.Vocab
-	base.Model.Dropout, base.Model.Tied, base.Model.Activation = m.Dropout, m.Tied, m.Activation
-	base.Data.Context = min(m.Context, mostWindow)
-	if base.Data.Tokenizer = tokens.Kind(); base.Data.Tokenizer != "gpt2" {
-		base.Data.Tokenizer = filepath.Join(x.opt.Dir, rundir.TokenizerName)
-	}
-	text, err := base.Kept()
-	if err != nil {
-		return err
-	}
-	if x.config, err = configs.Parse("the config of "+x.opt.Dir, text, x.opt.Overlay); err != nil {
-		return err
-	}
-	now, err := x.config.Kept()
-	if err != nil {
-		return err
-	}
-	list, err := configs.Changes(text, now)
-	if err != nil {
-		return err
-	}
-	if list = restore.OfModel(list); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of the model; leave it as it was", ErrOptions, configs.SummaryOfChanges(list))
-	}
-	x.info = restore.ImportedInfo(tokens, x.config.Data.Context)
-	return nil
-}
-
-// openWeights checks the weights against the model's parameters.
-func (x *importing) openWeights() (err error) {
-	g, err := models.Predict(modelSpec(x.config, &x.info, nil), models.Size{Microbatch: 1, Stop: stop.Of(x.ctx)})
-	if err != nil {
-		return err
-	}
-	var want []checkpoint.Tensor
-	for _, v := range g.Vars {
-		if v.Role == graph.Parameter {
-			want = append(want, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
-			x.bytes += v.Meta.Bytes()
-		}
-	}
-	x.weights, err = x.model.Weights(want, x.tell)
-	return err
-}
-
-// tell tells of bytes that were read.
-func (x *importing) tell(bytes int) {
-	x.read += int64(bytes)
-	if x.opt.Progress != nil {
-		x.opt.Progress(float64(x.read) / float64(x.bytes))
-	}
-}
-
-// save makes the run folder.
-func (x *importing) save() (err error) {
-	m, err := x.manifest()
-	if err != nil {
-		return err
-	}
-	var tokens []byte
-	if x.model.Tokenizer.Kind() != "gpt2" {
-		var text bytes.Buffer
-		if err := x.model.Tokenizer.Write(&text); err != nil {
-			return err
-		}
-		tokens = text.Bytes()
-	}
-	folder, err := rundir.Open(x.ctx, x.opt.Dir, rundir.OpenOptions{Mode: rundir.Begin})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, folder.Close()) }()
-	return folder.Fill(m.Config, tokens, func(db *checkpoint.DB) error {
-		_, err := db.Save(x.ctx, m, x.weights)
-		return err
-	})
-}
-
-// manifest describes the checkpoint.
-func (x *importing) manifest() (m checkpoint.Manifest, err error) {
-	if m.Config, err = x.config.Kept(); err != nil {
-		return m, err
-	}
-	if m.Fingerprints, err = restore.ImportedPrints(x.config); err != nil {
-		return m, err
-	}
-	m.Extra, err = json.Marshal(runstate.State{Data: x.info})
-	return m, err
-}
-
-// Exported is a model that was exported.
-type Exported struct {
-	Used  Used
-	Notes []string // how it is other than its user may expect
-}
-
-// Export writes the model of a run's checkpoint into a new folder, in Hugging Face's
+// Export writes the model of a run's checkpoint into a new folder dir, in Hugging Face's
 // layout. The run's model must be of the preset gpt. w.Init is not for this.
 func Export(ctx context.Context, w Weights, dir string) (*Exported, error) {
 	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if w.Init != "" {
-		return nil, fmt.Errorf("%w: a model is exported from a checkpoint, not from %s", ErrOptions, w.Init)
-	}
-	w.Dir = osfile.Resolve(w.Dir)
-	const rounds = 8
-	for round := 1; ; round++ {
-		x, err := export(ctx, w, dir)
-		if round == rounds || w.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) { // by a run that trains meanwhile
-			return x, err
-		}
-	}
-}
-
-// export is Export of the checkpoint that is meant now.
-func export(ctx context.Context, w Weights, dir string) (_ *Exported, err error) {
-	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	m := &f.Snapshot.Manifest
-	c, err := configs.Parse(fmt.Sprintf("the config of checkpoint %d", m.ID), m.Config, configs.Overlay{})
-	if err != nil {
-		return nil, err
-	}
-	if c.Model.Preset != "gpt" {
-		return nil, fmt.Errorf("%w: the model of %s is not of the preset gpt, the only one that has a form there; trainer checkpoints export writes its weights alone", ErrOptions, w.Dir)
-	}
-	st, err := runstate.Of(m)
-	if err != nil {
-		return nil, err
-	}
-	x := &Exported{Used: w.Used(f)}
-	model := pretrained.Model{Config: exportedConfig(c, &st.Data), Weights: f.Snapshot}
-	switch t := st.Data.Tokenizer.(type) {
-	case *tokenizer.BPE:
-		model.Tokenizer = t
-		if end, ok := t.EndOfText(); ok {
-			model.Config.EndOfText = &end
-		}
-	case tokenizer.Bytes:
-		model.Tokenizer = t.BPE()
-	case *tokenizer.Chars:
-		x.Notes = append(x.Notes, "tokenizer.json is not written: characters have no form there; data.tokenizer bytes, bpe:N and gpt2 have one")
-	default:
-		x.Notes = append(x.Notes, "tokenizer.json is not written: the model was not trained on a text")
-	}
-	return x, pretrained.Write(ctx, dir, model)
-}
-
-// exportedConfig describes a model that was trained on data.
-func exportedConfig(c *configs.Config, info *datasets.Info) pretrained.Config {
-	m := c.Model
-	return pretrained.Config{
-		Vocab: firstSet(m.Vocab, info.Tokens), Context: firstSet(m.Context, window(info)), Width: m.Width, Layers: m.Blocks, Heads: m.Heads,
-		Activation: m.Activation, Dropout: m.Dropout, Tied: m.Tied,
-	}
+	return exchange.Export(ctx, w, dir)
 }

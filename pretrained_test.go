@@ -25,17 +25,15 @@ const gpt2Folder = "checkpoint/pretrained/testdata/gpt2"
 // importGPT2 imports it into a new run folder.
 func importGPT2(t *testing.T, o berth.ImportOptions) string {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = filepath.Join(t.TempDir(), "r")
-	}
-	m, err := berth.Import(t.Context(), gpt2Folder, o)
+	dir := filepath.Join(t.TempDir(), "r")
+	m, err := berth.Import(t.Context(), gpt2Folder, dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m.Parameters != 11904 || len(m.Notes) > 0 {
 		t.Errorf("%d parameters, notes %q", m.Parameters, m.Notes)
 	}
-	return o.Dir
+	return dir
 }
 
 // runConfig is the config of a run folder on devices.
@@ -213,7 +211,7 @@ func TestImportedModelTrains(t *testing.T) {
 	if after := eval(runConfig(t, dir, "cpu:1")); after.Loss > before.Loss/2 || after.Part != "validation" {
 		t.Errorf("the loss was %v, and is %v of %s", before.Loss, after.Loss, after.Part)
 	}
-	if _, err := berth.Import(t.Context(), gpt2Folder, berth.ImportOptions{Dir: dir}); !errors.Is(err, berth.ErrHasCheckpoint) {
+	if _, err := berth.Import(t.Context(), gpt2Folder, dir, berth.ImportOptions{}); !errors.Is(err, berth.ErrHasCheckpoint) {
 		t.Errorf("an import over a run: %v", err)
 	}
 }
@@ -232,8 +230,7 @@ func TestImportLeavesNothing(t *testing.T) {
 		{"a mistake", berth.ImportOptions{Overlay: configs.Overlay{Set: []string{"train.batch=0"}}}, configs.ErrInvalid},
 		{"stopped", berth.ImportOptions{Progress: func(float64) { cancel(over) }}, context.Canceled},
 	} {
-		c.opt.Dir = filepath.Join(root, "runs", "r")
-		if _, err := berth.Import(ctx, gpt2Folder, c.opt); !errors.Is(err, c.want) {
+		if _, err := berth.Import(ctx, gpt2Folder, filepath.Join(root, "runs", "r"), c.opt); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {

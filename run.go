@@ -6,13 +6,11 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/custom"
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/planning"
@@ -23,39 +21,13 @@ import (
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
 	Data   *datasets.Dataset
-	Plan   *partition.Plan // of a full batch; after a call that lost a device, the one for those that are left
 
 	run *train.Run
 }
 
 // OpenOptions are the options of Open. The zero value opens the config's own devices, for
 // the config's own data and model.
-type OpenOptions struct {
-	// Devices are shared with other runs; nil: the run opens those of its config. Use are
-	// those of them that the run may use; nil: all.
-	Devices *Devices
-	Use     []device.ID
-	// Costs is the file of measured times of segments; "": the one that
-	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
-	// nil for nobody. Both matter with partition.costs: measured.
-	Costs     string
-	Measuring func(share float64)
-	// Resume is the folder of a run that is to go on: its text is read with the
-	// tokenizer that its newest checkpoint holds, whose file need not be there any
-	// more. "": there is no such run.
-	Resume string
-	// Overfit is the steps to train on the first batch alone, again and again, in place
-	// of the config's length: see [configs.Train]. 0: train on all data.
-	Overfit int
-	// Data are samples of the program's own, for a config with `data: given`.
-	Data *custom.Set
-	// Model is a model of the program's own, for a config with `model: {preset: given}`: a
-	// models.Stack of layers, or a models.Func.
-	Model models.Layer
-	// Reading hears what is done to a text and how far, from 0 to 1; nil for
-	// nobody.
-	Reading func(doing string, share float64)
-}
+type OpenOptions = train.OpenOptions
 
 // Open checks the config, reads the data, opens the devices and plans. It
 // copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
@@ -63,30 +35,23 @@ type OpenOptions struct {
 //
 // On shared [Devices], the config's section devices counts for little: see there.
 func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	c, shared, err := opening(ctx, c, o.Devices, o.Use, o.Model)
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	r, err := train.Open(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}
-	if o.Model != nil {
-		c.Model.Program = programName()
+	return &Run{Config: r.Session.Config, Data: r.Data, run: r}, nil
+}
+
+// Plan is the plan of a full batch; after a call that lost a device, the one for those that are
+// left.
+func (r *Run) Plan() *partition.Plan {
+	if r.checkOpened() != nil {
+		return nil
 	}
-	data, err := openFor(ctx, c, o)
-	if err != nil {
-		return nil, err
-	}
-	notes := data.Notes
-	if o.Overfit > 0 {
-		c, data = overfit(c, data, o.Overfit)
-	}
-	sizes := session.NewSizes(c, data.Train.Len())
-	r, err := train.Open(ctx, data, optimSpec(c, sizes.Total), session.Options{
-		Config: c, Info: &data.Info, Spec: modelSpec(c, &data.Info, o.Model), Sizes: sizes, Shared: shared,
-		Notes: notes, Costs: o.Costs, Measuring: o.Measuring,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Run{Config: r.Session.Config, Data: data, Plan: r.Session.Plan, run: r}, nil
+	return r.run.Session.Plan
 }
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
@@ -97,7 +62,6 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { r.Plan = r.run.Session.Plan }()
 	return r.run.Train(ctx, o)
 }
 
@@ -124,11 +88,7 @@ func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 	if err := r.check(ctx); err != nil {
 		return Evaluation{}, err
 	}
-	t, err := r.trained(ctx, w)
-	if err != nil {
-		return Evaluation{}, err
-	}
-	return t.Eval(ctx)
+	return r.used().Eval(ctx, w)
 }
 
 // Predict is [Trained.Predict] with a checkpoint of this run's model and data,
@@ -137,11 +97,7 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 	if err := cmp.Or(r.check(ctx), checkEmit(emit == nil)); err != nil {
 		return Used{}, err
 	}
-	t, err := r.trained(ctx, w)
-	if err != nil {
-		return Used{}, err
-	}
-	return t.Predict(ctx, path, emit)
+	return r.used().Predict(ctx, w, path, emit)
 }
 
 // Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
@@ -150,17 +106,11 @@ func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit f
 	if err := cmp.Or(r.check(ctx), checkEmit(emit == nil)); err != nil {
 		return Generation{}, err
 	}
-	t, err := r.trained(ctx, w)
-	if err != nil {
-		return Generation{}, err
-	}
-	return t.Generate(ctx, o, emit)
+	return r.used().Generate(ctx, w, o, emit)
 }
 
-// trained is the run's model with weights that it was trained to, on the run's data.
-func (r *Run) trained(ctx context.Context, w Weights) (*trained.Model, error) {
-	return trained.Of(ctx, r.run.Session, r.Data, w, sourceOf(r.Config, nil))
-}
+// used answers with weights that the run was trained to.
+func (r *Run) used() trained.OfRun { return trained.OfRun{Session: r.run.Session, Data: r.Data} }
 
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
@@ -206,7 +156,7 @@ func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
-	return r.Plan.Predict(stop.Of(ctx))
+	return r.run.Session.Plan.Predict(stop.Of(ctx))
 }
 
 // Schedule is the order of a full step's microbatches.

@@ -3,8 +3,6 @@ package berth
 import (
 	"cmp"
 	"context"
-	"sync"
-	"sync/atomic"
 
 	"gorgonia.org/tensor"
 
@@ -20,12 +18,7 @@ type ServeOptions = trained.ServeOptions
 // concurrent use. Samples of calls that wait are put together into batches of 1, 2, 4, …
 // up to ServeOptions.Batch samples; answers do not depend on what else is in a batch, to
 // the bit.
-type Service struct {
-	service *trained.Service
-	used    Used
-	closing sync.Once
-	closed  atomic.Bool // Close was called
-}
+type Service struct{ service *trained.Service }
 
 // ServiceStats counts what a service has done.
 type ServiceStats = answer.ServiceStats
@@ -41,7 +34,7 @@ func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{service: s, used: t.Used()}, nil
+	return &Service{s}, nil
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …]: [n, outputs], and
@@ -54,11 +47,7 @@ func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.D
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	b, err := answer.BatchOf(&s.service.Model, samples)
-	if err != nil {
-		return nil, err
-	}
-	return answer.TensorOf(s.service.Answers.Predict(ctx, b))
+	return s.service.Predict(ctx, samples)
 }
 
 // Answers is Predict with an answer for each sample, as [Trained.Predict] gives them: with
@@ -67,11 +56,7 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	b, err := answer.BatchOf(&s.service.Model, samples)
-	if err != nil {
-		return nil, err
-	}
-	return s.service.Answers.Answers(ctx, b)
+	return s.service.Answers(ctx, samples)
 }
 
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same
@@ -82,11 +67,7 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	if err := cmp.Or(s.check(ctx), checkEmit(emit == nil)); err != nil {
 		return Generation{}, err
 	}
-	res, err := s.service.Answers.Generate(ctx, o, emit)
-	if res.PromptTokens > 0 { // the text began
-		res.Weights = s.used
-	}
-	return res, err
+	return s.service.Generate(ctx, o, emit)
 }
 
 // AnswerBytes is the bytes of the Values of a Prediction.
@@ -94,7 +75,7 @@ func (s *Service) AnswerBytes() int64 {
 	if s.checkOpened() != nil {
 		return 0
 	}
-	return s.service.Answers.AnswerBytes()
+	return s.service.AnswerBytes()
 }
 
 // Warnings say what went wrong and did no harm, such as a copy that failed on a device and
@@ -103,7 +84,7 @@ func (s *Service) Warnings() []string {
 	if s.checkOpened() != nil {
 		return nil
 	}
-	return s.service.Answers.Warnings()
+	return s.service.Warnings()
 }
 
 // Used says which weights the service has.
@@ -111,7 +92,7 @@ func (s *Service) Used() Used {
 	if s.checkOpened() != nil {
 		return Used{}
 	}
-	return s.used
+	return s.service.Used()
 }
 
 // Stats says what the service has done so far. It does not wait for devices.
@@ -119,7 +100,7 @@ func (s *Service) Stats() ServiceStats {
 	if s.checkOpened() != nil {
 		return ServiceStats{}
 	}
-	return s.service.Answers.Stats()
+	return s.service.Stats()
 }
 
 // Err is the loss of a device after which the service answers nothing, nil before: close
@@ -128,18 +109,14 @@ func (s *Service) Err() error {
 	if err := s.checkOpened(); err != nil {
 		return err
 	}
-	return s.service.Answers.Err()
+	return s.service.Err()
 }
 
 // Close waits for the batch and the tokens under way, and frees the devices' memory. Calls
 // that wait, texts under way and later calls fail with ErrClosed. A nil or closed Service has none.
-func (s *Service) Close() (err error) {
+func (s *Service) Close() error {
 	if s.checkOpened() != nil {
 		return nil
 	}
-	s.closing.Do(func() {
-		s.closed.Store(true)
-		err = s.service.Close()
-	})
-	return err
+	return s.service.Close()
 }

@@ -3,16 +3,15 @@ package berth
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // Trained is a trained model on devices: it evaluates and predicts with the
@@ -20,7 +19,7 @@ import (
 type Trained struct{ model *trained.Model }
 
 // Weights says which weights to use: a run folder's checkpoint, or a file.
-type Weights = trained.Weights
+type Weights = rundir.Weights
 
 // Used says which weights a result is of.
 type Used = checkpoint.Used
@@ -56,19 +55,7 @@ const (
 )
 
 // TrainedOptions are the options of OpenTrained. The zero value opens the config's own devices.
-type TrainedOptions struct {
-	// Devices are shared with other runs; nil: the model opens those of its config. Use are
-	// those of them that the model may use; nil: all.
-	Devices *Devices
-	Use     []device.ID
-	// Text plans memory for Generate: a percentage of memory is of what that takes. Eval and
-	// Predict may then need more.
-	Text bool
-	// Faults make operations of the devices go wrong, for tests and drills; they count
-	// operations from the first Eval or Predict on. On shared Devices they are ErrOptions:
-	// give them to OpenDevices.
-	Faults []fault.Fault
-}
+type TrainedOptions = trained.OpenOptions
 
 // OpenTrained opens a trained model: for predicting from files, and for
 // evaluating on any data. The checkpoint describes the data that it was trained
@@ -83,18 +70,10 @@ type TrainedOptions struct {
 //
 // On shared [Devices], the config's section devices counts for little: see there.
 func OpenTrained(ctx context.Context, c *configs.Config, w Weights, o TrainedOptions) (*Trained, error) {
-	c, shared, err := opening(ctx, c, o.Devices, o.Use, w.Model)
-	if err != nil {
+	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if shared != nil && len(o.Faults) > 0 {
-		return nil, fmt.Errorf("%w: faults of shared devices are given to OpenDevices", ErrOptions)
-	}
-	const key = "devices.op_by_op"
-	if p := c.Where(key); c.Devices.Runs(configs.OpByOpTrace) && p != (configs.Pos{}) && p.Line == 0 { // a run's config may have it, from training
-		return nil, configs.At(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", ErrOptions, key))
-	}
-	m, err := trained.Open(ctx, c, w, sourceOf(c, w.Model), trained.Options{Shared: shared, Text: o.Text, Faults: o.Faults})
+	m, err := trained.Open(ctx, c, w, o)
 	if err != nil {
 		return nil, err
 	}

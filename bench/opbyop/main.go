@@ -61,7 +61,7 @@ func run(what string, elements, threads int, seconds float64) (m measured, err e
 	if open == nil || elements < 1 || !(seconds > 0) {
 		return m, fmt.Errorf("nothing to measure: -what is one of %s, -elements at least 1, -seconds above 0", strings.Join(slices.Sorted(maps.Keys(benches)), ", "))
 	}
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu", Threads: threads})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu", Threads: threads}, berth.DevicesOptions{})
 	if err != nil {
 		return m, err
 	}

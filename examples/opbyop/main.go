@@ -69,7 +69,7 @@ func train(ctx context.Context, c *berth.OpByOp, epochs int) (float32, error) {
 }
 
 func main() {
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

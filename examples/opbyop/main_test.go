@@ -10,7 +10,7 @@ import (
 
 // Ten epochs suffice for 24 of 25 digits, and everything is given back.
 func TestTrain(t *testing.T) {
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -51,21 +50,6 @@ func LargestOf(g *graph.Graph) (bytes int64) {
 		bytes = max(bytes, v.Meta.Bytes())
 	}
 	return bytes
-}
-
-// CheckSpillDir refuses a folder for spills that is not there. p is where it is named.
-func CheckSpillDir(c configs.Devices, p configs.Pos) error {
-	if c.SpillDir == "" {
-		return nil
-	}
-	err := hostfile.CheckFolder(c.SpillDir)
-	switch {
-	case err == nil:
-		return nil
-	case p != (configs.Pos{}) && p.Line == 0: // a flag, with the folder
-		return configs.At(p, err)
-	}
-	return configs.At(p, fmt.Errorf("devices.spill_dir: %s: %w", c.SpillDir, err))
 }
 
 // SaveBound is the host memory that a save may take.

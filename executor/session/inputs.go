@@ -1,15 +1,10 @@
 package session
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/berth-ml/berth/checkpoint/initial"
-	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/internal/errs"
 )
 
 // Inputs are the files and folders that the config, its data and a file of weights, FILE[:PREFIX],
@@ -35,15 +30,4 @@ func ContentsOf(v *initial.Values) executor.Contents {
 		c.Sequence = s
 	}
 	return c
-}
-
-// BadData is the error of data that cannot be used.
-func BadData(err error) error {
-	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
-		err = fmt.Errorf("%w: raise %s", err, limit)
-	}
-	if errors.Is(err, datasets.ErrFormat) || errors.Is(err, datasets.ErrSpec) { // which say that much themselves
-		return errs.With(err, errs.ErrData)
-	}
-	return fmt.Errorf("%w: %w", errs.ErrData, err)
 }

@@ -29,7 +29,7 @@ func TestPercentage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range r.Plan.Memory {
+			for _, f := range r.Plan().Memory {
 				all[i] = append(all[i], f.Peak, f.Limit)
 			}
 			c = r.Config
@@ -66,7 +66,7 @@ func TestPercentageOfTheChosenPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range r.Plan.Memory {
+	for _, f := range r.Plan().Memory {
 		if want := (configs.Memory{Percent: 85}).Of(f.Peak); f.Peak > 0 && f.Limit != want {
 			t.Errorf("device %d: the limit is %d, and of the peak of %d it would be %d", f.Device, f.Limit, f.Peak, want)
 		}
@@ -87,7 +87,7 @@ func TestPercentageOnSomeOfTheSharedDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if f := r.Plan.Memory[0]; f.Limit != (configs.Memory{Percent: 80}).Of(f.Peak) || len(r.Notes()) == 0 || !strings.HasPrefix(r.Notes()[0], "cpu:1 may use ") {
+	if f := r.Plan().Memory[0]; f.Limit != (configs.Memory{Percent: 80}).Of(f.Peak) || len(r.Notes()) == 0 || !strings.HasPrefix(r.Notes()[0], "cpu:1 may use ") {
 		t.Errorf("%d bytes of a peak of %d: %q", f.Limit, f.Peak, r.Notes())
 	}
 	dir := t.TempDir()

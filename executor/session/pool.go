@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
@@ -48,9 +49,31 @@ func (u *user) enter() (calls int32, leave func()) {
 // busy reports whether a call uses the devices.
 func (u *user) busy() bool { return u.calls.Load() > 0 }
 
-// OpenPool opens the devices of a config, which wrap gives their faults. The caller closes them after
-// the sessions.
-func OpenPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (p *Pool, err error) {
+// PoolOptions are the options of OpenPool.
+type PoolOptions struct {
+	// Faults make operations go wrong, for tests and drills. They count the operations of all
+	// runs together.
+	Faults []fault.Fault
+}
+
+// OpenPool opens the devices of a config. A zero field means the key's default. The caller closes
+// them after the runs.
+func OpenPool(c configs.Devices, o PoolOptions) (*Pool, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
+	if ByPercentage(c) {
+		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", errs.ErrOptions)
+	}
+	if err := specs.CheckSpillDir(c, c.Pos); err != nil {
+		return nil, err
+	}
+	return openPool(c, func(list []device.Device) ([]device.Device, error) { return fault.Wrap(list, o.Faults) })
+}
+
+// openPool opens the devices of a whole config, which wrap gives their faults.
+func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (p *Pool, err error) {
 	p = &Pool{config: c, users: map[string]*user{}}
 	if p.list, err = openDevices(c, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
@@ -68,9 +91,20 @@ func OpenPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, er
 	return p, nil
 }
 
-// Close closes the devices, unless a call of a session uses them: then it fails with errs.ErrInUse. A
-// second call does nothing.
+// checkOpened refuses a nil Pool, and one that OpenPool did not make.
+func (p *Pool) checkOpened() error {
+	if p == nil || p.devices == nil {
+		return errs.NotOpened("Devices", "OpenDevices")
+	}
+	return nil
+}
+
+// Close closes the devices. It fails if anything on them was not freed, and with
+// errs.ErrInUse while a call of a run uses them. A nil or closed Pool has none.
 func (p *Pool) Close() error {
+	if p.checkOpened() != nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -89,13 +123,22 @@ func (p *Pool) Close() error {
 	return err
 }
 
-// Reopen opens the same devices anew, once the pool is closed. Their faults count operations on.
+// Reopen opens the same devices anew, once Close has been called. Their faults count
+// operations on, so those that have not happened may happen yet. The caller closes them.
 func (p *Pool) Reopen() (*Pool, error) {
-	return OpenPool(p.config, func(list []device.Device) ([]device.Device, error) { return fault.Again(list, p.list), nil })
+	if err := p.checkOpened(); err != nil {
+		return nil, err
+	}
+	return openPool(p.config, func(list []device.Device) ([]device.Device, error) { return fault.Again(list, p.list), nil })
 }
 
 // Missed says of each fault that did not happen how many such operations there were.
-func (p *Pool) Missed() []string { return fault.Missed(p.list) }
+func (p *Pool) Missed() []string {
+	if p.checkOpened() != nil {
+		return nil
+	}
+	return fault.Missed(p.list)
+}
 
 // Share is a model's part of a pool. A nil Share is none: the model has devices of its own.
 type Share struct {
@@ -103,8 +146,17 @@ type Share struct {
 	use []int // indices in the pool's list, ascending
 }
 
-// Share is the part that has some of the devices; nil for all.
-func (p *Pool) Share(use []device.ID) (*Share, error) {
+// ShareOf is the part of a pool that has the devices of use; nil for all. A nil pool has none.
+func ShareOf(p *Pool, use []device.ID) (*Share, error) {
+	switch {
+	case p == nil && use != nil:
+		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", errs.ErrOptions)
+	case p == nil:
+		return nil, nil
+	}
+	if err := p.checkOpened(); err != nil {
+		return nil, err
+	}
 	s := &Share{Pool: p}
 	for _, id := range use {
 		if !slices.ContainsFunc(p.list, func(d device.Device) bool { return d.ID() == id }) {
@@ -281,10 +333,14 @@ func (e heldError) Error() string {
 
 func (e heldError) Unwrap() error { return errs.ErrInUse }
 
-// OpByOp opens a context for single ops on the devices, beside the models, which uses them until it
-// is closed.
+// OpByOp opens a context for single ops on these devices, beside the runs. The caller
+// closes it before the devices. A device on which an operation takes longer than their Timeout
+// counts as lost: calls there fail with [device.ErrLost].
 func (p *Pool) OpByOp(o eager.ContextOptions) (*eager.Context, error) {
-	part, err := p.Share(nil)
+	if err := p.checkOpened(); err != nil {
+		return nil, err
+	}
+	part, err := ShareOf(p, nil)
 	if err != nil {
 		return nil, err
 	}

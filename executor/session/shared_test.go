@@ -40,7 +40,7 @@ func TestTrainingsShareDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep := runtest.Train(t, r, berth.TrainOptions{MaxSteps: steps, AssertResident: true})
-		for _, f := range r.Plan.Memory {
+		for _, f := range r.Plan().Memory {
 			peak = max(peak, f.Peak)
 		}
 		if err := r.Close(); err != nil {
@@ -133,7 +133,7 @@ func TestWaitingForSharedDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := r.Plan.Memory[0]
+	f := r.Plan().Memory[0]
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +180,10 @@ func TestWaitingForSharedDevices(t *testing.T) {
 		t.Errorf("a plan beyond the devices: %v", err)
 	}
 	small := runtest.OpenOn(t, d, runtest.Parsed(t, "digits", "train.epochs=1", fmt.Sprintf("devices.memory=%dB", f.Floor*9/10)))
-	if got := small.Plan.Memory[0].Floor; got >= f.Floor {
+	if got := small.Plan().Memory[0].Floor; got >= f.Floor {
 		t.Errorf("planned with less memory, the floor is %d, before %d", got, f.Floor)
 	}
-	if _, err := berth.OpenDevices(runtest.Parsed(t, "digits", "devices.memory=50%").Devices); !errors.Is(err, berth.ErrOptions) {
+	if _, err := berth.OpenDevices(runtest.Parsed(t, "digits", "devices.memory=50%").Devices, berth.DevicesOptions{}); !errors.Is(err, berth.ErrOptions) {
 		t.Errorf("a percentage for shared devices: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestWaitingForSharedDevices(t *testing.T) {
 // A run on devices of a literal can be used once it is trained: with the run, with
 // shared devices, and with devices of its own.
 func TestDevicesOfALiteral(t *testing.T) {
-	d, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestDevicesOfALiteral(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := berth.OpenDevices(configs.Devices{OnLoss: "wait"}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
+	if _, err := berth.OpenDevices(configs.Devices{OnLoss: "wait"}, berth.DevicesOptions{}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
 		t.Errorf("an unknown policy: %v", err)
 	}
 }
@@ -359,7 +359,7 @@ func TestLossOfASharedDevice(t *testing.T) {
 			if f.Kind == fault.Hang { // or a machine that is busy would count as hanging
 				o.Timeout = 2 * time.Second
 			}
-			d, err := berth.OpenDevices(o, f)
+			d, err := berth.OpenDevices(o, berth.DevicesOptions{Faults: []fault.Fault{f}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -379,7 +379,7 @@ func TestLossOfASharedDevice(t *testing.T) {
 				t.Errorf("%d losses", losses)
 			}
 			after := runtest.OpenOn(t, d, two)
-			if n := len(after.Plan.Stages); (n == 1) != (f.Kind != fault.Fail) {
+			if n := len(after.Plan().Stages); (n == 1) != (f.Kind != fault.Fail) {
 				t.Errorf("afterwards a plan has %d stages", n)
 			}
 			if rep, err := after.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps}); err != nil || rep.WeightsSHA256 != want[two] {
@@ -400,12 +400,12 @@ func TestWaitingForALostDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, floor := runtest.Train(t, alone, berth.TrainOptions{MaxSteps: steps}).WeightsSHA256, alone.Plan.Memory[0].Floor
+	want, floor := runtest.Train(t, alone, berth.TrainOptions{MaxSteps: steps}).WeightsSHA256, alone.Plan().Memory[0].Floor
 	if err := alone.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f := fault.Fault{Device: "cpu:1", Op: fault.Launch, N: 4, Kind: fault.Lost}
-	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Memory: configs.Memory{Bytes: floor * 5 / 4}}, f)
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Memory: configs.Memory{Bytes: floor * 5 / 4}}, berth.DevicesOptions{Faults: []fault.Fault{f}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func TestSavingAfterALossOnSharedDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	const steps = 9
-	want, floor := runtest.Train(t, alone, berth.TrainOptions{MaxSteps: steps}).WeightsSHA256, alone.Plan.Memory[0].Floor
+	want, floor := runtest.Train(t, alone, berth.TrainOptions{MaxSteps: steps}).WeightsSHA256, alone.Plan().Memory[0].Floor
 	failed, saved, tried := 0, 0, 0
 	for _, op := range []fault.Op{fault.Launch, fault.CopyIn, fault.CopyOut, fault.Alloc} {
 		for n := 1; n < 120; n += 8 {
@@ -437,7 +437,7 @@ func TestSavingAfterALossOnSharedDevices(t *testing.T) {
 			if tried++; tried%19 != 0 && !testall.Wanted() {
 				continue
 			}
-			d, err := berth.OpenDevices(configs.Devices{Use: "cpu", Memory: configs.Memory{Bytes: 2*floor + 4096}}, f)
+			d, err := berth.OpenDevices(configs.Devices{Use: "cpu", Memory: configs.Memory{Bytes: 2*floor + 4096}}, berth.DevicesOptions{Faults: []fault.Fault{f}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -475,14 +475,14 @@ func TestSavingAfterALossOnSharedDevices(t *testing.T) {
 
 // On shared devices, too, a run has the room in the spill file before its first step.
 func TestRoomForSpillsOfSharedDevices(t *testing.T) {
-	d, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: t.TempDir()})
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: t.TempDir()}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := runtest.Parsed(t, "digits", "train.epochs=1", "model.hidden=[512,256]", "devices.memory=3MiB")
 	r := runtest.OpenOn(t, d, c)
 	rep := runtest.Train(t, r, berth.TrainOptions{MaxSteps: 1})
-	if h := rep.HostMemory; h == nil || h.FileBytes < r.Plan.Memory[0].Peak-1<<20 {
+	if h := rep.HostMemory; h == nil || h.FileBytes < r.Plan().Memory[0].Peak-1<<20 {
 		t.Errorf("host memory: %+v", h)
 	}
 	t.Cleanup(func() {

@@ -75,7 +75,7 @@ func TestFrozenWeightsStay(t *testing.T) {
 		}
 	}
 	whole := runtest.Open(t, frozen, "optimizer.freeze=[]")
-	if few, all := r.Plan.Memory[0].Peak, whole.Plan.Memory[0].Peak; few > all/2 {
+	if few, all := r.Plan().Memory[0].Peak, whole.Plan().Memory[0].Peak; few > all/2 {
 		t.Errorf("a step takes %d bytes, %d if all weights train", few, all)
 	}
 }

@@ -8,13 +8,13 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/boundary"
-	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/edit"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -78,7 +78,7 @@ func (a *attempt) lastSamples() (b answer.Batch, err error) {
 	dst := a.part.Alloc(a.session.Sizes.Batch)
 	n, err := a.part.Read(from, a.session.Sizes.Batch, dst)
 	if err != nil {
-		return b, session.BadData(err)
+		return b, specs.BadData(err)
 	}
 	m := a.part.Shapes(a.part.Bucket(from))[0].Meta
 	if a.session.Spec.Lengths {

@@ -103,7 +103,7 @@ func TestLinesCompileOncePerBucket(t *testing.T) {
 func TestBucketsWithoutSamples(t *testing.T) {
 	config := linesConfig(t)
 	peak := func(buckets string) int64 {
-		return runtest.Open(t, config, "model.context=40", "data.buckets="+buckets).Plan.Memory[0].Peak
+		return runtest.Open(t, config, "model.context=40", "data.buckets="+buckets).Plan().Memory[0].Peak
 	}
 	if with, without := peak("[1, 4, 7, 12, 40]"), peak("[4, 7, 12]"); with != without {
 		t.Errorf("the plan's peak is %d bytes, without empty buckets %d", with, without)

@@ -76,7 +76,7 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 	for _, c := range memoryCases(!testall.Wanted()) {
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
 			run, report := c.train(t, 0)
-			for i, f := range run.Plan.Memory {
+			for i, f := range run.Plan().Memory {
 				if got := report.Devices[i].PeakBytes; got != f.Peak {
 					t.Errorf("%s: planned %d bytes (%v), measured %d (%v)", report.Devices[i].ID, f.Peak, f.PeakBy, got, report.Devices[i].ByUsage)
 				}
@@ -93,7 +93,7 @@ func TestPlannedPeakCoversValidation(t *testing.T) {
 			t.Fatal(err)
 		}
 		report := runtest.Train(t, run, berth.TrainOptions{MaxSteps: 50})
-		for i, f := range run.Plan.Memory {
+		for i, f := range run.Plan().Memory {
 			if got := report.Devices[i].PeakBytes; got != f.Peak || report.Final.ValLoss == nil {
 				t.Errorf("%v: %s: planned %d bytes (%v), measured %d (%v); validation %v", set, report.Devices[i].ID, f.Peak, f.PeakBy, got, report.Devices[i].ByUsage, report.Final.ValLoss)
 			}
@@ -115,7 +115,7 @@ func TestLittleMemoryTrainsTheSame(t *testing.T) {
 			free, want := c.train(t, 0)
 			least := c.floor(t)
 			peak := int64(0)
-			for _, f := range free.Plan.Memory {
+			for _, f := range free.Plan().Memory {
 				peak = max(peak, f.Peak)
 			}
 			limits := []int64{least, (least + peak) / 2}
@@ -152,7 +152,7 @@ func TestPeakWhileCompiling(t *testing.T) {
 			if got.WeightsSHA256 != want.WeightsSHA256 {
 				t.Errorf("%v, %d bytes: weights %s, compiled before the first step %s", c, limit, got.WeightsSHA256, want.WeightsSHA256)
 			}
-			for i, f := range run.Plan.Memory {
+			for i, f := range run.Plan().Memory {
 				if d := got.Devices[i]; d.PeakBytes > f.Peak || limit > 0 && d.PeakBytes > limit {
 					t.Errorf("%v: %s: planned %d bytes within %d, measured %d", c, d.ID, f.Peak, limit, d.PeakBytes)
 				}
@@ -183,7 +183,7 @@ func (c memoryCase) floor(t *testing.T) int64 {
 // A step in little memory moves the bytes that its plan says.
 func TestStepMovesWhatItsPlanSays(t *testing.T) {
 	run, got := memoryCase{"digits", []string{"train.microbatches=4"}}.train(t, 144<<10)
-	steady, moved := got.Ledger.SteadyState, run.Plan.Memory[0].Moved()
+	steady, moved := got.Ledger.SteadyState, run.Plan().Memory[0].Moved()
 	if took := steady.CopyInBytesPerStep - steady.BatchBytesPerStep + steady.SpillBytesPerStep; took != moved || moved == 0 {
 		t.Errorf("a step moves %d bytes, planned %d", took, moved)
 	}

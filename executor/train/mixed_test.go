@@ -55,12 +55,12 @@ func TestMixedRunsAreAsPlanned(t *testing.T) {
 			}
 			defer run.Close()
 			report := runtest.Train(t, run, berth.TrainOptions{MaxSteps: 5, AssertResident: true})
-			for i, f := range run.Plan.Memory {
+			for i, f := range run.Plan().Memory {
 				if got := report.Devices[i].PeakBytes; got != f.Peak {
 					t.Errorf("%s: planned %d bytes (%v), measured %d (%v)", report.Devices[i].ID, f.Peak, f.PeakBy, got, report.Devices[i].ByUsage)
 				}
 			}
-			step, err := run.Plan.Predict(nil)
+			step, err := run.Plan().Predict(nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestMixedRunsAreAsPlanned(t *testing.T) {
 					passes += x.Bytes
 				}
 			}
-			weights := weightsByDevice(t, run.Plan)
+			weights := weightsByDevice(t, run.Plan())
 			steady := report.Ledger.SteadyState
 			if steady.PullBackBytesPerStep != passes || steady.CopyInBytesPerStep != passes+steady.BatchBytesPerStep {
 				t.Errorf("planned %d bytes a step through the host, measured %d out and %d in with the batch's %d",

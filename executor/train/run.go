@@ -31,20 +31,6 @@ type Run struct {
 	buckets []*partition.Plan // see executor.LoadOptions
 }
 
-// Open opens a session for training on data, and plans its steps.
-func Open(ctx context.Context, data *datasets.Dataset, spec optim.Spec, o session.Options) (_ *Run, err error) {
-	o.Trains = true
-	r := &Run{Data: data, optim: spec}
-	r.Session, err = session.Open(o, func(s *session.Session) error { return r.prepare(ctx, s) })
-	if text := o.Sizes.OneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
-		err = fmt.Errorf("%w; %s", err, text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context, s *session.Session) error {
 	err := r.plan(ctx, s)

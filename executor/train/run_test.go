@@ -51,8 +51,8 @@ func TestBatchBeyondTheData(t *testing.T) {
 	hash := func(batch, microbatches int) string {
 		t.Helper()
 		run := runtest.Open(t, text, fmt.Sprintf("train.batch=%d", batch), fmt.Sprintf("train.microbatches=%d", microbatches))
-		if n := run.Data.Train.Len(); run.Plan.Microbatches > n {
-			t.Errorf("%d microbatches are planned for %d samples", run.Plan.Microbatches, n)
+		if n := run.Data.Train.Len(); run.Plan().Microbatches > n {
+			t.Errorf("%d microbatches are planned for %d samples", run.Plan().Microbatches, n)
 		}
 		if said := len(run.Notes()) > 0; said != (batch > run.Data.Train.Len()) {
 			t.Errorf("batch %d: notes %q", batch, run.Notes())

@@ -142,7 +142,7 @@ func TestOwnLoopsShareDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := runtest.Train(t, alone, berth.TrainOptions{Dir: t.TempDir()})
-	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
@@ -186,7 +187,7 @@ func (t *Model) readOnce(ctx context.Context) error {
 // read reads the config's data. A microbatch of s then has at most the samples of its training
 // part, as in training: scores are the same to the bit.
 func (t *Model) read(ctx context.Context, s *session.Session) error {
-	data, err := t.source.Data(ctx, t.like)
+	data, err := specs.OpenData(ctx, t.config, specs.DataOptions{Like: t.like})
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (t *Model) elsewhere(data *datasets.Dataset) bool {
 // samples are those to predict from, a part for each shape of them.
 func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
 	if path != "" {
-		spec, err := t.source.Inputs(ctx, path)
+		spec, err := specs.Inputs(ctx, t.config, path)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +218,7 @@ func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, err
 		case ctx.Err() != nil: // the file may well be good
 			return nil, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
 		}
-		return nil, session.BadData(err)
+		return nil, specs.BadData(err)
 	}
 	if err := t.readOnce(ctx); err != nil {
 		return nil, err

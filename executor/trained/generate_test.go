@@ -95,7 +95,7 @@ func TestGenerateOnARunAndOnSharedDevices(t *testing.T) {
 	if g.End != berth.EndTokens || len(want) != 30 {
 		t.Fatalf("%q, %+v", want, g)
 	}
-	devs, err := berth.OpenDevices(configs.Devices{Use: "cpu:2"})
+	devs, err := berth.OpenDevices(configs.Devices{Use: "cpu:2"}, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -29,8 +31,8 @@ import (
 // opened for. One goroutine uses it at a time.
 type Model struct {
 	session *session.Session
-	source  Source
-	weights Weights
+	config  *configs.Config
+	weights rundir.Weights
 	used    checkpoint.Used
 	values  *initial.Values   // the file of weights, until they are loaded
 	found   *rundir.Found     // the checkpoint, likewise; nil: it is found anew, by used.ID
@@ -46,108 +48,95 @@ type Model struct {
 	warnings []string            // not yet returned by Warnings
 }
 
-// Weights says which weights to use: a run folder's checkpoint, or a file.
-type Weights struct {
-	Dir  string // run folder
-	Best bool   // its best checkpoint by the watched metric, not its newest
-	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
-	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
-
-	Model models.Layer // of a config with `model: {preset: given}`, for berth.OpenTrained; Open has Source.Spec
-}
-
-// Used words a checkpoint that was found.
-func (w Weights) Used(f *rundir.Found) checkpoint.Used {
-	if w.Init != "" {
-		return checkpoint.Used{File: w.Init, Skipped: f.Skipped}
-	}
-	m := &f.Snapshot.Manifest
-	return checkpoint.Used{ID: m.ID, Step: m.Step, Best: f.BestID == m.ID, BestID: f.BestID, Skipped: f.Skipped}
-}
-
-// Source is what a config stands for, as far as a trained model needs it.
-type Source struct {
-	// Data reads the config's data; like describes what the model was trained on, nil for the
-	// data itself.
-	Data func(ctx context.Context, like *datasets.Info) (*datasets.Dataset, error)
-	// Inputs describes the samples in a file.
-	Inputs func(ctx context.Context, path string) (datasets.Spec, error)
-	// Spec is the model for data.
-	Spec func(info *datasets.Info) models.Spec
-}
-
-// Options are the options of Open.
-type Options struct {
-	Shared *session.Share // the devices to use; nil: the config's, for this model alone
-	Text   bool           // plan for Generate
-	Faults []fault.Fault  // of the model's own devices
+// OpenOptions are the options of Open. The zero value opens the config's own devices.
+type OpenOptions struct {
+	// Devices are shared with other runs; nil: the model opens those of its config. Use are
+	// those of them that the model may use; nil: all.
+	Devices *session.Pool
+	Use     []device.ID
+	// Model is a model of the program's own, for a config with `model: {preset: given}`: the
+	// one that the run was opened with.
+	Model models.Layer
+	// Text plans memory for Generate: a percentage of memory is of what that takes. Eval and
+	// Predict may then need more.
+	Text bool
+	// Faults make operations of the devices go wrong, for tests and drills; they count
+	// operations from the first Eval or Predict on. On shared Devices they are errs.ErrOptions:
+	// give them to OpenDevices.
+	Faults []fault.Fault
 }
 
 // Open finds the checkpoint that is meant, opens the devices and plans. The config's data is read
 // once it is needed. The caller closes the model.
-func Open(ctx context.Context, c *configs.Config, w Weights, source Source, o Options) (_ *Model, err error) {
-	w.Dir = osfile.Resolve(w.Dir)
-	t := &Model{source: source, weights: w, speech: o.Text, warnings: slices.Clone(c.Notes)}
-	opened := false
-	defer func() {
-		if !opened {
-			err = errors.Join(err, t.release())
-		}
-	}()
-	info, err := t.find(ctx, c)
+func Open(ctx context.Context, c *configs.Config, w rundir.Weights, o OpenOptions) (*Model, error) {
+	c, err := specs.Check(c, o.Model)
 	if err != nil {
 		return nil, err
 	}
-	spec := source.Spec(info)
-	if t.found != nil {
-		m, err := session.Lineage(c, info, &spec)
-		if err == nil {
-			err = m.Suits(&t.found.Snapshot.Manifest)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	t.session, err = session.Open(session.Options{
-		Config: c, Info: info, Spec: spec, Sizes: session.NewSizes(c, c.Train.Batch), Shared: o.Shared,
-	}, func(s *session.Session) error { return t.plan(ctx, s) })
+	shared, err := session.ShareOf(o.Devices, o.Use)
 	if err != nil {
 		return nil, err
 	}
-	if t.faulty, err = fault.Wrap(t.session.Devices, o.Faults); err != nil {
-		return nil, errors.Join(err, t.session.Close())
-	}
-	t.session, opened = t.session.On(t.faulty), true
-	return t, nil
-}
-
-// Of is a model on the devices of a training, with its plan and its data.
-func Of(ctx context.Context, s *session.Session, data *datasets.Dataset, w Weights, source Source) (*Model, error) {
-	if err := s.Usable(); err != nil {
+	if err := o.check(c); err != nil {
 		return nil, err
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Model{session: s, source: source, weights: w, used: checkpoint.Used{File: w.Init}, data: data, ofRun: true}
-	if w.Init != "" {
-		return t, nil
-	}
-	if err := t.pick(ctx); err != nil {
-		return nil, err
-	}
-	if err := t.suits(); err != nil {
+	t := &Model{config: c, weights: w, speech: o.Text, warnings: slices.Clone(c.Notes)}
+	if err := t.open(ctx, shared, o); err != nil {
 		return nil, errors.Join(err, t.release())
 	}
 	return t, nil
 }
 
+// check refuses faults of shared devices, and a record of what only training does.
+func (o OpenOptions) check(c *configs.Config) error {
+	if o.Devices != nil && len(o.Faults) > 0 {
+		return fmt.Errorf("%w: faults of shared devices are given to OpenDevices", errs.ErrOptions)
+	}
+	const key = "devices.op_by_op"
+	if p := c.Where(key); c.Devices.Runs(configs.OpByOpTrace) && p != (configs.Pos{}) && p.Line == 0 { // a run's config may have it, from training
+		return configs.At(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", errs.ErrOptions, key))
+	}
+	return nil
+}
+
+// open finds the checkpoint, and opens the session.
+func (t *Model) open(ctx context.Context, shared *session.Share, o OpenOptions) error {
+	info, err := t.find(ctx)
+	if err != nil {
+		return err
+	}
+	spec := specs.Model(t.config, info, o.Model)
+	if t.found != nil {
+		m, err := session.Lineage(t.config, info, &spec)
+		if err == nil {
+			err = m.Suits(&t.found.Snapshot.Manifest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.session, err = session.Open(session.Options{
+		Config: t.config, Info: info, Spec: spec, Sizes: session.NewSizes(t.config, t.config.Train.Batch), Shared: shared,
+	}, func(s *session.Session) error { return t.plan(ctx, s) })
+	if err != nil {
+		return err
+	}
+	if t.faulty, err = fault.Wrap(t.session.Devices, o.Faults); err != nil {
+		return errors.Join(err, t.session.Close())
+	}
+	t.session = t.session.On(t.faulty)
+	return nil
+}
+
 // find reads the description of the data that the model was trained on, and
 // which checkpoint is meant.
-func (t *Model) find(ctx context.Context, c *configs.Config) (*datasets.Info, error) {
+func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 	w := t.weights
 	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) {
 		t.used = checkpoint.Used{File: w.Init}
-		if t.data, err = t.source.Data(ctx, nil); err != nil {
+		if t.data, err = specs.OpenData(ctx, t.config, specs.DataOptions{}); err != nil {
 			return nil, err
 		}
 		return &t.data.Info, nil
@@ -161,7 +150,7 @@ func (t *Model) find(ctx context.Context, c *configs.Config) (*datasets.Info, er
 		return nil, err
 	}
 	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
-		st.Data = restore.ImportedInfo(st.Data.Tokenizer, c.Data.Context)
+		st.Data = restore.ImportedInfo(st.Data.Tokenizer, t.config.Data.Context)
 	}
 	t.like = &st.Data
 	if w.Init != "" {

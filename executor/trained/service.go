@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
@@ -19,12 +23,13 @@ import (
 
 // Service is a service of a model, which has the devices until it is closed.
 type Service struct {
-	Answers *answer.Service
-	Model   answer.Model
-
+	answers *answer.Service
+	model   answer.Model
 	trained *Model
+	used    checkpoint.Used
 	rt      *executor.Runtime
-	leave   func() // lets other calls use the devices
+	leave   func()      // lets other calls use the devices
+	closed  atomic.Bool // Close was called
 }
 
 // ServeOptions describes a service. A zero field means its default.
@@ -69,10 +74,11 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Model: t.session.Trained(), trained: t, leave: leave}
+	s := &Service{model: t.session.Trained(), trained: t, leave: leave}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(answer.Kept(err), s.end())
 	}
+	s.used = t.used
 	return s, nil
 }
 
@@ -85,7 +91,7 @@ func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 		return err
 	}
 	on.Watch(s.rt, nil, func() time.Duration { return session.LeastPatience })
-	s.Answers, err = answer.NewService(ctx, s.rt, s.Model, answer.ServiceOptions{
+	s.answers, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
 		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load,
 		Lost: func(id device.ID, err error) { on.GiveUp(s.rt, id, err) },
 	})
@@ -95,10 +101,10 @@ func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 // needs is the memory of a service: the plan's, and where the model is of text the one for
 // generating, if that is more.
 func (s *Service) needs(ctx context.Context) (o residency.TenantOptions) {
-	if s.Model.Speaks() != nil {
+	if s.model.Speaks() != nil {
 		return o
 	}
-	plan, err := infer.GeneratorPlan(s.Model.Infer, s.Model.Generator(), stop.Of(ctx))
+	plan, err := infer.GeneratorPlan(s.model.Infer, s.model.Generator(), stop.Of(ctx))
 	if err != nil { // the model predicts all the same; Generate says why it does not
 		return o
 	}
@@ -112,9 +118,64 @@ func (s *Service) needs(ctx context.Context) (o residency.TenantOptions) {
 	return o
 }
 
-// Close waits for the batch and the tokens under way, and frees the devices' memory. It is called
-// once.
-func (s *Service) Close() error { return errors.Join(s.Answers.Close(), s.end()) }
+// Predict computes the model's outputs for samples, a tensor of [n, …].
+func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
+	b, err := answer.BatchOf(&s.model, samples)
+	if err != nil {
+		return nil, err
+	}
+	return answer.TensorOf(s.answers.Predict(ctx, b))
+}
+
+// Answers is Predict with an answer for each sample, with its class.
+func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]answer.Prediction, error) {
+	b, err := answer.BatchOf(&s.model, samples)
+	if err != nil {
+		return nil, err
+	}
+	return s.answers.Answers(ctx, b)
+}
+
+// Generate continues a text: see [answer.Service.Generate].
+func (s *Service) Generate(ctx context.Context, o answer.GenerateOptions, emit func(answer.Piece) error) (answer.Generation, error) {
+	res, err := s.answers.Generate(ctx, o, emit)
+	if res.PromptTokens > 0 { // the text began
+		res.Weights = s.used
+	}
+	return res, err
+}
+
+// AnswerBytes is the bytes of the Values of a Prediction.
+func (s *Service) AnswerBytes() int64 { return s.answers.AnswerBytes() }
+
+// Warnings say what went wrong and did no harm: see [answer.Service.Warnings].
+func (s *Service) Warnings() []string { return s.answers.Warnings() }
+
+// Used says which weights the service has.
+func (s *Service) Used() checkpoint.Used { return s.used }
+
+// Stats says what the service has done so far. It does not wait for devices.
+func (s *Service) Stats() answer.ServiceStats { return s.answers.Stats() }
+
+// Err is the loss of a device after which the service answers nothing, nil before.
+func (s *Service) Err() error { return s.answers.Err() }
+
+// CheckOpen refuses a closed service.
+func (s *Service) CheckOpen() error {
+	if s.closed.Load() {
+		return errs.ErrClosed
+	}
+	return nil
+}
+
+// Close waits for the batch and the tokens under way, and frees the devices' memory. A second call
+// does nothing.
+func (s *Service) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return errors.Join(s.answers.Close(), s.end())
+}
 
 // end gives back the devices.
 func (s *Service) end() (err error) {

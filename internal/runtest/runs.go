@@ -103,7 +103,7 @@ func Parsed(t *testing.T, text string, set ...string) *configs.Config {
 func OpenDevices(t *testing.T, use string, bytes int64, set ...string) *berth.Devices {
 	t.Helper()
 	set = append(set, "devices.use="+use, fmt.Sprintf("devices.memory=%dB", bytes))
-	d, err := berth.OpenDevices(Parsed(t, "digits", set...).Devices)
+	d, err := berth.OpenDevices(Parsed(t, "digits", set...).Devices, berth.DevicesOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,9 @@ func importCommand() *cobra.Command {
 		Args:    cli.Args(1),
 	}
 	var o berth.ImportOptions
-	quiet := false
+	dir, quiet := "", false
 	cf := runs.AddConfigFlags(c)
-	c.Flags().StringVar(&o.Dir, "run", "", "make the run folder `DIR` (default runs/NAME, or the first free of runs/NAME-2, …)")
+	c.Flags().StringVar(&dir, "run", "", "make the run folder `DIR` (default runs/NAME, or the first free of runs/NAME-2, …)")
 	c.Flags().BoolVar(&quiet, "quiet", false, "print errors only")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if args[0] == "" {
@@ -41,8 +41,8 @@ func importCommand() *cobra.Command {
 			return err
 		}
 		o.Name = configs.NameOf(from + ".yaml")
-		if o.Dir == "" {
-			o.Dir = runs.NewFolder(o.Name)
+		if dir == "" {
+			dir = runs.NewFolder(o.Name)
 		}
 		o.Overlay = cf.Overlay(c)
 		notes := c.ErrOrStderr()
@@ -52,10 +52,10 @@ func importCommand() *cobra.Command {
 		var doing phase.Share
 		o.Progress = func(share float64) { doing.Say("weights", share) }
 		done := phase.WaitFor(c.Context(), notes, "importing", &doing)
-		m, err := berth.Import(c.Context(), args[0], o)
+		m, err := berth.Import(c.Context(), args[0], dir, o)
 		done()
 		if errors.Is(err, berth.ErrHasCheckpoint) {
-			return cli.Usagef("%s holds a run: name another folder (--run DIR)", o.Dir)
+			return cli.Usagef("%s holds a run: name another folder (--run DIR)", dir)
 		}
 		if err != nil || quiet {
 			return err
@@ -68,7 +68,7 @@ func importCommand() *cobra.Command {
 			data = " --set data.path=FILE"
 		}
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s parameters, %s tokens; trainer resume %s%s trains it\n",
-			columns.Printed(o.Dir), text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), columns.Printed(o.Dir), data)
+			columns.Printed(dir), text.Commas(m.Parameters), text.Commas(int64(m.Config.Model.Vocab)), columns.Printed(dir), data)
 		return err
 	}
 	return c

@@ -72,9 +72,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	}
 	switch out := c.OutOrStdout(); {
 	case f.dot:
-		fmt.Fprintln(out, run.Plan.DOT())
+		fmt.Fprintln(out, run.Plan().DOT())
 	case f.layers:
-		_, err := io.WriteString(out, run.Plan.LayerTable())
+		_, err := io.WriteString(out, run.Plan().LayerTable())
 		return err
 	case f.clusters:
 		list, err := run.Clusters()
@@ -124,14 +124,14 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	if err != nil {
 		return err
 	}
-	text := run.Plan.Table()
-	for _, line := range run.Plan.Floors() {
+	text := run.Plan().Table()
+	for _, line := range run.Plan().Floors() {
 		text += line + "\n"
 	}
-	for _, line := range run.Plan.Loops() {
+	for _, line := range run.Plan().Loops() {
 		text += line + "\n"
 	}
-	for _, line := range run.Plan.Elsewhere() {
+	for _, line := range run.Plan().Elsewhere() {
 		text += line + "\n"
 	}
 	buckets, err := bucketTable(ctx, run)
@@ -205,7 +205,7 @@ func drawPlan(ctx context.Context, path string, run *berth.Run) error {
 		return err
 	}
 	return rundir.WriteOutput(path, func(w io.Writer) error {
-		_, err := io.WriteString(w, picture.SVG(run.Config.Name, run.Plan, p))
+		_, err := io.WriteString(w, picture.SVG(run.Config.Name, run.Plan(), p))
 		return err
 	})
 }

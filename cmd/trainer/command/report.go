@@ -30,7 +30,7 @@ func numbersOfRun(run *berth.Run, r *berth.Report) string {
 // printReport prints a run's outcome.
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	fmt.Fprintln(out, wrapped(numbersOfRun(run, r)))
-	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
+	if len(run.Plan().Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}
 	batch := "the batch"

@@ -157,7 +157,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 // and compiling begins, which take long for a model that is larger than was meant.
 func modelSize(run *berth.Run) string {
 	n := int64(0)
-	for _, s := range run.Plan.Stages {
+	for _, s := range run.Plan().Stages {
 		n += s.Parameters
 	}
 	return fmt.Sprintf("a model of %s", units.Count(int(n), "parameter"))

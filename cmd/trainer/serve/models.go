@@ -54,7 +54,7 @@ func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, 
 	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
-	if x.devices, err = berth.OpenDevices(c.Devices, o.Faults...); err != nil {
+	if x.devices, err = berth.OpenDevices(c.Devices, berth.DevicesOptions{Faults: o.Faults}); err != nil {
 		return nil, err
 	}
 	if x.newest, err = x.load(ctx, o.Weights); err != nil {

@@ -1,4 +1,4 @@
-package berth
+package specs
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // checkOwnModel refuses a model that the config does not ask for, and a config whose model
@@ -16,18 +17,18 @@ func checkOwnModel(c *configs.Config, given models.Layer) error {
 	where := c.Where("model.preset")
 	switch asked := c.Model.Preset == configs.ModelGiven; {
 	case given != nil && !asked:
-		return configs.At(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", ErrOptions, c.Model.Preset))
+		return configs.At(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", errs.ErrOptions, c.Model.Preset))
 	case given == nil && asked && c.Model.Program != "":
-		return configs.At(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", ErrOptions, c.Model.Program, c.Model.Program))
+		return configs.At(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", errs.ErrOptions, c.Model.Program, c.Model.Program))
 	case given == nil && asked:
-		return configs.At(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or Weights.Model", ErrOptions))
+		return configs.At(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or TrainedOptions.Model", errs.ErrOptions))
 	}
 	return nil
 }
 
-// programName is the path of the program's main package or, where go run was given files,
+// ProgramName is the path of the program's main package or, where go run was given files,
 // the name of what runs.
-func programName() string {
+func ProgramName() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Path != "" && info.Path != "command-line-arguments" {
 		return info.Path
 	}

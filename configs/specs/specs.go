@@ -1,24 +1,16 @@
-package berth
+package specs
 
 import (
-	"context"
-	"fmt"
+	"cmp"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
-	"github.com/berth-ml/berth/executor/session"
-	"github.com/berth-ml/berth/executor/trained"
-	"github.com/berth-ml/berth/internal/errs"
 )
-
-// The packages below know nothing of configs: this file turns a config into
-// their specifications.
 
 // datasetSpec describes the config's data, which must fit in the memory that is
 // free now.
@@ -51,8 +43,8 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 
 var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.HeaderYes, "false": datasets.HeaderNo}
 
-// modelSpec describes the config's model, or the one that the program gives.
-func modelSpec(c *configs.Config, info *datasets.Info, given models.Layer) models.Spec {
+// Model describes the config's model, or the one that the program gives.
+func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
@@ -72,7 +64,7 @@ func outputs(info *datasets.Info) int {
 
 func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) models.Stack {
 	m, pos := c.Model, position(c.Model.Pos)
-	out := firstSet(m.Outputs, outputs(info))
+	out := cmp.Or(m.Outputs, outputs(info))
 	switch m.Preset {
 	case configs.ModelGiven:
 		return ownLayers(given)
@@ -81,28 +73,22 @@ func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) mod
 	case "cnn":
 		return models.CNN(m.Channels, m.Kernel, m.Hidden, m.Activation, out, pos)
 	case "gpt":
-		return models.GPT(models.GPTOptions{
-			Vocab: firstSet(m.Vocab, info.Tokens), Context: firstSet(m.Context, window(info)),
-			Layers: m.Blocks, Heads: m.Heads, Width: m.Width, Dropout: m.Dropout,
-			Untied: !m.Tied, Activation: m.Activation,
-		}, pos)
+		return models.GPT(GPT(c, info), pos)
 	}
 	return layers(m.Layers)
 }
 
-// window is the number of positions of a sample.
-func window(info *datasets.Info) int {
+// GPT describes a config's model of the preset gpt.
+func GPT(c *configs.Config, info *datasets.Info) models.GPTOptions {
+	m, window := c.Model, 0
 	if s := info.Inputs[0].Meta.Shape; s.Rank() > 0 {
-		return s[0]
+		window = s[0]
 	}
-	return 0
-}
-
-func firstSet(a, b int) int {
-	if a != 0 {
-		return a
+	return models.GPTOptions{
+		Vocab: cmp.Or(m.Vocab, info.Tokens), Context: cmp.Or(m.Context, window),
+		Layers: m.Blocks, Heads: m.Heads, Width: m.Width, Dropout: m.Dropout,
+		Untied: !m.Tied, Activation: m.Activation,
 	}
-	return b
 }
 
 func layers(in []configs.Layer) models.Stack {
@@ -113,46 +99,11 @@ func layers(in []configs.Layer) models.Stack {
 	return out
 }
 
-// optimSpec plans the learning rate over the total steps of the run.
-func optimSpec(c *configs.Config, total int) optim.Spec {
+// Optimizer plans the learning rate over the total steps of the run.
+func Optimizer(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{
 		Name: o.Name, Keys: o.Keys, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
 		Schedule: ops.LearningRate{Schedule: s.Name, Keys: s.Keys, Base: o.LR, Warmup: s.Warmup, Total: total},
-	}
-}
-
-// opening is what all ways to open a model check first: a config without mistakes, with the
-// defaults of its devices, the shared devices to use, and a model that the program gives.
-func opening(ctx context.Context, c *configs.Config, d *Devices, use []device.ID, model models.Layer) (*configs.Config, *session.Share, error) {
-	if err := errs.CheckContext(ctx); err != nil {
-		return nil, nil, err
-	}
-	if c == nil {
-		return nil, nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
-		return nil, nil, err
-	}
-	if err := session.CheckSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {
-		return nil, nil, err
-	}
-	whole := *c
-	whole.Devices = c.Devices.WithDefaults()
-	shared, err := d.share(use)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &whole, shared, checkOwnModel(c, model)
-}
-
-// sourceOf is what a config stands for, for a trained model. given is the program's, or nil.
-func sourceOf(c *configs.Config, given models.Layer) trained.Source {
-	return trained.Source{
-		Data: func(ctx context.Context, like *datasets.Info) (*datasets.Dataset, error) {
-			return openData(ctx, c, like)
-		},
-		Inputs: func(ctx context.Context, path string) (datasets.Spec, error) { return inputSpec(ctx, c, path) },
-		Spec:   func(info *datasets.Info) models.Spec { return modelSpec(c, info, given) },
 	}
 }

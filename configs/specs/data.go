@@ -1,0 +1,106 @@
+package specs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/custom"
+	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/internal/errs"
+)
+
+// DataOptions say what beside the config decides how its data is read.
+type DataOptions struct {
+	Like     *datasets.Info                    // describes the data that a model was trained on; nil before training
+	Given    *custom.Set                       // the program's samples; nil: it gives none
+	Known    tokenizer.Tokenizer               // reads a text in place of the one that the config names; nil
+	Progress func(doing string, share float64) // of reading a text, from 0 to 1; nil
+}
+
+// OpenData reads the config's data.
+func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *datasets.Dataset, err error) {
+	s := datasetSpec(c)
+	s.Like, s.Text.Known, s.Text.Progress = o.Like, o.Known, o.Progress
+	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
+		return nil, err
+	}
+	data, err = datasets.Open(ctx, s)
+	switch {
+	case err == nil:
+		data.Train = data.Train.InBatches(c.Train.Batch)
+		return data, nil
+	case ctx.Err() != nil: // the data may well be good
+		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	}
+	return nil, configs.At(c.Where("data."+datasets.Blame(err)), BadData(err))
+}
+
+// filled is the samples of a program's own that the config's source stands for: those
+// that were given, or those of a registered source. It is nil for other sources.
+func filled(ctx context.Context, c *configs.Config, given *custom.Set) (*datasets.Filled, error) {
+	where := c.Where("data.source")
+	switch {
+	case given != nil && c.Data.Source != configs.SourceGiven:
+		return nil, configs.At(where, fmt.Errorf("%w: the program gives samples (OpenOptions.Data), but data.source is %s: write `data: given`", errs.ErrOptions, c.Data.Source))
+	case given == nil && c.Data.Source == configs.SourceGiven:
+		return nil, configs.At(where, fmt.Errorf("%w: data.source is given, and the program gives no samples: it does so with OpenOptions.Data, and evaluates with Run.Eval", errs.ErrOptions))
+	}
+	set := given
+	if set == nil {
+		var own bool
+		var err error
+		if set, own, err = custom.Open(ctx, c.Data.Source, c.Data.Keys, c.Data.Path); !own || err != nil {
+			return nil, ownError(ctx, c, err)
+		}
+	}
+	f, err := set.Filled()
+	return f, ownError(ctx, c, err)
+}
+
+// ownError gives an error of a program's own data its place in the config.
+func ownError(ctx context.Context, c *configs.Config, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	}
+	return configs.At(c.Where("data.source"), fmt.Errorf("%w: %w", errs.ErrData, err))
+}
+
+// Inputs describes samples in a file to predict from.
+func Inputs(ctx context.Context, c *configs.Config, path string) (datasets.Spec, error) {
+	s := datasetSpec(c)
+	if c.Data.Source == configs.SourceGiven {
+		return s, fmt.Errorf("%w: %s: the data is a program's own, which reads no files to predict from", errs.ErrData, path)
+	}
+	set, own, err := custom.OpenInputs(ctx, c.Data.Source, c.Data.Keys, c.Data.Path, path)
+	if !own {
+		return s, nil
+	}
+	if err == nil {
+		s.Filled, err = set.Filled()
+	}
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() != nil:
+		return s, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
+	}
+	return s, fmt.Errorf("%w: %w", errs.ErrData, err)
+}
+
+// BadData is the error of data that cannot be used.
+func BadData(err error) error {
+	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
+		err = fmt.Errorf("%w: raise %s", err, limit)
+	}
+	if errors.Is(err, datasets.ErrFormat) || errors.Is(err, datasets.ErrSpec) { // which say that much themselves
+		return errs.With(err, errs.ErrData)
+	}
+	return fmt.Errorf("%w: %w", errs.ErrData, err)
+}

@@ -1,0 +1,105 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint/restore"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/configs/specs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/custom"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/partition"
+)
+
+// OpenOptions are the options of Open. The zero value opens the config's own devices, for
+// the config's own data and model.
+type OpenOptions struct {
+	// Devices are shared with other runs; nil: the run opens those of its config. Use are
+	// those of them that the run may use; nil: all.
+	Devices *session.Pool
+	Use     []device.ID
+	// Costs is the file of measured times of segments; "": the one that
+	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
+	// nil for nobody. Both matter with partition.costs: measured.
+	Costs     string
+	Measuring func(share float64)
+	// Resume is the folder of a run that is to go on: its text is read with the
+	// tokenizer that its newest checkpoint holds, whose file need not be there any
+	// more. "": there is no such run.
+	Resume string
+	// Overfit is the steps to train on the first batch alone, again and again, in place
+	// of the config's length: see [configs.Train]. 0: train on all data.
+	Overfit int
+	// Data are samples of the program's own, for a config with `data: given`.
+	Data *custom.Set
+	// Model is a model of the program's own, for a config with `model: {preset: given}`: a
+	// models.Stack of layers, or a models.Func.
+	Model models.Layer
+	// Reading hears what is done to a text and how far, from 0 to 1; nil for
+	// nobody.
+	Reading func(doing string, share float64)
+}
+
+// Open checks the config, reads the data, opens the devices and plans the steps. It copies
+// nothing to a device.
+func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
+	c, err := specs.Check(c, o.Model)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := session.ShareOf(o.Devices, o.Use)
+	if err != nil {
+		return nil, err
+	}
+	if o.Model != nil {
+		c.Model.Program = specs.ProgramName()
+	}
+	data, err := o.open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	so := session.Options{Shared: shared, Trains: true, Notes: data.Notes, Costs: o.Costs, Measuring: o.Measuring}
+	if o.Overfit > 0 {
+		c, data = overfit(c, data, o.Overfit)
+	}
+	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
+	r := &Run{Data: data, optim: specs.Optimizer(c, so.Sizes.Total)}
+	r.Session, err = session.Open(so, func(s *session.Session) error { return r.prepare(ctx, s) })
+	if text := so.Sizes.OneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
+		err = fmt.Errorf("%w; %s", err, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// open reads the data of a run that begins or goes on.
+func (o OpenOptions) open(ctx context.Context, c *configs.Config) (*datasets.Dataset, error) {
+	d := specs.DataOptions{Given: o.Data, Progress: o.Reading}
+	if o.Resume != "" && c.Data.Tokenizer != "" {
+		d.Known = restore.Tokenizer(ctx, c, o.Resume)
+	}
+	return specs.OpenData(ctx, c, d)
+}
+
+// overfit is a config and its data for training on one batch again and again, for so
+// many steps: whether the loss falls to nothing is the first check of a model. The
+// learning rate stays where its warm-up ends, nothing validates, and a tenth of the
+// steps is from one boundary to the next.
+func overfit(c *configs.Config, data *datasets.Dataset, steps int) (*configs.Config, *datasets.Dataset) {
+	one := *c
+	one.Train.Epochs, one.Train.Steps, one.Train.Boundary = 0, steps, max(1, steps/10)
+	one.Schedule = configs.Schedule{Pos: c.Schedule.Pos, Name: "constant", Warmup: min(c.Schedule.Warmup, steps/10)}
+	one.EarlyStopping.Patience = 0
+	one.Checkpoint.Every, one.Checkpoint.EveryTime = steps, 0
+	batch := *data
+	batch.Train, batch.Val = data.Train.FirstBatch(c.Train.Batch), nil
+	batch.Info.Fingerprint = fmt.Sprintf("%s%d:%s", restore.OneBatch, batch.Train.Samples(), data.Info.Fingerprint)
+	return &one, &batch
+}

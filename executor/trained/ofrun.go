@@ -1,0 +1,66 @@
+package trained
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/session"
+)
+
+// OfRun answers on the devices of a training, with its plan and its data, and with a checkpoint
+// of its model or a file of weights.
+type OfRun struct {
+	Session *session.Session
+	Data    *datasets.Dataset
+}
+
+// Eval is [Model.Eval].
+func (r OfRun) Eval(ctx context.Context, w rundir.Weights) (answer.Evaluation, error) {
+	t, err := r.model(ctx, w)
+	if err != nil {
+		return answer.Evaluation{}, err
+	}
+	return t.Eval(ctx)
+}
+
+// Predict is [Model.Predict].
+func (r OfRun) Predict(ctx context.Context, w rundir.Weights, path string, emit func(answer.Prediction) error) (checkpoint.Used, error) {
+	t, err := r.model(ctx, w)
+	if err != nil {
+		return checkpoint.Used{}, err
+	}
+	return t.Predict(ctx, path, emit)
+}
+
+// Generate is [Model.Generate].
+func (r OfRun) Generate(ctx context.Context, w rundir.Weights, o answer.GenerateOptions, emit func(answer.Piece) error) (answer.Generation, error) {
+	t, err := r.model(ctx, w)
+	if err != nil {
+		return answer.Generation{}, err
+	}
+	return t.Generate(ctx, o, emit)
+}
+
+// model is the training's model with other weights, for one call.
+func (r OfRun) model(ctx context.Context, w rundir.Weights) (*Model, error) {
+	if err := r.Session.Usable(); err != nil {
+		return nil, err
+	}
+	w.Dir = osfile.Resolve(w.Dir)
+	t := &Model{session: r.Session, config: r.Session.Config, weights: w, used: checkpoint.Used{File: w.Init}, data: r.Data, ofRun: true}
+	if w.Init != "" {
+		return t, nil
+	}
+	if err := t.pick(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.suits(); err != nil {
+		return nil, errors.Join(err, t.release())
+	}
+	return t, nil
+}
