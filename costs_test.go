@@ -39,12 +39,12 @@ func TestPredictionByTimesThatAreThere(t *testing.T) {
 		}
 		times := map[costs.Key]float64{}
 		for _, x := range tasks[:known] {
-			times[costs.SegmentKey(x.Variant.Graph, false, costs.On(run.run.Session.Planner.Specs, x.Device))] = 1
+			times[costs.SegmentKey(x.Variant.Graph, false, costs.On(run.run.Session().Planner.Specs, x.Device))] = 1
 		}
 		if err := file.Add(t.Context(), times); err != nil {
 			t.Fatal(err)
 		}
-		p, err := run.run.Session.Predict(t.Context())
+		p, err := run.run.Session().Predict(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

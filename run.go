@@ -42,7 +42,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Run{Config: r.Session.Config, Data: r.Data, run: r}, nil
+	return &Run{Config: r.Session().Config, Data: r.Data, run: r}, nil
 }
 
 // Plan is the plan of a full batch; after a call that lost a device, the one for those that are
@@ -51,7 +51,7 @@ func (r *Run) Plan() *partition.Plan {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session.Plan
+	return r.run.Session().Plan
 }
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
@@ -110,7 +110,7 @@ func (r *Run) Generate(ctx context.Context, w Weights, o GenerateOptions, emit f
 }
 
 // used answers with weights that the run was trained to.
-func (r *Run) used() trained.OfRun { return trained.OfRun{Session: r.run.Session, Data: r.Data} }
+func (r *Run) used() trained.OfRun { return trained.OfRun{Session: r.run.Session(), Data: r.Data} }
 
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
@@ -118,7 +118,7 @@ func (r *Run) Notes() []string {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session.Notes()
+	return r.run.Session().Notes()
 }
 
 // Reads are the files and folders that the run is planned from, so that nothing is written over
@@ -127,7 +127,7 @@ func (r *Run) Reads() []string {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session.Inputs("")
+	return r.run.Session().Inputs("")
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with
@@ -136,7 +136,7 @@ func (r *Run) Close() error {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session.Close()
+	return r.run.Session().Close()
 }
 
 // Bucket is the samples of a run that are padded to one length.
@@ -156,7 +156,7 @@ func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
-	return r.run.Session.Plan.Predict(stop.Of(ctx))
+	return r.run.Session().Plan.Predict(stop.Of(ctx))
 }
 
 // Schedule is the order of a full step's microbatches.
@@ -164,7 +164,7 @@ func (r *Run) Schedule() (schedule.Schedule, error) {
 	if err := r.checkOpen(); err != nil {
 		return schedule.Schedule{}, err
 	}
-	return r.run.Session.Schedule()
+	return r.run.Session().Schedule()
 }
 
 // StepsPerEpoch is the number of steps of one pass over the training part.
@@ -172,7 +172,7 @@ func (r *Run) StepsPerEpoch() int {
 	if r.checkOpened() != nil {
 		return 0
 	}
-	return r.run.Session.Sizes.Steps
+	return r.run.Session().Sizes.Steps
 }
 
 // TotalSteps is the number of steps of the whole run.
@@ -180,7 +180,7 @@ func (r *Run) TotalSteps() int {
 	if r.checkOpened() != nil {
 		return 0
 	}
-	return r.run.Session.Sizes.Total
+	return r.run.Session().Sizes.Total
 }
 
 // RMSE is the root of a mean squared error: how far off predictions are, in
@@ -190,7 +190,7 @@ func (r *Run) RMSE(loss *float64) *float64 {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session.RMSE(loss)
+	return r.run.Session().RMSE(loss)
 }
 
 // Comparison is a candidate for a run.
@@ -218,7 +218,7 @@ func (r *Run) Clusters() ([]SegmentClusters, error) {
 	if err := r.checkOpen(); err != nil {
 		return nil, err
 	}
-	return r.run.Session.Clusters(), nil
+	return r.run.Session().Clusters(), nil
 }
 
 // Executables counts the executables (compiled segments; op by op, compiled ops) that a

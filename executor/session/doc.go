@@ -7,6 +7,7 @@
 //	leave, err := s.Enter()
 //	rt, err := s.Runtime(ctx, s.Devices, dir, residency.TenantOptions{})
 //
-// A Session does not change once it is open. After the loss of a device, [Session.Without] is
-// another one. The types to know are [Session] and [Pool].
+// The plan function sets Plan and, where there are any, Choice, Groups, Judge and Batches. From then
+// on a Session does not change. After the loss of a device, [Session.Without] is another one, with
+// a plan of its own. The types to know are [Session] and [Pool].
 package session

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
@@ -125,11 +126,13 @@ func (s *Session) Close() error {
 	if s.held.user.busy() {
 		return errs.ErrInUse
 	}
-	return s.GiveBack()
+	return s.held.close(s.Devices)
 }
 
-// GiveBack is Close within a call.
-func (s *Session) GiveBack() error { return s.held.close(s.Devices) }
+// GiveBackBut is Close within a call, where the device at i is lost and closed already.
+func (s *Session) GiveBackBut(i int) error {
+	return s.held.close(slices.Delete(slices.Clone(s.Devices), i, i+1))
+}
 
 // Spans are the operations of the devices, where somebody collects them.
 func (s *Session) Spans() *trace.Spans { return &s.held.spans }

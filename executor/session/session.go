@@ -21,7 +21,8 @@ import (
 	"github.com/berth-ml/berth/partition/planning"
 )
 
-// Session is a model on devices.
+// Session is a model on devices. Its fields are set once Open or Without returns, and do not
+// change from then on.
 type Session struct {
 	Config  *configs.Config // with bytes in place of percentages of memory, and with the plan that was chosen
 	Info    *datasets.Info  // of the data that the model is trained on
@@ -165,16 +166,26 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	return &p
 }
 
-// Without is the session on the devices but for the one at i, which is lost. The caller plans,
-// and goes on with one of the two sessions alone.
-func (s *Session) Without(i int) *Session {
+// Without is the session on the devices but for the one at i, which is lost. plan sets what that
+// of Open sets. The caller goes on with one of the two sessions alone.
+func (s *Session) Without(i int, plan func(*Session) error) (*Session, error) {
 	left := *s
 	left.limits = nil // they have been said
 	left.Devices, left.at = slices.Delete(slices.Clone(s.Devices), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
 	like := *s.Planner
 	like.Lost = true
 	left.Planner = left.planner(like)
-	return &left
+	if err := plan(&left); err != nil {
+		return nil, err
+	}
+	return &left, nil
+}
+
+// InMicrobatches is the session with microbatches of at most so many samples.
+func (s *Session) InMicrobatches(samples int) *Session {
+	other := *s
+	other.Sizes.Microbatch = min(s.Sizes.Microbatch, samples)
+	return &other
 }
 
 // On is the session with other devices in place of its own, such as those with faults.

@@ -19,7 +19,7 @@ import (
 // returns errs.ErrStopped along with a report; before the first step, without one.
 // An observer's panic goes on once everything is closed; nothing more is saved.
 func (r *Run) Train(ctx context.Context, o Options) (rep *Report, err error) {
-	leave, err := r.Session.Enter()
+	leave, err := r.now.session.Enter()
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ type attempts struct {
 func (a *attempts) next() *attempt {
 	r, o := a.run, a.opt
 	return &attempt{
-		run: r, session: r.Session, opt: o, devices: a.devices, losses: a.losses, rate: r.optim.Schedule, journal: journal{observer: o.Observer},
-		goal: goal{steps: r.Session.Sizes.Total, maxSteps: o.MaxSteps, stopping: r.Session.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime},
+		run: r, session: r.now.session, opt: o, devices: a.devices, losses: a.losses, rate: r.optim.Schedule, journal: journal{observer: o.Observer},
+		goal: goal{steps: r.now.session.Sizes.Total, maxSteps: o.MaxSteps, stopping: r.now.session.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime},
 	}
 }
 
@@ -76,7 +76,9 @@ func (a *attempts) train(ctx context.Context) (*Report, error) {
 }
 
 // replans reports whether the run goes on without a lost device.
-func (a *attempts) replans() bool { return a.run.Session.Config.Devices.OnLoss == configs.OnLossReplan }
+func (a *attempts) replans() bool {
+	return a.run.now.session.Config.Devices.OnLoss == configs.OnLossReplan
+}
 
 // missed tells of the faults that did not happen.
 func (a *attempts) missed() {
@@ -88,7 +90,7 @@ func (a *attempts) missed() {
 // without plans again for the devices that are left. A lost device is closed, unless
 // it is shared.
 func (a *attempts) without(ctx context.Context, s *attempt, lost *DeviceError) error {
-	own, written := a.run.Session, s.written
+	own, written := a.run.now.session, s.written
 	i := own.Index(lost.Device)
 	if i < 0 {
 		return lost
@@ -99,18 +101,17 @@ func (a *attempts) without(ctx context.Context, s *attempt, lost *DeviceError) e
 		}
 		written = own.Devices[i].Stats().WrittenOff
 	}
-	left := own.Without(i)
-	a.run.Session = left
 	a.devices = slices.Delete(slices.Clone(s.devices), i, i+1)
 	ended := max(s.done, lost.Step-1) // a step fails alone: those before it have ended
 	a.losses = append(a.losses, DeviceLoss{
 		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, ended-lost.Saved), Cause: executor.Happened(lost.Err),
 		WrittenOff: written,
 	})
-	if err := a.replan(ctx, left, lost); err != nil {
-		a.run.Session = own // closed, with the plan of its devices
-		return errors.Join(err, left.GiveBack())
+	left, err := a.replan(ctx, own, i, lost)
+	if err != nil {
+		return errors.Join(err, own.GiveBackBut(i))
 	}
+	a.run.now = left
 	if lost.Saved > 0 {
 		a.opt.Resume, a.opt.Fresh, a.opt.Init = true, false, ""
 	}
@@ -118,19 +119,22 @@ func (a *attempts) without(ctx context.Context, s *attempt, lost *DeviceError) e
 	return nil
 }
 
-// replan plans on the devices that are left.
-func (a *attempts) replan(ctx context.Context, left *session.Session, lost *DeviceError) error {
-	if len(left.Devices) == 0 {
-		return fmt.Errorf("%w; no device is left to go on with", lost)
+// replan plans without the device of own at i.
+func (a *attempts) replan(ctx context.Context, own *session.Session, i int, lost *DeviceError) (now planned, err error) {
+	if len(own.Devices) == 1 {
+		return now, fmt.Errorf("%w; no device is left to go on with", lost)
 	}
-	err := a.run.prepare(ctx, left)
+	_, err = own.Without(i, func(left *session.Session) (err error) {
+		now, err = a.run.prepare(ctx, left)
+		return err
+	})
 	if err == nil {
-		return nil
+		return now, nil
 	}
 	why := "the devices that are left cannot take over"
 	if ctx.Err() != nil {
 		why = "stopped before the run could go on without it"
 	}
 	// Its cause is not wrapped: the config was right for the devices that there were.
-	return fmt.Errorf("%w; %s: %v", lost, why, err)
+	return now, fmt.Errorf("%w; %s: %v", lost, why, err)
 }

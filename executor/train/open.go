@@ -69,7 +69,10 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	}
 	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
 	r := &Run{Data: data, optim: specs.Optimizer(c, so.Sizes.Total)}
-	r.Session, err = session.Open(so, func(s *session.Session) error { return r.prepare(ctx, s) })
+	_, err = session.Open(so, func(s *session.Session) (err error) {
+		r.now, err = r.prepare(ctx, s)
+		return err
+	})
 	if text := so.Sizes.OneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
 		err = fmt.Errorf("%w; %s", err, text)
 	}

@@ -23,29 +23,38 @@ import (
 // Run is a training that is planned: a session, and what it needs for steps. One goroutine uses
 // it at a time.
 type Run struct {
-	Data    *datasets.Dataset
-	Session *session.Session // after the loss of a device, another one, on those that are left
+	Data *datasets.Dataset
 
-	optim   optim.Spec
+	optim optim.Spec
+	now   planned // after the loss of a device, what is planned for those that are left
+}
+
+// planned is a session, and the plans of steps that are other than its full one.
+type planned struct {
+	session *session.Session
 	tail    *partition.Plan   // of an epoch's smaller last batch; nil if there is none
 	buckets []*partition.Plan // see executor.LoadOptions
 }
 
+// Session has the devices. After the loss of one, it is another session, on those that are left.
+func (r *Run) Session() *session.Session { return r.now.session }
+
 // prepare plans, and refuses a plan that the host has too little memory for.
-func (r *Run) prepare(ctx context.Context, s *session.Session) error {
-	err := r.plan(ctx, s)
+func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) {
+	p := planned{session: s}
+	err := r.plan(ctx, &p)
 	if err == nil {
 		s.Judge, err = s.NewJudge(ctx, r.Data.Val, session.AtBoundaries(s.Config))
 	}
 	if err != nil {
-		return err
+		return p, err
 	}
-	return s.CheckHostMemory(r.Data)
+	return p, s.CheckHostMemory(r.Data)
 }
 
 // plan builds the graphs of a step and cuts them.
-func (r *Run) plan(ctx context.Context, s *session.Session) error {
-	z := s.Sizes
+func (r *Run) plan(ctx context.Context, p *planned) error {
+	s, z := p.session, p.session.Sizes
 	if err := errors.Join(r.warmsUp(s), z.CheckPace(s.Config)); err != nil {
 		return err
 	}
@@ -67,7 +76,7 @@ func (r *Run) plan(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	s.KeepPlan()
-	if err := r.planBuckets(ctx, s); err != nil || z.Last == z.Batch {
+	if err := r.planBuckets(ctx, p); err != nil || z.Last == z.Batch {
 		return err
 	}
 	size := r.size(ctx, s, z.Microbatches)
@@ -76,15 +85,15 @@ func (r *Run) plan(ctx context.Context, s *session.Session) error {
 	if err = errors.Join(err, context.Cause(ctx)); err != nil {
 		return err
 	}
-	r.tail, err = partition.Derive(s.Plan, last, partition.DeriveOptions{Stop: stop.Of(ctx)})
+	p.tail, err = partition.Derive(s.Plan, last, partition.DeriveOptions{Stop: stop.Of(ctx)})
 	return err
 }
 
 // planBuckets plans for samples of each bucket, of the cut of those of the largest, which
 // take the most memory.
-func (r *Run) planBuckets(ctx context.Context, s *session.Session) error {
-	sizes := r.Data.Train.Buckets()
-	if r.buckets = nil; len(sizes) < 2 {
+func (r *Run) planBuckets(ctx context.Context, p *planned) error {
+	s, sizes := p.session, r.Data.Train.Buckets()
+	if len(sizes) < 2 {
 		return nil
 	}
 	for i, positions := range sizes[:len(sizes)-1] {
@@ -94,13 +103,13 @@ func (r *Run) planBuckets(ctx context.Context, s *session.Session) error {
 		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			return err
 		}
-		p, err := partition.Derive(s.Plan, g, partition.DeriveOptions{For: partition.Bucket, Bucket: i + 1, Stop: stop.Of(ctx)})
+		b, err := partition.Derive(s.Plan, g, partition.DeriveOptions{For: partition.Bucket, Bucket: i + 1, Stop: stop.Of(ctx)})
 		if err != nil {
 			return err
 		}
-		r.buckets = append(r.buckets, p)
+		p.buckets = append(p.buckets, b)
 	}
-	r.buckets = append(r.buckets, s.Plan)
+	p.buckets = append(p.buckets, s.Plan)
 	return nil
 }
 
@@ -117,13 +126,13 @@ type Bucket struct {
 func (r *Run) Buckets() (list []Bucket) {
 	plans := map[int]*partition.Plan{}
 	for i, positions := range r.Data.Train.Buckets() {
-		plans[positions] = r.Session.Plan
-		if r.buckets != nil {
-			plans[positions] = r.buckets[i]
+		plans[positions] = r.now.session.Plan
+		if r.now.buckets != nil {
+			plans[positions] = r.now.buckets[i]
 		}
 	}
-	samples, batch := r.Data.Train.InBuckets(), r.Session.Sizes.Batch
-	for i, positions := range r.Session.Info.Buckets {
+	samples, batch := r.Data.Train.InBuckets(), r.now.session.Sizes.Batch
+	for i, positions := range r.now.session.Info.Buckets {
 		n := samples[i]
 		list = append(list, Bucket{positions, n, (n + batch - 1) / batch, plans[positions]})
 	}
@@ -166,14 +175,14 @@ func (r *Run) warmsUp(s *session.Session) error {
 
 // Compare plans other ways to cut the step: see [planning.Planner.Compare].
 func (r *Run) Compare(ctx context.Context) ([]planning.Comparison, error) {
-	s := r.Session
+	s := r.now.session
 	return s.Planner.Compare(ctx, func(microbatches int) (*graph.Graph, error) { return r.graph(ctx, s, microbatches) })
 }
 
 // Executables foretells the executables of training, with the evaluations at boundaries.
 // Nothing is compiled.
 func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
-	s, programs := r.Session, []executor.LoadOptions{r.program(ctx)}
+	s, programs := r.now.session, []executor.LoadOptions{r.program(ctx)}
 	if val := r.Data.Val; val != nil {
 		list, err := infer.EvaluatorPrograms(ctx, s.Judge.Model(s.Model()), val)
 		if err != nil {
@@ -186,10 +195,10 @@ func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
 
 // program is the program of training, without constants.
 func (r *Run) program(ctx context.Context) executor.LoadOptions {
-	s := r.Session
+	s := r.now.session
 	opByOp := s.Config.Devices.IsOpByOp()
 	return executor.LoadOptions{
-		Net: "train", Full: s.Plan, Buckets: r.buckets, Tail: r.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
+		Net: "train", Full: s.Plan, Buckets: r.now.buckets, Tail: r.now.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
 		OpByOp: opByOp, CheckFinite: opByOp, Beside: s.Config.Devices.CompilesBeside(), Stop: stop.Of(ctx),
 	}
 }

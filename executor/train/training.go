@@ -56,7 +56,7 @@ var errFinished = errs.With(errors.New("the training has ended: start it again, 
 // lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
 // every other call of the run fails with errs.ErrInUse.
 func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
-	leave, err := r.Session.Keep()
+	leave, err := r.now.session.Keep()
 	if err != nil {
 		return nil, err
 	}

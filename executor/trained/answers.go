@@ -174,24 +174,26 @@ func (t *Model) engine(rt *executor.Runtime, last bool) *answer.Engine {
 	})
 }
 
-// readOnce reads the config's data, unless it was.
+// readOnce reads the config's data, unless it was. A microbatch then has at most the samples of its
+// training part, as in training: scores are the same to the bit.
 func (t *Model) readOnce(ctx context.Context) error {
 	if t.data != nil {
 		return nil
 	}
-	s := *t.session
-	t.session = &s
-	return t.read(ctx, &s)
+	if err := t.read(ctx); err != nil {
+		return err
+	}
+	t.session = t.session.InMicrobatches(t.data.Train.Len())
+	return nil
 }
 
-// read reads the config's data. A microbatch of s then has at most the samples of its training
-// part, as in training: scores are the same to the bit.
-func (t *Model) read(ctx context.Context, s *session.Session) error {
+// read reads the config's data.
+func (t *Model) read(ctx context.Context) error {
 	data, err := specs.OpenData(ctx, t.config, specs.DataOptions{Like: t.like})
 	if err != nil {
 		return err
 	}
-	t.data, s.Sizes.Microbatch = data, min(s.Sizes.Microbatch, data.Train.Len())
+	t.data = data
 	if t.elsewhere(data) { // the training has told those of its own
 		t.warnings = append(t.warnings, data.Notes...)
 	}

@@ -166,10 +166,10 @@ func (t *Model) plan(ctx context.Context, s *session.Session) error {
 	if !errors.Is(refused, partition.ErrMemory) || t.speech || t.data != nil {
 		return refused
 	}
-	planned := s.Sizes.Microbatch
-	if err := t.read(ctx, s); err != nil || s.Sizes.Microbatch == planned {
+	if err := t.read(ctx); err != nil || t.data.Train.Len() >= s.Sizes.Microbatch {
 		return refused
 	}
+	s.Sizes.Microbatch = t.data.Train.Len()
 	return t.planned(ctx, s)
 }
 

@@ -85,16 +85,18 @@ func (t *Model) without(ctx context.Context, failure error, samples int) bool {
 	if t.ofRun || !lost || i < 0 || s.Groups.Count < 2 || executor.Unrelated(failure) != nil {
 		return false
 	}
-	left := s.Without(i)
-	err := t.planned(ctx, left)
+	left, err := s.Without(i, func(left *session.Session) error {
+		err := t.planned(ctx, left)
+		if left.Groups.Count == 0 { // one group, which goes on with the sums of whole batches
+			left.Groups = planning.Groups{Count: 1, Size: len(left.Devices)}
+		}
+		return err
+	})
 	if err == nil && !s.Shared() {
 		err = executor.Unrelated(s.Devices[i].Close())
 	}
 	if err != nil {
 		return false
-	}
-	if left.Groups.Count == 0 { // one group, which goes on with the sums of whole batches
-		left.Groups = planning.Groups{Count: 1, Size: len(left.Devices)}
 	}
 	t.session = left
 	t.losses = append(t.losses, answer.LostDevice{Device: id, Samples: samples, Cause: executor.Happened(failure)})
