@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -154,8 +155,8 @@ type gap struct {
 type stretch struct {
 	step, every, count int // the steps: count of them, from step on
 	epoch              int
-	loss               int           // index of the first step's loss
-	end                *BoundaryLine // nil: there is none yet
+	loss               int                // index of the first step's loss
+	end                *runstate.Boundary // nil: there is none yet
 }
 
 // add remembers a line, and reports whether there is room for it. loss is the
@@ -168,7 +169,7 @@ func (g *gap) add(line Line, loss int) bool {
 		s = &g.stretches[n-1]
 	}
 	switch l := line.(type) {
-	case StepLine:
+	case runstate.Step:
 		if s.takes(l) {
 			s.every = (l.Step - s.step) / s.count
 			s.count++
@@ -180,7 +181,7 @@ func (g *gap) add(line Line, loss int) bool {
 		}
 		g.keep(l)
 		return true
-	case BoundaryLine:
+	case runstate.Boundary:
 		if s.count > 0 && s.end == nil {
 			s.end = &l
 			return true
@@ -191,7 +192,7 @@ func (g *gap) add(line Line, loss int) bool {
 }
 
 // keep keeps the numbers of a step that the run does not have anyway.
-func (g *gap) keep(l StepLine) {
+func (g *gap) keep(l runstate.Step) {
 	norm := math.NaN()
 	if l.GradNorm != nil {
 		norm = *l.GradNorm
@@ -200,7 +201,7 @@ func (g *gap) keep(l StepLine) {
 }
 
 // takes reports whether a step's line continues the stretch.
-func (s *stretch) takes(l StepLine) bool {
+func (s *stretch) takes(l runstate.Step) bool {
 	return s.count > 0 && s.end == nil && s.epoch == l.Epoch && (s.count == 1 || l.Step == s.step+s.count*s.every)
 }
 
@@ -223,7 +224,7 @@ func (g *gap) next(losses []float64) Line {
 	s := &g.stretches[0]
 	var line Line
 	if s.count > 0 {
-		x := StepLine{Step: s.step, Epoch: s.epoch, Loss: losses[s.loss], LearningRate: g.rates[0]}
+		x := runstate.Step{Step: s.step, Epoch: s.epoch, Loss: losses[s.loss], LearningRate: g.rates[0]}
 		if norm := g.norms[0]; !math.IsNaN(norm) {
 			x.GradNorm = &norm
 		}

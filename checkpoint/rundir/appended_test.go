@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/checkpoint/runstate"
 )
 
 // A gap gives back the lines that were added, in order.
@@ -17,7 +19,7 @@ func TestGap(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "lines") {
 			switch rapid.IntRange(0, 9).Draw(t, "kind") {
 			case 0:
-				waiting = append(waiting, BoundaryLine{Epoch: epoch, Step: step, SamplesPerS: 3})
+				waiting = append(waiting, runstate.Boundary{Epoch: epoch, Step: step, SamplesPerS: 3})
 				epoch++
 			case 1:
 				if line := g.next(losses); line != nil {
@@ -32,7 +34,7 @@ func TestGap(t *testing.T) {
 			default:
 				step += rapid.SampledFrom([]int{1, 1, 1, 1, 1, 1, 3}).Draw(t, "distance")
 				losses = append(losses, float64(step)/2)
-				line := StepLine{Step: step, Epoch: epoch, Loss: float64(step) / 2, LearningRate: 1 / float64(step)}
+				line := runstate.Step{Step: step, Epoch: epoch, Loss: float64(step) / 2, LearningRate: 1 / float64(step)}
 				if rapid.Bool().Draw(t, "norm") {
 					line.GradNorm = &line.LearningRate
 				}
@@ -57,18 +59,18 @@ func TestGap(t *testing.T) {
 func TestGapIsSmall(t *testing.T) {
 	var g gap
 	for step := 10; step <= 100_000; step += 10 {
-		g.add(StepLine{Step: step}, step/10-1)
+		g.add(runstate.Step{Step: step}, step/10-1)
 	}
-	g.add(BoundaryLine{Step: 100_000}, 9999)
+	g.add(runstate.Boundary{Step: 100_000}, 9999)
 	if n := len(g.stretches); n != 1 {
 		t.Errorf("%d stretches for an epoch", n)
 	}
 	for len(g.stretches) < maxStretches {
-		if !g.add(BoundaryLine{}, 0) {
+		if !g.add(runstate.Boundary{}, 0) {
 			t.Fatal("no room")
 		}
 	}
-	if g.add(BoundaryLine{}, 0) {
+	if g.add(runstate.Boundary{}, 0) {
 		t.Error("room without end")
 	}
 }

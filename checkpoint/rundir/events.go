@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir/tfevents"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 )
 
 // events is the file of TensorBoard's events that a call writes: the numbers of the
@@ -64,14 +65,14 @@ func (e *events) write(line Line, text []byte) {
 		e.begun = true
 	}
 	if len(waiting) >= maxWaiting {
-		e.lost.add(line.at())
+		e.lost.add(line.Taken())
 		return
 	}
 	group := "step/"
-	if _, ok := line.(BoundaryLine); ok {
+	if _, ok := line.(runstate.Boundary); ok {
 		group = "boundary/"
 	}
-	e.file.waiting = tfevents.AppendScalars(waiting, now, int64(line.at()), scalarsOf(group, text))
+	e.file.waiting = tfevents.AppendScalars(waiting, now, int64(line.Taken()), scalarsOf(group, text))
 	if len(e.file.waiting) >= flushAt && !e.file.failed {
 		e.flush()
 	}

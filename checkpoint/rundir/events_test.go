@@ -22,9 +22,9 @@ func TestEvents(t *testing.T) {
 	dir := t.TempDir()
 	norm, loss := 1.5, 0.25
 	lines := []rundir.Line{
-		rundir.StepLine{Step: 1, Loss: 2.5, LearningRate: 0.5},
-		rundir.StepLine{Step: 2, Loss: 2, LearningRate: 0.25, GradNorm: &norm},
-		rundir.BoundaryLine{Step: 2, ValLoss: &loss, LearningRate: 0.25, SamplesPerS: 100},
+		runstate.Step{Step: 1, Loss: 2.5, LearningRate: 0.5},
+		runstate.Step{Step: 2, Loss: 2, LearningRate: 0.25, GradNorm: &norm},
+		runstate.Boundary{Step: 2, ValLoss: &loss, LearningRate: 0.25, SamplesPerS: 100},
 	}
 	call := func(mode rundir.Mode, upTo int, lines ...rundir.Line) {
 		t.Helper()

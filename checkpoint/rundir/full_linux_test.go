@@ -2,7 +2,6 @@ package rundir_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -86,16 +85,16 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 	fill(t, room)
 	var want strings.Builder
 	write := func(line rundir.Line) {
-		b, err := json.Marshal(line)
+		b, err := rundir.TextOf(line)
 		if err = cmp.Or(err, f.Metrics.Write(line)); err != nil {
 			t.Fatal(err)
 		}
 		want.Write(append(b, '\n'))
 	}
 	for step := 4; step <= last; step++ {
-		write(rundir.StepLine{Step: step, Epoch: step / 1000, Loss: float64(step%7) / 4})
+		write(runstate.Step{Step: step, Epoch: step / 1000, Loss: float64(step%7) / 4})
 		if step%1000 == 0 {
-			write(rundir.BoundaryLine{Epoch: step / 1000, Step: step, SamplesPerS: float64(step)})
+			write(runstate.Boundary{Epoch: step / 1000, Step: step, SamplesPerS: float64(step)})
 			f.Metrics.Flush()
 		}
 	}
@@ -139,7 +138,7 @@ func TestMetricsOfTooManyEpochs(t *testing.T) {
 	fill(t, room)
 	const last = 40_000
 	for step := 1; step <= last; step++ {
-		if err := f.Metrics.Write(rundir.BoundaryLine{Epoch: step - 1, Step: step}); err != nil {
+		if err := f.Metrics.Write(runstate.Boundary{Epoch: step - 1, Step: step}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +173,7 @@ func TestMetricsEndOnAFullDisk(t *testing.T) {
 	}
 	fill(t, filepath.Join(dir, "room"))
 	for step := range 10 {
-		if err := f.Metrics.Write(rundir.StepLine{Step: step + 1, Loss: 0.5}); err != nil {
+		if err := f.Metrics.Write(runstate.Step{Step: step + 1, Loss: 0.5}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +199,7 @@ func TestEventsOnAFullDisk(t *testing.T) {
 	fill(t, room)
 	const last = 20_000
 	for step := 1; step <= last; step++ {
-		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 1}); err != nil {
+		if err := f.Metrics.Write(runstate.Step{Step: step, Loss: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

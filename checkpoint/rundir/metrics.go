@@ -8,69 +8,76 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// StepLine is a logged step in metrics.jsonl.
-type StepLine struct {
-	Step         int      `json:"step"`
-	Epoch        int      `json:"epoch"`
-	Loss         float64  `json:"loss"`
-	LearningRate float64  `json:"learning_rate"`
-	GradNorm     *float64 `json:"grad_norm,omitempty"`
+// Line is what a line of metrics.jsonl tells of: a [runstate.Step] that is logged, or a
+// [runstate.Boundary].
+type Line interface {
+	Taken() int // the number of its step
 }
 
-// BoundaryLine is a boundary in metrics.jsonl, by default an epoch's end.
-type BoundaryLine struct {
-	Epoch         int      `json:"epoch"`
-	Step          int      `json:"step"`
-	TrainLoss     *float64 `json:"train_loss,omitempty"`
-	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
-	ValLoss       *float64 `json:"val_loss,omitempty"`
-	ValAccuracy   *float64 `json:"val_accuracy,omitempty"`
-	RMSE          *float64 `json:"rmse,omitempty"` // of the validation
-	LearningRate  float64  `json:"learning_rate"`
-	GradNorm      *float64 `json:"grad_norm,omitempty"` // mean since the boundary before
-	SamplesPerS   float64  `json:"samples_per_s"`
-	TrainS        float64  `json:"train_s"` // seconds of the steps since the boundary before
-	ValS          float64  `json:"val_s"`   // seconds of the evaluation
-	SamplesSeen   int64    `json:"samples_seen"`
-	TokensSeen    int64    `json:"tokens_seen,omitempty"`
-	DevicePeak    int64    `json:"device_peak_bytes"`
-	Time          string   `json:"time"` // RFC 3339, in UTC
-
-	Val       metrics.Values `json:"-"` // further metrics of the validation: val_NAME in JSON
-	Confusion [][]int64      `json:"-"` // val_confusion in JSON, unless the line would be too long
+// textOf is a line's text.
+func textOf(l Line) ([]byte, error) {
+	switch x := l.(type) {
+	case runstate.Step:
+		return json.Marshal(struct {
+			Step         int      `json:"step"`
+			Epoch        int      `json:"epoch"`
+			Loss         float64  `json:"loss"`
+			LearningRate float64  `json:"learning_rate"`
+			GradNorm     *float64 `json:"grad_norm,omitempty"`
+		}{x.Step, x.Epoch, x.Loss, x.LearningRate, x.GradNorm})
+	case runstate.Boundary:
+		return boundaryText(x)
+	}
+	panic("BUG: unknown line of metrics")
 }
 
-// MarshalJSON writes the further metrics as fields behind the others.
-func (l BoundaryLine) MarshalJSON() ([]byte, error) {
-	type plain BoundaryLine
-	line, err := json.Marshal(plain(l))
+// boundaryText is the line of a boundary. The metrics that the config names come last, and the
+// confusion matrix behind them, unless the line would be too long.
+func boundaryText(e runstate.Boundary) ([]byte, error) {
+	line, err := json.Marshal(struct {
+		Epoch         int      `json:"epoch"`
+		Step          int      `json:"step"`
+		TrainLoss     *float64 `json:"train_loss,omitempty"`
+		TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
+		ValLoss       *float64 `json:"val_loss,omitempty"`
+		ValAccuracy   *float64 `json:"val_accuracy,omitempty"`
+		RMSE          *float64 `json:"rmse,omitempty"`
+		LearningRate  float64  `json:"learning_rate"`
+		GradNorm      *float64 `json:"grad_norm,omitempty"`
+		SamplesPerS   float64  `json:"samples_per_s"`
+		TrainS        float64  `json:"train_s"`
+		ValS          float64  `json:"val_s"`
+		SamplesSeen   int64    `json:"samples_seen"`
+		TokensSeen    int64    `json:"tokens_seen,omitempty"`
+		DevicePeak    int64    `json:"device_peak_bytes"`
+		Time          string   `json:"time"` // RFC 3339, in UTC
+	}{
+		e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, e.RMSE, e.LearningRate, e.GradNorm,
+		e.SamplesPerS, seconds(e.Time), seconds(e.ValTime), e.Samples, e.Tokens, e.DevicePeak, e.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+	})
 	if err != nil {
 		return nil, err
 	}
-	line = l.Val.AppendFields(line, configs.ValPrefix)
-	if l.Confusion == nil {
+	line = e.Metrics.AppendFields(line, configs.ValPrefix)
+	if e.Confusion == nil {
 		return line, nil
 	}
-	matrix, err := json.Marshal(l.Confusion)
+	matrix, err := json.Marshal(e.Confusion)
 	if err != nil || len(line)+len(matrix) > longestLine/2 {
 		return line, err
 	}
 	return fmt.Appendf(line[:len(line)-1], ",%q:%s}", configs.ValPrefix+"confusion", matrix), nil
 }
 
-// Line is a line of metrics.jsonl.
-type Line interface {
-	at() int // the number of its step
-}
-
-func (l StepLine) at() int     { return l.Step }
-func (l BoundaryLine) at() int { return l.Step }
+// seconds is a time in seconds, to the microsecond.
+func seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
 
 // Lost are lines that metrics.jsonl lacks, since it could not be written.
 type Lost struct {
@@ -176,17 +183,17 @@ func (m *Metrics) Lines() int { return m.lines }
 
 // Write appends a line; Flush makes it visible.
 func (m *Metrics) Write(line Line) error {
-	b, err := json.Marshal(line)
+	b, err := textOf(line)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	if s, ok := line.(StepLine); ok {
+	if s, ok := line.(runstate.Step); ok {
 		m.losses = append(m.losses, s.Loss)
 	}
 	m.events.write(line, b)
 	if len(m.gap.stretches) > 0 || len(m.file.waiting)+len(b) >= maxWaiting {
 		if !m.gap.add(line, len(m.losses)-1) {
-			m.lost.add(line.at()) // and not an older one: the file has no gap while it may still be written
+			m.lost.add(line.Taken()) // and not an older one: the file has no gap while it may still be written
 		}
 		return nil
 	}
@@ -214,7 +221,7 @@ func (m *Metrics) refill() bool {
 		if line == nil {
 			break
 		}
-		b, err := json.Marshal(line)
+		b, err := textOf(line)
 		if err != nil {
 			panic(fmt.Sprintf("BUG: a line of metrics was written once: %v", err))
 		}
@@ -230,12 +237,12 @@ func (m *Metrics) End() *Lost {
 	err := m.file.write(m.refill)
 	all := m.lost
 	for line := range bytes.Lines(m.file.waiting) {
-		var l StepLine // a BoundaryLine has a step, too
+		var l struct{ Step int }
 		_ = json.Unmarshal(line, &l)
 		all.add(l.Step)
 	}
 	for line := m.gap.next(m.losses); line != nil; line = m.gap.next(m.losses) {
-		all.add(line.at())
+		all.add(line.Taken())
 	}
 	m.file.waiting, m.lost = nil, Lost{}
 	lost := m.file.lacks("lines", &all, err)

@@ -48,7 +48,7 @@ func TestMetricsUpToAStep(t *testing.T) {
 		if losses := f.Metrics.Losses(); !slices.Equal(losses, []float64{5}) || logged != 2 {
 			t.Errorf("%s: losses %v up to step %d", name, losses, logged)
 		}
-		if err := f.Metrics.Write(rundir.StepLine{Step: 4, Loss: 2.5, LearningRate: 0.5}); err != nil {
+		if err := f.Metrics.Write(runstate.Step{Step: 4, Loss: 2.5, LearningRate: 0.5}); err != nil {
 			t.Fatal(err)
 		}
 		f.Metrics.Flush()

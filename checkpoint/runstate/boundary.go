@@ -8,6 +8,23 @@ import (
 	"github.com/berth-ml/berth/engine/metrics"
 )
 
+// Step is one training step.
+type Step struct {
+	Step    int     // from 1
+	Epoch   int     // from 0
+	InEpoch int     // from 1
+	Samples int     // 0 for Observer.Logged and Watched
+	Loss    float64 // NaN for Observer.Step: it has not left the device
+	// LearningRate is the step's.
+	LearningRate float64
+	// GradNorm is the norm of all gradients together, before clipping; nil where it is
+	// not computed or not finite, and for Observer.Step and Watched.
+	GradNorm *float64
+}
+
+// Taken is the number of steps taken, with this one.
+func (s Step) Taken() int { return s.Step }
+
 // Boundary is the outcome of the steps between two boundaries, by default of an
 // epoch. Metrics that do not exist, such as accuracy in regression, are nil.
 type Boundary struct {
@@ -17,6 +34,7 @@ type Boundary struct {
 	TrainAccuracy *float64
 	ValLoss       *float64
 	ValAccuracy   *float64
+	RMSE          *float64       `json:"-"`          // root of ValLoss, in the unit of the numbers that are predicted; nil where there is none
 	Metrics       metrics.Values `json:",omitempty"` // of the validation part (train.metrics)
 	Confusion     [][]int64      `json:"-"`          // counts by true class, then by predicted class; nil unless it is among the metrics
 	LearningRate  float64        // of the last step
@@ -29,6 +47,9 @@ type Boundary struct {
 	Tokens        int64         // the same in tokens; 0 where a sample has one target
 	DevicePeak    int64         // the most bytes that one device had in use so far, in this call
 }
+
+// Taken is the number of steps taken so far.
+func (e Boundary) Taken() int { return e.Step }
 
 // Named are the boundary's values by name. NaN stands for one that is not defined.
 func (e Boundary) Named() map[string]float64 {

@@ -91,7 +91,7 @@ type Generator struct {
 
 // reader is a program that reads up to rows tokens a step, with the memory that feeds it.
 type reader struct {
-	*executor.Program
+	program            *executor.Program
 	rows               int
 	batch              executor.Batch
 	pinned             []device.HostBuffer
@@ -127,7 +127,7 @@ func (g *Generator) load(ctx context.Context, m Model, o GeneratorOptions, net s
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{Program: p, rows: rows, batch: executor.Batch{Samples: 1}}
+	r := &reader{program: p, rows: rows, batch: executor.Batch{Samples: 1}}
 	if err := g.feed(r, g.rt.Devices[plan.Stages[0].Device]); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -137,7 +137,7 @@ func (g *Generator) load(ctx context.Context, m Model, o GeneratorOptions, net s
 // feed allocates the memory of a reader's inputs, from which dev copies fastest.
 func (g *Generator) feed(r *reader, dev device.Device) error {
 	views := map[string]*[]int32{models.InputName: &r.tokens, models.ExtentName: &r.extent, models.SampleAtName: &r.at}
-	for _, v := range r.Inputs() {
+	for _, v := range r.program.Inputs() {
 		if err := g.rt.Residency.HoldHost(v.Meta.Bytes()); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (r *reader) close() error {
 	if r == nil {
 		return nil
 	}
-	err := r.Close()
+	err := r.program.Close()
 	for _, hb := range r.pinned {
 		err = errors.Join(err, hb.Free())
 	}
@@ -184,7 +184,7 @@ func (g *Generator) InitFrom(ctx context.Context, c executor.Contents) error {
 		}
 		return write(v, dst)
 	}
-	if err := g.read.InitFrom(ctx, c); err != nil {
+	if err := g.read.program.InitFrom(ctx, c); err != nil {
 		return err
 	}
 	return g.Choose(Sampling{TopP: 1})
@@ -193,11 +193,11 @@ func (g *Generator) InitFrom(ctx context.Context, c executor.Contents) error {
 // Begin readies a generator whose weights another program of the runtime has: it does
 // for the caches what InitFrom does.
 func (g *Generator) Begin() error {
-	for _, v := range g.read.Graph().Vars {
+	for _, v := range g.read.program.Graph().Vars {
 		if v.Role != graph.Cache {
 			continue
 		}
-		if err := g.rt.Residency.FillWith(g.read.Var(v.Name), func(dst []byte) error { clear(dst); return nil }); err != nil {
+		if err := g.rt.Residency.FillWith(g.read.program.Var(v.Name), func(dst []byte) error { clear(dst); return nil }); err != nil {
 			return err
 		}
 	}
@@ -210,8 +210,8 @@ func (g *Generator) Choose(s Sampling) error {
 	shaping := []float32{float32(s.Temperature), float32(s.TopP)}
 	choice := []int32{int32(s.TopK), int32(key.Lo), int32(key.Hi)}
 	return errors.Join(
-		g.rt.Residency.Fill(g.read.Var(models.ShapingName), shape.Bytes(shaping)),
-		g.rt.Residency.Fill(g.read.Var(models.ChoiceName), shape.Bytes(choice)))
+		g.rt.Residency.Fill(g.read.program.Var(models.ShapingName), shape.Bytes(shaping)),
+		g.rt.Residency.Fill(g.read.program.Var(models.ChoiceName), shape.Bytes(choice)))
 }
 
 // Forget empties the caches: the next tokens begin a text.
@@ -255,14 +255,14 @@ func (g *Generator) step(r *reader, tokens []int32, number int, last bool) (next
 	if r.extent != nil { // a model without attention reads single tokens without it
 		r.extent[0], r.extent[1] = int32(g.position), int32(len(tokens))
 	}
-	ticket, err := r.Step(ctx, r.batch)
+	ticket, err := r.program.Step(ctx, r.batch)
 	if err == nil {
-		err = r.Wait(ctx, ticket)
+		err = r.program.Wait(ctx, ticket)
 	}
 	if err != nil {
 		return 0, err
 	}
-	out, err := r.Output(models.GenerateToken, 1, 0)
+	out, err := r.program.Output(models.GenerateToken, 1, 0)
 	if err != nil {
 		return 0, err
 	}

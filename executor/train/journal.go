@@ -2,7 +2,6 @@ package train
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -18,7 +17,7 @@ type journal struct {
 
 // step records the loss of a step that is due to be logged.
 func (j *journal) step(s Step) error {
-	if err := j.metrics.Write(rundir.StepLine{Step: s.Step, Epoch: s.Epoch, Loss: s.Loss, LearningRate: s.LearningRate, GradNorm: s.GradNorm}); err != nil {
+	if err := j.metrics.Write(s); err != nil {
 		return err
 	}
 	j.observer.logged(s)
@@ -26,14 +25,8 @@ func (j *journal) step(s Step) error {
 }
 
 // boundary records a boundary.
-func (j *journal) boundary(e Boundary, rmse *float64) error {
-	err := j.metrics.Write(rundir.BoundaryLine{
-		Epoch: e.Epoch, Step: e.Step, TrainLoss: e.TrainLoss, TrainAccuracy: e.TrainAccuracy,
-		ValLoss: e.ValLoss, ValAccuracy: e.ValAccuracy, RMSE: rmse, LearningRate: e.LearningRate, GradNorm: e.GradNorm,
-		SamplesPerS: e.SamplesPerS, TrainS: seconds(e.Time), ValS: seconds(e.ValTime), SamplesSeen: e.Samples, TokensSeen: e.Tokens,
-		Val: e.Metrics, Confusion: e.Confusion, DevicePeak: e.DevicePeak, Time: e.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-	})
-	if err != nil {
+func (j *journal) boundary(e Boundary) error {
+	if err := j.metrics.Write(e); err != nil {
 		return err
 	}
 	j.metrics.Flush()
@@ -55,6 +48,3 @@ func (j *journal) damaged(list []checkpoint.Skipped) {
 		j.observer.note(text)
 	}
 }
-
-// seconds is a time in seconds, to the microsecond.
-func seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }

@@ -280,7 +280,7 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 		return nil, err
 	}
 	l.a.at.Take(e, l.a.session.Config)
-	if err := l.a.journal.boundary(e, l.a.session.RMSE(e.ValLoss)); err != nil {
+	if err := l.a.journal.boundary(e); err != nil {
 		return nil, err
 	}
 	if w := l.a.at.Watched; l.a.at.StoppedEarly(l.a.session.Config.EarlyStopping) {

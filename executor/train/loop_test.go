@@ -260,11 +260,19 @@ func TestMetricsOfSteps(t *testing.T) {
 		}
 	}
 	want := all[false]
-	var x rundir.StepLine
+	var x struct {
+		LearningRate float64  `json:"learning_rate"`
+		GradNorm     *float64 `json:"grad_norm"`
+	}
 	if err := json.Unmarshal([]byte(want[0]), &x); err != nil || x.GradNorm == nil || !(*x.GradNorm > 0.1) || x.LearningRate != 0.01/5 {
 		t.Errorf("%s: %v", want[0], err)
 	}
-	var at rundir.BoundaryLine
+	var at struct {
+		LearningRate float64  `json:"learning_rate"`
+		GradNorm     *float64 `json:"grad_norm"`
+		SamplesSeen  int64    `json:"samples_seen"`
+		TokensSeen   int64    `json:"tokens_seen"`
+	}
 	last := want[len(want)-1]
 	if err := json.Unmarshal([]byte(last), &at); err != nil || at.GradNorm == nil || at.SamplesSeen != 3*323 || at.TokensSeen != 0 || at.LearningRate > 1e-3 {
 		t.Errorf("%s: %v", last, err)

@@ -98,7 +98,7 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 		if err != nil {
 			return err
 		}
-		e.ValLoss, e.ValAccuracy = &score.Loss, score.Accuracy
+		e.ValLoss, e.ValAccuracy, e.RMSE = &score.Loss, score.Accuracy, a.session.RMSE(&score.Loss)
 		if a.session.Judge.Has("confusion") {
 			e.Confusion = score.Collected.Matrix()
 		}

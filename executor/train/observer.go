@@ -53,18 +53,7 @@ type Start struct {
 }
 
 // Step is one training step.
-type Step struct {
-	Step    int     // from 1
-	Epoch   int     // from 0
-	InEpoch int     // from 1
-	Samples int     // 0 for Logged and Watched
-	Loss    float64 // NaN for Observer.Step: it has not left the device
-	// LearningRate is the step's.
-	LearningRate float64
-	// GradNorm is the norm of all gradients together, before clipping; nil where it is
-	// not computed or not finite, and for Observer.Step and Watched.
-	GradNorm *float64
-}
+type Step = runstate.Step
 
 // Boundary is the outcome of the steps between two boundaries, by default of an
 // epoch. Metrics that do not exist, such as accuracy in regression, are nil.

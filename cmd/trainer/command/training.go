@@ -213,7 +213,7 @@ func byFlag(err error) error {
 func progressOf(run *berth.Run) progress.Run {
 	return progress.Run{
 		Name: run.Config.Name, Samples: run.Data.Train.Samples(),
-		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, RMSE: run.RMSE,
+		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0,
 	}
 }
 

@@ -23,7 +23,6 @@ type Run struct {
 	Batch    int  // samples in a full step
 	LogEvery int  // steps between logged losses; 0: losses come at boundaries alone
 	Watched  bool // losses are shown between boundaries
-	RMSE     func(loss *float64) *float64
 }
 
 // Bar shows a training: on a terminal a bar per epoch, or one of the whole run where
@@ -237,14 +236,12 @@ func (p *Bar) boundary(e berth.Boundary) {
 	if e.TrainLoss != nil {
 		line += "  loss " + text.Loss(*e.TrainLoss)
 	}
-	var rmse *float64
 	if e.ValLoss != nil {
-		rmse = p.run.RMSE(e.ValLoss)
-		line += "  val loss " + text.Loss(*e.ValLoss) + text.RMSE("  ", rmse)
+		line += "  val loss " + text.Loss(*e.ValLoss) + text.RMSE("  ", e.RMSE)
 	}
 	if e.ValAccuracy != nil {
 		line += fmt.Sprintf("  accuracy %.2f%%", 100**e.ValAccuracy)
 	}
-	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, map[string]*float64{"accuracy": e.ValAccuracy, "rmse": rmse})
+	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, map[string]*float64{"accuracy": e.ValAccuracy, "rmse": e.RMSE})
 	p.line("%s  %.0f samples/s  %.2fs\n", line, e.SamplesPerS, e.Time.Seconds())
 }

@@ -36,7 +36,7 @@ func TestFarText(t *testing.T) {
 // Each line is an object with its event, and warnings and losses are among them.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
-	l := NewLines(&out, Run{Name: "r", LogEvery: 1, RMSE: func(*float64) *float64 { return nil }})
+	l := NewLines(&out, Run{Name: "r", LogEvery: 1})
 	o, loss := l.Observer(), 0.5
 	o.Started(berth.Start{Steps: 9})
 	o.Step(berth.Step{Step: 1, Loss: math.NaN()})

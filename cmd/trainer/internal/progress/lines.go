@@ -123,7 +123,7 @@ func (l *Lines) loss(event string, s berth.Step) {
 
 func (l *Lines) boundary(b berth.Boundary) {
 	line, err := json.Marshal(boundaryLine{
-		"boundary", b.Step, b.Epoch, b.TrainLoss, b.TrainAccuracy, b.ValLoss, b.ValAccuracy, l.run.RMSE(b.ValLoss),
+		"boundary", b.Step, b.Epoch, b.TrainLoss, b.TrainAccuracy, b.ValLoss, b.ValAccuracy, b.RMSE,
 		b.LearningRate, b.GradNorm, b.SamplesPerS,
 	})
 	if err != nil {
