@@ -40,19 +40,39 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// attempt is what training holds open until it ends, or a device is lost.
+// attempt is training until it ends, or a device is lost: what it holds open, and how far it has
+// come.
 type attempt struct {
 	run     *Run
 	session *session.Session
 	opt     Options
-	goal    goal
+	rate    ops.LearningRate
+	losses  []DeviceLoss    // of the attempts before, in the same call
+	ending  <-chan struct{} // closed when the run is to end soon
+	fetches bool            // the program reads variables between steps
+
+	opened
+
 	at      runstate.Progress
+	goal    goal
 	journal journal
+	answer  *answer.Engine // nil before the first outputs that the program asks for
+	slowest atomic.Int64   // nanoseconds of the longest step so far
+	done    int            // steps taken that have ended
+	failed  int            // the step that failed, from 1; 0: none did
+	refused []string       // warnings of segments that go on op by op
+	retried int            // copies that failed and were repeated
+	written int64          // bytes that this run had on a shared device that was lost
+}
+
+// opened is what open sets, and close gives back. Nothing of it changes in between.
+type opened struct {
+	devices []device.Device // of the run; their operations fail as Options.Faults asks
+	values  *initial.Values // first values; nil before they are opened
 	folder  *rundir.Folder
 	bound   saver.Bound
 	held    int64 // bytes of the host memory that residency counts for saves
 	dump    *trace.Dump
-	devices []device.Device // of the run; their operations fail as Options.Faults asks
 	rt      *executor.Runtime
 	load    executor.LoadOptions // of the training program
 	prog    *executor.Program
@@ -60,19 +80,7 @@ type attempt struct {
 	part    *datasets.Part   // that feed reads
 	val     *datasets.Part   // that eval reads; nil if there is none
 	feed    *feed.Feeder
-	answer  *answer.Engine // nil before the first outputs that the program asks for
 	saves   *saver.Saver
-	rate    ops.LearningRate
-	values  *initial.Values // first values; nil before they are opened
-	ending  <-chan struct{} // closed when the run is to end soon
-	slowest atomic.Int64    // nanoseconds of the longest step so far
-	losses  []DeviceLoss    // of the attempts before, in the same call
-	fetches bool            // the program reads variables between steps
-	done    int             // steps taken that have ended
-	failed  int             // the step that failed, from 1; 0: none did
-	refused []string        // warnings of segments that go on op by op
-	retried int             // copies that failed and were repeated
-	written int64           // bytes that this run had on a shared device that was lost
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -151,15 +159,16 @@ func (a *attempt) openFolder(ctx context.Context) (err error) {
 // openProgram compiles the training program, and opens the dump.
 func (a *attempt) openProgram(ctx context.Context) (err error) {
 	a.session.Debug().Plan(a.session.Devices, a.session.Plan)
-	if a.opt.Dump == "" && a.session.Config.Devices.Runs(configs.OpByOpTrace) {
-		a.opt.Dump = filepath.Join(a.opt.Dir, "dump")
+	to := a.opt
+	if to.Dump == "" && a.session.Config.Devices.Runs(configs.OpByOpTrace) {
+		to.Dump = filepath.Join(to.Dir, "dump")
 	}
-	if a.opt.Dump != "" {
+	if to.Dump != "" {
 		order, err := a.session.Schedule()
-		if err = cmp.Or(err, a.opt.makeDump()); err != nil {
+		if err = cmp.Or(err, to.makeDump()); err != nil {
 			return err
 		}
-		if a.dump, err = trace.NewDump(a.opt.Dump, a.session.Config.Name, a.session.Plan, order, a.session.Spans(), rundir.WriteOwn); err != nil {
+		if a.dump, err = trace.NewDump(to.Dump, a.session.Config.Name, a.session.Plan, order, a.session.Spans(), rundir.WriteOwn); err != nil {
 			return err
 		}
 	}
@@ -342,11 +351,11 @@ func (a *attempt) tellRetried() {
 }
 
 // newest is the step of the newest checkpoint, 0 if there is none.
-func (a *attempt) newest() int {
-	if a.folder == nil || a.folder.DB == nil {
+func (o *opened) newest() int {
+	if o.folder == nil || o.folder.DB == nil {
 		return 0
 	}
-	list, _, err := a.folder.DB.List()
+	list, _, err := o.folder.DB.List()
 	if err != nil || len(list) == 0 {
 		return 0
 	}
@@ -354,32 +363,32 @@ func (a *attempt) newest() int {
 }
 
 // endSaves waits for the save under way, and frees the staging memory.
-func (a *attempt) endSaves() error {
-	if a.saves == nil {
+func (o *opened) endSaves() error {
+	if o.saves == nil {
 		return nil
 	}
-	return a.saves.Close()
+	return o.saves.Close()
 }
 
 // close frees everything, however far opening came. The calls are deferred, the
 // first one last: should an observer panic in one, the others follow.
-func (a *attempt) close() (err error) {
+func (o *opened) close() (err error) {
 	end := func(close func() error) { err = errors.Join(err, close()) }
-	if a.folder != nil {
-		defer end(a.folder.Close)
+	if o.folder != nil {
+		defer end(o.folder.Close)
 	}
-	if a.values != nil {
-		defer end(a.values.Close)
+	if o.values != nil {
+		defer end(o.values.Close)
 	}
-	if a.feed != nil {
-		defer end(a.feed.Close)
+	if o.feed != nil {
+		defer end(o.feed.Close)
 	}
-	defer end(a.dump.Close)
-	if a.rt != nil {
-		defer a.rt.Residency.ReleaseHost(a.held)
-		defer end(a.rt.Close)
+	defer end(o.dump.Close)
+	if o.rt != nil {
+		defer o.rt.Residency.ReleaseHost(o.held)
+		defer end(o.rt.Close)
 	}
-	defer end(a.endSaves)
+	defer end(o.endSaves)
 	return nil
 }
 

@@ -42,7 +42,7 @@ type attempts struct {
 func (a *attempts) next() *attempt {
 	r, o := a.run, a.opt
 	return &attempt{
-		run: r, session: r.now.session, opt: o, devices: a.devices, losses: a.losses, rate: r.optim.Schedule, journal: journal{observer: o.Observer},
+		run: r, session: r.now.session, opt: o, opened: opened{devices: a.devices}, losses: a.losses, rate: r.optim.Schedule, journal: journal{observer: o.Observer},
 		goal: goal{steps: r.now.session.Sizes.Total, maxSteps: o.MaxSteps, stopping: r.now.session.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime},
 	}
 }

@@ -32,7 +32,8 @@ type loop struct {
 
 	before [3]runstate.Progress // where the run stood before the newest steps
 
-	replaced bool // a variable was, since the newest checkpoint
+	replaced bool            // a variable was, since the newest checkpoint
+	saveNow  <-chan struct{} // Options.SaveNow; nil once that is closed
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, the time
@@ -257,11 +258,11 @@ func (l *loop) savesNow(boundary bool) bool {
 // asked reports whether someone wants a checkpoint now.
 func (l *loop) asked() bool {
 	select {
-	case _, ok := <-l.a.opt.SaveNow:
+	case _, ok := <-l.saveNow:
 		if ok {
 			l.a.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.a.at.Step))
 		} else {
-			l.a.opt.SaveNow = nil
+			l.saveNow = nil
 		}
 		return ok
 	default:

@@ -91,7 +91,7 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 	for _, text := range a.notes() {
 		a.opt.Observer.note(text)
 	}
-	return &loop{a: a}, nil
+	return &loop{a: a, saveNow: a.opt.SaveNow}, nil
 }
 
 // fail ends a loop whose step has failed: after the loss of a device, it saves the
