@@ -25,7 +25,7 @@ import (
 // A device that is lost is lost for all runs that use it, and runs to be opened plan
 // with those that are left. A run goes on without it if devices.on_device_loss is
 // replan in its config, or in that of OpenDevices. A device one of whose operations
-// failed goes on with the other runs.
+// failed goes on with the other runs. The methods are those of [session.Pool].
 type Devices = session.Pool
 
 // DevicesOptions are the options of OpenDevices.
