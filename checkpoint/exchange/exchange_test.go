@@ -1,4 +1,4 @@
-package berth_test
+package exchange_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 )
 
 // gpt2Folder is a small GPT-2 in Hugging Face's layout; its README says how it was made.
-const gpt2Folder = "checkpoint/pretrained/testdata/gpt2"
+const gpt2Folder = "../pretrained/testdata/gpt2"
 
 // importGPT2 imports it into a new run folder.
 func importGPT2(t *testing.T, o berth.ImportOptions) string {
@@ -49,7 +49,7 @@ func runConfig(t *testing.T, dir, devices string) *configs.Config {
 // torchLogits are token ids, and PyTorch's logits for each.
 func torchLogits(t *testing.T) (ids []int32, logits []float32) {
 	t.Helper()
-	f, err := safetensors.Open(t.Context(), "checkpoint/pretrained/testdata/logits.safetensors")
+	f, err := safetensors.Open(t.Context(), "../pretrained/testdata/logits.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,16 @@
+package specs_test
+
+import (
+	"runtime/debug"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-ml/berth/internal/memdir"
+)
+
+// TestMain spends less time on garbage: tests open many runs, all small.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(memdir.Main(m))
+}
