@@ -2,18 +2,38 @@ package datasets
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// openCSV reads a table of numbers. One column holds classes, or one or several
-// hold numbers to predict.
+// openCSV reads a table. One column holds classes, or one or several hold numbers to
+// predict. The table is read as one of numbers up to the first field that is none.
 func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
+	if s.Like != nil {
+		if s.Like.Columns != nil {
+			return openKinds(ctx, s)
+		}
+		return openNumbers(ctx, s)
+	}
+	if s.Columns.Given() || s.Describe {
+		return openKinds(ctx, s)
+	}
+	ds, err := openNumbers(ctx, s)
+	if errors.Is(err, errKinds) {
+		return openKinds(ctx, s)
+	}
+	return ds, err
+}
+
+// openNumbers reads a table of numbers.
+func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.like = s.Like.Features
@@ -40,6 +60,10 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	ds := &Dataset{Name: "csv " + s.Path}
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
+	}
+	if s.Like == nil {
+		width := len(c.features)
+		ds.Notes = c.leaks(info.Features, func(row, i int) int32 { return int32(math.Float32bits(c.values[row*width+i])) })
 	}
 	if err := standardize(ctx, s, c, ds.Train, &info); err != nil {
 		return nil, err
@@ -75,10 +99,10 @@ func standardize(ctx context.Context, s Spec, c *csvData, train *Part, info *Inf
 	if like == nil {
 		like = info
 		if s.CSV.Standardize {
-			info.Scaling, err = fitScaling(ctx, train, c.values, len(c.features))
+			info.Scaling, err = fitScaling(ctx, train, len(c.features), rowsOf(c.values, len(c.features)))
 		}
 		if err == nil && c.regression && s.ScaleTarget {
-			info.TargetScaling, err = fitScaling(ctx, train, c.targets, len(c.labels))
+			info.TargetScaling, err = fitScaling(ctx, train, len(c.labels), rowsOf(c.targets, len(c.labels)))
 		}
 	}
 	if err == nil && like.Scaling != nil {
@@ -90,11 +114,19 @@ func standardize(ctx context.Context, s Spec, c *csvData, train *Part, info *Inf
 	return err
 }
 
+// rowsOf gives the rows of numbers.
+func rowsOf(values []float32, width int) func(row int) []float32 {
+	return func(row int) []float32 { return values[row*width : (row+1)*width] }
+}
+
 // csvInputs reads the features that info names. A file without their names has
 // the features alone, or the columns of the training file.
 func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
+	}
+	if info.Columns != nil {
+		return kindInputs(ctx, s, info, path)
 	}
 	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Features, memory: s.Memory})
 	if err != nil {

@@ -29,7 +29,7 @@ func (c *csvClasses) addClass(columns *csvColumns, row csvRow, j int) error {
 	switch {
 	case known:
 	case len(name) == 0:
-		return columns.fieldError(row, j, "empty label: fill it in or take the row out")
+		return ofKinds(columns.fieldError(row, j, "empty label: fill it in or take the row out"))
 	case !utf8.Valid(name):
 		return columns.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
 	case len(c.classNames) == mostClasses:

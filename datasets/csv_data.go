@@ -9,7 +9,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -61,13 +63,18 @@ func (c *csvData) reserve(in csvInput) error {
 	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), in.memory); err != nil {
 		return err
 	}
-	c.values = make([]float32, 0, most(len(c.features)))
+	c.values = withRoom(c.values, most(len(c.features)))
 	if c.regression {
-		c.targets = make([]float32, 0, most(len(c.labels)))
+		c.targets = withRoom(c.targets, most(len(c.labels)))
 	} else {
-		c.classes = make([]int32, 0, most(len(c.labels)))
+		c.classes = withRoom(c.classes, most(len(c.labels)))
 	}
 	return nil
+}
+
+// withRoom is a slice with room for n elements in all.
+func withRoom[T any](s []T, n int64) []T {
+	return append(make([]T, 0, max(int64(len(s)), n)), s...)
 }
 
 // parseCSV reads rows to the end. It keeps four bytes for each number or label,
@@ -92,16 +99,16 @@ func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 	if err := c.chooseColumns(in); err != nil {
 		return nil, err
 	}
-	if err := c.reserve(in); err != nil {
-		return nil, err
-	}
-	for _, row := range head {
+	for _, row := range head { // before memory is reserved: words may be in them
 		if row.fields == nil {
 			continue
 		}
 		if err := c.add(row); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.reserve(in); err != nil {
+		return nil, err
 	}
 	return c, c.addRest(rows)
 }
@@ -195,7 +202,7 @@ func (c *csvData) addLabel(row csvRow, j int) error {
 func (c *csvData) number(row csvRow, j int) (float32, error) {
 	text := bytes.TrimSpace(row.fields[j])
 	if len(text) == 0 {
-		return 0, c.fieldError(row, j, "empty field: fill it in or ignore the column")
+		return 0, ofKinds(c.fieldError(row, j, "empty field: fill it in or ignore the column"))
 	}
 	v, err := strconv.ParseFloat(string(text), 32)
 	if errors.Is(err, strconv.ErrRange) {
@@ -206,12 +213,58 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 		if slices.Contains(c.labels, j) {
 			advice = "the column is the label, and the task is regression: set data.task to " + TaskClassification + " to tell classes apart, or take another column as the label"
 		}
-		return 0, c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
+		err := c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
+		if columns.IsMissing(nil, text) || !slices.Contains(c.labels, j) {
+			err = ofKinds(err)
+		}
+		return 0, err
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, c.fieldError(row, j, fmt.Sprintf("%q is not finite: take the row out, or replace the number", text))
+		return 0, ofKinds(c.fieldError(row, j, fmt.Sprintf("%q is not finite: take the row out, or replace the number", text)))
 	}
 	return float32(v), nil
+}
+
+// leaks warns of features that tell the label row for row. at gives a feature's value in a
+// row, as four bytes.
+func (c *csvData) leaks(names []string, at func(row, feature int) int32) (warnings []string) {
+	for i, name := range names {
+		if c.rows >= leastToTell && c.tells(func(row int) int32 { return at(row, i) }) {
+			warnings = append(warnings, fmt.Sprintf("column %q equals the label %s row for row: the model would only copy it; leave it out with data.ignore unless that is meant",
+				name, strings.Join(c.names(c.labels), ", ")))
+		}
+	}
+	return warnings
+}
+
+// leastToTell is the rows from which on it is no chance that a feature equals the label.
+const leastToTell = 32
+
+// tells reports whether values are those of a label: the number itself, or one value for each
+// class.
+func (c *csvData) tells(at func(row int) int32) bool {
+	for l := range c.labels {
+		row := 0
+		for c.regression && row < c.rows && math.Float32frombits(uint32(at(row))) == c.targets[row*len(c.labels)+l] {
+			row++
+		}
+		if row == c.rows {
+			return true
+		}
+	}
+	if c.regression {
+		return false
+	}
+	class, value := map[int32]int32{}, map[int32]int32{}
+	for row, now := range c.classes {
+		v := at(row)
+		was, seen := class[v]
+		if of, known := value[now]; seen != known || seen && (was != now || of != v) {
+			return false
+		}
+		class[v], value[now] = now, v
+	}
+	return len(value) > 1
 }
 
 // featureColumn is the table's column of inputs.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
@@ -46,7 +47,14 @@ type Spec struct {
 	// outside 0 to 1.
 	UnitTarget bool
 
-	CSV     CSVOptions
+	CSV CSVOptions
+	// Columns, for csv, say how columns are used: as numbers, categories, dates and so on.
+	// Without any, a table in which every field is a number is read as that, and the kinds
+	// of another table are found in its training part.
+	Columns columns.Options
+	// Describe, for csv, describes the columns of a table of numbers, too.
+	Describe bool
+
 	Text    TextOptions
 	Lines   LineOptions
 	Images  ImageOptions

@@ -1,0 +1,563 @@
+package columns
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Place is where a field stands in a file: the line, and the column in bytes, from 1.
+type Place struct{ Line, Column int }
+
+// FieldError is an error about a field of a table.
+type FieldError struct {
+	Column string
+	At     Place
+	Text   string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("column %q: %s", e.Column, e.Text) }
+
+// OptionError is an error about an Option.
+type OptionError struct{ Name, Text string }
+
+func (e *OptionError) Error() string { return e.Text }
+
+// ErrWords is the error of a table whose different words take too much memory.
+var ErrWords = errors.New("too many different words")
+
+// mostWords is the bytes that the different words of a table may take while their
+// columns are looked at.
+const mostWords = 512 << 20
+
+// wordBytes is the bytes that a word takes beside its letters.
+const wordBytes = 96
+
+// Finder finds the kinds of columns from the rows of the training part of a table. It
+// takes memory for their different words, and none for the rows.
+type Finder struct {
+	missing []string
+	columns []profile
+	left    int64 // bytes that words may still take
+	found   []int // the columns that go in, by the order of Fitted.Columns
+}
+
+// profile is what is known about a column.
+type profile struct {
+	Option
+	values    int // that are not missing
+	gone      int // that are missing
+	numbers   int
+	dates     [3]int // by order
+	sentences int
+	words     map[string]int // by word: its index in counts
+	counts    []count
+	beyond    int  // values of words that came after MaxTop others
+	counting  bool // numbers are in words, too
+	odd       [2]odd
+	found     Kind
+	remark    string
+}
+
+// count is how often a word occurs.
+type count struct {
+	word string
+	n    int
+}
+
+// odd is the first value that is no number, or no date.
+type odd struct {
+	word string // "": there is none
+	at   Place
+}
+
+// NewFinder looks at a table with columns of these names. Memory is the most bytes that
+// it may take; 0: no limit but its own.
+func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
+	f := &Finder{missing: o.Missing, left: mostWords, columns: make([]profile, len(names))}
+	if memory > 0 {
+		f.left = min(f.left, memory)
+	}
+	known := make(map[string]bool, len(names))
+	for i, name := range names {
+		known[name] = true
+		f.columns[i].Option = o.of(name)
+		f.columns[i].counting = f.columns[i].Kind == Category || f.columns[i].Kind == Boolean
+	}
+	for _, x := range o.Columns {
+		if err := x.check(); err != nil {
+			return nil, err
+		}
+		if x.Name != All && !known[x.Name] {
+			return nil, &OptionError{x.Name, fmt.Sprintf("there is no column %.40q among the features: use the name or, without a header, the number of a column that is neither the label nor ignored", x.Name)}
+		}
+	}
+	return f, nil
+}
+
+// check refuses an option that contradicts itself.
+func (o *Option) check() error {
+	bad := func(format string, args ...any) error { return &OptionError{o.Name, fmt.Sprintf(format, args...)} }
+	ask := func(value string, valid []string) bool { return value == "" || slices.Contains(valid, value) }
+	switch {
+	case o.Kind != "" && !slices.Contains(Kinds, o.Kind):
+		return bad("there is no kind %.40q", o.Kind)
+	case !ask(o.Missing, Fills), !ask(o.Order, Orders), o.Top < 0, o.Top > MaxTop:
+		return bad("missing %.40q, order %.40q and top %d: use one of %s, one of %s, and 1 to %d", o.Missing, o.Order, o.Top, strings.Join(Fills, ", "), strings.Join(Orders, ", "), MaxTop)
+	case o.Missing == FillMedian && (o.Kind == Category || o.Kind == Boolean):
+		return bad("a %s has no median: use missing: %s", o.Kind, FillFrequent)
+	case o.Top > 0 && o.Kind != "" && o.Kind != Category:
+		return bad("top is for a category, not for kind %s", o.Kind)
+	case o.Order != "" && o.Kind != "" && o.Kind != Date:
+		return bad("order is for a date, not for kind %s", o.Kind)
+	}
+	return nil
+}
+
+// Add looks at a row: a field for each column. at gives the place of a column's field.
+func (f *Finder) Add(fields [][]byte, at func(column int) Place) error {
+	for i := range f.columns {
+		p := &f.columns[i]
+		if p.Kind != "" && p.Kind != Category && p.Kind != Boolean && p.Kind != Date {
+			p.skim(f.missing, fields[i])
+			continue
+		}
+		if err := f.add(p, i, bytes.TrimSpace(fields[i]), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skim counts the values of a column whose kind is known.
+func (p *profile) skim(missing []string, field []byte) {
+	if IsMissing(missing, bytes.TrimSpace(field)) {
+		p.gone++
+	} else {
+		p.values++
+	}
+}
+
+func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error {
+	if IsMissing(f.missing, field) {
+		p.gone++
+		return nil
+	}
+	p.values++
+	if isNumber(field) {
+		p.numbers++
+		if p.odd[1].word == "" {
+			p.odd[1] = odd{string(wordOf(field)), at(i)}
+		}
+		if !p.counting {
+			return nil
+		}
+		return f.count(p, field)
+	}
+	if !utf8.Valid(field) {
+		return &FieldError{p.Name, at(i), fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", field)}
+	}
+	if p.odd[0].word == "" {
+		p.odd[0] = odd{string(wordOf(field)), at(i)}
+	}
+	dated := false
+	if field[0] >= '0' && field[0] <= '9' {
+		for order, fits := range dateOrders(field) {
+			if fits {
+				p.dates[order]++
+				dated = true
+			}
+		}
+	}
+	if !dated && p.odd[1].word == "" {
+		p.odd[1] = odd{string(wordOf(field)), at(i)}
+	}
+	if p.Kind == Date {
+		return nil
+	}
+	if isSentence(field) {
+		p.sentences++
+	}
+	return f.count(p, field)
+}
+
+// count counts a word.
+func (f *Finder) count(p *profile, field []byte) error {
+	word := wordOf(field)
+	if i, known := p.words[string(word)]; known {
+		p.counts[i].n++
+		return nil
+	}
+	if len(p.counts) == MaxTop {
+		p.beyond++
+		return nil
+	}
+	if f.left -= int64(len(word)) + wordBytes; f.left < 0 {
+		return fmt.Errorf("%w: those of all columns up to column %q take more memory than there is for them; leave columns of texts out with data.ignore", ErrWords, p.Name)
+	}
+	if p.words == nil {
+		p.words = map[string]int{}
+	}
+	p.words[string(word)] = len(p.counts)
+	p.counts = append(p.counts, count{string(word), 1})
+	return nil
+}
+
+// Again reports whether all rows must be added once more: a column that turns out to be
+// of words began with numbers.
+func (f *Finder) Again() bool {
+	again := false
+	for i := range f.columns {
+		p := &f.columns[i]
+		if p.Kind == "" && !p.counting && p.numbers > 0 && p.numbers < p.values && p.mixed() == "" {
+			p.counting, again = true, true
+		}
+	}
+	if !again {
+		return false
+	}
+	for i := range f.columns {
+		p := &f.columns[i]
+		for _, c := range p.counts {
+			f.left += int64(len(c.word)) + wordBytes
+		}
+		*p = profile{Option: p.Option, counting: p.counting}
+	}
+	return true
+}
+
+// different is the number of different words; where they are too many to be counted, the
+// most that there may be.
+func (p *profile) different() int { return len(p.counts) + p.beyond }
+
+// mixed says what is wrong with a column of numbers and other words; "" where it may be
+// a category.
+func (p *profile) mixed() string {
+	others, values := p.values-p.numbers, p.values
+	if p.numbers == 0 || others == 0 {
+		return ""
+	}
+	one := p.different() == 1 && !p.counting
+	if p.counting {
+		one = p.different()-p.distinctNumbers() == 1
+	}
+	if !one && p.numbers*10 < values*almostTenths {
+		return ""
+	}
+	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, name it in data.missing; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
+		p.odd[0].word, p.numbers, values, short(p.Name))
+}
+
+// distinctNumbers counts the words that are numbers.
+func (p *profile) distinctNumbers() (n int) {
+	for _, c := range p.counts {
+		if isNumber([]byte(c.word)) {
+			n++
+		}
+	}
+	return n
+}
+
+// Found is the columns that go in. What depends on all values of a column is not known
+// before Measure.
+func (f *Finder) Found() (*Fitted, error) {
+	out := &Fitted{Version: Version, Missing: f.missing}
+	for i := range f.columns {
+		p := &f.columns[i]
+		c := Column{Name: p.Name}
+		if err := p.find(&c); err != nil {
+			return nil, err
+		}
+		p.found = c.Kind
+		if !c.Kind.goesIn() {
+			continue
+		}
+		if p.found == Category {
+			p.top(&c)
+		}
+		c.Optional = (p.gone > 0 || p.Missing != "") && p.Missing != FillRefuse
+		c.Indicator = p.gone > 0 && c.Optional
+		f.found = append(f.found, i)
+		out.Columns = append(out.Columns, c)
+		if n := out.Features(); n > mostFeatures {
+			return nil, fmt.Errorf("%w: the columns up to %q become more than %d features: leave some out with data.ignore", ErrWords, p.Name, mostFeatures)
+		}
+	}
+	out.prepare()
+	return out, nil
+}
+
+// Sources are the columns of the table that go in, by the order of Fitted.Columns.
+func (f *Finder) Sources() []int { return f.found }
+
+// Allow lets rows lack column i, unless its option refuses that: rows that are not in the
+// training part do.
+func (f *Finder) Allow(fitted *Fitted, i int) {
+	if f.columns[f.found[i]].Missing != FillRefuse {
+		fitted.Columns[i].Optional = true
+	}
+}
+
+// mostOptions bounds the options that a run's config keeps.
+const mostOptions = 4096
+
+// Resolved are options that find the same kinds again, whatever the rows: for a config
+// that is kept. Columns without their own are of the kind that All has.
+func (f *Finder) Resolved(fitted *Fitted) ([]Option, error) {
+	all := make([]Option, len(f.columns))
+	plain := map[Kind]int{}
+	for i := range f.columns {
+		p := &f.columns[i]
+		all[i] = Option{Name: p.Name, Kind: p.found, Missing: p.Missing}
+		if p.found == Category {
+			all[i].Top = p.Top
+		}
+	}
+	for j, i := range f.found {
+		c, x := &fitted.Columns[j], &all[i]
+		x.Order = c.Order
+		switch {
+		case x.Missing != "" || !c.Optional:
+		case c.Kind == Number || c.Kind == Date:
+			x.Missing = FillMedian
+		default:
+			x.Missing = FillFrequent
+		}
+	}
+	for _, x := range all {
+		if x == (Option{Name: x.Name, Kind: x.Kind}) {
+			plain[x.Kind]++
+		}
+	}
+	usual := Number
+	if plain[Ignore] > plain[Number] {
+		usual = Ignore
+	}
+	out := slices.DeleteFunc(all, func(x Option) bool { return x == Option{Name: x.Name, Kind: usual} })
+	if plain[usual] > 0 {
+		out = append([]Option{{Name: All, Kind: usual}}, out...)
+	}
+	if len(out) > mostOptions {
+		return nil, fmt.Errorf("%w: more than %d columns are no plain numbers: leave some out with data.ignore, or give their options with data.columns and %q", ErrWords, mostOptions, All)
+	}
+	return out, nil
+}
+
+// find decides the kind of a column.
+func (p *profile) find(c *Column) error {
+	switch {
+	case p.Kind != "" && p.Kind != Date:
+		c.Kind = p.Kind
+		if c.Kind.goesIn() && p.values == 0 {
+			c.Kind, p.remark = Ignore, "every value is missing in the training part, so it is left out"
+		}
+		return nil
+	case p.values == 0:
+		c.Kind, p.remark = Ignore, "every value is missing in the training part, so it is left out"
+		return nil
+	case p.Kind == "" && p.numbers == p.values:
+		c.Kind = Number
+		return nil
+	}
+	if text := p.mixed(); text != "" && p.Kind == "" {
+		return &FieldError{p.Name, p.odd[0].at, text}
+	}
+	if isDate, err := p.findDate(c); isDate || err != nil {
+		return err
+	}
+	c.Kind = p.ofWords()
+	return nil
+}
+
+// findDate decides whether a column holds dates, and in which order their numbers are.
+func (p *profile) findDate(c *Column) (bool, error) {
+	best := slices.Max(p.dates[:])
+	if p.Kind == "" && best*10 < p.values*almostTenths {
+		return false, nil
+	}
+	if best < p.values && p.Order == "" {
+		return true, &FieldError{p.Name, p.odd[1].at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value, or write data.columns: {%s: category}",
+			p.odd[1].word, best, p.values, short(p.Name))}
+	}
+	c.Kind, c.Order = Date, p.Order
+	if c.Order == "" {
+		if p.dates[1] == best && p.dates[2] == best {
+			return true, &OptionError{p.Name, fmt.Sprintf("column %q holds dates such as %.40q, of which none tells whether the day or the month is first: write data.columns: {%s: {kind: date, order: %s}}, or order: %s",
+				p.Name, p.odd[0].word, short(p.Name), DMY, MDY)}
+		}
+		c.Order = Orders[slices.Index(p.dates[:], best)]
+	}
+	return true, nil
+}
+
+// ofWords decides among the kinds of words.
+func (p *profile) ofWords() Kind {
+	n, different := p.values, p.different()
+	switch {
+	case different == 2 && len(p.counts) == 2 && isPair(p.counts[0].word, p.counts[1].word):
+		return Boolean
+	case different > few && p.sentences*10 >= n*almostTenths && 2*different >= n:
+		return p.left(Text, "%d different texts in %d rows: left out", different, n)
+	case different > few && different*10 >= n*almostTenths && 2*p.sentences >= n:
+		return p.left(Text, "%d different texts in %d rows: left out", different, n)
+	case different > few && different*10 >= n*almostTenths:
+		return p.left(Identifier, "%d different words in %d rows, so it tells rows apart and nothing else: left out; {%s: category} would use it", different, n, short(p.Name))
+	}
+	if 2*p.numbers >= n {
+		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.odd[0].word)
+	}
+	return Category
+}
+
+// left leaves a column out, with a remark.
+func (p *profile) left(k Kind, format string, args ...any) Kind {
+	p.remark = fmt.Sprintf(format, args...)
+	return k
+}
+
+// top chooses the values of a category that get a feature each: the most frequent, and
+// of equally frequent ones the first by their bytes.
+func (p *profile) top(c *Column) {
+	sorted := slices.SortedFunc(slices.Values(p.counts), func(a, b count) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.word, b.word))
+	})
+	most := cmp.Or(p.Top, DefaultTop)
+	others := p.beyond
+	for i, x := range sorted {
+		if i < most {
+			c.Values = append(c.Values, x.word)
+		} else {
+			others += x.n
+		}
+	}
+	c.Other = others > 0
+	if c.Other && p.remark == "" {
+		p.remark = fmt.Sprintf("%d values get a feature each; the %d others share one, in %s of the rows", len(c.Values), p.different()-len(c.Values), percent(others, p.values))
+	}
+}
+
+// percent is a share in words.
+func percent(part, of int) string {
+	v := 100 * float64(part) / float64(max(1, of))
+	switch {
+	case part > 0 && v < 0.1:
+		return "under 0.1%"
+	case v < 10:
+		return fmt.Sprintf("%.1f%%", v)
+	}
+	return fmt.Sprintf("%.0f%%", v)
+}
+
+// Measure completes a Fitted with what depends on all values of a column: medians, the
+// most frequent values and the newest dates. each hands over the cells of the training
+// part's rows. It describes every column of the Finder.
+func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) []Description {
+	cells := make([]int32, rows)
+	out := make([]Description, len(f.columns))
+	for i := range f.columns {
+		p := &f.columns[i]
+		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.different(), Remark: p.remark, AtLeast: p.beyond > 0}
+		if len(p.counts) == 0 {
+			out[i].Different = -1
+		}
+	}
+	for i := range fitted.Columns {
+		c, d, n := &fitted.Columns[i], &out[f.found[i]], 0
+		each(func(row []int32) {
+			if row[i] != c.missing() {
+				cells[n] = row[i]
+				n++
+			}
+		})
+		c.measure(cells[:n], f.columns[f.found[i]].Missing, d)
+		d.Features = c.features()
+	}
+	return out
+}
+
+// measure completes a column from the cells that are not missing, which it sorts.
+func (c *Column) measure(cells []int32, fill string, d *Description) {
+	c.Frequent = fill == FillFrequent && c.Kind != Category && c.Kind != Boolean
+	switch c.Kind {
+	case Category:
+		d.Range = c.Values[0]
+		if len(c.Values) > 1 {
+			d.Range += ", " + c.Values[1]
+		}
+		if len(c.Values) > 2 {
+			d.Range += ", …"
+		}
+	case Boolean:
+		ones := 0
+		for _, v := range cells {
+			ones += int(v)
+		}
+		if 2*ones > len(cells) {
+			c.Fill = 1
+		}
+		d.Different, d.Range = 1, percent(ones, len(cells))+" yes"
+		if ones > 0 && ones < len(cells) {
+			d.Different = 2
+		}
+	case Date:
+		sorted(cells, cmp.Compare[int32], d)
+		c.Fill, c.Newest = float64(c.pick(cells)), cells[len(cells)-1]
+		d.Range = dateText(cells[0]) + " to " + dateText(c.Newest)
+	case Number:
+		at := func(cell int32) float32 { return math.Float32frombits(uint32(cell)) }
+		sorted(cells, func(a, b int32) int { return cmp.Compare(at(a), at(b)) }, d)
+		c.Fill = float64(at(c.pick(cells)))
+		low, high := at(cells[0]), at(cells[len(cells)-1])
+		d.Range = numberText(low) + " to " + numberText(high)
+		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
+			d.remark("whole numbers that are all different and close together: is it the number of the row? {%s: ignore} leaves it out", short(c.Name))
+		}
+	}
+	if d.Different == 1 {
+		d.remark("every row has the same value, which tells nothing")
+	}
+}
+
+// sorted sorts cells and counts the different ones.
+func sorted(cells []int32, compare func(a, b int32) int, d *Description) {
+	slices.SortFunc(cells, compare)
+	d.Different, d.AtLeast = 1, false
+	for i := 1; i < len(cells); i++ {
+		if compare(cells[i-1], cells[i]) != 0 {
+			d.Different++
+		}
+	}
+}
+
+// pick is the cell of a column's fill among sorted cells: the lower median, or the most
+// frequent one, of several the least.
+func (c *Column) pick(cells []int32) int32 {
+	if !c.Frequent {
+		return cells[(len(cells)-1)/2]
+	}
+	best, most := cells[0], 0
+	for from := 0; from < len(cells); {
+		to := from
+		for to < len(cells) && cells[to] == cells[from] {
+			to++
+		}
+		if to-from > most {
+			best, most = cells[from], to-from
+		}
+		from = to
+	}
+	return best
+}
+
+// whole reports whether numbers are whole.
+func whole(cells []int32) bool {
+	return !slices.ContainsFunc(cells, func(v int32) bool {
+		x := float64(math.Float32frombits(uint32(v)))
+		return x != math.Trunc(x)
+	})
+}
