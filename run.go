@@ -74,6 +74,9 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if data.Options != nil {
+		c.Data.Columns = foundColumns(data.Options)
+	}
 	notes := data.Notes
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	table "github.com/berth-ml/berth/internal/columns"
 )
@@ -47,15 +47,15 @@ func (d *Description) becomes() string {
 	return fmt.Sprintf("%d features", d.Features)
 }
 
-// The widths of columns of a printed table, which then fits 80 characters.
+// The widths of a printed table.
 const (
-	nameWidth  = 18
-	rangeWidth = 22
 	lineWidth  = 80
+	leastName  = 10
+	rangeWidth = 21
 )
 
 // Thresholds says by which numbers kinds are found.
-var Thresholds = fmt.Sprintf("A column of words is left out where %d of 10 rows or more have another word and there are more than %d;\nof a category, the %d most frequent values get a feature each.", almostTenths, few, DefaultTop)
+var Thresholds = fmt.Sprintf("Words that differ in %d of 10 rows, and are more than %d, tell rows apart and are left\nout; of a category, the %d most frequent get a feature each. data.columns changes it.", almostTenths, few, DefaultTop)
 
 // Table prints descriptions, in lines of 80 characters. Of more than most columns it
 // has those that are not plain numbers first, and counts the rest; 0: it has all.
@@ -66,26 +66,27 @@ func Table(list []Description, most int) string {
 		shown = shown[:most]
 	}
 	rows := [][]string{{"COLUMN", "KIND", "DISTINCT", "MISSING", "RANGE", "BECOMES"}}
+	widths := make([]int, len(rows[0]))
 	for _, d := range shown {
 		rows = append(rows, d.cells())
 	}
-	var b strings.Builder
-	b.WriteString(table.Format(rows, table.Layout{Right: []int{2, 3}}))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	left := lineWidth + widths[0] + 2
+	for _, w := range widths {
+		left -= w + 2
+	}
+	for _, row := range rows {
+		row[0] = table.Cut(row[0], max(left, leastName))
+	}
+	text := table.Format(rows, table.Layout{Right: []int{2, 3}})
 	if more := len(list) - len(shown); more > 0 {
-		fmt.Fprintf(&b, "and %d more columns\n", more)
+		text += fmt.Sprintf("and %d more columns\n", more)
 	}
-	for _, d := range shown {
-		if d.Remark == "" {
-			continue
-		}
-		for i, line := range table.Wrap(table.Cut(d.Name, nameWidth)+": "+d.Remark, lineWidth-2) {
-			if i > 0 {
-				line = "  " + line
-			}
-			b.WriteString(line + "\n")
-		}
-	}
-	return b.String()
+	return text
 }
 
 // rank is less for columns that are more worth a line.
@@ -113,11 +114,11 @@ func (d *Description) cells() []string {
 	if d.Missing > 0 {
 		missing = fmt.Sprintf("%d %s", d.Missing, percent(d.Missing, d.Rows))
 	}
-	return []string{table.Cut(d.Name, nameWidth), string(d.Kind), different, missing, table.Cut(d.Range, rangeWidth), d.becomes()}
+	return []string{d.Name, string(d.Kind), different, missing, table.Cut(d.Range, rangeWidth), d.becomes()}
 }
 
-// Notes are the remarks in lines of their own, for a program's notes: the columns that are
-// left out, and the odd ones.
+// Notes are the remarks, each with its column: about those that are left out, and odd
+// ones.
 func Notes(list []Description) []string {
 	const most = 20
 	var notes []string

@@ -507,7 +507,7 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 	case Date:
 		sorted(cells, cmp.Compare[int32], d)
 		c.Fill, c.Newest = float64(c.pick(cells)), cells[len(cells)-1]
-		d.Range = dateText(cells[0]) + " to " + dateText(c.Newest)
+		d.Range = dateText(cells[0]) + "–" + dateText(c.Newest)
 	case Number:
 		at := func(cell int32) float32 { return math.Float32frombits(uint32(cell)) }
 		sorted(cells, func(a, b int32) int { return cmp.Compare(at(a), at(b)) }, d)

@@ -297,11 +297,7 @@ func timeOfDay(b []byte) (hour int, ok bool) {
 	return 0, false
 }
 
-// dateText writes the hours of a date as a day, and the hour if it has one.
+// dateText writes the day of a date.
 func dateText(hours int32) string {
-	t := time.Unix(int64(hours)*3600, 0).UTC()
-	if t.Hour() == 0 {
-		return t.Format("2006-01-02")
-	}
-	return t.Format("2006-01-02 15h")
+	return time.Unix(int64(hours)*3600, 0).UTC().Format("2006-01-02")
 }
