@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/executor/session"
@@ -28,15 +29,37 @@ func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *cu
 	if s.Filled, err = filled(ctx, c, given); err != nil {
 		return nil, err
 	}
-	data, err = datasets.Open(ctx, s)
-	switch {
-	case err == nil:
-		data.Train = data.Train.InBatches(c.Train.Batch)
-		return data, nil
-	case ctx.Err() != nil: // the data may well be good
-		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	if data, err = datasets.Open(ctx, s); err != nil {
+		return nil, dataError(ctx, c, err)
 	}
-	return nil, configs.At(c.Where("data."+datasets.Blame(err)), session.BadData(err))
+	data.Train = data.Train.InBatches(c.Train.Batch)
+	return data, nil
+}
+
+// ReadData reads the config's data, without a model. It also describes the columns of a
+// table of numbers.
+func ReadData(ctx context.Context, c *configs.Config) (*datasets.Dataset, error) {
+	s := datasetSpec(c)
+	s.Describe = true
+	return openSpec(ctx, c, s, nil)
+}
+
+// DescribeTable describes the columns of the config's table, over all its rows, whichever is
+// the label.
+func DescribeTable(ctx context.Context, c *configs.Config) ([]columns.Description, error) {
+	list, err := datasets.DescribeTable(ctx, datasetSpec(c))
+	if err != nil {
+		return nil, dataError(ctx, c, err)
+	}
+	return list, nil
+}
+
+// dataError gives an error about data its place in the config.
+func dataError(ctx context.Context, c *configs.Config, err error) error {
+	if ctx.Err() != nil { // the data may well be good
+		return fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	}
+	return configs.At(c.Where("data."+datasets.Blame(err)), session.BadData(err))
 }
 
 // openFor reads the data of a run that begins or goes on.

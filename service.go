@@ -3,6 +3,7 @@ package berth
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -72,6 +73,26 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 		return nil, err
 	}
 	return s.service.Answers.Answers(ctx, b)
+}
+
+// Rows is Answers for rows of a table: values by the names of their columns, as
+// [Trained.PredictRows] takes them.
+func (s *Service) Rows(ctx context.Context, rows []map[string]any) ([]Prediction, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	of := s.service.Model.Info.Row()
+	if of == nil {
+		return nil, fmt.Errorf("%w: the model was not trained on a table: use Answers", ErrOptions)
+	}
+	width := of.Features()
+	values := make([]float32, len(rows)*width)
+	for i, row := range rows {
+		if err := of.RowOf(row, values[i*width:(i+1)*width]); err != nil {
+			return nil, fmt.Errorf("%w: row %d: %w", ErrData, i, err)
+		}
+	}
+	return s.Answers(ctx, tensor.New(tensor.WithShape(len(rows), width), tensor.WithBacking(values)))
 }
 
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same

@@ -406,7 +406,7 @@ func (p *profile) ofWords() Kind {
 	case different > few && different*10 >= n*almostTenths && 2*p.sentences >= n:
 		return p.left(Text, "%d different texts in %d rows: left out", different, n)
 	case different > few && different*10 >= n*almostTenths:
-		return p.left(Identifier, "%d different words in %d rows, so it tells rows apart and nothing else: left out; {%s: category} would use it", different, n, short(p.Name))
+		return p.left(Identifier, "%d different words in %d rows, so it tells rows apart and nothing else: left out; data.columns: {%s: category} would use it", different, n, short(p.Name))
 	}
 	if 2*p.numbers >= n {
 		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.odd[0].word)
@@ -515,7 +515,7 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 		low, high := at(cells[0]), at(cells[len(cells)-1])
 		d.Range = numberText(low) + " to " + numberText(high)
 		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
-			d.remark("whole numbers that are all different and close together: is it the number of the row? {%s: ignore} leaves it out", short(c.Name))
+			d.remark("whole numbers that are all different and close together: is it the number of the row? data.columns: {%s: ignore} leaves it out", short(c.Name))
 		}
 	}
 	if d.Different == 1 {

@@ -194,7 +194,7 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)
 	}
-	if list := run.Data.Columns; list != nil {
+	if list := run.Data.Columns; list != nil && !t.options.Resume { // which the first run has printed
 		fmt.Fprintln(out, columns.Table(list, mostColumns)+columns.Thresholds)
 	}
 	bar := progress.New(out, progressOf(run))
