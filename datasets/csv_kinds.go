@@ -65,7 +65,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := k.readCells(ctx, fitted, finder.Sources(), func(i int) { finder.Allow(fitted, i) })
+	rows, err := k.readCells(ctx, fitted, k.from(finder), func(i int) { finder.Allow(fitted, i) })
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +203,14 @@ func RowInputs(info *Info, rows []map[string]any) (*Part, error) {
 		return nil, fmt.Errorf("%w: the model was not trained on a table: give samples of its kind", ErrSpec)
 	}
 	width := of.Features()
+	if have := info.Inputs[0].Meta.Elems(); have != width {
+		return nil, fmt.Errorf("%w: a row has %d features, but the model takes %d numbers", ErrFormat, width, have)
+	}
+	if info.Scaling != nil {
+		if err := info.Scaling.check(width); err != nil {
+			return nil, err
+		}
+	}
 	values := make([]float32, len(rows)*width)
 	for i, row := range rows {
 		if err := of.RowOf(row, values[i*width:(i+1)*width]); err != nil {
@@ -427,6 +435,15 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 	return finder, fitted, k.place(err)
 }
 
+// from are the columns of the file that go in.
+func (k *kindTable) from(f *columns.Finder) []int {
+	from := slices.Clone(f.Sources())
+	for i, n := range from {
+		from[i] = k.features[n]
+	}
+	return from
+}
+
 // changed is the error of a file that has other rows than a moment ago.
 func (k *kindTable) changed() error {
 	return fmt.Errorf("%w: %s changed while it was read: try again once nothing writes to it", ErrFormat, k.path)
@@ -554,7 +571,7 @@ func DescribeTable(ctx context.Context, s Spec) ([]columns.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := k.readCells(ctx, fitted, finder.Sources(), nil)
+	rows, err := k.readCells(ctx, fitted, k.from(finder), nil)
 	if err != nil {
 		return nil, err
 	}

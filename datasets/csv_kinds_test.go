@@ -193,7 +193,7 @@ func TestKindErrors(t *testing.T) {
 		"a word among dates":   {long("7,soon,a\n", 100), columns.Options{}, ErrFormat, `x.csv:102:3 (column "d"): "soon" is not a date such as 2024-02-29`, "path"},
 		"days or months":       {"x,d,k\n1,01/02/2024,a\n2,03/04/2024,b\n", columns.Options{}, ErrSpec, "of which none tells whether the day or the month is first", "columns.d"},
 		"no such column":       {people(50), ask(columns.Option{Name: "plam", Kind: columns.Category}), ErrSpec, `there is no column "plam" among the features`, "columns.plam"},
-		"the label":            {people(50), ask(columns.Option{Name: "churn", Kind: columns.Category}), ErrSpec, "neither the label nor ignored", "columns.churn"},
+		"the label":            {people(50), ask(columns.Option{Name: "churn", Kind: columns.Category}), ErrSpec, "which are id, name, age, plan, since, active: name one of them", "columns.churn"},
 		"not a number":         {people(50), ask(columns.Option{Name: "plan", Kind: columns.Number}), ErrFormat, `x.csv:2:31 (column "plan"): "gold" is not a number`, "path"},
 		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing`, "path"},
 		"median of words":      {people(50), ask(columns.Option{Name: "plan", Kind: columns.Category, Missing: columns.FillMedian}), ErrSpec, "a category has no median", "columns.plan"},
@@ -204,6 +204,19 @@ func TestKindErrors(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Blame(err) != c.blame {
 			t.Errorf("%s: %v (of %s), want %q", name, err, Blame(err), c.says)
 		}
+	}
+}
+
+// Columns go in wherever the label stands, and however many are ignored.
+func TestKindPlaces(t *testing.T) {
+	text := "skip,k,a,w\n9,x,1,red\n9,y,2,blue\n9,x,3,red\n"
+	ds := open(t, Spec{Source: "csv", Path: write(t, "x.csv", text), Split: 1, KeepOrder: true, CSV: CSVOptions{Labels: []string{"k"}, Ignore: []string{"skip"}}})
+	if got := rowsOfPart(t, ds.Train); fmt.Sprint(ds.Info.Features, got) != "[a w=red w=blue] [[1 1 0] 0 [2 0 1] 1 [3 1 0] 0]" {
+		t.Error(ds.Info.Features, got)
+	}
+	list, err := DescribeTable(t.Context(), Spec{Source: "csv", Path: write(t, "x.csv", text), CSV: CSVOptions{Ignore: []string{"skip"}}})
+	if err != nil || len(list) != 3 || list[1].Range != "1 to 3" {
+		t.Errorf("%+v %v", list, err)
 	}
 }
 

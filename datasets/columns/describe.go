@@ -55,7 +55,7 @@ const (
 )
 
 // Thresholds says by which numbers kinds are found.
-var Thresholds = fmt.Sprintf("Words that differ in %d of 10 rows, and are more than %d, tell rows apart and are left\nout; of a category, the %d most frequent get a feature each. data.columns changes it.", almostTenths, few, DefaultTop)
+var Thresholds = fmt.Sprintf("A column is left out where %d of 10 rows or more have words of their own, more\nthan %d in all. The %d most frequent values of a category have a feature each.\ndata.columns changes both.", almostTenths, few, DefaultTop)
 
 // Table prints descriptions, in lines of 80 characters. Of more than most columns it
 // has those that are not plain numbers first, and counts the rest; 0: it has all.

@@ -35,8 +35,12 @@ var ErrWords = errors.New("too many different words")
 // columns are looked at.
 const mostWords = 512 << 20
 
-// wordBytes is the bytes that a word takes beside its letters.
-const wordBytes = 96
+// wordBytes is the bytes that a word takes beside its letters, columnBytes those of a column
+// without words.
+const (
+	wordBytes   = 96
+	columnBytes = 320
+)
 
 // Finder finds the kinds of columns from the rows of the training part of a table. It
 // takes memory for their different words, and none for the rows.
@@ -83,10 +87,18 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 	if memory > 0 {
 		f.left = min(f.left, memory)
 	}
-	known := make(map[string]bool, len(names))
+	if f.left -= int64(len(names)) * columnBytes; f.left < 0 {
+		return nil, fmt.Errorf("%w: there is no memory for the words of %d columns: leave some out with data.ignore", ErrWords, len(names))
+	}
+	known, given := make(map[string]bool, len(names)), o.byName()
 	for i, name := range names {
 		known[name] = true
-		f.columns[i].Option = o.of(name)
+		x, own := given[name]
+		if !own {
+			x = given[All]
+		}
+		x.Name = name
+		f.columns[i].Option = x
 		f.columns[i].counting = f.columns[i].Kind == Category || f.columns[i].Kind == Boolean
 	}
 	for _, x := range o.Columns {
@@ -94,10 +106,23 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 			return nil, err
 		}
 		if x.Name != All && !known[x.Name] {
-			return nil, &OptionError{x.Name, fmt.Sprintf("there is no column %.40q among the features: use the name or, without a header, the number of a column that is neither the label nor ignored", x.Name)}
+			return nil, &OptionError{x.Name, fmt.Sprintf("there is no column %.40q among the features, which are %s: name one of them", x.Name, listed(names))}
 		}
 	}
 	return f, nil
+}
+
+// listed lists the first of some names.
+func listed(names []string) string {
+	const most = 8
+	text := make([]string, 0, most+1)
+	for _, name := range names[:min(most, len(names))] {
+		text = append(text, short(name))
+	}
+	if len(names) > most {
+		text = append(text, "…")
+	}
+	return strings.Join(text, ", ")
 }
 
 // check refuses an option that contradicts itself.
@@ -266,7 +291,7 @@ func (p *profile) distinctNumbers() (n int) {
 // Found is the columns that go in. What depends on all values of a column is not known
 // before Measure.
 func (f *Finder) Found() (*Fitted, error) {
-	out := &Fitted{Version: Version, Missing: f.missing}
+	out, features := &Fitted{Version: Version, Missing: f.missing}, 0
 	for i := range f.columns {
 		p := &f.columns[i]
 		c := Column{Name: p.Name}
@@ -284,7 +309,7 @@ func (f *Finder) Found() (*Fitted, error) {
 		c.Indicator = p.gone > 0 && c.Optional
 		f.found = append(f.found, i)
 		out.Columns = append(out.Columns, c)
-		if n := out.Features(); n > mostFeatures {
+		if features += c.features(); features > mostFeatures {
 			return nil, fmt.Errorf("%w: the columns up to %q become more than %d features: leave some out with data.ignore", ErrWords, p.Name, mostFeatures)
 		}
 	}

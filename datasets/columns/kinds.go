@@ -91,18 +91,13 @@ type Options struct {
 // Given reports whether anything was asked for.
 func (o Options) Given() bool { return o.Missing != nil || o.Columns != nil }
 
-// of is the option for a column.
-func (o Options) of(name string) (found Option) {
+// byName are the options by the name of their column.
+func (o Options) byName() map[string]Option {
+	out := make(map[string]Option, len(o.Columns))
 	for _, x := range o.Columns {
-		if x.Name == name {
-			return x
-		}
-		if x.Name == All {
-			found = x
-		}
+		out[x.Name] = x
 	}
-	found.Name = name
-	return found
+	return out
 }
 
 // missingWords stand for a missing value unless other words are given, in upper or

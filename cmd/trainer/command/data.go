@@ -92,16 +92,16 @@ func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs
 // fileConfig is a config that reads a file.
 func fileConfig(path string, folder bool) ([]byte, error) {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"))
-	data, model := []string{"source: text"}, "preset: gpt, layers: 1, heads: 1, width: 8"
+	data, model := []string{"source: text", "split: 1"}, "preset: gpt, layers: 1, heads: 1, width: 8"
 	switch ext := filepath.Ext(name); {
 	case folder && holds(path, "*idx?-ubyte*"):
 		data, model = []string{"source: mnist"}, "preset: mlp"
 	case folder && holds(path, "*.npy"), ext == ".npy", ext == ".npz", ext == ".safetensors":
-		data, model = []string{"source: tensors"}, "preset: mlp"
+		data, model = []string{"source: tensors", "split: 1"}, "preset: mlp"
 	case ext == ".csv":
-		data, model = []string{"source: csv"}, "preset: mlp"
+		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
 	case ext == ".tsv":
-		data, model = []string{"source: csv", `delimiter: "\t"`}, "preset: mlp"
+		data, model = []string{"source: csv", "split: 1", `delimiter: "\t"`}, "preset: mlp"
 	case ext == ".jsonl":
 		data = append(data, "field: text")
 	}
@@ -117,11 +117,11 @@ func holds(folder, pattern string) bool {
 
 // printData prints what data is.
 func printData(w io.Writer, data *datasets.Dataset) {
-	val := 0
+	fmt.Fprintf(w, "%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
 	if data.Val != nil {
-		val = data.Val.Samples()
+		fmt.Fprintf(w, " to train on, %d to validate", data.Val.Samples())
 	}
-	fmt.Fprintf(w, "%s: %s to train on, %d to validate\n", data.Name, units.Count(data.Train.Samples(), "sample"), val)
+	fmt.Fprintln(w)
 	if data.Columns != nil {
 		printColumns(w, data.Columns)
 	}
