@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -66,37 +67,77 @@ func dataError(ctx context.Context, c *configs.Config, err error) error {
 func openFor(ctx context.Context, c *configs.Config, o OpenOptions) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
 	s.Text.Progress = o.Reading
-	if o.Resume != "" && c.Data.Tokenizer != "" {
+	if o.Resume == "" {
+		return openSpec(ctx, c, s, o.Data)
+	}
+	if c.Data.Tokenizer != "" {
 		s.Text.Known = ownTokenizer(ctx, c, o.Resume)
 	}
+	if c.Data.Source == "csv" {
+		if then, info := newestInfo(ctx, o.Resume); info != nil && info.Columns != nil && sameColumns(&then.Data, &c.Data) {
+			s.Like, s.GoesOn = info, true
+			c.Data.Columns = then.Data.Columns
+		}
+	}
 	return openSpec(ctx, c, s, o.Data)
+}
+
+// sameColumns reports whether a config asks for the kinds that a run has found.
+func sameColumns(then, now *configs.Data) bool {
+	if !slices.Equal(then.Missing, now.Missing) || (then.Missing == nil) != (now.Missing == nil) {
+		return false
+	}
+	found := map[string]configs.Column{}
+	for _, x := range then.Columns {
+		found[x.Name] = x
+	}
+	for _, x := range now.Columns {
+		was, ok := found[x.Name]
+		if !ok && x.Name != columns.All {
+			was = found[columns.All]
+		}
+		if x.Kind != "" && x.Kind != was.Kind || x.Missing != "" && x.Missing != was.Missing || x.Order != "" && x.Order != was.Order || x.Top != was.Top {
+			return false
+		}
+	}
+	return true
+}
+
+// newestInfo is the config and the description of the data in the newest checkpoint of a run;
+// nil where there is none. A folder that cannot be resumed is refused later.
+func newestInfo(ctx context.Context, dir string) (*configs.Config, *datasets.Info) {
+	f, err := rundir.Find(ctx, dir, false, 0)
+	if err != nil {
+		return nil, nil
+	}
+	m := f.Snapshot.Manifest
+	if f.Close() != nil {
+		return nil, nil
+	}
+	then, err := configs.Parse("config", m.Config, configs.Overlay{})
+	if err != nil {
+		return nil, nil
+	}
+	st, err := runstate.Of(&m)
+	if err != nil {
+		return nil, nil
+	}
+	return then, &st.Data
 }
 
 // ownTokenizer is the tokenizer in the newest checkpoint of a run, if it is the one
 // that the config asks for and need not be there any more, or would be learnt
 // again; otherwise nil. A folder that cannot be resumed is refused later.
 func ownTokenizer(ctx context.Context, c *configs.Config, dir string) tokenizer.Tokenizer {
-	f, err := rundir.Find(ctx, dir, false, 0)
-	if err != nil {
-		return nil
-	}
-	m := f.Snapshot.Manifest
-	if f.Close() != nil {
-		return nil
-	}
-	then, err := configs.Parse("config", m.Config, configs.Overlay{})
-	if err != nil {
+	then, info := newestInfo(ctx, dir)
+	if info == nil {
 		return nil
 	}
 	now, err := c.Rooted()
 	if err != nil || then.Data.Tokenizer != now.Data.Tokenizer || now.Data.Tokenizer == "char" {
 		return nil
 	}
-	st, err := runstate.Of(&m)
-	if err != nil {
-		return nil
-	}
-	return st.Data.Tokenizer
+	return info.Tokenizer
 }
 
 // filled is the samples of a program's own that the config's source stands for: those

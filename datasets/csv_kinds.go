@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -27,9 +26,6 @@ type otherKind struct{ error }
 
 func (o *otherKind) Unwrap() error        { return o.error }
 func (o *otherKind) Is(target error) bool { return target == errKinds }
-
-// tableRows is a table whose rows can be read again and again. f's error ends the reading.
-type tableRows func(ctx context.Context, f func(row csvRow) error) error
 
 // kindTable is a table with columns of any kind.
 type kindTable struct {
@@ -244,102 +240,6 @@ func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTabl
 	}
 	k.read = csvSource(in, k.header != nil)
 	return k, k.nameColumns()
-}
-
-// csvSource reads the rows of a file below its header.
-func csvSource(in csvInput, header bool) tableRows {
-	return func(ctx context.Context, f func(row csvRow) error) (err error) {
-		s, err := openStream(ctx, in.path)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-		rows, err := newCSVRows(s, in.path, in.opt.Comma)
-		if err != nil {
-			return err
-		}
-		var row csvRow
-		for i := 0; ; i++ {
-			switch err := rows.next(&row); {
-			case err == io.EOF:
-				return nil
-			case err != nil:
-				return err
-			case i == 0 && header:
-			default:
-				if err := f(row); err != nil {
-					return err
-				}
-			}
-		}
-	}
-}
-
-// headRows are the first rows of a table.
-type headRows struct {
-	rows [][]string
-	hint string // about another delimiter
-}
-
-// headCount is the number of rows that show whether the first names the columns.
-const headCount = 1000
-
-// firstRows reads the first rows.
-func firstRows(ctx context.Context, in csvInput) (head headRows, err error) {
-	s, err := openStream(ctx, in.path)
-	if err != nil {
-		return head, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	rows, err := newCSVRows(s, in.path, in.opt.Comma)
-	if err != nil {
-		return head, err
-	}
-	var row csvRow
-	for bytes := 0; len(head.rows) <= headCount && bytes < mostRow; {
-		err := rows.next(&row)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return head, err
-		}
-		head.rows = append(head.rows, trimmed(row.fields))
-		for _, f := range row.fields {
-			bytes += len(f) + 16
-		}
-	}
-	if len(head.rows) == 0 {
-		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, in.path)
-	}
-	head.hint = rows.otherComma()
-	return head, nil
-}
-
-// second is the second row, nil if there is none.
-func (h *headRows) second() []string {
-	if len(h.rows) < 2 {
-		return nil
-	}
-	return h.rows[1]
-}
-
-// named reports whether the first row names the columns: it has different words, none is a
-// number, and none comes again in its column.
-func (h *headRows) named(missing []string) bool {
-	seen := map[string]bool{}
-	for i, name := range h.rows[0] {
-		if seen[name] || isNumber(name) || columns.IsMissing(missing, []byte(name)) {
-			return false
-		}
-		seen[name] = true
-		for _, row := range h.rows[1:] {
-			if row[i] == name {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // each hands over the rows that have a label.

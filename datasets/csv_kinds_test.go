@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/shape"
@@ -205,6 +209,79 @@ func TestKindErrors(t *testing.T) {
 			t.Errorf("%s: %v (of %s), want %q", name, err, Blame(err), c.says)
 		}
 	}
+}
+
+// Rows that training never saw become the same features, to the bit, in the validation part,
+// from a file whose columns stand in another order without the label, and by name.
+func TestHeldOutRows(t *testing.T) {
+	dir, drawn, good := t.TempDir(), 0, 0
+	defer func() {
+		if drawn >= 100 && good < 10 {
+			t.Errorf("only %d of %d tables were read", good, drawn)
+		}
+	}()
+	rapid.Check(t, func(t *rapid.T) {
+		drawn++
+		words := []string{"", "1", "-2.5", "7e3", "yes", "no", "red", "blue", "green", "2024-01-01", "2023-05-06 07:00", "NA", "one two three"}
+		names := []string{"a", "b", "c", "d"}
+		some := map[string][]string{}
+		for _, name := range names {
+			some[name] = rapid.SliceOfN(rapid.SampledFrom(words), 1, 5).Draw(t, name)
+		}
+		n := rapid.IntRange(5, 60).Draw(t, "rows")
+		all, turned, rows := "a,b,c,d,k\n", "extra,d,c,b,a\n", []map[string]any{}
+		for i := range n {
+			row := map[string]any{}
+			var fields []string
+			for _, name := range names {
+				word := rapid.SampledFrom(some[name]).Draw(t, "field")
+				row[name] = word
+				fields = append(fields, word)
+			}
+			all += strings.Join(fields, ",") + "," + []string{"x", "y"}[i%2] + "\n"
+			slices.Reverse(fields)
+			turned += "?," + strings.Join(fields, ",") + "\n"
+			rows = append(rows, row)
+		}
+		s := Spec{Source: "csv", Path: filepath.Join(dir, "x.csv"), Seed: rapid.Uint64().Draw(t, "seed"), Split: 0.7, CSV: CSVOptions{Header: HeaderYes, Standardize: true}}
+		for path, text := range map[string]string{s.Path: all, filepath.Join(dir, "new.csv"): turned} {
+			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ds, err := Open(context.Background(), s)
+		if err != nil || ds.Info.Columns == nil {
+			return // such as a word among numbers
+		}
+		good++
+		parts, err := OpenInputs(context.Background(), s, &ds.Info, filepath.Join(dir, "new.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName, err := RowInputs(&ds.Info, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range ds.Val.Len() {
+			row := ds.Val.splitRow(i)
+			want := sampleOf(t, ds.Val, i)
+			if got := sampleOf(t, parts[0], row); got != want {
+				t.Fatalf("row %d: %s, want %s", row, got, want)
+			}
+			if got := sampleOf(t, byName, row); got != want {
+				t.Fatalf("row %d by name: %s, want %s", row, got, want)
+			}
+		}
+	})
+}
+
+// sampleOf is the features of a sample, bit by bit.
+func sampleOf(t *rapid.T, p *Part, i int) string {
+	dst := p.Alloc(1)
+	if _, err := p.Read(Cursor{Index: i}, 1, dst); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", dst[0])
 }
 
 // Columns go in wherever the label stands, and however many are ignored.

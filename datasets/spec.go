@@ -35,6 +35,9 @@ type Spec struct {
 	// taken from it. Data with another fingerprint is one part, Train; only an
 	// MNIST folder with both pairs keeps its two.
 	Like *Info
+	// GoesOn, with Like.Columns, says that the run that Like is of goes on with this data, which
+	// is split as in training.
+	GoesOn bool
 
 	// Memory is the most bytes that the samples may take. Data that needs more is
 	// refused before it is read. 0 means no limit.
@@ -191,7 +194,7 @@ func (s Spec) splitOr(byDefault float64) float64 {
 // trainFraction is splitOr for data with that fingerprint. It is 1 for data
 // that s.Like was not trained on: nothing has to be held back from it.
 func (s Spec) trainFraction(fingerprint string, byDefault float64) float64 {
-	if s.Like != nil && s.Like.Fingerprint != fingerprint {
+	if s.Like != nil && !s.GoesOn && s.Like.Fingerprint != fingerprint {
 		return 1
 	}
 	return s.splitOr(byDefault)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,20 +45,30 @@ func dataCommand() *cobra.Command {
 		if file && cfg.Data.Source == "csv" && !cfg.Given("data.label") {
 			list, err := berth.DescribeTable(c.Context(), cfg)
 			if done(); err != nil {
-				return err
+				return unplaced(err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "csv %s: %s\n", cfg.Data.Path, units.Count(rowsOf(list), "row"))
 			printColumns(c.OutOrStdout(), list)
 			return nil
 		}
 		data, err := berth.ReadData(c.Context(), cfg)
-		if done(); err != nil {
+		if done(); err != nil && file {
+			return unplaced(err)
+		} else if err != nil {
 			return err
 		}
 		printData(c.OutOrStdout(), data)
 		return nil
 	}
 	return c
+}
+
+// unplaced is an error without its place in the config of a file, which nobody wrote.
+func unplaced(err error) error {
+	if placed, ok := errors.AsType[*configs.PlacedError](err); ok && placed.Pos.Line > 0 {
+		return placed.Err
+	}
+	return err
 }
 
 // rowsOf is the rows that columns were described from.
