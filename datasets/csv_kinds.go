@@ -39,7 +39,11 @@ type kindTable struct {
 
 // openKinds reads a table with columns of any kind.
 func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
-	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}, s.Columns.Missing)
+	missing := s.Columns.Missing
+	if s.Like != nil {
+		missing = s.Like.Columns.Missing
+	}
+	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}, missing)
 	if err != nil {
 		return nil, err
 	}

@@ -169,9 +169,12 @@ func ofWhat(info *datasets.Info, f datasets.Field) string {
 	return text
 }
 
+// mostDescribed is the columns of a table that are printed.
+const mostDescribed = 200
+
 // printColumns prints the columns of a table, and what is odd about them.
 func printColumns(w io.Writer, list []columns.Description) {
-	fmt.Fprint(w, columns.Table(list, 0))
+	fmt.Fprint(w, columns.Table(list, mostDescribed))
 	for _, note := range columns.Notes(list) {
 		fmt.Fprintln(w, note)
 	}
