@@ -75,7 +75,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 		}
 	})
 	if ds.Options, err = finder.Resolved(fitted); err != nil {
-		return nil, blame("columns", err)
+		return nil, k.place(err)
 	}
 	leaks := k.leaks(fitted.ColumnNames(), func(row, i int) int32 { return rows.row(row)[i] })
 	if err := k.finish(ctx, s, ds, fitted, rows); err != nil {
@@ -365,7 +365,7 @@ func (k *kindTable) place(err error) error {
 	if option, ok := errors.AsType[*columns.OptionError](err); ok {
 		return blame("columns."+option.Name, fmt.Errorf("%w: %s: %s", ErrSpec, k.path, option.Text))
 	}
-	if errors.Is(err, columns.ErrWords) {
+	if _, ok := errors.AsType[*columns.LimitError](err); ok {
 		return fmt.Errorf("%w: %s: %w", ErrMemory, k.path, err)
 	}
 	return err

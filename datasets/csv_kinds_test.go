@@ -201,6 +201,8 @@ func TestKindErrors(t *testing.T) {
 		"not a number":         {people(50), ask(columns.Option{Name: "plan", Kind: columns.Number}), ErrFormat, `x.csv:2:31 (column "plan"): "gold" is not a number`, "path"},
 		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing`, "path"},
 		"median of words":      {people(50), ask(columns.Option{Name: "plan", Kind: columns.Category, Missing: columns.FillMedian}), ErrSpec, "a category has no median", "columns.plan"},
+		"a star":               {"*,k\nred,x\nblue,y\n", columns.Options{}, ErrSpec, `a column is called "*"`, "columns.*"},
+		"long names":           {strings.Repeat("n", 300<<10) + ",k\nred,x\nblue,y\n", columns.Options{}, ErrMemory, "are too many for the run's config", "path"},
 		"nothing left":         {"a,k\n,x\n?,y\n", columns.Options{}, ErrFormat, "no column can be a feature", "path"},
 	}
 	for name, c := range cases {
@@ -348,7 +350,7 @@ func TestKindMemory(t *testing.T) {
 		t.Error(err)
 	}
 	s.Columns.Columns = nil
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "too many different words") {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "the different words of all columns up to") {
 		t.Error(err)
 	}
 }

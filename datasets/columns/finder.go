@@ -3,7 +3,6 @@ package columns
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -28,8 +27,13 @@ type OptionError struct{ Name, Text string }
 
 func (e *OptionError) Error() string { return e.Text }
 
-// ErrWords is the error of a table whose different words take too much memory.
-var ErrWords = errors.New("too many different words")
+// LimitError is an error about a table with too many columns or different words.
+type LimitError struct{ Text string }
+
+func (e *LimitError) Error() string { return e.Text }
+
+// tooMany is a LimitError.
+func tooMany(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }
 
 // mostWords is the bytes that the different words of a table may take while their
 // columns are looked at.
@@ -88,7 +92,10 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 		f.left = min(f.left, memory)
 	}
 	if f.left -= int64(len(names)) * columnBytes; f.left < 0 {
-		return nil, fmt.Errorf("%w: there is no memory for the words of %d columns: leave some out with data.ignore", ErrWords, len(names))
+		return nil, tooMany("there is no memory for the words of %d columns: leave some out with data.ignore", len(names))
+	}
+	if slices.Contains(names, All) {
+		return nil, &OptionError{All, fmt.Sprintf("a column is called %q, which stands for all other columns in data.columns: rename it", All)}
 	}
 	known, given := make(map[string]bool, len(names)), o.byName()
 	for i, name := range names {
@@ -223,7 +230,7 @@ func (f *Finder) count(p *profile, field []byte) error {
 		return nil
 	}
 	if f.left -= int64(len(word)) + wordBytes; f.left < 0 {
-		return fmt.Errorf("%w: those of all columns up to column %q take more memory than there is for them; leave columns of texts out with data.ignore", ErrWords, p.Name)
+		return tooMany("the different words of all columns up to %q take more memory than there is for them: leave columns of texts out with data.ignore", p.Name)
 	}
 	if p.words == nil {
 		p.words = map[string]int{}
@@ -310,7 +317,7 @@ func (f *Finder) Found() (*Fitted, error) {
 		f.found = append(f.found, i)
 		out.Columns = append(out.Columns, c)
 		if features += c.features(); features > mostFeatures {
-			return nil, fmt.Errorf("%w: the columns up to %q become more than %d features: leave some out with data.ignore", ErrWords, p.Name, mostFeatures)
+			return nil, tooMany("the columns up to %q become more than %d features: leave some out with data.ignore", p.Name, mostFeatures)
 		}
 	}
 	out.prepare()
@@ -328,8 +335,12 @@ func (f *Finder) Allow(fitted *Fitted, i int) {
 	}
 }
 
-// mostOptions bounds the options that a run's config keeps.
-const mostOptions = 4096
+// mostOptions and mostNames bound the options that a run's config keeps, and the bytes of their
+// names: a config is no file of data.
+const (
+	mostOptions = 4096
+	mostNames   = 256 << 10
+)
 
 // Resolved are options that find the same kinds again, whatever the rows: for a config
 // that is kept. Columns without their own are of the kind that All has.
@@ -367,8 +378,12 @@ func (f *Finder) Resolved(fitted *Fitted) ([]Option, error) {
 	if plain[usual] > 0 {
 		out = append([]Option{{Name: All, Kind: usual}}, out...)
 	}
-	if len(out) > mostOptions {
-		return nil, fmt.Errorf("%w: more than %d columns are no plain numbers: leave some out with data.ignore, or give their options with data.columns and %q", ErrWords, mostOptions, All)
+	letters := 0
+	for _, x := range out {
+		letters += len(x.Name)
+	}
+	if len(out) > mostOptions || letters > mostNames {
+		return nil, tooMany("the kinds of %d columns, with %d letters in their names, are too many for the run's config, which has room for %d and %d: leave some out with data.ignore, or shorten their names", len(out), letters, mostOptions, mostNames)
 	}
 	return out, nil
 }
