@@ -354,3 +354,34 @@ func TestKindMemory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzKinds: no table with columns of any kind makes reading panic, and what is read is finite.
+func FuzzKinds(f *testing.F) {
+	f.Add(people(6), "", false)
+	f.Add("x,y\nred,1\n,2\nblue,\n?,4\n", "red", true)
+	f.Add("a,b,k\n2024-01-01,\"x\n\",1\n01.02.2024,,2\n", "", false)
+	f.Fuzz(func(t *testing.T, text, missing string, regression bool) {
+		s := Spec{Source: "csv", Path: write(t, "fuzz.csv", text), Split: 0.6, Describe: true, Memory: 1 << 24, CSV: CSVOptions{Standardize: true}}
+		if regression {
+			s.CSV.Task = TaskRegression
+		}
+		if missing != "" {
+			s.Columns.Missing = []string{missing}
+		}
+		ds, err := Open(t.Context(), s)
+		if err != nil {
+			return
+		}
+		for _, p := range []*Part{ds.Train, ds.Val} {
+			dst := p.Alloc(1)
+			if _, err := p.Read(Cursor{}, 1, dst); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range shape.View[float32](dst[0]) {
+				if v-v != 0 && ds.Info.Scaling.Std[i] > 1e-30 {
+					t.Fatalf("%s is %v", ds.Info.Features[i], v)
+				}
+			}
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -65,9 +64,10 @@ type profile struct {
 	sentences int
 	words     map[string]int // by word: its index in counts
 	counts    []count
-	beyond    int  // values of words that came after MaxTop others
-	counting  bool // numbers are in words, too
-	odd       [2]odd
+	beyond    int   // values of words that came after MaxTop others
+	counting  bool  // numbers are in words, too
+	word      first // that is no number
+	undated   first // that is no date
 	found     Kind
 	remark    string
 }
@@ -78,9 +78,9 @@ type count struct {
 	n    int
 }
 
-// odd is the first value that is no number, or no date.
-type odd struct {
-	word string // "": there is none
+// first is the first value of some sort.
+type first struct {
+	text string // "": there is none
 	at   Place
 }
 
@@ -106,7 +106,7 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 		}
 		x.Name = name
 		f.columns[i].Option = x
-		f.columns[i].counting = f.columns[i].Kind == Category || f.columns[i].Kind == Boolean
+		f.columns[i].counting = x.Kind == Category
 	}
 	for _, x := range o.Columns {
 		if err := x.check(); err != nil {
@@ -155,7 +155,7 @@ func (o *Option) check() error {
 func (f *Finder) Add(fields [][]byte, at func(column int) Place) error {
 	for i := range f.columns {
 		p := &f.columns[i]
-		if p.Kind != "" && p.Kind != Category && p.Kind != Boolean && p.Kind != Date {
+		if p.Kind != "" && p.Kind != Category && p.Kind != Date {
 			p.skim(f.missing, fields[i])
 			continue
 		}
@@ -175,6 +175,7 @@ func (p *profile) skim(missing []string, field []byte) {
 	}
 }
 
+// add looks at a field of a column whose kind or words are to be found.
 func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error {
 	if IsMissing(f.missing, field) {
 		p.gone++
@@ -183,8 +184,8 @@ func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error 
 	p.values++
 	if isNumber(field) {
 		p.numbers++
-		if p.odd[1].word == "" {
-			p.odd[1] = odd{string(wordOf(field)), at(i)}
+		if p.undated.text == "" {
+			p.undated = first{string(wordOf(field)), at(i)}
 		}
 		if !p.counting {
 			return nil
@@ -194,8 +195,8 @@ func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error 
 	if !utf8.Valid(field) {
 		return &FieldError{p.Name, at(i), fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", field)}
 	}
-	if p.odd[0].word == "" {
-		p.odd[0] = odd{string(wordOf(field)), at(i)}
+	if p.word.text == "" {
+		p.word = first{string(wordOf(field)), at(i)}
 	}
 	dated := false
 	if field[0] >= '0' && field[0] <= '9' {
@@ -206,8 +207,8 @@ func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error 
 			}
 		}
 	}
-	if !dated && p.odd[1].word == "" {
-		p.odd[1] = odd{string(wordOf(field)), at(i)}
+	if !dated && p.undated.text == "" {
+		p.undated = first{string(wordOf(field)), at(i)}
 	}
 	if p.Kind == Date {
 		return nil
@@ -267,6 +268,14 @@ func (f *Finder) Again() bool {
 // most that there may be.
 func (p *profile) different() int { return len(p.counts) + p.beyond }
 
+// howMany says how many different words there are.
+func (p *profile) howMany() string {
+	if p.beyond > 0 {
+		return fmt.Sprintf("more than %d", len(p.counts))
+	}
+	return fmt.Sprint(len(p.counts))
+}
+
 // mixed says what is wrong with a column of numbers and other words; "" where it may be
 // a category.
 func (p *profile) mixed() string {
@@ -282,7 +291,7 @@ func (p *profile) mixed() string {
 		return ""
 	}
 	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, name it in data.missing; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
-		p.odd[0].word, p.numbers, values, short(p.Name))
+		p.word.text, p.numbers, values, short(p.Name))
 }
 
 // distinctNumbers counts the words that are numbers.
@@ -405,7 +414,7 @@ func (p *profile) find(c *Column) error {
 		return nil
 	}
 	if text := p.mixed(); text != "" && p.Kind == "" {
-		return &FieldError{p.Name, p.odd[0].at, text}
+		return &FieldError{p.Name, p.word.at, text}
 	}
 	if isDate, err := p.findDate(c); isDate || err != nil {
 		return err
@@ -421,14 +430,14 @@ func (p *profile) findDate(c *Column) (bool, error) {
 		return false, nil
 	}
 	if best < p.values && p.Order == "" {
-		return true, &FieldError{p.Name, p.odd[1].at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value, or write data.columns: {%s: category}",
-			p.odd[1].word, best, p.values, short(p.Name))}
+		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value, or write data.columns: {%s: category}",
+			p.undated.text, best, p.values, short(p.Name))}
 	}
 	c.Kind, c.Order = Date, p.Order
 	if c.Order == "" {
 		if p.dates[1] == best && p.dates[2] == best {
 			return true, &OptionError{p.Name, fmt.Sprintf("column %q holds dates such as %.40q, of which none tells whether the day or the month is first: write data.columns: {%s: {kind: date, order: %s}}, or order: %s",
-				p.Name, p.odd[0].word, short(p.Name), DMY, MDY)}
+				p.Name, p.word.text, short(p.Name), DMY, MDY)}
 		}
 		c.Order = Orders[slices.Index(p.dates[:], best)]
 	}
@@ -442,20 +451,20 @@ func (p *profile) ofWords() Kind {
 	case different == 2 && len(p.counts) == 2 && isPair(p.counts[0].word, p.counts[1].word):
 		return Boolean
 	case different > few && p.sentences*10 >= n*almostTenths && 2*different >= n:
-		return p.left(Text, "%d different texts in %d rows: left out", different, n)
+		return p.leaveOut(Text, "%s different texts in %d rows: left out", p.howMany(), n)
 	case different > few && different*10 >= n*almostTenths && 2*p.sentences >= n:
-		return p.left(Text, "%d different texts in %d rows: left out", different, n)
+		return p.leaveOut(Text, "%s different texts in %d rows: left out", p.howMany(), n)
 	case different > few && different*10 >= n*almostTenths:
-		return p.left(Identifier, "%d different words in %d rows, so it tells rows apart and nothing else: left out; data.columns: {%s: category} would use it", different, n, short(p.Name))
+		return p.leaveOut(Identifier, "%s different words in %d rows, so it tells rows apart and nothing else: left out; data.columns: {%s: category} would use it", p.howMany(), n, short(p.Name))
 	}
 	if 2*p.numbers >= n {
-		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.odd[0].word)
+		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.word.text)
 	}
 	return Category
 }
 
-// left leaves a column out, with a remark.
-func (p *profile) left(k Kind, format string, args ...any) Kind {
+// leaveOut leaves a column out, with a remark.
+func (p *profile) leaveOut(k Kind, format string, args ...any) Kind {
 	p.remark = fmt.Sprintf(format, args...)
 	return k
 }
@@ -477,127 +486,6 @@ func (p *profile) top(c *Column) {
 	}
 	c.Other = others > 0
 	if c.Other && p.remark == "" {
-		p.remark = fmt.Sprintf("%d values get a feature each; the %d others share one, in %s of the rows", len(c.Values), p.different()-len(c.Values), percent(others, p.values))
+		p.remark = fmt.Sprintf("%d of %s values get a feature each; the others share one, in %s of the rows", len(c.Values), p.howMany(), percent(others, p.values))
 	}
-}
-
-// percent is a share in words.
-func percent(part, of int) string {
-	v := 100 * float64(part) / float64(max(1, of))
-	switch {
-	case part > 0 && v < 0.1:
-		return "under 0.1%"
-	case v < 10:
-		return fmt.Sprintf("%.1f%%", v)
-	}
-	return fmt.Sprintf("%.0f%%", v)
-}
-
-// Measure completes a Fitted with what depends on all values of a column: medians, the
-// most frequent values and the newest dates. each hands over the cells of the training
-// part's rows. It describes every column of the Finder.
-func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) []Description {
-	cells := make([]int32, rows)
-	out := make([]Description, len(f.columns))
-	for i := range f.columns {
-		p := &f.columns[i]
-		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.different(), Remark: p.remark, AtLeast: p.beyond > 0}
-		if len(p.counts) == 0 {
-			out[i].Different = -1
-		}
-	}
-	for i := range fitted.Columns {
-		c, d, n := &fitted.Columns[i], &out[f.found[i]], 0
-		each(func(row []int32) {
-			if row[i] != c.missing() {
-				cells[n] = row[i]
-				n++
-			}
-		})
-		c.measure(cells[:n], f.columns[f.found[i]].Missing, d)
-		d.Features = c.features()
-	}
-	return out
-}
-
-// measure completes a column from the cells that are not missing, which it sorts.
-func (c *Column) measure(cells []int32, fill string, d *Description) {
-	c.Frequent = fill == FillFrequent && c.Kind != Category && c.Kind != Boolean
-	switch c.Kind {
-	case Category:
-		d.Range = c.Values[0]
-		if len(c.Values) > 1 {
-			d.Range += ", " + c.Values[1]
-		}
-		if len(c.Values) > 2 {
-			d.Range += ", …"
-		}
-	case Boolean:
-		ones := 0
-		for _, v := range cells {
-			ones += int(v)
-		}
-		if 2*ones > len(cells) {
-			c.Fill = 1
-		}
-		d.Different, d.Range = 1, percent(ones, len(cells))+" yes"
-		if ones > 0 && ones < len(cells) {
-			d.Different = 2
-		}
-	case Date:
-		sorted(cells, cmp.Compare[int32], d)
-		c.Fill, c.Newest = float64(c.pick(cells)), cells[len(cells)-1]
-		d.Range = dateText(cells[0]) + "–" + dateText(c.Newest)
-	case Number:
-		at := func(cell int32) float32 { return math.Float32frombits(uint32(cell)) }
-		sorted(cells, func(a, b int32) int { return cmp.Compare(at(a), at(b)) }, d)
-		c.Fill = float64(at(c.pick(cells)))
-		low, high := at(cells[0]), at(cells[len(cells)-1])
-		d.Range = numberText(low) + " to " + numberText(high)
-		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
-			d.remark("whole numbers that are all different and close together: is it the number of the row? data.columns: {%s: ignore} leaves it out", short(c.Name))
-		}
-	}
-	if d.Different == 1 {
-		d.remark("every row has the same value, which tells nothing")
-	}
-}
-
-// sorted sorts cells and counts the different ones.
-func sorted(cells []int32, compare func(a, b int32) int, d *Description) {
-	slices.SortFunc(cells, compare)
-	d.Different, d.AtLeast = 1, false
-	for i := 1; i < len(cells); i++ {
-		if compare(cells[i-1], cells[i]) != 0 {
-			d.Different++
-		}
-	}
-}
-
-// pick is the cell of a column's fill among sorted cells: the lower median, or the most
-// frequent one, of several the least.
-func (c *Column) pick(cells []int32) int32 {
-	if !c.Frequent {
-		return cells[(len(cells)-1)/2]
-	}
-	best, most := cells[0], 0
-	for from := 0; from < len(cells); {
-		to := from
-		for to < len(cells) && cells[to] == cells[from] {
-			to++
-		}
-		if to-from > most {
-			best, most = cells[from], to-from
-		}
-		from = to
-	}
-	return best
-}
-
-// whole reports whether numbers are whole.
-func whole(cells []int32) bool {
-	return !slices.ContainsFunc(cells, func(v int32) bool {
-		x := float64(math.Float32frombits(uint32(v)))
-		return x != math.Trunc(x)
-	})
 }
