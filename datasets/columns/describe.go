@@ -156,10 +156,7 @@ func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []
 	out := make([]Description, len(f.columns))
 	for i := range f.columns {
 		p := &f.columns[i]
-		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.different(), Remark: p.remark, AtLeast: p.beyond > 0}
-		if len(p.counts) == 0 {
-			out[i].Different = -1
-		}
+		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.differ, Remark: p.remark, AtLeast: p.beyond > 0}
 	}
 	for i := range fitted.Columns {
 		c, d, n := &fitted.Columns[i], &out[f.found[i]], 0

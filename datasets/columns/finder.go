@@ -69,6 +69,7 @@ type profile struct {
 	word      first // that is no number
 	undated   first // that is no date
 	found     Kind
+	differ    int // different words, once the words are let go of; -1: they were not counted
 	remark    string
 }
 
@@ -329,8 +330,20 @@ func (f *Finder) Found() (*Fitted, error) {
 			return nil, tooMany("the columns up to %q become more than %d features: leave some out with data.ignore", p.Name, mostFeatures)
 		}
 	}
+	f.forget()
 	out.prepare()
 	return out, nil
+}
+
+// forget lets go of the words, whose memory is for the cells then.
+func (f *Finder) forget() {
+	for i := range f.columns {
+		p := &f.columns[i]
+		if p.differ = p.different(); p.differ == 0 {
+			p.differ = -1
+		}
+		p.words, p.counts = nil, nil
+	}
 }
 
 // Sources are the columns of the table that go in, by the order of Fitted.Columns.
