@@ -140,16 +140,21 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 	}
 }
 
+// checkConfig refuses a nil context, and a config that is nil or has mistakes.
+func checkConfig(ctx context.Context, c *configs.Config) error {
+	if err := errs.CheckContext(ctx); err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("%w: there is no config", ErrOptions)
+	}
+	return c.Check()
+}
+
 // opening is what all ways to open a model check first: a config without mistakes, with the
 // defaults of its devices, the shared devices to use, and a model that the program gives.
 func opening(ctx context.Context, c *configs.Config, d *Devices, use []device.ID, model models.Layer) (*configs.Config, *session.Share, error) {
-	if err := errs.CheckContext(ctx); err != nil {
-		return nil, nil, err
-	}
-	if c == nil {
-		return nil, nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
+	if err := checkConfig(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	if err := session.CheckSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {

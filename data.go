@@ -40,6 +40,9 @@ func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *cu
 // ReadData reads the config's data, without a model. It also describes the columns of a
 // table of numbers.
 func ReadData(ctx context.Context, c *configs.Config) (*datasets.Dataset, error) {
+	if err := checkConfig(ctx, c); err != nil {
+		return nil, err
+	}
 	s := datasetSpec(c)
 	s.Describe = true
 	return openSpec(ctx, c, s, nil)
@@ -48,6 +51,9 @@ func ReadData(ctx context.Context, c *configs.Config) (*datasets.Dataset, error)
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is
 // the label.
 func DescribeTable(ctx context.Context, c *configs.Config) ([]columns.Description, error) {
+	if err := checkConfig(ctx, c); err != nil {
+		return nil, err
+	}
 	list, err := datasets.DescribeTable(ctx, datasetSpec(c))
 	if err != nil {
 		return nil, dataError(ctx, c, err)

@@ -3,14 +3,15 @@ package berth
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // ServeOptions describes a service. A zero field means its default.
@@ -78,21 +79,18 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 // Rows is Answers for rows of a table: values by the names of their columns, as
 // [Trained.PredictRows] takes them.
 func (s *Service) Rows(ctx context.Context, rows []map[string]any) ([]Prediction, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	of := s.service.Model.Info.Row()
-	if of == nil {
-		return nil, fmt.Errorf("%w: the model was not trained on a table: use Answers", ErrOptions)
+	info := s.service.Model.Info
+	values, err := datasets.RowFeatures(info, rows)
+	if err != nil {
+		return nil, errs.With(err, ErrData)
 	}
-	width := of.Features()
-	values := make([]float32, len(rows)*width)
-	for i, row := range rows {
-		if err := of.RowOf(row, values[i*width:(i+1)*width]); err != nil {
-			return nil, fmt.Errorf("%w: row %d: %w", ErrData, i, err)
-		}
-	}
-	return s.Answers(ctx, tensor.New(tensor.WithShape(len(rows), width), tensor.WithBacking(values)))
+	return s.Answers(ctx, tensor.New(tensor.WithShape(len(rows), info.Inputs[0].Meta.Elems()), tensor.WithBacking(values)))
 }
 
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same

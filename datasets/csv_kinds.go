@@ -196,8 +196,9 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	return &table{rows: k.rows, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}}, nil
 }
 
-// RowInputs is rows of a table, values by the names of their columns, to predict from.
-func RowInputs(info *Info, rows []map[string]any) (*Part, error) {
+// RowFeatures is rows of a table, values by the names of their columns, as features in the unit
+// of the data, one row after the other.
+func RowFeatures(info *Info, rows []map[string]any) ([]float32, error) {
 	of := info.Row()
 	if of == nil {
 		return nil, fmt.Errorf("%w: the model was not trained on a table: give samples of its kind", ErrSpec)
@@ -206,22 +207,29 @@ func RowInputs(info *Info, rows []map[string]any) (*Part, error) {
 	if have := info.Inputs[0].Meta.Elems(); have != width {
 		return nil, fmt.Errorf("%w: a row has %d features, but the model takes %d numbers", ErrFormat, width, have)
 	}
-	if info.Scaling != nil {
-		if err := info.Scaling.check(width); err != nil {
-			return nil, err
-		}
-	}
 	values := make([]float32, len(rows)*width)
 	for i, row := range rows {
 		if err := of.RowOf(row, values[i*width:(i+1)*width]); err != nil {
 			return nil, fmt.Errorf("%w: row %d: %w", ErrFormat, i, err)
 		}
 	}
+	return values, nil
+}
+
+// RowInputs is RowFeatures to predict from.
+func RowInputs(info *Info, rows []map[string]any) (*Part, error) {
+	values, err := RowFeatures(info, rows)
+	if err != nil {
+		return nil, err
+	}
 	if info.Scaling != nil {
+		if err := info.Scaling.check(info.Inputs[0].Meta.Elems()); err != nil {
+			return nil, err
+		}
 		info.Scaling.Apply(values)
 	}
-	c := newColumn(info.Inputs[0], shape.Bytes(values))
-	return &Part{table: &table{rows: len(rows), columns: []column{c}}, count: len(rows), ordered: true}, nil
+	t := &table{rows: len(rows), columns: []column{newColumn(info.Inputs[0], shape.Bytes(values))}}
+	return &Part{table: t, count: len(rows), ordered: true}, nil
 }
 
 // newKindTable begins to read a table: its names and its width.
