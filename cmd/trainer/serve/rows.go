@@ -62,6 +62,16 @@ func (x *samples) row() error {
 	return nil
 }
 
+// required counts the columns that a row must have.
+func required(f *columns.Fitted) (n int) {
+	for i := range f.Columns {
+		if !f.Columns[i].Optional {
+			n++
+		}
+	}
+	return n
+}
+
 // required are the columns that a row must have.
 func (r *rows) required() (names []string) {
 	for i := range r.columns.Columns {

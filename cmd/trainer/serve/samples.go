@@ -60,8 +60,11 @@ func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most i
 
 // makeRoom makes room for all numbers at once: there is a comma between two.
 func (x *samples) makeRoom() {
-	m := x.info.Inputs[0].Meta
-	switch n := min(1+bytes.Count(x.b, []byte{','}), x.most*m.Elems()); {
+	m, commas := x.info.Inputs[0].Meta, bytes.Count(x.b, []byte{','})
+	switch n := min(1+commas, x.most*m.Elems()); {
+	case x.info.Columns != nil: // a row has fewer fields than features
+		rows := min(x.most, 1+commas/max(1, required(x.info.Columns)), 1+len(x.b)/len("{},"))
+		x.floats = make([]float32, 0, rows*m.Elems())
 	case m.DType == shape.Int32:
 		x.ids = make([]int32, 0, n)
 	default:
