@@ -68,7 +68,7 @@ var plain = []string{
 // functions are the exported functions.
 var functions = map[string]any{
 	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export,
-	"Compile": berth.Compile, "IsUsage": berth.IsUsage,
+	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable,
 }
 
 // Each exported type and function of package berth is in a table of these tests.

@@ -59,6 +59,15 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]Predict
 	return s.service.Answers(ctx, samples)
 }
 
+// Rows is Answers for rows of a table: values by the names of their columns, as
+// [Trained.PredictRows] takes them.
+func (s *Service) Rows(ctx context.Context, rows []map[string]any) ([]Prediction, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	return s.service.Rows(ctx, rows)
+}
+
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same
 // options. Where ServeOptions.Texts are under way, it waits; where too many wait, it fails
 // with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or

@@ -104,6 +104,17 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 // Classifies reports whether the model's answers are classes, and not numbers.
 func (t *Trained) Classifies() bool { return t.checkOpened() == nil && t.model.Classifies() }
 
+// PredictRows is Predict for rows of a table: values by the names of their columns, such as
+// {"age": 41, "plan": "gold"}. They are texts, numbers, booleans, times, and nil for a missing
+// value. Names that the model does not know do not count; a column that the training data had
+// in every row must be there.
+func (t *Trained) PredictRows(ctx context.Context, rows []map[string]any, emit func(Prediction) error) (Used, error) {
+	if err := cmp.Or(t.check(ctx), checkEmit(emit == nil)); err != nil {
+		return Used{}, err
+	}
+	return t.model.PredictRows(ctx, rows, emit)
+}
+
 // CanGenerate is nil where [Trained.Generate] continues texts with the model, else the
 // reason why not.
 func (t *Trained) CanGenerate() error {

@@ -83,6 +83,8 @@ type Data struct {
 	Delimiter   string   // csv: one character
 	Task        string   // classification or regression
 	Standardize bool     // csv: features to mean 0 and deviation 1
+	Missing     []string // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan
+	Columns     []Column // csv: how columns are used; nil: as they are found
 	// StandardizeTarget does the same to the target (csv, task regression, loss mse).
 	StandardizeTarget bool
 	Context           int    // text: tokens in a window; lines: most tokens in a sample

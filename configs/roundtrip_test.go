@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -114,6 +115,15 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 			out.Content = append(out.Content, str(fmt.Sprint("block", i)), str(fmt.Sprint("cpu:", i)))
 		}
 		return out
+	case columnList:
+		out := &yaml.Node{Kind: yaml.MappingNode}
+		for i := range rapid.IntRange(0, 2).Draw(t, at) {
+			c := Column{Kind: rapid.SampledFrom(append(columnKind, "")).Draw(t, at+" kind"), Missing: rapid.SampledFrom(columnMissing).Draw(t, at+" missing"), Top: i, Order: columnOrder[i]}
+			out.Content = append(out.Content, str([]string{"*", "1"}[i]), c.encode())
+		}
+		return out
+	case fieldWord:
+		return str(drawText(t, text{pattern: regexp.MustCompile(`^\S*$`)}, at))
 	case chosenPlan:
 		return chosenPlan{}.encode(&[]*ChosenPlan{{[]string{"cpu:0 avx512 1"}, [][]string{{"a", "b"}}, []string{"cpu:0"}, "1f1b", rapid.IntRange(1, 3).Draw(t, at)}}[0], nil)
 	case deviceList:

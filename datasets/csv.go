@@ -1,19 +1,44 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// openCSV reads a table of numbers. One column holds classes, or one or several
-// hold numbers to predict.
+// openCSV reads a table. One column holds classes, or one or several hold numbers to
+// predict. The table is read as one of numbers up to the first field that is none.
 func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
+	if s.Like != nil {
+		if s.Like.Columns != nil {
+			return openKinds(ctx, s)
+		}
+		return openNumbers(ctx, s)
+	}
+	if s.Columns.Given() || s.Describe {
+		return openKinds(ctx, s)
+	}
+	ds, err := openNumbers(ctx, s)
+	if errors.Is(err, errKinds) {
+		return openKinds(ctx, s)
+	}
+	return ds, err
+}
+
+// openNumbers reads a table of numbers.
+func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.like = s.Like.Features
@@ -40,6 +65,10 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	ds := &Dataset{Name: "csv " + s.Path}
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
+	}
+	if s.Like == nil {
+		width := len(c.features)
+		ds.Notes = c.leaks(info.Features, func(row, i int) int32 { return int32(math.Float32bits(c.values[row*width+i])) })
 	}
 	if err := standardize(ctx, s, c, ds.Train, &info); err != nil {
 		return nil, err
@@ -75,10 +104,10 @@ func standardize(ctx context.Context, s Spec, c *csvData, train *Part, info *Inf
 	if like == nil {
 		like = info
 		if s.CSV.Standardize {
-			info.Scaling, err = fitScaling(ctx, train, c.values, len(c.features))
+			info.Scaling, err = fitScaling(ctx, train, len(c.features), rowsOf(c.values, len(c.features)))
 		}
 		if err == nil && c.regression && s.ScaleTarget {
-			info.TargetScaling, err = fitScaling(ctx, train, c.targets, len(c.labels))
+			info.TargetScaling, err = fitScaling(ctx, train, len(c.labels), rowsOf(c.targets, len(c.labels)))
 		}
 	}
 	if err == nil && like.Scaling != nil {
@@ -90,11 +119,19 @@ func standardize(ctx context.Context, s Spec, c *csvData, train *Part, info *Inf
 	return err
 }
 
+// rowsOf gives the rows of numbers.
+func rowsOf(values []float32, width int) func(row int) []float32 {
+	return func(row int) []float32 { return values[row*width : (row+1)*width] }
+}
+
 // csvInputs reads the features that info names. A file without their names has
 // the features alone, or the columns of the training file.
 func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
+	}
+	if info.Columns != nil {
+		return kindInputs(ctx, s, info, path)
 	}
 	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Features, memory: s.Memory})
 	if err != nil {
@@ -125,4 +162,261 @@ func (o CSVOptions) check() error {
 		return fmt.Errorf("%w: classification has one label column, not %d: use task %s", ErrSpec, len(o.Labels), TaskRegression)
 	}
 	return nil
+}
+
+// csvData holds the contents of a CSV file.
+type csvData struct {
+	csvColumns
+	csvClasses
+	regression bool // labels are numbers; else classes
+	unit       bool // numbers to predict must lie from 0 to 1
+	rows       int
+	values     []float32 // [rows, features]
+	targets    []float32 // [rows, labels], for regression
+}
+
+// csvInput describes a CSV file to read.
+type csvInput struct {
+	path string
+	opt  CSVOptions
+	unit bool
+	// like lists the features of a model to evaluate; nil reads all columns.
+	like []string
+	// predict reads the features alone: those named wanted.
+	predict bool
+	wanted  []string
+	size    fileSize // memory is reserved for a file of that size; the zero value reserves none
+	memory  int64    // most bytes that the numbers may take; 0: no limit
+}
+
+// readCSV reads a file.
+func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
+	size, err := measure(ctx, in.path)
+	if err != nil {
+		return nil, err
+	}
+	in.size = size
+	s, err := openStream(ctx, in.path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseCSV(s, in)
+	return c, errors.Join(err, s.Close())
+}
+
+// reserve makes room for the rows, or refuses a file that needs more memory than
+// in.memory.
+func (c *csvData) reserve(in csvInput) error {
+	// Each number takes two bytes of the file or more: a digit and a delimiter.
+	most := func(columns int) int64 { return min((in.size.lines+1)*int64(columns), (in.size.bytes+1)/2) }
+	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), in.memory); err != nil {
+		return err
+	}
+	c.values = withRoom(c.values, most(len(c.features)))
+	if c.regression {
+		c.targets = withRoom(c.targets, most(len(c.labels)))
+	} else {
+		c.classes = withRoom(c.classes, most(len(c.labels)))
+	}
+	return nil
+}
+
+// withRoom is a slice with room for n elements in all.
+func withRoom[T any](s []T, n int64) []T {
+	return append(make([]T, 0, max(int64(len(s)), n)), s...)
+}
+
+// parseCSV reads rows to the end. It keeps four bytes for each number or label,
+// and one row of text at a time.
+func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
+	rows, err := newCSVRows(r, in.path, in.opt.Comma)
+	if err != nil {
+		return nil, err
+	}
+	head, err := firstTwo(rows)
+	if err != nil {
+		return nil, err
+	}
+	c := &csvData{regression: in.opt.Task == TaskRegression, unit: in.unit}
+	c.path, c.width = in.path, rows.width
+	if first := trimmed(head[0].fields); isHeader(first, trimmed(head[1].fields), in.opt, in.wanted) {
+		c.header, head[0].fields = first, nil
+	}
+	if hint := rows.otherComma(); hint != "" && len(in.wanted) != 1 {
+		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, hint))
+	}
+	if err := c.chooseColumns(in); err != nil {
+		return nil, err
+	}
+	for _, row := range head { // before memory is reserved: words may be in them
+		if row.fields == nil {
+			continue
+		}
+		if err := c.add(row); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.reserve(in); err != nil {
+		return nil, err
+	}
+	return c, c.addRest(rows)
+}
+
+// firstTwo reads the first two rows: only the second shows whether the first is
+// a header. The second may have nil fields.
+func firstTwo(rows *csvRows) (head [2]csvRow, err error) {
+	for i := range head {
+		var row csvRow
+		err := rows.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return head, err
+		}
+		head[i] = row.clone()
+	}
+	if head[0].fields == nil {
+		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, rows.path)
+	}
+	return head, nil
+}
+
+// chooseColumns decides which columns are read.
+func (c *csvData) chooseColumns(in csvInput) error {
+	if err := c.nameColumns(); err != nil {
+		return err
+	}
+	if in.predict {
+		return c.chooseInputs(in.opt, in.wanted)
+	}
+	return c.choose(in.opt, in.like)
+}
+
+// addRest adds the rows after the first two.
+func (c *csvData) addRest(rows *csvRows) error {
+	var row csvRow
+	for {
+		err := rows.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.add(row); err != nil {
+			return err
+		}
+	}
+	if c.rows == 0 {
+		return fmt.Errorf("%w: %s has a header but no rows: put samples below it", ErrTooFew, c.path)
+	}
+	return nil
+}
+
+// add adds one row.
+func (c *csvData) add(row csvRow) error {
+	for _, j := range c.features {
+		v, err := c.number(row, j)
+		if err != nil {
+			return err
+		}
+		c.values = append(c.values, v)
+	}
+	for _, j := range c.labels {
+		if err := c.addLabel(row, j); err != nil {
+			return err
+		}
+	}
+	c.rows++
+	return nil
+}
+
+func (c *csvData) addLabel(row csvRow, j int) error {
+	if !c.regression {
+		return c.addClass(&c.csvColumns, row, j)
+	}
+	v, err := c.number(row, j)
+	if err != nil {
+		return blame("task", err)
+	}
+	if c.unit && !(v >= 0 && v <= 1) {
+		return c.fieldError(row, j, notUnit(v))
+	}
+	c.targets = append(c.targets, v)
+	return nil
+}
+
+// number reads the number in column j.
+func (c *csvData) number(row csvRow, j int) (float32, error) {
+	text := bytes.TrimSpace(row.fields[j])
+	if len(text) == 0 {
+		return 0, ofKinds(c.fieldError(row, j, "empty field: fill it in or ignore the column"))
+	}
+	v, err := strconv.ParseFloat(string(text), 32)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, c.fieldError(row, j, fmt.Sprintf("%.40q is beyond the range of float32, ±%.4g: scale the column, or take the row out", text, math.MaxFloat32))
+	}
+	if err != nil {
+		advice := "ignore the column, or name it as the label"
+		if slices.Contains(c.labels, j) {
+			advice = "the column is the label, and the task is regression: set data.task to " + TaskClassification + " to tell classes apart, or take another column as the label"
+		}
+		err := c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
+		if columns.IsMissing(nil, text) || !slices.Contains(c.labels, j) {
+			err = ofKinds(err)
+		}
+		return 0, err
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, ofKinds(c.fieldError(row, j, fmt.Sprintf("%q is not finite: take the row out, or replace the number", text)))
+	}
+	return float32(v), nil
+}
+
+// leaks warns of features that tell the label row for row. at gives a feature's value in a
+// row, as four bytes.
+func (c *csvData) leaks(names []string, at func(row, feature int) int32) (warnings []string) {
+	for i, name := range names {
+		if c.rows >= leastToTell && c.tells(func(row int) int32 { return at(row, i) }) {
+			warnings = append(warnings, fmt.Sprintf("column %q equals the label %s row for row: the model would only copy it; leave it out with data.ignore unless that is meant",
+				name, strings.Join(c.names(c.labels), ", ")))
+		}
+	}
+	return warnings
+}
+
+// leastToTell is the rows from which on it is no chance that a feature equals the label.
+const leastToTell = 32
+
+// tells reports whether values are those of a label: the number itself, or one value for each
+// class.
+func (c *csvData) tells(at func(row int) int32) bool {
+	for l := range c.labels {
+		row := 0
+		for c.regression && row < c.rows && math.Float32frombits(uint32(at(row))) == c.targets[row*len(c.labels)+l] {
+			row++
+		}
+		if row == c.rows {
+			return true
+		}
+	}
+	if c.regression {
+		return false
+	}
+	class, value := map[int32]int32{}, map[int32]int32{}
+	for row, now := range c.classes {
+		v := at(row)
+		was, seen := class[v]
+		if of, known := value[now]; seen != known || seen && (was != now || of != v) {
+			return false
+		}
+		class[v], value[now] = now, v
+	}
+	return len(value) > 1
+}
+
+// featureColumn is the table's column of inputs.
+func (c *csvData) featureColumn() column {
+	return newColumn(Field{"input", shape.F32(len(c.features))}, shape.Bytes(c.values))
 }

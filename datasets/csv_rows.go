@@ -3,12 +3,16 @@ package datasets
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/berth-ml/berth/datasets/columns"
 )
 
 // csvRows reads the rows of a CSV file, all as wide as the first. A row takes no
@@ -219,4 +223,103 @@ func (r *csvRows) otherComma() string {
 		}
 	}
 	return ""
+}
+
+// tableRows is a table whose rows can be read again and again. f's error ends the reading.
+type tableRows func(ctx context.Context, f func(row csvRow) error) error
+
+// csvSource reads the rows of a file below its header.
+func csvSource(in csvInput, header bool) tableRows {
+	return func(ctx context.Context, f func(row csvRow) error) (err error) {
+		s, err := openStream(ctx, in.path)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		rows, err := newCSVRows(s, in.path, in.opt.Comma)
+		if err != nil {
+			return err
+		}
+		var row csvRow
+		for i := 0; ; i++ {
+			switch err := rows.next(&row); {
+			case err == io.EOF:
+				return nil
+			case err != nil:
+				return err
+			case i == 0 && header:
+			default:
+				if err := f(row); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// headRows are the first rows of a table.
+type headRows struct {
+	rows [][]string
+	hint string // about another delimiter
+}
+
+// headCount is the number of rows that show whether the first names the columns.
+const headCount = 1000
+
+// firstRows reads the first rows.
+func firstRows(ctx context.Context, in csvInput) (head headRows, err error) {
+	s, err := openStream(ctx, in.path)
+	if err != nil {
+		return head, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	rows, err := newCSVRows(s, in.path, in.opt.Comma)
+	if err != nil {
+		return head, err
+	}
+	var row csvRow
+	for bytes := 0; len(head.rows) <= headCount && bytes < mostRow; {
+		err := rows.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return head, err
+		}
+		head.rows = append(head.rows, trimmed(row.fields))
+		for _, f := range row.fields {
+			bytes += len(f) + 16
+		}
+	}
+	if len(head.rows) == 0 {
+		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, in.path)
+	}
+	head.hint = rows.otherComma()
+	return head, nil
+}
+
+// second is the second row, nil if there is none.
+func (h *headRows) second() []string {
+	if len(h.rows) < 2 {
+		return nil
+	}
+	return h.rows[1]
+}
+
+// named reports whether the first row names the columns: it has different words, none is a
+// number, and none comes again in its column.
+func (h *headRows) named(missing []string) bool {
+	seen := map[string]bool{}
+	for i, name := range h.rows[0] {
+		if seen[name] || isNumber(name) || columns.IsMissing(missing, []byte(name)) {
+			return false
+		}
+		seen[name] = true
+		for _, row := range h.rows[1:] {
+			if row[i] == name {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -81,10 +81,9 @@ func TestCSVErrors(t *testing.T) {
 		says string
 	}{
 		"not a number":   {"a,k\n1,x\nfoo,y\n", CSVOptions{}, ErrFormat, `x.csv:3:1 (column "a"): "foo" is not a number`},
-		"empty field":    {"1,2,x\n3,,y\n", CSVOptions{}, ErrFormat, "x.csv:2:3: empty field"},
-		"nan":            {"1,x\nnan,y\n", CSVOptions{}, ErrFormat, "x.csv:2:1: \"nan\" is not finite"},
+		"infinite":       {"1,x\ninf,y\n", CSVOptions{}, ErrFormat, "x.csv:2:1: \"inf\" is not a number"},
 		"overflow":       {"1,x\n1e39,y\n", CSVOptions{}, ErrFormat, `x.csv:2:1: "1e39" is beyond the range of float32, ±3.403e+38: scale the column`},
-		"empty label":    {"1,x\n2,\n", CSVOptions{}, ErrFormat, "x.csv:2:3: empty label"},
+		"no labels":      {"a,k\n1,\n2,\n", CSVOptions{}, ErrTooFew, "x.csv: none of 2 rows has a label"},
 		"ragged":         {"1,2,x\n3,4\n", CSVOptions{}, ErrFormat, "x.csv:2: 2 columns where the first row has 3"},
 		"quote":          {"1,x\n2,\"y\n", CSVOptions{}, ErrFormat, "x.csv:2"},
 		"quoted, other":  {"\"a\";\"k\"\n1;\"x\"\n", CSVOptions{}, ErrFormat, "x.csv:1:3: the quotes do not fit the columns; they look separated by \";\": set data.delimiter to that"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -15,6 +16,10 @@ type Dataset struct {
 	Val   *Part // nil if all samples are for training
 	Info  Info
 	Notes []string // how the data is other than its user may expect
+	// Columns describe the columns of a csv file whose kinds were found, and Options find
+	// the same kinds again. nil: every field is a number.
+	Columns []columns.Description
+	Options []columns.Option
 }
 
 // Info describes a dataset without its samples. It encodes as JSON, and is all
@@ -34,8 +39,10 @@ type Info struct {
 	// Tokenizer is that of a text; nil for other data. In JSON, that of characters
 	// is Vocab, their string.
 	Tokenizer tokenizer.Tokenizer `json:"-"`
-	Features  []string            `json:",omitempty"` // csv only: names of the feature columns
-	Scaling   *Scaling            `json:",omitempty"` // of standardised features
+	Features  []string            `json:",omitempty"` // csv only: names of the features
+	// Columns, for csv, turn a row into features. nil: each feature is a column of numbers.
+	Columns *columns.Fitted `json:",omitempty"`
+	Scaling *Scaling        `json:",omitempty"` // of standardised features
 	// TargetScaling is the scaling of standardised targets. Undo it on the
 	// answers of a model.
 	TargetScaling *Scaling `json:",omitempty"`
@@ -55,6 +62,14 @@ func (i *Info) ClassName(class int) string {
 		return tokenizer.Text(i.Tokenizer, int32(class))
 	}
 	return ""
+}
+
+// Row says which columns a row of the table has that the data is; nil: it is no table.
+func (i *Info) Row() *columns.Fitted {
+	if i.Columns == nil && len(i.Features) > 0 {
+		return columns.NumbersOf(i.Features)
+	}
+	return i.Columns
 }
 
 // plainInfo is Info without methods.

@@ -14,7 +14,8 @@
 //
 // Files may be hostile: a malformed file gives an error with its position, never
 // a panic, and takes no more memory than its size justifies. Samples take at most
-// the file's size, unpacked, or twice that of a csv file. The exception is a text
+// the file's size, unpacked, or twice that of a csv file; while the kinds of columns are found, their
+// different words take at most 512 MiB. The exception is a text
 // of more than 65,536 different characters, which takes four bytes for each.
 //
 // The types to know are [Spec], [Dataset], [Part], [Cursor] and [Loader]. A
@@ -45,10 +46,20 @@
 // samples. The divisor of a step's loss is the number of its real terms, counted on the device like the
 // loss: it is a sum of whole numbers, which no order of additions changes.
 //
-// # Why are delimiters and tasks not guessed?
+// # Why are kinds of columns found, and delimiters and tasks not?
 //
-// A wrong guess trains something, and only the numbers tell. A table whose reading makes no sense (one
-// column with `;` in it, as many classes as rows) is refused, with the key that mends it.
+// Most tables have words and missing values, and a program of twenty lines before each training
+// hides mistakes better than a table that is printed. So kinds are found by thresholds that the
+// documentation states, shown before training, and kept in the run's config. What has two
+// readings, such as a word among numbers, is refused. A wrong delimiter or task trains something,
+// and only the numbers tell, so they are given: a table whose reading makes no sense (one column
+// with `;` in it, as many classes as rows) is refused, with the key that mends it.
+//
+// # Why is a table with words read several times?
+//
+// Kinds are those of the training part, which is drawn once the rows are counted; and a category
+// has a cell of four bytes once its words are known. Reading the file three times takes little time
+// beside training, and no memory for text that is not needed.
 //
 // # Why is data shipped inside?
 //

@@ -73,7 +73,7 @@ func TestPassesEndWithTheirContext(t *testing.T) {
 	labels := storedColumn(Field{"target", shape.I32()}, []byte{1}, safetensors.U8)
 	images := &table{rows: 1, columns: []column{pixels, labels}}
 	values, part := []float32{1, 2}, &Part{table: images, count: 1}
-	_, fit := fitScaling(done, part, values, 2)
+	_, fit := fitScaling(done, part, 2, rowsOf(values, 2))
 	_, print := fingerprint(done, Spec{}, nil, images)
 	_, numbers := classNumbers(done, []*table{images})
 	data := &csvClasses{classes: []int32{0}, classNames: []string{"a"}}

@@ -14,18 +14,17 @@ type Scaling struct {
 }
 
 // fitScaling measures the mean and the deviation of each feature over train's
-// samples, until ctx is done. values is [rows, features], by the rows of the
-// table. The sums follow the order of the split, so that they are reproducible.
-func fitScaling(ctx context.Context, train *Part, values []float32, features int) (*Scaling, error) {
+// samples, until ctx is done. at gives a row of the table, valid until the next
+// call. The sums follow the order of the split, so that they are reproducible.
+func fitScaling(ctx context.Context, train *Part, features int, at func(row int) []float32) (*Scaling, error) {
 	s := &Scaling{make([]float64, features), make([]float64, features)}
 	n := float64(train.count)
 	constant := slices.Repeat([]bool{true}, features)
-	first := train.splitRow(0) * features
+	first := slices.Clone(at(train.splitRow(0)))
 	each := func(f func(row []float32)) error {
 		return inPieces(ctx, train.count, max(1, pieceBytes/features), func(from, to int) error {
 			for i := from; i < to; i++ {
-				row := train.splitRow(i) * features
-				f(values[row : row+features])
+				f(at(train.splitRow(i)))
 			}
 			return nil
 		})
@@ -33,7 +32,7 @@ func fitScaling(ctx context.Context, train *Part, values []float32, features int
 	err := each(func(row []float32) {
 		for j, v := range row {
 			s.Mean[j] += float64(v) / n
-			constant[j] = constant[j] && v == values[first+j]
+			constant[j] = constant[j] && v == first[j]
 		}
 	})
 	if err == nil {
@@ -47,10 +46,19 @@ func fitScaling(ctx context.Context, train *Part, values []float32, features int
 	for j := range s.Std {
 		if s.Std[j] = math.Sqrt(s.Std[j]); constant[j] {
 			// The exact value: the mean has rounding errors of the sum.
-			s.Mean[j], s.Std[j] = float64(values[first+j]), 1
+			s.Mean[j], s.Std[j] = float64(first[j]), 1
 		}
 	}
 	return s, err
+}
+
+// leave has features keep their values, but for those that are scaled.
+func (s *Scaling) leave(scaled []bool) {
+	for i, yes := range scaled {
+		if !yes {
+			s.Mean[i], s.Std[i] = 0, 1
+		}
+	}
 }
 
 // apply scales values, rows of features, in place, until ctx is done.

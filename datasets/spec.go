@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
@@ -34,6 +35,9 @@ type Spec struct {
 	// taken from it. Data with another fingerprint is one part, Train; only an
 	// MNIST folder with both pairs keeps its two.
 	Like *Info
+	// GoesOn, with Like.Columns, says that the run that Like is of goes on with this data, which
+	// is split as in training.
+	GoesOn bool
 
 	// Memory is the most bytes that the samples may take. Data that needs more is
 	// refused before it is read. 0 means no limit.
@@ -46,7 +50,14 @@ type Spec struct {
 	// outside 0 to 1.
 	UnitTarget bool
 
-	CSV     CSVOptions
+	CSV CSVOptions
+	// Columns, for csv, say how columns are used: as numbers, categories, dates and so on.
+	// Without any, a table in which every field is a number is read as that, and the kinds
+	// of another table are found in its training part.
+	Columns columns.Options
+	// Describe, for csv, describes the columns of a table of numbers, too.
+	Describe bool
+
 	Text    TextOptions
 	Lines   LineOptions
 	Images  ImageOptions
@@ -183,7 +194,7 @@ func (s Spec) splitOr(byDefault float64) float64 {
 // trainFraction is splitOr for data with that fingerprint. It is 1 for data
 // that s.Like was not trained on: nothing has to be held back from it.
 func (s Spec) trainFraction(fingerprint string, byDefault float64) float64 {
-	if s.Like != nil && s.Like.Fingerprint != fingerprint {
+	if s.Like != nil && !s.GoesOn && s.Like.Fingerprint != fingerprint {
 		return 1
 	}
 	return s.splitOr(byDefault)

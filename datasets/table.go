@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
@@ -48,6 +49,29 @@ type column struct {
 	// little-endian elements that were checked. "": data holds pixels, or the
 	// field's elements.
 	stored safetensors.DType
+	// cells turns a sample of data, a cell for each column of a csv file, into features. nil:
+	// data holds something else.
+	cells *cells
+}
+
+// cells are the rows of a csv file, in four bytes a field.
+type cells struct {
+	columns *columns.Fitted
+	scaling *Scaling // of the features; nil: they are not scaled
+}
+
+// cellColumn makes a column of rows of cells.
+func cellColumn(data []int32, of *cells) column {
+	n := 4 * len(of.columns.Columns)
+	return column{field: Field{"input", shape.F32(of.columns.Features())}, data: shape.Bytes(data), stride: n, size: n, cells: of}
+}
+
+// expand turns a row of cells into features.
+func (c *cells) expand(row []int32, dst []float32) {
+	c.columns.Expand(row, dst)
+	if c.scaling != nil {
+		c.scaling.Apply(dst)
+	}
 }
 
 // newColumn makes a column of consecutive samples. data holds their elements.
@@ -80,6 +104,8 @@ func (c *column) fill(i int, dst []byte) {
 		}
 	case c.stored != "":
 		c.decode(dst, src)
+	case c.cells != nil:
+		c.cells.expand(shape.View[int32](src), shape.View[float32](dst))
 	default:
 		copy(dst, src)
 	}

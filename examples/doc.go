@@ -8,6 +8,7 @@
 //   - device: a kind of device with memory of its own
 //   - loss: a loss
 //   - trainer: that trainer
+//   - table: a table with words, dates and missing values, and answers about its rows
 //   - model: data, a model and a loss in Go, without YAML
 //   - gan: two networks that train against each other
 //   - finetune: a trained body under a new head

@@ -12,10 +12,7 @@ import (
 // Check is the config with the defaults of its devices. It refuses one with mistakes, and one
 // that asks for another model than the program gives; given is nil where that gives none.
 func Check(c *configs.Config, given models.Layer) (*configs.Config, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no config", errs.ErrOptions)
-	}
-	if err := c.Check(); err != nil {
+	if err := CheckKeys(c); err != nil {
 		return nil, err
 	}
 	if err := CheckSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {
@@ -24,6 +21,14 @@ func Check(c *configs.Config, given models.Layer) (*configs.Config, error) {
 	whole := *c
 	whole.Devices = c.Devices.WithDefaults()
 	return &whole, checkOwnModel(c, given)
+}
+
+// CheckKeys refuses a config that is nil or has mistakes.
+func CheckKeys(c *configs.Config) error {
+	if c == nil {
+		return fmt.Errorf("%w: there is no config", errs.ErrOptions)
+	}
+	return c.Check()
 }
 
 // CheckSpillDir refuses a folder for spills that is not there. p is where it is named.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/device/host"
@@ -15,6 +16,8 @@ import (
 
 // DataOptions say what beside the config decides how its data is read.
 type DataOptions struct {
+	GoesOn   bool                              // Like is of a run that goes on: its columns have the kinds that it has found
+	Describe bool                              // the columns of a table are described, too
 	Like     *datasets.Info                    // describes the data that a model was trained on; nil before training
 	Given    *custom.Set                       // the program's samples; nil: it gives none
 	Known    tokenizer.Tokenizer               // reads a text in place of the one that the config names; nil
@@ -24,19 +27,33 @@ type DataOptions struct {
 // OpenData reads the config's data.
 func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *datasets.Dataset, err error) {
 	s := datasetSpec(c)
-	s.Like, s.Text.Known, s.Text.Progress = o.Like, o.Known, o.Progress
+	s.Like, s.GoesOn, s.Describe, s.Text.Known, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.Known, o.Progress
 	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
 		return nil, err
 	}
-	data, err = datasets.Open(ctx, s)
-	switch {
-	case err == nil:
-		data.Train = data.Train.InBatches(c.Train.Batch)
-		return data, nil
-	case ctx.Err() != nil: // the data may well be good
-		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	if data, err = datasets.Open(ctx, s); err != nil {
+		return nil, dataError(ctx, c, err)
 	}
-	return nil, configs.At(c.Where("data."+datasets.Blame(err)), BadData(err))
+	data.Train = data.Train.InBatches(c.Train.Batch)
+	return data, nil
+}
+
+// DescribeTable describes the columns of the config's table, over all its rows, whichever is
+// the label.
+func DescribeTable(ctx context.Context, c *configs.Config) ([]columns.Description, error) {
+	list, err := datasets.DescribeTable(ctx, datasetSpec(c))
+	if err != nil {
+		return nil, dataError(ctx, c, err)
+	}
+	return list, nil
+}
+
+// dataError gives an error about data its place in the config.
+func dataError(ctx context.Context, c *configs.Config, err error) error {
+	if ctx.Err() != nil { // the data may well be good
+		return fmt.Errorf("%w while the data was read", context.Cause(ctx))
+	}
+	return configs.At(c.Where("data."+datasets.Blame(err)), BadData(err))
 }
 
 // filled is the samples of a program's own that the config's source stands for: those

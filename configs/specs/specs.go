@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
@@ -22,6 +23,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
+		Columns: columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
 		Text:    datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
 		Lines:   datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
 		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
@@ -39,6 +41,22 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		s.CSV.Comma = []rune(d.Delimiter)[0]
 	}
 	return s
+}
+
+// columnOptions are those of a config's columns; nil without any.
+func columnOptions(list []configs.Column) (out []columns.Option) {
+	for _, c := range list {
+		out = append(out, columns.Option{Name: c.Name, Kind: columns.Kind(c.Kind), Missing: c.Missing, Top: c.Top, Order: c.Order})
+	}
+	return out
+}
+
+// FoundColumns are a config's columns that find the kinds of data again.
+func FoundColumns(list []columns.Option) (out []configs.Column) {
+	for _, c := range list {
+		out = append(out, configs.Column{Name: c.Name, Kind: string(c.Kind), Missing: c.Missing, Top: c.Top, Order: c.Order})
+	}
+	return out
 }
 
 var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.HeaderYes, "false": datasets.HeaderNo}

@@ -82,13 +82,22 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	return r, nil
 }
 
-// open reads the data of a run that begins or goes on.
+// open reads the data of a run that begins or goes on. c then names the kinds of a table's columns.
 func (o OpenOptions) open(ctx context.Context, c *configs.Config) (*datasets.Dataset, error) {
 	d := specs.DataOptions{Given: o.Data, Progress: o.Reading}
 	if o.Resume != "" && c.Data.Tokenizer != "" {
 		d.Known = restore.Tokenizer(ctx, c, o.Resume)
 	}
-	return specs.OpenData(ctx, c, d)
+	if o.Resume != "" && c.Data.Source == "csv" {
+		if found, like := restore.Columns(ctx, c, o.Resume); like != nil {
+			c.Data.Columns, d.Like, d.GoesOn = found, like, true
+		}
+	}
+	data, err := specs.OpenData(ctx, c, d)
+	if err == nil && data.Options != nil {
+		c.Data.Columns = specs.FoundColumns(data.Options)
+	}
+	return data, err
 }
 
 // overfit is a config and its data for training on one batch again and again, for so

@@ -85,12 +85,31 @@ func (t *Model) judge(ctx context.Context, part *datasets.Part) (*answer.Judge, 
 // Predict runs the model on the samples of a file in the format of the run's
 // data, or on the validation part for an empty path, and hands over each
 // answer in order. emit's error ends it.
-func (t *Model) Predict(ctx context.Context, path string, emit func(answer.Prediction) error) (_ checkpoint.Used, err error) {
+func (t *Model) Predict(ctx context.Context, path string, emit func(answer.Prediction) error) (checkpoint.Used, error) {
+	return t.predict(ctx, emit, func() ([]*datasets.Part, error) { return t.samples(ctx, path) })
+}
+
+// PredictRows is Predict for rows of a table, values by the names of their columns.
+func (t *Model) PredictRows(ctx context.Context, rows []map[string]any, emit func(answer.Prediction) error) (checkpoint.Used, error) {
+	return t.predict(ctx, emit, func() ([]*datasets.Part, error) {
+		if len(rows) == 0 {
+			return nil, nil
+		}
+		part, err := datasets.RowInputs(t.session.Info, rows)
+		if err != nil {
+			return nil, specs.BadData(err)
+		}
+		return []*datasets.Part{part}, nil
+	})
+}
+
+// predict runs the model on samples.
+func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error, samples func() ([]*datasets.Part, error)) (_ checkpoint.Used, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.session.Usable(); err != nil {
 		return t.used, err
 	}
-	parts, err := t.samples(ctx, path)
+	parts, err := samples()
 	if err != nil {
 		return t.used, err
 	}

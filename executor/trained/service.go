@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
@@ -134,6 +135,19 @@ func (s *Service) Answers(ctx context.Context, samples *tensor.Dense) ([]answer.
 		return nil, err
 	}
 	return s.answers.Answers(ctx, b)
+}
+
+// Rows is Answers for rows of a table: values by the names of their columns.
+func (s *Service) Rows(ctx context.Context, rows []map[string]any) ([]answer.Prediction, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	info := s.model.Info
+	values, err := datasets.RowFeatures(info, rows)
+	if err != nil {
+		return nil, errs.With(err, errs.ErrData)
+	}
+	return s.Answers(ctx, tensor.New(tensor.WithShape(len(rows), info.Inputs[0].Meta.Elems()), tensor.WithBacking(values)))
 }
 
 // Generate continues a text: see [answer.Service.Generate].

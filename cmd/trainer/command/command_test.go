@@ -43,6 +43,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	examples, err := filepath.Abs("../../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	compiled := t.TempDir() // an OpenCL driver's kernels
 	if cache, err := os.UserCacheDir(); err == nil {
 		compiled = filepath.Join(cache, "pocl", "kcache")
@@ -63,6 +67,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOGC", "400") // a thousand short commands: less time for garbage
 			e.Setenv("REFERENCE", reference)
 			e.Setenv("GPT2", gpt2)
+			e.Setenv("EXAMPLES", examples)
 			e.Setenv("POCL_CACHE_DIR", compiled)
 			for _, name := range []string{"OCL_ICD_VENDORS", "LD_LIBRARY_PATH"} { // where the driver is
 				if value, set := os.LookupEnv(name); set {

@@ -27,7 +27,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	cli.Group(root)
 	cli.ShowOptional(root)
 	addVersionFlag(root)
-	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
+	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()), cli.Printing(dataCommand()),
 		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), overview.Command(), cli.Printing(benchCommand()),
 		tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
 	root.AddCommand(cli.Printing(generateCommand()), serveCommand())

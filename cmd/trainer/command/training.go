@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -178,6 +179,9 @@ type display struct {
 	end      func(r *berth.Report, dir string)
 }
 
+// mostColumns is the columns of a table that are printed before training.
+const mostColumns = 40
+
 // display shows a run on out in the form that --progress asks for.
 func (t *training) display(out io.Writer, run *berth.Run) display {
 	if t.progress == progressJSON {
@@ -189,6 +193,9 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 	}
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)
+	}
+	if list := run.Data.Columns; list != nil && !t.options.Resume { // which the first run has printed
+		fmt.Fprintln(out, columns.Table(list, mostColumns)+columns.Thresholds)
 	}
 	bar := progress.New(out, progressOf(run))
 	o := bar.Observer()

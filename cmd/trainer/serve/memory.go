@@ -34,7 +34,7 @@ const encodeFactor = 10
 // costs tell the memory of requests before they are read.
 type costs struct {
 	sample   int64 // bytes of a sample's numbers
-	numbers  int   // of a sample; 0 where it may have fewer, or be a text
+	numbers  int   // of a sample, or the fields of a row; 0 where it may have fewer, or be a text
 	packed   bool  // samples have lengths: they are padded, and packed
 	texts    bool  // samples may be texts
 	shortest int64 // bytes of JSON of the shortest sample, and the comma behind it
@@ -52,6 +52,9 @@ func newCosts(info *datasets.Info, answer int64, l *Limits) *costs {
 		c.shortest = 4 // [1],
 	case c.texts:
 		c.shortest = int64(m.Elems()) // a token has a byte at least
+	case info.Columns != nil: // a row has the columns that it must have, in text
+		c.numbers = required(info.Columns)
+		c.shortest = max(3, 2*int64(c.numbers)) // {},
 	default:
 		c.numbers = m.Elems()
 		c.shortest = 2 * int64(m.Elems())

@@ -54,7 +54,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n\n", s.name, usedText(c.model.service.Used()))
 	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], \"timeout_ms\": N}\n")
-	fmt.Fprintf(&b, "  A sample is %s.\n  An answer has %s.\n", sampleText(info), answerText(info))
+	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
 	if c.model.trained.CanGenerate() == nil {
 		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +25,7 @@ type samples struct {
 	floats []float32
 	ids    []int32
 	ends   []int // in positions, of samples with different lengths
+	rows   *rows // of a table; nil until the first row
 }
 
 // readSamples reads "inputs" of a request: a list of samples, at most most.
@@ -60,8 +60,11 @@ func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most i
 
 // makeRoom makes room for all numbers at once: there is a comma between two.
 func (x *samples) makeRoom() {
-	m := x.info.Inputs[0].Meta
-	switch n := min(1+bytes.Count(x.b, []byte{','}), x.most*m.Elems()); {
+	m, commas := x.info.Inputs[0].Meta, bytes.Count(x.b, []byte{','})
+	switch n := min(1+commas, x.most*m.Elems()); {
+	case x.info.Columns != nil: // a row has fewer fields than features
+		rows := min(x.most, 1+commas/max(1, required(x.info.Columns)), 1+len(x.b)/len("{},"))
+		x.floats = make([]float32, 0, rows*m.Elems())
 	case m.DType == shape.Int32:
 		x.ids = make([]int32, 0, n)
 	default:
@@ -168,7 +171,10 @@ func (x *samples) sample(ctx context.Context) error {
 	switch c := x.next(); {
 	case c == '"' && x.info.Tokenizer != nil:
 		return x.text(ctx)
-	case c == '{' && len(x.info.Features) > 0:
+	case x.info.Columns != nil, c == '{' && len(x.info.Features) > 0:
+		if c != '{' && c != '[' {
+			return bad(x.where(), "this is %s: send an object or a list", x.what())
+		}
 		return x.row()
 	}
 	return x.elements(m.Shape)
@@ -203,42 +209,13 @@ func (x *samples) text(ctx context.Context) error {
 	return nil
 }
 
-// row reads a sample of a table: an object with the number of each feature.
-func (x *samples) row() error {
-	names := x.info.Features
-	from := len(x.floats)
-	x.floats = append(x.floats, make([]float32, len(names))...)
-	given := make([]bool, len(names))
-	for x.at++; x.next() != '}'; {
-		var name string
-		if err := json.Unmarshal(x.token(), &name); err != nil {
-			return bad(x.where(), "a name cannot be read: %v", err)
-		}
-		i := slices.Index(names, name)
-		if i < 0 || given[i] {
-			return bad(x.where(), "%q is %s: send each of %s", short(name), map[bool]string{true: "no feature", false: "given twice"}[i < 0], listed(names))
-		}
-		given[i], x.key = true, name
-		if err := x.numbers(nil, func(number []byte) (err error) {
-			x.floats[from+i], err = x.float(number)
-			return err
-		}); err != nil {
-			return err
-		}
-		x.key = ""
-	}
-	x.at++
-	if i := slices.Index(given, false); i >= 0 {
-		return bad(x.where(), "%q is missing: send each of %s", names[i], listed(names))
-	}
-	return nil
-}
-
 // sampleText words the samples that a model takes.
 func sampleText(info *datasets.Info) string {
 	m := info.Inputs[0].Meta
 	dims := strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(m.Shape)), " ", ", "), "[]")
 	switch {
+	case info.Columns != nil:
+		return fmt.Sprintf("an object with the columns %s, or a list of their values in this order", listed(info.Columns.ColumnNames()))
 	case len(info.Features) > 0:
 		return fmt.Sprintf("an object with the features %s, or a list of these %d numbers", listed(info.Features), len(info.Features))
 	case info.Buckets != nil && info.Tokenizer == nil && m.DType == shape.Int32:

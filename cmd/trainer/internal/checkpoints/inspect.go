@@ -3,14 +3,17 @@ package checkpoints
 import (
 	"bytes"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -57,6 +60,26 @@ func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 	}
 	layout := columns.Layout{Cut: []int{0}, Whole: console.Terminal(c.OutOrStdout()) == nil}
 	fmt.Fprintf(out, "%s\n%s", columns.Format(kinds, layout), columns.Format(numbers, layout))
+	if st, err := runstate.Of(m); err == nil {
+		printRow(out, &st.Data)
+	}
 	_, err := out.WriteTo(c.OutOrStdout())
 	return err
+}
+
+// printRow prints what a row of a table has that the model takes.
+func printRow(out io.Writer, info *datasets.Info) {
+	row := info.Row()
+	if row == nil {
+		return
+	}
+	const most = 40
+	fmt.Fprintf(out, "\nA row has these columns, in any order:\n")
+	for i, line := range row.Expects() {
+		if i == most {
+			fmt.Fprintf(out, "  and %d more\n", len(row.Columns)-most)
+			return
+		}
+		fmt.Fprintf(out, "  %s\n", line)
+	}
 }

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+func dataCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "data FILE|CONFIG|NAME",
+		Short: "Describe data without training",
+		Long: "Describe a file or folder of data, or the data of a config. Of a table, each column is printed with its kind, its number of\n" +
+			"different values, how many are missing, its range, and how many features it becomes. Of a FILE, all rows count; of a config,\n" +
+			"the rows of the training part, as in training. The suffix decides how a file is read: .csv and .tsv, .npy, .npz and\n" +
+			".safetensors, .jsonl, and any other as text; a folder with IDX files is one of images. Keys such as data.delimiter are\n" +
+			"given with --set.",
+		Example: "  trainer data churn.csv\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
+		Args:    cli.Args(1),
+	}
+	f := runs.AddConfigFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, file, err := dataConfig(c, f, args[0])
+		if err != nil {
+			return err
+		}
+		done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading")
+		defer done()
+		if file && cfg.Data.Source == "csv" && !cfg.Given("data.label") {
+			list, err := berth.DescribeTable(c.Context(), cfg)
+			if done(); err != nil {
+				return unplaced(err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "csv %s: %s\n", cfg.Data.Path, units.Count(rowsOf(list), "row"))
+			printColumns(c.OutOrStdout(), list)
+			return nil
+		}
+		data, err := berth.ReadData(c.Context(), cfg)
+		if done(); err != nil && file {
+			return unplaced(err)
+		} else if err != nil {
+			return err
+		}
+		printData(c.OutOrStdout(), data)
+		return nil
+	}
+	return c
+}
+
+// unplaced is an error without its place in the config of a file, which nobody wrote.
+func unplaced(err error) error {
+	if placed, ok := errors.AsType[*configs.PlacedError](err); ok && placed.Pos.Line > 0 {
+		return placed.Err
+	}
+	return err
+}
+
+// rowsOf is the rows that columns were described from.
+func rowsOf(list []columns.Description) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[0].Rows
+}
+
+// dataConfig is the config to read data with: the one of that name, or one for a file.
+func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs.Config, file bool, err error) {
+	st, err := os.Stat(arg)
+	if err != nil && !slices.Contains([]string{"", ".yaml", ".yml"}, filepath.Ext(arg)) {
+		return nil, false, cli.Usage(err)
+	}
+	if err != nil || !st.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(arg)) {
+		cfg, err = f.Load(c, arg)
+		return cfg, false, err
+	}
+	text, err := fileConfig(arg, st.IsDir())
+	if err != nil {
+		return nil, false, err
+	}
+	cfg, err = configs.Parse("data", text, f.Overlay(c))
+	if err != nil {
+		return nil, false, cli.Usage(err)
+	}
+	return cfg, true, nil
+}
+
+// fileConfig is a config that reads a file.
+func fileConfig(path string, folder bool) ([]byte, error) {
+	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"))
+	data, model := []string{"source: text", "split: 1"}, "preset: gpt, layers: 1, heads: 1, width: 8"
+	switch ext := filepath.Ext(name); {
+	case folder && holds(path, "*idx?-ubyte*"):
+		data, model = []string{"source: mnist"}, "preset: mlp"
+	case folder && holds(path, "*.npy"), ext == ".npy", ext == ".npz", ext == ".safetensors":
+		data, model = []string{"source: tensors", "split: 1"}, "preset: mlp"
+	case ext == ".csv":
+		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
+	case ext == ".tsv":
+		data, model = []string{"source: csv", "split: 1", `delimiter: "\t"`}, "preset: mlp"
+	case ext == ".jsonl":
+		data = append(data, "field: text")
+	}
+	quoted := strings.ReplaceAll(cmp.Or(path, "."), "'", "''")
+	return fmt.Appendf(nil, "data: {path: '%s', %s}\nmodel: {%s}\n", quoted, strings.Join(data, ", "), model), nil
+}
+
+// holds reports whether a folder has files of a pattern.
+func holds(folder, pattern string) bool {
+	found, err := filepath.Glob(filepath.Join(folder, pattern))
+	return err == nil && len(found) > 0
+}
+
+// printData prints what data is.
+func printData(w io.Writer, data *datasets.Dataset) {
+	fmt.Fprintf(w, "%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
+	if data.Val != nil {
+		fmt.Fprintf(w, " to train on, %d to validate", data.Val.Samples())
+	}
+	fmt.Fprintln(w)
+	if data.Columns != nil {
+		printColumns(w, data.Columns)
+	}
+	info := &data.Info
+	for _, f := range append(slices.Clone(info.Inputs), info.Target) {
+		fmt.Fprintf(w, "%s %v%s\n", f.Name, f.Meta, ofWhat(info, f))
+	}
+	if info.Buckets != nil {
+		fmt.Fprintf(w, "padded to %v positions\n", info.Buckets)
+	}
+	for _, note := range data.Notes {
+		if !slices.Contains(columns.Notes(data.Columns), note) {
+			fmt.Fprintln(w, note)
+		}
+	}
+}
+
+// ofWhat says what the elements of a field are.
+func ofWhat(info *datasets.Info, f datasets.Field) string {
+	switch {
+	case f.Name != info.Target.Name && info.Tokens > 0:
+		return fmt.Sprintf(", ids of %d tokens", info.Tokens)
+	case f.Name != info.Target.Name || info.Classes == 0:
+		return ""
+	}
+	const most = 8
+	text := fmt.Sprintf(", one of %d classes", info.Classes)
+	if n := len(info.ClassNames); n > 0 {
+		text += ": " + strings.Join(info.ClassNames[:min(n, most)], ", ")
+		if n > most {
+			text += ", …"
+		}
+	}
+	return text
+}
+
+// mostDescribed is the columns of a table that are printed.
+const mostDescribed = 200
+
+// printColumns prints the columns of a table, and what is odd about them.
+func printColumns(w io.Writer, list []columns.Description) {
+	fmt.Fprint(w, columns.Table(list, mostDescribed))
+	for _, note := range columns.Notes(list) {
+		fmt.Fprintln(w, note)
+	}
+	fmt.Fprintln(w, columns.Thresholds)
+}

@@ -1,0 +1,44 @@
+package serve
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// The memory for rows of a table is that of at least as many as there are, and they take no
+// more: a row of few letters may have many features.
+func TestMemoryOfRows(t *testing.T) {
+	category := columns.Column{Name: "c", Kind: columns.Category, Optional: true, Values: []string{"a", "b", "d", "e", "f", "g"}, Other: true}
+	number := columns.Column{Name: "n", Kind: columns.Number}
+	for _, x := range []struct {
+		columns []columns.Column
+		row     string
+	}{
+		{[]columns.Column{category}, `{}`},
+		{[]columns.Column{category, number}, `{"n":1}`},
+		{[]columns.Column{category, number}, `[null,1]`},
+		{[]columns.Column{number, category}, `{"n":1,"c":"a","x":2,"y":[1,2]}`},
+	} {
+		f := &columns.Fitted{Version: columns.Version, Columns: x.columns}
+		info := &datasets.Info{Inputs: []datasets.Field{{Name: "input", Meta: shape.F32(f.Features())}}, Features: f.Names(), Columns: f}
+		l := Limits{Samples: 1000}
+		const n = 100
+		body := "[" + strings.Repeat(x.row+",", n-1) + x.row + "]"
+		most := newCosts(info, 8, &l).samples(int64(len(body)), int64(strings.Count(body, ",")), &l)
+		in, err := readSamples(context.Background(), []byte(body), info, l.Samples)
+		if err != nil {
+			t.Fatalf("%s: %v", x.row, err)
+		}
+		if have := in.Shape()[0]; have != n || most < n {
+			t.Errorf("%s: %d rows, and memory for %d", x.row, have, most)
+		}
+		if room := cap(in.Data().([]float32)); int64(room) > most*int64(f.Features()) {
+			t.Errorf("%s: room for %d numbers, and memory for %d", x.row, room, most*int64(f.Features()))
+		}
+	}
+}

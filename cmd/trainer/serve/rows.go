@@ -1,0 +1,159 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/datasets/columns"
+)
+
+// rows reads the rows of a table into features.
+type rows struct {
+	columns *columns.Fitted
+	index   map[string]int // of the columns, by name
+	fields  [][]byte       // of one row; nil: it lacks that
+	given   []bool         // of one row
+}
+
+func newRows(f *columns.Fitted) *rows {
+	r := &rows{columns: f, index: make(map[string]int, len(f.Columns)), fields: make([][]byte, len(f.Columns)), given: make([]bool, len(f.Columns))}
+	for i := range f.Columns {
+		r.index[f.Columns[i].Name] = i
+	}
+	return r
+}
+
+// row reads a sample of a table: an object with a value for each column, or a list of the
+// values in the order of the columns.
+func (x *samples) row() error {
+	if x.rows == nil {
+		x.rows = newRows(x.info.Row())
+	}
+	r := x.rows
+	clear(r.fields)
+	clear(r.given)
+	read := x.object
+	if x.next() == '[' {
+		read = x.values
+	}
+	if err := read(r); err != nil {
+		return err
+	}
+	from := len(x.floats)
+	x.floats = append(x.floats, make([]float32, r.columns.Features())...)
+	cells := make([]int32, len(r.fields))
+	for i, field := range r.fields {
+		c := &r.columns.Columns[i]
+		if field == nil && r.given[i] && !c.Optional {
+			x.key = c.Name
+			return bad(x.where(), "this is null: send a %s", c.Kind)
+		}
+		if field == nil && !c.Optional {
+			return bad(x.where(), "%q is missing: send each of %s", short(c.Name), listed(r.required()))
+		}
+		var err error
+		if cells[i], err = r.columns.Cell(i, field); err != nil {
+			x.key = c.Name
+			return bad(x.where(), "%v", err)
+		}
+	}
+	r.columns.Expand(cells, x.floats[from:])
+	return nil
+}
+
+// required counts the columns that a row must have.
+func required(f *columns.Fitted) (n int) {
+	for i := range f.Columns {
+		if !f.Columns[i].Optional {
+			n++
+		}
+	}
+	return n
+}
+
+// required are the columns that a row must have.
+func (r *rows) required() (names []string) {
+	for i := range r.columns.Columns {
+		if c := &r.columns.Columns[i]; !c.Optional {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// object reads the fields of an object. Names that are not those of columns do not count.
+func (x *samples) object(r *rows) error {
+	for x.at++; x.next() != '}'; {
+		var name string
+		if err := json.Unmarshal(x.token(), &name); err != nil {
+			return bad(x.where(), "a name cannot be read: %v", err)
+		}
+		i, known := r.index[name]
+		if !known {
+			x.skip()
+			continue
+		}
+		if r.given[i] {
+			return bad(x.where(), "%q is given twice: send it once", short(name))
+		}
+		if err := x.value(r, i); err != nil {
+			return err
+		}
+	}
+	x.at++
+	return nil
+}
+
+// values reads the fields of a list.
+func (x *samples) values(r *rows) error {
+	n := 0
+	err := x.list(func(i int) error {
+		if n = i + 1; n > len(r.fields) {
+			return bad(x.where(), "the list is too long: it has %d elements", len(r.fields))
+		}
+		return x.value(r, i)
+	})
+	if err == nil && n < len(r.fields) {
+		err = bad(x.where(), "the list has %d of its %d elements: send all, and null for a missing value", n, len(r.fields))
+	}
+	return err
+}
+
+// value reads the field of column i. null is a missing value.
+func (x *samples) value(r *rows, i int) error {
+	r.given[i] = true
+	switch c := x.next(); c {
+	case '[', '{':
+		x.key = r.columns.Columns[i].Name
+		return bad(x.where(), "this is %s: send a text, a number, true, false or null", x.what())
+	case '"':
+		var text string
+		if err := json.Unmarshal(x.token(), &text); err != nil {
+			return bad(x.where(), "the text cannot be read: %v", err)
+		}
+		r.fields[i] = []byte(text)
+	case 'n':
+		x.token()
+	default:
+		r.fields[i] = slices.Clone(x.token())
+	}
+	return nil
+}
+
+// rowText describes the columns of a row, a line for each; "" for other data.
+func rowText(f *columns.Fitted) string {
+	if f == nil {
+		return ""
+	}
+	const most = 40
+	lines := f.Expects()
+	text := "  Its columns; null is a missing value, and others do not count:\n"
+	for _, line := range lines[:min(most, len(lines))] {
+		text += "    " + line + "\n"
+	}
+	if more := len(lines) - most; more > 0 {
+		text += fmt.Sprintf("    and %d more\n", more)
+	}
+	return text
+}

@@ -1,0 +1,81 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/serve"
+)
+
+// people is a run on a table with words, dates and missing values.
+func people(t testing.TB) run {
+	rows := "age,plan,since,paid,kind\n" + strings.Repeat("30,gold,2024-01-05,yes,cat\n,free,2024-03-01,no,dog\n51,gold,2023-12-31 17:00,yes,cow\n", 8)
+	return trained(t, rows, "data: {source: csv, path: FILE, label: kind, header: true}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 2, batch: 8}\n")
+}
+
+// Rows of a table have their values by name, in any order, or as a list. Answers are those of
+// a file, and of rows in Go.
+func TestRows(t *testing.T) {
+	x := people(t)
+	_, c := open(t, x, serve.OpenOptions{})
+	var got predictions
+	c.post(t, "/predict", `{"inputs": [{"plan": "gold", "age": 41, "since": "2024-02-01", "paid": true, "else": {"a": [1]}},
+		[41.0, "gold", "2024-02-01 00:30", "YES"], {"plan": "unheard", "age": null, "since": "2024-02-01", "paid": "no"}, ["NA", "unheard", "2024-02-01", false]]}`, &got)
+	model, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir}, berth.TrainedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	var want []berth.Prediction
+	rows := []map[string]any{{"plan": "gold", "age": 41, "since": "2024-02-01", "paid": true}, {"plan": "unheard", "since": "2024-02-01", "paid": false}}
+	if _, err := model.PredictRows(t.Context(), rows, func(p berth.Prediction) error {
+		want = append(want, p)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range got.Predictions {
+		if !slices.Equal(p.Values, want[i/2].Values) {
+			t.Errorf("row %d: %v, want %v", i, p.Values, want[i/2].Values)
+		}
+	}
+	if len(got.Predictions) != 4 {
+		t.Errorf("%d answers", len(got.Predictions))
+	}
+	code, text, _ := c.do(t.Context(), http.MethodGet, "/", "")
+	if code != http.StatusOK || !strings.Contains(text, "null is a missing value, and others do not count:\n    age: number; may be missing\n    plan: category: gold, free\n    since: date (ymd)\n    paid: boolean") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// What a row lacks or has wrong is said with its column.
+func TestRefusedRows(t *testing.T) {
+	_, c := open(t, people(t), serve.OpenOptions{})
+	for _, x := range []struct{ input, where, says string }{
+		{`{"plan": "gold", "paid": true}`, "inputs[0]", `"since" is missing: send each of plan, since, paid`},
+		{`{"plan": null, "since": "2024-02-01", "paid": true}`, "inputs[0].plan", `this is null: send a category`},
+		{`{"plan": " ", "since": "2024-02-01", "paid": true}`, "inputs[0].plan", "the value is missing"},
+		{`{"age": "old", "plan": "gold", "since": "2024-02-01", "paid": true}`, "inputs[0].age", `"old" is not a number`},
+		{`{"age": 1e300, "plan": "gold", "since": "2024-02-01", "paid": true}`, "inputs[0].age", "beyond the range of float32"},
+		{`{"plan": "gold", "since": "soon", "paid": true}`, "inputs[0].since", `"soon" is not a date`},
+		{`{"plan": "gold", "since": "2024-02-01", "paid": 7}`, "inputs[0].paid", "neither yes nor no"},
+		{`{"plan": ["gold"], "since": "2024-02-01", "paid": true}`, "inputs[0].plan", "this is a list: send a text, a number, true, false or null"},
+		{`{"paid": true, "paid": true}`, "inputs[0]", "given twice"},
+		{`[1, "gold"]`, "inputs[0]", "the list has 2 of its 4 elements"},
+		{`[1, "gold", "2024-02-01", true, 5]`, "inputs[0][4]", "the list is too long"},
+		{`[]`, "inputs[0]", "it is empty: send an object with the columns age, plan, since, paid, or a list of their values in this order"},
+		{`7`, "inputs[0]", "this is a number: send an object or a list"},
+	} {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [`+x.input+`]}`)
+		var got struct {
+			Error struct{ Where, Message string }
+		}
+		if err := json.Unmarshal([]byte(text), &got); err != nil || code != http.StatusBadRequest || got.Error.Where != x.where || !strings.Contains(got.Error.Message, x.says) {
+			t.Errorf("%s: %d %s, want %s: %s", x.input, code, text, x.where, x.says)
+		}
+	}
+}

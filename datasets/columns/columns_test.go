@@ -1,0 +1,346 @@
+package columns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// found finds the columns of rows of text, divided by commas.
+func found(t testing.TB, rows []string, o Options) (*Finder, *Fitted, []Description, error) {
+	t.Helper()
+	names := make([]string, strings.Count(rows[0], ",")+1)
+	for i := range names {
+		names[i] = string(rune('a' + i))
+	}
+	f, err := NewFinder(names, o, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	fields := func(row string) (out [][]byte) {
+		for word := range strings.SplitSeq(row, ",") {
+			out = append(out, []byte(word))
+		}
+		return out
+	}
+	for again := true; again; again = f.Again() {
+		for i, row := range rows {
+			if err := f.Add(fields(row), func(column int) Place { return Place{i + 1, column + 1} }); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+	}
+	fitted, err := f.Found()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var cells [][]int32
+	for _, row := range rows {
+		row, words := make([]int32, len(fitted.Columns)), fields(row)
+		for i, j := range f.Sources() {
+			if row[i], err = fitted.Cell(i, words[j]); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		cells = append(cells, row)
+	}
+	list := f.Measure(fitted, len(rows), func(yield func([]int32)) {
+		for _, row := range cells {
+			yield(row)
+		}
+	})
+	return f, fitted, list, nil
+}
+
+// column is n rows of one column.
+func column(n int, word func(i int) string) (rows []string) {
+	for i := range n {
+		rows = append(rows, word(i))
+	}
+	return rows
+}
+
+// The thresholds that docs/tables.md states decide the kind of a column.
+func TestFinds(t *testing.T) {
+	pick := func(words ...string) func(int) string { return func(i int) string { return words[i%len(words)] } }
+	cases := map[string]struct {
+		rows []string
+		want Kind
+	}{
+		"numbers":             {column(40, func(i int) string { return fmt.Sprint(i, ".5") }), Number},
+		"numbers and nothing": {column(40, pick("1", "", "NA", "n/a", "NULL", "?", "NaN", "-2e-3")), Number},
+		"codes":               {column(40, pick("7", "8")), Number},
+		"yes and no":          {column(40, pick("Yes", "no", "")), Boolean},
+		"only yes":            {column(40, pick("yes")), Category},
+		"true and yes":        {column(40, pick("true", "yes")), Category},
+		"words":               {column(40, pick("red", "blue")), Category},
+		"some numbers":        {column(40, pick("S", "M", "38", "L", "40")), Category},
+		"few words":           {column(32, func(i int) string { return fmt.Sprint("w", i) }), Category},
+		"a word a row":        {column(33, func(i int) string { return fmt.Sprint("w", i) }), Identifier},
+		"eight of ten differ": {column(100, func(i int) string { return fmt.Sprint("w", min(i, 80)) }), Category},
+		"sentences":           {column(40, func(i int) string { return fmt.Sprint("it was day ", i) }), Text},
+		"names":               {column(40, func(i int) string { return fmt.Sprint("Ann Smith", i) }), Identifier},
+		"days":                {column(40, func(i int) string { return fmt.Sprintf("2024-02-%02d", i%29+1) }), Date},
+		"days and times":      {column(40, func(i int) string { return fmt.Sprintf("2024/3/%dT%02d:59:00.5+02:00", i%29+1, i%24) }), Date},
+		"German days":         {column(40, func(i int) string { return fmt.Sprintf("%02d.02.2024", i%29+1) }), Date},
+		"American days":       {column(40, func(i int) string { return fmt.Sprintf("02/%02d/2024 1:05 PM", i%29+1) }), Date},
+		"nothing":             {column(40, pick("", "?")), Ignore},
+	}
+	for name, c := range cases {
+		_, _, list, err := found(t, append(c.rows, c.rows[0]), Options{})
+		if err != nil || list[0].Kind != c.want {
+			t.Errorf("%s: %v %v, want %s", name, list, err, c.want)
+		}
+	}
+	for name, c := range map[string]struct {
+		rows []string
+		at   Place
+	}{
+		"a word among many numbers": {append(column(900, func(i int) string { return fmt.Sprint(i) }), column(100, func(i int) string { return fmt.Sprint("w", i) })...), Place{901, 1}},
+		"one word beside numbers":   {column(10, pick("1", "none", "none")), Place{2, 1}},
+		"a word among days":         {append(column(40, pick("2024-01-01", "2024-01-02")), "soon"), Place{41, 1}},
+	} {
+		var field *FieldError
+		if _, _, _, err := found(t, c.rows, Options{}); !errors.As(err, &field) || field.At != c.at {
+			t.Errorf("%s: %v, want %v", name, err, c.at)
+		}
+	}
+}
+
+// A date is read in its order, to the hour, and other texts are refused.
+func TestDates(t *testing.T) {
+	for text, want := range map[string]string{
+		"2024-02-29": "2024-02-29 00", "1999/1/2 3:04": "1999-01-02 03", "2024.12.31T23:59:59.999Z": "2024-12-31 23", "0001-01-01": "0001-01-01 00",
+		"2024-02-30": "", "2024-13-01": "", "24-01-01": "", "2024-01/01": "", "2024-01-01x": "", "2024-01-01 25:00": "", "2024-01-01 10": "",
+		"2024-01-01 10:5": "", "2024-01-01 12:00 AM": "2024-01-01 00", "2024-01-01 12:00 pm": "2024-01-01 12", "2024-01-01T10:00:00+0530": "2024-01-01 10",
+		"2024-01-01 13:00 PM": "", "2024-001-01": "", "": "", "2024": "", "9999-12-31": "9999-12-31 00", "2024-01-01T10:00+": "", "2024-1-1 10:00:61": "",
+	} {
+		got := ""
+		if hours, ok := date([]byte(text), YMD); ok {
+			got = time.Unix(int64(hours)*3600, 0).UTC().Format("2006-01-02 15")
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if d, ok := date([]byte("3.2.2024"), DMY); !ok || dateText(d) != "2024-02-03" {
+		t.Error(dateText(d), ok)
+	}
+	if d, ok := date([]byte("3-2-2024"), MDY); !ok || dateText(d) != "2024-03-02" {
+		t.Error(dateText(d), ok)
+	}
+}
+
+// Features are what docs/tables.md says of each kind.
+func TestFeatures(t *testing.T) {
+	rows := []string{"1,gold,2024-01-01,yes", "?,gold,2024-01-03 12:00,no", "3,,,yes", "5,free,2024-01-02,", "9,silver,2024-01-02,yes"}
+	_, f, list, err := found(t, rows, Options{Columns: []Option{{Name: "b", Top: 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "[a a missing b=gold b=free b=other b missing c year c month c weekday c hour c days before c missing d d missing]"
+	if fmt.Sprint(f.Names()) != want {
+		t.Errorf("%v, want %s", f.Names(), want)
+	}
+	dst := make([]float32, f.Features())
+	for row, want := range map[string][]float32{
+		"1|gold|2024-01-01|yes":      {1, 0, 1, 0, 0, 0, 2024, 1, 0, 0, 2.5, 0, 1, 0},
+		"|unheard|2024-01-04 12:00|": {3, 1, 0, 0, 1, 0, 2024, 1, 3, 12, -1, 0, 1, 1},
+		"7|NA|null|FALSE":            {7, 0, 1, 0, 0, 1, 2024, 1, 1, 0, 1.5, 1, 0, 0},
+	} {
+		var fields [][]byte
+		for word := range strings.SplitSeq(row, "|") {
+			fields = append(fields, []byte(word))
+		}
+		if err := f.Row(fields, dst); err != nil || !slices.Equal(dst, want) {
+			t.Errorf("%s: %v %v, want %v", row, dst, err, want)
+		}
+	}
+	for i, scaled := range f.Scaled() {
+		if want := i == 0 || i >= 6 && i <= 10; scaled != want {
+			t.Errorf("%s: scaled is %v", f.Names()[i], scaled)
+		}
+	}
+	if list[1].Features != 4 || list[0].Missing != 1 || list[0].Range != "1 to 9" || list[2].Range != "2024-01-01–2024-01-03" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A fill may be the most frequent value, and a column may have to be there.
+func TestFills(t *testing.T) {
+	rows := []string{"1,5", "9,5", "9,6", "2,7", "8,8"}
+	_, f, _, err := found(t, rows, Options{Columns: []Option{{Name: "a", Missing: FillFrequent}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]float32, f.Features())
+	if err := f.Row([][]byte{nil, []byte("5")}, dst); err != nil || !slices.Equal(dst, []float32{9, 5}) {
+		t.Error(dst, err)
+	}
+	if err := f.Row([][]byte{[]byte("1"), nil}, dst); err == nil || !strings.Contains(err.Error(), `column "b": the value is missing`) {
+		t.Error(err)
+	}
+}
+
+// A long word is known by its hash: two that begin alike differ.
+func TestLongWords(t *testing.T) {
+	long := strings.Repeat("ü", 1000)
+	rows := column(40, func(i int) string { return long + string(rune('a'+i%2)) })
+	_, f, _, err := found(t, rows, Options{})
+	if err != nil || len(f.Columns[0].Values) != 2 || len(f.Columns[0].Values[0]) > longest || !utf8.ValidString(f.Columns[0].Values[0]) {
+		t.Fatal(err)
+	}
+	a, _ := f.Cell(0, []byte(long+"a"))
+	b, _ := f.Cell(0, []byte(long+"b"))
+	c, _ := f.Cell(0, []byte(long+"c"))
+	if a == b || c != 2 {
+		t.Error(a, b, c)
+	}
+}
+
+// Resolved options find the same Fitted again.
+func TestResolved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := []string{"", "1", "2.5", "-3", "yes", "no", "red", "blue", "2024-01-01", "2023-05-06 07:00", "NA", "one two three"}
+		rows := make([]string, rapid.IntRange(1, 50).Draw(t, "rows"))
+		some := [3][]string{}
+		for j := range some {
+			some[j] = rapid.SliceOfN(rapid.SampledFrom(words), 1, 4).Draw(t, "words")
+		}
+		for i := range rows {
+			var fields []string
+			for j := range some {
+				fields = append(fields, rapid.SampledFrom(some[j]).Draw(t, "field"))
+			}
+			rows[i] = strings.Join(fields, ",")
+		}
+		f, fitted, _, err := foundOrNot(rows, Options{})
+		if err != nil {
+			return
+		}
+		options, err := f.Resolved(fitted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, again, _, err := foundOrNot(rows, Options{Columns: options})
+		if err != nil {
+			t.Fatalf("%v: %v", options, err)
+		}
+		a, _ := fitted.Text()
+		b, _ := again.Text()
+		if a != b {
+			t.Fatalf("%s\n%s by %v", a, b, options)
+		}
+	})
+}
+
+func foundOrNot(rows []string, o Options) (*Finder, *Fitted, []Description, error) {
+	return found(&testing.T{}, rows, o)
+}
+
+// The table fits 80 characters, and names no more columns than asked for.
+func TestTable(t *testing.T) {
+	list := []Description{
+		{Name: strings.Repeat("customer", 9), Kind: Identifier, Different: -1, Rows: 123456},
+		{Name: "age", Kind: Number, Different: 123456, Missing: 12345, Rows: 123456, Range: "-1.23457e+30 to 1.23457e+30", Features: 2},
+		{Name: "plan", Kind: Category, Different: 3, Range: "gold, silver, …", Features: 3},
+		{Name: "k", Kind: Category, Label: true, Different: 2, Range: "a, b"},
+	}
+	for line := range strings.Lines(Table(list, 0)) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	if got := Table(list, 2); strings.Contains(got, "age") || !strings.HasSuffix(got, "and 2 more columns\n") {
+		t.Error(got)
+	}
+}
+
+// FuzzFinder: no table makes finding panic. What is found turns each of its rows into finite
+// features, 0 or 1 but for quantities, and is the same after a round trip through JSON.
+func FuzzFinder(f *testing.F) {
+	f.Add("1,red,2024-01-01\n2,,2024-02-01 10:00\n?,blue,NA", 3, "category")
+	f.Add("a,b\na,c", 1, "")
+	f.Add("01/02/2024\n13/02/2024", 1, "date")
+	f.Add("yes,1e39\nno,inf", 2, "boolean")
+	f.Fuzz(func(t *testing.T, text string, top int, kind string) {
+		rows := strings.Split(text, "\n")
+		width := strings.Count(rows[0], ",")
+		rows = slices.DeleteFunc(rows, func(row string) bool { return strings.Count(row, ",") != width })
+		if width > 20 || len(rows) > 200 {
+			return
+		}
+		_, fitted, list, err := found(t, rows, Options{Columns: []Option{{Name: "a", Kind: Kind(kind)}, {Name: All, Top: top}}})
+		if err != nil {
+			return
+		}
+		Table(list, 5)
+		b, err := json.Marshal(fitted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Fitted
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+		if len(back.Names()) != back.Features() || len(back.Scaled()) != back.Features() || len(back.Expects()) != len(back.Columns) {
+			t.Fatalf("%d names, %d features", len(back.Names()), back.Features())
+		}
+	})
+}
+
+// FuzzFitted: no JSON makes a Fitted that panics.
+func FuzzFitted(f *testing.F) {
+	f.Add(`{"Version":1,"Columns":[{"Name":"a","Kind":"number","Optional":true,"Indicator":true,"Fill":2},{"Name":"b","Kind":"category","Values":["x","y"],"Other":true}]}`, "x")
+	f.Add(`{"Version":1,"Columns":[{"Name":"a","Kind":"date","Order":"dmy","Newest":7,"Fill":-1e9},{"Name":"b","Kind":"boolean","Fill":1,"Optional":true}]}`, "1.2.2024")
+	f.Add(`{"Version":2}`, "")
+	f.Fuzz(func(t *testing.T, text, field string) {
+		var x Fitted
+		if json.Unmarshal([]byte(text), &x) != nil {
+			return
+		}
+		if x.Features() > 1<<16 {
+			return
+		}
+		dst := make([]float32, x.Features())
+		fields := make([][]byte, len(x.Columns))
+		for i := range fields {
+			fields[i] = []byte(field)
+		}
+		if x.Row(fields, dst) == nil {
+			for i, v := range dst {
+				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+					t.Fatalf("%s is %v", x.Names()[i], v)
+				}
+			}
+		}
+	})
+}
+
+// A description with a later version, or one that cannot be, is refused.
+func TestRefusedFitted(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"Version":2}`: "version 2, and this program reads version 1",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"text"}]}`:                             `is of kind "text"`,
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"number"},{"Name":"a"}]}`:              "is there twice",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"category"}]}`:                         "is a category of 0 values",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"category","Values":["x","x"]}]}`:      "is a category of 2 values",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"date"}]}`:                             "is a date in the order",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"number","Fill":1e300}]}`:              "fill out of range",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"date","Order":"ymd","Fill":1e300}]}`:  "fill out of range",
+		`{"Version":1,"Columns":[{"Name":"a","Kind":"boolean","Optional":true,"Fill":7}]}`: "neither 0 nor 1",
+	} {
+		var f Fitted
+		if err := json.Unmarshal([]byte(text), &f); !errors.Is(err, ErrFitted) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
+	}
+}

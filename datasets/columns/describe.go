@@ -1,0 +1,255 @@
+package columns
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	table "github.com/berth-ml/berth/internal/columns"
+)
+
+// Description says what was found in a column, and what becomes of it.
+type Description struct {
+	Name      string
+	Kind      Kind
+	Label     bool   // it is what the model predicts
+	Different int    // values; -1: they were not counted
+	AtLeast   bool   // Different counts some values of equal words twice
+	Missing   int    // rows of the training part that lack it
+	Rows      int    // of the training part
+	Range     string // from the least value to the greatest, or the most frequent words
+	Features  int    // that it becomes; 0: it is left out
+	Remark    string // "": nothing is odd about it
+}
+
+// remark adds a remark.
+func (d *Description) remark(format string, args ...any) {
+	if d.Remark != "" {
+		d.Remark += "; "
+	}
+	d.Remark += fmt.Sprintf(format, args...)
+}
+
+// numberText writes a number with at most six digits.
+func numberText(v float32) string { return strconv.FormatFloat(float64(v), 'g', 6, 32) }
+
+// percent is a share in words.
+func percent(part, of int) string {
+	v := 100 * float64(part) / float64(max(1, of))
+	switch {
+	case part > 0 && v < 0.1:
+		return "under 0.1%"
+	case v < 10:
+		return fmt.Sprintf("%.1f%%", v)
+	}
+	return fmt.Sprintf("%.0f%%", v)
+}
+
+// becomes says what becomes of a column.
+func (d *Description) becomes() string {
+	switch {
+	case d.Label:
+		return "the label"
+	case d.Features == 0:
+		return "left out"
+	case d.Features == 1:
+		return "1 feature"
+	}
+	return fmt.Sprintf("%d features", d.Features)
+}
+
+// The widths of a printed table.
+const (
+	lineWidth  = 80
+	leastName  = 10
+	rangeWidth = 21
+)
+
+// Thresholds says by which numbers kinds are found.
+var Thresholds = fmt.Sprintf("A column is left out where %d of 10 rows or more have words of their own, more\nthan %d in all. The %d most frequent values of a category have a feature each.\ndata.columns changes both.", almostTenths, few, DefaultTop)
+
+// Table prints descriptions, in lines of 80 characters. Of more than most columns it
+// has those that are not plain numbers first, and counts the rest; 0: it has all.
+func Table(list []Description, most int) string {
+	shown := slices.Clone(list)
+	if most > 0 && len(list) > most {
+		slices.SortStableFunc(shown, func(a, b Description) int { return a.rank() - b.rank() })
+		shown = shown[:most]
+	}
+	rows := [][]string{{"COLUMN", "KIND", "DISTINCT", "MISSING", "RANGE", "BECOMES"}}
+	widths := make([]int, len(rows[0]))
+	for _, d := range shown {
+		rows = append(rows, d.cells())
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	left := lineWidth + widths[0] + 2
+	for _, w := range widths {
+		left -= w + 2
+	}
+	for _, row := range rows {
+		row[0] = table.Cut(row[0], max(left, leastName))
+	}
+	text := table.Format(rows, table.Layout{Right: []int{2, 3}})
+	if more := len(list) - len(shown); more > 0 {
+		text += fmt.Sprintf("and %d more columns\n", more)
+	}
+	return text
+}
+
+// rank is less for columns that are more worth a line.
+func (d *Description) rank() int {
+	switch {
+	case d.Label:
+		return 0
+	case d.Remark != "":
+		return 1
+	case d.Kind != Number || d.Missing > 0:
+		return 2
+	}
+	return 3
+}
+
+func (d *Description) cells() []string {
+	different := "-"
+	if d.Different >= 0 {
+		different = fmt.Sprint(d.Different)
+	}
+	if d.AtLeast {
+		different = "many"
+	}
+	missing := "0"
+	if d.Missing > 0 {
+		missing = fmt.Sprintf("%d %s", d.Missing, percent(d.Missing, d.Rows))
+	}
+	return []string{d.Name, string(d.Kind), different, missing, table.Cut(d.Range, rangeWidth), d.becomes()}
+}
+
+// Notes are the remarks, each with its column: about those that are left out, and odd
+// ones.
+func Notes(list []Description) []string {
+	const most = 20
+	var notes []string
+	for _, d := range list {
+		if d.Remark == "" {
+			continue
+		}
+		if len(notes) == most {
+			return append(notes, "and other columns with notes: trainer data prints them")
+		}
+		notes = append(notes, fmt.Sprintf("column %q: %s", short(d.Name), d.Remark))
+	}
+	return notes
+}
+
+// Measure completes a Fitted with what depends on all values of a column: medians, the
+// most frequent values and the newest dates. each hands over the cells of the training
+// part's rows. It describes every column of the Finder.
+func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) []Description {
+	cells := make([]int32, rows)
+	out := make([]Description, len(f.columns))
+	for i := range f.columns {
+		p := &f.columns[i]
+		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.differ, Remark: p.remark, AtLeast: p.beyond > 0}
+	}
+	for i := range fitted.Columns {
+		c, d, n := &fitted.Columns[i], &out[f.found[i]], 0
+		each(func(row []int32) {
+			if row[i] != c.missing() {
+				cells[n] = row[i]
+				n++
+			}
+		})
+		c.measure(cells[:n], f.columns[f.found[i]].Missing, d)
+		d.Features = c.features()
+	}
+	return out
+}
+
+// measure completes a column from the cells that are not missing, which it sorts.
+func (c *Column) measure(cells []int32, fill string, d *Description) {
+	c.Frequent = fill == FillFrequent && c.Kind != Category && c.Kind != Boolean
+	switch c.Kind {
+	case Category:
+		d.Range = c.Values[0]
+		if len(c.Values) > 1 {
+			d.Range += ", " + c.Values[1]
+		}
+		if len(c.Values) > 2 {
+			d.Range += ", …"
+		}
+	case Boolean:
+		ones := 0
+		for _, v := range cells {
+			ones += int(v)
+		}
+		if 2*ones > len(cells) {
+			c.Fill = 1
+		}
+		d.Different, d.Range = 1, percent(ones, len(cells))+" yes"
+		if ones > 0 && ones < len(cells) {
+			d.Different = 2
+		}
+	case Date:
+		sorted(cells, cmp.Compare[int32], d)
+		c.Fill, c.Newest = float64(c.pick(cells)), cells[len(cells)-1]
+		d.Range = dateText(cells[0]) + "–" + dateText(c.Newest)
+	case Number:
+		at := func(cell int32) float32 { return math.Float32frombits(uint32(cell)) }
+		sorted(cells, func(a, b int32) int { return cmp.Compare(at(a), at(b)) }, d)
+		c.Fill = float64(at(c.pick(cells)))
+		low, high := at(cells[0]), at(cells[len(cells)-1])
+		d.Range = numberText(low) + " to " + numberText(high)
+		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
+			d.remark("whole numbers that are all different and close together: is it the number of the row? data.columns: {%s: ignore} leaves it out", short(c.Name))
+		}
+	}
+	if d.Different == 1 {
+		d.remark("every row has the same value, which tells nothing")
+	}
+}
+
+// sorted sorts cells and counts the different ones.
+func sorted(cells []int32, compare func(a, b int32) int, d *Description) {
+	slices.SortFunc(cells, compare)
+	d.Different, d.AtLeast = 1, false
+	for i := 1; i < len(cells); i++ {
+		if compare(cells[i-1], cells[i]) != 0 {
+			d.Different++
+		}
+	}
+}
+
+// pick is the cell of a column's fill among sorted cells: the lower median, or the most
+// frequent one, of several the least.
+func (c *Column) pick(cells []int32) int32 {
+	if !c.Frequent {
+		return cells[(len(cells)-1)/2]
+	}
+	best, most := cells[0], 0
+	for from := 0; from < len(cells); {
+		to := from
+		for to < len(cells) && cells[to] == cells[from] {
+			to++
+		}
+		if to-from > most {
+			best, most = cells[from], to-from
+		}
+		from = to
+	}
+	return best
+}
+
+// whole reports whether numbers are whole.
+func whole(cells []int32) bool {
+	return !slices.ContainsFunc(cells, func(v int32) bool {
+		x := float64(math.Float32frombits(uint32(v)))
+		return x != math.Trunc(x)
+	})
+}

@@ -1,0 +1,439 @@
+package columns
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Version is that of a Fitted. A model whose Fitted has a later one is refused.
+const Version = 1
+
+// Fitted is what was found in the training part of a table: the columns that go
+// into a model, and how each becomes features. It never changes once it is
+// measured, and is then safe for concurrent use.
+type Fitted struct {
+	Version int
+	Missing []string `json:",omitempty"` // as in Options
+	Columns []Column // in the order of the table
+}
+
+// Column is a column that goes in.
+type Column struct {
+	Name string
+	Kind Kind
+	// Optional: a row may lack it. Fill then stands in its place.
+	Optional  bool    `json:",omitempty"`
+	Indicator bool    `json:",omitempty"` // a feature is 1 where the value is missing
+	Fill      float64 // of a number its value, of a date its hours, of a boolean 0 or 1; a category has Values[0]
+	Frequent  bool    `json:",omitempty"` // Fill is the most frequent value, not the median
+
+	Values []string `json:",omitempty"` // of a category: those with a feature each, the most frequent first
+	Other  bool     `json:",omitempty"` // of a category: a feature is 1 for all other values
+	Order  string   `json:",omitempty"` // of a date
+	Newest int32    `json:",omitempty"` // of a date: the newest of the training part, in hours from 1970 on
+
+	index map[string]int32 // of Values
+}
+
+// The cells of missing values. Those of a category and a boolean are behind their values.
+const (
+	missingNumber  = int32(0x7fc00000) // NaN
+	missingDate    = math.MinInt32
+	missingBoolean = 2
+)
+
+// ErrFitted is the error of a Fitted that cannot be used.
+var ErrFitted = errors.New("invalid description of columns")
+
+// mostFeatures bounds the features of a row.
+const mostFeatures = 1 << 24
+
+// NumbersOf is the Fitted of a table of numbers, all of which a row must have.
+func NumbersOf(names []string) *Fitted {
+	f := &Fitted{Version: Version}
+	for _, name := range names {
+		f.Columns = append(f.Columns, Column{Name: name, Kind: Number})
+	}
+	return f
+}
+
+// UnmarshalJSON reads a Fitted, and refuses one that cannot be used.
+func (f *Fitted) UnmarshalJSON(b []byte) error {
+	type plain Fitted
+	var in plain
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	out := Fitted(in)
+	if err := out.check(); err != nil {
+		return err
+	}
+	out.prepare()
+	*f = out
+	return nil
+}
+
+// check refuses what Found and Measure never make.
+func (f *Fitted) check() error {
+	if f.Version != Version {
+		return fmt.Errorf("%w: it has version %d, and this program reads version %d: use the program that wrote it, or a newer one", ErrFitted, f.Version, Version)
+	}
+	seen := map[string]bool{}
+	features := 0
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		if seen[c.Name] {
+			return fmt.Errorf("%w: column %.40q is there twice", ErrFitted, c.Name)
+		}
+		seen[c.Name] = true
+		if err := c.check(); err != nil {
+			return err
+		}
+		if features += c.features(); features > mostFeatures {
+			return fmt.Errorf("%w: it has more than %d features", ErrFitted, mostFeatures)
+		}
+	}
+	return nil
+}
+
+func (c *Column) check() error {
+	bad := func(what string) error { return fmt.Errorf("%w: column %.40q %s", ErrFitted, c.Name, what) }
+	values := map[string]bool{}
+	for _, v := range c.Values {
+		values[v] = true
+	}
+	switch {
+	case !c.Kind.goesIn():
+		return bad(fmt.Sprintf("is of kind %.40q", c.Kind))
+	case c.Kind == Category && (len(c.Values) == 0 || len(c.Values) > MaxTop || len(values) != len(c.Values)):
+		return bad(fmt.Sprintf("is a category of %d values", len(c.Values)))
+	case c.Kind == Date && !slices.Contains(Orders, c.Order):
+		return bad(fmt.Sprintf("is a date in the order %.40q", c.Order))
+	case c.Kind == Boolean && c.Fill != 0 && c.Fill != 1:
+		return bad("is a boolean whose fill is neither 0 nor 1")
+	case c.Kind == Date && !(math.Abs(c.Fill) < math.MaxInt32), c.Kind == Number && !(math.Abs(c.Fill) <= math.MaxFloat32):
+		return bad("has a fill out of range")
+	}
+	return nil
+}
+
+// prepare makes the index of each category.
+func (f *Fitted) prepare() {
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		if c.Kind != Category {
+			continue
+		}
+		c.index = make(map[string]int32, len(c.Values))
+		for j, v := range c.Values {
+			c.index[v] = int32(j)
+		}
+	}
+}
+
+// Text is the canonical text of a Fitted: equal ones have equal texts.
+func (f *Fitted) Text() (string, error) {
+	b, err := json.Marshal(f)
+	return string(b), err
+}
+
+// ColumnNames are the names of the columns that go in.
+func (f *Fitted) ColumnNames() []string {
+	names := make([]string, len(f.Columns))
+	for i := range f.Columns {
+		names[i] = f.Columns[i].Name
+	}
+	return names
+}
+
+// Find is the index of the column of that name, -1 if none has it.
+func (f *Fitted) Find(name string) int {
+	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// Cell turns a field of column i into four bytes. A nil field is missing. The error
+// says what is wrong with the field, and not where it is.
+func (f *Fitted) Cell(i int, field []byte) (int32, error) {
+	c := &f.Columns[i]
+	field = bytes.TrimSpace(field)
+	if IsMissing(f.Missing, field) {
+		if !c.Optional {
+			return 0, errors.New("the value is missing, and nothing was learnt to stand for it: fill it in, or train with data.columns and missing: median or frequent for the column")
+		}
+		return c.missing(), nil
+	}
+	switch c.Kind {
+	case Number:
+		v, err := number(field)
+		return int32(math.Float32bits(v)), err
+	case Boolean:
+		v, ok := boolean(field)
+		if !ok {
+			return 0, fmt.Errorf("%.40q is neither yes nor no, as the column's words are: %s, or train with data.columns and category for the column", field, wordAdvice)
+		}
+		if v {
+			return 1, nil
+		}
+		return 0, nil
+	case Date:
+		v, ok := date(field, c.Order)
+		if !ok {
+			return 0, fmt.Errorf("%.40q is not a date in the order %s: %s", field, c.Order, wordAdvice)
+		}
+		return v, nil
+	}
+	if !utf8.Valid(field) {
+		return 0, fmt.Errorf("%.40q is not UTF-8: save the file as UTF-8", field)
+	}
+	cell, known := c.index[string(wordOf(field))]
+	if !known {
+		cell = int32(len(c.Values))
+	}
+	return cell, nil
+}
+
+// Lacks reports whether a field is missing.
+func (f *Fitted) Lacks(field []byte) bool { return IsMissing(f.Missing, bytes.TrimSpace(field)) }
+
+// missing is the cell of a missing value.
+func (c *Column) missing() int32 {
+	switch c.Kind {
+	case Number:
+		return missingNumber
+	case Date:
+		return missingDate
+	case Boolean:
+		return missingBoolean
+	}
+	return int32(len(c.Values)) + 1
+}
+
+// Features is the number of features of a row.
+func (f *Fitted) Features() int {
+	n := 0
+	for i := range f.Columns {
+		n += f.Columns[i].features()
+	}
+	return n
+}
+
+// features is the number of features of a column.
+func (c *Column) features() int {
+	n := 1
+	switch c.Kind {
+	case Date:
+		n = len(dateParts)
+	case Category:
+		n = len(c.Values)
+		if c.Other {
+			n++
+		}
+	}
+	if c.Indicator {
+		n++
+	}
+	return n
+}
+
+// dateParts are the features of a date.
+var dateParts = []string{"year", "month", "weekday", "hour", "days before"}
+
+// Names are the names of the features of a row, such as age, "age missing" and plan=gold.
+func (f *Fitted) Names() []string {
+	var names []string
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		switch c.Kind {
+		case Category:
+			for _, v := range c.Values {
+				names = append(names, c.Name+"="+v)
+			}
+			if c.Other {
+				names = append(names, c.Name+"=other")
+			}
+		case Date:
+			for _, part := range dateParts {
+				names = append(names, c.Name+" "+part)
+			}
+		default:
+			names = append(names, c.Name)
+		}
+		if c.Indicator {
+			names = append(names, c.Name+" missing")
+		}
+	}
+	return names
+}
+
+// Scaled says of each feature whether it is a quantity, which standardizing scales.
+// Others are 0 or 1, and stay so.
+func (f *Fitted) Scaled() []bool {
+	var scaled []bool
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		for j := range c.features() {
+			scaled = append(scaled, c.Kind == Number && j == 0 || c.Kind == Date && j < len(dateParts))
+		}
+	}
+	return scaled
+}
+
+// Expand turns the cells of a row into its features.
+func (f *Fitted) Expand(cells []int32, dst []float32) {
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		n := c.features()
+		c.expand(cells[i], dst[:n])
+		dst = dst[n:]
+	}
+}
+
+// expand turns a cell into features.
+func (c *Column) expand(cell int32, dst []float32) {
+	clear(dst)
+	if cell == c.missing() {
+		if c.Indicator {
+			dst[len(dst)-1] = 1
+		}
+		cell = c.fill()
+	}
+	switch c.Kind {
+	case Number:
+		dst[0] = math.Float32frombits(uint32(cell))
+	case Boolean:
+		dst[0] = float32(cell)
+	case Date:
+		c.expandDate(cell, dst)
+	case Category:
+		if int(cell) < len(c.Values) || c.Other {
+			dst[cell] = 1
+		}
+	}
+}
+
+// fill is the cell in place of a missing value.
+func (c *Column) fill() int32 {
+	switch c.Kind {
+	case Number:
+		return int32(math.Float32bits(float32(c.Fill)))
+	case Boolean, Date:
+		return int32(c.Fill)
+	}
+	return 0
+}
+
+// expandDate writes the parts of a date. A weekday counts from Monday, 0.
+func (c *Column) expandDate(hours int32, dst []float32) {
+	t := time.Unix(int64(hours)*3600, 0).UTC()
+	dst[0], dst[1] = float32(t.Year()), float32(t.Month())
+	dst[2], dst[3] = float32((t.Weekday()+6)%7), float32(t.Hour())
+	dst[4] = float32(float64(int64(c.Newest)-int64(hours)) / 24)
+}
+
+// Row turns the fields of a row, by the index of their column, into features. A nil
+// field is missing.
+func (f *Fitted) Row(fields [][]byte, dst []float32) error {
+	cells := make([]int32, len(f.Columns))
+	for i := range cells {
+		var err error
+		if cells[i], err = f.Cell(i, fields[i]); err != nil {
+			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
+		}
+	}
+	f.Expand(cells, dst)
+	return nil
+}
+
+// RowOf is Row for values by the names of their columns: texts, numbers, booleans, times, and
+// nil for a missing value. Values of other names do not count.
+func (f *Fitted) RowOf(values map[string]any, dst []float32) error {
+	fields := make([][]byte, len(f.Columns))
+	for i := range f.Columns {
+		field, err := FieldOf(values[f.Columns[i].Name])
+		if err != nil {
+			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
+		}
+		fields[i] = field
+	}
+	return f.Row(fields, dst)
+}
+
+// FieldOf is a value as the field of a row; nil for a missing one.
+func FieldOf(value any) ([]byte, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return []byte(v), nil
+	case []byte:
+		return v, nil
+	case json.Number:
+		return []byte(v), nil
+	case time.Time:
+		return []byte(v.Format("2006-01-02 15:04:05")), nil
+	case bool:
+		return strconv.AppendBool(nil, v), nil
+	case float32:
+		return real(float64(v), 32), nil
+	case float64:
+		return real(v, 64), nil
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return fmt.Append(nil, v), nil
+	}
+	return nil, fmt.Errorf("%T is no value of a table: give a text, a number, a boolean, a time or nil", value)
+}
+
+// real writes a number; NaN is missing.
+func real(v float64, bits int) []byte {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return strconv.AppendFloat(nil, v, 'f', -1, bits)
+}
+
+// Expects describes the columns of a row, one a line, such as "plan: gold, silver or
+// free; may be missing".
+func (f *Fitted) Expects() []string {
+	lines := make([]string, len(f.Columns))
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		text := string(c.Kind)
+		switch c.Kind {
+		case Category:
+			const most = 8
+			text += ": "
+			for j, v := range c.Values[:min(most, len(c.Values))] {
+				if j > 0 {
+					text += ", "
+				}
+				text += short(v)
+			}
+			if more := len(c.Values) - most; more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
+			}
+		case Date:
+			text += " (" + c.Order + ")"
+		}
+		if c.Optional {
+			text += "; may be missing"
+		}
+		lines[i] = short(c.Name) + ": " + text
+	}
+	return lines
+}
+
+// short cuts a text that stands in a line.
+func short(text string) string {
+	const most = 40
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
