@@ -287,7 +287,7 @@ type spill struct {
 	copied device.Event
 }
 
-// add notes a spill. Before the list grows, it forgets those that lost nothing.
+// add records a spill. Before the list grows, it forgets those that lost nothing.
 func (s *spills) add(x spill) {
 	if len(*s) == cap(*s) {
 		*s = slices.DeleteFunc(*s, func(x spill) bool { return x.copied.Done() && x.lost() == nil })

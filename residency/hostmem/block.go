@@ -43,7 +43,7 @@ func (h *Block) Bytes() []byte { return h.buf.Bytes() }
 // Uses are the queued copies from and to the block.
 func (h *Block) Uses() device.Fence { return h.uses }
 
-// AddUse notes a queued copy from or to the block.
+// AddUse records a queued copy from or to the block.
 func (h *Block) AddUse(e device.Event) { h.uses.Add(e) }
 
 // Pin keeps the block until Memory.Unpin, which must be called as often.
