@@ -147,7 +147,7 @@ func (s *Space) isReady(b *Block, q device.Queue) bool {
 }
 
 // cut makes the block first the first size bytes from its offset on, and takes
-// it out of run r. It notes the events that q must wait for.
+// it out of run r. It records the events that q must wait for.
 func (s *Space) cut(r *run, first *Block, size int64, q device.Queue) {
 	from, to := r.first, r.last
 	s.runs.remove(r)

@@ -406,7 +406,7 @@ func (q *queue) Cancel(cause error) {
 	q.canceled = cmp.Or(q.canceled, cause)
 }
 
-// begin notes the command that runs from now on, and returns the one before. what
+// begin records the command that runs from now on, and returns the one before. what
 // is empty if none does.
 func (q *queue) begin(what string, now time.Time) (before string) {
 	q.mu.Lock()
