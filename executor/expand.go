@@ -28,7 +28,7 @@ type task struct {
 	exe        device.Executable
 	call       *calls.Call // the op; nil for a whole segment
 	needs      []residency.Need
-	scratch    int64 // bytes that exe needs besides
+	scratch    int64 // bytes that exe needs in addition
 	inNeed     []int // per input of the executable, its index in needs
 	outNeed    []int
 	in, out    []device.Buffer

@@ -111,7 +111,7 @@ func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *
 		c.report(made.err)
 	}
 	if c.places {
-		note(k.where(), results...)
+		remember(k.where(), results...)
 	}
 	return results, made, nil
 }

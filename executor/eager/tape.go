@@ -241,7 +241,7 @@ var traceSeed = maphash.MakeSeed()
 // mix takes a number into the hash.
 func (t *trace) mix(n uint64) { t.hash = (t.hash ^ n) * 0x9e3779b97f4a7c15 }
 
-// read notes an argument of the call under way.
+// read records an argument of the call under way.
 func (t *trace) read(id int) {
 	t.reads = append(t.reads, id)
 	t.values = max(t.values, id+1)

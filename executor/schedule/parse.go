@@ -165,7 +165,7 @@ func (p *parser) beginning(worker int) string {
 	return fmt.Sprintf("%d (STAGE …):", worker)
 }
 
-// list notes a worker's stages, as "0 2)" lists them.
+// list records a worker's stages, as "0 2)" lists them.
 func (p *parser) list(worker int, stages string) error {
 	inside, rest, closed := strings.Cut(stages, ")")
 	if !closed || strings.TrimSpace(rest) != "" {

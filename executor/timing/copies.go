@@ -12,7 +12,7 @@ import (
 
 // Copies times copies between devices, small and large ones, as a pipeline has them: a
 // launch, a copy of its result, and a launch on the other device, which waits for it. Those
-// between kinds go through the host. What this takes beside the launches is mostly the time
+// between kinds go through the host. What this takes in addition to the launches is mostly the time
 // in which the other device wakes up. Equal devices are timed once.
 func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) (times map[costs.Key]float64, err error) {
 	wanted := copiesToTime(devs, o)
@@ -78,7 +78,7 @@ type side struct {
 	buffer device.Buffer
 }
 
-// copyRounds are the copies that are timed, beside a first one that is not. Where launches
+// copyRounds are the copies that are timed, after a first one that is not. Where launches
 // take long, as many have to do as fit in copyTime.
 const (
 	copyRounds = 15
