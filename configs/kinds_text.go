@@ -46,7 +46,7 @@ type text struct {
 	valid   string // describes the valid strings: "a name of letters and digits"
 	pattern *regexp.Regexp
 	bare    bool // a whole number needs no quotes
-	listed  bool // beside it, a list of such texts may be meant
+	listed  bool // a list of such texts is valid, too
 	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
 }
 

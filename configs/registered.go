@@ -52,8 +52,8 @@ func (s *section) variantOf(e registry.Entry) variant {
 	if err != nil {
 		panic("BUG: " + err.Error()) // the registry has checked them
 	}
-	if s.beside != nil {
-		v.keys = s.beside(e)
+	if s.extra != nil {
+		v.keys = s.extra(e)
 	}
 	for _, f := range fields {
 		if !slices.Contains(names(v.keys), f.Name) { // otherwise one of those takes its place

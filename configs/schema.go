@@ -36,7 +36,7 @@ type section struct {
 	keys      []*key         // the keys that every variant has
 	variants  []variant
 	shorthand string // the key that a lone scalar stands for; "" for none
-	list      string // the key that a list stands for, beside which keys that are zero are not written; "" for none
+	list      string // the key that a list stands for, with which keys that are zero are not written; "" for none
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
 
 	// names is the kind of names in the registry that are variants, behind those that are
@@ -44,7 +44,7 @@ type section struct {
 	// keys fill.
 	names      registry.Kind
 	registered func(any) *Registered
-	beside     func(registry.Entry) []*key // keys that such a name has beside its own; nil: none
+	extra      func(registry.Entry) []*key // keys that such a name has in addition to its own; nil: none
 	registeredRows
 }
 
