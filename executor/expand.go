@@ -139,7 +139,7 @@ func (p *Program) runsOps(l *partition.Launch) bool {
 	return p.opt.OpByOp || p.beside != nil && p.exes[compiled{l.Variant, l.Device}] == nil
 }
 
-// tasks are those of a launch: one, or one for each op.
+// tasks makes the tasks of a launch: one, or one for each op.
 func (p *Program) tasks(l *partition.Launch) ([]*task, error) {
 	if p.runsOps(l) {
 		if list, err := p.opTasks(l); err != nil || len(list) > 0 {

@@ -132,7 +132,7 @@ func (o *LoadOptions) sizes() []stepSize {
 	return list
 }
 
-// launches are those of a step.
+// launches lists the launches of a step.
 func (o *LoadOptions) launches(size stepSize) ([]partition.Launch, error) {
 	return size.full.Launches(partition.StepOptions{Microbatches: size.microbatches, Tail: size.tail, Fetch: o.Fetch})
 }

@@ -257,7 +257,7 @@ func (x *compaction) copyOf(b device.Buffer) *devCopy {
 // Movable is true for copies that are not leased.
 func (x *compaction) Movable(b device.Buffer) bool { return x.copyOf(b) != nil || b == x.lease.Scratch }
 
-// Uses are those of a copy; scratch has none yet.
+// Uses returns the last uses of the copy in b. Scratch has not been used yet.
 func (x *compaction) Uses(b device.Buffer) []device.Event {
 	if c := x.copyOf(b); c != nil {
 		return c.lastUses()

@@ -185,7 +185,7 @@ func (t *Tape) replay(p *plan, loc Location) []Tensor {
 	return results
 }
 
-var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it behind the last call"), errs.ErrClosed)
+var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it after the last call"), errs.ErrClosed)
 
 // check refuses a nil tape, one that NewTape did not make, and a closed one.
 func (t *Tape) check() error {

@@ -13,7 +13,7 @@ type greedy struct {
 // mostTime is the longest time of a pass.
 const mostTime = 2
 
-// progress is the passes that a lane has begun.
+// progress records the passes that a lane has begun.
 type progress struct {
 	*lane
 	ends map[Kind][]int // of each pass, in microbatch order: when it ends

@@ -75,7 +75,7 @@ func (p *parser) line(line string, number int) error {
 		return p.parseHeader(line)
 	}
 	if len(p.s.Rows) == p.rows {
-		return fmt.Errorf("%w: there are more lines than the %d workers", ErrSyntax, p.rows)
+		return fmt.Errorf("%w: a line too many for %d workers: give each one line", ErrSyntax, p.rows)
 	}
 	p.lines = append(p.lines, number)
 	return p.parseRow(line)

@@ -142,8 +142,8 @@ func (w *worker) side(ctx context.Context, size int64) (s side, err error) {
 	return s, err
 }
 
-// shortest is the task that takes the least time, of those that take longer than a
-// device that waits stays awake.
+// shortest is the shortest task that takes longer than a waiting device stays awake: only
+// then is the time to wake it part of what is measured.
 func (w *worker) shortest(ctx context.Context) (best *timed, err error) {
 	const awake = 100e-6
 	least := 0.0
@@ -165,8 +165,8 @@ type pair struct {
 	host     device.HostBuffer // between devices of different kinds; nil between others
 }
 
-// takeHost takes the host memory between devices of different kinds: that of the one
-// that does not address it itself.
+// takeHost takes host memory for copies between devices of different kinds. The device that
+// does not address host memory itself allocates it.
 func (p *pair) takeHost(bytes int64) (err error) {
 	from, to := p.from.dev.Spec(), p.to.dev.Spec()
 	if from.Kind == to.Kind {

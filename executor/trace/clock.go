@@ -174,7 +174,7 @@ func (s *saveClock) slowdown(devices int) float64 {
 	return max(0, took/float64(s.nDuring)/usual-1)
 }
 
-// percentile is that of times in any order; 0 of none.
+// percentile is Percentile of times in any order; 0 if there are none.
 func percentile(times []float32, percent int) float64 {
 	if len(times) == 0 {
 		return 0

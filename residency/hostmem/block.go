@@ -73,8 +73,8 @@ func (h *Block) outgoing() bool { return h.dev != nil }
 // LeastKept is the least number of ticks for which blocks are kept.
 const LeastKept = 64
 
-// pool is the blocks that a Memory keeps for copies out: those that no tensor has, in the
-// order in which they were dropped. A block is given out again at once; the copy to
+// pool keeps blocks for the next copies out. No tensor has them. They are in the order in
+// which they were dropped. A block is given out again at once; the copy to
 // it then waits for its last uses.
 type pool struct {
 	idle  []*Block

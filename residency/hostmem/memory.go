@@ -107,7 +107,7 @@ func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	}
 	b, after, err := x.opt.File.Alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
+		return nil, fmt.Errorf("spill %s of %s to a file, beyond the %s of host memory: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
 	}
 	x.filed += bytes
 	x.filing = max(x.filing, x.filed)
