@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// String lists the clusters, the nodes that are alone, and the edges between them, a line
-// per sort; the last two with their reasons.
+// String lists the clusters, the nodes that are alone, and the edges between them. Equal
+// ones share a line. Nodes that are alone, and edges, have the reason.
 func (c *Cuts) String() string {
 	var b strings.Builder
 	fused := tally{}

@@ -81,8 +81,8 @@ func (s *Space) Take(bytes int64, q device.Queue) (b *Block, after []device.Even
 // spareBytes may be taken beyond twice the peak without waiting.
 const spareBytes = 1 << 20
 
-// wasteful reports whether a block up to an offset takes bytes that nobody took
-// yet, where enough others are free after a wait.
+// wasteful reports whether a block that ends at an offset would take bytes that nobody took
+// yet, although waiting would free enough others.
 func (s *Space) wasteful(end int64) bool { return end > s.reach && end > 2*s.peak+spareBytes }
 
 // mostLooks bounds the blocks at which one Take looks for bytes that need no

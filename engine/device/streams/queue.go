@@ -379,7 +379,7 @@ func (q *queue) end(seq uint64, err error) {
 	over.wakeAll()
 }
 
-// reach is end for marks of the command that runs.
+// reach ends a mark of the command that runs.
 func (q *queue) reach(seq uint64) { q.end(seq, nil) }
 
 // finish marks commands up to seq as ended, and lists those who waited for them. It
