@@ -17,7 +17,7 @@ import (
 
 // The bounds of what a lane keeps for the next calls.
 const (
-	keptBytes   = 64 << 10 // of the largest tensor whose memory is kept
+	keptBytes   = 64 << 10 // the most that a tensor has whose memory is kept
 	keptRecords = 1024     // idle ones in a pool
 	keptPools   = 4096
 	keptPart    = 16 // idle tensors have at most this part of the device's memory

@@ -190,8 +190,8 @@ func (g *Generator) InitFrom(ctx context.Context, c executor.Contents) error {
 	return g.Choose(Sampling{TopP: 1})
 }
 
-// Begin readies a generator whose weights another program of the runtime has: it does
-// for the caches what InitFrom does.
+// Begin readies a generator whose weights another program of the runtime has: it fills
+// the caches as InitFrom does.
 func (g *Generator) Begin() error {
 	for _, v := range g.read.Graph().Vars {
 		if v.Role != graph.Cache {

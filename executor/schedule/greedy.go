@@ -51,7 +51,7 @@ func (q *greedy) run(do func(pass)) {
 	}
 }
 
-// begin records a pass, and who may go on when it ends.
+// begin records a pass, and which passes may go on when it ends.
 func (q *greedy) begin(x pass, now int) {
 	end := now + 1
 	if x.kind == Backward && !q.rule.split {

@@ -157,7 +157,7 @@ func (p *parser) parseRow(line string) error {
 	return nil
 }
 
-// beginning is the form of a line's beginning.
+// beginning says how a line must begin.
 func (p *parser) beginning(worker int) string {
 	if p.plain {
 		return fmt.Sprintf("%d:", worker)

@@ -83,7 +83,7 @@ func (r *simulation) copyTime(from Span, to Action, row int) float64 {
 	return r.costs.Copy(from.Action, to)
 }
 
-// Typical are costs in forward passes: a backward pass costs two of them, one
+// Typical measures costs in forward passes: a backward pass costs two, one
 // for the inputs and one for the weights; a reduction or an update costs half of
 // one. Copies are free.
 func (s Schedule) Typical() Costs {

@@ -133,7 +133,7 @@ type saveClock struct {
 	nDuring   int
 	nFirst    int
 	alone     [1 << 10]float32 // milliseconds of the newest other steps, a ring
-	rest      [1 << 10]float32 // milliseconds that all devices were idle in each of them
+	rest      [1 << 10]float32 // by step of alone: milliseconds that all devices were idle
 	nAlone    int
 }
 
