@@ -73,7 +73,7 @@ func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }
 
-// enum is one of the words.
+// enum is a kind of key whose value is one of these words.
 type enum []string
 
 func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }

@@ -24,7 +24,7 @@ func registeredIn[S any](f func(*S) *Registered) func(any) *Registered {
 	return func(s any) *Registered { return f(s.(*S)) }
 }
 
-// rows lists the variants: those of the section's table, then those of the registry.
+// rows lists the variants: first the section's table, then registered ones.
 func (s *section) rows() []variant {
 	if s.names == "" {
 		return s.variants
@@ -164,7 +164,7 @@ func (s *section) finish(d *decoder, name string, n *yaml.Node, path string, dst
 	})
 }
 
-// parts are the errors that one joins.
+// parts splits an error that joins others.
 func parts(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()

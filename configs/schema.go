@@ -64,7 +64,7 @@ type key struct {
 	required bool
 	free     bool   // the numbers of a run do not depend on it
 	unless   string // the key in whose place it stands: it has no default, and is not written, where that is given
-	blank    bool   // nothing in a file means the default: there are run folders that hold that
+	blank    bool   // an empty value in a file means the default: some run folders hold one
 	flag     string // the trainer's flag that sets it; "" for none
 	// flagTakes is the flag's value in help, such as SIZE; bool for a switch.
 	flagTakes string
