@@ -163,7 +163,7 @@ type Train struct {
 	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
-	Metrics      []string      // that come out at boundaries beside the loss; nil: the usual ones; MetricsAll alone: all
+	Metrics      []string      // that come out at boundaries with the loss; nil: the usual ones; MetricsAll alone: all
 	GradNorm     bool          // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
 	LogEvery     int           // steps between losses read from the device; 0: at boundaries only
 	Watch        time.Duration // between losses shown before the next boundary; 0: none are

@@ -38,7 +38,8 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is(err, ErrInvalid) true.
 func (e *Error) Unwrap() error { return ErrInvalid }
 
-// PlacedError is an error that only what follows a config could find, with its place there.
+// PlacedError puts a place in a config before an error that was found after reading it, such
+// as a devices.host_memory that is too small for the batches.
 type PlacedError struct {
 	Pos Pos
 	Err error

@@ -44,7 +44,7 @@ func (lossKind) encode(src any, keep func(*key) bool) *yaml.Node {
 
 func (lossKind) isZero(src any) bool { return src.(*Config).Loss == "" }
 
-// loss is what there is to know of the config's loss.
+// loss finds the config's loss in the registry.
 func (c *Config) loss() registry.Entry {
 	e, _ := registry.Find(registry.Loss, c.Loss)
 	return e

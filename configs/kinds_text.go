@@ -46,7 +46,7 @@ type text struct {
 	valid   string // describes the valid strings: "a name of letters and digits"
 	pattern *regexp.Regexp
 	bare    bool // a whole number needs no quotes
-	listed  bool // beside it, a list of such texts may be meant
+	listed  bool // a list of such texts is valid, too
 	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
 }
 
@@ -73,7 +73,7 @@ func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }
 
-// enum is one of the words.
+// enum is a kind of key whose value is one of these words.
 type enum []string
 
 func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }

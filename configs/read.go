@@ -95,7 +95,7 @@ func syntaxFault(file string, data []byte, err error) error {
 	if line == 0 { // the parser names no line for the first one, and for some mistakes
 		line = firstLine(data, func(err error) bool { return err.Error() == msg })
 	}
-	for _, l := range []int{line, line + 1} { // some mistakes have the line before
+	for _, l := range []int{line, line + 1} { // yaml places some mistakes a line early
 		if indentedByTab(data, l) {
 			return &Error{Pos: Pos{file, l}, Msg: "not YAML: a tab indents this line: use spaces"}
 		}

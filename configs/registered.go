@@ -24,7 +24,7 @@ func registeredIn[S any](f func(*S) *Registered) func(any) *Registered {
 	return func(s any) *Registered { return f(s.(*S)) }
 }
 
-// rows lists the variants: those of the section's table, then those of the registry.
+// rows lists the variants: first the section's table, then registered ones.
 func (s *section) rows() []variant {
 	if s.names == "" {
 		return s.variants
@@ -52,8 +52,8 @@ func (s *section) variantOf(e registry.Entry) variant {
 	if err != nil {
 		panic("BUG: " + err.Error()) // the registry has checked them
 	}
-	if s.beside != nil {
-		v.keys = s.beside(e)
+	if s.extra != nil {
+		v.keys = s.extra(e)
 	}
 	for _, f := range fields {
 		if !slices.Contains(names(v.keys), f.Name) { // otherwise one of those takes its place
@@ -164,7 +164,7 @@ func (s *section) finish(d *decoder, name string, n *yaml.Node, path string, dst
 	})
 }
 
-// parts are the errors that one joins.
+// parts splits an error that joins others.
 func parts(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()

@@ -12,7 +12,7 @@ import (
 // read without it, and the config gets a note. From outside a file it is refused.
 type retired struct {
 	path string // of the key
-	def  string // its default, which old run folders have without anybody's asking: no note; "": none
+	def  string // its default: old run folders have it although nobody set it, so it gives no note; "": there is no default
 	flag string // the flag that is gone with it; "": none
 	now  string // what to do in place of it
 }
@@ -22,7 +22,8 @@ var retirements = []retired{
 	{path: "devices.op_by_op_log", flag: "op-by-op-log", now: "the log of op_by_op goes to standard error, which 2>FILE writes to a file"},
 }
 
-// retiredVariables are variables other than those of keys, by what to do in place of them.
+// retiredVariables are environment variables that are gone and stood for no key, each with
+// what to do instead.
 var retiredVariables = map[string]string{
 	"BERTH_BLAS": "Berth's own kernels compute all products; unset it",
 }

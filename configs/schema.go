@@ -36,7 +36,7 @@ type section struct {
 	keys      []*key         // the keys that every variant has
 	variants  []variant
 	shorthand string // the key that a lone scalar stands for; "" for none
-	list      string // the key that a list stands for, beside which keys that are zero are not written; "" for none
+	list      string // the key that a list stands for, with which keys that are zero are not written; "" for none
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
 
 	// names is the kind of names in the registry that are variants, behind those that are
@@ -44,7 +44,7 @@ type section struct {
 	// keys fill.
 	names      registry.Kind
 	registered func(any) *Registered
-	beside     func(registry.Entry) []*key // keys that such a name has beside its own; nil: none
+	extra      func(registry.Entry) []*key // keys that such a name has in addition to its own; nil: none
 	registeredRows
 }
 
@@ -64,7 +64,7 @@ type key struct {
 	required bool
 	free     bool   // the numbers of a run do not depend on it
 	unless   string // the key in whose place it stands: it has no default, and is not written, where that is given
-	blank    bool   // nothing in a file means the default: there are run folders that hold that
+	blank    bool   // an empty value in a file means the default: some run folders hold one
 	flag     string // the trainer's flag that sets it; "" for none
 	// flagTakes is the flag's value in help, such as SIZE; bool for a switch.
 	flagTakes string

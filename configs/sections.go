@@ -31,7 +31,7 @@ func (s *section) expect() string {
 const noChoice = "\x00"
 
 // encode gives the mapping of a struct, or the list that stands for it. Keys that
-// have no default and were not given are left out, and beside a list also those
+// have no default and were not given are left out, and next to a list also those
 // with their defaults.
 func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}

@@ -34,7 +34,7 @@ var dataSection = chosen(&section{
 	shorthand:  "source",
 	names:      registry.Source,
 	registered: registeredIn(func(d *Data) *Registered { return &d.Registered }),
-	beside:     sourceKeys,
+	extra:      sourceKeys,
 	selector: &key{name: "source",
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "the source of the samples; it decides the other keys"},
 	variants: []variant{
@@ -97,7 +97,7 @@ var dataSection = chosen(&section{
 	},
 })
 
-// sourceKeys are the keys of a registered source beside its own. A text named path is
+// sourceKeys are the keys of a registered source in addition to its own. A text named path is
 // data.path.
 func sourceKeys(e registry.Entry) []*key {
 	by := "regression"

@@ -180,9 +180,9 @@ func (b *beside) takeRefused() (list []error) {
 	return list
 }
 
-// Refused is the failures of compilations beside steps, once the last one of a program
-// has ended: these segments stay op by op, or did until the program was closed. Each is
-// returned once.
+// Refused returns why segments could not be compiled while steps ran, once the last
+// compilation of a program has ended. These segments stay op by op, or did until the
+// program was closed. Each failure is returned once.
 func (r *Runtime) Refused() (list []error) {
 	list, r.refused = r.refused, nil
 	for _, p := range r.programs {

@@ -61,7 +61,7 @@ func TestLoadTakesNoMemory(t *testing.T) {
 	}
 }
 
-// besideRig is a job whose segments are compiled beside the steps: each waits for a gate,
+// besideRig is a job whose segments are compiled while steps run: each waits for a gate,
 // and compile says what becomes of it.
 func besideRig(t *testing.T, j job, gate *gate, compile func(segment string) error) *rig {
 	t.Helper()

@@ -18,12 +18,12 @@
 //
 // Begin with program.go, from loading to closing, and step.go, from queueing a step to its end.
 // expand.go and opbyop.go make the tables that a step walks. compile.go compiles, before the
-// steps or beside them. init.go gives variables their first contents. failure.go has what comes
+// steps or while they run. init.go gives variables their first contents. failure.go has what comes
 // after a failure, errors.go how it is told. devices.go makes runtimes.
 //
 // The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
 //
-// # Why do segments that are compiled beside steps switch over between steps?
+// # Why do segments that are compiled while steps run switch over between steps?
 //
 // `--compile beside` runs steps op by op while a goroutine compiles the segments. A step is a list of tasks
 // that residency knows in advance; a change within a step would need a second order of uses, and both

@@ -28,7 +28,7 @@ type task struct {
 	exe        device.Executable
 	call       *calls.Call // the op; nil for a whole segment
 	needs      []residency.Need
-	scratch    int64 // bytes that exe needs besides
+	scratch    int64 // bytes that exe needs in addition
 	inNeed     []int // per input of the executable, its index in needs
 	outNeed    []int
 	in, out    []device.Buffer
@@ -139,7 +139,7 @@ func (p *Program) runsOps(l *partition.Launch) bool {
 	return p.opt.OpByOp || p.beside != nil && p.exes[compiled{l.Variant, l.Device}] == nil
 }
 
-// tasks are those of a launch: one, or one for each op.
+// tasks makes the tasks of a launch: one, or one for each op.
 func (p *Program) tasks(l *partition.Launch) ([]*task, error) {
 	if p.runsOps(l) {
 		if list, err := p.opTasks(l); err != nil || len(list) > 0 {

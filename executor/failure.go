@@ -264,9 +264,9 @@ func (p *Program) updated() (Ticket, error) {
 	return last, nil
 }
 
-// updates counts the tasks of a step that write variables, as far as they were queued:
-// those that wrote, and those that failed or were skipped. An op whose results are not
-// finite has written them, and failed.
+// updates counts the queued tasks of a step that write variables, by how they ended: wrote,
+// or failed or were skipped. An op whose results are not finite counts twice: it has
+// written them, and failed.
 func (f *flight) updates() (wrote, failed int) {
 	for _, t := range f.e.tasks {
 		e := t.events[f.slot()]

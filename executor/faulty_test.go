@@ -22,7 +22,7 @@ type fault struct {
 	err  error  // errBoom unless given; see also pass
 	pass bool   // it does not fail, it only waits
 	met  bool   // no operation is asked for before this one has failed
-	then func() // called besides, if there is one
+	then func() // called too, if there is one
 
 	mu    sync.Mutex
 	seen  int

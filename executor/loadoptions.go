@@ -42,7 +42,7 @@ type LoadOptions struct {
 	// the values between ops are tensors of residency's. The bits are the same.
 	OpByOp bool
 	// Beside runs the segments op by op at first, without checks, and compiles them
-	// beside the steps, from the first step on. A step begins with the executables that
+	// meanwhile, from the first step on. A step begins with the executables that
 	// are ready by then. A segment that cannot be compiled stays op by op: see
 	// [Runtime.Refused]. The bits are the same.
 	Beside bool
@@ -62,7 +62,7 @@ func (o *LoadOptions) call(c *calls.Call) device.Segment {
 }
 
 // Compilations lists what is compiled for a program, by the index of the device and in
-// order: by [Runtime.Load], and then beside the steps.
+// order: by [Runtime.Load], and then while steps run.
 func (o LoadOptions) Compilations() (map[int][]device.Segment, error) {
 	list, seen := map[int][]device.Segment{}, map[compiled]bool{}
 	var beside []wanted
@@ -132,7 +132,7 @@ func (o *LoadOptions) sizes() []stepSize {
 	return list
 }
 
-// launches are those of a step.
+// launches lists the launches of a step.
 func (o *LoadOptions) launches(size stepSize) ([]partition.Launch, error) {
 	return size.full.Launches(partition.StepOptions{Microbatches: size.microbatches, Tail: size.tail, Fetch: o.Fetch})
 }

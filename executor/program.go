@@ -19,7 +19,7 @@ type Program struct {
 	opt     LoadOptions
 	exes    map[compiled]device.Executable
 	calls   map[compiled]*callsOn // of the segments that run op by op
-	beside  *beside               // nil unless segments are compiled beside the steps
+	beside  *beside               // nil unless LoadOptions.Beside
 	tensors map[residency.Key]*residency.Tensor
 	vars    map[string]*residency.Tensor // by the name of the variable
 	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
@@ -216,7 +216,7 @@ func (p *Program) release() {
 	clear(p.calls)
 }
 
-// Borrow notes where the program's variables are. giveBack frees the copies that were made
+// Borrow records where the program's variables are. giveBack frees the copies that were made
 // of them on the program's devices after that.
 func (p *Program) Borrow() (giveBack func()) {
 	type borrowed struct {

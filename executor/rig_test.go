@@ -56,7 +56,7 @@ type job struct {
 	stages                   int    // 0: one for each device
 	order                    string // a schedule's text for one replica, in place of a named one
 	alone                    bool   // each op runs by itself, and is checked
-	beside                   bool   // segments are compiled beside the steps
+	beside                   bool   // segments are compiled while steps run
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }

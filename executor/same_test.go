@@ -30,7 +30,7 @@ type way struct {
 	recompute        partition.Recompute
 	memory           int // percent of the peak that the plan is made for; 0: all it may want
 	opByOp           bool
-	beside           bool // segments are compiled beside the steps
+	beside           bool // segments are compiled while steps run
 }
 
 var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}

@@ -309,7 +309,7 @@ func (r *rig) steadyCopies(t *testing.T) (bytes int64) {
 		in += n * v.Meta.Bytes() * int64(r.microbatches)
 	}
 	if inAfter != in || outAfter != out {
-		t.Errorf("%d bytes came in beside the batch, %d went out", inAfter-in, outAfter-out)
+		t.Errorf("%d bytes came in in addition to the batch, %d went out", inAfter-in, outAfter-out)
 	}
 	return (peerAfter - peer) / n
 }

@@ -18,7 +18,7 @@ import (
 func TestWatchGivesUpDevicesThatHang(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	const timeout = 500 * time.Millisecond // long beside an operation, also on a busy machine
+	const timeout = 500 * time.Millisecond // long compared with an operation, also on a busy machine
 	for _, c := range []struct {
 		op   faults.Op
 		n    int
@@ -83,7 +83,7 @@ func TestWatchLeavesDevicesThatWork(t *testing.T) {
 func TestWatchIsImpatientAfterStop(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	const patience = 500 * time.Millisecond // long beside an operation, also on a busy machine
+	const patience = 500 * time.Millisecond // long compared with an operation, also on a busy machine
 	for _, timeout := range []time.Duration{0, time.Hour} {
 		for _, hangs := range []bool{false, true} {
 			devs, err := openDevices("cpu", 1, 1)

@@ -23,7 +23,7 @@ type attempt struct {
 	cleared bool   // it has given up all it had, since the last pause
 	launch  int    // in the known order of uses; -1 if it is not there
 
-	*notes
+	*lists
 }
 
 // want is one copy that an attempt must have: needs of the same tensor on the same device
@@ -35,20 +35,20 @@ type want struct {
 	mode Mode
 }
 
-// notes is the lists that an attempt fills. An attempt owns its notes while its call of Acquire
+// lists are filled by an attempt. An attempt owns its lists while its call of Acquire
 // runs: several calls can wait at once. Then Manager.spare keeps them for the next one.
-type notes struct {
+type lists struct {
 	wants []want
 	waits device.Fence // what the stream is to wait for
 	ends  device.Fence // and, however it ends
 	made  device.Fence // the events by which a tensor's contents are made
 }
 
-// takeNotes gets notes for an attempt, which puts them back in m.spare.
-func (m *Manager) takeNotes() *notes {
+// takeLists gets lists for an attempt, which puts them back in m.spare.
+func (m *Manager) takeLists() *lists {
 	last := len(m.spare) - 1
 	if last < 0 {
-		return new(notes)
+		return new(lists)
 	}
 	n := m.spare[last]
 	m.spare = m.spare[:last]
@@ -82,8 +82,8 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	m.clock++
 	u.acted = m.clock
 	m.host.Tick(m.clock)
-	a := attempt{m: m, tenant: u, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, notes: m.takeNotes()}
-	defer func() { m.spare = append(m.spare, a.notes) }()
+	a := attempt{m: m, tenant: u, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, lists: m.takeLists()}
+	defer func() { m.spare = append(m.spare, a.lists) }()
 	return m.retry(ctx, claim{needs, s}, a.try)
 }
 

@@ -198,7 +198,7 @@ func (a *attempt) clear(d *devState) error {
 	}
 }
 
-// sizes is what must be on a device at once for an attempt to succeed.
+// sizes add up the memory that a device needs for an attempt to succeed.
 type sizes struct {
 	wanted  int64 // bytes of the attempt's tensors and scratch
 	leased  int64 // bytes of other tensors that are leased

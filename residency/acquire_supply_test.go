@@ -38,7 +38,7 @@ func TestErrBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 B are leased") {
-		t.Errorf("beside its own lease: %v", err)
+		t.Errorf("while its own lease is held: %v", err)
 	}
 	if err := r.m.Release(&l, device.Event{}); err != nil {
 		t.Fatal(err)

@@ -131,7 +131,8 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	return nil
 }
 
-// out is the purpose of a copy to the host: it decides what may fail it, and how it counts.
+// out says why a copy to the host is made. The ledger records it, and a seal allows or
+// refuses it.
 type out struct {
 	kind   ledger.Kind
 	reason ledger.Reason
@@ -139,7 +140,7 @@ type out struct {
 	// salvage copies what is there: also if the task that was to write it failed,
 	// and under a seal.
 	salvage bool
-	to      *devState // that copies it in from there; nil if none does
+	to      *devState // the device that copies it in afterwards; nil if none does
 }
 
 // memoryFor is the device that allocates the host memory for a copy out of t. Both

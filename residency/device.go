@@ -65,7 +65,7 @@ func (d *devState) free(t *Tensor, cause string) {
 		return
 	}
 	d.unlist(t)
-	d.note(c.buf.Free(c.lastUses()...), t.name)
+	d.failed(c.buf.Free(c.lastUses()...), t.name)
 	d.of(t).count(t.usage, -d.takes(t.bytes))
 	// The last resident takes the slot that is free now.
 	last := len(d.residents) - 1
@@ -103,8 +103,8 @@ func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.un
 // freeBytes is the bytes that no buffer has, in pieces or not.
 func (d *devState) freeBytes() int64 { return d.spec.MemoryBytes - d.dev.Stats().Live }
 
-// note keeps the failure to free something, for Close to report.
-func (d *devState) note(err error, name string) {
+// failed keeps the failure to free something, for Close to report.
+func (d *devState) failed(err error, name string) {
 	if err != nil {
 		d.freeErr = errors.Join(d.freeErr, fmt.Errorf("free %s on %s: %w", name, d.id, err))
 	}
@@ -257,7 +257,7 @@ func (x *compaction) copyOf(b device.Buffer) *devCopy {
 // Movable is true for copies that are not leased.
 func (x *compaction) Movable(b device.Buffer) bool { return x.copyOf(b) != nil || b == x.lease.Scratch }
 
-// Uses are those of a copy; scratch has none yet.
+// Uses returns the last uses of the copy in b. Scratch has not been used yet.
 func (x *compaction) Uses(b device.Buffer) []device.Event {
 	if c := x.copyOf(b); c != nil {
 		return c.lastUses()
@@ -265,7 +265,7 @@ func (x *compaction) Uses(b device.Buffer) []device.Event {
 	return nil
 }
 
-// Moved notes a copy's new buffer.
+// Moved records a copy's new buffer.
 func (x *compaction) Moved(from, to device.Buffer, done device.Event) {
 	if c := x.copyOf(from); c != nil {
 		c.buf, c.Moved, c.readers = to, done, c.readers[:0]

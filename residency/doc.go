@@ -6,7 +6,7 @@
 // number of clean copies, told apart by version. A task leases all it needs at
 // once with [Tenant.Acquire]; missing copies are queued on the tenant's own
 // copy streams, and the task's stream is made to wait for them, while the host
-// goes on. [Manager.Release] notes what the task wrote: the truth moves to the
+// goes on. [Manager.Release] records what the task wrote: the truth moves to the
 // task's device and all other copies are stale. Nothing comes back to the host except
 // by [Manager.PullBack], which has a [ledger.Reason], and by spilling when a device is
 // over its budget. The [ledger.Ledger] counts every byte.
@@ -77,7 +77,7 @@
 // A training that begins reserves its floors, the memory of its largest launch on each device. Together
 // they never exceed a device, so that each training always has room for its next launch, however the others
 // go on. One whose floors do not fit waits in line. Reserving peaks would be simpler, and two trainings
-// would seldom run beside each other.
+// would seldom run at the same time.
 //
 // # Why does a launch that cannot begin keep its turn?
 //

@@ -152,11 +152,11 @@ func (v *victims) byPolicy(d *devState, clock uint64, bytes int64, after int) bo
 // the launches since its last use are added. It is more than that of any other.
 const unknownUse = paging.Never / 2
 
-// ranking is the queue of a device's copies that no order knows; those of the others belong to
-// tenancies. The device owns it.
+// ranking ranks a device's copies whose next use is not known. The copies of a tenant with a
+// known order of uses are in a queue of its tenancy instead. The device owns it.
 type ranking struct {
 	made   bool          // all queues are kept
-	others *paging.Queue // of copies that no order knows
+	others *paging.Queue // of copies without a known order of uses
 	named  []*Tensor     // by the number in it
 	free   []int         // numbers that no copy has
 }
@@ -239,7 +239,7 @@ func (d *devState) unlist(t *Tensor) {
 	}
 }
 
-// number is that of t's copy among those that no order knows.
+// number returns the number of t's copy in ranking.others, and gives it one first if it has none.
 func (d *devState) number(t *Tensor) int {
 	x, c := &d.ranking, d.copy(t)
 	if c.other > 0 {
@@ -287,7 +287,7 @@ type spill struct {
 	copied device.Event
 }
 
-// add notes a spill. Before the list grows, it forgets those that lost nothing.
+// add records a spill. Before the list grows, it forgets those that lost nothing.
 func (s *spills) add(x spill) {
 	if len(*s) == cap(*s) {
 		*s = slices.DeleteFunc(*s, func(x spill) bool { return x.copied.Done() && x.lost() == nil })

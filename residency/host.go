@@ -291,9 +291,9 @@ func (m *Manager) resizeFile() error {
 	return f.Resize(bytes)
 }
 
-// onHost is the most bytes that all tenants have on the host at once: those of each
-// one alone, or all that a device is to have whose memory the peaks exceed. largest is
-// the bytes of the largest tensor.
+// onHost bounds the bytes that all tenants have on the host at once. Each may need some by
+// itself. Together they may need more: where their peaks exceed a device's memory, all of
+// these peaks may be on the host. largest is the bytes of the largest tensor.
 func (m *Manager) onHost() (bytes, largest int64) {
 	var alone, together int64
 	for _, u := range m.tenants {

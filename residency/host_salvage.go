@@ -87,9 +87,9 @@ func (t *Tensor) carriers() device.Fence {
 	return nil
 }
 
-// Intact is nil if the contents of t, as Salvage gives them, are those that the newest
-// task left that wrote t and ended well. Otherwise a copy has failed that carried them
-// since then. It blocks until these copies have ended.
+// Intact fails if what Salvage gives for t may differ from what the last successful writer
+// of t left: a copy of these contents has failed since. It blocks until all such copies
+// have ended.
 func (m *Manager) Intact(ctx context.Context, t *Tensor) error {
 	m.mu.Lock()
 	copies, truth := t.carriers(), t.truth

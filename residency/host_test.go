@@ -298,7 +298,7 @@ func TestHostBound(t *testing.T) {
 		ts = append(ts, x)
 	}
 	if m := r.m.HostMemory(); m.Bound != 20 || m.Used != 20 || m.Peak != 20 || m.InFile == 0 || m.Spilled == 0 {
-		t.Errorf("host memory is %+v: two tensors fit beside the bytes held", m)
+		t.Errorf("host memory is %+v: two tensors fit in with the bytes held", m)
 	}
 	size := r.m.HostMemory().Spilled
 	for round := range 5 {

@@ -136,7 +136,7 @@ func (m *Manager) freeScratch(l *Lease, needs []Need, uses ...device.Event) {
 	}
 	l.done = append(l.done[:0], uses...)
 	d := &m.devs[needs[0].Device]
-	d.note(l.Scratch.Free(l.done...), "scratch")
+	d.failed(l.Scratch.Free(l.done...), "scratch")
 	d.of(needs[0].Tensor).count(device.Scratch, -d.takes(l.scratch.Bytes()))
 	l.Scratch = nil
 }

@@ -50,7 +50,7 @@ type Manager struct {
 	leases  []*Lease              // that are held
 	line    *admission.Line[Need] // calls that wait for leases to end
 	clock   uint64                // counts calls of Acquire, for the least recently used
-	spare   []*notes              // of attempts, for reuse
+	spare   []*lists              // of attempts, for reuse
 	scratch scratch
 	audit   func(d *devState, bytes int64, after int) // of a test, when victims were chosen
 	closed  bool

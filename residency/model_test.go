@@ -354,7 +354,7 @@ func TestModel(t *testing.T) {
 }
 
 // TestNetworksAtOnce runs tasks of several networks from as many goroutines on
-// devices too small for all, beside pull-backs.
+// devices too small for all, while others pull tensors back.
 func TestNetworksAtOnce(t *testing.T) {
 	const networks, steps = 4, 60
 	r := newRig(t, 2, rigOptions{tenant: TenantOptions{OnTransfer: func(ledger.Row) {}}}, capacity(40, 40))

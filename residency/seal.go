@@ -57,7 +57,7 @@ type allowance struct {
 	known map[string]bool
 }
 
-// crossing is a transfer between the host and a device, as far as a seal asks for it.
+// crossing describes a transfer between the host and a device: a seal allows it or not.
 type crossing struct {
 	kind   ledger.Kind
 	reason ledger.Reason
@@ -80,7 +80,7 @@ func (s *seal) transfer(t *Tensor, x crossing) error {
 		s.count(t, x.kind, x.reason, announced)
 		return nil
 	case x.reason == "":
-		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, x.kind, t, x.cause)
+		return fmt.Errorf("%w: %v of %v, cause: %s: after Seal, only the batch may be copied in", ErrNotResident, x.kind, t, x.cause)
 	}
 	return unasked(t, x.kind, x.reason, x.cause)
 }

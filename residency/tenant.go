@@ -80,8 +80,8 @@ type Tenant struct {
 	gone    bool   // it has closed
 }
 
-// Join makes a tenant, and reserves its floors. While they do not fit beside the
-// floors of other tenants, it waits until some of them have closed: of several
+// Join makes a tenant, and reserves its floors. While these and the floors of
+// other tenants exceed a device, it waits until some of them have closed: of several
 // calls that need memory of the same device, the first one goes first. It fails
 // with ErrBudget if a device has less than the floor, with ErrOccupied in place of
 // waiting with o.AtOnce, and with the cause of ctx if that ends.

@@ -39,7 +39,7 @@ func (k Key) String() string {
 	return s
 }
 
-// Where a truth can be besides a device, whose index is 0 or more.
+// The values of Tensor.truth that are no device's index, which is 0 or more.
 const (
 	nowhere = -1 - iota
 	onHost
@@ -350,7 +350,7 @@ func (c *devCopy) addMakers() {
 	c.readers.Add(c.Moved)
 }
 
-// write notes that c has contents of a version once the task done has ended well.
+// write records that c has contents of a version once the task done has ended well.
 // Should it fail, those from before are left, if there are any. With the zero Event nothing
 // was queued: the uses before it still count.
 func (c *devCopy) write(version uint64, done device.Event) {
@@ -361,7 +361,7 @@ func (c *devCopy) write(version uint64, done device.Event) {
 	}
 }
 
-// arrive notes that c has a copy of contents of a version once done has ended well.
+// arrive records that c has a copy of contents of a version once done has ended well.
 func (c *devCopy) arrive(version uint64, from *copies.Origin, done device.Event) {
 	c.Copied(from, done)
 	c.version, c.readers = version, c.readers[:0]

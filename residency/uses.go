@@ -151,7 +151,7 @@ func (o *order) advance(launch int) {
 	}
 }
 
-// deviceUses is the part of a Uses that concerns one device, as package paging reads it. A
+// deviceUses are a Uses's launches on one device, in the form that package paging reads. A
 // tensor is an object there, by number. It does not change once it is made.
 type deviceUses struct {
 	trace  paging.Trace

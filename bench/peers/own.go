@@ -177,7 +177,7 @@ func (r report) serveTable() string {
 func (r report) spillTable() string {
 	var b strings.Builder
 	b.WriteString(r.began())
-	b.WriteString("| workload | memory | step ms, median | least | of the step with all memory, median | least | moved MiB | copies beside launches, ms | alone, ms |\n" +
+	b.WriteString("| workload | memory | step ms, median | least | of the step with all memory, median | least | moved MiB | copies during launches, ms | alone, ms |\n" +
 		"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	step := func(s sample) float64 { return s.StepMS.Median }
 	least := func(s sample) float64 { return s.StepMS.Min }

@@ -145,7 +145,7 @@ func TestOwnModelsThatCannotBe(t *testing.T) {
 		`own.yaml:2: these options cannot be used: the program gives a model, but model.preset is "mlp": write`:       {strings.Replace(ownModelConfig, "given", "mlp", 1), models.Func(gate)},
 		"own.yaml:2: these options cannot be used: model.preset is given, and the program gives no model: it does so": {ownModelConfig, nil},
 		`layer 0 (func "model"): its function panicked: oops`:                                                         {ownModelConfig, models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") })},
-		`layer 1 (dense "dense1"): units is 0: give it a whole number of at least 1`:                                        {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{}}},
+		`layer 1 (dense "dense1"): units is 0: give it a whole number of at least 1`:                                  {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{}}},
 		`layer 0 (nil "nil0"): it is nil: give it a layer`:                                                            {ownModelConfig, models.Stack{nil}},
 		"the model tells 5 classes apart, but the data has 10":                                                        {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{Units: 5}}},
 	} {

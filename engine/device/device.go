@@ -319,7 +319,7 @@ type Event struct {
 // Done reports, without blocking, whether what the event marks has ended.
 func (e Event) Done() bool { return e.Queue == nil || e.Queue.Finished(e.Seq) }
 
-// Err is the failure of what the event marks; nil while it has not ended.
+// Err says why the work before the event failed; nil while it has not ended.
 func (e Event) Err() error {
 	if e.Queue == nil {
 		return nil

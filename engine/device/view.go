@@ -20,7 +20,7 @@ func (v *HostView) Bytes() []byte { return v.part }
 // Free does nothing.
 func (v *HostView) Free() error { return nil }
 
-// Whole is the host buffer of which h is a view; h itself if it is no view.
+// Whole is the host buffer that h is a view of; h itself if it is no view.
 func Whole(h HostBuffer) HostBuffer {
 	if v, ok := h.(*HostView); ok {
 		return v.of

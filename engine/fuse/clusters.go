@@ -109,7 +109,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 	return k
 }
 
-// leaves tells whether v, a value of it, is read outside the group of it.
+// leaves tells whether a value v that it computes is read outside its group.
 func (c *cutter) leaves(it *item, v *graph.Value) bool {
 	if c.values.At(v).output {
 		return true

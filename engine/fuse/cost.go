@@ -10,10 +10,10 @@ import (
 )
 
 // The time of going over a tensor, in nanoseconds for each KiB, on one core of a cpu
-// device. Beside a matmul of 128 or 256 rows of 512 or 1,024, two more operands take it 6 %
+// device. In the launch of a matmul of 128 or 256 rows of 512 or 1,024, two more operands take it 6 %
 // longer by parts of rows than by themselves (AVX-512).
 const (
-	byParts  = 8.0 // by parts of rows, beside a lean head
+	byParts  = 8.0 // by parts of rows, in a group with a lean head
 	byItself = 5.0
 )
 

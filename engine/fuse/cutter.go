@@ -16,11 +16,11 @@ type cutter struct {
 	looks  int  // at values and groups, for tests
 }
 
-// value is what is known of a value.
+// value says who computes a value, and whether the graph keeps it.
 type value struct {
-	maker  *item        // computes it, or what it shows; nil for inputs of the graph and what shows them
-	shown  *graph.Value // by a view: a value that is no view itself; nil for other values
-	output bool         // an output of the graph is it or shows it
+	maker  *item        // computes it, or the value that it is a view of; nil for inputs of the graph and their views
+	shown  *graph.Value // if it is a view, the value that it is a view of, which is none itself; else nil
+	output bool         // it, or a view of it, is an output of the graph
 }
 
 // newCutter makes a group of every node that is no view.

@@ -79,8 +79,8 @@ func (f Frame) with(s Stretch) (Frame, bool) {
 	return f.join(Frame{Elems: f.Elems, even: own})
 }
 
-// join is the frame that suits both; false if there is none. Its number of
-// columns is that of one of them: shorter rows would cost more than fusing saves.
+// join is the frame that suits both; false if there is none. It has the columns of one of
+// them: rows cut shorter to suit both would cost more than fusing saves.
 func (f Frame) join(o Frame) (Frame, bool) {
 	switch {
 	case f.Elems != o.Elems || f.cols > 0 && o.cols > 0 && f.cols != o.cols:

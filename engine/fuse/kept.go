@@ -18,13 +18,13 @@ func (c *Cuts) Kept() (list []Kept) {
 	if c.cutter == nil {
 		return nil
 	}
-	beside := map[*graph.Node][]Edge{}
+	edges := map[*graph.Node][]Edge{}
 	for _, e := range c.Edges() {
-		beside[e.From], beside[e.To] = append(beside[e.From], e), append(beside[e.To], e)
+		edges[e.From], edges[e.To] = append(edges[e.From], e), append(edges[e.To], e)
 	}
 	for _, it := range c.cutter.items {
 		if len(it.group.items) == 1 {
-			list = append(list, Kept{it.node, it.kept(beside[it.node])})
+			list = append(list, Kept{it.node, it.kept(edges[it.node])})
 		}
 	}
 	return list

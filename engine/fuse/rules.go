@@ -115,8 +115,8 @@ func init() {
 	}
 }
 
-// ruleOf is the line of a node's op: the table's, or that of an op that brings its own
-// kernel.
+// ruleOf is the table's rule for a node's op. Ops that bring their own kernel are not in the
+// table.
 func ruleOf(n *graph.Node) rule {
 	switch {
 	case graph.Maps(n):

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// String lists the clusters, the nodes that are alone, and the edges between them, a line
-// per sort; the last two with their reasons.
+// String lists the clusters, the nodes that are alone, and the edges between them. Equal
+// ones share a line. Nodes that are alone, and edges, have the reason.
 func (c *Cuts) String() string {
 	var b strings.Builder
 	fused := tally{}
@@ -66,31 +66,31 @@ func layerOf(n *graph.Node) string {
 
 // tally counts lines, in the order in which they came first.
 type tally struct {
-	lines []string
-	count map[string]int
-	notes map[string][]string
+	lines  []string
+	count  map[string]int
+	layers map[string][]string // by line: where its clusters end
 }
 
-func (t *tally) add(line, note string) {
+func (t *tally) add(line, layer string) {
 	if t.count == nil {
-		t.count, t.notes = map[string]int{}, map[string][]string{}
+		t.count, t.layers = map[string]int{}, map[string][]string{}
 	}
 	if t.count[line]++; t.count[line] == 1 {
 		t.lines = append(t.lines, line)
 	}
-	if note != "" {
-		t.notes[line] = append(t.notes[line], note)
+	if layer != "" {
+		t.layers[line] = append(t.layers[line], layer)
 	}
 }
 
 func (t *tally) write(b *strings.Builder) {
 	for _, line := range t.lines {
 		fmt.Fprintf(b, "  %3d x %s", t.count[line], line)
-		switch notes := t.notes[line]; {
-		case len(notes) > 4:
-			fmt.Fprintf(b, " (%s ... %s)", notes[0], notes[len(notes)-1])
-		case len(notes) > 0:
-			fmt.Fprintf(b, " (%s)", strings.Join(notes, ", "))
+		switch layers := t.layers[line]; {
+		case len(layers) > 4:
+			fmt.Fprintf(b, " (%s ... %s)", layers[0], layers[len(layers)-1])
+		case len(layers) > 0:
+			fmt.Fprintf(b, " (%s)", strings.Join(layers, ", "))
 		}
 		b.WriteString("\n")
 	}

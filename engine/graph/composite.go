@@ -35,7 +35,7 @@ func Compose(c Composite) Op { return composed{c, reflect.TypeOf(c)} }
 // composed gives a composite the methods of an op.
 type composed struct {
 	Composite
-	Type reflect.Type // tells composites of one kind and equal attributes apart, where they are printed
+	Type reflect.Type // the Go type; printed, it tells composites of one kind and equal attributes apart
 }
 
 // Infer expands the composite on its own.
@@ -55,7 +55,7 @@ func (o composed) Grad(b *Builder, n *Node, dy []*Value) []*Value {
 	return o.Composite.(OwnGradient).Grad(b, n, dy)
 }
 
-// Cost is that of the parts.
+// Cost adds up the parts.
 func (o composed) Cost(in, _ []shape.Meta) Cost {
 	g, err := Expanded(o.Composite, in, nil)
 	if err != nil {

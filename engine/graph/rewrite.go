@@ -15,8 +15,8 @@ func (b *Builder) Graph() (*Graph, error) {
 	return g, nil
 }
 
-// prune is the graph without unused nodes: those that no output, assigned variable
-// or sum over microbatches depends on.
+// prune removes unused nodes: no output, assigned variable or sum over microbatches
+// depends on them.
 func prune(g *Graph, c *stop.Check) *Graph {
 	keep, live := needed(g, c)
 	out := *g

@@ -26,7 +26,7 @@ func CheckFolder(dir string) error {
 	case err != nil:
 		return fmt.Errorf("%w: make it, or name another one", ErrNoFolder)
 	case !st.IsDir():
-		return fmt.Errorf("%w, but a file: name a folder", ErrNoFolder)
+		return fmt.Errorf("%w: it is a file, name a folder", ErrNoFolder)
 	}
 	return nil
 }

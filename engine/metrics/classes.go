@@ -84,8 +84,8 @@ func hasClass(t Task, n int) error {
 
 // hits counts the answers about one class.
 type hits struct {
-	right  float64 // of the class, and answered so
-	wrong  float64 // answered so, but of another class
+	right  float64 // answers of samples of the class that are right
+	wrong  float64 // answers that name the class for samples of another one
 	missed float64 // of the class, but answered otherwise
 }
 
@@ -111,7 +111,7 @@ func (c *Collected) hits() []hits {
 	cells := c.Of(confusion)
 	all := make([]hits, c.classes())
 	if c.Kind == Bits {
-		for i := range all { // of answer 1: rows are the truth 0 and 1
+		for i := range all { // each is a matrix of 4 cells: truth 0 and 1 by answer 0 and 1; the hits of 1 count
 			m := cells[4*i : 4*i+4]
 			all[i] = hits{right: m[3], wrong: m[1], missed: m[2]}
 		}
@@ -187,7 +187,7 @@ func (c *Collected) Matrix() (rows [][]int64) {
 	return rows
 }
 
-// defined is a number; nil for NaN.
+// defined points to a number; nil for NaN.
 func defined(x float64) *float64 {
 	if math.IsNaN(x) {
 		return nil

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Scores are the scores of answers, from 0 to 1: for each class, the probability that
-// the model gives it, and whether it is the true one. Of two classes, those of the second
-// are enough.
+// Scores keep, for each answer and class, the probability from 0 to 1 that the model gives
+// the class, and whether the class is the true one. With two classes, the second is enough.
 type Scores struct {
 	task   Task
 	lists  [][]uint32 // by class, or the second of two: score's bits << 1, and 1 if it is the truth

@@ -41,8 +41,8 @@ func Usual(t Task) (names []string) {
 	return names
 }
 
-// All is the names of the metrics that a task has, but for those that repeat others or
-// would take long. It fails where a metric of the program panics.
+// All lists the metrics that `all` stands for: all that fit the task, except ones that
+// repeat others or would take long. It fails where a metric of the program panics.
 func All(t Task) (names []string, err error) {
 	for _, m := range rows() {
 		quick := true

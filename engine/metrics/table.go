@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/registry"
 )
 
-// table has every metric but those of numbered classes.
+// table has every metric without a number in its name: see families.
 var table []Metric
 
 // rows is the table, once all metrics are in it: see [Register].
@@ -45,8 +45,8 @@ func Find(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// Names lists the metrics that fit a task, as far as its kind goes: those of numbered
-// classes with N for the number. The zero Task has all.
+// Names lists the metrics that fit a task's kind. A metric of a numbered class has N for the
+// number, as in f1_class_N. The zero Task has all.
 func Names(t Task) (names []string) {
 	for _, m := range rows() {
 		if t.Kind == 0 || m.Fits(t) {

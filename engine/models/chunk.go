@@ -42,7 +42,7 @@ func (c *context) lastRow(x *graph.Value) *graph.Value {
 	return c.b.One(ops.LastRow{}, x, c.chunkExtent())
 }
 
-// narrowed is lastRow between layers.
+// narrowed is lastRow as a layer of its own, behind the newest layer.
 func (c *context) narrowed(x *graph.Value) *graph.Value {
 	if c.b.Err() != nil || c.lastBlock == "" {
 		return x

@@ -68,9 +68,8 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 	return c.graph()
 }
 
-// Fingerprint identifies what the model computes in training, forward and of one sample: two
-// models with equal fingerprints have the same ops, connections and shapes. Names do not
-// count.
+// Fingerprint identifies the forward pass and loss of one sample in training. Two models
+// with equal fingerprints have the same ops, connections and shapes. Names do not count.
 func (s Spec) Fingerprint() (string, error) {
 	c := newContext("model", s, 1, 1)
 	c.training, c.batch = true, 1

@@ -17,7 +17,7 @@ import (
 //   - The target of padding is -1, which counts nothing, or the number that the model gives
 //     there, and the loss is divided by the positions that count.
 
-// sized is the spec of sequences of so many positions; 0 keeps those of the spec.
+// sized returns the spec for sequences padded to that many positions. 0 keeps the spec.
 func (s Spec) sized(positions int) Spec {
 	if !s.Lengths || positions == 0 {
 		return s
@@ -110,8 +110,8 @@ func (c *context) firstLayer(name string) *graph.Layer {
 	return ref
 }
 
-// aware is a layer that says itself whether padding is kept out of it: with what is wrong
-// and what to do, or with "".
+// aware is a layer that knows whether it keeps padding out. If it does not, its error text
+// says why and what to do; "" means that it does.
 type aware interface{ padding(c *context) string }
 
 // seesNoPadding refuses a layer that would mix padding into positions that count.
@@ -166,16 +166,16 @@ func (c *context) largest(x *graph.Value, keep bool) *graph.Value {
 	return ops.ReshapeTo(c.b, y, slices.Delete(slices.Clone(y.Meta.Shape), 1, 2)...)
 }
 
-// withoutPadding sums x[B,T,…] over its positions, each with its weight; with mean, the
-// weights are those of a mean.
+// withoutPadding sums x[B,T,…] over its positions, each with its weight. With mean,
+// the weights of a sequence sum to 1.
 func (c *context) withoutPadding(x *graph.Value, mean, keep bool) *graph.Value {
 	weights := c.weights(x, mean)
 	c.sequence = false
 	return ops.Sum(c.b, ops.Mul(c.b, x, weights), keep, 1)
 }
 
-// counted is the model's output and a loss's target without those of padding: a class there
-// becomes -1, and a number on both sides 0.
+// counted keeps padding out of a loss. There, a target that is a class becomes -1, and
+// numbers become 0 in both the output and the target.
 func (c *context) counted(output, target *graph.Value) (_, _ *graph.Value) {
 	switch {
 	case c.lengths == nil:

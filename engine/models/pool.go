@@ -48,10 +48,10 @@ func (l MaxPool) Build(b *Builder, x *graph.Value) *graph.Value {
 	return ops.MaxPool(b.Builder, x, l.Kernel, l.Stride, l.Padding)
 }
 
-// Check is that of MaxPool.
+// Check does what MaxPool.Check does.
 func (l AvgPool) Check() error { return MaxPool(l).Check() }
 
-// Resolve is that of MaxPool.
+// Resolve does what MaxPool.Resolve does.
 func (l *AvgPool) Resolve() { (*MaxPool)(l).Resolve() }
 
 // Build appends the layer.

@@ -155,8 +155,8 @@ func (c *context) goesOn(rows int) *graph.Value {
 	return ops.CastTo(c.b, at, "f32")
 }
 
-// keep writes the state behind the chunk's last row that counts, of those behind each
-// row, [T,1,H], into a cache.
+// keep writes a state into a cache. states [T,1,H] has one after each row of the chunk; the
+// one after the last row that counts is kept.
 func (d *direction) keep(cache, states *graph.Value) {
 	b := d.c.b
 	defer b.InPhase(graph.Update)()

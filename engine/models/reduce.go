@@ -71,7 +71,7 @@ func (l Sum) reduce(c *context, x *graph.Value, of func(b *graph.Builder, x *gra
 	return of(c.b, x, l.Keep, axes...)
 }
 
-// padding is refused where positions and other axes are reduced at once.
+// padding refuses to reduce positions and other axes at once.
 func (l Sum) padding(c *context) string {
 	if c.sequence && len(l.Axes) > 1 && slices.Contains(l.Axes, 0) {
 		return fmt.Sprintf("axes are %v: of sequences of different lengths, reduce the positions, axis 0, in a layer of their own", shape.Shape(l.Axes))

@@ -32,8 +32,8 @@ type Spec struct {
 	Classes int // of the target
 	Tokens  int // ids of the input
 
-	// Statistics are what Eval and EvalBatch collect beside the loss and right answers,
-	// and Scores has them give each answer's probabilities. Scaling is that of the targets,
+	// Statistics are what Eval and EvalBatch collect in addition to the loss and right answers.
+	// Scores has them give each answer's probabilities. Scaling is the scaling of the targets,
 	// for statistics.
 	Statistics []*metrics.Statistic
 	Scores     bool

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Cond is the values of then where the number p, an f32[], is not 0, and those of
-// otherwise where it is. The two give as many values, of the same metadata.
+// Cond chooses by the number p, an f32[]: it returns the values of then if p is not 0, and
+// the values of otherwise if it is. Both must return equally many values, of equal metadata.
 //
 // Devices compute both branches, and p never leaves them. Nothing of the branch that is
 // not chosen gets out: neither a value nor a gradient, NaN and Inf included.

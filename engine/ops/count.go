@@ -71,10 +71,10 @@ func (o BinaryOutcome) Cost(in, out []shape.Meta) graph.Cost {
 	return perElem(2, in[0].Elems(), in, out)
 }
 
-// Rank is the number of classes that a row puts before its target: those with a larger
-// logit, and of equals those with a smaller index. NaN is smaller than numbers. From
-// (logits [...,C], targets i32 [...]) to i32 [...]. With Padded, that of a row whose
-// target is -1 is -1.
+// Rank counts the classes that a row puts before its target: 0 if the target is the model's
+// first choice. A class comes before another if its logit is larger, or equal and its index
+// smaller. NaN is smaller than numbers. From (logits [...,C], targets i32 [...]) to i32
+// [...]. With Padded, a row whose target is -1 has the rank -1.
 type Rank struct{ Padded bool }
 
 // Kind is "rank".

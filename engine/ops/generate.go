@@ -12,8 +12,8 @@ import (
 var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, Positions{}, LastRow{}, Sample{}}
 
 // The ops of this file generate a sequence a chunk at a time. They have no gradient. A
-// chunk has T rows for each of B sequences, of which the first ones count; the others
-// fill it up to its size. Its extent i32[B,2] has, for each sequence, the position of
+// chunk has T rows for each of B sequences. The first ones of a sequence count, the rest
+// fill the chunk up. Its extent i32[B,2] has, for each sequence, the position of
 // the chunk's first row in the sequence, and the number of rows that count, at least 1.
 // A cache f32[B,C,D] has one row for each of C positions.
 
@@ -49,7 +49,7 @@ func (o CachedAttention) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value)
 	return onlyGenerates(b, n)
 }
 
-// Cost is that of a full cache: two products, and twelve operations per score.
+// Cost assumes a full cache: two products, and twelve operations per score.
 func (o CachedAttention) Cost(in, out []shape.Meta) graph.Cost {
 	pairs := out[0].Shape[0] * out[0].Shape[1] * in[1].Shape[1]
 	return perElem(4*out[0].Shape[2]+12*o.Heads, pairs, in, out)
@@ -106,8 +106,11 @@ func (o Positions) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	if o.T < 1 || in[0].Shape.Rank() != 2 {
-		return nil, fmt.Errorf("chunks of %d rows with an extent %v: expected at least 1, and i32[sequences,2]", o.T, in[0])
+	if o.T < 1 {
+		return nil, fmt.Errorf("chunks of %d rows: give each at least 1", o.T)
+	}
+	if in[0].Shape.Rank() != 2 {
+		return nil, fmt.Errorf("the extent is %v, expected i32[sequences,2]", in[0])
 	}
 	return one(shape.I32(in[0].Shape[0], o.T)), isExtent(in[0], in[0].Shape[0])
 }

@@ -56,8 +56,11 @@ func (o PositionWeights) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	if o.T < 1 || in[0].Shape.Rank() != 1 {
-		return nil, fmt.Errorf("sequences of %d positions with lengths %v: expected at least 1, and i32[sequences]", o.T, in[0])
+	if o.T < 1 {
+		return nil, fmt.Errorf("sequences of %d positions: give each at least 1", o.T)
+	}
+	if in[0].Shape.Rank() != 1 {
+		return nil, fmt.Errorf("lengths are %v, expected i32[sequences]", in[0])
 	}
 	return one(shape.F32(in[0].Shape[0], o.T, 1)), expect("lengths", in[0], shape.I32(in[0].Shape[0]))
 }

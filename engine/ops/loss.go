@@ -240,7 +240,7 @@ func classified(in []shape.Meta, n int) (shape.Shape, error) {
 	return rows, nil
 }
 
-// compared is the rule of sums over two tensors of one shape.
+// compared infers f32[], the sum over two tensors of equal shape.
 func compared(in []shape.Meta) ([]shape.Meta, error) {
 	if _, err := sameShapes(in); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func compared(in []shape.Meta) ([]shape.Meta, error) {
 	return one(shape.F32()), nil
 }
 
-// comparedGrad is the rule of their gradients.
+// comparedGrad infers the gradient of such a sum.
 func comparedGrad(in []shape.Meta) ([]shape.Meta, error) {
 	if err := floats(in, 3); err != nil {
 		return nil, err

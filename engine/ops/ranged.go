@@ -55,7 +55,7 @@ func (o Ranged) Parts(of []shape.Meta) []shape.Meta {
 func (o Ranged) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	alias := o.Places()
 	if alias == nil {
-		return nil, fmt.Errorf("expected the update sgd or adam")
+		return nil, fmt.Errorf("%T cannot update a range of a tensor: use SGD or Adam", o.Op)
 	}
 	for i, m := range in {
 		if o.Cuts(m) && (o.From < 0 || o.Count < 0 || o.From+o.Count > m.Elems()) {
@@ -79,10 +79,10 @@ func (o Ranged) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph
 	return noGrad(n)
 }
 
-// Cost is that of the range.
+// Cost counts the range alone.
 func (o Ranged) Cost(in, out []shape.Meta) graph.Cost { return o.Op.Cost(o.Parts(in), o.Parts(out)) }
 
-// Alias is that of Op, without the weight if the range is apart.
+// Alias is the same as for Op, without the weight if the range is apart.
 func (o Ranged) Alias() []int {
 	at := o.Places()
 	if at != nil && o.Apart {

@@ -26,7 +26,7 @@ type LearningRate struct {
 // Kind is "learning_rate".
 func (o LearningRate) Kind() string { return "learning_rate" }
 
-// String has the keys of Berth's own schedules as plain numbers, and those of others where
+// String has the keys of Berth's own schedules as plain numbers, and keys of other schedules where
 // there are some: measured times are kept under this text.
 func (o LearningRate) String() string {
 	own, key := schedules[o.Schedule], func(name string) any {

@@ -57,8 +57,7 @@ func joinShared(b *graph.Builder, parts []*graph.Value, d *graph.Value) []*graph
 	return append(parts, d)
 }
 
-// totalShared is the sum of gradients, of which those that are products come from the
-// last one to the first.
+// totalShared adds up gradients. Products come in reverse, from the last one to the first.
 func totalShared(b *graph.Builder, parts []*graph.Value) (total *graph.Value) {
 	add := func(d *graph.Value) {
 		if total != nil {

@@ -232,7 +232,7 @@ func squaresOf(b *graph.Builder, vars []*graph.Value, grads map[*graph.Value]*gr
 type updater struct {
 	Spec
 	b              *graph.Builder
-	step, lr, clip *graph.Value // clip is the factor for gradients beside scale; nil: there is none
+	step, lr, clip *graph.Value // clip multiplies gradients after scale; nil: gradients are not clipped
 	mean           *graph.Value // 1/terms of the step, f32[]; nil: scale has it
 	scale          float64      // factor that turns the gradient of the sum over terms into that of the mean
 }

@@ -118,7 +118,7 @@ func (x *Update) assign(v, now *graph.Value) {
 	x.now = append(x.now, graph.Assign{Var: v, New: now})
 }
 
-// mean is the clipped gradient of the mean loss, from that of its sum.
+// mean turns the gradient g of the loss's sum into the clipped gradient of its mean.
 func (x *Update) mean(g *graph.Value) *graph.Value {
 	g = ops.ScaleBy(x.Builder, g, x.u.scale)
 	if x.u.clip != nil {

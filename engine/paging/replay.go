@@ -106,7 +106,7 @@ type Result struct {
 // Moved is the bytes that move because memory is limited.
 func (r *Result) Moved() int64 { return r.Loaded + r.Spilled }
 
-// average takes the counts of steps that repeat in a circle.
+// average fills in the means of the counts of steps that repeat in a circle.
 func (r *Result) average(counts []Result) {
 	for _, c := range counts {
 		r.Fed += c.Fed
@@ -126,7 +126,7 @@ type Move struct {
 	Ahead  bool // a later launch needs it, or the memory that it leaves
 }
 
-// settled is the steps after which a step's moves are taken for those of all to come.
+// settled is how many steps are played first. By then, all later steps move the same.
 const settled = 3
 
 // Moves lists the moves of a step among others, in the order in which they are queued. It

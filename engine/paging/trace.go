@@ -29,7 +29,7 @@ type Object struct {
 
 // Launch is one run of an executable.
 type Launch struct {
-	Scratch int64 // bytes that the launch needs besides its objects
+	Scratch int64 // bytes that the launch needs in addition to its objects
 	Uses    []Use // each object at most once
 	Frees   []int // objects whose contents end with the launch
 }
@@ -110,7 +110,7 @@ const Never = 1 << 40
 type Order struct {
 	launches int
 	uses     [][]int  // per object: the launches that use it, ascending
-	reads    [][]bool // per object, beside uses: whether that use reads
+	reads    [][]bool // per object, for each entry of uses: whether that use reads
 	writes   [][]bool // likewise: whether it writes
 }
 

@@ -256,7 +256,7 @@ func (f *Field) values(tag reflect.StructTag) error {
 	if text, ok := tag.Lookup("items"); ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || f.Type.Kind() != reflect.Slice {
-			return fmt.Errorf("its tag items is %q: it is a number, and only of a list", text)
+			return fmt.Errorf("its tag items is %q: give a number, and only to a list", text)
 		}
 		f.Items = n
 	}

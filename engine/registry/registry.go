@@ -104,7 +104,7 @@ func (e Entry) check() error {
 		}
 	}
 	if nested > 1 || nested > 0 && e.Kind != Layer {
-		return fmt.Errorf("its keys have a list of layers: only those of a layer do, and one at most")
+		return fmt.Errorf("its keys have a list of layers: only a layer may have one, and only one")
 	}
 	return nil
 }

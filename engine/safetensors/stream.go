@@ -84,7 +84,7 @@ func (s *Stream) readHeader(ctx context.Context) (err error) {
 func (s *Stream) Tensors() []Tensor { return s.tensors }
 
 // Next moves to the next tensor. io.EOF says that there is none, and that the file
-// is whole: what it was compressed with has checked it. ctx ends passing over
+// is whole, also by the checksum of its compression. ctx ends passing over
 // contents.
 func (s *Stream) Next(ctx context.Context) (Tensor, error) {
 	if s.r == nil {

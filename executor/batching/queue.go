@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The errors of Do, beside those of Options.Run and the cause of its context.
+// The errors of Do, in addition to those of Options.Run and the cause of its context.
 var (
 	ErrFull   = errors.New("too many samples wait already")
 	ErrClosed = errors.New("the queue is closed")

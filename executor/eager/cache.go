@@ -205,7 +205,7 @@ func panicked(op graph.Op, text string) error {
 	return fmt.Errorf("%w: the op %T panicked: %s", graph.ErrShape, op, text)
 }
 
-// kindOf is an op's kind for an error; that of an op whose method panics is its type.
+// kindOf names an op in an error: by its kind, or by its Go type if Kind panics.
 func kindOf(op graph.Op) (kind string) {
 	defer func() {
 		if recover() != nil {

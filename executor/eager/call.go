@@ -111,7 +111,7 @@ func (c *Context) submit(k *call, args, room []Tensor) (results []Tensor, made *
 		c.report(made.err)
 	}
 	if c.places {
-		note(k.where(), results...)
+		remember(k.where(), results...)
 	}
 	return results, made, nil
 }
@@ -155,7 +155,7 @@ func (c *Context) refuse(what string, loc Location, args []Tensor, err error) er
 	for i, x := range args {
 		switch {
 		case x.IsZero():
-			err = fmt.Errorf("argument %d is the zero Tensor", i)
+			err = fmt.Errorf("argument %d is the zero Tensor: pass the result of a call or of FromHost", i)
 		case x.refused():
 			failed = x.Err()
 		case x.Release() != nil:
@@ -349,7 +349,7 @@ func (c *Chain) Wait(ctx context.Context) error { return c.work().wait(ctx) }
 // Err is the failure, nil while it is not known.
 func (c *Chain) Err() error { return c.work().failure() }
 
-// work is that of the call that made the chain, nil if there is none.
+// work returns the call that made the chain, nil if there is none.
 func (c *Chain) work() *work {
 	if c == nil {
 		return nil

@@ -65,7 +65,7 @@ func newEntry(op graph.Op, in []shape.Meta, dev device.Device, o compileOptions,
 	return e, nil
 }
 
-// compileOptions are those of all entries of a lane.
+// compileOptions apply to all entries of a lane.
 type compileOptions struct {
 	short       float64 // seconds: an op that takes no longer is short
 	checkFinite bool

@@ -44,13 +44,13 @@ type Context struct {
 	tenant   *residency.Tenant
 	handler  Handler
 	bare     bool // the handler is the context's own
-	places   bool // tensors note where they are made
+	places   bool // tensors record where they are made
 	diagnose func(*Error)
 	left     func() // ContextOptions.Closed, or nil
 
 	plans plans // of tapes
 
-	beside sync.WaitGroup // calls on goroutines of their own
+	hosted sync.WaitGroup // host functions on goroutines of their own
 	slots  chan struct{}  // bounds them
 
 	mu     sync.Mutex
@@ -200,7 +200,7 @@ func (c *Context) Close() error {
 	if again {
 		return nil
 	}
-	c.beside.Wait()
+	c.hosted.Wait()
 	var failed []error
 	for _, l := range c.lanes {
 		failed = append(failed, l.close())

@@ -31,7 +31,7 @@
 // # Why does a tape compile gradients that come again?
 //
 // A training loop records the same calls in each step. To differentiate them anew took longer than to run
-// them: the graph of a step is built, its gradients appended, what nobody reads removed. So a tape notes
+// them: the graph of a step is built, its gradients appended, what nobody reads removed. So a tape records
 // only which op read which values. The plan of its gradients is kept by that trace, with the metadata of
 // its inputs, and found again by a hash and a comparison. A plan that is asked for a second time is worth
 // compiling; compiled ops give the bits of single ones, so nobody can tell but by the time. The first time
@@ -42,12 +42,12 @@
 // A call of `executor/eager` on 16 floats computes for some 20 ns. Handed from the program to a lane, and
 // from there to the device's stream, it took 1.7 µs of two cores' time, most of it to wake goroutines. So a
 // lane that has nothing to do runs an op of at most about 10 µs at once (`device.Runner`), on the goroutine
-// of the caller. A longer one is queued: the caller goes on beside it. A caller that is ahead by short ops
+// of the caller. A longer one is queued: the caller goes on meanwhile. A caller that is ahead by short ops
 // alone waits for them, since it would stay ahead and pay for the queue each time.
 //
 // Both ways lease the same tensors of the same residency manager. `Acquire` can copy, evict and wait, and
 // costs for that; `AcquireNow` leases tensors that are there and free, or says no, and then `Acquire` is
-// asked. Rather than a manager of small tensors beside the one of residency, whose memory nobody else could
+// asked. Rather than a second manager, of small tensors, whose memory nobody else could
 // have, a tensor that is over keeps its record and, up to 64 KiB, its device memory, for the next tensor of
 // the same metadata. Residency knows that nobody needs its contents (`Discard`): where memory is short,
 // they go first, and nothing is copied. So a loop asks neither the device nor Go for memory.
@@ -64,7 +64,7 @@
 //
 // To find the line of a call takes about 0.4 µs, nearly as long as a short op. An op that fails has its
 // line, since there it is found after the failure. A tensor that is never released shows itself at `Close`
-// alone, so each one would have to note its line. Programs that look for such a tensor set
+// alone, so each one would have to record its line. Programs that look for such a tensor set
 // `ContextOptions.Places`; `Close` says so when it counts held tensors.
 //
 // # Why may a function return its arguments, and a composite not?

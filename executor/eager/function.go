@@ -99,7 +99,7 @@ func (f *Function) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Va
 	panic("BUG: a function was not expanded")
 }
 
-// Cost is that of its ops.
+// Cost adds up its ops.
 func (f *Function) Cost(in, _ []shape.Meta) graph.Cost {
 	g, err := f.graph(in)
 	if err != nil {

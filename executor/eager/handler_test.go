@@ -25,7 +25,7 @@ func TestHandlers(t *testing.T) {
 		"affine{Scale:0.5 Shift:0}(f32[2]) -> f32[2] on cpu:0\n",
 		"add{Fn:add}(f32[2], f32[2]) -> f32[2] on cpu:0\n",
 		"add{Fn:add}(f32[1], nil) -> error: ",
-		"argument 1 is the zero Tensor\n",
+		"argument 1 is the zero Tensor: pass the result of a call or of FromHost\n",
 		": double(f32[2]) -> f32[2] on cpu:0\n",
 		": neg{Fn:neg}(f32[2]) -> f32[2] on cpu:0\n",
 	} {
@@ -85,7 +85,7 @@ func TestHandlersThatFail(t *testing.T) {
 		"refuses":              {func(inv *Invocation) { inv.Fail(broken) }, "neg: broken"},
 		"refuses what was run": {func(inv *Invocation) { bare(inv).Execute(inv); inv.Fail(broken) }, "neg: broken"},
 		"panics":               {func(*Invocation) { panic("no rows") }, "neg: the handler eager.handlerFunc panicked: no rows (at "},
-		"forgets":              {func(*Invocation) {}, "neg: the handler eager.handlerFunc sets 0 results of at least 1"},
+		"forgets":              {func(*Invocation) {}, "neg: the handler eager.handlerFunc set 0 results, expected at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
@@ -127,7 +127,7 @@ func TestHandlerThatForgetsAGradient(t *testing.T) {
 			r.expect(slopes[1], 2)
 			continue
 		}
-		fails(t, slopes[1].Err(), nil, "handler_test.go:", "gradients: the handler eager.handlerFunc sets 1 results of at least 2")
+		fails(t, slopes[1].Err(), nil, "handler_test.go:", "gradients: the handler eager.handlerFunc set 1 results, expected at least 2")
 	}
 	if err := errors.Join(tape.Close(), loss.Release(), x.Release(), y.Release()); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ import (
 
 // FromHost copies a host tensor to a device of the context, "" for the first.
 // The tensor is the caller's again when FromHost returns. The copy to the device goes on
-// beside the calls that do not use it. Its elements are float32 or int32, as ops take them: FromBytes
+// while calls run that do not use it. Its elements are float32 or int32, as ops take them: FromBytes
 // copies others, for ops of the program.
 func (c *Context) FromHost(d *tensor.Dense, to device.ID) Tensor {
 	m, data, err := hosttensor.Bytes(d)
@@ -66,7 +66,7 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 		return failure(c.abandon(w, w.era.cause(err)))
 	}
 	if c.places {
-		note(loc, x)
+		remember(loc, x)
 	}
 	return x
 }
@@ -102,7 +102,7 @@ func (c *Context) copyTo(x Tensor, to device.ID, loc Location) Tensor {
 		return failure(c.abandon(w, err))
 	}
 	if c.places {
-		note(loc, y)
+		remember(loc, y)
 	}
 	return y
 }
@@ -164,7 +164,7 @@ func (c *Context) read(ctx context.Context, r *record) (*tensor.Dense, error) {
 // Call runs a host function on the contents of args, for its side effects: it
 // consumes args, runs when they and the chain are there, and returns the chain
 // to pass to calls that must come after it. after may be nil. The function runs on a
-// goroutine of its own, beside other calls. A panic of it is the call's error.
+// goroutine of its own, while other calls run. A panic of it is the call's error.
 //
 // The function may make calls. They never wait for room in a queue that may wait for the
 // function: they fail with ErrBusy. It must not wait for the results of calls behind one that
@@ -205,10 +205,10 @@ func (c *Context) aside(w *work, do func() error) error {
 		c.mu.Unlock()
 		return ErrClosed
 	}
-	c.beside.Add(1)
+	c.hosted.Add(1)
 	c.mu.Unlock()
 	if err := c.takeSlot(w.era); err != nil {
-		c.beside.Done()
+		c.hosted.Done()
 		return err
 	}
 	w.lane, w.ended = nil, make(chan struct{})
@@ -216,7 +216,7 @@ func (c *Context) aside(w *work, do func() error) error {
 		x.rec.begin(w)
 	}
 	go func() {
-		defer c.beside.Done()
+		defer c.hosted.Done()
 		c.finish(w, c.await(w, do))
 		<-c.slots
 	}()
@@ -285,7 +285,7 @@ func (c *Context) finish(w *work, err error) {
 }
 
 // copies is a lane's stream for copies within its device. It has a lock of its own: copies run
-// beside the lane's goroutine.
+// at the same time as the lane's goroutine.
 type copies struct {
 	dev  device.Device
 	name string

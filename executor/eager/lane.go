@@ -202,7 +202,8 @@ func (l *lane) start(w *work) error {
 	return l.launch(w)
 }
 
-// told is the *Error of a call that did not start. It reports a failure that arose here.
+// told makes the *Error of a call that did not start. It reports the call's own failure, but
+// neither one of a call that it depends on nor the end of its era.
 func (l *lane) told(w *work, err error) error {
 	var known *Error
 	switch {

@@ -38,7 +38,7 @@ func (l *lane) known(w *work, o *work) error {
 	return o.wait(w.era)
 }
 
-// hold notes whether the lane waits for a call of others.
+// hold records whether the lane waits for a call of others.
 func (l *lane) hold(held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

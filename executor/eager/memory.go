@@ -17,7 +17,7 @@ import (
 
 // The bounds of what a lane keeps for the next calls.
 const (
-	keptBytes   = 64 << 10 // of the largest tensor whose memory is kept
+	keptBytes   = 64 << 10 // the most that a tensor has whose memory is kept
 	keptRecords = 1024     // idle ones in a pool
 	keptPools   = 4096
 	keptPart    = 16 // idle tensors have at most this part of the device's memory
@@ -35,7 +35,7 @@ type memory struct {
 	bytes  int64 // of these
 	closed bool  // the tenant is closed, and with it all memory is gone
 
-	places map[*record]Location // where the live ones were made: see note
+	places map[*record]Location // where the live ones were made: see remember
 }
 
 // pool is the tensors of a lane that have the same metadata and usage. Those that are idle
@@ -194,14 +194,14 @@ func (r *record) maker() *work {
 	return r.made
 }
 
-// begin notes the call that makes the contents.
+// begin records the call that makes the contents.
 func (r *record) begin(o *work) {
 	r.lane.mu.Lock()
 	defer r.lane.mu.Unlock()
 	r.made = o
 }
 
-// end notes that the contents of a generation are there, or that making them has failed: then they
+// end records that the contents of a generation are there, or that making them has failed: then they
 // take no memory.
 func (r *record) end(gen uint32, err error) {
 	r.lane.mu.Lock()
@@ -241,16 +241,16 @@ func (r *record) unuseLocked() {
 	}
 }
 
-// note notes the place where tensors were made. Those of refused calls have none.
-func note(at Location, made ...Tensor) {
+// remember records the place where tensors were made. Those of refused calls have none.
+func remember(at Location, made ...Tensor) {
 	for _, x := range made {
 		if !x.refused() {
-			x.note(at)
+			x.remember(at)
 		}
 	}
 }
 
-func (x Tensor) note(at Location) {
+func (x Tensor) remember(at Location) {
 	l := x.rec.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -92,7 +92,7 @@ func newPlan(t *trace, loss int, wrt []int) (*plan, error) {
 	return p, nil
 }
 
-// list lists the calls that outs need beside those of the trace, in order.
+// list lists, in order, the calls that outs need and the trace does not have.
 func (p *plan) list(g *graph.Graph, known, outs []*graph.Value) {
 	ids := map[*graph.Value]int{}
 	for id, v := range known {

@@ -185,7 +185,7 @@ func (t *Tape) replay(p *plan, loc Location) []Tensor {
 	return results
 }
 
-var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it behind the last call"), errs.ErrClosed)
+var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it after the last call"), errs.ErrClosed)
 
 // check refuses a nil tape, one that NewTape did not make, and a closed one.
 func (t *Tape) check() error {
@@ -241,7 +241,7 @@ var traceSeed = maphash.MakeSeed()
 // mix takes a number into the hash.
 func (t *trace) mix(n uint64) { t.hash = (t.hash ^ n) * 0x9e3779b97f4a7c15 }
 
-// read notes an argument of the call under way.
+// read records an argument of the call under way.
 func (t *trace) read(id int) {
 	t.reads = append(t.reads, id)
 	t.values = max(t.values, id+1)

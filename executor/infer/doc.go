@@ -43,7 +43,7 @@
 // free, and not in turns, since devices differ in speed and batches in length; results wait in one of a few
 // places until those before them are done. A group of devices holds the model in stages where one device
 // has no room for it. The stages of a group are a pipeline: it has a batch for each of its devices, where
-// there is memory for their activations beside the weights. A training's stages evaluate so, too, as far as
+// there is memory for the weights and their activations. A training's stages evaluate so, too, as far as
 // that takes no more memory than a step. A device has no second batch of its own: the time between two
 // batches is about 0.15 ms, and a second one made predictions of `digits` 10 % slower and those of a small
 // `gpt` no faster beyond chance. Losses are pulled back by batch and added on the host in the order of the

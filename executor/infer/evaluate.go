@@ -111,7 +111,7 @@ func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error
 	if e.spec.Scores { // also on the runtime that follows the one that lost a device
 		held := metrics.ScoreBytes(e.task)
 		if err := e.pass.rt.Residency.HoldHost(held); err != nil {
-			return s, fmt.Errorf("evaluation: the scores of all answers: %w", err)
+			return s, fmt.Errorf("evaluation: keep the scores of all answers, for metrics such as auc: %w", err)
 		}
 		defer e.pass.rt.Residency.ReleaseHost(held)
 		if done.scores == nil {
@@ -135,7 +135,7 @@ func (e *Evaluator) collect(ctx context.Context, done *Progress) error {
 	return e.inPlace(ctx, done)
 }
 
-// score is the score of what was collected.
+// score computes the score from the numbers that were collected.
 func (e *Evaluator) score(done *Progress) (s Score) {
 	c := &metrics.Collected{Task: e.task, Scores: done.scores}
 	for i, n := range e.numbers {

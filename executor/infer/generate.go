@@ -68,7 +68,7 @@ func (o GeneratorOptions) plan(m Model, rows int, stop func() error) (*partition
 	return m.cut(g, 0, stop)
 }
 
-// Sampling is how a token is chosen among those that the model gives probabilities.
+// Sampling says how the next token is drawn from the probabilities that the model gives.
 type Sampling struct {
 	Temperature float64 // divides the logits; 0 takes the likeliest token
 	TopK        int     // the likeliest tokens that are left; 0 means all
@@ -190,8 +190,8 @@ func (g *Generator) InitFrom(ctx context.Context, c executor.Contents) error {
 	return g.Choose(Sampling{TopP: 1})
 }
 
-// Begin readies a generator whose weights another program of the runtime has: it does
-// for the caches what InitFrom does.
+// Begin readies a generator whose weights another program of the runtime has: it fills
+// the caches as InitFrom does.
 func (g *Generator) Begin() error {
 	for _, v := range g.read.program.Graph().Vars {
 		if v.Role != graph.Cache {

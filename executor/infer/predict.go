@@ -91,8 +91,8 @@ func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) e
 	})
 }
 
-// answered is the values of sample i of a batch without those of padding. empty tells that
-// it only fills the batch up, as do all behind it.
+// answered cuts padding off the values of sample i of a batch. empty says that this sample
+// and all after it only fill the batch up.
 func (p *Predictor) answered(b datasets.Batch, i int, values []float32) (_ []float32, empty bool) {
 	switch {
 	case p.lengths == nil:

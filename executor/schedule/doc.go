@@ -22,7 +22,7 @@
 // # Why does a schedule have a row for each device, and not for each stage?
 //
 // A device runs one action at a time. Rows of stages that share one would be simulated as if they ran
-// beside each other, and their order on the device would be left to chance. So a row is a worker's, and a
+// at the same time, and their order on the device would be left to chance. So a row is a worker's, and a
 // map says where each stage is. Neighbouring stages on one worker run as one: 1f1b then keeps the
 // activations of one microbatch on one device, however many stages there are.
 //

@@ -13,7 +13,7 @@ type greedy struct {
 // mostTime is the longest time of a pass.
 const mostTime = 2
 
-// progress is the passes that a lane has begun.
+// progress records the passes that a lane has begun.
 type progress struct {
 	*lane
 	ends map[Kind][]int // of each pass, in microbatch order: when it ends
@@ -51,7 +51,7 @@ func (q *greedy) run(do func(pass)) {
 	}
 }
 
-// begin notes a pass, and who may go on when it ends.
+// begin records a pass, and which passes may go on when it ends.
 func (q *greedy) begin(x pass, now int) {
 	end := now + 1
 	if x.kind == Backward && !q.rule.split {

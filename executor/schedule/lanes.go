@@ -47,7 +47,7 @@ func byReplica(lanes []*lane) (lists [][]*lane) {
 	return lists
 }
 
-// pass is what a lane does for a microbatch: F, B or W of all its stages.
+// pass is the work of a lane for a microbatch: F, B or W of all its stages.
 type pass struct {
 	*lane
 	kind       Kind

@@ -18,7 +18,7 @@ func Names() []string {
 	return names
 }
 
-// TrainingNames are those of [Names] that have a backward pass.
+// TrainingNames lists the names of schedules with a backward pass.
 func TrainingNames() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool { return rules[name].forward })
 }
@@ -125,9 +125,9 @@ type sizeError string
 func (e sizeError) Error() string { return string(e) }
 func (e sizeError) Unwrap() error { return ErrInvalid }
 
-// InFlight is, by stage, [Schedule.InFlight] of the schedule that [New] makes, or a
-// little more, without making it. It is exact where no worker has stages apart from
-// each other. The name must be known.
+// InFlight foretells, by stage, [Schedule.InFlight] of the schedule that [New] would make.
+// It may be a little more where a worker has stages that are not neighbours. The name
+// must be known.
 func (o Spec) InFlight(last Kind) []int {
 	most := make([]int, o.Stages)
 	r := rules[o.Name]

@@ -75,7 +75,7 @@ func (p *parser) line(line string, number int) error {
 		return p.parseHeader(line)
 	}
 	if len(p.s.Rows) == p.rows {
-		return fmt.Errorf("%w: there are more lines than the %d workers", ErrSyntax, p.rows)
+		return fmt.Errorf("%w: a line too many for %d workers: give each one line", ErrSyntax, p.rows)
 	}
 	p.lines = append(p.lines, number)
 	return p.parseRow(line)
@@ -157,7 +157,7 @@ func (p *parser) parseRow(line string) error {
 	return nil
 }
 
-// beginning is the form of a line's beginning.
+// beginning says how a line must begin.
 func (p *parser) beginning(worker int) string {
 	if p.plain {
 		return fmt.Sprintf("%d:", worker)
@@ -165,7 +165,7 @@ func (p *parser) beginning(worker int) string {
 	return fmt.Sprintf("%d (STAGE …):", worker)
 }
 
-// list notes a worker's stages, as "0 2)" lists them.
+// list records a worker's stages, as "0 2)" lists them.
 func (p *parser) list(worker int, stages string) error {
 	inside, rest, closed := strings.Cut(stages, ")")
 	if !closed || strings.TrimSpace(rest) != "" {

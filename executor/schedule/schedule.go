@@ -16,7 +16,7 @@ type Schedule struct {
 // Worker is the row of a stage's replica.
 func (s Schedule) Worker(stage, replica int) int { return s.Workers[replica*s.Stages+stage] }
 
-// row is Worker for stages and replicas that may not exist.
+// row does what Worker does, and reports false for a stage or replica that does not exist.
 func (s Schedule) row(stage, replica int) (row int, ok bool) {
 	at := replica*s.Stages + stage
 	if stage < 0 || stage >= s.Stages || replica < 0 || at >= len(s.Workers) || s.Workers[at] < 0 || s.Workers[at] >= len(s.Rows) {
@@ -35,9 +35,9 @@ func (s Schedule) Has(k Kind) bool {
 	return false
 }
 
-// InFlight is the most microbatches of a replica of a stage that are at once
-// between their F and their last, which is B or W: the number of copies of the
-// activations that last reads. It is 1 where the schedule has no such action.
+// InFlight is how many copies of a stage's activations a replica needs at once: the most
+// microbatches whose F has begun and whose last action, B or W, has not ended. It is 1
+// where the schedule has no such action.
 func (s Schedule) InFlight(stage int, last Kind) int {
 	if !s.Has(last) {
 		return 1

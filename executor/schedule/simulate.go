@@ -6,7 +6,7 @@ type Costs struct {
 	Action func(Action) float64
 	// Copy is the time from the end of an action until the worker of another one,
 	// which waits for it, has its results. It is not asked about actions of one
-	// worker. Nil means 0. Copies run beside the workers and beside each other.
+	// worker. Nil means 0. Copies take no time of workers, and do not wait for each other.
 	Copy func(from, to Action) float64
 }
 
@@ -83,7 +83,7 @@ func (r *simulation) copyTime(from Span, to Action, row int) float64 {
 	return r.costs.Copy(from.Action, to)
 }
 
-// Typical are costs in forward passes: a backward pass costs two of them, one
+// Typical measures costs in forward passes: a backward pass costs two, one
 // for the inputs and one for the weights; a reduction or an update costs half of
 // one. Copies are free.
 func (s Schedule) Typical() Costs {

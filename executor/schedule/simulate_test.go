@@ -2,7 +2,7 @@ package schedule
 
 import "testing"
 
-// Stages on one worker do not run beside each other, and hand over without a copy.
+// Stages on one worker do not run at the same time, and hand over without a copy.
 func TestSharedWorkerIsSimulatedAsOne(t *testing.T) {
 	s, err := New(Spec{Name: "1f1b", Stages: 3, Microbatches: 4, Workers: []int{0, 0, 0}})
 	if err != nil {

@@ -142,7 +142,7 @@ func (v *validator) row(w int) error {
 	return nil
 }
 
-// key is what all actions of a stage, replica and kind have in common.
+// key is equal for all actions of one stage, replica and kind: their microbatch is 0 in it.
 func key(a Action) Action {
 	a.Microbatch = 0
 	return a

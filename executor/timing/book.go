@@ -31,7 +31,7 @@ type BookOptions struct {
 // NewBook makes a book that is not open.
 func NewBook(o BookOptions) *Book { return &Book{opt: o} }
 
-// Notes say what was wrong with the file of times: each of it once.
+// Notes say what was wrong with the file of times. Each problem is there once.
 func (b *Book) Notes() []string { return b.notes }
 
 // Open reads the file of times once. One that is of no use is replaced later. Without a

@@ -13,10 +13,9 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// The launches of an op between two looks at the clock, and the times of which the median
-// counts.
+// A call's time is the median of several rounds.
 const (
-	callsInRow = 500
+	callsInRow = 500 // launches of an op in a round
 	callRounds = 5
 )
 

@@ -12,7 +12,7 @@ import (
 
 // Copies times copies between devices, small and large ones, as a pipeline has them: a
 // launch, a copy of its result, and a launch on the other device, which waits for it. Those
-// between kinds go through the host. What this takes beside the launches is mostly the time
+// between kinds go through the host. What this takes in addition to the launches is mostly the time
 // in which the other device wakes up. Equal devices are timed once.
 func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) (times map[costs.Key]float64, err error) {
 	wanted := copiesToTime(devs, o)
@@ -78,7 +78,7 @@ type side struct {
 	buffer device.Buffer
 }
 
-// copyRounds are the copies that are timed, beside a first one that is not. Where launches
+// copyRounds are the copies that are timed, after a first one that is not. Where launches
 // take long, as many have to do as fit in copyTime.
 const (
 	copyRounds = 15
@@ -142,8 +142,8 @@ func (w *worker) side(ctx context.Context, size int64) (s side, err error) {
 	return s, err
 }
 
-// shortest is the task that takes the least time, of those that take longer than a
-// device that waits stays awake.
+// shortest is the shortest task that takes longer than a waiting device stays awake: only
+// then is the time to wake it part of what is measured.
 func (w *worker) shortest(ctx context.Context) (best *timed, err error) {
 	const awake = 100e-6
 	least := 0.0
@@ -165,8 +165,8 @@ type pair struct {
 	host     device.HostBuffer // between devices of different kinds; nil between others
 }
 
-// takeHost takes the host memory between devices of different kinds: that of the one
-// that does not address it itself.
+// takeHost takes host memory for copies between devices of different kinds. The device that
+// does not address host memory itself allocates it.
 func (p *pair) takeHost(bytes int64) (err error) {
 	from, to := p.from.dev.Spec(), p.to.dev.Spec()
 	if from.Kind == to.Kind {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// hostRounds are the copies of which the median counts, beside a first one that does not.
+// hostRounds is how many copies are timed, after a first one that is not. Their median counts.
 const hostRounds = 5
 
 // HostCopies times copies from the host to devices, and those out of them, small and large

@@ -44,7 +44,7 @@ func (x *segmentOps) release() {
 	}
 }
 
-// run runs a task so many times in a row, and gives the seconds of one: from the first
+// run runs a task several times in a row, and returns the seconds of one run: from the first
 // launch to the end of the last, with the time between launches. Where the tensors of
 // other tasks leave too little room, it frees them all.
 func (x *segmentOps) run(ctx context.Context, s *store, t *Task, repeats int) (seconds float64, err error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// The rounds over a device's tasks that are timed, beside a first one that is not.
+// The rounds over a device's tasks that are timed, after a first one that is not.
 // Where one round takes long, few have to do.
 const (
 	leastRounds  = 3

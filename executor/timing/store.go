@@ -101,7 +101,7 @@ func (s *store) free() error {
 	return errors.Join(errs...)
 }
 
-// fill copies into a buffer what write writes.
+// fill has write make the contents, and copies them into a buffer.
 func (s *store) fill(ctx context.Context, b device.Buffer, write func(dst []byte)) error {
 	h, err := s.dev.AllocHost(b.Meta().Bytes())
 	if err != nil {

@@ -104,7 +104,7 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 }
 
-// largeCopyTime is what a large copy takes more on a slow device: long beside the time in
+// largeCopyTime is what a large copy takes more on a slow device: long compared with the time in
 // which a thread wakes up on a busy machine.
 const largeCopyTime = 20 * time.Millisecond
 

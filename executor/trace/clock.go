@@ -111,29 +111,29 @@ func (c *Clock) Bubble() float64 {
 	return max(0, 1-c.busy.Seconds()/(c.total.Seconds()*float64(c.devices)))
 }
 
-// Saves are the steps that checkpoints were saved beside.
+// Saves counts the steps that ran while a checkpoint was saved.
 type Saves struct {
 	Beside   int     // steps while a save was under way
 	First    int     // of these, the first of each save
 	StallMS  float64 // how long a device waited for copies in a first step, on average, in milliseconds
-	Slowdown float64 // how much longer a step beside a save took than the median of the others, as a share, without StallMS
+	Slowdown float64 // how much longer a step during a save took than the median of the others, as a share, without StallMS
 }
 
 // Saves measures the saves so far.
 func (c *Clock) Saves() Saves {
 	s := &c.save
-	return Saves{s.nBeside, s.nFirst, s.stall(c.devices), s.slowdown(c.devices)}
+	return Saves{s.nDuring, s.nFirst, s.stall(c.devices), s.slowdown(c.devices)}
 }
 
-// saveClock measures the steps beside saves, and the others.
+// saveClock measures the steps during saves, and the others.
 type saveClock struct {
 	on, fresh bool          // a save is under way; it began at the last boundary
-	beside    time.Duration // of the steps beside a save
+	during    time.Duration // of the steps during a save
 	idle      time.Duration // of all devices, in the steps that came first after a boundary
-	nBeside   int
+	nDuring   int
 	nFirst    int
 	alone     [1 << 10]float32 // milliseconds of the newest other steps, a ring
-	rest      [1 << 10]float32 // milliseconds that all devices were idle in each of them
+	rest      [1 << 10]float32 // by step of alone: milliseconds that all devices were idle
 	nAlone    int
 }
 
@@ -145,8 +145,8 @@ func (s *saveClock) tick(d, idle time.Duration) {
 		s.nFirst++
 	}
 	if s.on {
-		s.beside += d
-		s.nBeside++
+		s.during += d
+		s.nDuring++
 		return
 	}
 	i := s.nAlone % len(s.alone)
@@ -167,14 +167,14 @@ func (s *saveClock) stall(devices int) float64 {
 // slowdown is Saves.Slowdown.
 func (s *saveClock) slowdown(devices int) float64 {
 	usual := percentile(s.alone[:min(s.nAlone, len(s.alone))], 50)
-	if s.nBeside == 0 || usual == 0 {
+	if s.nDuring == 0 || usual == 0 {
 		return 0
 	}
-	took := s.beside.Seconds()*1e3 - float64(s.nFirst)*s.stall(devices)
-	return max(0, took/float64(s.nBeside)/usual-1)
+	took := s.during.Seconds()*1e3 - float64(s.nFirst)*s.stall(devices)
+	return max(0, took/float64(s.nDuring)/usual-1)
 }
 
-// percentile is that of times in any order; 0 of none.
+// percentile is Percentile of times in any order; 0 if there are none.
 func percentile(times []float32, percent int) float64 {
 	if len(times) == 0 {
 		return 0

@@ -73,7 +73,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// Steps beside a save are counted apart.
+// Steps during a save are counted apart.
 func TestClockOfSaves(t *testing.T) {
 	var c trace.Clock
 	c.Begin(1, busy(0, 0)[:1])

@@ -15,8 +15,8 @@ const StreamIn = "stream-in"
 // copyOps are the operations that copy, as in device.Span.
 var copyOps = [...]string{"copy-in", "copy-out", "peer", "move", StreamIn}
 
-// Copies measures the copies of all devices: how long they ran beside a launch
-// on their device, and how long without one. It is safe for concurrent use,
+// Copies measures the copies of all devices: how long they ran while a launch
+// ran on their device, and how long without one. It is safe for concurrent use,
 // measures nothing before Begin, and allocates nothing in steady state.
 type Copies struct {
 	mu      sync.Mutex
@@ -101,11 +101,11 @@ type launch struct {
 // mostOpen bounds the copies that wait for the end of a launch.
 const mostOpen = 1 << 10
 
-// deviceCopies are the copies of a device, beside its launches.
+// deviceCopies compares the copies of a device with its launches.
 type deviceCopies struct {
 	launches [1 << 8]launch // the newest, a ring
 	n        int            // launches so far
-	open     []interval     // copies beside which a launch may still run
+	open     []interval     // copies during which a launch may still run
 	time     CopyTime       // of the other copies
 }
 
@@ -121,15 +121,15 @@ func (d *deviceCopies) settle(all bool) {
 			rest = append(rest, c)
 			continue
 		}
-		hidden := d.beside(c)
+		hidden := d.hidden(c)
 		d.time.Hidden += hidden
 		d.time.Exposed += c.end.Sub(c.start) - hidden
 	}
 	d.open = rest
 }
 
-// beside is the part of a copy in which launches ran.
-func (d *deviceCopies) beside(c interval) (sum time.Duration) {
+// hidden is the part of a copy's time in which the device also ran launches.
+func (d *deviceCopies) hidden(c interval) (sum time.Duration) {
 	for i := d.n - 1; i >= max(0, d.n-len(d.launches)); i-- {
 		l := &d.launches[i%len(d.launches)]
 		start, end := l.start, l.end

@@ -26,7 +26,7 @@ func TestCopies(t *testing.T) {
 	check("before Begin", 0, 0)
 	c.Begin()
 	add("cpu:0", "compute", "s0.F", 100, 110)
-	add("cpu:0", "in", "copy-in", 90, 120) // 10 beside s0.F, 5 beside s0.B, which ends later
+	add("cpu:0", "in", "copy-in", 90, 120) // 10 during s0.F, 5 during s0.B, which ends later
 	add("cpu:1", "out", "copy-out", 100, 107)
 	add("cpu:0", "compute", "s0.B", 115, 130)
 	check("two devices", 15, 22)

@@ -39,7 +39,7 @@ func DumpFiles() []string {
 var ledgerHeader = []string{"step", "kind", "reason", "value", "usage", "from", "to", "bytes", "cause"}
 
 // Foreign names a file that a dump into a folder would replace, and which no
-// dump wrote: a link, or a file without a ledger beside it. It is "" where there
+// dump wrote: a link, or a file without a ledger next to it. It is "" where there
 // is none.
 func Foreign(dir string) (path string) {
 	header := []byte(strings.Join(ledgerHeader, ",") + "\n")

@@ -119,7 +119,7 @@ func (t *Spans) events() iter.Seq[event] {
 	}
 }
 
-// lanes are those that have spans, in order, and the lane of each launch.
+// lanes lists, in order, the lanes that have spans. launches has the lane of each launch.
 func (t *Spans) lanes() (list []lane, launches map[device.Event]lane) {
 	seen, launches := map[lane]bool{}, map[device.Event]lane{}
 	if len(t.steps) > 0 {

@@ -52,7 +52,7 @@ func (l *lines) write() {
 	_ = w.Flush()
 }
 
-// leftOut is the line in place of those that were left out.
+// leftOut is printed in place of so many lines that found no room.
 type leftOut int
 
 func (n leftOut) String() string {

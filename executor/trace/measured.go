@@ -65,7 +65,7 @@ func (t *Spans) stepsOf(net string) (list []*ran) {
 	return list
 }
 
-// timeline is a step's launches, and all copies that ran beside them.
+// timeline is a step's launches, and all copies that ran meanwhile.
 func (t *Spans) timeline(r *ran, p *partition.Plan) (line picture.Timeline) {
 	index := map[string]int{}
 	for i, spec := range p.Specs() {

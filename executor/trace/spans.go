@@ -51,7 +51,7 @@ func (t *Spans) Collecting() bool { return t.on.Load() }
 // runs.
 const maxSpans = 1 << 18
 
-// add calls f, which keeps something, while there is room.
+// add calls f, which appends a span, unless the trace is off or full.
 func (t *Spans) add(f func()) {
 	if !t.on.Load() {
 		return

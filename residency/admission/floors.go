@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Floors reserves memory of devices. While a reservation does not fit beside the
-// others, it waits: of several that need memory of the same device, the first one
+// Floors reserves memory of devices. While the memory that others have reserved leaves no room
+// for one, it waits: of several that need memory of the same device, the first one
 // goes first. Make it with NewFloors; Close ends all waiting. Its methods are safe
 // for concurrent use.
 type Floors struct {

@@ -24,7 +24,7 @@ type Origin struct {
 	carried device.Fence // the copies that carried the contents here, unless they are known to have ended well
 }
 
-// Written notes that a task wrote the contents, which are there once done has ended well.
+// Written records that a task wrote the contents, which are there once done has ended well.
 // Should it fail, those from before are left; anew tells that there were none. With the zero
 // Event nothing was queued: the events before it still count.
 func (o *Origin) Written(done device.Event, anew bool) {
@@ -37,7 +37,7 @@ func (o *Origin) Written(done device.Event, anew bool) {
 	}
 }
 
-// Copied notes that the contents are a copy of those with another origin, once done has ended
+// Copied records that the contents are a copy of those with another origin, once done has ended
 // well.
 func (o *Origin) Copied(from *Origin, done device.Event) {
 	o.Ready, o.Moved = done, device.Event{}

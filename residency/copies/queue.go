@@ -15,7 +15,7 @@ import (
 // after which a queue gives up.
 const mostFailures = 3
 
-// Queue is copies to or from one device, in order. A copy that fails is repeated on a new
+// Queue makes copies to or from one device, in order. A copy that fails is repeated on a new
 // stream of its own; later ones go on meanwhile, and do not count as ended before it.
 // When the device is lost, or after some failures in a row, the queue has failed, as a
 // device's stream fails: all that has not ended fails with the cause.
@@ -256,13 +256,13 @@ func (q *Queue) repeat() {
 	}
 	s, err := q.dev.NewStream(q.name)
 	if err != nil {
-		q.lose(fmt.Errorf("%w; repeating it: %w", cause, err))
+		q.lose(fmt.Errorf("%w; repeating the copy: %w", cause, err))
 		return
 	}
 	q.others = append(q.others, s)
 	for i, e := range failed {
 		if failed[i], err = s.Repeat(e); err != nil {
-			q.lose(fmt.Errorf("%w; repeating it: %w", cause, err))
+			q.lose(fmt.Errorf("%w; repeating the copy: %w", cause, err))
 			return
 		}
 	}
@@ -293,7 +293,7 @@ func (q *Queue) toRepeat() (failed []device.Event, cause error) {
 	q.broken = append(q.broken, failed[0].Queue)
 	q.unmended = append(q.unmended, cause)
 	if len(q.unmended) == mostFailures || errors.Is(cause, device.ErrLost) {
-		q.failures = append(q.failures, q.unmended[:len(q.unmended)-1]...) // which were followed by a repeat
+		q.failures = append(q.failures, q.unmended[:len(q.unmended)-1]...) // all but the newest were repeated
 		q.giveUp(cause)
 		return nil, nil
 	}

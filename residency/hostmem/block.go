@@ -43,7 +43,7 @@ func (h *Block) Bytes() []byte { return h.buf.Bytes() }
 // Uses are the queued copies from and to the block.
 func (h *Block) Uses() device.Fence { return h.uses }
 
-// AddUse notes a queued copy from or to the block.
+// AddUse records a queued copy from or to the block.
 func (h *Block) AddUse(e device.Event) { h.uses.Add(e) }
 
 // Pin keeps the block until Memory.Unpin, which must be called as often.
@@ -73,8 +73,8 @@ func (h *Block) outgoing() bool { return h.dev != nil }
 // LeastKept is the least number of ticks for which blocks are kept.
 const LeastKept = 64
 
-// pool is the blocks that a Memory keeps for copies out: those that no tensor has, in the
-// order in which they were dropped. A block is given out again at once; the copy to
+// pool keeps blocks for the next copies out. No tensor has them. They are in the order in
+// which they were dropped. A block is given out again at once; the copy to
 // it then waits for its last uses.
 type pool struct {
 	idle  []*Block

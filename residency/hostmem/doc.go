@@ -1,7 +1,7 @@
 // Package hostmem is the host memory of tensors: within a bound, and beyond it in
 // a file.
 //
-// A [Memory] gives out a [Block] for a tensor's bytes. The owner notes in it what it
+// A [Memory] gives out a [Block] for a tensor's bytes. The owner records in it what it
 // has, tells the block of each copy that it queues from or to it, and pins it while
 // the host itself reads or writes. A dropped block is freed once its copies have ended
 // and nobody pins it. The blocks of spills are kept for the next spills: a step spills

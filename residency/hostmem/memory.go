@@ -84,8 +84,8 @@ func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, err
 }
 
 // File is the file beyond the bound, and the bytes in it that blocks of so many bytes
-// take beside those held; nil without a file. A block that does not fit beside the
-// others is in the file whole. Pieces between blocks take up to a quarter.
+// take in addition to those held; nil without a file. A block that does not fit next to
+// the others is in the file whole. Pieces between blocks take up to a quarter.
 func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
 	beyond := x.held + x.yetToHold() + blocks - x.opt.Bound
 	if beyond <= 0 {
@@ -107,7 +107,7 @@ func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	}
 	b, after, err := x.opt.File.Alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
+		return nil, fmt.Errorf("spill %s of %s to a file, beyond the %s of host memory: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
 	}
 	x.filed += bytes
 	x.filing = max(x.filing, x.filed)
@@ -151,7 +151,7 @@ func (x *Memory) Tick(clock uint64) {
 	}
 }
 
-// Touch notes that h will be used by a copy or by the host.
+// Touch records that h will be used by a copy or by the host.
 func (x *Memory) Touch(h *Block) {
 	if h.InFile() {
 		x.warm = append(x.warm, h)

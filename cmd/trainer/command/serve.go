@@ -144,7 +144,7 @@ func closeServer(s *serve.Server) error {
 	case err := <-closed:
 		return err
 	case <-time.After(closeTime):
-		return fmt.Errorf("a device did not end its work within %v: it was left at that", closeTime)
+		return fmt.Errorf("a device did not end its work within %v: exiting without waiting for it", closeTime)
 	}
 }
 

@@ -462,7 +462,7 @@ func testCheckFinite(t *testing.T, open Opener) {
 		unused := r.compile(branch, device.CompileOptions{CheckFinite: true})
 		r.launch(unused, []device.Buffer{a}, []device.Buffer{b})
 		if got := r.get(b); got[2] != 0 {
-			t.Errorf("beside log(0), which is not chosen, there is %v", got[2])
+			t.Errorf("where log(0) is not chosen, the result is %v", got[2])
 		}
 		r.drop(a, b)
 	})

@@ -107,7 +107,7 @@ func (d *Device) Running() (longest device.Command, ok bool) {
 	return longest, ok
 }
 
-// stalled notes a stall that is queued.
+// stalled records a stall that is queued.
 func (d *Device) stalled(x *stall) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,13 +71,13 @@ func Parse(text string) (f Fault, err error) {
 	number, onward := strings.CutSuffix(words[2], "+")
 	f.Onward = onward
 	if f.N, err = strconv.Atoi(number); err != nil || f.N < 1 {
-		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1, and add + for all that follow, too", ErrFault, text, words[2])
+		return f, fmt.Errorf("%w: %q: %q does not number an operation: give 3 for the third, or 3+ for the third and all later ones", ErrFault, text, words[2])
 	}
 	switch {
 	case !slices.Contains(ops, f.Op):
 		err = fmt.Errorf("%w: %q: there is no operation %q: give one of %s", ErrFault, text, f.Op, list(ops))
 	case !slices.Contains(kinds, f.Kind):
-		err = fmt.Errorf("%w: %q: an operation cannot %q: give one of %s", ErrFault, text, f.Kind, list(kinds))
+		err = fmt.Errorf("%w: %q: there is no kind of fault %q: give one of %s", ErrFault, text, f.Kind, list(kinds))
 	case f.Op == Alloc && (f.Kind == Hang || f.Kind == Slow):
 		err = fmt.Errorf("%w: %q: an alloc can neither hang nor be slow: give fail, lost or oom", ErrFault, text)
 	case f.Kind == Hang && f.Op == Compile:

@@ -2,7 +2,7 @@ package host
 
 import "math"
 
-// addresses are what a limit leaves the process to map.
+// addresses is the address space that a limit leaves the process.
 type addresses struct {
 	bytes int64
 	limit string // the limit, as a user knows it; "" without one
@@ -11,11 +11,11 @@ type addresses struct {
 // unlimited are the addresses without a limit.
 var unlimited = addresses{bytes: math.MaxInt64}
 
-// heapSlack is the address space in bytes by which the Go heap may grow beyond
-// what is asked of it: it grows by arenas of 64 MiB.
+// heapSlack is the address space in bytes that is left to the Go heap. It grows by arenas
+// of 64 MiB, so it may take more than the program asks for.
 const heapSlack = 128 << 20
 
-// forData are the addresses for what is asked for, in bytes.
+// forData is the bytes that may be mapped without the Go heap running out of addresses.
 func (a addresses) forData() int64 {
 	if a.limit == "" {
 		return a.bytes

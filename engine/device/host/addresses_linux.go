@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// leastAddresses are what the strictest limit leaves: on the process's address
+// leastAddresses is the address space that the strictest limit leaves: on the process's address
 // space, on its private memory, or on the memory promised to all processes.
 func leastAddresses() addresses {
 	size, data := mapped("/proc/self/statm")
@@ -38,7 +38,7 @@ func mapped(path string) (size, data int64) {
 	return size * pageBytes, data * pageBytes
 }
 
-// rlimitLeft is what a limit on the process leaves, with used bytes in use.
+// rlimitLeft is how many bytes a limit on the process leaves, with used bytes in use.
 func rlimitLeft(resource int, used int64) int64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(resource, &limit) != nil || limit.Cur > math.MaxInt64 {
@@ -47,8 +47,8 @@ func rlimitLeft(resource int, used int64) int64 {
 	return max(0, int64(limit.Cur)-used)
 }
 
-// promisesLeft is what the system may still promise its processes, where it
-// promises no more than it has. mode and meminfo are the files that say so.
+// promisesLeft is the bytes that the system may still promise its processes. Few systems
+// have this limit: vm.overcommit_memory = 2 sets it. mode and meminfo are the files that say so.
 func promisesLeft(mode, meminfo string) int64 {
 	const strict = 2
 	if m, err := readInt(mode); err != nil || m != strict {

@@ -21,16 +21,16 @@ const (
 func DefaultBudget(count int) (int64, error) {
 	free, err := systemMemory()
 	if err != nil {
-		return 0, fmt.Errorf("the available memory is not known (%w): set the device's memory budget", err)
+		return 0, fmt.Errorf("cannot tell how much memory is free (%w): set the memory of each device (devices.memory, --device-memory)", err)
 	}
 	return budgetWithin(free, leastAddresses(), count)
 }
 
-// budgetWithin is the budget in bytes of each of count devices, with so much
-// free memory and so many addresses.
+// budgetWithin is DefaultBudget for a machine with so many bytes of free memory, and so
+// many addresses.
 func budgetWithin(free int64, a addresses, count int) (int64, error) {
 	if a.bytes <= heapSlack {
-		return 0, fmt.Errorf("%w: %s leaves %s, and the Go heap may take %s: raise that limit, or limit the memory of each device (devices.memory, --device-memory)",
+		return 0, fmt.Errorf("%w: %s leaves the process %s, and the Go heap alone may need %s: raise that limit, or set the memory of each device (devices.memory, --device-memory)",
 			device.ErrBudget, a.limit, units.Bytes(a.bytes), units.Bytes(heapSlack))
 	}
 	most := min(float64(free)*shareOfMemory, float64(a.forData())*shareOfAddresses)

@@ -36,7 +36,7 @@ func TestBudgetWithin(t *testing.T) {
 		}
 	}
 	_, err := budgetWithin(free, addresses{heapSlack, "ulimit -v"}, 1)
-	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "ulimit -v leaves 128.0 MiB") || !strings.Contains(err.Error(), "--device-memory") {
+	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "ulimit -v leaves the process 128.0 MiB") || !strings.Contains(err.Error(), "--device-memory") {
 		t.Errorf("without addresses: %v", err)
 	}
 }

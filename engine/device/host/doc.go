@@ -11,7 +11,7 @@
 // the packed copy with the device ([Packer]).
 //
 // The files use each other downwards: host; bind; run; program; arena; mapping.
-// Beside them, available tells how much memory there is.
+// Apart from these, available tells how much memory there is.
 //
 // The types to know are [Config], [Kernel] and [Packer].
 package host

@@ -6,7 +6,7 @@ import "github.com/berth-ml/berth/engine/device"
 // block back, and must not touch it afterwards.
 type Block struct {
 	Off, Size int64 // bytes; multiples of the space's alignment
-	Owner     any   // the taker's own note; nil until it writes one
+	Owner     any   // the taker's own data; nil until it writes one
 
 	free       bool
 	uses       device.Fence // of a free block: its bytes may be written after these

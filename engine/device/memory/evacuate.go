@@ -9,8 +9,8 @@ import (
 const mostWindows = 64
 
 // evacuate lists, in p.list, moves of fewer than so many bytes out of a range of
-// size bytes to free bytes elsewhere. It takes the range with the fewest bytes to
-// move, of those whose blocks find holes. It reports false if there is none.
+// size bytes to free bytes elsewhere. Of the ranges
+// whose blocks find holes, it takes the one with the fewest bytes to move. It reports false if there is none.
 func (p *planner) evacuate(size, below int64, movable func(*Block) bool) bool {
 	p.findWindows(size, below, movable)
 	slices.SortFunc(p.windows, func(a, b window) int {

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// shelf is runs by size, and those of a size by offset.
+// shelf sorts runs by size, and runs of equal size by offset.
 type shelf struct {
 	runs  []*run
 	spare []*run // for reuse

@@ -1,7 +1,7 @@
 package memory
 
-// slidable is the blocks of which the taken ones can slide together so that size
-// bytes are free behind them: those with the fewest bytes to slide.
+// slidable finds neighbouring blocks whose taken ones can slide together, so that size bytes
+// are free behind them. Of several such windows it picks the one with the fewest bytes to slide.
 func (p *planner) slidable(size int64, movable func(*Block) bool) (best window, ok bool) {
 	w := window{first: p.edge.next}
 	for b := p.edge.next; b != p.edge; b = b.next {

@@ -81,8 +81,8 @@ func (s *Space) Take(bytes int64, q device.Queue) (b *Block, after []device.Even
 // spareBytes may be taken beyond twice the peak without waiting.
 const spareBytes = 1 << 20
 
-// wasteful reports whether a block up to an offset takes bytes that nobody took
-// yet, where enough others are free after a wait.
+// wasteful reports whether a block that ends at an offset would take bytes that nobody took
+// yet, although waiting would free enough others.
 func (s *Space) wasteful(end int64) bool { return end > s.reach && end > 2*s.peak+spareBytes }
 
 // mostLooks bounds the blocks at which one Take looks for bytes that need no
@@ -147,7 +147,7 @@ func (s *Space) isReady(b *Block, q device.Queue) bool {
 }
 
 // cut makes the block first the first size bytes from its offset on, and takes
-// it out of run r. It notes the events that q must wait for.
+// it out of run r. It records the events that q must wait for.
 func (s *Space) cut(r *run, first *Block, size int64, q device.Queue) {
 	from, to := r.first, r.last
 	s.runs.remove(r)

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// setLifetimes notes when each temporary is written first and used last.
+// setLifetimes records when each temporary is written first and used last.
 func setLifetimes(steps []Step) {
 	for i := range steps {
 		for _, s := range steps[i].Out {

@@ -25,7 +25,7 @@ type Plan struct {
 	stop  *stop.Check            // passes end early once it is done
 }
 
-// Options are what a kind of device asks of its plans.
+// Options adapt plans to a kind of device.
 type Options struct {
 	Align int64 // temporaries begin at multiples of so many bytes
 	Alone bool  // each node is a step of its own

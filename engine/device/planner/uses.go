@@ -2,7 +2,7 @@ package planner
 
 import "github.com/berth-ml/berth/internal/stop"
 
-// setUses notes the step at which a launch first reads or overwrites each of the
+// setUses records the step at which a launch first reads or overwrites each of the
 // caller's buffers, and the steps that complete outputs. Steps whose outputs are empty
 // do not run.
 //

@@ -129,14 +129,14 @@ func (b *buffer) unpinLocked() {
 	}
 }
 
-// bornAt notes the place in the queue from which on the buffer may be used.
+// bornAt records the place in the queue from which on the buffer may be used.
 func (b *buffer) bornAt(e device.Event) {
 	b.heap.mu.Lock()
 	defer b.heap.mu.Unlock()
 	b.born = e
 }
 
-// readyAt notes the event of a write that is queued again.
+// readyAt records the event of a write that is queued again.
 func (b *buffer) readyAt(e device.Event) {
 	b.heap.mu.Lock()
 	defer b.heap.mu.Unlock()

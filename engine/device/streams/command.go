@@ -62,8 +62,8 @@ func (c *command) run() error {
 	return fmt.Errorf("BUG: command with opcode %d", c.op)
 }
 
-// copyHost copies between host memory and b. The owner of a host buffer that is
-// not of this package can have freed it too early.
+// copyHost copies between host memory and b. The owner of a host buffer of
+// another package may have freed it too early.
 func (c *command) copyHost(b *buffer, out bool) error {
 	h := hostBytes(c.host)
 	if int64(len(h)) != b.meta.Bytes() {

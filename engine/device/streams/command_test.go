@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// paged is host memory that notes what is evicted.
+// paged is host memory that records what is evicted.
 type paged struct {
 	bytes   []byte
 	evicted []int64 // offsets and sizes

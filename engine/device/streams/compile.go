@@ -181,7 +181,7 @@ func (d *Device) newExecutable(g *graph.Graph, o device.CompileOptions) (*execut
 	return x, nil
 }
 
-// setMarks notes which outputs are complete at each mark.
+// setMarks records which outputs are complete at each mark.
 func (x *executable) setMarks(marks [][]int) {
 	x.marks, x.mark = len(marks), slices.Repeat([]int{len(marks)}, len(x.alias))
 	for i, outputs := range marks {

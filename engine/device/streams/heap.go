@@ -250,7 +250,7 @@ func (h *heap) move(x move, q device.Queue, after *device.Fence) (to *buffer, re
 	return to, rest
 }
 
-// moved notes the event of a move, and gives the rest of the memory back after it.
+// moved records the event of a move, and gives the rest of the memory back after it.
 func (h *heap) moved(to *buffer, rest *memory.Block, done device.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

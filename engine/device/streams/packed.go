@@ -25,7 +25,7 @@ type packed struct {
 	evicted bool          // its memory was taken away, and none is taken again
 	inUse   bool          // a kernel runs with the memory
 	user    device.Event  // the launch of that kernel
-	reread  bool          // the contents that the last run found were read before
+	reread  bool          // the contents of the last run had been read before
 	last    uint64        // number of the contents that the last run found; 0 for none
 	made    uint64        // number of the contents of which this is a copy; 0 for none
 	next    *packed

@@ -379,7 +379,7 @@ func (q *queue) end(seq uint64, err error) {
 	over.wakeAll()
 }
 
-// reach is end for marks of the command that runs.
+// reach ends a mark of the command that runs.
 func (q *queue) reach(seq uint64) { q.end(seq, nil) }
 
 // finish marks commands up to seq as ended, and lists those who waited for them. It
@@ -406,7 +406,7 @@ func (q *queue) Cancel(cause error) {
 	q.canceled = cmp.Or(q.canceled, cause)
 }
 
-// begin notes the command that runs from now on, and returns the one before. what
+// begin records the command that runs from now on, and returns the one before. what
 // is empty if none does.
 func (q *queue) begin(what string, now time.Time) (before string) {
 	q.mu.Lock()

@@ -51,7 +51,7 @@ func (k *cluster) follow(c *fuse.Cluster, on work.Target) error {
 	}
 	f, ok := first.(work.Follower)
 	if !ok {
-		return fmt.Errorf("BUG: nothing can follow %s", c.Head.Op.Kind())
+		return fmt.Errorf("BUG: %s heads a cluster, and its kernel lets no op follow", c.Head.Op.Kind())
 	}
 	k.head = f
 	for _, v := range c.Reads[slices.Index(c.Nodes, c.Head)] {

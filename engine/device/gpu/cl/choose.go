@@ -43,7 +43,7 @@ func chosen(d driver, text string) ([]found, error) {
 	case len(list) > 0:
 		return list, errors.Join(troubles...)
 	case len(all) > 0:
-		return nil, fmt.Errorf("%w: %s: no device's or driver's name contains %q: take a part of %s", device.ErrEnvironment, Variable, text, strings.Join(names, ", or of "))
+		return nil, fmt.Errorf("%w: %s: no device's or driver's name contains %q: give a part of one of these: %s", device.ErrEnvironment, Variable, text, strings.Join(names, "; "))
 	case troubles != nil:
 		return nil, fmt.Errorf("%w: %w", device.ErrAbsent, errors.Join(troubles...))
 	}

@@ -36,7 +36,7 @@ func TestChosen(t *testing.T) {
 		{drivers: []fakePlatform{cpu, gpu}, want: []string{"small", "big", "cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "portable", want: []string{"cores"}},
 		{drivers: []fakePlatform{cpu, gpu}, text: "BIG", want: []string{"big"}},
-		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "take a part of small (driver Vendor, OpenCL 1.2), or of big (driver Vendor, OpenCL 1.2), or of cores (driver Portable, OpenCL 1.2)", cause: device.ErrEnvironment},
+		{drivers: []fakePlatform{cpu, gpu}, text: "tpu", err: "give a part of one of these: small (driver Vendor, OpenCL 1.2); big (driver Vendor, OpenCL 1.2); cores (driver Portable, OpenCL 1.2)", cause: device.ErrEnvironment},
 		{drivers: []fakePlatform{refuses, cpu}, want: []string{"cores"}, err: "driver Broken: clGetDeviceIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
 		{drivers: []fakePlatform{lacks}, err: "old cannot be used: it has OpenCL 1.1 x, and OpenCL 1.2 is needed", cause: device.ErrAbsent},
 		{drivers: []fakePlatform{lacks, refuses}, err: "lean cannot be used: its driver has no compiler", cause: device.ErrAbsent},

@@ -32,7 +32,7 @@ func (l *library) fill(calls []gen.Call) error {
 	return nil
 }
 
-// table is an object with these contents. It needs mu.
+// table returns a memory object with these contents. It needs mu.
 func (l *library) table(floats []float32) (object uintptr, err error) {
 	b := shape.Bytes(floats)
 	h := fnv.New64a()

@@ -94,7 +94,7 @@ var failures = map[string]failure{
 	"check_finite":     {0, func(*graph.Node, []byte) error { return &device.NonFiniteError{} }},
 	"learning_rate": {0, func(n *graph.Node, b []byte) error {
 		o := n.Op.(ops.LearningRate)
-		return fmt.Errorf("step %d is too far past the run's %d steps for the schedule %s: train for more epochs instead of going on", shape.View[int32](b)[0], o.Total, o.Schedule)
+		return fmt.Errorf("step %d is too far beyond the %d steps of the schedule %s: start a run with more epochs instead of resuming this one", shape.View[int32](b)[0], o.Total, o.Schedule)
 	}},
 }
 

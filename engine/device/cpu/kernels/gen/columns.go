@@ -367,7 +367,7 @@ func (l *lang) sumEach() {
 	})
 }
 
-// maxEach compares each vector with itself besides: only NaN differs.
+// maxEach also compares each vector with itself: only NaN differs.
 func (l *lang) maxEach() {
 	const unordered = 3
 	l.each("MaxEach", "replaces acc by what is larger, and for good by NaN, in", func(acc, x, n reg.GPVirtual) {

@@ -36,7 +36,7 @@
 //
 //	operand                                  packed                                because                                                                       a step takes less time by
 //	B that more than one row of tiles reads  whole, beforehand, in scratch memory  it is packed once for all tiles                                               gpt-small 6 %
-//	bfloat16 A, with AMX                     whole, beforehand                     packing is slow beside AMX's multiplication
+//	bfloat16 A, with AMX                     whole, beforehand                     packing is slow compared with AMX's multiplication
 //	float32 that is split for AMX            by each tile, even if twice           split operands are half as large again and would go through memory once more  gpt-small 5 %, gpt2 6 %
 //
 // Weights of bfloat16 stay packed until they change: through the microbatches of a step, an evaluation, a

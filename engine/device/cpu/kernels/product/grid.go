@@ -42,7 +42,7 @@ func newGrid(s *sizes, count, m, n, k, minRows int, rowsFirst bool) grid {
 	return g
 }
 
-// The cost of a product beside its multiply-adds, each of which counts as one.
+// A product's costs in units of one multiply-add.
 const (
 	costChunk = 80_000 // of handing out a chunk
 	costRead  = 4      // of reading an element of an operand again in place

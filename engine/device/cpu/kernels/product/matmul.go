@@ -91,7 +91,7 @@ func (k *matmul) packCache() work.PackCache {
 	}
 }
 
-// gridFit is the conditions, beside shapes, that the best way to cut a grid depends on.
+// gridFit is what the best way to cut a grid depends on in addition to shapes.
 type gridFit struct {
 	threads int
 	cached  bool // B is packed in cache memory

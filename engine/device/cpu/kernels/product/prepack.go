@@ -4,7 +4,7 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 
 // prepacker packs operands of a product once, before its cells are computed, where each
 // cell would pack its share again: B where several rows of cells read it, and with AMX,
-// where packing takes longer beside multiplying, A where several columns of cells do.
+// where packing is slow compared with multiplying, A where several columns of cells do.
 // Split operands, half as large again as they were, are packed where they are wanted: they
 // should not leave the second cache.
 //

@@ -133,7 +133,7 @@ func (k *binaryOutcome) Chunk(i int) {
 	}
 }
 
-// tally counts indexes, on one thread: they are few beside the work that gives them.
+// tally counts indexes, on one thread: counting takes little time compared with the work that gives them.
 type tally struct {
 	n, indexes int
 	padded     bool // an index of -1 is padding

@@ -47,7 +47,7 @@ type Funcs struct {
 }
 
 // Rows are the functions of one instruction set over rows, which softmax, losses, norms
-// and attention use besides [Funcs]. The array that is written may be one that is read.
+// and attention use in addition to [Funcs]. The array that is written may be one that is read.
 // Functions of a matrix take its first element and, in elements, the stride from row to
 // row; the caller sees to it that all of it is memory.
 type Rows struct {
