@@ -45,15 +45,17 @@ type DeriveOptions struct {
 //     p's stages, and Memory of p covers it from then on.
 //   - Answers leaves out a block without a node in the graph, such as dropout.
 func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
+	check := stop.When(o.Stop)
+	defer check.Release()
 	switch o.For {
 	case Answers:
 		return p.answers(g, o)
 	case Bucket:
-		return p.bucket(g, o)
+		return p.bucket(g, o, check)
 	case Checked:
-		return p.checked(g, stop.When(o.Stop))
+		return p.checked(g, check)
 	}
-	return p.smaller(g, false, stop.When(o.Stop))
+	return p.smaller(g, false, check)
 }
 
 // smaller plans for the same nodes with other metadata. Where p has the memory that it takes,
@@ -141,8 +143,8 @@ func (p *Plan) alike(g *graph.Graph, s settings, check *stop.Check) (*Plan, erro
 }
 
 // bucket plans for samples of another shape.
-func (p *Plan) bucket(g *graph.Graph, o DeriveOptions) (*Plan, error) {
-	q, err := p.smaller(g, true, stop.When(o.Stop))
+func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan, error) {
+	q, err := p.smaller(g, true, check)
 	if errors.Is(err, errOtherNodes) {
 		if q, err = p.sameStages(g, o.Stop); err == nil {
 			for d := range p.Memory {

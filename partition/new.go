@@ -24,7 +24,8 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	check := stop.When(s.Stop)
-	s.Stop = nil // it is for this call alone
+	s.Stop = nil // it is for this call alone: the plan is asked for more, when a run has been stopped
+	defer check.Release()
 	p, err := newPlan(g, s, check)
 	if err == nil && p.shortage().Missing > 0 {
 		s.exact = true

@@ -142,6 +142,38 @@ func TestPlanningStops(t *testing.T) {
 	}
 }
 
+// TestPlanOutlivesItsStop asks plans in too little memory for their step after the call that
+// made them was told to stop, as a run does that a signal has ended.
+func TestPlanOutlivesItsStop(t *testing.T) {
+	g, err := nets.Chain(8, 4, 2, 2).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over error
+	ask := func() error { return over }
+	whole, err := New(g, PlanOptions{Devices: nets.Specs(1, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(g, PlanOptions{Devices: nets.Specs(1, whole.Memory[0].Peak*9/10), Stop: ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Memory[0].Moved() == 0 {
+		t.Fatal("the plan moves nothing, and so tests nothing")
+	}
+	q, err := Derive(p, g, DeriveOptions{Stop: ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over = errors.New("stopped")
+	for _, p := range []*Plan{p, q} {
+		if _, err := p.Predict(nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestPlanningIsLinear counts what planning looks at, for n and for 2n blocks.
 func TestPlanningIsLinear(t *testing.T) {
 	looks := func(blocks int, o PlanOptions) int {

@@ -39,6 +39,10 @@ func (c *Check) Err() error {
 	return c.err
 }
 
+// Release ends the asking: what is kept with the Check outlives the call that f is of.
+// An error that it has given stays.
+func (c *Check) Release() { c.ask = nil }
+
 // Done counts an item, and asks after every so many. Once it is true it stays
 // so, and Err tells why.
 func (c *Check) Done() bool {
