@@ -13,7 +13,7 @@
 // # The passes
 //
 // Each has a folder, takes the types on the left and gives the one on the right. [New] runs
-// them (new.go), and their results stand in Plan.decided, in this order.
+// them (new.go), and their results stand in the struct decided (plan.go), in this order.
 //
 //	0 recompute  graph                  → graph        values that are computed a second time
 //	1 nodes      graph                  → Index        who reads what; what the update must wait for
@@ -24,16 +24,18 @@
 //	6 step       segments, schedule     → []Launch     a step in the order in which it is queued
 //	7 forecast   launches               → []Forecast   peak, floor and moved bytes of each device
 //
-// Where memory is short, passes 4 to 7 run again for finer grains and for updates in ranges
-// (choose.go), and all of them with values recomputed. The plan of the smallest [Forecast] wins. At last
-// the refusals are asked (new.go), such as whether a device has the memory (memory.go).
+// Where memory is short, passes 5 to 7 run again for finer grains of segments, pass 4 too for updates in
+// ranges (choose.go), and all of them with values recomputed. The plan whose [Forecast] is smallest wins. At last
+// New checks that plan (refusals in new.go): a device must have the memory (memory.go).
 //
-// Three packages serve several passes. Package order deals stages to devices and makes
+// Some packages serve several passes. Package order deals stages to devices and makes
 // schedules; speed has the times of segments and copies; footprint bounds the memory of
 // blocks as one stage, for the search in pass 2. Package search is that search, without
 // graphs, and simulate predicts the course of a plan's step.
 //
-// An internal error is a panic of the package that is its pass. No pass imports a later one, nor this package; boundaries_test.go holds them to that.
+// An internal error is a panic of the package that is its pass. No pass imports this package. Two look
+// at later ones to judge by: recompute uses nodes, and the search in cut uses place and segment.
+// boundaries_test.go lists who may import whom.
 //
 // Above the passes are [Derive], which plans other graphs of the model into a plan's stages;
 // [Candidates], plans for each number of stages and replicas; and [Atoms], a plan of the

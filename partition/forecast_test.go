@@ -78,3 +78,16 @@ func TestFloorOfReplicasInTheLastStep(t *testing.T) {
 		t.Errorf("floors are %d, and %d with a last step of 4 microbatches", without, with)
 	}
 }
+
+// One of three workers has two stages, and takes turns by the number of microbatches: device 2
+// has a higher peak in a last step of 4 than in a full step of 5.
+func TestPeakOfInterleavedLastStep(t *testing.T) {
+	net := nets.Chain(5, 1, 1, 5)
+	for i, skip := range []int{-1, 0, 0, 0, 2} {
+		net.Blocks[i].Skip, net.Blocks[i].Tied = skip, 0
+	}
+	floorsAndPeaks(t, mustPlan(t, net, PlanOptions{
+		Devices: nets.Specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2", "b3"}, {"b4"}}, Schedule: "interleaved", Reduction: ReduceTree,
+		LastMicrobatches: 4, grains: []segment.Grain{segment.ByBlock},
+	}))
+}

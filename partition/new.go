@@ -111,8 +111,8 @@ func (s settings) cutting(idx *nodes.Index) cut.Options {
 	}
 }
 
-// placeFor places for a cut. Where replicas share the update, it divides it among
-// them; shards are the parameters that they update in ranges.
+// placeFor assigns nodes and variables to the stages of a cut. With ShardOptimizer it also
+// assigns each update to a replica; shards are the parameters whose update is cut into ranges.
 func (s settings) placeFor(idx *nodes.Index, c cut.Cut) (p *place.Placement, shards divide.Shards) {
 	p = place.Nodes(idx, len(c.Device), c.Groups())
 	place.MoveUnsupported(p, idx, c.Device, s.allReplicas())

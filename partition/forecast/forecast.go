@@ -258,9 +258,17 @@ func Temporaries(v *segment.Variant) int64 {
 
 // traceLastStep makes the traces of the smaller last step of an epoch; nil where a full
 // step takes at least as much memory. Replicas divide its microbatches otherwise: one
-// may add two in a single launch that has neither together in a full step.
+// may add two in a single launch that has neither together in a full step. A worker
+// with several stages takes turns by their number, so that fewer of them may need more.
 func (f *Forecaster) traceLastStep() ([]*Trace, error) {
-	if f.Replicas == 1 || len(f.Sizes) == 1 {
+	if len(f.Sizes) == 1 {
+		return nil, nil
+	}
+	full, err := f.program.Schedule(f.Sizes[0])
+	if err != nil {
+		return nil, err
+	}
+	if f.Replicas == 1 && len(full.Rows) == full.Stages {
 		return nil, nil
 	}
 	launches, err := f.program.Launches(f.index.Stop, step.Options{Microbatches: f.Sizes[1]})
