@@ -66,9 +66,9 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 }
 
 // Start opens a training whose steps the program takes: it copies the weights in, and takes no
-// step. On shared [Devices] it waits until the memory for its floor is free, which trainings
-// that are open may keep; the end of ctx ends the waiting. A device that is
-// lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
+// step. On shared [Devices] it waits until the least memory that it needs (the plan's floor) is
+// free. Open trainings may hold that until they are closed; the end of ctx ends the waiting. A device
+// that is lost ends the training, whatever devices.on_device_loss says. The caller closes it; until then
 // every other call of the run fails with ErrInUse.
 func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 	if err := r.check(ctx); err != nil {

@@ -11,8 +11,8 @@ import (
 const mostAhead = 8 << 30
 
 // mapAhead is how many bytes of addresses bbolt maps at once; none where an int
-// has 32 bits. Where addresses are limited, it leaves the rest of the process as
-// many as it takes.
+// has 32 bits. Where addresses are limited, it takes at most half of
+// those that are free.
 func mapAhead() int {
 	if strconv.IntSize == 32 {
 		return 0

@@ -76,9 +76,9 @@ func openImage(r io.ReaderAt, size int64) (*image, error) {
 	case err0 != nil && err1 != nil:
 		return nil, damaged("neither meta page is valid (%w): the file is not a checkpoint file, or its start is lost", err0)
 	case err0 != nil:
-		im.metaPage, im.note = m1, fmt.Errorf("meta page 0: %w: the transaction it described is not used", err0)
+		im.metaPage, im.note = m1, fmt.Errorf("meta page 0: %w: the file is read as meta page 1 describes it, and what only page 0 recorded is not used", err0)
 	case err1 != nil:
-		im.metaPage, im.note = m0, fmt.Errorf("meta page 1: %w: the transaction it described is not used", err1)
+		im.metaPage, im.note = m0, fmt.Errorf("meta page 1: %w: the file is read as meta page 0 describes it, and what only page 1 recorded is not used", err1)
 	case m1.txid > m0.txid:
 		im.metaPage = m1
 	default:

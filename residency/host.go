@@ -90,9 +90,9 @@ func (m *Manager) refill(t *Tensor, action string) error {
 }
 
 // FeedDone hands the buffer last fed to t back: after the event it may be
-// refilled, and the manager will not read it again; the truth is with the
-// device that has it. It is false while the only contents are in the buffer, such as
-// after a copy-in that has failed; acquire or prefetch t first, or drop it. Ask before feeding t again.
+// refilled, and the manager will not read it again; a device
+// then has the current contents. The result is false while the only contents are in the buffer,
+// such as after a copy-in that has failed; acquire or prefetch t first, or drop it. Ask before feeding t again.
 func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -64,7 +64,7 @@ func runLLMC(ctx context.Context, bin, folder string, o options) (s sample, err 
 	times, loss := readLLMC(out, 1e3*o.seconds)
 	enough()
 	if err := c.Wait(); len(times) == 0 {
-		return s, fmt.Errorf("no step of %s was seen: %w", bin, err)
+		return s, errors.Join(fmt.Errorf("%s printed no training step", bin), err)
 	}
 	slices.Sort(times)
 	return sample{

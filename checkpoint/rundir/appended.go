@@ -37,8 +37,8 @@ func (a *appended) use(f *os.File) (err error) {
 	return err
 }
 
-// flush writes the pieces that wait, and those that more makes wait after them.
-// Where that fails they wait on, which is said once.
+// flush writes the pieces that wait, then those that more adds. If that fails they keep
+// waiting, and one warning is given.
 func (a *appended) flush(more func() bool) {
 	err := a.write(more)
 	if err != nil && !a.failed {

@@ -37,8 +37,8 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 }
 
 // Found is a checkpoint to use. Until it is closed, its file stays open for
-// reading. No process changes it unless one did already: a run that trains may then
-// delete the checkpoint, and reading fails with checkpoint.ErrDeleted.
+// reading, and no process can begin to write it. A run that was training already goes on,
+// and may delete the checkpoint: reading then fails with checkpoint.ErrDeleted.
 type Found struct {
 	Snapshot *checkpoint.Snapshot
 	BestID   uint64               // the folder's best by the watched metric; 0: none has one

@@ -72,8 +72,8 @@ func (s *Saver) Reserve(ctx context.Context) error {
 }
 
 // Save takes a checkpoint of the variables as they are; nothing may be queued.
-// It waits for the save before. With the whole state staged it does not wait
-// for the disk. Tidying up ends where leisure does.
+// It waits for the save before. If there is room to stage the whole state, it returns
+// before that is on the disk. Deleting and compacting old checkpoints ends when leisure does.
 func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error {
 	asked := time.Now()
 	if err := s.Await(); err != nil {

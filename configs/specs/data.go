@@ -64,7 +64,7 @@ func filled(ctx context.Context, c *configs.Config, given *custom.Set) (*dataset
 	case given != nil && c.Data.Source != configs.SourceGiven:
 		return nil, configs.At(where, fmt.Errorf("%w: the program gives samples (OpenOptions.Data), but data.source is %s: write `data: given`", errs.ErrOptions, c.Data.Source))
 	case given == nil && c.Data.Source == configs.SourceGiven:
-		return nil, configs.At(where, fmt.Errorf("%w: data.source is given, and the program gives no samples: it does so with OpenOptions.Data, and evaluates with Run.Eval", errs.ErrOptions))
+		return nil, configs.At(where, fmt.Errorf("%w: data.source is `given`, but the program passed no samples: set OpenOptions.Data, and evaluate them with Run.Eval", errs.ErrOptions))
 	}
 	set := given
 	if set == nil {

@@ -100,7 +100,7 @@ func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
 	}
 	p, err := partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop})
 	if err != nil {
-		return fmt.Errorf("metrics: %w; or leave out those that count answers (train.metrics)", err)
+		return fmt.Errorf("metrics: %w; or take the metrics that count answers by class, such as f1, out of train.metrics", err)
 	}
 	j.Floors, j.Peaks = o.Memory(m.Plan)
 	floors, peaks := o.Memory(p)

@@ -30,7 +30,7 @@ func (s Schedule) validateSizes() error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if len(s.Workers) != s.Stages*s.Replicas {
-		return fmt.Errorf("%w: there are workers for %d stages of %d; give each stage one", ErrInvalid, len(s.Workers), s.Stages*s.Replicas)
+		return fmt.Errorf("%w: Workers has %d entries for %d stages (those of all replicas); give each stage a worker", ErrInvalid, len(s.Workers), s.Stages*s.Replicas)
 	}
 	for i, w := range s.Workers {
 		if w < 0 || w >= len(s.Rows) {

@@ -66,9 +66,9 @@ func (s *Session) StateBytes() (n int64) {
 	return n
 }
 
-// CheckHostMemory refuses a bound on host memory that batches and saves exceed, and
-// without a bound, tensors without room on their device that the host has no
-// memory for. It sets Batches.
+// CheckHostMemory fails if batches and saves exceed the bound on host memory. Without a
+// bound, it fails if the tensors that have no room on their device do not fit into
+// free host memory. It sets Batches.
 func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	c := s.Config
 	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)

@@ -166,8 +166,8 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	return &p
 }
 
-// Without is the session on the devices but for the one at i, which is lost. plan sets what that
-// of Open sets. The caller goes on with one of the two sessions alone.
+// Without is the session on the devices but for the one at i, which is lost. plan does what the
+// plan function of Open does. From then on only one of the two sessions may be used.
 func (s *Session) Without(i int, plan func(*Session) error) (*Session, error) {
 	left := *s
 	left.limits = nil // they have been said

@@ -214,8 +214,8 @@ func (a *attempt) constant(v *graph.Value, microbatch int) []byte {
 	return shape.Bytes([]int32{int32(microbatch * a.session.Sizes.Microbatch)})
 }
 
-// seal begins the steps after a boundary: only the batch goes in, and only what the
-// config asks for comes out.
+// seal has residency refuse copies until the next boundary. Only the batch goes in, and only
+// what log_every, a watch or fetches bring out comes out.
 func (a *attempt) seal() {
 	var reasons []ledger.Reason
 	if a.session.Config.Train.LogEvery > 0 {

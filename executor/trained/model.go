@@ -268,7 +268,7 @@ func (t *Model) Reads() []string { return t.session.Inputs(t.weights.Init) }
 func (t *Model) CheckOpen() error { return t.session.CheckOpen() }
 
 // Close closes the devices. It fails if anything on them was not freed, and with
-// errs.ErrInUse within a call.
+// errs.ErrInUse while another call is under way.
 func (t *Model) Close() error {
 	err := t.session.Close()
 	if errors.Is(err, errs.ErrInUse) {

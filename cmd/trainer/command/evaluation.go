@@ -31,8 +31,8 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 	return printMatrix(out, e)
 }
 
-// numbersOf is the loss of an evaluation and its metrics, in lines that fit. The many
-// metrics of classes begin a line.
+// numbersOf is the loss of an evaluation and its metrics, in lines that fit. Metrics
+// of single classes begin a line.
 func numbersOf(e berth.Evaluation) string {
 	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
 	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))

@@ -26,7 +26,7 @@ func newArena(budget int64) (*arena, error) {
 	}
 	if has, err := machineMemory(); err == nil && budget > has { // the system would promise it, and end the process later
 		asked, most := units.TwoBytes(budget, has)
-		return nil, fmt.Errorf("%w: it is %s, but the machine has %s: lower the budget (the device null plans for larger machines)", device.ErrBudget, asked, most)
+		return nil, fmt.Errorf("%w: it is %s, but the machine has %s: lower the budget; to plan alone for a larger machine, use the device null", device.ErrBudget, asked, most)
 	}
 	mem, err := reserve(budget)
 	if err != nil {

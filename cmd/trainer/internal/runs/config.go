@@ -144,7 +144,7 @@ func lostConfig(dir, path string, unread, err error) error {
 	case isFile(dir):
 		return cli.Usagef("%s is not a run folder: it is a file; a copy of checkpoints can be used from a folder of its own, as %s there: name that folder", dir, rundir.CheckpointsName)
 	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
-		return cli.Usagef("%s is lost, and no checkpoint has been saved that would hold it: there is nothing to go on from; trainer train CONFIG --run %s begins the run", path, dir)
+		return cli.Usagef("%s is missing, and no checkpoint has a copy of it, so the run cannot go on; begin it with: trainer train CONFIG --run %s", path, dir)
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
 		return cli.Usagef("%s is not a run folder: it has no %s; trainer train makes one", dir, filepath.Base(path))
 	}

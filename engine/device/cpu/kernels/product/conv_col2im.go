@@ -117,8 +117,8 @@ type segment struct {
 	elements, windows []int
 }
 
-// segments cuts a phase, pixels from, from+s, ... below end, into segments under
-// windows lo..hi of k elements.
+// segments cuts a phase, the pixels from, from+s, ... below end, into runs that the same
+// elements of windows lo to hi cover. A window has k elements.
 func segments(from, end, s, pad, k, lo, hi int) []segment {
 	var all []segment
 	for i := 0; from+i*s < end; i++ {

@@ -37,8 +37,8 @@ func Read[T word](l isa.ISA, v *View, dst, x []T, i int) {
 	}
 }
 
-// readRows writes rows of n elements of x that are step apart. Rows are apart elements
-// from each other.
+// readRows copies rows of n elements from x to dst. In x the elements of a row are step
+// apart, and a row begins apart elements after the one before.
 func readRows[T word](l isa.ISA, dst, x []T, n, step, apart int) {
 	rows := len(dst) / n
 	switch {
