@@ -71,7 +71,7 @@ func TestLongGrid(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	text := s.String()
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > 100*uint64(len(text)) {
+	if got := after.TotalAlloc - before.TotalAlloc; got > 150*uint64(len(text)) {
 		t.Errorf("%d bytes are allocated for a grid of %d", got, len(text))
 	}
 }
