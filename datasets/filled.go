@@ -1,7 +1,10 @@
 package datasets
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/panics"
@@ -144,4 +147,152 @@ func (f *Filled) guard(x *Sample, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: %s, sample %d: panic: %s", ErrFill, f.Name, x.Index, panics.Text(r))
 	}
+}
+
+// table is the samples as a table, whose columns have no data.
+func (f *Filled) table(target bool, unit bool) (*table, error) {
+	if f.Length != nil {
+		return f.sequenceTable(target)
+	}
+	t := &table{rows: f.Len, filled: f, unit: unit}
+	fields := []Field{{"input", f.Input}}
+	if target {
+		fields = append(fields, f.target())
+	}
+	for _, field := range fields {
+		t.columns = append(t.columns, newColumn(field, nil))
+	}
+	return t, nil
+}
+
+// openFilled is Open for samples that a function writes.
+func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
+	f := s.Filled
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.Target.DType == shape.Invalid {
+		return nil, fmt.Errorf("%w: %s has no targets to train on or to evaluate with: give Target", ErrSpec, f.Name)
+	}
+	tables, err := f.tables(s)
+	if err != nil {
+		return nil, err
+	}
+	print, err := filledPrint(ctx, s, tables)
+	if err != nil {
+		return nil, err
+	}
+	ds := &Dataset{Name: f.Name, Info: Info{
+		Inputs: []Field{{"input", f.Input}}, Target: f.target(), Classes: f.Classes, ClassNames: f.Labels, Tokens: f.Tokens, Fingerprint: print,
+	}}
+	if f.Length != nil {
+		ds.Info.Inputs, ds.Info.Buckets = append(ds.Info.Inputs, lengthField), f.Buckets
+	}
+	if len(tables) > 1 {
+		ds.Train, ds.Val = &Part{table: tables[0], count: f.Len}, &Part{table: tables[1], count: f.Val.Len}
+		shuffle(ds.Train, s)
+	} else if ds.Train, ds.Val, err = splitRandomly(tables[0], s, s.trainFraction(print, 0.8)); err != nil {
+		return nil, err
+	}
+	ds.Train.varies = true
+	ds.Train.seed = s.Seed
+	return ds, nil
+}
+
+// tables are the samples, and those to validate with if they are others.
+func (f *Filled) tables(s Spec) ([]*table, error) {
+	first, err := f.table(true, s.UnitTarget)
+	if err != nil || s.Split > 0 || f.Val == nil {
+		return []*table{first}, err
+	}
+	if err := f.Val.check(); err != nil {
+		return nil, fmt.Errorf("validation: %w", err)
+	}
+	second, err := f.Val.table(true, s.UnitTarget)
+	if err != nil {
+		return nil, fmt.Errorf("validation: %w", err)
+	}
+	if !slices.Equal(f.Buckets, f.Val.Buckets) {
+		return nil, fmt.Errorf("%w: %s: the buckets of validation samples are %v, those of training samples %v: make them alike", ErrSpec, f.Name, f.Val.Buckets, f.Buckets)
+	}
+	for i, c := range second.columns {
+		if want := first.columns[i].field.Meta; !c.field.Meta.Equal(want) {
+			return nil, fmt.Errorf("%w: %s: the %s of a validation sample is %v, that of a training sample %v: make them alike", ErrSpec, f.Name, c.field.Name, c.field.Meta, want)
+		}
+	}
+	return []*table{first, second}, nil
+}
+
+// probes is the number of samples of a table that are part of the fingerprint: all
+// may be too many to compute.
+const probes = 16
+
+// filledPrint is the fingerprint of samples that a function writes: of their
+// identity, and of some of them.
+func filledPrint(ctx context.Context, s Spec, tables []*table) (string, error) {
+	options := []any{s.Filled.Identity}
+	for _, t := range tables {
+		p := &Part{table: t, count: t.rows}
+		dst := p.Alloc(1)
+		for i := range min(probes, t.rows) {
+			if err := context.Cause(ctx); err != nil {
+				return "", err
+			}
+			at := i * t.rows / min(probes, t.rows)
+			if _, err := p.Read(Cursor{Index: at}, 1, dst); err != nil {
+				return "", err
+			}
+			options = append(options, fmt.Sprintf("%x", dst))
+		}
+	}
+	return fingerprint(ctx, s, options, tables...)
+}
+
+// filledInputs is the inputs of samples that a function writes.
+func filledInputs(_ context.Context, s Spec, _ *Info, _ string) (*table, error) {
+	if err := s.Filled.check(); err != nil {
+		return nil, err
+	}
+	return s.Filled.table(false, false)
+}
+
+// filledRows are samples of different lengths that a function writes.
+type filledRows struct {
+	f       *Filled
+	lengths []int32
+}
+
+// sequenceTable is the samples as a table, with or without targets.
+func (f *Filled) sequenceTable(targets bool) (t *table, err error) {
+	var x Sample
+	defer f.guard(&x, &err)
+	rows := &filledRows{f, make([]int32, f.Len)}
+	for x.Index = range rows.lengths {
+		n := f.Length(x.Index)
+		if n < 1 || n > f.Input.Shape[0] {
+			return nil, fmt.Errorf("%w: %s, sample %d: its length is %d: it must be from 1 to %d, the first axis of Input", ErrFill, f.Name, x.Index, n, f.Input.Shape[0])
+		}
+		rows.lengths[x.Index] = int32(n)
+	}
+	s := &sequences{of: rows, buckets: f.Buckets, input: f.Input}
+	if targets {
+		s.target = f.target().Meta
+	}
+	t = sequenceTable(s)
+	t.filled = f
+	return t, nil
+}
+
+func (r *filledRows) rows() int { return len(r.lengths) }
+
+func (r *filledRows) length(row int) int { return int(r.lengths[row]) }
+
+func (r *filledRows) write(s Sample, input, target []byte) error {
+	return r.f.write(s, input, target, false) // no loss of sequences needs targets from 0 to 1
+}
+
+func (r *filledRows) hash(_ context.Context, buckets []int, w io.Writer) error {
+	fmt.Fprintf(w, "samples in %v\n", buckets)
+	_, err := w.Write(shape.Bytes(r.lengths))
+	return err
 }

@@ -2,12 +2,15 @@ package datasets
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -173,4 +176,109 @@ func mnistInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, e
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return imageTable(imageField(a), images, s.Images.scale(255), nil), nil
+}
+
+// scale is the table of the values that pixels of 0 to top read as.
+func (o ImageOptions) scale(top int) *[256]float32 {
+	var t [256]float32
+	for i := range t {
+		v := float64(i) / float64(top)
+		if o.Std != 0 {
+			v = (v - o.Mean) / o.Std
+		}
+		t[i] = float32(v)
+	}
+	return &t
+}
+
+// imageTable is the table of images and, unless labels is nil, their classes.
+func imageTable(f Field, pixels []byte, scale *[256]float32, labels []byte) *table {
+	t := &table{rows: len(pixels) / f.Meta.Elems(), columns: []column{pixelColumn(f, pixels, scale)}}
+	if labels != nil {
+		t.columns = append(t.columns, storedColumn(Field{"target", shape.I32()}, labels, safetensors.U8))
+	}
+	return t
+}
+
+// imageDataset is the dataset of labelled images. val holds the validation
+// samples; if it is nil, t is split.
+func imageDataset(ctx context.Context, name string, s Spec, t, val *table) (*Dataset, error) {
+	tables := []*table{t}
+	if val != nil {
+		tables = append(tables, val)
+	}
+	print, err := fingerprint(ctx, s, s.Images, tables...)
+	if err != nil {
+		return nil, err
+	}
+	names, err := classNumbers(ctx, tables)
+	if err != nil {
+		return nil, err
+	}
+	ds := &Dataset{Name: name, Info: Info{Inputs: []Field{t.columns[0].field}, Target: t.columns[1].field,
+		Classes: len(names), ClassNames: names, Fingerprint: print}}
+	if val == nil {
+		ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(print, 0.8))
+		return ds, err
+	}
+	if have, want := val.columns[0].field.Meta, t.columns[0].field.Meta; !have.Equal(want) {
+		return nil, fmt.Errorf("%w: %s: the t10k images are %v, the train images %v: use the files of one set", ErrFormat, name, have, want)
+	}
+	ds.Train, ds.Val = &Part{table: t, count: t.rows}, &Part{table: val, count: val.rows}
+	shuffle(ds.Train, s)
+	return ds, nil
+}
+
+// classNumbers lists the numbers 0, 1, … up to the largest label.
+func classNumbers(ctx context.Context, tables []*table) ([]string, error) {
+	classes := 0
+	for _, t := range tables {
+		err := t.columns[1].elements(ctx, func(part []byte) error {
+			for _, v := range shape.View[int32](part) {
+				classes = max(classes, int(v)+1)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, classes)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names, nil
+}
+
+// parseIDX reads the header of an IDX file of bytes. The file is two zeros, the
+// element type (8: unsigned byte), the rank, each dimension as a big-endian word,
+// then the elements.
+func parseIDX(in *stream, rank int) (*array, error) {
+	length := 4 + 4*rank
+	head, err := in.head(length)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) < length {
+		return nil, fmt.Errorf("%w: %d bytes are too few for an IDX header: copy or download the file again", ErrFormat, len(head))
+	}
+	if head[0] != 0 || head[1] != 0 || head[2] != 8 || int(head[3]) != rank {
+		return nil, fmt.Errorf("%w: IDX header %x, expected 000008%02x (bytes in %d dimensions): is it the right file?", ErrFormat, head[:4], rank, rank)
+	}
+	a := &array{dtype: safetensors.U8, shape: make(shape.Shape, rank), in: in}
+	size := uint64(1)
+	for i := range a.shape {
+		d := binary.BigEndian.Uint32(head[4+4*i:])
+		if d == 0 {
+			return nil, fmt.Errorf("%w: IDX dimension %d is 0: the file has no elements", ErrFormat, i)
+		}
+		a.shape[i] = int(d)
+		if size *= uint64(d); size > uint64(in.left) {
+			return nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes: copy or download it again", ErrFormat)
+		}
+	}
+	if err := a.checkSize(); err != nil {
+		return nil, err
+	}
+	return a, nil
 }

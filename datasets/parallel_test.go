@@ -3,10 +3,15 @@ package datasets
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
 	"go.uber.org/goleak"
 )
 
@@ -66,4 +71,79 @@ func TestInParallelEnds(t *testing.T) {
 		t.Error(err)
 	}
 	goleak.VerifyNone(t, before)
+}
+
+// endsAfter is a context that is done once it was asked so often.
+type endsAfter struct {
+	context.Context
+	asks atomic.Int64
+	most int64
+}
+
+func (c *endsAfter) Err() error {
+	if c.asks.Add(1) > c.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Whenever the context ends, opening data ends, and says so.
+func TestOpenEndsWithItsContext(t *testing.T) {
+	const rows = 40_000
+	csv := write(t, "x.csv", "a,b,c,d,y\n"+strings.Repeat("1,2,3,4,5\n6,7,8,9,1\n", rows/2))
+	arrays := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := safetensors.WriteFile(arrays, []safetensors.Entry{
+		{Name: "input", Meta: shape.Meta{DType: shape.Uint8, Shape: shape.Of(rows, 20)}, Bytes: make([]byte, rows*20)},
+		{Name: "target", Meta: shape.F32(rows, 4), Bytes: make([]byte, rows*16)},
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	images := folder(t, map[string][]byte{"train-images-idx3-ubyte": idx(rows, 4, 5), "train-labels-idx1-ubyte": idx(rows)})
+	regression := CSVOptions{Task: TaskRegression, Standardize: true}
+	for name, c := range map[string]struct {
+		spec Spec
+		asks int64 // at least: for reading, for the fingerprint, for each pass over the samples
+	}{
+		"csv":     {Spec{Source: "csv", Path: csv, CSV: CSVOptions{Standardize: true}}, 2*7 + 4 + 1 + 2 + 1},
+		"numbers": {Spec{Source: "csv", Path: csv, ScaleTarget: true, CSV: regression}, 2*7 + 4 + 2*(2+1)},
+		"text":    {Spec{Source: "text", Path: csv, Text: TextOptions{Context: 8}}, 2*2 + 2*(6+1)},
+		"tensors": {Spec{Source: "tensors", Path: arrays, UnitTarget: true}, 2*(4+3) + 3 + 2*4},
+		"images":  {Spec{Source: "mnist", Path: images}, 2*(4+1) + 4 + 1 + 1},
+	} {
+		whole := &endsAfter{Context: t.Context(), most: 1 << 60}
+		if _, err := Open(whole, c.spec); err != nil {
+			t.Fatal(name, err)
+		}
+		n := whole.asks.Load()
+		if n < c.asks {
+			t.Errorf("%s: the context is asked %d times, want %d or more", name, n, c.asks)
+		}
+		for most := int64(0); most < n; most += 1 + n/8 {
+			if _, err := Open(&endsAfter{Context: t.Context(), most: most}, c.spec); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: done when it is asked %d times of %d: %v", name, most, n, err)
+			}
+		}
+	}
+}
+
+// Passes over samples that are in memory end with the context.
+func TestPassesEndWithTheirContext(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	pixels := pixelColumn(Field{"input", shape.F32(2)}, []byte{1, 2}, ImageOptions{}.scale(255))
+	labels := storedColumn(Field{"target", shape.I32()}, []byte{1}, safetensors.U8)
+	images := &table{rows: 1, columns: []column{pixels, labels}}
+	values, part := []float32{1, 2}, &Part{table: images, count: 1}
+	_, fit := fitScaling(done, part, 2, rowsOf(values, 2))
+	_, print := fingerprint(done, Spec{}, nil, images)
+	_, numbers := classNumbers(done, []*table{images})
+	data := &csvClasses{classes: []int32{0}, classNames: []string{"a"}}
+	for name, err := range map[string]error{
+		"fit": fit, "scale": (&Scaling{[]float64{0, 0}, []float64{1, 1}}).apply(done, values),
+		"fingerprint": print, "classes": numbers, "renumber": data.renumber(done, "data.csv", data.classNames), "unit": unit(done, &labels),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
