@@ -141,6 +141,19 @@ func TestForeignWordsAreKept(t *testing.T) {
 	start(rundir.Resume, configText(t, "train.epochs=4"))
 	has(rundir.ConfigName, string(configText(t, "train.epochs=4")))
 	has(rundir.ConfigName+".kept-1", mine)
+	if os.Geteuid() != 0 { // whom no mode keeps from reading
+		put(t, dir, rundir.ConfigName, "hidden")
+		if err := os.Chmod(filepath.Join(dir, rundir.ConfigName), 0); err != nil {
+			t.Fatal(err)
+		}
+		start(rundir.Resume, configText(t))
+		for _, name := range []string{rundir.ConfigName, rundir.ConfigName + ".kept-2"} { // the new file has the mode of the old one
+			if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(rundir.ConfigName+".kept-2", "hidden")
+	}
 	put(t, dir, rundir.ReportName, "my report")
 	put(t, dir, rundir.TokenizerName, "my tokenizer")
 	start(rundir.Fresh, configText(t))

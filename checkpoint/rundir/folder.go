@@ -319,7 +319,15 @@ func (f *Folder) Start(ctx context.Context, config []byte, at Standing) (logged 
 func (f *Folder) setConfig(config []byte) error {
 	path := filepath.Join(f.dir, ConfigName)
 	old, err := osfile.Read(path, configs.MaxFile+1)
-	if err != nil || len(bytes.Trim(old, " \r\n\x00")) == 0 || resolved(old) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replace(path, config)
+	case err != nil: // it may hold words that only their owner can read
+		if err := f.keep(ConfigName); err != nil {
+			return err
+		}
+		return replace(path, config)
+	case len(bytes.Trim(old, " \r\n\x00")) == 0 || resolved(old):
 		return replace(path, config)
 	}
 	if c, err := configs.Parse(ConfigName, old, configs.Overlay{}); err == nil {

@@ -189,24 +189,24 @@ func (k *kept) read(ctx context.Context, f io.Reader, at Standing, w io.Writer) 
 // take counts a line, unless it is none or of a later step.
 func (k *kept) take(line []byte, at Standing) bool {
 	var l struct {
-		Step int
-		Loss *float64
+		Step, Epoch *int // every line of a run has both
+		Loss        *float64
 	}
 	switch {
-	case json.Unmarshal(line, &l) == nil:
-	case line == nil, bytes.HasSuffix(line, newline) && len(bytes.TrimSpace(line)) > 0:
+	case json.Unmarshal(line, &l) == nil && l.Step != nil && l.Epoch != nil:
+	case line == nil, json.Valid(line), bytes.HasSuffix(line, newline) && len(bytes.TrimSpace(line)) > 0:
 		k.unreadable++
 		return false
 	default:
 		k.torn = len(bytes.TrimSpace(line)) > 0
 		return false
 	}
-	if l.Step > at.Step {
+	if *l.Step > at.Step {
 		return false
 	}
 	if l.Loss != nil {
-		k.missing(l.Step, at)
-		k.losses, k.logged = append(k.losses, *l.Loss), l.Step
+		k.missing(*l.Step, at)
+		k.losses, k.logged = append(k.losses, *l.Loss), *l.Step
 	}
 	return true
 }

@@ -106,6 +106,8 @@ func TestDamagedMetricsAreTold(t *testing.T) {
 		"cut between lines":              {lines(2, 8), 10, 16, rundir.Lost{Lines: 4, FirstStep: 10, LastStep: 16}, "lacks lines of steps 10 to 16", false},
 		"empty":                          {"", 10, 16, rundir.Lost{Lines: 8, FirstStep: 2, LastStep: 16}, "lacks lines of steps 2 to 16", false},
 		"others' words":                  {"my own words\n", 10, 16, rundir.Lost{Lines: 8, FirstStep: 2, LastStep: 16}, "lacks lines of steps 2 to 16; ", true},
+		"others' JSON":                   {"{\"step\":900,\"mine\":1}\n", 10, 16, rundir.Lost{Lines: 8, FirstStep: 2, LastStep: 16}, "lacks lines of steps 2 to 16; ", true},
+		"others' JSON among a run's":     {lines(2, 20) + "{\"mine\":1}\nnull", 10, 16, rundir.Lost{}, "2 of its lines cannot be read", true},
 		"garbage in place of an epoch's": {lines(2, 10) + "garbage\n" + lines(12, 20), 10, 16, rundir.Lost{}, "1 of its lines cannot be read", true},
 	} {
 		dir := t.TempDir()
