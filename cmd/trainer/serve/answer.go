@@ -21,19 +21,20 @@ func (s *desk) predict(w *answering, r *http.Request, p *pass) error {
 	if err != nil {
 		return err
 	}
-	defer c.end()
-	list, err := s.answers(c, p, in)
+	list, used, err := s.answers(c, p, in)
 	if err != nil {
 		return err
 	}
-	return gone(s.writePredictions(w, list, c.model.service.Used()))
+	return gone(s.writePredictions(w, list, used))
 }
 
-// answers waits for the answers to samples, in the client's turn.
-func (s *desk) answers(c *call, p *pass, in *tensor.Dense) ([]berth.Prediction, error) {
+// answers waits for the answers to samples, in the client's turn, and ends the call: writing
+// the answers does not need the model, and a client may take its time to read them.
+func (s *desk) answers(c *call, p *pass, in *tensor.Dense) (_ []berth.Prediction, used berth.Used, err error) {
+	defer c.end()
 	done, err := p.samples(c.ctx, in.Shape()[0])
 	if err != nil {
-		return nil, err
+		return nil, used, err
 	}
 	defer done()
 	list, err := c.model.service.Answers(c.ctx, in)
@@ -42,9 +43,9 @@ func (s *desk) answers(c *call, p *pass, in *tensor.Dense) ([]berth.Prediction, 
 		if p.status == http.StatusUnprocessableEntity {
 			p.Where = "inputs"
 		}
-		return nil, p
+		return nil, used, p
 	}
-	return list, nil
+	return list, c.model.service.Used(), nil
 }
 
 // samples reads the samples of a request to POST /predict, and holds what they and their
@@ -65,7 +66,8 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 		return nil, nil, err
 	}
 	size := int64(len(body))
-	if p := p.measured(s.costs, size, s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)); p != nil {
+	most := s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)
+	if p := p.measured(s.costs, size, most); p != nil {
 		return nil, nil, p
 	}
 	c, err := s.begin(r, timeout)
@@ -77,7 +79,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 			c.end()
 		}
 	}()
-	if in, err = readSamples(c.ctx, inputs, c.model.trained.Info(), s.limits.Samples); err != nil {
+	if in, err = readSamples(c.ctx, inputs, c.model.trained.Info(), s.limits.Samples, int(most)); err != nil {
 		return nil, nil, problemOf(c.ctx, err)
 	}
 	_ = p.hold(use{requests: 1, memory: s.costs.predict(0, int64(in.Shape()[0]))}) // less than before

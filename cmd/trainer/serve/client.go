@@ -24,6 +24,8 @@ type answering struct {
 	client time.Duration // to read a piece
 	status int
 	whole  bool // the body is read
+	stream bool // events, each of which comes when it is ready
+	left   int  // bytes of the piece that the client reads now
 
 	mu    sync.Mutex
 	begun bool
@@ -32,7 +34,7 @@ type answering struct {
 // WriteHeader notes the status.
 func (a *answering) WriteHeader(status int) {
 	a.begin(status)
-	a.allow()
+	a.allow(0)
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -40,8 +42,11 @@ func (a *answering) WriteHeader(status int) {
 func (a *answering) Write(b []byte) (n int, err error) {
 	a.begin(http.StatusOK)
 	for {
-		a.allow()
-		k, err := a.ResponseWriter.Write(b[n:min(len(b), n+pieceBytes)])
+		next := b[n:min(len(b), n+pieceBytes)]
+		if a.left -= len(next); a.stream || a.left < 0 {
+			a.allow(pieceBytes - len(next))
+		}
+		k, err := a.ResponseWriter.Write(next)
 		if n += k; err != nil || n == len(b) {
 			return n, err
 		}
@@ -57,8 +62,9 @@ func (a *answering) begin(status int) {
 	}
 }
 
-// allow gives the client time to read what is written next.
-func (a *answering) allow() {
+// allow gives the client time to read what is written next, and so many bytes behind it.
+func (a *answering) allow(more int) {
+	a.left = more
 	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.client)) // a server that cannot has its own
 }
 
@@ -71,6 +77,7 @@ const streamBuffer = 16 << 10
 
 // streams makes the answer a stream.
 func (a *answering) streams() {
+	a.stream = true
 	if c, ok := a.conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
 		_ = c.SetWriteBuffer(streamBuffer) // the system's own buffer will do
 	}

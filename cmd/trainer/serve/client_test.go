@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -154,6 +155,28 @@ func TestRepeatedFailure(t *testing.T) {
 	found := regexp.MustCompile(`device_failures_total (\d+)`).FindStringSubmatch(text)
 	if n, err := strconv.Atoi(found[1]); err != nil || n < 3 || n > 5 || longest < 1 { // after 0, 0.1, 0.3, 0.7 and 1.5 s
 		t.Errorf("%d repairs in 2 s, %v; to be tried again after %d s", n, err, longest)
+	}
+}
+
+// A client that does not read its large answer keeps no model from being replaced.
+func TestReloadBesideAnAnswerThatNobodyReads(t *testing.T) {
+	testall.Long(t)
+	x := table(t)
+	_, c := open(t, x, serve.OpenOptions{Follow: -1, Limits: serve.Limits{Samples: 1 << 20, Body: 8 << 20, Memory: 4 << 30}})
+	body := `{"inputs": [` + strings.Repeat("[120,7],", 400_000) + `[120,7]]}` // the answer takes over 10 MB, more than the system keeps
+	conn := c.dial(t, "127.0.0.1", "/predict", body, len(body))
+	if err := conn.SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(conn, first); err != nil || string(first) != "HTTP/1.1 200" {
+		t.Fatalf("%q, %v", first, err)
+	}
+	x.goOn(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // half of a client's time to read
+	defer cancel()
+	if code, text, _ := c.do(ctx, http.MethodPost, "/reload", ""); code != http.StatusOK {
+		t.Errorf("%d %s", code, text)
 	}
 }
 

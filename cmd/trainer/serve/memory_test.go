@@ -14,7 +14,8 @@ import (
 // more: a row of few letters may have many features.
 func TestMemoryOfRows(t *testing.T) {
 	category := columns.Column{Name: "c", Kind: columns.Category, Optional: true, Values: []string{"a", "b", "d", "e", "f", "g"}, Other: true}
-	number := columns.Column{Name: "n", Kind: columns.Number}
+	named := func(name string) columns.Column { return columns.Column{Name: name, Kind: columns.Number} }
+	number := named("n")
 	for _, x := range []struct {
 		columns []columns.Column
 		row     string
@@ -23,6 +24,7 @@ func TestMemoryOfRows(t *testing.T) {
 		{[]columns.Column{category, number}, `{"n":1}`},
 		{[]columns.Column{category, number}, `[null,1]`},
 		{[]columns.Column{number, category}, `{"n":1,"c":"a","x":2,"y":[1,2]}`},
+		{[]columns.Column{number, named("n2"), named("n3"), category}, `{"n":1,"n2":2,"n3":3,"c":",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"}`},
 	} {
 		f := &columns.Fitted{Version: columns.Version, Columns: x.columns}
 		info := &datasets.Info{Inputs: []datasets.Field{{Name: "input", Meta: shape.F32(f.Features())}}, Features: f.Names(), Columns: f}
@@ -30,7 +32,7 @@ func TestMemoryOfRows(t *testing.T) {
 		const n = 100
 		body := "[" + strings.Repeat(x.row+",", n-1) + x.row + "]"
 		most := newCosts(info, 8, &l).samples(int64(len(body)), int64(strings.Count(body, ",")), &l)
-		in, err := readSamples(context.Background(), []byte(body), info, l.Samples)
+		in, err := readSamples(context.Background(), []byte(body), info, l.Samples, int(most))
 		if err != nil {
 			t.Fatalf("%s: %v", x.row, err)
 		}

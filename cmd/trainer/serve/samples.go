@@ -28,10 +28,11 @@ type samples struct {
 	rows   *rows // of a table; nil until the first row
 }
 
-// readSamples reads "inputs" of a request: a list of samples, at most most.
-func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most int) (*tensor.Dense, error) {
+// readSamples reads "inputs" of a request: a list of samples, at most most. The caller has
+// found memory for expected ones, and there are no more than these.
+func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most, expected int) (*tensor.Dense, error) {
 	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, most: most}
-	x.makeRoom()
+	x.makeRoom(expected)
 	if len(inputs) == 0 {
 		return nil, bad("inputs", `it is missing: send {"inputs": [sample, …]}, where a sample is %s`, sampleText(info))
 	}
@@ -58,16 +59,17 @@ func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most i
 	return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x.floats)), nil
 }
 
-// makeRoom makes room for all numbers at once: there is a comma between two.
-func (x *samples) makeRoom() {
-	m, commas := x.info.Inputs[0].Meta, bytes.Count(x.b, []byte{','})
-	switch n := min(1+commas, x.most*m.Elems()); {
-	case x.info.Columns != nil: // a row has fewer fields than features
-		rows := min(x.most, 1+commas/max(1, required(x.info.Columns)), 1+len(x.b)/len("{},"))
-		x.floats = make([]float32, 0, rows*m.Elems())
-	case m.DType == shape.Int32:
+// makeRoom makes room for all numbers at once. There is a comma between two, but for the
+// features of a table's row: one value may give several.
+func (x *samples) makeRoom(samples int) {
+	m := x.info.Inputs[0].Meta
+	n := samples * m.Elems()
+	if x.info.Columns == nil {
+		n = min(n, 1+bytes.Count(x.b, []byte{','}))
+	}
+	if m.DType == shape.Int32 {
 		x.ids = make([]int32, 0, n)
-	default:
+	} else {
 		x.floats = make([]float32, 0, n)
 	}
 }
