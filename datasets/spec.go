@@ -35,8 +35,8 @@ type Spec struct {
 	// taken from it. Data with another fingerprint is one part, Train; only an
 	// MNIST folder with both pairs keeps its two.
 	Like *Info
-	// GoesOn, with Like.Columns, says that the run that Like is of goes on with this data, which
-	// is split as in training.
+	// GoesOn, with Like, says that the run that Like is of goes on with this data, which is split
+	// as in training.
 	GoesOn bool
 
 	// Memory is the most bytes that the samples may take. Data that needs more is

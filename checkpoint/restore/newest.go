@@ -50,13 +50,22 @@ func Tokenizer(ctx context.Context, c *configs.Config, dir string) tokenizer.Tok
 }
 
 // Columns are the kinds that the newest checkpoint of a run has found for the columns of its table,
-// and the description of its data, if the config asks for no others; otherwise nil.
+// and the description of its data, if the config asks for no others; otherwise nil. What was
+// measured for the run, such as scaling and the order of classes, stays that way although the
+// file has other rows now: the weights know no other.
 func Columns(ctx context.Context, c *configs.Config, dir string) ([]configs.Column, *datasets.Info) {
 	then, info := newestInfo(ctx, dir)
-	if info == nil || info.Columns == nil || !sameColumns(&then.Data, &c.Data) {
+	if info == nil || then.Data.Source != "csv" || !sameLabels(&then.Data, &c.Data) || !sameColumns(&then.Data, &c.Data) {
 		return nil, nil
 	}
 	return then.Data.Columns, info
+}
+
+// sameLabels reports whether two configs take the same columns of a table as labels and features,
+// and prepare them alike.
+func sameLabels(then, now *configs.Data) bool {
+	return then.Label == now.Label && slices.Equal(then.Ignore, now.Ignore) && then.Task == now.Task &&
+		then.Standardize == now.Standardize && then.StandardizeTarget == now.StandardizeTarget
 }
 
 // sameColumns reports whether a config asks for the kinds that a run has found.
@@ -64,18 +73,47 @@ func sameColumns(then, now *configs.Data) bool {
 	if !slices.Equal(then.Missing, now.Missing) || (then.Missing == nil) != (now.Missing == nil) {
 		return false
 	}
-	found := map[string]configs.Column{}
-	for _, x := range then.Columns {
-		found[x.Name] = x
-	}
-	for _, x := range now.Columns {
-		was, ok := found[x.Name]
-		if !ok && x.Name != columns.All {
+	asked, found := byName(now.Columns), byName(then.Columns)
+	for name, x := range asked {
+		was, ok := found[name]
+		if !ok && name != columns.All {
 			was = found[columns.All]
 		}
-		if x.Kind != "" && x.Kind != was.Kind || x.Missing != "" && x.Missing != was.Missing || x.Order != "" && x.Order != was.Order || x.Top != was.Top {
+		if name != columns.All && (x.Kind != "" && x.Kind != was.Kind || x.Missing != "" && x.Missing != was.Missing || x.Order != "" && x.Order != was.Order || x.Top != was.Top) {
 			return false
 		}
 	}
+	if all, ok := asked[columns.All]; ok {
+		for name, was := range found {
+			if _, own := asked[name]; !own && !follows(all, was) {
+				return false
+			}
+		}
+	}
 	return true
+}
+
+func byName(list []configs.Column) map[string]configs.Column {
+	out := make(map[string]configs.Column, len(list))
+	for _, x := range list {
+		out[x.Name] = x
+	}
+	return out
+}
+
+// follows reports whether a column is as the options of all columns ask. An option says nothing
+// about kinds that it does not fit: words have no median, and the most frequent one stands for it.
+func follows(all, was configs.Column) bool {
+	kind := columns.Kind(was.Kind)
+	words := kind == columns.Category || kind == columns.Boolean
+	leftOut := kind == columns.Text || kind == columns.Identifier || kind == columns.Ignore
+	switch {
+	case all.Kind != "" && all.Kind != was.Kind:
+	case all.Missing != "" && !leftOut && all.Missing != was.Missing && !(words && all.Missing == columns.FillMedian && was.Missing == columns.FillFrequent):
+	case all.Top != 0 && kind == columns.Category && all.Top != was.Top:
+	case all.Order != "" && kind == columns.Date && all.Order != was.Order:
+	default:
+		return true
+	}
+	return false
 }

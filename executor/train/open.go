@@ -30,7 +30,8 @@ type OpenOptions struct {
 	Measuring func(share float64)
 	// Resume is the folder of a run that is to go on: its text is read with the
 	// tokenizer that its newest checkpoint holds, whose file need not be there any
-	// more. "": there is no such run.
+	// more, and its table with the kinds, scaling and classes that were found when
+	// the run began. "": there is no such run.
 	Resume string
 	// Overfit is the steps to train on the first batch alone, again and again, in place
 	// of the config's length: see [configs.Train]. 0: train on all data.

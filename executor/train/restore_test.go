@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu"
 	"github.com/berth-ml/berth/internal/runtest"
@@ -194,5 +196,65 @@ func checkMetrics(t *testing.T, name string, lines []metricLine, of func(step, a
 	}
 	if epoch != 3 || ended < 2 {
 		t.Errorf("%s: the metrics are of %d epochs", name, epoch)
+	}
+}
+
+// A run that goes on with more rows keeps what was measured for it: its weights know no other
+// scaling, order of classes or kinds.
+func TestMeasuredOnce(t *testing.T) {
+	const first = "a,b,kind\n" + "1,2,low\n3,5,high\n2,2,low\n4,7,high\n2,6,low\n3,9,high\n4,3,low\n1,8,high\n"
+	words := strings.NewReplacer("a,b", "a,word", ",2,", ",x,", ",5,", ",y,", ",7,", ",,", ",3,", ",x,")
+	for name, c := range map[string]struct {
+		keys, rows, more string
+	}{
+		"numbers":        {"", first, "900,800,low\n700,600,high\n"},
+		"a regression":   {", task: regression, label: a, ignore: [kind]", first, "900,800,low\n700,600,high\n"},
+		"all the median": {`, columns: {"*": {missing: median}}`, words.Replace(first), "900,z,low\n,z,high\n"},
+		"all few values": {`, columns: {"*": {top: 2}, a: number}`, words.Replace(first), "900,z,low\n700,z,high\n"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "data.csv")
+		write := func(rows string) {
+			if err := os.WriteFile(path, []byte(rows), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := "data: {source: csv, path: " + path + c.keys + "}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 2, batch: 4}\n"
+		info := func(o berth.OpenOptions) datasets.Info {
+			t.Helper()
+			cfg, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := berth.Open(t.Context(), cfg, o)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			defer r.Close()
+			return r.Data.Info
+		}
+		run := filepath.Join(dir, "run")
+		write(c.rows)
+		runtest.Train(t, runtest.Open(t, text), berth.TrainOptions{Dir: run, MaxSteps: 1})
+		was := info(berth.OpenOptions{})
+		if now := info(berth.OpenOptions{Resume: run}); now.Fingerprint != was.Fingerprint {
+			t.Errorf("%s: the same data has another fingerprint", name)
+		}
+		write(c.rows + strings.Repeat(c.more, 8))
+		now, anew := info(berth.OpenOptions{Resume: run}), info(berth.OpenOptions{})
+		was.Fingerprint, now.Fingerprint, anew.Fingerprint = "", "", ""
+		textOf := func(i datasets.Info) string {
+			b, err := json.Marshal(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		if textOf(now) != textOf(was) {
+			t.Errorf("%s: measured anew:\n%s\nwas\n%s", name, textOf(now), textOf(was))
+		}
+		if textOf(anew) == textOf(was) {
+			t.Errorf("%s: a new run has what the old one measured", name)
+		}
 	}
 }
