@@ -116,7 +116,7 @@ func (x *scanner) numbers(s shape.Shape, add func(number []byte) error) error {
 	n := 0
 	err := x.list(func(i int) error {
 		if n = i + 1; n > s[0] {
-			return bad(x.where(), "the list is too long: it has %d elements", s[0])
+			return bad(x.where(), "the list is too long: send %d elements", s[0])
 		}
 		return x.numbers(s[1:], add)
 	})

@@ -41,7 +41,7 @@ func TestSeriesOfAnyLength(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"inputs": [[]]}`:          "it has no positions: send a list of 1 to 6",
-		`{"inputs": [[[1, 2, 3]]]}`: "the list is too long: it has 2 elements",
+		`{"inputs": [[[1, 2, 3]]]}`: "the list is too long: send 2 elements",
 		`{"inputs": ["ab"]}`:        "this is a text: send a list",
 		`{"inputs": [[` + strings.Repeat("[1, 2], ", 6) + `[1, 2]]]}`: "it has 7 positions, and the model reads 1 to 6",
 	} {
