@@ -103,8 +103,12 @@ func (f *serveFlags) check(c *cobra.Command) error {
 	if f.follow == 0 {
 		f.follow = -1
 	}
-	if _, _, err := net.SplitHostPort(f.address); err != nil {
+	_, port, err := net.SplitHostPort(f.address)
+	if err != nil {
 		return cli.Usagef("--address %s: give HOST:PORT, such as 127.0.0.1:8080", f.address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return cli.Usagef("--address %s: %s is no port: give a number from 0 to 65535, such as 127.0.0.1:8080", f.address, port)
 	}
 	return nil
 }
