@@ -17,7 +17,7 @@ var (
 	ErrClosed  = errors.New("runtime or program is closed")
 
 	// ErrHalf: variables are at the ends of different steps.
-	ErrHalf = errors.New("a part of the update has begun")
+	ErrHalf = errors.New("the step updated some variables and not all, so that they cannot go on")
 
 	// ErrLaunches: the host has no memory for a step of so many launches.
 	ErrLaunches = errors.New("too many launches")

@@ -19,7 +19,7 @@ var (
 	ErrClosed      = errors.New("residency manager is closed")
 	ErrLost        = errors.New("contents are lost")
 	ErrOwned       = errors.New("a device has one residency manager at a time")
-	ErrOccupied    = errors.New("others have the memory of the device")
+	ErrOccupied    = errors.New("other runs have the memory of the device: wait until one of them is closed, or give the device more (devices.memory)")
 )
 
 // CopyError says that contents did not arrive where they are needed: their copy
