@@ -185,8 +185,9 @@ type csvInput struct {
 	// predict reads the features alone: those named wanted.
 	predict bool
 	wanted  []string
-	size    fileSize // memory is reserved for a file of that size; the zero value reserves none
-	memory  int64    // most bytes that the numbers may take; 0: no limit
+	fitted  *columns.Fitted // of a model whose table has kinds; else nil
+	size    fileSize        // memory is reserved for a file of that size; the zero value reserves none
+	memory  int64           // most bytes that the numbers may take; 0: no limit
 }
 
 // readCSV reads a file.

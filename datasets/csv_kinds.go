@@ -40,10 +40,11 @@ type kindTable struct {
 // openKinds reads a table with columns of any kind.
 func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	missing := s.Columns.Missing
+	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
-		missing = s.Like.Columns.Missing
+		in.fitted, missing = s.Like.Columns, s.Like.Columns.Missing
 	}
-	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}, missing)
+	k, err := newKindTable(ctx, in, missing)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if ds.Options, err = finder.Resolved(fitted); err != nil {
 		return nil, k.place(err)
 	}
+	fitted.Header = k.header != nil
 	leaks := k.leaks(fitted.ColumnNames(), func(row, i int) int32 { return rows.row(row)[i] })
 	if err := k.finish(ctx, s, ds, fitted, rows); err != nil {
 		return nil, err
@@ -172,7 +174,7 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 
 // kindInputs reads the rows of a file to predict from.
 func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
-	in := csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Columns.ColumnNames(), memory: s.Memory}
+	in := csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
 	k, err := newKindTable(ctx, in, info.Columns.Missing)
 	if err != nil {
 		return nil, err
@@ -241,7 +243,7 @@ func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTabl
 		return nil, err
 	}
 	k.width = len(head.rows[0])
-	if isHeader(head.rows[0], head.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && in.opt.Header != HeaderYes && head.named(missing) {
+	if isHeader(head.rows[0], head.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (head.named(missing) || head.namesAll(in.fitted)) {
 		k.header = head.rows[0]
 	}
 	if head.hint != "" && len(in.wanted) != 1 {
@@ -435,7 +437,7 @@ func (k *kindTable) cellError(row csvRow, j int, name string, err error) error {
 func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 	from := make([]int, len(f.Columns))
 	names := f.ColumnNames()
-	byName := k.header != nil && hasNames(names)
+	byName := k.byName(f)
 	for i, c := range f.Columns {
 		j, ok := k.named[c.Name]
 		switch {
@@ -448,13 +450,38 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 			j = i
 		default:
 			n, err := strconv.Atoi(c.Name)
-			if j = n; err != nil || n >= k.width {
+			if j = n; f.Header || err != nil || n < 0 || n >= k.width {
 				return nil, fmt.Errorf("%w: %s has %d columns without names that the model knows: use a file with a header, or with the %d columns %s in this order", ErrFormat, k.path, k.width, len(names), few(names))
 			}
 		}
 		from[i] = j
 	}
 	return from, nil
+}
+
+// byName reports whether columns are found by name. Names may be numbers: then the model
+// says that its training file had a header, or one of an earlier version finds all its names.
+func (k *kindTable) byName(f *columns.Fitted) bool {
+	switch {
+	case k.header == nil:
+		return false
+	case f.Header || hasNames(f.ColumnNames()):
+		return true
+	}
+	return namesAll(k.named, f)
+}
+
+// namesAll reports whether names has every column that a row must have, and at least one.
+func namesAll(names map[string]int, f *columns.Fitted) bool {
+	some := false
+	for i := range f.Columns {
+		_, ok := names[f.Columns[i].Name]
+		if !ok && !f.Columns[i].Optional {
+			return false
+		}
+		some = some || ok
+	}
+	return some
 }
 
 // DescribeTable describes the columns of a csv file, of all its rows, whichever is the label.

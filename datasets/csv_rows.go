@@ -306,6 +306,19 @@ func (h *headRows) second() []string {
 	return h.rows[1]
 }
 
+// namesAll reports whether the first row names the columns of a model, whose training file
+// had a header. The names may be numbers.
+func (h *headRows) namesAll(f *columns.Fitted) bool {
+	if f == nil || !f.Header {
+		return false
+	}
+	names := make(map[string]int, len(h.rows[0]))
+	for i, name := range h.rows[0] {
+		names[name] = i
+	}
+	return namesAll(names, f)
+}
+
 // named reports whether the first row names the columns: it has different words, none is a
 // number, and none comes again in its column.
 func (h *headRows) named(missing []string) bool {

@@ -22,6 +22,9 @@ type Fitted struct {
 	Version int
 	Missing []string `json:",omitempty"` // as in Options
 	Columns []Column // in the order of the table
+	// Header: the training file named its columns, if only by numbers. Checkpoints of earlier
+	// versions do not say so.
+	Header bool `json:",omitempty"`
 }
 
 // Column is a column that goes in.
@@ -138,9 +141,12 @@ func (f *Fitted) prepare() {
 	}
 }
 
-// Text is the canonical text of a Fitted: equal ones have equal texts.
+// Text is the canonical text of a Fitted: equal ones have equal texts. Header is not in it,
+// since it changes no sample.
 func (f *Fitted) Text() (string, error) {
-	b, err := json.Marshal(f)
+	plain := *f
+	plain.Header = false
+	b, err := json.Marshal(&plain)
 	return string(b), err
 }
 
