@@ -20,7 +20,7 @@ const Version = 1
 // measured, and is then safe for concurrent use.
 type Fitted struct {
 	Version int
-	Missing []string `json:",omitempty"` // as in Options
+	Missing []string `json:",omitzero"` // as in Options: empty is not nil
 	Columns []Column // in the order of the table
 	// Header: the training file named its columns, if only by numbers. Checkpoints of earlier
 	// versions do not say so.
