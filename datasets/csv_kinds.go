@@ -179,6 +179,9 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	if err != nil {
 		return nil, err
 	}
+	for i := range k.width {
+		k.features = append(k.features, i)
+	}
 	from, err := k.sources(info.Columns)
 	if err != nil {
 		return nil, err
@@ -433,7 +436,7 @@ func (k *kindTable) cellError(row csvRow, j int, name string, err error) error {
 }
 
 // sources are the columns of the file that go in; -1 stands for an optional one that the
-// file lacks. Without a header, or for columns without names, places count.
+// file lacks. Without a header, or for columns without names, places among features count.
 func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 	from := make([]int, len(f.Columns))
 	names := f.ColumnNames()
@@ -446,12 +449,12 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 			j = -1
 		case byName:
 			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, k.path, c.Name, k.describe())
-		case k.width == len(f.Columns):
-			j = i
+		case len(k.features) == len(f.Columns):
+			j = k.features[i]
 		default:
 			n, err := strconv.Atoi(c.Name)
-			if j = n; f.Header || err != nil || n < 0 || n >= k.width {
-				return nil, fmt.Errorf("%w: %s has %d columns without names that the model knows: use a file with a header, or with the %d columns %s in this order", ErrFormat, k.path, k.width, len(names), few(names))
+			if j = n; f.Header || err != nil || !slices.Contains(k.features, n) {
+				return nil, fmt.Errorf("%w: %s has %d features without names that the model knows: use a file with a header, or with the %d columns %s in this order", ErrFormat, k.path, len(k.features), len(names), few(names))
 			}
 		}
 		from[i] = j

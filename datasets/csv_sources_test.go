@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/datasets/columns"
 )
 
 // kept is an Info as a checkpoint keeps it.
@@ -81,6 +83,50 @@ func TestNamesThatAreNumbers(t *testing.T) {
 		}
 		if _, err = OpenInputs(t.Context(), s, s.Like, write(t, "new.csv", "8,8,8,8,8\n5,6,7,8,9\n")); !errors.Is(err, ErrFormat) {
 			t.Errorf("header %s: five columns without names: %v", header, err)
+		}
+	}
+}
+
+// With data.missing: [], the empty field alone is missing, also to a checkpoint.
+func TestNothingButEmptyIsMissing(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("land,x,y\n")
+	for i := range 100 {
+		fmt.Fprintf(&b, "%s,%d,%s\n", []string{"NA", "DE", "FR"}[i%3], i, []string{"a", "b"}[i%2])
+	}
+	s := Spec{Source: "csv", Path: write(t, "x.csv", b.String()), Columns: columns.Options{Missing: []string{}}}
+	ds := open(t, s)
+	s.Like = kept(t, ds.Info)
+	again := open(t, s)
+	if again.Info.Fingerprint != ds.Info.Fingerprint || !slices.Equal(rowsOfPart(t, again.Train), rowsOfPart(t, ds.Train)) {
+		t.Error("other samples")
+	}
+	if text, err := open(t, Spec{Source: "csv", Path: s.Path}).Info.Columns.Text(); err != nil || strings.Contains(text, "Missing") {
+		t.Errorf("%s %v: the words are those of every version, which wrote none", text, err)
+	}
+}
+
+// A file without a header is evaluated by the places of its features. One with fewer of them
+// would have the label stand for a feature.
+func TestWidthWithoutHeader(t *testing.T) {
+	row := func(i int, second string) []string {
+		return []string{fmt.Sprint(i % 5), second, fmt.Sprint(10 + i%3), fmt.Sprint(i % 2)}
+	}
+	for _, header := range []string{"a,b,c,y", "0,1,2,3"} {
+		s := Spec{Source: "csv", Path: write(t, "x.csv", tableOf(header, row))}
+		if header == "0,1,2,3" { // the first row
+			s.CSV.Header = HeaderNo
+		}
+		ds := open(t, s)
+		s.Like, s.CSV.Header = &ds.Info, HeaderNo
+		s.Path = write(t, "narrow.csv", "1,2,0\n3,4,1\n")
+		if _, err := Open(t.Context(), s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "narrow.csv has 2 features without names that the model knows") {
+			t.Errorf("header %s: %v", header, err)
+		}
+		s.Path = write(t, "wide.csv", "1,2,11,0\n3,,12,1\n")
+		again := open(t, s)
+		if got := rowsOfPart(t, again.Train); !strings.HasPrefix(got[0], "[1 2 0 11]") {
+			t.Errorf("header %s: %v", header, got)
 		}
 	}
 }
