@@ -344,3 +344,27 @@ func TestRefusedFitted(t *testing.T) {
 		}
 	}
 }
+
+// A boolean or a number in Go is the word of the category that has its value. A text is not.
+func TestSpelt(t *testing.T) {
+	rows := column(100, func(i int) string {
+		return []string{"True", "False", "Unknown"}[i%3] + "," + []string{"1.0", "2.0", "2.50", "XL", "S"}[i%5] + "," + []string{"yes", "no", "maybe"}[i%3]
+	})
+	_, fitted, _, err := found(t, rows, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]any{"a": "True", "b": "1.0", "c": "yes"}
+	plain := map[string]any{"a": true, "b": 1.0, "c": true}
+	want, got := make([]float32, fitted.Features()), make([]float32, fitted.Features())
+	for _, b := range []any{1.0, 1, float32(1), json.Number("1e0"), "1.0"} {
+		plain["b"] = b
+		if err := errors.Join(fitted.RowOf(words, want), fitted.RowOf(plain, got)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%T: %v, want %v (%v)", b, got, want, err)
+		}
+	}
+	plain["a"], plain["b"], plain["c"] = "true", "1", "YES"
+	if err := fitted.RowOf(plain, got); err != nil || slices.Contains(got, 1) {
+		t.Errorf("texts: %v %v", got, err)
+	}
+}

@@ -42,7 +42,8 @@ type Column struct {
 	Order  string   `json:",omitempty"` // of a date
 	Newest int32    `json:",omitempty"` // of a date: the newest of the training part, in hours from 1970 on
 
-	index map[string]int32 // of Values
+	index   map[string]int32 // of Values
+	byValue map[string]int32 // of those Values that are booleans or numbers, by their plainValue
 }
 
 // The cells of missing values. Those of a category and a boolean are behind their values.
@@ -127,18 +128,56 @@ func (c *Column) check() error {
 	return nil
 }
 
-// prepare makes the index of each category.
+// prepare makes the indices of each category.
 func (f *Fitted) prepare() {
 	for i := range f.Columns {
 		c := &f.Columns[i]
 		if c.Kind != Category {
 			continue
 		}
-		c.index = make(map[string]int32, len(c.Values))
+		c.index, c.byValue = make(map[string]int32, len(c.Values)), map[string]int32{}
 		for j, v := range c.Values {
 			c.index[v] = int32(j)
+			if plain := plainValue(v); plain != "" {
+				if _, known := c.byValue[plain]; !known { // the most frequent word wins
+					c.byValue[plain] = int32(j)
+				}
+			}
 		}
 	}
+}
+
+// plainValue is one text for all words of a number, such as 2, 2.0 and 2e0, and for those of
+// true and of false; "" for other words.
+func plainValue(word string) string {
+	field := []byte(word)
+	if len(field) > 0 && isNumber(field) {
+		v, err := strconv.ParseFloat(word, 64)
+		if err != nil {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	if v, ok := boolean(field); ok {
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
+
+// Spelt is a boolean or a number as column i spells it: a category of True and False has True
+// for true, and one of 1.0 and XL has 1.0 for 1. A text is not spelt anew.
+func (f *Fitted) Spelt(i int, field []byte) []byte {
+	c := &f.Columns[i]
+	if c.Kind != Category {
+		return field
+	}
+	if _, known := c.index[string(field)]; known {
+		return field
+	}
+	if j, known := c.byValue[plainValue(string(field))]; known {
+		return []byte(c.Values[j])
+	}
+	return field
 }
 
 // Text is the canonical text of a Fitted: equal ones have equal texts. Header is not in it,
@@ -362,11 +401,17 @@ func (f *Fitted) Row(fields [][]byte, dst []float32) error {
 func (f *Fitted) RowOf(values map[string]any, dst []float32) error {
 	fields := make([][]byte, len(f.Columns))
 	for i := range f.Columns {
-		field, err := FieldOf(values[f.Columns[i].Name])
+		value := values[f.Columns[i].Name]
+		field, err := FieldOf(value)
 		if err != nil {
 			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
 		}
-		fields[i] = field
+		switch value.(type) {
+		case nil, string, []byte, time.Time:
+			fields[i] = field
+		default:
+			fields[i] = f.Spelt(i, field)
+		}
 	}
 	return f.Row(fields, dst)
 }

@@ -136,7 +136,7 @@ func (x *samples) value(r *rows, i int) error {
 	case 'n':
 		x.token()
 	default:
-		r.fields[i] = slices.Clone(x.token())
+		r.fields[i] = slices.Clone(r.columns.Spelt(i, x.token()))
 	}
 	return nil
 }

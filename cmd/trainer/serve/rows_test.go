@@ -79,3 +79,16 @@ func TestRefusedRows(t *testing.T) {
 		}
 	}
 }
+
+// A boolean or a number in JSON is the word of the category that has its value.
+func TestSpeltRows(t *testing.T) {
+	text := "flag,size,kind\n" + strings.Repeat("True,1.0,cat\nFalse,XL,dog\nUnknown,2.50,cow\nFalse,S,cow\n", 8)
+	x := trained(t, text, "data: {source: csv, path: FILE, label: kind, header: true}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 2, batch: 8}\n")
+	_, c := open(t, x, serve.OpenOptions{})
+	var got predictions
+	c.post(t, "/predict", `{"inputs": [{"flag": "True", "size": "2.50"}, {"flag": true, "size": 2.5}, [true, 25e-1], {"flag": "true", "size": "2.5"}]}`, &got)
+	p := got.Predictions
+	if len(p) != 4 || !slices.Equal(p[1].Values, p[0].Values) || !slices.Equal(p[2].Values, p[0].Values) || slices.Equal(p[3].Values, p[0].Values) {
+		t.Errorf("%v", p)
+	}
+}
