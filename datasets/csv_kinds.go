@@ -70,11 +70,14 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds.Columns = finder.Measure(fitted, ds.Train.count, func(yield func([]int32)) {
+	ds.Columns, err = finder.Measure(fitted, ds.Train.count, func(yield func([]int32)) {
 		for i := range ds.Train.count {
 			yield(rows.row(ds.Train.splitRow(i)))
 		}
 	})
+	if err != nil {
+		return nil, k.place(err)
+	}
 	if ds.Options, err = finder.Resolved(fitted); err != nil {
 		return nil, k.place(err)
 	}
@@ -378,6 +381,9 @@ func (k *kindTable) place(err error) error {
 	if option, ok := errors.AsType[*columns.OptionError](err); ok {
 		return blame("columns."+option.Name, fmt.Errorf("%w: %s: %s", ErrSpec, k.path, option.Text))
 	}
+	if errors.Is(err, columns.ErrOther) {
+		return k.changed()
+	}
 	if _, ok := errors.AsType[*columns.LimitError](err); ok {
 		return fmt.Errorf("%w: %s: %w", ErrMemory, k.path, err)
 	}
@@ -517,7 +523,8 @@ func DescribeTable(ctx context.Context, s Spec) ([]columns.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finder.Measure(fitted, k.rows, rows.all), nil
+	list, err := finder.Measure(fitted, k.rows, rows.all)
+	return list, k.place(err)
 }
 
 // all hands over all rows.

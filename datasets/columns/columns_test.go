@@ -52,12 +52,12 @@ func found(t testing.TB, rows []string, o Options) (*Finder, *Fitted, []Descript
 		}
 		cells = append(cells, row)
 	}
-	list := f.Measure(fitted, len(rows), func(yield func([]int32)) {
+	list, err := f.Measure(fitted, len(rows), func(yield func([]int32)) {
 		for _, row := range cells {
 			yield(row)
 		}
 	})
-	return f, fitted, list, nil
+	return f, fitted, list, err
 }
 
 // column is n rows of one column.
@@ -366,5 +366,23 @@ func TestSpelt(t *testing.T) {
 	plain["a"], plain["b"], plain["c"] = "true", "1", "YES"
 	if err := fitted.RowOf(plain, got); err != nil || slices.Contains(got, 1) {
 		t.Errorf("texts: %v %v", got, err)
+	}
+}
+
+// Rows that have lost their values since the kinds were found are refused.
+func TestMeasuresOtherRows(t *testing.T) {
+	for _, word := range []string{"1", "2024-05-06"} {
+		f, fitted, _, err := found(t, column(40, func(int) string { return word }), Options{Columns: []Option{{Name: "a", Missing: FillMedian}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Measure(fitted, 40, func(yield func([]int32)) {
+			for range 40 {
+				yield([]int32{fitted.Columns[0].missing()})
+			}
+		})
+		if !errors.Is(err, ErrOther) {
+			t.Error(err)
+		}
 	}
 }

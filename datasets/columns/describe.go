@@ -2,6 +2,7 @@ package columns
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -148,10 +149,14 @@ func Notes(list []Description) []string {
 	return notes
 }
 
+// ErrOther is the error of rows that were others a moment ago.
+var ErrOther = errors.New("the table has changed")
+
 // Measure completes a Fitted with what depends on all values of a column: medians, the
 // most frequent values and the newest dates. each hands over the cells of the training
-// part's rows. It describes every column of the Finder.
-func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) []Description {
+// part's rows. It describes every column of the Finder. ErrOther says that these are not the
+// rows that were added.
+func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) ([]Description, error) {
 	cells := make([]int32, rows)
 	out := make([]Description, len(f.columns))
 	for i := range f.columns {
@@ -166,10 +171,13 @@ func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []
 				n++
 			}
 		})
+		if n != f.columns[f.found[i]].values {
+			return nil, ErrOther
+		}
 		c.measure(cells[:n], f.columns[f.found[i]].Missing, d)
 		d.Features = c.features()
 	}
-	return out
+	return out, nil
 }
 
 // measure completes a column from the cells that are not missing, which it sorts.
