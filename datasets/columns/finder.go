@@ -371,7 +371,10 @@ func (f *Finder) Resolved(fitted *Fitted) ([]Option, error) {
 	plain := map[Kind]int{}
 	for i := range f.columns {
 		p := &f.columns[i]
-		all[i] = Option{Name: p.Name, Kind: p.found, Missing: p.Missing}
+		all[i] = Option{Name: p.Name, Kind: p.found}
+		if p.found.goesIn() {
+			all[i].Missing = p.Missing
+		}
 		if p.found == Category {
 			all[i].Top = p.Top
 		}
@@ -380,6 +383,8 @@ func (f *Finder) Resolved(fitted *Fitted) ([]Option, error) {
 		c, x := &fitted.Columns[j], &all[i]
 		x.Order = c.Order
 		switch {
+		case x.Missing == FillMedian && (c.Kind == Category || c.Kind == Boolean): // of "*": they have none
+			x.Missing = FillFrequent
 		case x.Missing != "" || !c.Optional:
 		case c.Kind == Number || c.Kind == Date:
 			x.Missing = FillMedian
