@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,10 +32,11 @@ func (o *otherKind) Is(target error) bool { return target == errKinds }
 type kindTable struct {
 	csvData
 	read    tableRows
-	missing []string // as in columns.Options
-	memory  int64    // most bytes that the cells may take; 0: no limit
-	dropped []bool   // by row of the file: it has no label; nil: all have
-	skipped int      // rows without a label
+	missing []string          // as in columns.Options
+	asked   map[string]string // by the name of a column: how data.columns names it
+	memory  int64             // most bytes that the cells may take; 0: no limit
+	dropped []bool            // by row of the file: it has no label; nil: all have
+	skipped int               // rows without a label
 }
 
 // openKinds reads a table with columns of any kind.
@@ -315,7 +317,11 @@ func (k *kindTable) unlabelled(row csvRow) bool {
 
 // find finds the kinds of the columns in the training part.
 func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Finder, *columns.Fitted, error) {
-	finder, err := columns.NewFinder(k.names(k.features), s.Columns, s.Memory)
+	options, err := k.namedOptions(s.Columns)
+	if err != nil {
+		return nil, nil, k.place(err)
+	}
+	finder, err := columns.NewFinder(k.names(k.features), options, s.Memory)
 	if err != nil {
 		return nil, nil, k.place(err)
 	}
@@ -355,6 +361,24 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 	return finder, fitted, k.place(err)
 }
 
+// namedOptions are options whose columns are named, where they were given by number.
+func (k *kindTable) namedOptions(o columns.Options) (columns.Options, error) {
+	o.Columns = slices.Clone(o.Columns)
+	k.asked = make(map[string]string, len(o.Columns))
+	for i := range o.Columns {
+		x := &o.Columns[i]
+		asked := x.Name
+		if j, ok := k.column(asked); ok && asked != columns.All {
+			x.Name = k.names([]int{j})[0]
+		}
+		if other, twice := k.asked[x.Name]; twice {
+			return o, &columns.OptionError{Name: asked, Text: fmt.Sprintf("%q and %q are the same column: keep one of them", other, asked)}
+		}
+		k.asked[x.Name] = asked
+	}
+	return o, nil
+}
+
 // from are the columns of the file that go in.
 func (k *kindTable) from(f *columns.Finder) []int {
 	from := slices.Clone(f.Sources())
@@ -379,7 +403,7 @@ func (k *kindTable) place(err error) error {
 		return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, k.path, field.At.Line, field.At.Column, name, field.Text)
 	}
 	if option, ok := errors.AsType[*columns.OptionError](err); ok {
-		return blame("columns."+option.Name, fmt.Errorf("%w: %s: %s", ErrSpec, k.path, option.Text))
+		return blame("columns."+cmp.Or(k.asked[option.Name], option.Name), fmt.Errorf("%w: %s: %s", ErrSpec, k.path, option.Text))
 	}
 	if errors.Is(err, columns.ErrOther) {
 		return k.changed()

@@ -385,3 +385,51 @@ func FuzzKinds(f *testing.F) {
 		}
 	})
 }
+
+// data.columns names a column by its name or its number in the file, which also counts from
+// the end.
+func TestColumnsByNumber(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "x.csv", people(200)), Seed: 3}
+	kinds := func(o ...columns.Option) (string, error) {
+		s.Columns.Columns = o
+		ds, err := Open(t.Context(), s)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(ds.Options), nil
+	}
+	want, err := kinds(columns.Option{Name: "name", Kind: columns.Category, Top: 3}, columns.Option{Name: "active", Kind: columns.Ignore})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kinds(columns.Option{Name: "1", Kind: columns.Category, Top: 3}, columns.Option{Name: "-2", Kind: columns.Ignore}); err != nil || got != want {
+		t.Errorf("%s %v, want %s", got, err, want)
+	}
+	for says, o := range map[string][]columns.Option{
+		"\"age\" and \"2\" are the same column": {{Name: "age", Kind: columns.Number}, {Name: "2", Kind: columns.Category}},
+		"a category has no median":            {{Name: "2", Kind: columns.Category, Missing: columns.FillMedian}},
+		"there is no column \"churn\" among":   {{Name: "2", Kind: columns.Category}, {Name: "-1", Kind: columns.Category}},
+	} {
+		if _, err := kinds(o...); err == nil || !strings.Contains(err.Error(), says) || Blame(err) != "columns."+o[len(o)-1].Name {
+			t.Errorf("%v (of %s), want %q", err, Blame(err), says)
+		}
+	}
+}
+
+// The median that "*" asks for is the most frequent value of a column of words, also in the
+// options that a config keeps, which are taken again. Columns that are left out have none.
+func TestMedianOfAll(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "x.csv", people(200)), Seed: 3, Columns: columns.Options{Columns: []columns.Option{{Name: columns.All, Missing: columns.FillMedian}}}}
+	ds := open(t, s)
+	s.Columns.Columns = ds.Options
+	again := open(t, s)
+	if again.Info.Fingerprint != ds.Info.Fingerprint || !slices.Equal(again.Options, ds.Options) {
+		t.Errorf("%v, want %v", again.Options, ds.Options)
+	}
+	for _, x := range ds.Options {
+		want := map[string]string{"id": "", "name": "", "plan": columns.FillFrequent, "active": columns.FillFrequent, "age": columns.FillMedian, "since": columns.FillMedian}[x.Name]
+		if x.Missing != want {
+			t.Errorf("%v", x)
+		}
+	}
+}
