@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
 	"datasets":                  {"datasets/columns", "datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/filecache", "internal/gunzip", "internal/panics", "internal/units"},
-	"datasets/columns":          {"internal/columns"},
+	"datasets/columns":          {"internal/columns", "internal/edit"},
 	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape", "internal/panics"},
 	"datasets/tokenizer":        {"engine/osfile"},
 	"configs":                   {"engine/osfile", "engine/registry", "executor/schedule", "internal/edit", "internal/units", "engine/metrics"},

@@ -106,8 +106,9 @@ func (t *Trained) Classifies() bool { return t.checkOpened() == nil && t.model.C
 
 // PredictRows is Predict for rows of a table: values by the names of their columns, such as
 // {"age": 41, "plan": "gold"}. They are texts, numbers, booleans, times, and nil for a missing
-// value. Names that the model does not know do not count; a column that the training data had
-// in every row must be there.
+// value. Names that the model does not know do not count, unless one is near to that of a column
+// that the row lacks, which is an error; a column that the training data had in every row must
+// be there.
 func (t *Trained) PredictRows(ctx context.Context, rows []map[string]any, emit func(Prediction) error) (Used, error) {
 	if err := cmp.Or(t.check(ctx), checkEmit(emit == nil)); err != nil {
 		return Used{}, err

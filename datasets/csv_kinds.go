@@ -37,6 +37,7 @@ type kindTable struct {
 	memory  int64             // most bytes that the cells may take; 0: no limit
 	dropped []bool            // by row of the file: it has no label; nil: all have
 	skipped int               // rows without a label
+	unseen  []unseen          // by column that goes in, of a file for a model
 }
 
 // openKinds reads a table with columns of any kind.
@@ -108,6 +109,9 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	ds := &Dataset{Name: "csv " + s.Path, Train: &Part{table: &table{rows: k.rows}}}
+	if ds.Notes = k.absent(fitted, from); !s.GoesOn { // else they are in the validation part, as before
+		ds.Notes = append(ds.Notes, k.news(fitted)...)
+	}
 	return ds, k.finish(ctx, s, ds, fitted, rows)
 }
 
@@ -202,6 +206,9 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 		if err := info.Scaling.check(info.Columns.Features()); err != nil {
 			return nil, err
 		}
+	}
+	for _, text := range append(k.absent(info.Columns, from), k.news(info.Columns)...) {
+		s.note(text)
 	}
 	return &table{rows: k.rows, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}}, nil
 }
@@ -431,6 +438,7 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 		return nil, err
 	}
 	out.cells = make([]int32, 0, k.rows*out.width)
+	k.unseen = make([]unseen, out.width)
 	err := k.each(ctx, func(row csvRow) error {
 		if len(out.cells) == cap(out.cells) {
 			return k.changed()
@@ -446,6 +454,9 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 			cell, err := f.Cell(i, field)
 			if err != nil {
 				return k.cellError(row, j, f.Columns[i].Name, err)
+			}
+			if allow == nil && f.Unseen(i, cell) {
+				k.unseen[i].add(field)
 			}
 			out.cells = append(out.cells, cell)
 		}
@@ -478,7 +489,7 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 		case byName && c.Optional:
 			j = -1
 		case byName:
-			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, k.path, c.Name, k.describe())
+			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, k.path, c.Name, k.describe(), k.didYouMean(c.Name, f))
 		case len(k.features) == len(f.Columns):
 			j = k.features[i]
 		default:

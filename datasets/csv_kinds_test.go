@@ -407,8 +407,8 @@ func TestColumnsByNumber(t *testing.T) {
 	}
 	for says, o := range map[string][]columns.Option{
 		"\"age\" and \"2\" are the same column": {{Name: "age", Kind: columns.Number}, {Name: "2", Kind: columns.Category}},
-		"a category has no median":            {{Name: "2", Kind: columns.Category, Missing: columns.FillMedian}},
-		"there is no column \"churn\" among":   {{Name: "2", Kind: columns.Category}, {Name: "-1", Kind: columns.Category}},
+		"a category has no median":              {{Name: "2", Kind: columns.Category, Missing: columns.FillMedian}},
+		"there is no column \"churn\" among":    {{Name: "2", Kind: columns.Category}, {Name: "-1", Kind: columns.Category}},
 	} {
 		if _, err := kinds(o...); err == nil || !strings.Contains(err.Error(), says) || Blame(err) != "columns."+o[len(o)-1].Name {
 			t.Errorf("%v (of %s), want %q", err, Blame(err), says)

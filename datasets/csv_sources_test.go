@@ -130,3 +130,49 @@ func TestWidthWithoutHeader(t *testing.T) {
 		}
 	}
 }
+
+// A file that lacks columns, or has values that training never saw, is read with notes.
+func TestNotesOfFiles(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("spend,plan,first_order,paid,y\n")
+	for i := range 60 {
+		fields := []string{fmt.Sprint(30 + i%5), []string{"gold", "free"}[i%2], fmt.Sprintf("2024-02-%02d", i%28+1), []string{"yes", "no"}[i%3/2], fmt.Sprint(i % 2)}
+		if i%10 == 0 {
+			fields[0], fields[1], fields[2], fields[3] = "", "", "", ""
+		}
+		fmt.Fprintln(&b, strings.Join(fields, ","))
+	}
+	s := Spec{Source: "csv", Path: write(t, "x.csv", b.String()), Seed: 1, CSV: CSVOptions{Labels: []string{"y"}}}
+	ds := open(t, s)
+	for text, want := range map[string]string{
+		"spend,plan,first_order,paid\n1,gold,2024-01-01,yes\n": "",
+		"Spend,plan,first_order,paid\n1,gold,2024-01-01,yes\n": `FILE lacks the column "spend": the median 33 stands for it in all rows; the file has "Spend": is that the column?`,
+		"spend,plan,first oder\n1,gold,2024-01-01\n": `FILE lacks the column "first_order": the median 2024-02-15 stands for it in all rows; the file has "first oder": is that the column?
+FILE lacks the column "paid": the most frequent value, yes, stands for it in all rows`,
+		"spend,first_order,paid\n1,2024-01-01,yes\n": `FILE lacks the column "plan": the most frequent value "free" stands for it in all rows`,
+		"spend,plan,first_order,paid\n1,platinum,2024-01-01,yes\n1,,2024-01-01,yes\n1,platinum,2024-01-01,yes\n1,free,2024-01-01,yes\n1,tin,2024-01-01,yes\n": `3 of 5 values of "plan" were not in training: "platinum", "tin"`,
+		"spend,plan,first_order,paid\n1,a,2024-01-01,yes\n1,b,2024-01-01,yes\n1,c,2024-01-01,yes\n1,d,2024-01-01,yes\n":                                       `4 of 4 values of "plan" were not in training: "a", "b", "c" and others`,
+	} {
+		var notes []string
+		predict := s
+		predict.Note = func(text string) { notes = append(notes, text) }
+		path := write(t, "new.csv", text)
+		if _, err := OpenInputs(t.Context(), predict, &ds.Info, path); err != nil {
+			t.Error(err)
+		}
+		if got := strings.ReplaceAll(strings.Join(notes, "\n"), path, "FILE"); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		eval := s
+		eval.Like, eval.Path = &ds.Info, write(t, "eval.csv", labelled(text))
+		if got := strings.ReplaceAll(strings.Join(open(t, eval).Notes, "\n"), eval.Path, "FILE"); got != want {
+			t.Errorf("eval of %q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// labelled adds a label to each row.
+func labelled(text string) string {
+	header, rows, _ := strings.Cut(text, "\n")
+	return header + ",y\n" + strings.ReplaceAll(rows, "\n", ",1\n")
+}

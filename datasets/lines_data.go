@@ -49,9 +49,7 @@ func linesInputs(ctx context.Context, s Spec, info *Info, path string) (*table, 
 		return nil, err
 	}
 	for _, text := range append(c.notes(), r.notes(s)...) {
-		if s.Text.Note != nil {
-			s.Text.Note(text)
-		}
+		s.note(text)
 	}
 	return sequenceTable(r.sequences(false)), nil
 }

@@ -39,6 +39,10 @@ type Spec struct {
 	// as in training.
 	GoesOn bool
 
+	// Note hears how a file of OpenInputs is other than its user may expect; nil:
+	// nobody. Of Open, Dataset.Notes has it.
+	Note func(text string)
+
 	// Memory is the most bytes that the samples may take. Data that needs more is
 	// refused before it is read. 0 means no limit.
 	Memory int64
@@ -101,9 +105,6 @@ type TextOptions struct {
 	// Progress hears what is done to the text and how far, from 0 to 1. nil:
 	// nobody asks.
 	Progress func(doing string, share float64)
-	// Note hears how a text of OpenInputs is other than its user may expect; nil:
-	// nobody. Of Open, Dataset.Notes has it.
-	Note func(text string)
 }
 
 // LineOptions are the options of lines, beside those of TextOptions but Context.
@@ -139,6 +140,13 @@ const (
 // builtins are the paths of data inside the binary, by source. digits needs no
 // path.
 var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespeare, "lines": BuiltinShakespeare}
+
+// note tells Note.
+func (s Spec) note(text string) {
+	if s.Note != nil {
+		s.Note(text)
+	}
+}
 
 // check reports options that cannot be followed.
 func (s Spec) check() error {

@@ -140,9 +140,7 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 		return textIDs{}, err
 	}
 	for _, text := range c.notes() {
-		if s.Text.Note != nil {
-			s.Text.Note(text)
-		}
+		s.note(text)
 	}
 	_, ids, err := c.ids(ctx, s, path)
 	return ids, err

@@ -386,3 +386,31 @@ func TestMeasuresOtherRows(t *testing.T) {
 		}
 	}
 }
+
+// A name in a row that is near to that of a column without a value is refused. Others do not
+// count.
+func TestMisspelt(t *testing.T) {
+	for _, x := range []struct{ name, other, want string }{
+		{"Spend", "spend", "spend"}, {"first order", "first_order", "first_order"}, {"spnd", "spend", "spend"}, {"custmer_id", "customer_id", "customer_id"},
+		{"q1", "q2", ""}, {"col_1", "col_2", ""}, {"col_1", "col_11", ""}, {"plan_a", "plan_b", ""}, {"age", "ago", ""}, {"size", "pize", "pize"}, {"id", "age", ""}, {"-", "_", ""},
+	} {
+		if got := Near(x.name, []string{"else", x.other}); got != x.want {
+			t.Errorf("%s and %s: %q", x.name, x.other, got)
+		}
+	}
+	_, f, _, err := found(t, column(40, func(i int) string { return fmt.Sprintf("%d,%d", i, i) }), Options{Columns: []Option{{Name: All, Missing: FillMedian}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Columns[0].Name, f.Columns[1].Name = "spend", "visits"
+	dst := make([]float32, f.Features())
+	err = f.RowOf(map[string]any{"Spend": 7, "visits": 2, "extra": 1}, dst)
+	if want := `"Spend" is no column, and the row lacks "spend": did you mean that? A value of another name does not count`; err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	for _, row := range []map[string]any{{"extra": 1}, {"spend": 1, "Spend": 7}, {"spend": nil, "Spend": 7, "visits": 1}} {
+		if err := f.RowOf(row, dst); err != nil {
+			t.Errorf("%v: %v", row, err)
+		}
+	}
+}

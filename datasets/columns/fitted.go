@@ -397,11 +397,16 @@ func (f *Fitted) Row(fields [][]byte, dst []float32) error {
 }
 
 // RowOf is Row for values by the names of their columns: texts, numbers, booleans, times, and
-// nil for a missing value. Values of other names do not count.
+// nil for a missing value. Values of other names do not count, but one that is near to the name
+// of a column without a value is an error.
 func (f *Fitted) RowOf(values map[string]any, dst []float32) error {
 	fields := make([][]byte, len(f.Columns))
+	known := 0
 	for i := range f.Columns {
-		value := values[f.Columns[i].Name]
+		value, given := values[f.Columns[i].Name]
+		if given {
+			known++
+		}
 		field, err := FieldOf(value)
 		if err != nil {
 			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
@@ -413,7 +418,28 @@ func (f *Fitted) RowOf(values map[string]any, dst []float32) error {
 			fields[i] = f.Spelt(i, field)
 		}
 	}
+	if known < len(values) && known < len(f.Columns) {
+		if err := f.misspelt(values); err != nil {
+			return err
+		}
+	}
 	return f.Row(fields, dst)
+}
+
+// misspelt is Misspelt for a row in Go.
+func (f *Fitted) misspelt(values map[string]any) error {
+	names := f.ColumnNames()
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		known[name] = true
+	}
+	var unknown []string
+	for name := range values {
+		if !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return f.Misspelt(unknown, func(i int) bool { _, given := values[names[i]]; return given })
 }
 
 // FieldOf is a value as the field of a row; nil for a missing one.

@@ -231,7 +231,7 @@ func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, err
 		if err != nil {
 			return nil, err
 		}
-		spec.Text.Note = func(text string) { t.warnings = append(t.warnings, text) }
+		spec.Note = func(text string) { t.warnings = append(t.warnings, text) }
 		parts, err := datasets.OpenInputs(ctx, spec, t.session.Info, path)
 		switch {
 		case err == nil:

@@ -14,6 +14,7 @@ type rows struct {
 	index   map[string]int // of the columns, by name
 	fields  [][]byte       // of one row; nil: it lacks that
 	given   []bool         // of one row
+	unknown []string       // the first names in one row that are not those of columns
 }
 
 func newRows(f *columns.Fitted) *rows {
@@ -33,12 +34,18 @@ func (x *samples) row() error {
 	r := x.rows
 	clear(r.fields)
 	clear(r.given)
+	r.unknown = r.unknown[:0]
 	read := x.object
 	if x.next() == '[' {
 		read = x.values
 	}
 	if err := read(r); err != nil {
 		return err
+	}
+	if len(r.unknown) > 0 {
+		if err := r.columns.Misspelt(r.unknown, func(i int) bool { return r.given[i] }); err != nil {
+			return bad(x.where(), "%v", err)
+		}
 	}
 	from := len(x.floats)
 	x.floats = append(x.floats, make([]float32, r.columns.Features())...)
@@ -82,7 +89,11 @@ func (r *rows) required() (names []string) {
 	return names
 }
 
-// object reads the fields of an object. Names that are not those of columns do not count.
+// mostUnknown is the number of unknown names in a row that are looked at.
+const mostUnknown = 64
+
+// object reads the fields of an object. Names that are not those of columns do not count, but
+// one that is near to a column without a value is refused.
 func (x *samples) object(r *rows) error {
 	for x.at++; x.next() != '}'; {
 		var name string
@@ -91,6 +102,9 @@ func (x *samples) object(r *rows) error {
 		}
 		i, known := r.index[name]
 		if !known {
+			if len(r.unknown) < mostUnknown {
+				r.unknown = append(r.unknown, name)
+			}
 			x.skip()
 			continue
 		}

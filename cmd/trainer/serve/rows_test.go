@@ -56,6 +56,8 @@ func TestRows(t *testing.T) {
 func TestRefusedRows(t *testing.T) {
 	_, c := open(t, people(t), serve.OpenOptions{})
 	for _, x := range []struct{ input, where, says string }{
+		{`{"Age": 7, "plan": "gold", "since": "2024-02-01", "paid": true}`, "inputs[0]", `"Age" is no column, and the row lacks "age": did you mean that?`},
+		{`{"plan": "gold", "sinse": "2024-02-01", "paid": true}`, "inputs[0]", `"sinse" is no column, and the row lacks "since"`},
 		{`{"plan": "gold", "paid": true}`, "inputs[0]", `"since" is missing: send each of plan, since, paid`},
 		{`{"plan": null, "since": "2024-02-01", "paid": true}`, "inputs[0].plan", `this is null: send a category`},
 		{`{"plan": " ", "since": "2024-02-01", "paid": true}`, "inputs[0].plan", "the value is missing"},
