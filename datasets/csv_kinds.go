@@ -89,7 +89,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := k.finish(ctx, s, ds, fitted, rows); err != nil {
 		return nil, err
 	}
-	ds.Notes = append(append(ds.Notes, columns.Notes(ds.Columns)...), leaks...)
+	ds.Notes = slices.Concat(ds.Notes, columns.Notes(ds.Columns), leaks, k.labelNotes(k.names(k.labels)[0]))
 	ds.Columns = append(ds.Columns, k.labelDescriptions(&ds.Info)...)
 	return ds, nil
 }

@@ -83,3 +83,69 @@ func (k *kindTable) news(f *columns.Fitted) (notes []string) {
 	}
 	return shortened(notes, "and %d other columns with values that were not in training")
 }
+
+// manyClasses is the number of classes from which on a note asks whether they are meant.
+const manyClasses = 100
+
+// labelNotes ask about classes that are probably not meant.
+func (c *csvData) labelNotes(label string) (notes []string) {
+	if c.regression {
+		return nil
+	}
+	say := func(format string, args ...any) {
+		notes = append(notes, fmt.Sprintf("the label %q ", label)+fmt.Sprintf(format, args...))
+	}
+	names := c.classNames
+	number := func(name string) bool { return isNumber(name) }
+	dated := func(name string) bool { return columns.IsDate([]byte(name)) }
+	switch n := len(names); {
+	case n > manyClasses && all(names, number):
+		say("has %d different numbers, and each is a class: data.task: regression predicts the number itself", n)
+	case all(names, dated):
+		say("holds dates, and each of its %d different ones is a class: data.label takes another column", n)
+	case n > mostNumbers && 2*n > c.rows:
+		say("has %d classes in %d rows, as a text or a key has: data.label takes another column", n, c.rows)
+	default:
+		if n > manyClasses {
+			say("has %d classes", n)
+		}
+		notes = slices.Concat(notes, c.single(label), alike(label, names))
+	}
+	return notes
+}
+
+// all reports whether f holds for all texts.
+func all(texts []string, f func(string) bool) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !f(text) })
+}
+
+// single tells of classes with one sample.
+func (c *csvData) single(label string) []string {
+	count := make([]int, len(c.classNames))
+	for _, class := range c.classes {
+		count[class]++
+	}
+	var names []string
+	for class, n := range count {
+		if n == 1 {
+			names = append(names, c.classNames[class])
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the label %q has one sample alone of %d of its %d classes, which is trained on or validates, but not both: %s", label, len(names), len(count), few(names))}
+}
+
+// alike tells of classes that differ in upper and lower case alone.
+func alike(label string, names []string) (notes []string) {
+	seen := map[string]string{}
+	for _, name := range names {
+		lower := strings.ToLower(name)
+		if other, twice := seen[lower]; twice {
+			notes = append(notes, fmt.Sprintf("the classes %q and %q of the label %q differ in upper and lower case alone: if they are the same, spell them so in the file", other, name, label))
+		}
+		seen[lower] = name
+	}
+	return shortened(notes, "and %d other classes that differ in upper and lower case alone")
+}

@@ -176,3 +176,35 @@ func labelled(text string) string {
 	header, rows, _ := strings.Cut(text, "\n")
 	return header + ",y\n" + strings.ReplaceAll(rows, "\n", ",1\n")
 }
+
+// Notes ask about labels that become classes and are probably no classes.
+func TestNotesOfLabels(t *testing.T) {
+	for name, x := range map[string]struct {
+		label func(i int) string
+		want  string
+	}{
+		"classes":     {func(i int) string { return fmt.Sprint("c", i%3) }, ""},
+		"few numbers": {func(i int) string { return fmt.Sprint(i % 100) }, ""},
+		"numbers":     {func(i int) string { return fmt.Sprint(i % 101) }, `the label "y" has 101 different numbers, and each is a class: data.task: regression predicts the number itself`},
+		"dates":       {func(i int) string { return fmt.Sprintf("2024-02-%02d", i%9+1) }, `the label "y" holds dates, and each of its 9 different ones is a class: data.label takes another column`},
+		"keys":        {func(i int) string { return fmt.Sprint("k", i%160) }, `the label "y" has 160 classes in 300 rows, as a text or a key has: data.label takes another column`},
+		"words":       {func(i int) string { return fmt.Sprint("k", i%140) }, `the label "y" has 140 classes`},
+		"one sample":  {func(i int) string { return []string{"a", "b", "rare"}[i%2+i/299] }, `the label "y" has one sample alone of 1 of its 3 classes, which is trained on or validates, but not both: rare`},
+		"case":        {func(i int) string { return []string{"Yes", "no", "yes"}[i%3] }, `the classes "Yes" and "yes" of the label "y" differ in upper and lower case alone: if they are the same, spell them so in the file`},
+	} {
+		for header, word := range map[string]string{"a,b,y": "7.5", "w,b,y": "word"} {
+			var b strings.Builder
+			fmt.Fprintln(&b, header)
+			for i := range 300 {
+				fmt.Fprintf(&b, "%s,%d,%s\n", []string{word, "3"}[i%2], i%13, x.label(i))
+			}
+			s := Spec{Source: "csv", Path: write(t, "x.csv", b.String())}
+			if word == "word" {
+				s.Columns.Columns = []columns.Option{{Name: "w", Kind: columns.Category}}
+			}
+			if got := strings.Join(open(t, s).Notes, "\n"); got != x.want {
+				t.Errorf("%s: %s, want %s", name, got, x.want)
+			}
+		}
+	}
+}

@@ -209,6 +209,9 @@ func dateOrders(field []byte) (fits [3]bool) {
 	return fits
 }
 
+// IsDate reports whether a field can be read as a date.
+func IsDate(field []byte) bool { return dateOrders(field) != [3]bool{} }
+
 // date reads a day, such as 2024-02-29, with the numbers in an order, and a time
 // after it, such as T13:05:59.25+02:00. It gives the hours from 1970 on, as the field
 // has them: an offset from UTC does not count.
