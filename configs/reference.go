@@ -85,7 +85,7 @@ func table(b *strings.Builder, keys []*key, path string, free bool) {
 		if k.flag != "" {
 			doc += fmt.Sprintf("; flag `--%s`", k.flag)
 		}
-		if free || k.free {
+		if (free || k.free) && !k.inData {
 			doc += "; *free*"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.name, expect, k.shownDefault(), doc)

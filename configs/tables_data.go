@@ -52,10 +52,10 @@ var dataSection = chosen(&section{
 				doc: "the column of the target, by name or by number from 0; -1 is the last. All other columns are features"},
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are not read, by name or number"},
-			{name: "columns", kind: columnList{}, at: at(func(d *Data) *[]Column { return &d.Columns }), free: true, // what follows is part of the data's fingerprint
+			{name: "columns", kind: columnList{}, at: at(func(d *Data) *[]Column { return &d.Columns }), free: true, inData: true,
 				doc: "how columns are used, by name or number: a kind, or a mapping. `ignore`, `text` and `identifier` leave a column out; `missing: median`, `frequent` or `refuse` says what stands for a missing value; `top: 32` is the number of a category's most frequent values that get a feature each; `order: dmy` is the order of the numbers in a date. `\"*\"` stands for all other columns. A run's config has what was found"},
-			{name: "missing", kind: texts{fieldWord{}}, at: at(func(d *Data) *[]string { return &d.Missing }), free: true,
-				doc: "the words that stand for a missing value, beside the empty field; without the key: `NA`, `N/A`, `null`, `?` and `nan`, in upper or lower case"},
+			{name: "missing", kind: texts{fieldWord{}}, at: at(func(d *Data) *[]string { return &d.Missing }), free: true, inData: true,
+				doc: "the words that stand for a missing value, beside the empty field; without the key: `NA`, `N/A`, `null`, `?` and `nan`, in upper or lower case. They replace those, and are compared letter by letter"},
 			{name: "delimiter", kind: text{valid: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
 				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "the character between columns; it is never guessed. If it is a space, several count as one"},
 			&dataTask,
