@@ -1,0 +1,154 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/datasets/columns"
+)
+
+// find finds the kinds of the columns in the training part.
+func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Finder, *columns.Fitted, error) {
+	options, err := k.namedOptions(s.Columns)
+	if err != nil {
+		return nil, nil, k.place(err)
+	}
+	finder, err := columns.NewFinder(k.names(k.features), options, s.Memory)
+	if err != nil {
+		return nil, nil, k.place(err)
+	}
+	inTrain := make([]bool, k.rows)
+	for i := range train.count {
+		inTrain[train.splitRow(i)] = true
+	}
+	for again := true; again; again = finder.Again() {
+		fields := make([][]byte, len(k.features))
+		i := -1
+		err := k.each(ctx, func(row csvRow) error {
+			if i++; i >= len(inTrain) {
+				return k.changed()
+			}
+			if !inTrain[i] {
+				return nil
+			}
+			for n, j := range k.features {
+				fields[n] = row.fields[j]
+			}
+			return finder.Add(fields, func(n int) columns.Place {
+				at := row.at[k.features[n]]
+				return columns.Place{Line: at.line, Column: at.column}
+			})
+		})
+		if err == nil && i != len(inTrain)-1 {
+			err = k.changed()
+		}
+		if err != nil {
+			return nil, nil, k.place(err)
+		}
+	}
+	fitted, err := finder.Found()
+	if err == nil && len(fitted.Columns) == 0 {
+		err = fmt.Errorf("%w: %s: no column can be a feature: they are texts, identifiers or without values; name kinds with data.columns", ErrFormat, k.path)
+	}
+	return finder, fitted, k.place(err)
+}
+
+// namedOptions are options whose columns are named, where they were given by number.
+func (k *kindTable) namedOptions(o columns.Options) (columns.Options, error) {
+	o.Columns = slices.Clone(o.Columns)
+	k.asked = make(map[string]string, len(o.Columns))
+	for i := range o.Columns {
+		x := &o.Columns[i]
+		asked := x.Name
+		if j, ok := k.column(asked); ok && asked != columns.All {
+			x.Name = k.names([]int{j})[0]
+		}
+		if other, twice := k.asked[x.Name]; twice {
+			return o, &columns.OptionError{Name: asked, Text: fmt.Sprintf("%q and %q are the same column: keep one of them", other, asked)}
+		}
+		k.asked[x.Name] = asked
+	}
+	return o, nil
+}
+
+// from are the columns of the file that go in.
+func (k *kindTable) from(f *columns.Finder) []int {
+	from := slices.Clone(f.Sources())
+	for i, n := range from {
+		from[i] = k.features[n]
+	}
+	return from
+}
+
+// DescribeTable describes the columns of a csv file, of all its rows, whichever is the label.
+func DescribeTable(ctx context.Context, s Spec) ([]columns.Description, error) {
+	if _, err := formatOf(s); err != nil {
+		return nil, err
+	}
+	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, memory: s.Memory}, s.Columns.Missing)
+	if err != nil {
+		return nil, err
+	}
+	ignored, err := k.csvColumns.find("ignored", "ignore", s.CSV.Ignore)
+	if err != nil {
+		return nil, err
+	}
+	for i := range k.width {
+		if !slices.Contains(ignored, i) {
+			k.features = append(k.features, i)
+		}
+	}
+	if err := k.readLabels(ctx); err != nil {
+		return nil, err
+	}
+	all := &Part{table: &table{rows: k.rows}, count: k.rows}
+	finder, fitted, err := k.find(ctx, s, all)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := k.readCells(ctx, fitted, k.from(finder), nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := finder.Measure(fitted, k.rows, rows.all)
+	return list, k.place(err)
+}
+
+// all hands over all rows.
+func (r *cellRows) all(yield func(cells []int32)) {
+	for i := 0; i < len(r.cells); i += r.width {
+		yield(r.cells[i : i+r.width])
+	}
+}
+
+// labelDescriptions describe the labels.
+func (k *kindTable) labelDescriptions(info *Info) (list []columns.Description) {
+	for i, name := range k.names(k.labels) {
+		d := columns.Description{Name: name, Label: true, Kind: columns.Category, Rows: k.rows, Different: len(k.classNames)}
+		d.Range = few(k.classNames)
+		if k.regression {
+			d.Kind, d.Different, d.Range = columns.Number, -1, rangeOf(k.targets, i, len(k.labels), info.TargetScaling)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// rangeOf is the least and the greatest of every width-th number from i on.
+func rangeOf(values []float32, i, width int, s *Scaling) string {
+	row := slices.Clone(values[:width])
+	low, high := row[i], row[i]
+	for j := i; j < len(values); j += width {
+		low, high = min(low, values[j]), max(high, values[j])
+	}
+	ends := make([]string, 2)
+	for j, v := range []float32{low, high} {
+		if row[i] = v; s != nil {
+			s.Undo(row)
+		}
+		ends[j] = fmt.Sprintf("%.6g", row[i])
+		copy(row, values[:width])
+	}
+	return ends[0] + " to " + ends[1]
+}
