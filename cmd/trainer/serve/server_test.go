@@ -317,7 +317,7 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1,[[[2]]]]]}`, 400, "input", "inputs[0][1]", "this is a list: send a number"},
 		{onTable, "POST /predict", `{"inputs": [[1,1e39]]}`, 400, "input", "inputs[0][1]", "too large"},
 		{onTable, "POST /predict", `{"inputs": [{"height": 1}]}`, 400, "input", "inputs[0]", `"width" is missing: send each of height, width`},
-		{onTable, "POST /predict", `{"inputs": [{"height": 1, "widht": 2}]}`, 400, "input", "inputs[0]", `"width" is missing: send each of height, width`},
+		{onTable, "POST /predict", `{"inputs": [{"height": 1, "widht": 2}]}`, 400, "input", "inputs[0]", `"widht" is no column, and the row lacks "width"`},
 		{onTable, "POST /predict", `{"inputs": [{"height": 1, "height": 2}]}`, 400, "input", "inputs[0]", "given twice"},
 		{onTable, "POST /predict", `{"inputs": [[1,2],[1,2],[1,2],[1,2]]}`, 413, "limit", "inputs", "at most 3 samples"},
 		{onTable, "POST /predict", `{"inputs": [` + strings.Repeat(" ", 1000) + `]}`, 413, "limit", "", "more than 1000"},
