@@ -414,3 +414,28 @@ func TestMisspelt(t *testing.T) {
 		}
 	}
 }
+
+// A column that looks like numbers or dates and is not read so has a remark that says what
+// would help.
+func TestHints(t *testing.T) {
+	for name, x := range map[string]struct {
+		word func(i int) string
+		want string
+	}{
+		"currency":  {func(i int) string { return fmt.Sprintf("$%d.%02d", i%20, i%7) }, "an amount with its currency"},
+		"after":     {func(i int) string { return fmt.Sprintf("%d €", i) }, "an amount with its currency"},
+		"percent":   {func(i int) string { return fmt.Sprintf("%d%%", i) }, "a percentage: write the number alone"},
+		"two years": {func(i int) string { return fmt.Sprintf("%d/%d/24", i%28+1, i%12+1) }, "a date with two digits of its year"},
+		"mixed": {func(i int) string {
+			return []string{fmt.Sprintf("%d/02/2024", 13+i%12), fmt.Sprintf("02/%d/2024", 13+i%12)}[i%2]
+		}, "days and months in different orders"},
+		"packed":  {func(i int) string { return fmt.Sprint(20211101 + i%30) }, "a day without dashes"},
+		"words":   {func(i int) string { return fmt.Sprint("w", i%5) }, ""},
+		"numbers": {func(i int) string { return fmt.Sprint(19999999 + i%5) }, ""},
+	} {
+		_, _, list, err := found(t, column(100, x.word), Options{})
+		if err != nil || x.want == "" && list[0].Remark != "" || !strings.Contains(list[0].Remark, x.want) {
+			t.Errorf("%s: %q %v", name, list[0].Remark, err)
+		}
+	}
+}

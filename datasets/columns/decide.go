@@ -30,6 +30,9 @@ func (p *profile) find(c *Column) error {
 		return err
 	}
 	c.Kind = p.ofWords()
+	if hint := p.hint(); hint != "" {
+		p.addRemark(hint)
+	}
 	return nil
 }
 
@@ -71,6 +74,14 @@ func (p *profile) ofWords() Kind {
 		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.word.text)
 	}
 	return Category
+}
+
+// addRemark adds a remark.
+func (p *profile) addRemark(text string) {
+	if p.remark != "" {
+		p.remark += "; "
+	}
+	p.remark += text
 }
 
 // leaveOut leaves a column out, with a remark.

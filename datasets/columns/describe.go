@@ -214,6 +214,9 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 		c.Fill = float64(at(c.pick(cells)))
 		low, high := at(cells[0]), at(cells[len(cells)-1])
 		d.Range = numberText(low) + " to " + numberText(high)
+		if packedDays(cells) {
+			d.remark("%s looks like a day without dashes, and is taken as a number: write 2024-02-29 to have its year, month and weekday as features", strconv.Itoa(int(low)))
+		}
 		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
 			d.remark("whole numbers that are all different and close together: is it the number of the row? data.columns: {%s: ignore} leaves it out", short(c.Name))
 		}
