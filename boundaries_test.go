@@ -94,7 +94,7 @@ var mayImport = map[string][]string{
 	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape", "internal/panics"},
 	"datasets/tokenizer":        {"engine/osfile"},
 	"configs":                   {"engine/osfile", "engine/registry", "executor/schedule", "internal/edit", "internal/units", "engine/metrics"},
-	"configs/specs":             {"configs", "datasets", "datasets/columns", "datasets/custom", "datasets/tokenizer", "engine/...", "internal/errs"},
+	"configs/specs":             {"configs", "datasets", "datasets/columns", "datasets/custom", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
 
 	"checkpoint/rundir/tfevents":       {},
 	"internal/golden":                  {},

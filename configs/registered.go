@@ -112,6 +112,8 @@ func kindOf(f registry.Field) kind {
 		return layerList{}
 	case f.Inverted:
 		return inverted{}
+	case f.Type == reflect.TypeFor[registry.Weights]():
+		return weights{f.Words, numbers}
 	case f.Words != nil:
 		return enum(f.Words)
 	case f.Word != "":

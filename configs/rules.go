@@ -16,7 +16,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveLoss, checkWeights, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
@@ -72,6 +72,14 @@ func resolveLoss(d *decoder, c *Config) {
 		d.against(at, "%s needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
 	case !loss.Classes && !either:
 		d.against(at, "%s does not fit source %s, whose targets are classes; use cross_entropy", c.Loss, c.Data.Source)
+	}
+}
+
+// checkWeights refuses weights of classes that are the tokens of a text.
+func checkWeights(d *decoder, c *Config) {
+	v, _ := registry.Get(c.LossKeys.Keys, "class_weights")
+	if w, ok := v.(registry.Weights); ok && w.Given() && c.Data.Texts() {
+		d.against([]string{"loss.class_weights"}, "the classes of source %s are the tokens of a text, which all count alike; leave it out", c.Data.Source)
 	}
 }
 

@@ -3,6 +3,7 @@ package datasets
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -34,6 +35,8 @@ type Info struct {
 	Target     Field
 	Classes    int      // number of classes of an i32 target; 0 otherwise
 	ClassNames []string // by class; nil if they have none
+	// ClassCounts, with Spec.CountClasses, are the targets of the training part by class.
+	ClassCounts []int `json:",omitempty"`
 	// Tokens is the number of distinct ids in an i32 input; 0 for f32 inputs.
 	Tokens int
 	// Tokenizer is that of a text; nil for other data. In JSON, that of characters
@@ -62,6 +65,16 @@ func (i *Info) ClassName(class int) string {
 		return tokenizer.Text(i.Tokenizer, int32(class))
 	}
 	return ""
+}
+
+// ClassNamed is the class of a name; of data whose classes have none, of its number.
+func (i *Info) ClassNamed(name string) (class int, ok bool) {
+	if i.ClassNames != nil {
+		class = slices.Index(i.ClassNames, name)
+		return class, class >= 0
+	}
+	class, err := strconv.Atoi(name)
+	return class, err == nil && class >= 0 && class < i.Classes && strconv.Itoa(class) == name
 }
 
 // Row says which columns a row of the table has that the data is; nil: it is no table.

@@ -76,6 +76,9 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if err == nil && s.Like != nil {
 		err = ds.follow(s)
 	}
+	if err == nil && s.CountClasses && ds.Info.ClassCounts == nil && (s.Like == nil || s.GoesOn) {
+		ds.Info.ClassCounts, err = ds.Train.countClasses(ctx, ds.Info.Classes)
+	}
 	if err != nil {
 		return nil, err
 	}

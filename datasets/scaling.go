@@ -2,9 +2,7 @@ package datasets
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -108,38 +106,24 @@ func (s *Scaling) check(features int) error {
 // deviations from its mean. It reads the whole part. Targets of each position count as
 // targets by themselves.
 func (p *Part) TargetSpread(ctx context.Context) ([]float64, error) {
-	const batch = 64
 	positions := 0
-	if p.table.sequences != nil {
+	if t := p.table.sequences; t != nil {
 		p = p.InOrder() // it may be in batches of another size
-		if m := p.table.sequences.target; PerPosition(m) {
-			positions = m.Shape[0]
+		if PerPosition(t.target) {
+			positions = t.target.Shape[0]
 		}
 	}
-	dst := p.Alloc(batch)
-	target := len(dst) - 1
-	whole := max(1, p.Fields()[target].Meta.Elems())
+	whole := max(1, p.field(len(p.table.columns)-1).Meta.Elems())
 	size := whole / max(1, positions)
 	sums := spread{sums: make([]float64, size), squares: make([]float64, size)}
-	for c := (Cursor{}); ; c.Index += batch {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	err := p.eachTarget(ctx, func(sample int, target []byte) {
+		values := shape.View[float32](target)
+		if positions > 0 {
+			values = values[:size*p.Length(sample)]
 		}
-		n, err := p.Read(c, batch, dst)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		for j := range n {
-			values := shape.View[float32](dst[target])[j*whole:][:whole]
-			if positions > 0 {
-				values = values[:size*p.Length(c.Index+j)]
-			}
-			sums.add(values)
-		}
-		if n < batch {
-			return sums.deviations(), nil
-		}
-	}
+		sums.add(values)
+	})
+	return sums.deviations(), err
 }
 
 // spread adds up targets.

@@ -50,6 +50,8 @@ type Spec struct {
 	// ScaleTarget, for csv and regression, scales targets to mean 0 and
 	// deviation 1, as measured on the training part.
 	ScaleTarget bool
+	// CountClasses counts the classes of the targets in the training part: Info.ClassCounts.
+	CountClasses bool
 	// UnitTarget, for tensors and for csv and regression, refuses targets
 	// outside 0 to 1.
 	UnitTarget bool

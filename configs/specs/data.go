@@ -34,6 +34,9 @@ func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *data
 	if data, err = datasets.Open(ctx, s); err != nil {
 		return nil, dataError(ctx, c, err)
 	}
+	if err := checkWeights(c, &data.Info); err != nil {
+		return nil, err
+	}
 	data.Train = data.Train.InBatches(c.Train.Batch)
 	return data, nil
 }

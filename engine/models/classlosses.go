@@ -3,49 +3,69 @@ package models
 import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// ClassWeightKeys are the keys of losses whose classes may count differently. Such a loss embeds them,
+// multiplies by [Builder.ClassWeights], and has [SumOfWeights] as its Weight.
+type ClassWeightKeys struct {
+	// ClassWeights are of a config. In Go, [Spec.ClassWeights] has the numbers that follow.
+	ClassWeights registry.Weights `yaml:"class_weights,omitempty" words:"balanced" above:"0" doc:"how much each class counts in training, by its name, such as '{yes:5,no:1}'; a class without a number counts 1. 'balanced': n/(k·count), for a class with count of the n training samples, and k classes. The loss is divided by the sum of the weights, as PyTorch does; validation losses are without"`
+}
+
 // CrossEntropyKeys are the keys of the loss cross_entropy.
 type CrossEntropyKeys struct {
+	ClassWeightKeys
 	Smoothing float64 `yaml:"label_smoothing,omitempty" min:"0" below:"1" doc:"share of each target that training spreads over all classes alike, so that the model is less sure; validation losses, and what follows from them, are without"`
 }
 
 // FocalKeys are the keys of the loss focal.
 type FocalKeys struct {
+	ClassWeightKeys
 	Gamma float64 `yaml:"gamma" min:"0" doc:"how much less answers count of which the model is sure; 0: as in 'cross_entropy'"`
 }
 
 func init() {
 	builtInLoss(LossType[CrossEntropyKeys]{Name: "cross_entropy", Doc: "For classes.", Classes: true, Applies: []string{"softmax"}, Pads: true,
-		Loss: crossEntropy, Correct: correct[CrossEntropyKeys], Answer: softmax[CrossEntropyKeys]})
+		Loss: crossEntropy, Weight: SumOfWeights[CrossEntropyKeys], Correct: correct[CrossEntropyKeys], Answer: softmax[CrossEntropyKeys]})
 	builtInLoss(LossType[FocalKeys]{Name: "focal", Doc: "For classes, some of them rare: cross_entropy, times (1 - p)^gamma for the true class's probability p.",
 		Classes: true, Applies: []string{"softmax"}, Pads: true, Defaults: FocalKeys{Gamma: 2},
-		Loss: focal, Correct: correct[FocalKeys], Answer: softmax[FocalKeys]})
+		Loss: focal, Weight: SumOfWeights[FocalKeys], Correct: correct[FocalKeys], Answer: softmax[FocalKeys]})
 }
 
 // crossEntropy is, in training with smoothing, the sum of -w·log softmax over the classes, where w is 1 - s
-// for the true class, and s/C more for each of the C classes.
+// for the true class, and s/C more for each of the C classes. With weights of classes, w is
+// multiplied by that of its class.
 func crossEntropy(b *Builder, k CrossEntropyKeys, output, target *graph.Value) *graph.Value {
-	if k.Smoothing == 0 || !b.Training() {
+	weights := b.ClassWeights(k.ClassWeightKeys, output)
+	if weights == nil && (k.Smoothing == 0 || !b.Training()) {
 		return b.One(ops.CrossEntropy{Padded: b.Padded()}, output, target)
 	}
-	truth := oneHot(b, output, target)
-	last := output.Meta.Shape.Rank() - 1
-	counts := ops.Sum(b.Builder, truth, true, last) // 0 of padding
-	w := ops.Add(b.Builder, ops.ScaleBy(b.Builder, truth, 1-k.Smoothing), ops.ScaleBy(b.Builder, counts, k.Smoothing/float64(output.Meta.Shape.Dim(-1))))
+	w := oneHot(b, output, target)
+	if k.Smoothing > 0 {
+		counts := ops.Sum(b.Builder, w, true, output.Meta.Shape.Rank()-1) // 0 of padding
+		w = ops.Add(b.Builder, ops.ScaleBy(b.Builder, w, 1-k.Smoothing), ops.ScaleBy(b.Builder, counts, k.Smoothing/float64(output.Meta.Shape.Dim(-1))))
+	}
+	if weights != nil {
+		w = ops.Mul(b.Builder, w, weights)
+	}
 	return ops.Neg(b.Builder, ops.SumToShape(b.Builder, ops.Mul(b.Builder, w, ops.LogSoftmaxOf(b.Builder, output)), shape.Of()))
 }
 
 // focal is the sum of -(1-p)^gamma·log p over the rows, where p is the probability of the true
-// class. Of padding, log p is 0.
+// class, and each row is multiplied by the weight of that class. Of padding, log p is 0.
 func focal(b *Builder, k FocalKeys, output, target *graph.Value) *graph.Value {
 	const least = 1e-12 // keeps log(1-p) finite where p is 1
 	last := output.Meta.Shape.Rank() - 1
-	logP := ops.Sum(b.Builder, ops.Mul(b.Builder, oneHot(b, output, target), ops.LogSoftmaxOf(b.Builder, output)), false, last)
+	truth := oneHot(b, output, target)
+	logP := ops.Sum(b.Builder, ops.Mul(b.Builder, truth, ops.LogSoftmaxOf(b.Builder, output)), false, last)
 	rest := b.One(ops.Affine{Scale: -1, Shift: 1}, ops.Exp(b.Builder, logP))
 	rest = ops.AddConst(b.Builder, ops.Relu(b.Builder, rest), least)
 	weight := ops.Exp(b.Builder, ops.ScaleBy(b.Builder, ops.Log(b.Builder, rest), k.Gamma))
+	if weights := b.ClassWeights(k.ClassWeightKeys, output); weights != nil {
+		weight = ops.Mul(b.Builder, weight, ops.Sum(b.Builder, ops.Mul(b.Builder, truth, weights), false, last))
+	}
 	return ops.Neg(b.Builder, ops.SumToShape(b.Builder, ops.Mul(b.Builder, weight, logP), shape.Of()))
 }
 

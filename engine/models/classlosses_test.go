@@ -17,6 +17,8 @@ type lossCase struct {
 	keys   any
 	target shape.Meta
 	byHand func(output []float64, class int, numbers []float64) float64
+	// weights are those of the classes; nil: each counts 1.
+	weights []float64
 }
 
 // lossCases have every loss of this module.
@@ -40,6 +42,18 @@ func lossCases() []lossCase {
 			return -(1-s)*math.Log(p[class]) + s/float64(len(p))*all
 		}
 	}
+	// CrossEntropyLoss(weight=w, label_smoothing=s), before it divides by the sum of the true classes' weights:
+	// (1-s)·w of the true class·nll + s/C·the sum of -w·log p over the classes.
+	weighted := func(s float64, w []float64) func([]float64, int, []float64) float64 {
+		return func(output []float64, class int, _ []float64) float64 {
+			p, all := softmax(output), 0.0
+			for i, x := range p {
+				all -= w[i] * math.Log(x)
+			}
+			return -(1-s)*w[class]*math.Log(p[class]) + s/float64(len(p))*all
+		}
+	}
+	three, one := []float64{0.5, 2, 7, 1}, []float64{3, 3, 3, 0.1}
 	// (1-p)^gamma·nll, as torchvision's sigmoid_focal_loss has it without alpha.
 	focal := func(gamma float64) func([]float64, int, []float64) float64 {
 		return func(output []float64, class int, _ []float64) float64 {
@@ -57,21 +71,27 @@ func lossCases() []lossCase {
 			return delta * (e - 0.5*delta)
 		}
 	}
+	heavy := func(output []float64, class int, _ []float64) float64 {
+		return three[class] * focal(2)(output, class, nil)
+	}
 	return []lossCase{
-		{"cross_entropy", nil, class, smoothed(0)},
-		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.1}, class, smoothed(0.1)},
-		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.9}, class, smoothed(0.9)},
-		{"focal", nil, class, focal(2)},
-		{"focal", models.FocalKeys{Gamma: 0.5}, class, focal(0.5)},
-		{"focal", models.FocalKeys{Gamma: 0}, class, focal(0)},
-		{"mse", nil, numbers, sum(func(x, y float64) float64 { return (x - y) * (x - y) })},
-		{"l1", nil, numbers, sum(func(x, y float64) float64 { return math.Abs(x - y) })},
-		{"huber", nil, numbers, sum(huber(1))},
-		{"huber", models.HuberKeys{Delta: 0.3}, numbers, sum(huber(0.3))},
+		{loss: "cross_entropy", target: class, byHand: weighted(0, three), weights: three[:3]},
+		{loss: "cross_entropy", keys: models.CrossEntropyKeys{Smoothing: 0.3}, target: class, byHand: weighted(0.3, one), weights: one},
+		{loss: "focal", target: class, byHand: heavy, weights: three},
+		{"cross_entropy", nil, class, smoothed(0), nil},
+		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.1}, class, smoothed(0.1), nil},
+		{"cross_entropy", models.CrossEntropyKeys{Smoothing: 0.9}, class, smoothed(0.9), nil},
+		{"focal", nil, class, focal(2), nil},
+		{"focal", models.FocalKeys{Gamma: 0.5}, class, focal(0.5), nil},
+		{"focal", models.FocalKeys{Gamma: 0}, class, focal(0), nil},
+		{"mse", nil, numbers, sum(func(x, y float64) float64 { return (x - y) * (x - y) }), nil},
+		{"l1", nil, numbers, sum(func(x, y float64) float64 { return math.Abs(x - y) }), nil},
+		{"huber", nil, numbers, sum(huber(1)), nil},
+		{"huber", models.HuberKeys{Delta: 0.3}, numbers, sum(huber(0.3)), nil},
 		{"bce", nil, numbers, sum(func(x, y float64) float64 {
 			p := 1 / (1 + math.Exp(-x))
 			return -y*math.Log(p) - (1-y)*math.Log(1-p)
-		})},
+		}), nil},
 	}
 }
 
@@ -81,7 +101,7 @@ func TestLossesAgreeWithTheirFormulas(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range lossCases() {
 		seen[c.loss] = true
-		s := models.Spec{Input: shape.F32(features), Target: c.target, Loss: c.loss, LossKeys: c.keys,
+		s := models.Spec{Input: shape.F32(features), Target: c.target, Loss: c.loss, LossKeys: c.keys, ClassWeights: c.weights,
 			Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: outputs, NoBias: true, Std: 1}}}}
 		g := train(t, s, adamW(), models.Size{Microbatch: samples, Microbatches: 1, Batch: samples})
 		st := state{}

@@ -51,9 +51,19 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 		return nil, err
 	}
 	loss, correct := c.loss(logits)
-	terms := optim.Terms{Fixed: z.Batch * s.Terms(), Counted: c.terms()}
+	answers := optim.Terms{Fixed: z.Batch * s.Terms(), Counted: c.terms()}
+	terms, weight := answers, c.weight()
+	if weight != nil {
+		terms.Counted = weight
+	}
 	norm := optim.Append(c.b, o, loss, c.step, c.vars, &terms)
-	finishStep(c, z, loss, correct, norm, terms)
+	switch {
+	case weight == nil:
+		answers = terms
+	case answers.Counted != nil && c.b.Err() == nil:
+		answers.Counted = c.accumulated(answers.Counted)
+	}
+	finishStep(c, z, sums{loss, correct, norm}, terms, answers)
 	return c.graph()
 }
 
@@ -114,9 +124,20 @@ type NoLayerError struct {
 
 func (e *NoLayerError) Error() string { return fmt.Sprintf("the model has no layer %q", e.Name) }
 
+// accumulated is the sum of a microbatch's number over those of the step.
+func (c *context) accumulated(x *graph.Value) *graph.Value {
+	defer c.b.InPhase(graph.Update)()
+	return c.b.Accumulate(x, ops.AddOp)
+}
+
+// sums are numbers of a step: the loss, the right answers, or nil, and the norm of the gradients,
+// or nil.
+type sums struct{ loss, correct, norm *graph.Value }
+
 // finishStep appends the rest of a step: running statistics, the rings that
-// collect its loss, and its counter.
-func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms optim.Terms) {
+// collect its loss, and its counter. The loss is a mean over terms, right answers are a share of
+// the answers.
+func finishStep(c *context, z Size, x sums, terms, answers optim.Terms) {
 	if c.b.Err() != nil {
 		return
 	}
@@ -124,12 +145,12 @@ func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms opti
 	for _, f := range c.updates {
 		f()
 	}
-	writeRing(c, LossRing, z.Ring, c.b.Accumulate(loss, ops.AddOp), terms)
-	if correct != nil {
-		writeRing(c, CorrectRing, z.Ring, c.b.Accumulate(correct, ops.AddOp), terms)
+	writeRing(c, LossRing, z.Ring, c.b.Accumulate(x.loss, ops.AddOp), terms)
+	if x.correct != nil {
+		writeRing(c, CorrectRing, z.Ring, c.b.Accumulate(x.correct, ops.AddOp), answers)
 	}
-	if norm != nil {
-		writeRing(c, GradNormRing, z.Ring, norm, optim.Terms{Fixed: 1})
+	if x.norm != nil {
+		writeRing(c, GradNormRing, z.Ring, x.norm, optim.Terms{Fixed: 1})
 	}
 	c.b.Assign(c.step, c.b.One(ops.Increment{}, c.step))
 }

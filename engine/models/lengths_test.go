@@ -97,8 +97,10 @@ func number() models.Spec {
 func lengthSpecs() map[string]models.Spec {
 	smoothed, focal, l1, huber := lines(), reviews(), series(), summed()
 	smoothed.LossKeys = models.CrossEntropyKeys{Smoothing: 0.2}
+	weighted := reviews()
+	weighted.ClassWeights = []float64{0.25, 3}
 	focal.Loss, l1.Loss, huber.Loss = "focal", "l1", "huber"
-	return map[string]models.Spec{"smoothed": smoothed, "focal": focal, "l1": l1, "huber": huber, "lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
+	return map[string]models.Spec{"smoothed": smoothed, "weighted": weighted, "focal": focal, "l1": l1, "huber": huber, "lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
 }
 
 // write writes number k of a position into an array: of an f32 one, NaN for a v below 0.
@@ -199,7 +201,7 @@ func TestPaddedAgreesWithUnpadded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			targets := func(i, j int) int32 { return int32(2*i+j) % 3 }
 			padded, mean := stepOf(t, s, 9, texts, targets, func(int) int32 { return 5 })
-			sums, terms, loss := map[string][]float64{}, 0.0, 0.0
+			sums, terms, loss, weights := map[string][]float64{}, 0.0, 0.0, 0.0
 			for i, text := range texts {
 				if len(text) == 0 {
 					continue
@@ -209,8 +211,11 @@ func TestPaddedAgreesWithUnpadded(t *testing.T) {
 					n *= float64(len(text)) / 9
 				}
 				after, own := stepOf(t, s, len(text), [][]int32{text}, func(_, j int) int32 { return targets(i, j) }, func(int) int32 { return 0 })
-				loss += after[models.LossRing].F[0] * n
-				terms += n
+				weight := n
+				if s.ClassWeights != nil {
+					weight = append(s.ClassWeights, 1)[targets(i, 0)]
+				}
+				loss, weights, terms = loss+after[models.LossRing].F[0]*weight, weights+weight, terms+n
 				for name, g := range own {
 					if sums[name] == nil {
 						sums[name] = make([]float64, len(g))
@@ -220,7 +225,7 @@ func TestPaddedAgreesWithUnpadded(t *testing.T) {
 					}
 				}
 			}
-			agree(t, "the loss", padded[models.LossRing].F, 1, []float64{loss / terms}, 1e-12)
+			agree(t, "the loss", padded[models.LossRing].F, 1, []float64{loss / weights}, 1e-12)
 			for name, sum := range sums {
 				agree(t, "the gradient of "+name, mean[name], terms, sum, 1e-9)
 			}

@@ -31,6 +31,16 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	return loss, correct
 }
 
+// weight is the sum of the weights of the microbatch's targets, f32[]; nil if each counts 1.
+func (c *context) weight() *graph.Value {
+	t := losses[c.spec.Loss]
+	if t.weight == nil || c.b.Err() != nil {
+		return nil
+	}
+	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
+	return t.weight(c, c.output, c.target)
+}
+
 // endLayer stands in errors and plans for nodes after the newest layer, such as the
 // loss. It belongs to the newest block.
 func (c *context) endLayer(kind, name string) *graph.Layer {

@@ -27,6 +27,9 @@ type LossType[Keys any] struct {
 	// Loss gives the loss f32[] of a microbatch, summed over the numbers or classes of
 	// the targets; the mean over them is trained on and reported.
 	Loss func(b *Builder, keys Keys, output, target *graph.Value) *graph.Value
+	// Weight, if not nil, gives the sum f32[] of the weights of a microbatch's targets. Training
+	// divides the step's loss by that of its microbatches. Where it gives nil, each target counts 1.
+	Weight func(b *Builder, keys Keys, output, target *graph.Value) *graph.Value
 	// Correct, if not nil, gives the number f32[] of right answers among those targets:
 	// the loss then has an accuracy.
 	Correct func(b *Builder, keys Keys, output, target *graph.Value) *graph.Value
@@ -47,6 +50,11 @@ func (t LossType[Keys]) register(add func(registry.Entry, func())) {
 		loss: func(c *context, output, target *graph.Value) *graph.Value {
 			return t.compare(c, t.Loss, output, target)
 		}}
+	if t.Weight != nil {
+		row.weight = func(c *context, output, target *graph.Value) *graph.Value {
+			return t.call(c, func(b *Builder) *graph.Value { return t.Weight(b, t.keys(c), output, target) })
+		}
+	}
 	if t.Correct != nil {
 		row.correct = func(c *context, output, target *graph.Value) *graph.Value {
 			return t.compare(c, t.Correct, output, target)
@@ -100,6 +108,7 @@ type lossType struct {
 	applies                 []string
 	pads                    bool
 	loss                    func(c *context, output, target *graph.Value) *graph.Value
+	weight                  func(c *context, output, target *graph.Value) *graph.Value // nil: each target counts 1
 	correct                 func(c *context, output, target *graph.Value) *graph.Value // nil: no answer is right or wrong
 	answer                  func(c *context, output *graph.Value) *graph.Value         // nil: the output is the answer
 }

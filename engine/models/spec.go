@@ -32,6 +32,10 @@ type Spec struct {
 	Classes int // of the target
 	Tokens  int // ids of the input
 
+	// ClassWeights say how much an answer about each class counts in training, above 0; nil: each
+	// counts 1, and so do classes behind the last.
+	ClassWeights []float64
+
 	// Statistics are what Eval and EvalBatch collect in addition to the loss and right answers.
 	// Scores has them give each answer's probabilities. Scaling is the scaling of the targets,
 	// for statistics.

@@ -61,6 +61,8 @@ func (f Field) holds(keys reflect.Value) bool {
 		return f.Words == nil || slices.Contains(f.Words, v.String())
 	case v.Kind() == reflect.Slice:
 		return v.Len() >= f.Items
+	case f.Type == weightsType:
+		return f.weighs(v.Interface().(Weights))
 	case v.Kind() == reflect.Array:
 		for i := range v.Len() {
 			if !f.in(v.Index(i).Float()) {
@@ -73,7 +75,7 @@ func (f Field) holds(keys reflect.Value) bool {
 
 // expect describes the valid values, as in "give it a number of at least 1".
 func (f Field) expect() string {
-	if f.Words != nil {
+	if f.Words != nil && f.Type != weightsType {
 		return "use one of " + strings.Join(f.Words, ", ")
 	}
 	t := f.Type
@@ -91,7 +93,11 @@ func (f Field) expect() string {
 	if above {
 		bounds = append(bounds, fmt.Sprintf("%s %v", either(f.Under, "below", "at most"), f.Max))
 	}
-	return "give it a number " + strings.Join(bounds, " and ")
+	number := "a number " + strings.Join(bounds, " and ")
+	if f.Type == weightsType {
+		return "use " + strings.Join(f.Words, " or ") + ", or give each name " + number
+	}
+	return "give it " + number
 }
 
 // Wholes are the least and the largest whole number that the bounds let in, at most
@@ -134,11 +140,12 @@ func either(is bool, one, other string) string {
 var fieldTypes = []reflect.Type{
 	reflect.TypeFor[bool](), reflect.TypeFor[int](), reflect.TypeFor[float64](), reflect.TypeFor[string](),
 	reflect.TypeFor[[]int](), reflect.TypeFor[[]string](), reflect.TypeFor[[2]float64](),
+	weightsType,
 }
 
 // Fields lists the keys that a struct describes. All its fields are exported, and each
-// is a bool, an int, a float64, a string, a list of ints or strings, a pair of float64, or
-// an embedded struct of such fields. Its tags are
+// is a bool, an int, a float64, a string, a list of ints or strings, a pair of float64,
+// [Weights], or an embedded struct of such fields. Its tags are
 //
 //	yaml:"NAME"           the key's name; "-": the field is no key, for Go code alone
 //	yaml:"NAME,omitempty" the key may be left out, and its zero value is then not written
@@ -147,7 +154,7 @@ var fieldTypes = []reflect.Type{
 //	doc:"MEANING"         'word' stands for a word of code
 //	min:"0" max:"1"       bounds of a number, or of each in a list; above, below: not valid themselves
 //	items:"1"             a list has at least that many
-//	words:"relu tanh"     the valid texts
+//	words:"relu tanh"     the valid texts; of Weights, the words in place of numbers
 //	word:"same=-1"        a word that stands for a number
 //
 // A key whose value in the defaults is not valid must be given.
@@ -210,7 +217,7 @@ func fieldOf(s reflect.StructField) (Field, error) {
 		return f, err
 	}
 	if !f.Nested && !slices.Contains(fieldTypes, s.Type) {
-		return f, fmt.Errorf("it is a %v: use bool, int, float64, string, []int, []string or [2]float64", s.Type)
+		return f, fmt.Errorf("it is a %v: use bool, int, float64, string, []int, []string, [2]float64 or registry.Weights", s.Type)
 	}
 	return f, f.values(s.Tag)
 }
@@ -261,8 +268,8 @@ func (f *Field) values(tag reflect.StructTag) error {
 		f.Items = n
 	}
 	if text, ok := tag.Lookup("words"); ok {
-		if f.Words = strings.Fields(text); len(f.Words) == 0 || f.Type.Kind() != reflect.String {
-			return fmt.Errorf("its tag words is %q: it lists words, and only of a string", text)
+		if f.Words = strings.Fields(text); len(f.Words) == 0 || f.Type.Kind() != reflect.String && f.Type != weightsType {
+			return fmt.Errorf("its tag words is %q: it lists words, and only of a string or of Weights", text)
 		}
 	}
 	if text, ok := tag.Lookup("word"); ok {
@@ -284,5 +291,5 @@ func numeric(t reflect.Type) bool {
 	case reflect.Slice, reflect.Array:
 		return numeric(t.Elem())
 	}
-	return false
+	return t == weightsType
 }

@@ -1,0 +1,65 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// weighted are keys that embed ClassWeightKeys.
+type weighted interface{ classWeights() ClassWeightKeys }
+
+func (k ClassWeightKeys) classWeights() ClassWeightKeys { return k }
+
+// ClassWeights are the weights f32[C] of the C classes of an output; nil: each class counts 1, as
+// in every graph but that of training. It refuses keys that ask for weights that the spec lacks.
+func (b *Builder) ClassWeights(k ClassWeightKeys, output *graph.Value) *graph.Value {
+	given := b.c.spec.ClassWeights
+	switch {
+	case !b.Training():
+		return nil
+	case given == nil:
+		if k.ClassWeights.Given() {
+			b.Failf("class_weights follow from the data, which is not known here: give them as numbers, in Spec.ClassWeights")
+		}
+		return nil
+	}
+	weights := make([]float64, output.Meta.Shape.Dim(-1))
+	for i := range weights {
+		if weights[i] = 1; i < len(given) {
+			weights[i] = given[i]
+		}
+		if !(weights[i] > 0) {
+			b.Failf("the weight of class %d is %v: give a number above 0", i, weights[i])
+			return nil
+		}
+	}
+	return constants(b, weights)
+}
+
+// constants is a vector of numbers: neighbours that are equal are made as one.
+func constants(b *Builder, numbers []float64) *graph.Value {
+	const pieces = 8 // of a concat
+	equal := 1
+	for equal < len(numbers) && numbers[equal] == numbers[0] {
+		equal++
+	}
+	if equal == len(numbers) {
+		return ops.Const(b.Builder, shape.F32(equal), numbers[0])
+	}
+	var parts []*graph.Value
+	each := (len(numbers) + pieces - 1) / pieces
+	for from := 0; from < len(numbers); from += each {
+		parts = append(parts, constants(b, numbers[from:min(len(numbers), from+each)]))
+	}
+	return ops.ConcatOf(b.Builder, 0, parts...)
+}
+
+// SumOfWeights sums the weights of the classes of the targets; nil where each class counts 1.
+func SumOfWeights[Keys weighted](b *Builder, k Keys, output, target *graph.Value) *graph.Value {
+	weights := b.ClassWeights(k.classWeights(), output)
+	if weights == nil {
+		return nil
+	}
+	return ops.SumToShape(b.Builder, ops.Mul(b.Builder, oneHot(b, output, target), weights), shape.Of())
+}
