@@ -16,7 +16,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveLoss, checkWeights, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveLoss, checkWeights, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
@@ -80,6 +80,13 @@ func checkWeights(d *decoder, c *Config) {
 	v, _ := registry.Get(c.LossKeys.Keys, "class_weights")
 	if w, ok := v.(registry.Weights); ok && w.Given() && c.Data.Texts() {
 		d.against([]string{"loss.class_weights"}, "the classes of source %s are the tokens of a text, which all count alike; leave it out", c.Data.Source)
+	}
+}
+
+// checkPositive refuses the name of a class where the target is none.
+func checkPositive(d *decoder, c *Config) {
+	if c.Data.Positive != "" && !c.loss().Classes {
+		d.against([]string{"data.positive"}, "it names one of two classes, and with loss %s the target is numbers; leave it out", c.Loss)
 	}
 }
 

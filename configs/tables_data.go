@@ -13,6 +13,8 @@ var (
 		doc: "fraction of the samples to train on; the rest validate; 1: none do"}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "`classification`: the target is a class; `regression`: the target is numbers"}
+	dataPositive = key{name: "positive", kind: fieldWord{}, at: at(func(d *Data) *string { return &d.Positive }), free: true,
+		doc: "of two classes, the name of the positive one, which `f1_positive`, `precision_positive`, `recall_positive` and `average_precision` are about; without the key, the second one, in sorted order"}
 	textPath      = key{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true}
 	dataTokenizer = key{name: "tokenizer", kind: text{valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
 		at: at(func(d *Data) *string { return &d.Tokenizer }), def: "char",
@@ -50,6 +52,7 @@ var dataSection = chosen(&section{
 				doc: "whether the first row names the columns; `auto`: it does if a word in it is above a number, or if its words are all different and none comes again below it"},
 			{name: "label", kind: column, at: at(func(d *Data) *string { return &d.Label }), def: "-1",
 				doc: "the column of the target, by name or by number from 0; -1 is the last. All other columns are features"},
+			&dataPositive,
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are not read, by name or number"},
 			{name: "columns", kind: columnList{}, at: at(func(d *Data) *[]Column { return &d.Columns }), free: true, inData: true,
@@ -76,6 +79,7 @@ var dataSection = chosen(&section{
 			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`"),
 			{name: "label", kind: anyText, at: at(func(d *Data) *string { return &d.Label }),
 				doc: "for JSON lines: the key of the class of each line, a word or a number. Without it, the next tokens are predicted"},
+			&dataPositive,
 			{name: "buckets", kind: buckets{}, at: at(func(d *Data) *[]int { return &d.Buckets }), def: "powers",
 				doc: "numbers of tokens, such as `[64, 128, 256]`: a sample is padded to the least that has room for it, and each batch has samples of one bucket. `powers`: 16, 32, 64 and so on, up to `context`. Each is planned and compiled once. Padding changes no result"},
 			with(dataContext, "tokens in the longest sample, with one that begins it; 0: the largest of `buckets`, or `model.context`, or 256"),

@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *data
 	if data, err = datasets.Open(ctx, s); err != nil {
 		return nil, dataError(ctx, c, err)
 	}
-	if err := checkWeights(c, &data.Info); err != nil {
+	if err := cmp.Or(checkWeights(c, &data.Info), checkPositive(c, &data.Info)); err != nil {
 		return nil, err
 	}
 	data.Train = data.Train.InBatches(c.Train.Batch)

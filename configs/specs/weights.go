@@ -47,6 +47,21 @@ func checkWeights(c *configs.Config, info *datasets.Info) error {
 	return nil
 }
 
+// checkPositive refuses a positive class that is not one of two.
+func checkPositive(c *configs.Config, info *datasets.Info) error {
+	name, at := c.Data.Positive, c.Where("data.positive")
+	if name == "" {
+		return nil
+	}
+	if info.Classes != 2 {
+		return configs.At(at, fmt.Errorf("%w: data.positive: of %d classes none is the positive one: leave it out", errs.ErrOptions, info.Classes))
+	}
+	if _, ok := info.ClassNamed(name); !ok {
+		return configs.At(at, fmt.Errorf("%w: data.positive: there is no class %q: %s", errs.ErrOptions, name, meant(name, info)))
+	}
+	return nil
+}
+
 // meant names the class that a wrong name may mean, or the classes that there are.
 func meant(name string, info *datasets.Info) string {
 	if info.ClassNames == nil {

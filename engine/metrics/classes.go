@@ -21,6 +21,9 @@ func init() {
 	builtIn(counted("precision", "share of right answers among those of a class, as a mean over the classes (macro) that are in the targets or in the answers; of nothing, 0", macro(hits.precision)))
 	builtIn(counted("recall", "share of a class that is found, as a mean over the classes, likewise", macro(hits.recall)))
 	builtIn(counted("f1", "harmonic mean of a class's precision and recall, as a mean over the classes (macro), likewise; with bits, of the answer 1", macro(hits.f1)))
+	builtIn(positive("precision_positive", "precision of the positive one of two classes, which is the second unless `data.positive` names the other", hits.precision))
+	builtIn(positive("recall_positive", "recall of the positive class: its share that is found", hits.recall))
+	builtIn(positive("f1_positive", "F1 of the positive class", hits.f1))
 	builtIn(micro("precision_micro", "precision of all classes counted together; with classes, it is the accuracy", hits.precision))
 	builtIn(micro("recall_micro", "recall of all classes counted together, likewise", hits.recall))
 	builtIn(micro("f1_micro", "F1 of all classes counted together, likewise", hits.f1))
@@ -44,6 +47,27 @@ func hasMatrix(t Task) error {
 		return fmt.Errorf("answers are counted for up to %s classes, and the model has %s; leave it out", units.Thousands(MaxClasses), units.Thousands(int64(n)))
 	}
 	return nil
+}
+
+// positive is a metric of the positive one of two classes. With bits, others are of that already.
+func positive(name, doc string, of func(hits) float64) Metric {
+	m := counted(name, doc, func(c *Collected) float64 { return of(c.hits()[c.positiveHits()]) })
+	m.Check = func(t Task) error {
+		if !t.Binary() {
+			return fmt.Errorf("it is of the positive one of two classes, and there are %s; name a metric of one class, such as f1_class_1", units.Count(t.classes(), "class"))
+		}
+		return nil
+	}
+	m.Quick = func(t Task) bool { return t.Kind == Classes }
+	return m
+}
+
+// positiveHits is the place of the positive class in hits.
+func (c *Collected) positiveHits() int {
+	if c.Kind == Bits {
+		return 0
+	}
+	return c.Positive()
 }
 
 // micro is a metric over all classes together. With one answer among classes it is the

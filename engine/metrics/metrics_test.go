@@ -251,6 +251,36 @@ func areaByGonum(scores []float32, cells []int32) float64 {
 	return integrate.Trapezoidal(wrong, hit)
 }
 
+// Metrics of the positive class are of the second of two, or of the first if that is named. The
+// others are means over both.
+func TestPositiveClass(t *testing.T) {
+	names := []string{"precision_positive", "recall_positive", "f1_positive", "f1", "auc", "average_precision"}
+	for first, want := range map[bool][]float64{
+		false: {2. / 4, 2. / 3, 4. / 7, (10./13 + 4./7) / 2, 4. / 6, (1 + 2./4) / 2},
+		true:  {5. / 6, 5. / 7, 10. / 13, (10./13 + 4./7) / 2, 4. / 6, (1 + 2./3 + 3./4) / 3},
+	} {
+		task := metrics.Task{Kind: metrics.Classes, Classes: 2, Answers: 10, Right: true, First: first}
+		set, err := metrics.Choose(task, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &metrics.Collected{Task: task, Scores: metrics.NewScores(metrics.Task{Kind: metrics.Classes, Classes: 2, Answers: 10})}
+		c.Set(set.Statistics[0], []float64{5, 2, 1, 2}) // rows are true classes
+		// From the highest probability of the second class on, the true classes are 1, 0, 0, 1, 0.
+		c.Scores.Add([]float32{0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.4, 0.6, 0.5, 0.5}, []int32{3, 1, 1, 3, 0})
+		values := valuesOf(t, set, c)
+		for i, name := range names {
+			if math.Abs(values[name]-want[i]) > 1e-12 {
+				t.Errorf("first is %v: %s is %v, want %v", first, name, values[name], want[i])
+			}
+		}
+	}
+	three := metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 10, Right: true}
+	if _, err := metrics.Choose(three, names[:1]); err == nil || !strings.Contains(err.Error(), "it is of the positive one of two classes, and there are 3 classes") {
+		t.Error(err)
+	}
+}
+
 // A class that is absent has no curves; a mean over the classes has no value then.
 func TestAbsentClassHasNoCurves(t *testing.T) {
 	task := metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 2}

@@ -18,6 +18,7 @@ type Task struct {
 	Answers int64 // over all samples: positions of a sequence and numbers of a target count each
 	Right   bool  // each answer is right or wrong: there is an accuracy
 	Text    bool  // the classes are the tokens of a text
+	First   bool  // of two classes, the first is the positive one, and not the second
 	// Scaling is of the targets. Nil: the model gives numbers as the data has them.
 	Scaling *Scaling
 }
@@ -31,6 +32,19 @@ func (t Task) Unit(i int) float64 {
 		return 1
 	}
 	return t.Scaling.Std[i%len(t.Scaling.Std)]
+}
+
+// Binary reports whether there are two answers, of which one is positive.
+func (t Task) Binary() bool {
+	return t.Kind == Classes && t.Classes == 2 && !t.Text || t.Kind == Bits && t.Outputs == 1
+}
+
+// Positive is the class of a binary task that is positive: with Bits, the answer 1.
+func (t Task) Positive() int {
+	if t.First {
+		return 0
+	}
+	return 1
 }
 
 // classes is the number of classes that have metrics of their own: with Bits, the

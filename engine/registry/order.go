@@ -14,7 +14,7 @@ var orders = map[Kind][]string{
 	Loss:      {"cross_entropy", "focal", "mse", "l1", "huber", "bce"},
 	Optimizer: {"sgd", "momentum", "nesterov", "adam", "adamw"},
 	Schedule:  {"constant", "step", "cosine", "linear"},
-	Metric: strings.Fields(`accuracy precision recall f1 precision_micro recall_micro f1_micro confusion
+	Metric: strings.Fields(`accuracy precision recall f1 precision_positive recall_positive f1_positive precision_micro recall_micro f1_micro confusion
 		auc average_precision rmse mae r2 perplexity bits_per_byte`),
 }
 

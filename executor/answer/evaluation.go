@@ -1,8 +1,10 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"strconv"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/device"
@@ -23,6 +25,11 @@ type Evaluation struct {
 	Perplexity  *float64       `json:"perplexity,omitempty"`
 	BitsPerByte *float64       `json:"bits_per_byte,omitempty"`
 	Metrics     metrics.Values `json:"metrics,omitempty"` // all that the model has, and those of train.metrics
+	// Average says what precision, recall and f1 are: macro, the mean over the classes, or binary, of
+	// the positive one. Positive is the name of the positive one of two classes, or its number. Both
+	// are empty where there are no such metrics.
+	Average  string `json:"average,omitempty"`
+	Positive string `json:"positive,omitempty"`
 	// Classes are the answers about each class, and Confusion counts them by true class,
 	// then by predicted class. With loss bce, the one class is the answer 1. Where a target has
 	// several numbers, each is a class, and there is no Confusion. Both are nil for more than
@@ -66,6 +73,12 @@ func (e *Evaluation) Take(ctx context.Context, j *Judge, score infer.Score) (err
 	}
 	c := score.Collected
 	e.Confusion = c.Matrix()
+	if e.Average = "macro"; c.Kind == metrics.Bits && c.Binary() {
+		e.Average = "binary"
+	}
+	if c.Binary() {
+		e.Positive = cmp.Or(j.model.Info.ClassName(c.Positive()), strconv.Itoa(c.Positive()))
+	}
 	for i, x := range c.ByClass() {
 		if c.Kind == metrics.Bits && c.Outputs == 1 {
 			i = 1

@@ -33,6 +33,7 @@ type Judge struct {
 // JudgeOptions say what to judge.
 type JudgeOptions struct {
 	Text       bool // answers are tokens of a text
+	First      bool // of two classes, the first is the positive one: see [metrics.Task]
 	Microbatch int  // samples of a batch of the evaluation
 	// Choose names the metrics of a task.
 	Choose func(metrics.Task) ([]Asked, error)
@@ -69,7 +70,7 @@ func NewJudge(ctx context.Context, m Model, part *datasets.Part, o JudgeOptions)
 	if j.task, err = models.Task(j.model.Infer.Spec, infer.Terms(m.Infer.Spec, part), stop); err != nil {
 		return nil, err
 	}
-	j.task.Text = o.Text
+	j.task.Text, j.task.First = o.Text, o.First
 	list, err := o.Choose(j.task)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrOptions, err)

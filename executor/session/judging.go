@@ -21,6 +21,9 @@ func (s *Session) NewJudge(ctx context.Context, part *datasets.Part, choose func
 		Text: s.Config.Data.Texts(), Choose: choose,
 		Memory: func(p *partition.Plan) (floors, peaks []int64) { return s.MemoryOf(p, s.Groups) },
 	}
+	if class, named := s.Info.ClassNamed(s.Config.Data.Positive); named {
+		o.First = class == 0
+	}
 	if part != nil {
 		o.Microbatch = s.Sizes.evaluated(part)
 	}

@@ -57,7 +57,7 @@ func dataCommand() *cobra.Command {
 		} else if err != nil {
 			return err
 		}
-		printData(c.OutOrStdout(), data)
+		printData(c.OutOrStdout(), data, cfg.Data.Positive)
 		return nil
 	}
 	return c
@@ -126,8 +126,8 @@ func holds(folder, pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
-// printData prints what data is.
-func printData(w io.Writer, data *datasets.Dataset) {
+// printData prints what data is. positive is the class that a config names so.
+func printData(w io.Writer, data *datasets.Dataset, positive string) {
 	fmt.Fprintf(w, "%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
 	if data.Val != nil {
 		fmt.Fprintf(w, " to train on, %d to validate", data.Val.Samples())
@@ -138,7 +138,7 @@ func printData(w io.Writer, data *datasets.Dataset) {
 	}
 	info := &data.Info
 	for _, f := range append(slices.Clone(info.Inputs), info.Target) {
-		fmt.Fprintf(w, "%s %v%s\n", f.Name, f.Meta, ofWhat(info, f))
+		fmt.Fprintf(w, "%s %v%s\n", f.Name, f.Meta, ofWhat(info, f, positive))
 	}
 	if info.Buckets != nil {
 		fmt.Fprintf(w, "padded to %v positions\n", info.Buckets)
@@ -151,7 +151,7 @@ func printData(w io.Writer, data *datasets.Dataset) {
 }
 
 // ofWhat says what the elements of a field are.
-func ofWhat(info *datasets.Info, f datasets.Field) string {
+func ofWhat(info *datasets.Info, f datasets.Field, positive string) string {
 	switch {
 	case f.Name != info.Target.Name && info.Tokens > 0:
 		return fmt.Sprintf(", ids of %d tokens", info.Tokens)
@@ -164,6 +164,9 @@ func ofWhat(info *datasets.Info, f datasets.Field) string {
 		text += ": " + strings.Join(info.ClassNames[:min(n, most)], ", ")
 		if n > most {
 			text += ", …"
+		}
+		if n == 2 {
+			text += fmt.Sprintf("; %s is the positive one", cmp.Or(positive, info.ClassNames[1]))
 		}
 	}
 	return text

@@ -60,10 +60,14 @@ func averageOf(e berth.Evaluation) string {
 	if e.Metrics.Get("f1") == nil && e.Metrics.Get("precision") == nil && e.Metrics.Get("recall") == nil {
 		return ""
 	}
-	if len(e.Classes) == 1 {
+	if e.Average == "binary" {
 		return "\nprecision, recall and f1 are of the answer 1"
 	}
-	return "\nprecision, recall and f1 are means over the classes (macro)"
+	line := "\nprecision, recall and f1 are means over the classes (macro)"
+	if e.Positive != "" {
+		line += fmt.Sprintf("\nthe positive class is %q (data.positive)", text.Short(e.Positive, 24))
+	}
+	return line
 }
 
 // wrapped cuts a list at its commas into lines that fit.
