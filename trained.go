@@ -36,6 +36,8 @@ type (
 	Evaluation = answer.Evaluation
 	// ClassResult judges the answers about one class.
 	ClassResult = answer.ClassResult
+	// LabelResult judges the answers about one of several numbers of a target.
+	LabelResult = answer.LabelResult
 	// Prediction is the model's answer for one sample.
 	Prediction = answer.Prediction
 	// LostDevice is a device that was lost in an evaluation.

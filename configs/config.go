@@ -79,10 +79,11 @@ type Data struct {
 	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
 	Header      string   // csv: auto, true or false
 	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end); lines: the key of the class, "": next tokens
+	MoreLabels  []string // csv: further columns to predict
 	Positive    string   // csv, lines: the name of the positive one of two classes; "": the second
 	Ignore      []string // csv: columns that are not read, by name or number as Label
 	Delimiter   string   // csv: one character
-	Task        string   // classification or regression
+	Task        string   // classification or regression; csv: or multilabel
 	Standardize bool     // csv: features to mean 0 and deviation 1
 	Missing     []string // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan
 	Columns     []Column // csv: how columns are used; nil: as they are found

@@ -103,6 +103,37 @@ func (c *Column) encode() *yaml.Node {
 	return out
 }
 
+// labels is the label of a Data, or a list of labels.
+type labels struct{}
+
+func (labels) expect() string { return column.expect() + "; or a list of columns" }
+
+func (l labels) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	data := dst.(*Data)
+	if n.Kind != yaml.SequenceNode {
+		column.decode(d, n, path, &data.Label)
+		return
+	}
+	var all []string
+	texts{column}.decode(d, n, path, &all)
+	if len(all) == 0 {
+		d.mismatch(n, path, l.expect())
+		return
+	}
+	data.Label, data.MoreLabels = all[0], nil
+	if len(all) > 1 {
+		data.MoreLabels = all[1:]
+	}
+}
+
+func (labels) encode(src any, _ func(*key) bool) *yaml.Node {
+	data := src.(*Data)
+	if len(data.MoreLabels) == 0 {
+		return column.encode(&data.Label, nil)
+	}
+	return strs(append([]string{data.Label}, data.MoreLabels...))
+}
+
 // fieldWord is the text of a field of a table: any scalar, as it is written.
 type fieldWord struct{}
 

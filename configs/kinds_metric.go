@@ -132,8 +132,10 @@ func nearMetric(word, prefix string) string {
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
-// metricsOf lists the metrics that fit a task, except the ones of a single class.
+// metricsOf lists the metrics that fit a task, except the ones of a single class or label.
 func metricsOf(t metrics.Task) string {
-	names := slices.DeleteFunc(metrics.Names(t), func(name string) bool { return strings.HasSuffix(name, "_class_N") })
+	names := slices.DeleteFunc(metrics.Names(t), func(name string) bool {
+		return strings.HasSuffix(name, "_class_N") || strings.HasSuffix(name, "_label_N")
+	})
 	return strings.Join(names, ", ")
 }

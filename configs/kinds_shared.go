@@ -12,6 +12,9 @@ const LeastMemory = 64 << 10
 // leastHostMemory is the smallest bound on host memory in bytes.
 const leastHostMemory = 1 << 20
 
+// taskMultilabel is the Data.Task of several labels that are each yes or no.
+const taskMultilabel = "multilabel"
+
 // Kinds that several keys share.
 var (
 	pathText  = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
@@ -30,6 +33,7 @@ var (
 	belowOne   = real{min: 0, max: 1, under: true}
 	activation = enum{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
 	task       = enum{"classification", "regression"}
+	tableTask  = append(task[:len(task):len(task)], taskMultilabel)
 	precisions = enum{"float32", "bf16"}
 
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)

@@ -103,6 +103,11 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case buckets:
 		return plain(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
+	case labels:
+		if rapid.Bool().Draw(t, at+" list") {
+			return strs([]string{"price", "rent"})
+		}
+		return str(drawText(t, column, at))
 	case wordOr:
 		return plain(rapid.SampledFrom([]string{"0", "1", k.word}).Draw(t, at))
 	case inverted:

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -45,12 +46,11 @@ func resolveTask(_ *decoder, c *Config) {
 // resolveLoss sets the default loss, and refuses a loss that does not fit the
 // target.
 func resolveLoss(d *decoder, c *Config) {
-	regression := c.Data.Task == "regression"
+	task := c.Data.Task
+	numbers := task != "classification"
 	if c.Loss == "" {
-		c.Loss = "cross_entropy"
-		if regression {
-			c.Loss = "mse"
-		}
+		c.Loss = map[string]string{"regression": "mse", taskMultilabel: "bce"}[task]
+		c.Loss = cmp.Or(c.Loss, "cross_entropy")
 		lossSection.begin(c.Loss, c)
 	}
 	loss := c.loss()
@@ -64,14 +64,19 @@ func resolveLoss(d *decoder, c *Config) {
 	keys, _ := dataSection.active(c.Data.Source)
 	either := slices.ContainsFunc(keys, func(k *key) bool { return k.name == "task" }) // both tasks are possible
 	switch {
-	case loss.Classes && regression:
+	case task == taskMultilabel && !loss.Bits:
+		d.against(at, "%s does not fit data.task: multilabel, whose labels are 0 or 1; use bce", c.Loss)
+	case loss.Classes && numbers:
 		d.against(at, "%s needs classes, but data.task is regression; use mse or bce, or data.task: classification", c.Loss)
-	case loss.Bits && !regression && either:
+	case loss.Bits && !numbers && either:
 		d.against(at, "%s needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
-	case !loss.Classes && !regression && either:
+	case !loss.Classes && !numbers && either:
 		d.against(at, "%s needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
 	case !loss.Classes && !either:
 		d.against(at, "%s does not fit source %s, whose targets are classes; use cross_entropy", c.Loss, c.Data.Source)
+	}
+	if n := 1 + len(c.Data.MoreLabels); n > 1 && !numbers {
+		d.against([]string{"data.label"}, "%d labels, but data.task is classification, which has one; add data.task: regression for numbers, or multilabel for labels that are 0 or 1", n)
 	}
 }
 

@@ -81,6 +81,9 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 // targetColumn is the column of numbers, or of classes, which it adds to info.
 func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column, error) {
 	if c.regression {
+		if c.bits || len(c.labels) > 1 {
+			info.TargetNames = c.names(c.labels)
+		}
 		return newColumn(Field{"target", shape.F32(len(c.labels))}, shape.Bytes(c.targets)), nil
 	}
 	names := sortedClasses(c.classNames)
@@ -157,19 +160,23 @@ func (o CSVOptions) check() error {
 	switch {
 	case !slices.Contains([]string{"", HeaderAuto, HeaderYes, HeaderNo}, o.Header):
 		return fmt.Errorf("%w: csv header %q: use %s, %s or %s", ErrSpec, o.Header, HeaderAuto, HeaderYes, HeaderNo)
-	case !slices.Contains([]string{"", TaskClassification, TaskRegression}, o.Task):
-		return fmt.Errorf("%w: csv task %q: use %s or %s", ErrSpec, o.Task, TaskClassification, TaskRegression)
-	case o.Task != TaskRegression && len(o.Labels) > 1:
-		return fmt.Errorf("%w: classification has one label column, not %d: use task %s", ErrSpec, len(o.Labels), TaskRegression)
+	case !slices.Contains([]string{"", TaskClassification, TaskRegression, TaskMultilabel}, o.Task):
+		return fmt.Errorf("%w: csv task %q: use %s, %s or %s", ErrSpec, o.Task, TaskClassification, TaskRegression, TaskMultilabel)
+	case !o.numbers() && len(o.Labels) > 1:
+		return fmt.Errorf("%w: classification has one label column, not %d: use task %s or %s", ErrSpec, len(o.Labels), TaskRegression, TaskMultilabel)
 	}
 	return nil
 }
+
+// numbers reports whether labels are numbers, and not classes.
+func (o CSVOptions) numbers() bool { return o.Task == TaskRegression || o.Task == TaskMultilabel }
 
 // csvData holds the contents of a CSV file.
 type csvData struct {
 	csvColumns
 	csvClasses
 	regression bool // labels are numbers; else classes
+	bits       bool // and each number is 0 or 1
 	unit       bool // numbers to predict must lie from 0 to 1
 	rows       int
 	values     []float32 // [rows, features]
@@ -239,7 +246,7 @@ func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvData{regression: in.opt.Task == TaskRegression, unit: in.unit}
+	c := &csvData{regression: in.opt.numbers(), bits: in.opt.Task == TaskMultilabel, unit: in.unit}
 	c.path, c.width = in.path, rows.width
 	if first := trimmed(head[0].fields); isHeader(first, trimmed(head[1].fields), in.opt, in.wanted) {
 		c.header, head[0].fields = first, nil
@@ -338,7 +345,11 @@ func (c *csvData) addLabel(row csvRow, j int) error {
 	if !c.regression {
 		return c.addClass(&c.csvColumns, row, j)
 	}
-	v, err := c.number(row, j)
+	read := c.number
+	if c.bits {
+		read = c.bit
+	}
+	v, err := read(row, j)
 	if err != nil {
 		return blame("task", err)
 	}
@@ -347,6 +358,25 @@ func (c *csvData) addLabel(row csvRow, j int) error {
 	}
 	c.targets = append(c.targets, v)
 	return nil
+}
+
+// bit reads the label in column j, which is 0 or 1 or a word for that.
+func (c *csvData) bit(row csvRow, j int) (float32, error) {
+	text := bytes.TrimSpace(row.fields[j])
+	yes, ok := columns.Truth(text)
+	switch {
+	case len(text) == 0:
+		return 0, ofKinds(c.fieldError(row, j, "empty label: fill it in or take the row out"))
+	case !ok:
+		err := c.fieldError(row, j, fmt.Sprintf("%.40q is neither 0 nor 1, nor a word for one such as yes and no, and the task is multilabel: correct it, or take the column off the labels", text))
+		if columns.IsMissing(nil, text) {
+			err = ofKinds(err)
+		}
+		return 0, err
+	case yes:
+		return 1, nil
+	}
+	return 0, nil
 }
 
 // number reads the number in column j.

@@ -130,9 +130,21 @@ func (k *kindTable) labelDescriptions(info *Info) (list []columns.Description) {
 		if k.regression {
 			d.Kind, d.Different, d.Range = columns.Number, -1, rangeOf(k.targets, i, len(k.labels), info.TargetScaling)
 		}
+		if k.bits {
+			d.Kind, d.Different, d.Range = columns.Boolean, 2, fmt.Sprintf("%.0f%% yes", 100*k.share(i))
+		}
 		list = append(list, d)
 	}
 	return list
+}
+
+// share is the part of the rows in which label i, which is 0 or 1, is 1.
+func (k *kindTable) share(i int) float64 {
+	sum := 0.0
+	for row := i; row < len(k.targets); row += len(k.labels) {
+		sum += float64(k.targets[row])
+	}
+	return sum / float64(k.rows)
 }
 
 // rangeOf is the least and the greatest of every width-th number from i on.

@@ -183,7 +183,7 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 // newKindTable begins to read a table: its names and its width.
 func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTable, error) {
 	k := &kindTable{missing: missing, memory: in.memory}
-	k.path, k.regression, k.unit = in.path, in.opt.Task == TaskRegression, in.unit
+	k.path, k.regression, k.bits, k.unit = in.path, in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
 	head, err := firstRows(ctx, in)
 	if err != nil {
 		return nil, err

@@ -35,8 +35,13 @@ type Info struct {
 	Target     Field
 	Classes    int      // number of classes of an i32 target; 0 otherwise
 	ClassNames []string // by class; nil if they have none
-	// ClassCounts, with Spec.CountClasses, are the targets of the training part by class.
-	ClassCounts []int `json:",omitempty"`
+	// TargetNames, for csv, are the labels by number of the target, where those are several or
+	// each is 0 or 1.
+	TargetNames []string `json:",omitempty"`
+	// Balanced, with Spec.Balance, are weights of the classes: n/(k·count) for one with count of the
+	// n targets of the training part, which have k classes. Of targets from 0 to 1 they are of the 1 of each
+	// number: its zeros for each one.
+	Balanced []float64 `json:",omitempty"`
 	// Tokens is the number of distinct ids in an i32 input; 0 for f32 inputs.
 	Tokens int
 	// Tokenizer is that of a text; nil for other data. In JSON, that of characters

@@ -76,8 +76,8 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if err == nil && s.Like != nil {
 		err = ds.follow(s)
 	}
-	if err == nil && s.CountClasses && ds.Info.ClassCounts == nil && (s.Like == nil || s.GoesOn) {
-		ds.Info.ClassCounts, err = ds.Train.countClasses(ctx, ds.Info.Classes)
+	if err == nil && s.Balance && ds.Info.Balanced == nil && (s.Like == nil || s.GoesOn) {
+		ds.Info.Balanced, err = ds.Train.balance(ctx, &ds.Info)
 	}
 	if err != nil {
 		return nil, err

@@ -50,8 +50,9 @@ type Spec struct {
 	// ScaleTarget, for csv and regression, scales targets to mean 0 and
 	// deviation 1, as measured on the training part.
 	ScaleTarget bool
-	// CountClasses counts the classes of the targets in the training part: Info.ClassCounts.
-	CountClasses bool
+	// Balance measures, in the training part, with which weights rare targets count as much as
+	// frequent ones: Info.Balanced.
+	Balance bool
 	// UnitTarget, for tensors and for csv and regression, refuses targets
 	// outside 0 to 1.
 	UnitTarget bool
@@ -78,6 +79,7 @@ const (
 
 	TaskClassification = "classification"
 	TaskRegression     = "regression"
+	TaskMultilabel     = "multilabel" // each label is 0 or 1, or a word of a boolean
 )
 
 // CSVOptions are the options of csv.
@@ -88,7 +90,7 @@ type CSVOptions struct {
 	Labels      []string
 	Ignore      []string // columns that are not read, by name or number
 	Header      string   // HeaderAuto, HeaderYes or HeaderNo
-	Task        string   // TaskClassification or TaskRegression
+	Task        string   // TaskClassification, TaskRegression or TaskMultilabel
 	Standardize bool     // scale features to mean 0 and deviation 1, as measured on the training part
 	Comma       rune     // 0 means ','
 }

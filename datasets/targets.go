@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -31,15 +32,53 @@ func (p *Part) eachTarget(ctx context.Context, f func(sample int, target []byte)
 	}
 }
 
-// countClasses counts the targets of the part by class. It reads the whole part.
-func (p *Part) countClasses(ctx context.Context, classes int) ([]int, error) {
-	counts := make([]int, classes)
-	err := p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
-		for _, class := range shape.View[int32](target) {
-			if class != Padding {
-				counts[class]++
+// balance measures the weights of Info.Balanced. It reads the whole part.
+func (p *Part) balance(ctx context.Context, info *Info) ([]float64, error) {
+	if info.Target.Meta.DType == shape.Int32 {
+		counts := make([]float64, info.Classes)
+		err := p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
+			for _, class := range shape.View[int32](target) {
+				if class != Padding {
+					counts[class]++
+				}
 			}
+		})
+		return balancedClasses(counts), err
+	}
+	ones := make([]float64, info.Target.Meta.Elems())
+	err := p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
+		for i, v := range shape.View[float32](target) {
+			ones[i] += float64(v)
 		}
 	})
-	return counts, err
+	return balancedBits(ones, float64(p.Samples())), err
+}
+
+// balancedClasses is n/(k·count) for each class, of n targets of k classes. A class without
+// targets is not one of the k, and has 1.
+func balancedClasses(counts []float64) []float64 {
+	n, k := 0.0, 0.0
+	for _, count := range counts {
+		if n += count; count > 0 {
+			k++
+		}
+	}
+	weights := slices.Repeat([]float64{1}, len(counts))
+	for class, count := range counts {
+		if count > 0 {
+			weights[class] = n / (k * count)
+		}
+	}
+	return weights
+}
+
+// balancedBits is the zeros for each one of n targets; 1 where all are equal.
+func balancedBits(ones []float64, n float64) []float64 {
+	weights := slices.Repeat([]float64{1}, len(ones))
+	for i, count := range ones {
+		if count > 0 && count < n {
+			weights[i] = (n - count) / count
+		}
+	}
+	return weights
 }

@@ -18,7 +18,7 @@ import (
 func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
 	s := datasets.Spec{
-		ScaleTarget: d.StandardizeTarget, UnitTarget: c.UnitTargets(), CountClasses: askedWeights(c).Word == balanced,
+		ScaleTarget: d.StandardizeTarget, UnitTarget: c.UnitTargets(), Balance: weighingOf(c).Word == balanced,
 		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
@@ -35,7 +35,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 	case d.Source == "lines":
 		s.Lines.Label = d.Label
 	case d.Label != "":
-		s.CSV.Labels = []string{d.Label}
+		s.CSV.Labels = append([]string{d.Label}, d.MoreLabels...)
 	}
 	if d.Delimiter != "" {
 		s.CSV.Comma = []rune(d.Delimiter)[0]
@@ -66,7 +66,7 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
-		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, ClassWeights: classWeights(c, info),
+		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, ClassWeights: lossWeights(c, info),
 	}
 }
 

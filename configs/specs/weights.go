@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -12,39 +13,84 @@ import (
 	"github.com/berth-ml/berth/internal/errs"
 )
 
-// weightsKey is the key of a loss with the weights of classes.
-const weightsKey = "class_weights"
+// The keys of losses that weigh their targets, and the word for weights that follow from how often
+// each target occurs.
+const (
+	classWeights    = "class_weights"
+	positiveWeights = "positive_weights"
+	balanced        = "balanced"
+)
 
-// balanced is the word for weights that follow from how often each class occurs.
-const balanced = "balanced"
-
-// mostWeights is the most classes that are weighed: a step makes their weights anew.
+// mostWeights is the most weights: a step makes them anew.
 const mostWeights = 1000
 
-// askedWeights are the weights of classes that the loss of a config asks for.
-func askedWeights(c *configs.Config) registry.Weights {
-	v, _ := registry.Get(c.LossKeys.Keys, weightsKey)
-	w, _ := v.(registry.Weights)
+// weighing is what a loss asks for.
+type weighing struct {
+	key string // that asks; "": none does
+	registry.Weights
+}
+
+// weighingOf are the weights that the loss of a config asks for.
+func weighingOf(c *configs.Config) (w weighing) {
+	for _, key := range []string{classWeights, positiveWeights} {
+		v, _ := registry.Get(c.LossKeys.Keys, key)
+		if given, ok := v.(registry.Weights); ok && given.Given() {
+			return weighing{key, given}
+		}
+	}
 	return w
 }
 
-// checkWeights refuses weights of classes that the data does not have.
-func checkWeights(c *configs.Config, info *datasets.Info) error {
-	asked := askedWeights(c)
-	switch at := c.Where("loss." + weightsKey); {
-	case asked.Given() && info.Classes == 0:
-		return configs.At(at, fmt.Errorf("%w: the data has no classes that loss.%s could weigh: leave it out", errs.ErrOptions, weightsKey))
-	case asked.Given() && info.Classes > mostWeights:
-		return configs.At(at, fmt.Errorf("%w: loss.%s weighs up to %d classes, and the data has %d: leave it out", errs.ErrOptions, weightsKey, mostWeights, info.Classes))
+// place is the number of a class or label that has a weight; ok is false where there is none of
+// that name.
+func (w *weighing) place(info *datasets.Info, name string) (i int, ok bool) {
+	if w.key == classWeights {
+		return info.ClassNamed(name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(asked.ByName)) {
-		if _, ok := info.ClassNamed(name); ok {
-			continue
+	if info.TargetNames != nil {
+		i = slices.Index(info.TargetNames, name)
+		return i, i >= 0
+	}
+	i, err := strconv.Atoi(name)
+	return i, err == nil && i >= 0 && i < w.room(info) && strconv.Itoa(i) == name
+}
+
+// room is the number of weights.
+func (w *weighing) room(info *datasets.Info) int {
+	if w.key == classWeights {
+		return info.Classes
+	}
+	return info.Target.Meta.Elems()
+}
+
+// checkWeights refuses weights of what the data does not have.
+func checkWeights(c *configs.Config, info *datasets.Info) error {
+	w := weighingOf(c)
+	if w.key == "" {
+		return nil
+	}
+	if n := w.room(info); n > mostWeights {
+		return configs.At(c.Where("loss."+w.key), fmt.Errorf("%w: loss.%s: there are at most %d weights, and the data has %d classes or labels: leave it out", errs.ErrOptions, w.key, mostWeights, n))
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.ByName)) {
+		if _, ok := w.place(info, name); !ok {
+			key := "loss." + w.key + "." + name
+			return configs.At(c.Where(key), fmt.Errorf("%w: %s: there is no %s", errs.ErrOptions, key, w.meant(name, info)))
 		}
-		key := "loss." + weightsKey + "." + name
-		return configs.At(c.Where(key), fmt.Errorf("%w: %s: there is no class %q: %s", errs.ErrOptions, key, name, meant(name, info)))
 	}
 	return nil
+}
+
+// meant says which name a wrong one may mean.
+func (w *weighing) meant(name string, info *datasets.Info) string {
+	what, names := "class", info.ClassNames
+	if w.key == positiveWeights {
+		what, names = "label", info.TargetNames
+	}
+	if names == nil {
+		return fmt.Sprintf("%s %q: they have no names, so give a number from 0 to %d", what, name, w.room(info)-1)
+	}
+	return fmt.Sprintf("%s %q: %s", what, name, edit.NearOrListed(name, names, "there are", names))
 }
 
 // checkPositive refuses a positive class that is not one of two.
@@ -57,49 +103,27 @@ func checkPositive(c *configs.Config, info *datasets.Info) error {
 		return configs.At(at, fmt.Errorf("%w: data.positive: of %d classes none is the positive one: leave it out", errs.ErrOptions, info.Classes))
 	}
 	if _, ok := info.ClassNamed(name); !ok {
-		return configs.At(at, fmt.Errorf("%w: data.positive: there is no class %q: %s", errs.ErrOptions, name, meant(name, info)))
+		w := weighing{key: classWeights}
+		return configs.At(at, fmt.Errorf("%w: data.positive: there is no %s", errs.ErrOptions, w.meant(name, info)))
 	}
 	return nil
 }
 
-// meant names the class that a wrong name may mean, or the classes that there are.
-func meant(name string, info *datasets.Info) string {
-	if info.ClassNames == nil {
-		return fmt.Sprintf("the classes have no names: give numbers from 0 to %d", info.Classes-1)
-	}
-	return edit.NearOrListed(name, info.ClassNames, "there are", info.ClassNames)
-}
-
-// classWeights are the weights of the classes; nil: each counts 1, or the data is not known.
-func classWeights(c *configs.Config, info *datasets.Info) []float64 {
-	asked := askedWeights(c)
-	if !asked.Given() || asked.Word == balanced && info.ClassCounts == nil {
+// lossWeights are the weights of the classes, or of the 1 of each number; nil: each counts 1, or the
+// data is not known.
+func lossWeights(c *configs.Config, info *datasets.Info) []float64 {
+	w := weighingOf(c)
+	switch {
+	case w.key == "":
 		return nil
+	case w.Word == balanced:
+		return info.Balanced
 	}
-	weights := slices.Repeat([]float64{1}, info.Classes)
-	for name, w := range asked.ByName {
-		if class, ok := info.ClassNamed(name); ok {
-			weights[class] = w
+	weights := slices.Repeat([]float64{1}, w.room(info))
+	for name, weight := range w.ByName {
+		if i, ok := w.place(info, name); ok {
+			weights[i] = weight
 		}
-	}
-	if asked.Word == balanced {
-		balance(weights, info.ClassCounts)
 	}
 	return weights
-}
-
-// balance gives each class that has samples the weight n/(k·count), of n samples and k classes
-// that have some.
-func balance(weights []float64, counts []int) {
-	n, k := 0, 0
-	for _, count := range counts {
-		if n += count; count > 0 {
-			k++
-		}
-	}
-	for class, count := range counts {
-		if count > 0 {
-			weights[class] = float64(n) / (float64(k) * float64(count))
-		}
-	}
 }

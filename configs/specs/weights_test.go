@@ -3,6 +3,7 @@ package specs_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -60,22 +61,20 @@ func TestBalancedWeights(t *testing.T) {
 	file := rare(t, 1000)
 	recall := map[string]float64{}
 	hashes := map[string]string{}
-	counts := ""
+	var weights []float64
 	for _, loss := range []string{"cross_entropy", "{name: cross_entropy, class_weights: balanced}", "{name: focal, class_weights: balanced}", "named"} {
 		text := loss
 		if loss == "named" {
-			var no, yes float64
-			fmt.Sscan(strings.Trim(counts, "[]"), &no, &yes)
-			text = fmt.Sprintf("{name: cross_entropy, class_weights: {yes: %v, no: %v}}", (no+yes)/(2*yes), (no+yes)/(2*no))
+			text = fmt.Sprintf("{name: cross_entropy, class_weights: {yes: %v, no: %v}}", weights[1], weights[0])
 		}
 		run, err := openRare(t, file, text, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if info := run.Data.Info; strings.Contains(text, "balanced") {
-			counts = fmt.Sprint(info.ClassCounts)
-		} else if info.ClassCounts != nil {
-			t.Errorf("%s: counts that nobody asked for", loss)
+			weights = info.Balanced
+		} else if info.Balanced != nil {
+			t.Errorf("%s: weights that nobody asked for", loss)
 		}
 		dir := t.TempDir()
 		hashes[loss] = runtest.Train(t, run, berth.TrainOptions{Dir: dir}).WeightsSHA256
@@ -92,10 +91,8 @@ func TestBalancedWeights(t *testing.T) {
 	if !(recall[balanced] > recall["cross_entropy"]+0.3) || !(recall["{name: focal, class_weights: balanced}"] > recall["cross_entropy"]+0.3) {
 		t.Errorf("recall of the rare class: %v", recall)
 	}
-	var no, yes int
-	fmt.Sscan(strings.Trim(counts, "[]"), &no, &yes)
-	if no+yes != 800 || yes < 60 || yes > 100 {
-		t.Errorf("the training part has the classes %s, of 800 samples", counts)
+	if no, yes := 800/(2*weights[0]), 800/(2*weights[1]); math.Abs(no+yes-800) > 1e-9 || yes < 60 || yes > 100 {
+		t.Errorf("the training part has %v samples of no and %v of yes", no, yes)
 	}
 	if hashes["named"] != hashes[balanced] || hashes[balanced] == hashes["cross_entropy"] {
 		t.Errorf("weights %v", hashes)
@@ -136,8 +133,8 @@ func TestWeightsAreExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if counts := m.Info().ClassCounts; len(counts) != 2 || counts[0]+counts[1] != 240 {
-		t.Errorf("the checkpoint has the counts %v", counts)
+	if w := m.Info().Balanced; len(w) != 2 || math.Abs(1/w[0]+1/w[1]-2) > 1e-9 {
+		t.Errorf("the checkpoint has the weights %v", w)
 	}
 }
 

@@ -170,6 +170,14 @@ func boolean(field []byte) (value, ok bool) {
 	return false, false
 }
 
+// Truth reads a field that is 0 or 1, also as a number such as 1.0, or a word for one of them.
+func Truth(field []byte) (value, ok bool) {
+	if v, err := strconv.ParseFloat(string(field), 64); err == nil {
+		return v == 1, v == 0 || v == 1
+	}
+	return boolean(field)
+}
+
 // isPair reports whether two words are those of a boolean.
 func isPair(a, b string) bool {
 	for _, p := range pairs {

@@ -168,7 +168,8 @@ func macro(of func(hits) float64) func(*Collected) float64 {
 
 // ClassScore judges the answers about one class.
 type ClassScore struct {
-	Answers               int64 // whose truth it is
+	Answers               int64    // whose truth it is
+	Accuracy              *float64 // of the output, with Bits; nil otherwise
 	Precision, Recall, F1 float64
 	AUC, AveragePrecision *float64 // nil unless scores were collected, and where they are not defined
 }
@@ -181,6 +182,9 @@ func (c *Collected) ByClass() (list []ClassScore) {
 	}
 	for i, h := range c.hits() {
 		x := ClassScore{Answers: int64(h.right + h.missed), Precision: h.precision(), Recall: h.recall(), F1: h.f1()}
+		if c.Kind == Bits {
+			x.Accuracy = defined(1 - (h.wrong+h.missed)/c.samples())
+		}
 		if c.Scores != nil {
 			r := c.Scores.class(i)
 			x.AUC, x.AveragePrecision = defined(r.auc()), defined(r.averagePrecision())

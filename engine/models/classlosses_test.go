@@ -74,7 +74,16 @@ func lossCases() []lossCase {
 	heavy := func(output []float64, class int, _ []float64) float64 {
 		return three[class] * focal(2)(output, class, nil)
 	}
+	// BCEWithLogitsLoss(pos_weight=w), summed.
+	ones := func(output []float64, _ int, numbers []float64) (s float64) {
+		for i, x := range output {
+			p := 1 / (1 + math.Exp(-x))
+			s -= three[i]*numbers[i]*math.Log(p) + (1-numbers[i])*math.Log(1-p)
+		}
+		return s
+	}
 	return []lossCase{
+		{loss: "bce", target: numbers, byHand: ones, weights: three},
 		{loss: "cross_entropy", target: class, byHand: weighted(0, three), weights: three[:3]},
 		{loss: "cross_entropy", keys: models.CrossEntropyKeys{Smoothing: 0.3}, target: class, byHand: weighted(0.3, one), weights: one},
 		{loss: "focal", target: class, byHand: heavy, weights: three},

@@ -1,8 +1,12 @@
 package models
 
 import (
+	"math"
+	"slices"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -14,23 +18,26 @@ func (k ClassWeightKeys) classWeights() ClassWeightKeys { return k }
 // ClassWeights are the weights f32[C] of the C classes of an output; nil: each class counts 1, as
 // in every graph but that of training. It refuses keys that ask for weights that the spec lacks.
 func (b *Builder) ClassWeights(k ClassWeightKeys, output *graph.Value) *graph.Value {
+	return b.classWeights("class_weights", k.ClassWeights, output.Meta.Shape.Dim(-1))
+}
+
+// classWeights are n weights that a key of the loss asks for, or the spec gives.
+func (b *Builder) classWeights(key string, asked registry.Weights, n int) *graph.Value {
 	given := b.c.spec.ClassWeights
 	switch {
 	case !b.Training():
 		return nil
 	case given == nil:
-		if k.ClassWeights.Given() {
-			b.Failf("class_weights follow from the data, which is not known here: give them as numbers, in Spec.ClassWeights")
+		if asked.Given() {
+			b.Failf("%s follow from the data, which is not known here: give them as numbers, in Spec.ClassWeights", key)
 		}
 		return nil
 	}
-	weights := make([]float64, output.Meta.Shape.Dim(-1))
-	for i := range weights {
-		if weights[i] = 1; i < len(given) {
-			weights[i] = given[i]
-		}
-		if !(weights[i] > 0) {
-			b.Failf("the weight of class %d is %v: give a number above 0", i, weights[i])
+	weights := slices.Repeat([]float64{1}, n)
+	copy(weights, given)
+	for i, w := range weights {
+		if !(w > 0) || math.IsInf(w, 0) {
+			b.Failf("weight %d of Spec.ClassWeights is %v: give a number above 0", i, w)
 			return nil
 		}
 	}

@@ -67,7 +67,7 @@ func TestWeightsAreRefused(t *testing.T) {
 	keys := models.CrossEntropyKeys{ClassWeightKeys: models.ClassWeightKeys{ClassWeights: registry.Weights{Word: "balanced"}}}
 	for want, s := range map[string]models.Spec{
 		"give them as numbers, in Spec.ClassWeights": {LossKeys: keys},
-		"the weight of class 1 is 0":                 {ClassWeights: []float64{1, 0}},
+		"weight 1 of Spec.ClassWeights is 0":         {ClassWeights: []float64{1, 0}},
 		"use balanced, or give each name a number above 0": {LossKeys: models.CrossEntropyKeys{ClassWeightKeys: models.ClassWeightKeys{
 			ClassWeights: registry.Weights{ByName: map[string]float64{"a": -1}}}}},
 	} {

@@ -32,8 +32,8 @@ type Spec struct {
 	Classes int // of the target
 	Tokens  int // ids of the input
 
-	// ClassWeights say how much an answer about each class counts in training, above 0; nil: each
-	// counts 1, and so do classes behind the last.
+	// ClassWeights say how much an answer about each class counts in training, above 0; with loss
+	// bce, how much the 1 of each number does. nil: each counts 1, and so do classes behind the last.
 	ClassWeights []float64
 
 	// Statistics are what Eval and EvalBatch collect in addition to the loss and right answers.

@@ -34,9 +34,12 @@ type Evaluation struct {
 	// then by predicted class. With loss bce, the one class is the answer 1. Where a target has
 	// several numbers, each is a class, and there is no Confusion. Both are nil for more than
 	// 1,000 classes, for a text, and for regression.
-	Classes   []ClassResult   `json:"classes,omitempty"`
-	Confusion [][]int64       `json:"confusion,omitempty"`
-	Weights   checkpoint.Used `json:"weights"`
+	Classes   []ClassResult `json:"classes,omitempty"`
+	Confusion [][]int64     `json:"confusion,omitempty"`
+	// Labels are the answers about each of several numbers of a target; nil otherwise, and for more
+	// than 1,000 numbers.
+	Labels  []LabelResult   `json:"labels,omitempty"`
+	Weights checkpoint.Used `json:"weights"`
 	// DeviceLosses are the devices that were lost meanwhile.
 	DeviceLosses []LostDevice `json:"device_losses,omitempty"`
 }
@@ -46,12 +49,21 @@ type Evaluation struct {
 type ClassResult struct {
 	Class            int      `json:"class"`
 	Label            string   `json:"label,omitempty"`
-	Answers          int64    `json:"answers"` // whose truth it is
+	Answers          int64    `json:"answers"`            // whose truth it is
+	Accuracy         *float64 `json:"accuracy,omitempty"` // with loss bce: of the label
 	Precision        float64  `json:"precision"`
 	Recall           float64  `json:"recall"`
 	F1               float64  `json:"f1"`
 	AUC              *float64 `json:"auc"`
 	AveragePrecision *float64 `json:"average_precision"`
+}
+
+// LabelResult judges the answers about one number of a target, in its own unit.
+type LabelResult struct {
+	Label string   `json:"label,omitempty"` // of a table
+	RMSE  float64  `json:"rmse"`
+	MAE   float64  `json:"mae"`
+	R2    *float64 `json:"r2"` // nil where it is not defined
 }
 
 // LostDevice is a device that was lost in an evaluation. The others took over its
@@ -68,10 +80,16 @@ func (e *Evaluation) Take(ctx context.Context, j *Judge, score infer.Score) (err
 		return err
 	}
 	e.Perplexity, e.BitsPerByte = e.Metrics.Get("perplexity"), e.Metrics.Get("bits_per_byte")
+	c := score.Collected
+	names := j.model.Info.TargetNames
+	if c.Kind == metrics.Numbers && c.Outputs > 1 && c.Outputs <= metrics.MaxClasses {
+		for i, x := range c.ByOutput() {
+			e.Labels = append(e.Labels, LabelResult{nameOf(names, i), x.RMSE, x.MAE, x.R2})
+		}
+	}
 	if !j.set.Has("confusion") {
 		return nil
 	}
-	c := score.Collected
 	e.Confusion = c.Matrix()
 	if e.Average = "macro"; c.Kind == metrics.Bits && c.Binary() {
 		e.Average = "binary"
@@ -80,16 +98,25 @@ func (e *Evaluation) Take(ctx context.Context, j *Judge, score infer.Score) (err
 		e.Positive = cmp.Or(j.model.Info.ClassName(c.Positive()), strconv.Itoa(c.Positive()))
 	}
 	for i, x := range c.ByClass() {
+		label := nameOf(j.model.Info.ClassNames, i)
+		if c.Kind == metrics.Bits {
+			label = nameOf(names, i)
+		}
 		if c.Kind == metrics.Bits && c.Outputs == 1 {
 			i = 1
 		}
-		of := ClassResult{Class: i, Answers: x.Answers, Precision: x.Precision, Recall: x.Recall, F1: x.F1, AUC: x.AUC, AveragePrecision: x.AveragePrecision}
-		if i < len(j.model.Info.ClassNames) {
-			of.Label = j.model.Info.ClassNames[i]
-		}
+		of := ClassResult{Class: i, Label: label, Answers: x.Answers, Accuracy: x.Accuracy, Precision: x.Precision, Recall: x.Recall, F1: x.F1, AUC: x.AUC, AveragePrecision: x.AveragePrecision}
 		e.Classes = append(e.Classes, of)
 	}
 	return nil
+}
+
+// nameOf is name i; "" if there is none.
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return ""
 }
 
 // RMSE is the root of a mean squared error in the unit of the numbers that are

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,6 +21,9 @@ type Prediction struct {
 	Class  *int // nil for regression, and where a value is not finite
 	Label  string
 	Values []float32
+	// Names are the labels of a table that Values are of, where those are several or each is 0 or 1;
+	// nil otherwise.
+	Names []string
 }
 
 // predictionJSON is a Prediction in JSON, which has no NaN and no infinite numbers: they
@@ -29,6 +33,55 @@ type predictionJSON struct {
 	Class  *int       `json:"class,omitempty"`
 	Label  string     `json:"label,omitempty"`
 	Values []*float32 `json:"values"`
+	Labels byName     `json:"labels,omitzero"`
+}
+
+// byName is values by name, an object in JSON.
+type byName struct {
+	names  []string
+	values []*float32
+}
+
+func (b byName) IsZero() bool { return b.names == nil }
+
+// MarshalJSON keeps the order of the names.
+func (b byName) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, name := range b.names {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(b.values[i])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON keeps the order of the names.
+func (b *byName) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return fmt.Errorf("the labels of an answer are %s: expected an object", text)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value *float32
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		b.names, b.values = append(b.names, name.(string)), append(b.values, value)
+	}
+	return nil
 }
 
 // MarshalJSON writes null for values that JSON does not have.
@@ -39,7 +92,11 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 			values[i] = v
 		}
 	}
-	return json.Marshal(predictionJSON{p.Index, p.Class, p.Label, values})
+	out := predictionJSON{Index: p.Index, Class: p.Class, Label: p.Label, Values: values}
+	if len(p.Names) == len(values) {
+		out.Labels = byName{p.Names, values}
+	}
+	return json.Marshal(out)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes; null is NaN.
@@ -48,7 +105,7 @@ func (p *Prediction) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
-	*p = Prediction{in.Index, in.Class, in.Label, make([]float32, len(in.Values))}
+	*p = Prediction{in.Index, in.Class, in.Label, make([]float32, len(in.Values)), in.Labels.names}
 	for i, v := range in.Values {
 		p.Values[i] = float32(math.NaN())
 		if v != nil {
@@ -106,6 +163,9 @@ func (m *Model) prediction(index int, values []float32) Prediction {
 	if !m.Classifies() {
 		if m.Info.TargetScaling != nil {
 			m.Info.TargetScaling.Undo(p.Values)
+		}
+		if len(values) == len(m.Info.TargetNames) {
+			p.Names = m.Info.TargetNames
 		}
 		return p
 	}

@@ -85,16 +85,19 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 }
 
 // header names the columns. Classification has one for each class's
-// probability, regression one for each number.
+// probability, regression one for each number, called after the label that it is.
 func (c *csvAnswers) header(p berth.Prediction) []string {
 	h := []string{"index"}
 	if c.classes {
 		h = append(h, "class", "label")
 	}
 	for i := range p.Values {
-		if c.classes {
+		switch {
+		case c.classes:
 			h = append(h, "prob_"+c.className(i))
-		} else {
+		case i < len(p.Names):
+			h = append(h, p.Names[i])
+		default:
 			h = append(h, fmt.Sprintf("value%d", i))
 		}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -20,6 +21,9 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 	if n := len(e.Classes); n > mostClasses {
 		fmt.Fprintf(out, "--json has the metrics of each of the %s classes, and the confusion matrix\n", text.Commas(int64(n)))
 		return nil
+	}
+	if n := len(e.Labels); n > 0 && n <= mostClasses {
+		return printLabels(out, e.Labels)
 	}
 	if len(e.Classes) == 0 {
 		return nil
@@ -64,6 +68,9 @@ func averageOf(e berth.Evaluation) string {
 		return "\nprecision, recall and f1 are of the answer 1"
 	}
 	line := "\nprecision, recall and f1 are means over the classes (macro)"
+	if e.Classes[0].Accuracy != nil {
+		line = "\nprecision, recall and f1 are means over the labels (macro)"
+	}
 	if e.Positive != "" {
 		line += fmt.Sprintf("\nthe positive class is %q (data.positive)", text.Short(e.Positive, 24))
 	}
@@ -87,14 +94,37 @@ func wrapped(list string) string {
 
 // printClasses prints the metrics of each class.
 func printClasses(out io.Writer, list []berth.ClassResult) error {
-	rows := [][]string{{"CLASS", "LABEL", "ANSWERS", "PRECISION", "RECALL", "F1", "AUC", "AVERAGE PRECISION"}}
+	head := []string{"CLASS", "LABEL", "ANSWERS", "PRECISION", "RECALL", "F1", "AUC", "AVERAGE PRECISION"}
+	each := len(list) > 1 && list[0].Accuracy != nil // labels that are each 0 or 1
+	if each {
+		head = slices.Insert(head, 3, "ACCURACY")
+	}
+	rows := [][]string{head}
 	for _, c := range list {
-		rows = append(rows, []string{
+		row := []string{
 			fmt.Sprint(c.Class), text.Short(c.Label, 24), fmt.Sprint(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
 			fmt.Sprintf("%.4f", c.F1), orDash(c.AUC), orDash(c.AveragePrecision),
-		})
+		}
+		if each {
+			row = slices.Insert(row, 3, orDash(c.Accuracy))
+		}
+		rows = append(rows, row)
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Right: []int{0, 1, 2, 3, 4, 5, 6, 7}, Cut: []int{1}}))
+	l := columns.Layout{Cut: []int{1}}
+	for i := range head {
+		l.Right = append(l.Right, i)
+	}
+	_, err := io.WriteString(out, columns.Format(rows, l))
+	return err
+}
+
+// printLabels prints the metrics of each of several numbers.
+func printLabels(out io.Writer, list []berth.LabelResult) error {
+	rows := [][]string{{"LABEL", "RMSE", "MAE", "R2"}}
+	for i, x := range list {
+		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), fmt.Sprintf("%.6g", x.RMSE), fmt.Sprintf("%.6g", x.MAE), orDash(x.R2)})
+	}
+	_, err := fmt.Fprintf(out, "\n%s", columns.Format(rows, columns.Layout{Right: []int{1, 2, 3}, Cut: []int{0}}))
 	return err
 }
 

@@ -37,10 +37,16 @@ func TestMetricsFitTheirLines(t *testing.T) {
 // An evaluation says of which classes its F1 is.
 func TestAverageOfF1IsNamed(t *testing.T) {
 	e := berth.Evaluation{Samples: 10, Part: "validation", Metrics: map[string]float64{"f1": 0.5}}
-	for classes, want := range map[int]string{1: "f1 are of the answer 1", 3: "f1 are means over the classes (macro)"} {
-		e.Classes = make([]berth.ClassResult, classes)
-		if got := numbersOf(e); !strings.Contains(got, want) {
-			t.Errorf("%d classes: %q, want %q", classes, got, want)
+	half := 0.5
+	for want, change := range map[string]func(){
+		"f1 are of the answer 1":                                                        func() { e.Average, e.Classes = "binary", make([]berth.ClassResult, 1) },
+		"f1 are means over the classes (macro)":                                         func() { e.Average, e.Classes = "macro", make([]berth.ClassResult, 3) },
+		"f1 are means over the labels (macro)":                                          func() { e.Classes = []berth.ClassResult{{Accuracy: &half}, {Accuracy: &half}} },
+		"means over the classes (macro)\nthe positive class is \"yes\" (data.positive)": func() { e.Classes, e.Positive = make([]berth.ClassResult, 2), "yes" },
+	} {
+		e.Average, e.Positive = "macro", ""
+		if change(); !strings.Contains(numbersOf(e), want) {
+			t.Errorf("%q, want %q", numbersOf(e), want)
 		}
 	}
 	e.Metrics = map[string]float64{"auc": 0.5}

@@ -249,6 +249,9 @@ func answerText(info *datasets.Info) string {
 	if t := info.Target.Meta; info.Buckets != nil && datasets.PerPosition(t) {
 		return fmt.Sprintf("values: %d numbers for each position", t.Elems()/t.Shape[0])
 	}
+	if info.TargetNames != nil {
+		return fmt.Sprintf("a number for each label (labels), and these numbers as a list (values): %s", listed(info.TargetNames))
+	}
 	return fmt.Sprintf("values: %d numbers in the unit of the data", info.Target.Meta.Elems())
 }
 
