@@ -64,7 +64,7 @@ func Columns(ctx context.Context, c *configs.Config, dir string) ([]configs.Colu
 // sameLabels reports whether two configs take the same columns of a table as labels and features,
 // and prepare them alike.
 func sameLabels(then, now *configs.Data) bool {
-	return then.Label == now.Label && slices.Equal(then.Ignore, now.Ignore) && then.Task == now.Task &&
+	return then.Label == now.Label && slices.Equal(then.MoreLabels, now.MoreLabels) && slices.Equal(then.Ignore, now.Ignore) && then.Task == now.Task &&
 		then.Standardize == now.Standardize && then.StandardizeTarget == now.StandardizeTarget
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,21 @@ func TestWeightsAreExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	more, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(more, strings.Repeat("0.5,0.5,yes\n", 100)...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	grown, err := berth.Open(t.Context(), open("").Config, berth.OpenOptions{Resume: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer grown.Close()
+	if now, then := grown.Data.Info.Balanced, m.Info().Balanced; !slices.Equal(now, then) || slices.Equal(open("").Data.Info.Balanced, then) {
+		t.Errorf("a run that goes on with more rows has the weights %v, and had %v", now, then)
+	}
 	if w := m.Info().Balanced; len(w) != 2 || math.Abs(1/w[0]+1/w[1]-2) > 1e-9 {
 		t.Errorf("the checkpoint has the weights %v", w)
 	}
