@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,6 +141,9 @@ func printData(w io.Writer, data *datasets.Dataset, positive string) {
 	for _, f := range append(slices.Clone(info.Inputs), info.Target) {
 		fmt.Fprintf(w, "%s %v%s\n", f.Name, f.Meta, ofWhat(info, f, positive))
 	}
+	if info.Balanced != nil {
+		fmt.Fprintf(w, "balanced weights: %s\n", weightsText(info))
+	}
 	if info.Buckets != nil {
 		fmt.Fprintf(w, "padded to %v positions\n", info.Buckets)
 	}
@@ -148,6 +152,23 @@ func printData(w io.Writer, data *datasets.Dataset, positive string) {
 			fmt.Fprintln(w, note)
 		}
 	}
+}
+
+// weightsText is the weights of the first classes, or labels, by name.
+func weightsText(info *datasets.Info) string {
+	const most = 8
+	var list []string
+	for i, weight := range info.Balanced[:min(most, len(info.Balanced))] {
+		name := info.ClassName(i)
+		if i < len(info.TargetNames) {
+			name = info.TargetNames[i]
+		}
+		list = append(list, fmt.Sprintf("%s %.4g", cmp.Or(name, strconv.Itoa(i)), weight))
+	}
+	if len(info.Balanced) > most {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // ofWhat says what the elements of a field are.
