@@ -138,15 +138,6 @@ func (k *kindTable) labelDescriptions(info *Info) (list []columns.Description) {
 	return list
 }
 
-// share is the part of the rows in which label i, which is 0 or 1, is 1.
-func (k *kindTable) share(i int) float64 {
-	sum := 0.0
-	for row := i; row < len(k.targets); row += len(k.labels) {
-		sum += float64(k.targets[row])
-	}
-	return sum / float64(k.rows)
-}
-
 // rangeOf is the least and the greatest of every width-th number from i on.
 func rangeOf(values []float32, i, width int, s *Scaling) string {
 	row := slices.Clone(values[:width])

@@ -100,8 +100,9 @@ func TestBalanced(t *testing.T) {
 	if err != nil || !slices.Equal(classes.Info.Balanced, []float64{12. / (3 * 6), 12. / (3 * 3), 12. / (3 * 3)}) {
 		t.Errorf("%v, %v", classes, err)
 	}
+	// A label that never changes is noted, too.
 	bits, err := openRows(t, rows, Spec{Split: 1, Balance: true, CSV: CSVOptions{Labels: []string{"bit", "none"}, Ignore: []string{"class"}, Task: TaskMultilabel}})
-	if err != nil || !slices.Equal(bits.Info.Balanced, []float64{10. / 2, 1}) {
+	if err != nil || !slices.Equal(bits.Info.Balanced, []float64{10. / 2, 1}) || !slices.Contains(bits.Notes, `the label "none" is 0 in every row, so there is nothing to learn about it`) {
 		t.Errorf("%v, %v", bits, err)
 	}
 	part, err := openRows(t, rows, Spec{Split: 0.5, Balance: true, CSV: CSVOptions{Labels: []string{"class"}, Ignore: []string{"bit"}}})

@@ -90,7 +90,7 @@ const manyClasses = 100
 // labelNotes ask about classes that are probably not meant.
 func (c *csvData) labelNotes(label string) (notes []string) {
 	if c.regression {
-		return nil
+		return c.constantBits()
 	}
 	say := func(format string, args ...any) {
 		notes = append(notes, fmt.Sprintf("the label %q ", label)+fmt.Sprintf(format, args...))
@@ -112,6 +112,25 @@ func (c *csvData) labelNotes(label string) (notes []string) {
 		notes = slices.Concat(notes, c.single(label), alike(label, names))
 	}
 	return notes
+}
+
+// constantBits tells of labels that are 0 in all rows, or 1.
+func (c *csvData) constantBits() (notes []string) {
+	for i, name := range c.names(c.labels) {
+		if share := c.share(i); c.bits && (share == 0 || share == 1) {
+			notes = append(notes, fmt.Sprintf("the label %q is %v in every row, so there is nothing to learn about it", name, share))
+		}
+	}
+	return shortened(notes, "and %d other labels that are the same in every row")
+}
+
+// share is the mean of label i, which is a number: the part of the rows in which a 0 or 1 is 1.
+func (c *csvData) share(i int) float64 {
+	sum := 0.0
+	for row := i; row < len(c.targets); row += len(c.labels) {
+		sum += float64(c.targets[row])
+	}
+	return sum / float64(c.rows)
 }
 
 // all reports whether f holds for all texts.
