@@ -7,8 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// ClassWeightKeys are the keys of losses whose classes may count differently. Such a loss embeds them,
-// multiplies by [Builder.ClassWeights], and has [SumOfWeights] as its Weight.
+// ClassWeightKeys are the keys of losses whose classes may count differently.
 type ClassWeightKeys struct {
 	// ClassWeights are of a config. In Go, [Spec.ClassWeights] has the numbers that follow.
 	ClassWeights registry.Weights `yaml:"class_weights,omitempty" words:"balanced" above:"0" doc:"how much each class counts in training, by its name, such as '{yes:5,no:1}'; a class without a number counts 1. 'balanced': n/(k·count), for a class with count of the n training samples, and k classes. The loss is divided by the sum of the weights, as PyTorch does; validation losses are without"`
@@ -28,17 +27,17 @@ type FocalKeys struct {
 
 func init() {
 	builtInLoss(LossType[CrossEntropyKeys]{Name: "cross_entropy", Doc: "For classes.", Classes: true, Applies: []string{"softmax"}, Pads: true,
-		Loss: crossEntropy, Weight: SumOfWeights[CrossEntropyKeys], Correct: correct[CrossEntropyKeys], Answer: softmax[CrossEntropyKeys]})
+		Loss: crossEntropy, Weight: sumOfWeights[CrossEntropyKeys], Correct: correct[CrossEntropyKeys], Answer: softmax[CrossEntropyKeys]})
 	builtInLoss(LossType[FocalKeys]{Name: "focal", Doc: "For classes, some of them rare: cross_entropy, times (1 - p)^gamma for the true class's probability p.",
 		Classes: true, Applies: []string{"softmax"}, Pads: true, Defaults: FocalKeys{Gamma: 2},
-		Loss: focal, Weight: SumOfWeights[FocalKeys], Correct: correct[FocalKeys], Answer: softmax[FocalKeys]})
+		Loss: focal, Weight: sumOfWeights[FocalKeys], Correct: correct[FocalKeys], Answer: softmax[FocalKeys]})
 }
 
 // crossEntropy is, in training with smoothing, the sum of -w·log softmax over the classes, where w is 1 - s
 // for the true class, and s/C more for each of the C classes. With weights of classes, w is
 // multiplied by that of its class.
 func crossEntropy(b *Builder, k CrossEntropyKeys, output, target *graph.Value) *graph.Value {
-	weights := b.ClassWeights(k.ClassWeightKeys, output)
+	weights := classWeights(b, k.ClassWeightKeys, output)
 	if weights == nil && (k.Smoothing == 0 || !b.Training()) {
 		return b.One(ops.CrossEntropy{Padded: b.Padded()}, output, target)
 	}
@@ -63,7 +62,7 @@ func focal(b *Builder, k FocalKeys, output, target *graph.Value) *graph.Value {
 	rest := b.One(ops.Affine{Scale: -1, Shift: 1}, ops.Exp(b.Builder, logP))
 	rest = ops.AddConst(b.Builder, ops.Relu(b.Builder, rest), least)
 	weight := ops.Exp(b.Builder, ops.ScaleBy(b.Builder, ops.Log(b.Builder, rest), k.Gamma))
-	if weights := b.ClassWeights(k.ClassWeightKeys, output); weights != nil {
+	if weights := classWeights(b, k.ClassWeightKeys, output); weights != nil {
 		weight = ops.Mul(b.Builder, weight, ops.Sum(b.Builder, ops.Mul(b.Builder, truth, weights), false, last))
 	}
 	return ops.Neg(b.Builder, ops.SumToShape(b.Builder, ops.Mul(b.Builder, weight, logP), shape.Of()))

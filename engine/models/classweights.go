@@ -11,18 +11,18 @@ import (
 )
 
 // weighted are keys that embed ClassWeightKeys.
-type weighted interface{ classWeights() ClassWeightKeys }
+type weighted interface{ classWeightKeys() ClassWeightKeys }
 
-func (k ClassWeightKeys) classWeights() ClassWeightKeys { return k }
+func (k ClassWeightKeys) classWeightKeys() ClassWeightKeys { return k }
 
-// ClassWeights are the weights f32[C] of the C classes of an output; nil: each class counts 1, as
-// in every graph but that of training. It refuses keys that ask for weights that the spec lacks.
-func (b *Builder) ClassWeights(k ClassWeightKeys, output *graph.Value) *graph.Value {
-	return b.classWeights("class_weights", k.ClassWeights, output.Meta.Shape.Dim(-1))
+// classWeights are the weights f32[C] of the C classes of an output; nil: each counts 1.
+func classWeights(b *Builder, k ClassWeightKeys, output *graph.Value) *graph.Value {
+	return lossWeights(b, "class_weights", k.ClassWeights, output.Meta.Shape.Dim(-1))
 }
 
-// classWeights are n weights that a key of the loss asks for, or the spec gives.
-func (b *Builder) classWeights(key string, asked registry.Weights, n int) *graph.Value {
+// lossWeights are n weights that the spec gives; nil: each counts 1, as in every graph but that of
+// training. It refuses a key of the loss that asks for weights that the spec lacks.
+func lossWeights(b *Builder, key string, asked registry.Weights, n int) *graph.Value {
 	given := b.c.spec.ClassWeights
 	switch {
 	case !b.Training():
@@ -62,9 +62,9 @@ func constants(b *Builder, numbers []float64) *graph.Value {
 	return ops.ConcatOf(b.Builder, 0, parts...)
 }
 
-// SumOfWeights sums the weights of the classes of the targets; nil where each class counts 1.
-func SumOfWeights[Keys weighted](b *Builder, k Keys, output, target *graph.Value) *graph.Value {
-	weights := b.ClassWeights(k.classWeights(), output)
+// sumOfWeights sums the weights of the classes of the targets; nil where each class counts 1.
+func sumOfWeights[Keys weighted](b *Builder, k Keys, output, target *graph.Value) *graph.Value {
+	weights := classWeights(b, k.classWeightKeys(), output)
 	if weights == nil {
 		return nil
 	}

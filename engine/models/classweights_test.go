@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
@@ -35,6 +36,42 @@ func TestWeightedMean(t *testing.T) {
 		weights = append(weights, st["it.weight"].F)
 	}
 	agree(t, "the weights of a batch in pieces", weights[1], 1, weights[0], 1e-12)
+}
+
+func init() {
+	size := func(b *models.Builder, _ struct{}, _, target *graph.Value) *graph.Value {
+		return ops.Abs(b.Builder, target)
+	}
+	of := func(loss *graph.Value, b *models.Builder) *graph.Value {
+		return ops.SumToShape(b.Builder, loss, shape.Of())
+	}
+	models.RegisterLoss(models.LossType[struct{}]{Name: "by_size", Version: 1,
+		Loss: func(b *models.Builder, k struct{}, output, target *graph.Value) *graph.Value {
+			return of(ops.Mul(b.Builder, size(b, k, output, target), ops.Square(b.Builder, ops.Sub(b.Builder, output, target))), b)
+		},
+		Weight: func(b *models.Builder, k struct{}, output, target *graph.Value) *graph.Value {
+			return of(size(b, k, output, target), b)
+		}})
+	models.RegisterLoss(models.LossType[struct{}]{Name: "by_each_size", Version: 1,
+		Loss: func(b *models.Builder, k struct{}, output, target *graph.Value) *graph.Value {
+			return of(size(b, k, output, target), b)
+		},
+		Weight: size})
+}
+
+// A program's loss divides by the weights of its targets: ((2·(1-2)² + 6·(0-6)²)/(2+6) is 27.25.
+func TestWeightsOfTargets(t *testing.T) {
+	s := models.Spec{Input: shape.F32(1), Target: shape.F32(1), Loss: "by_size", Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: 1, NoBias: true}}}}
+	z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1}
+	g := train(t, s, adamW(), z)
+	st := fresh(g, 1)
+	st["it.weight"].F[0] = 1
+	st.step(t, g, state{models.InputName: ref.Floats([]float64{1, 0}, 2, 1), models.TargetName: ref.Floats([]float64{2, -6}, 2, 1)})
+	agree(t, "the loss", st[models.LossRing].F, 1, []float64{27.25}, 1e-12)
+	s.Loss = "by_each_size"
+	if _, err := models.Train(s, adamW(), z); err == nil || !strings.Contains(err.Error(), "its Weight gives") {
+		t.Error(err)
+	}
 }
 
 // stepOver is a step on inputs f32[2] and classes, in microbatches of a size.

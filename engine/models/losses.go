@@ -29,7 +29,7 @@ type BCEKeys struct {
 
 // bce is, in training with weights p of ones, the sum of (1-y)·x + (1+(p-1)·y)·log(1+exp(-x)).
 func bce(b *Builder, k BCEKeys, x, y *graph.Value) *graph.Value {
-	p := b.classWeights("positive_weights", k.PositiveWeights, b.c.spec.Target.Elems())
+	p := lossWeights(b, "positive_weights", k.PositiveWeights, b.c.spec.Target.Elems())
 	if p == nil {
 		return b.One(ops.BCE{}, x, y)
 	}

@@ -52,7 +52,11 @@ func (t LossType[Keys]) register(add func(registry.Entry, func())) {
 		}}
 	if t.Weight != nil {
 		row.weight = func(c *context, output, target *graph.Value) *graph.Value {
-			return t.call(c, func(b *Builder) *graph.Value { return t.Weight(b, t.keys(c), output, target) })
+			y := t.call(c, func(b *Builder) *graph.Value { return t.Weight(b, t.keys(c), output, target) })
+			if c.b.Err() == nil && y != nil && !y.Meta.Equal(shape.F32()) {
+				c.fail("its Weight gives %v: it must give one number, f32[], or nil", y)
+			}
+			return y
 		}
 	}
 	if t.Correct != nil {

@@ -23,7 +23,7 @@ func TestMistakesInAModel(t *testing.T) {
 		{nil, shape.F32(2), shape.F32(2), "mse", "train: the model has no layers: list at least one"},
 		{models.Stack{dense("fc"), dense("fc")}, shape.F32(2), shape.F32(2), "mse", `configs/x.yaml:14: layer 1 (dense "fc"): another layer has that name: give each its own`},
 		{models.Stack{dense("fc"), tied}, shape.F32(2), shape.F32(2), "mse", `configs/x.yaml:14: layer 1 (dense "head"): tied to fc.weight f32[2,2], which gives 2 outputs: set units to that number, not 3`},
-		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(2), "hinge", `configs/x.yaml:14: layer 1 (loss "hinge"): no loss "hinge": there are bce, cross_entropy, focal, huber, l1, mse`},
+		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(2), "hinge", `configs/x.yaml:14: layer 1 (loss "hinge"): no loss "hinge": there are bce, by_each_size, by_size, cross_entropy, focal, huber, l1, mse`},
 		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(2), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the targets are f32[2], and loss cross_entropy takes classes (i32): choose the loss that fits`},
 		{models.Stack{dense("fc")}, shape.F32(2), shape.I32(), "bce", `configs/x.yaml:14: layer 1 (loss "bce"): the targets are i32[], and loss bce takes numbers (f32): choose the loss that fits`},
 		{models.Stack{dense("fc")}, shape.F32(4, 2), shape.I32(), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the model gives f32[4,2] a sample for targets i32[]: its last layers must give f32 of that shape and, last, an axis of classes`},
