@@ -32,10 +32,11 @@ func (w weights) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return
 	}
 	out.ByName = map[string]float64{}
-	for name, e := range entries(d, n, path) {
+	given := entries(d, n, path)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		at, v := join(path, name), 0.0
-		d.where[at] = d.pos(e.value)
-		w.each.decode(d, e.value, at, &v)
+		d.where[at] = d.pos(given[name].value)
+		w.each.decode(d, given[name].value, at, &v)
 		out.ByName[name] = v
 	}
 }

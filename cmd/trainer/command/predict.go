@@ -22,8 +22,8 @@ func predictCommand() *cobra.Command {
 		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part.\n" +
 			"The suffix of --out (.jsonl, .json, .csv) or --format chooses JSON lines or CSV; JSON lines without either.\n" +
 			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
-			"column prob_NAME each). Regression: an answer has the numbers (values). In JSON, NaN and infinite values are null;\n" +
-			"an answer that has one has no class.\n" +
+			"column prob_NAME each). Regression: an answer has the numbers (values), and several labels of a table by name (labels; in\n" +
+			"CSV a column for each). In JSON, NaN and infinite values are null; an answer that has one has no class.\n" +
 			"Text: an answer is the token after each window of data.context tokens; the last window may be shorter.\n" +
 			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
 			"is lost, the others take over its batches.",
