@@ -63,6 +63,7 @@ var mayImport = map[string][]string{
 	"partition/forecast":        {"partition/nodes", "partition/segment", "partition/speed", "partition/step", "engine/...", "internal/stop"},
 	"partition/simulate":        {"partition/forecast", "partition/segment", "partition/speed", "partition/step", "engine/...", "internal/stop", "internal/units"},
 	"partition/nets":            {"engine/..."},
+	"partition/nets/passes":     {"partition/divide", "partition/nets", "partition/nodes", "partition/order", "partition/place", "partition/segment", "partition/step", "engine/graph", "executor/schedule", "internal/stop"},
 	"partition/search":          {"internal/stop"},
 	"partition/picture":         {"partition", "executor/schedule", "engine/graph", "internal/svg", "internal/units"},
 	"partition/costs":           {"engine/device", "engine/graph", "engine/osfile"},

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/partition/nets"
 )
 
@@ -27,4 +28,22 @@ func mustPlan(t testing.TB, s nets.Net, o PlanOptions) *Plan {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func mustBuild(t *testing.T, s nets.Net) *graph.Graph {
+	t.Helper()
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
+	t.Helper()
+	ls, err := p.Launches(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ls
 }

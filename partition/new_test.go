@@ -47,7 +47,9 @@ func TestForwardOnly(t *testing.T) {
 	b := graph.NewBuilder("predict", 1)
 	x := b.Input("x", shape.F32(2))
 	for _, name := range []string{"a", "b"} {
-		x = in(b, name, func() *graph.Value { return ops.Tanh(b, x) })
+		restore := b.In(&graph.Layer{Type: "test", Name: name, Block: name})
+		x = ops.Tanh(b, x)
+		restore()
 	}
 	b.Output("y", x)
 	g, err := b.Graph()
@@ -436,5 +438,30 @@ func TestPlanningReplicasIsLinear(t *testing.T) {
 	}
 	if few, many := bytesOf(16), bytesOf(256); many > 1.6*few {
 		t.Errorf("a replica of 256 takes %.0f bytes to plan, one of 16 %.0f", many, few)
+	}
+}
+
+// TestStagesSumTransfers: the bytes into and out of stages are those of the list of transfers.
+func TestStagesSumTransfers(t *testing.T) {
+	p := mustPlan(t, nets.Tied(2), PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	var in, out, listed int64
+	for _, tr := range p.Transfers {
+		if tr.Rate == PerMicrobatch {
+			listed += tr.Bytes
+		}
+	}
+	for _, s := range p.Stages {
+		in, out = in+s.BytesIn, out+s.BytesOut
+	}
+	if in != listed || out != listed || listed == 0 {
+		t.Errorf("in %d, out %d, listed %d", in, out, listed)
+	}
+	s := nets.Chain(3, 4, 2, 2)
+	s.Blocks[2].Skip = 1
+	if x := mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}}).Stages[0]; x.BytesIn != x.BytesOut {
+		t.Errorf("%d bytes come back for %d", x.BytesIn, x.BytesOut)
+	}
+	if x := mustPlan(t, nets.Tied(3), PlanOptions{Devices: nets.Specs(1, 0)}).Stages[0]; x.BytesIn != 0 || x.BytesOut != 0 {
+		t.Errorf("one stage: %d bytes in, %d out", x.BytesIn, x.BytesOut)
 	}
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/segment"
 )
@@ -31,6 +33,35 @@ func TestAccessors(t *testing.T) {
 	}
 	if v := g.Find("b0.tanh"); p.index.Identity(v) != v {
 		t.Error("an activation is held by another value")
+	}
+}
+
+// TestTrainingGoesBack refuses the schedule of evaluations for a training.
+func TestTrainingGoesBack(t *testing.T) {
+	g, err := nets.Chain(2, 4, 2, 2).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, ErrStages) {
+		t.Error(err)
+	}
+}
+
+// TestActionFlopsAddUp: the passes of a stage share its arithmetic.
+func TestActionFlopsAddUp(t *testing.T) {
+	for _, name := range []string{"1f1b", "zb-h1"} {
+		for _, microbatches := range []int{1, 3} {
+			p := mustPlan(t, nets.Chain(3, 4, 2, microbatches), PlanOptions{Devices: nets.Specs(3, 0), Schedule: name})
+			for _, s := range p.Stages {
+				of := func(k schedule.Kind) float64 { return p.ActionFlops().Action(schedule.Action{Stage: s.Index, Kind: k}) }
+				if all := of(schedule.Forward) + of(schedule.Backward) + of(schedule.Weights); all != float64(s.Flops) {
+					t.Errorf("%s: stage %d has %v flops in its passes, and %d in all", name, s.Index, all, s.Flops)
+				}
+				if first := s.Index == 0; name == "zb-h1" && (of(schedule.Backward) == 0) != first || (of(schedule.Weights) > 0) != (name == "zb-h1") {
+					t.Errorf("%s: stage %d has %v flops in B, %v in W", name, s.Index, of(schedule.Backward), of(schedule.Weights))
+				}
+			}
+		}
 	}
 }
 
