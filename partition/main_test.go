@@ -18,25 +18,13 @@ func TestMain(m *testing.M) {
 // mustPlan plans a net.
 func mustPlan(t testing.TB, s nets.Net, o PlanOptions) *Plan {
 	t.Helper()
-	g, err := s.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
 	o.Microbatches = s.Microbatches
-	p, err := New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return mustCut(t, mustGraph(t, s.Build), o)
 }
 
-func mustBuild(t *testing.T, s nets.Net) *graph.Graph {
+func mustBuild(t testing.TB, s nets.Net) *graph.Graph {
 	t.Helper()
-	g, err := s.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return mustGraph(t, s.Build)
 }
 
 func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
@@ -46,4 +34,24 @@ func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
 		t.Fatal(err)
 	}
 	return ls
+}
+
+// mustCut plans a graph.
+func mustCut(t testing.TB, g *graph.Graph, o PlanOptions) *Plan {
+	t.Helper()
+	p, err := New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// mustGraph makes a graph.
+func mustGraph(t testing.TB, build func() (*graph.Graph, error)) *graph.Graph {
+	t.Helper()
+	g, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

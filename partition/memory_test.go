@@ -5,12 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
-	"github.com/berth-ml/berth/internal/stop"
-	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/segment"
@@ -97,44 +92,6 @@ func TestFloorIsEnough(t *testing.T) {
 			t.Fatalf("limit %d: %v, %+v", limit, err, p.Memory)
 		}
 	}
-}
-
-// TestPeakIsTheReplays compares the two ways to a peak. A replay is of a step after
-// the first.
-func TestPeakIsTheReplays(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := nets.Draw(t)
-		g, err := s.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := drawOptions(t, s)
-		p, err := New(g, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		launches, err := p.Launches(StepOptions{Microbatches: s.Microbatches})
-		if err != nil {
-			t.Fatal(err)
-		}
-		traces := forecast.TraceLaunches(stop.When(nil), len(o.Devices), launches)
-		forecast.AddScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return forecast.Temporaries(l.Variant) })
-		for d, tr := range traces {
-			if err := tr.Check(); err != nil {
-				t.Fatalf("device %d: %v\n%s", d, err, p.dump())
-			}
-			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0)
-			var early int64 // bytes of variables that only the first step has from its beginning on
-			for o, x := range tr.Objects {
-				if tr.First[o] && !x.Lasting {
-					early += paging.Rounded(x.Bytes)
-				}
-			}
-			if f.Peak < r.Peak || f.Peak > r.Peak+early || f.Floor != r.Floor || r.Moved() != 0 {
-				t.Fatalf("device %d: %+v, replay %+v\n%s", d, f, r, p.dump())
-			}
-		}
-	})
 }
 
 // Scratch goes with the larger part of the floor: that of a weight's gradient does not

@@ -1,3 +1,3 @@
-// Package nets has small training graphs for the tests of a plan's passes: [Chain], [Tied], and
+// Package nets has small training graphs for the tests of a plan's passes: [Chain], [Tied], [DeepGPT], and
 // with [Draw] random ones.
 package nets
