@@ -7,11 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/divide"
@@ -165,42 +163,5 @@ func TestRangesLowerTheFloor(t *testing.T) {
 				t.Errorf("without a limit: %v, %v", free.ranges, err)
 			}
 		}
-	}
-}
-
-// TestRangesOfVariables: the ranges of a variable follow each other, in its place
-// among the others, and live with it.
-func TestRangesOfVariables(t *testing.T) {
-	g := updateOf(t, 2, true, false)
-	p, err := New(g, PlanOptions{Devices: nets.Specs(1, 4*400*400*4), Microbatches: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	end := 0
-	for _, v := range p.Graph.Vars {
-		if v.Range == nil {
-			end = 0
-		} else {
-			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.place.Owner[v.Name] != p.place.Owner[g.Find("b0.weight").Name] {
-				t.Errorf("%v begins at %d", v, v.Range.From)
-			}
-			if end += v.Meta.Elems(); end == 400*400 {
-				end = 0
-			}
-		}
-		if len(names) == 0 || names[len(names)-1] != v.Whole().Name {
-			names = append(names, v.Whole().Name)
-		}
-	}
-	var want []string
-	for _, v := range g.Vars {
-		want = append(want, v.Name)
-	}
-	if !slices.Equal(names, want) {
-		t.Errorf("variables %v, want %v", names, want)
-	}
-	if v := p.Graph.Find("b0.weight/m[131072:160000]"); v == nil || !v.Meta.Equal(shape.F32(160000-131072)) || p.Usage(v) != device.OptState {
-		t.Errorf("the last range is %v", v)
 	}
 }

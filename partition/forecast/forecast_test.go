@@ -219,6 +219,19 @@ func TestFloorOfReplicasInTheLastStep(t *testing.T) {
 	}
 }
 
+// A device keeps the constants of microbatches of both steps: the second of two replicas has 3 and 4
+// in a full step of 5, 2 and 3 in a last one of 4.
+func TestConstantsOfBothSteps(t *testing.T) {
+	n := nets.Chain(2, 16, 4, 5)
+	n.Dropout = true
+	s := passes.Setup{Begins: []int{0}, Replicas: 2, Tree: true, Grain: segment.ByBlock}
+	p := s.Program(t, n)
+	full, both := mustForecast(t, forecaster(s, p, 0, 5))[1], mustForecast(t, forecaster(s, p, 0, 5, 4))[1]
+	if full.PeakBy[device.Input]+paging.Align != both.PeakBy[device.Input] {
+		t.Errorf("inputs take %d bytes, and with a last step of 4 microbatches %d", full.PeakBy[device.Input], both.PeakBy[device.Input])
+	}
+}
+
 // One of three workers has two stages, and takes turns by the number of microbatches: device 2
 // has a higher peak in a last step of 4 than in a full step of 5.
 func TestPeakOfInterleavedLastStep(t *testing.T) {

@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/nets"
 )
 
 // TestGraphErrors builds graphs that cannot be planned.
@@ -57,4 +60,49 @@ func TestGraphErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// TestUpdatesRunInOrder: each node of the update comes once, behind those that it must run
+// after: the ones whose results it reads, and the readers of a variable that it overwrites.
+func TestUpdatesRunInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := nets.Draw(t)
+		g, err := n.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := New(g, Options{Microbatches: n.Microbatches, Tree: rapid.Bool().Draw(t, "tree")}, stop.When(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := map[*graph.Node]bool{}
+		ran := func(before, n *graph.Node) {
+			if before != n && before.Phase == graph.Update && !done[before] {
+				t.Fatalf("%v runs before %v", n, before)
+			}
+		}
+		for i, n := range x.Updates {
+			if done[n] || n.Phase != graph.Update || x.Position[n.ID] != i {
+				t.Fatalf("%v is update %d, with the position %d", n, i, x.Position[n.ID])
+			}
+			for _, v := range n.In {
+				if v.Kind == graph.Computed {
+					ran(v.Node, n)
+				}
+			}
+			for _, out := range n.Out {
+				if v := x.Variable[out.ID]; v != nil {
+					for _, r := range x.Readers[v.ID] {
+						ran(r, n)
+					}
+				}
+			}
+			done[n] = true
+		}
+		for _, n := range g.Nodes {
+			if n.Phase == graph.Update && !done[n] {
+				t.Fatalf("%v is left out", n)
+			}
+		}
+	})
 }

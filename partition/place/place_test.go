@@ -27,13 +27,16 @@ func homeless() (*graph.Graph, map[string]*graph.Value, error) {
 	x := b.Input("x", shape.F32(2, 2))
 	w["constant"] = ops.Const(b, shape.F32(2, 2), 3)
 	w["of constant"] = ops.ScaleBy(b, w["constant"], 2)
+	w["read twice"] = ops.Const(b, shape.F32(2, 2), 5)
 	w["unused seed"] = ops.Const(b, shape.F32(), 1)
 	x0 := in(b, "b0", func() *graph.Value { return ops.Mul(b, x, x) })
-	x1 := in(b, "b1", func() *graph.Value { return ops.Add(b, x0, w["of constant"]) })
+	x1 := in(b, "b1", func() *graph.Value { return ops.Add(b, ops.Add(b, x0, w["of constant"]), w["read twice"]) })
 	w["between"] = ops.Add(b, x0, x1)
 	v := in(b, "b2", func() *graph.Value { return b.Var("v", shape.F32(2, 2), graph.Parameter, graph.Init{}) })
 	w["of variable"] = ops.Tanh(b, b.Var("free", shape.F32(2, 2), graph.Parameter, graph.Init{}))
-	x2 := in(b, "b2", func() *graph.Value { return ops.Add(b, ops.Add(b, w["between"], v), w["of variable"]) })
+	x2 := in(b, "b2", func() *graph.Value {
+		return ops.Mul(b, ops.Add(b, ops.Add(b, w["between"], v), w["of variable"]), w["read twice"])
+	})
 	loss := ops.Sum(b, x2, false)
 	w["loss"] = loss
 	restore := b.InPhase(graph.Backward)
@@ -63,7 +66,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 	s := passes.EachBlock(3)
 	_, p := s.Place(t, s.Index(t, g, 1))
 	for name, want := range map[string]int{
-		"constant": 1, "of constant": 1, // where the first reader is
+		"constant": 1, "of constant": 1, "read twice": 1, // where the first reader is
 		"between": 1, "loss": 2, // the latest among the inputs
 		"of variable": 2, "unused seed": 2, "seed": 2,
 		"after gradient": 2, "of forward": 1,

@@ -122,11 +122,11 @@ func TestPredictedOps(t *testing.T) {
 	}
 }
 
-// Launches of a device do not overlap, and none begins before what it reads was copied.
+// Launches of a device do not overlap, and neither do copies to it.
 func TestLaunchesTakeTurns(t *testing.T) {
 	devices := nets.Specs(3, 0)
 	for d := range devices {
-		devices[d].LinkBytesPerS = 64
+		devices[d].LinkBytesPerS = 8
 	}
 	got := predict(t, 3, 4, speed.Speeds{Devices: devices, Run: everyRun(1)})
 	free, busy := make([]float64, len(devices)), make([]float64, len(devices))
@@ -135,6 +135,13 @@ func TestLaunchesTakeTurns(t *testing.T) {
 			t.Errorf("%s runs from %v to %v and waits %v; its device is free from %v", l.Launch.Name(), l.Start, l.End, l.Waited, free[l.Device])
 		}
 		free[l.Device], busy[l.Device] = l.End, busy[l.Device]+l.End-l.Start-l.Waited
+	}
+	link := make([]float64, len(devices))
+	for _, c := range got.Copies {
+		if c.Start < link[c.To] {
+			t.Errorf("%s is copied to device %d from %v on, where another copy ends at %v", c.Value.Name, c.To, c.Start, link[c.To])
+		}
+		link[c.To] = c.End
 	}
 	sums := simulate.Busy(speed.Speeds{Devices: devices, Run: everyRun(1)}, launchesOf(got), nil)
 	for d := range sums {
