@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -463,5 +464,27 @@ func TestStagesSumTransfers(t *testing.T) {
 	}
 	if x := mustPlan(t, nets.Tied(3), PlanOptions{Devices: nets.Specs(1, 0)}).Stages[0]; x.BytesIn != 0 || x.BytesOut != 0 {
 		t.Errorf("one stage: %d bytes in, %d out", x.BytesIn, x.BytesOut)
+	}
+}
+
+func TestNoBlocks(t *testing.T) {
+	b := graph.NewBuilder("bare", 1)
+	b.Output("y", ops.Tanh(b, b.Input("x", shape.F32(2))))
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(g, PlanOptions{Devices: nets.Specs(3, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
+		t.Error(p.Table())
+	}
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
+		t.Error(err)
+	}
+	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
+		t.Error(err)
 	}
 }

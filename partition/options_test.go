@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
 )
 
 // An interleaved schedule goes round the devices, with two stages on each where
@@ -25,6 +28,20 @@ func TestInterleavedStages(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) || p.Fewer != nil {
 			t.Errorf("%+v: devices %v, %v", c, got, p.Fewer)
+		}
+	}
+}
+
+// A plan of the forward phase has as many stages as the whole one, and says the same of them.
+func TestCheckedKeepsFewer(t *testing.T) {
+	for _, count := range []int{5, 3} {
+		p := mustPlan(t, nets.Chain(3, 16, 8, 1), PlanOptions{Devices: nets.Specs(1, 0), Count: count})
+		f, err := Derive(p, p.Graph, DeriveOptions{For: Checked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Fewer != p.Fewer || (p.Fewer != nil) != (count > 3) {
+			t.Errorf("the plan of the forward phase says %v, the whole plan %v", f.Fewer, p.Fewer)
 		}
 	}
 }
@@ -137,5 +154,45 @@ func TestOrderErrors(t *testing.T) {
 		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
 		}
+	}
+}
+
+// Stages and devices that no graph can have are refused, whatever the blocks.
+func TestStagesThatCannotBe(t *testing.T) {
+	two, one := nets.Specs(2, 0), nets.Specs(1, 0)
+	g := mustBuild(t, nets.Chain(3, 4, 2, 2))
+	for want, o := range map[string]PlanOptions{
+		"there is no device": {},
+		"-1 stages":          {Devices: one, Count: -1},
+		"2 stages are asked for and 1 are listed": {Devices: one, Count: 2, Stages: [][]string{{"b0"}}},
+		"device 7 of 2":         {Devices: two, Pin: map[string]int{"b0": 7}},
+		"put both in one stage": {Devices: two, Stages: [][]string{{"b1", "b2"}, {"b0"}}},
+		`block "b0" is pinned to cpu:1, and the first of 2 replicas has cpu:0`:                    {Devices: two, Pin: map[string]int{"b0": 1}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`block "b1" is pinned to cpu:1, and the first of 2 replicas has cpu:0; name one of those`: {Devices: two, Pin: map[string]int{"b1": 1}, Stages: [][]string{{"b0", "b1", "b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`stage 1 is on cpu:1, and the first`:                                                      {Devices: two, On: []int{0, 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+	} {
+		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// onlyRuns are devices that refuse nodes for which refused is true of their index.
+func onlyRuns(refused func(d int, n *graph.Node) bool) Supports {
+	return func(d int, n *graph.Node) error {
+		if refused(d, n) {
+			return fmt.Errorf("%w: no kernel", device.ErrUnsupported)
+		}
+		return nil
+	}
+}
+
+// A block that a device of the second replica does not run is refused by name: the first
+// replica's device stands for it.
+func TestUnsupportedOnAReplica(t *testing.T) {
+	o := PlanOptions{Devices: nets.Specs(2, 0), Replicas: 2, Microbatches: 2, Reduction: ReduceTree}
+	o.Supports = onlyRuns(func(d int, n *graph.Node) bool { return d == 1 && nodes.BlockOf(n.Layer) == "b1" })
+	if _, err := New(mustBuild(t, nets.Chain(2, 4, 2, 2)), o); !errors.Is(err, ErrStages) || !strings.Contains(fmt.Sprint(err), "b1") || !strings.Contains(fmt.Sprint(err), "cpu:1: no kernel") {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/internal/golden"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nets"
+	"github.com/berth-ml/berth/partition/nodes"
 )
 
 func TestGoldenPlans(t *testing.T) {
@@ -102,5 +103,36 @@ func TestPassesText(t *testing.T) {
 	}
 	if got := passesText(segments); got != "F×32 BU×16" {
 		t.Errorf("many segments: %s", got)
+	}
+}
+
+// The plan says which blocks a device does not run. A number of the update that the device of its readers cannot compute is computed on
+// another one, with what it assigns, and that one's stage says why.
+func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
+	devices := nets.Specs(2, 0)
+	devices[1].Kind, devices[1].ID = "other", "other:0"
+	n := nets.Chain(2, 4, 2, 1)
+	n.Clip = true
+	without := PlanOptions{Devices: devices, Supports: onlyRuns(func(d int, n *graph.Node) bool { return d == 1 && nodes.BlockOf(n.Layer) == "b0" })}
+	if lines := mustPlan(t, n, without).Elsewhere(); len(lines) != 1 || !strings.Contains(lines[0], "other:0 does not run b0") {
+		t.Errorf("the plan says %q", lines)
+	}
+	for refusing := range 2 {
+		o := PlanOptions{Devices: devices, Stages: [][]string{{"b0"}, {"b1"}}}
+		o.Supports = onlyRuns(func(d int, n *graph.Node) bool {
+			return d == refusing && n.Phase == graph.Update && nodes.Scalars(n.Out)
+		})
+		p, count := mustPlan(t, n, o), 0
+		for _, x := range p.Graph.Nodes {
+			if p.index.Movable(x) && nodes.Scalars(x.Out) {
+				count++
+				if s := p.place.Node[x.ID]; s == refusing {
+					t.Errorf("%v is on stage %d", x, s)
+				}
+			}
+		}
+		if got := p.Stages[1-refusing].Cause; count == 0 || len(p.Elsewhere()) == 0 || !strings.Contains(got, fmt.Sprintf("which %s does not run", devices[refusing].ID)) {
+			t.Errorf("%d nodes, %q, refused by %s: %s", count, p.Elsewhere(), devices[refusing].ID, got)
+		}
 	}
 }
