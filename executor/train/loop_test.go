@@ -64,6 +64,7 @@ func boundariesOf(lines []string) (steps []int) {
 // Boundaries change where results come out, and no weights. A run that is stopped
 // anywhere and resumed has the same lines of metrics.
 func TestIntervals(t *testing.T) {
+	t.Parallel()
 	epochs := runtest.Train(t, runtest.Open(t, runtest.Everything), berth.TrainOptions{})
 	for _, c := range []struct {
 		name       string
@@ -104,6 +105,7 @@ func TestIntervals(t *testing.T) {
 
 // checkpoint.every decides alone about the checkpoints between an epoch's steps.
 func TestCheckpointsOfIntervals(t *testing.T) {
+	t.Parallel()
 	for set, want := range map[string][]int{
 		"train.boundary=12":                       {12, 24, 33},
 		"train.boundary=12 checkpoint.every=10":   {10, 20, 30, 33},
@@ -238,6 +240,7 @@ func TestAnotherInterval(t *testing.T) {
 // The metrics name learning rate and norm of each step, the same in every cut and
 // whether the run was stopped or not. Recording norms changes no weight.
 func TestMetricsOfSteps(t *testing.T) {
+	t.Parallel()
 	plain := runtest.Train(t, runtest.Open(t, runtest.Everything, "optimizer.clip_norm=0"), berth.TrainOptions{})
 	all := map[bool][]string{} // by whether sums are trees
 	for _, set := range [][]string{

@@ -127,6 +127,7 @@ func TestOtherKernelsAreRefused(t *testing.T) {
 // and an epoch's loss is the mean over the samples of its steps: of those since
 // the change in the epoch of it.
 func TestMetricsAfterAChange(t *testing.T) {
+	t.Parallel()
 	const text = "data: {source: digits, split: 0.18}\nmodel: {preset: mlp, hidden: [8]}\n" +
 		"train: {epochs: 3, batch: 32, microbatches: 4}\noptimizer: {name: adamw, lr: 0.01}\n"
 	for _, c := range []struct {

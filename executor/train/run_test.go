@@ -86,6 +86,7 @@ func TestBatchBeyondDataAndMemory(t *testing.T) {
 // Microbatches beyond those of a step are refused at their place, once the number
 // of stages is known.
 func TestTooManyMicrobatches(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "many.csv")
 	if err := os.WriteFile(path, []byte("x,y\n"+strings.Repeat("1,2\n", 100_000)), 0o644); err != nil {
 		t.Fatal(err)

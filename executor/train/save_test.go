@@ -58,6 +58,7 @@ func TestSavesBesideTrainingAreOfTheirStep(t *testing.T) {
 // A save that fails beside training ends the run, which says at which step;
 // the checkpoints before it are there.
 func TestFailedSaveEndsTheRun(t *testing.T) {
+	t.Parallel()
 	const variable = "BERTH_TEST_LIMITED"
 	if os.Getenv(variable) == "" { // the limit is a process's, and this one writes other files too
 		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -205,6 +206,7 @@ func TestResumeFindsWhatDamageHides(t *testing.T) {
 // said, and the run goes on.
 func TestTidyingThatFailsIsANote(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	wide := strings.Replace(runtest.Everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 30000}\n    - {type: dense, units: 24}", 1)
 	dir := t.TempDir()
 	runtest.Train(t, runtest.Open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})

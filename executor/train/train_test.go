@@ -222,6 +222,7 @@ func TestAFreshRunLetsNobodyIn(t *testing.T) {
 }
 
 func TestRunFolderThatHoldsACheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runtest.Train(t, runtest.Open(t, runtest.Everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
 	if _, err := runtest.Open(t, runtest.Everything).Train(t.Context(), berth.TrainOptions{Dir: dir}); !errors.Is(err, berth.ErrHasCheckpoint) {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestWeightsAreTheSameOnAnyStagesThreadsAndSchedule(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"everything": runtest.Everything, "tied": runtest.Tied(t)} {
 		o := berth.TrainOptions{AssertResident: true}
 		if name == "everything" {
@@ -54,6 +55,7 @@ func TestBF16(t *testing.T) {
 }
 
 func TestResumeIsExactFromEveryStep(t *testing.T) {
+	t.Parallel()
 	want := runtest.Train(t, runtest.Open(t, runtest.Everything), berth.TrainOptions{})
 	if want.Steps != 33 {
 		t.Fatalf("the run has %d steps, the test expects 33", want.Steps)
