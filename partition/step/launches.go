@@ -125,17 +125,17 @@ func (l *Launch) Name() string {
 // Need is a tensor that a launch uses.
 type Need struct {
 	Instance
-	Mode   segment.Mode
 	Number int // of the instance, among those of the step by first use
+	Mode   segment.Mode
 }
 
 // Instance is a value of a microbatch, of a step or, for a variable, of the run.
 type Instance struct {
 	Value      *graph.Value
+	Microbatch int // 0 unless there is one for each microbatch; of a partial sum the first that it has
+	Bucket     int // Plan.Bucket
 	Usage      device.Usage
-	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
 	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
-	Bucket     int  // Plan.Bucket
 }
 
 // ID tells the instances of a step apart.
@@ -153,7 +153,7 @@ func (p *Program) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 	if !nodes.PerMicrobatch(v) {
 		microbatch, tail = 0, false
 	}
-	return Instance{v, p.Index.Usage(v), microbatch, tail, p.Bucket}
+	return Instance{Value: v, Microbatch: microbatch, Bucket: p.Bucket, Usage: p.Index.Usage(v), Tail: tail}
 }
 
 // Launches lists the launches of a step in the order in which they are queued: that of the
@@ -444,7 +444,7 @@ func (e *expansion) bind(p *Program, l *Launch) {
 
 // needOf is the need of an instance.
 func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
-	return Need{i, mode, e.numbers.number(i)}
+	return Need{Instance: i, Number: e.numbers.number(i), Mode: mode}
 }
 
 // instance is the instance of a value in a launch.
