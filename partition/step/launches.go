@@ -3,40 +3,12 @@ package step
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/segment"
 )
-
-// numbering numbers the instances of a step. Those of one value differ by their
-// microbatches: a step has a tail in place of its last microbatch, not beside it.
-type numbering struct {
-	of    [][]int32 // by Value.ID and microbatch: 1 + the number; 0: it has none yet
-	count int
-}
-
-func newNumbering(idx *nodes.Index) *numbering {
-	return &numbering{of: make([][]int32, len(idx.Graph.Values))}
-}
-
-func (n *numbering) number(i Instance) int {
-	v, m := i.Value.ID, i.Microbatch
-	if v >= len(n.of) { // of a tail that has more values
-		n.of = append(n.of, make([][]int32, v+1-len(n.of))...)
-	}
-	if m >= len(n.of[v]) {
-		n.of[v] = append(n.of[v], make([]int32, m+1-len(n.of[v]))...)
-	}
-	at := &n.of[v][m]
-	if *at == 0 {
-		n.count++
-		*at = int32(n.count)
-	}
-	return int(*at) - 1
-}
 
 // Program is the segments of a plan and the devices that run them: what the launches of
 // its steps follow from.
@@ -122,40 +94,6 @@ func (l *Launch) Name() string {
 	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + segment.Suffix(s.Piece)
 }
 
-// Need is a tensor that a launch uses.
-type Need struct {
-	Instance
-	Number int // of the instance, among those of the step by first use
-	Mode   segment.Mode
-}
-
-// Instance is a value of a microbatch, of a step or, for a variable, of the run.
-type Instance struct {
-	Value      *graph.Value
-	Microbatch int // 0 unless there is one for each microbatch; of a partial sum the first that it has
-	Bucket     int // Plan.Bucket
-	Usage      device.Usage
-	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
-}
-
-// ID tells the instances of a step apart.
-type ID struct {
-	value      int // its ID, which is the same in the plan of a tail
-	microbatch int
-	tail       bool
-}
-
-// ID tells the instance from the others of a step.
-func (i Instance) ID() ID { return ID{i.Value.ID, i.Microbatch, i.Tail} }
-
-// Instance is the instance of v for a microbatch. tail tells that p is a step's tail.
-func (p *Program) Instance(v *graph.Value, microbatch int, tail bool) Instance {
-	if !nodes.PerMicrobatch(v) {
-		microbatch, tail = 0, false
-	}
-	return Instance{Value: v, Microbatch: microbatch, Bucket: p.Bucket, Usage: p.Index.Usage(v), Tail: tail}
-}
-
 // Launches lists the launches of a step in the order in which they are queued: that of the
 // schedule, then the update, level by level over all stages.
 func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
@@ -212,7 +150,8 @@ func (p *Program) expand(check *stop.Check, o Options, numbers *numbering, liste
 // anyStage stands for the stages of the update: its levels go over all of them.
 const anyStage = -1
 
-// expansion lists the launches of a step.
+// expansion lists the launches of a step, in the order of its schedule. The call that asks for the
+// launches owns it.
 type expansion struct {
 	o          Options
 	full, tail segmentLists // tail is that of full where the step has none
@@ -220,15 +159,14 @@ type expansion struct {
 	sums       summing
 	left       map[int]int          // by stage: actions before its update that are to come
 	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
-	bindings   map[*segment.Variant]*binding
-	at         *nodes.Table[int] // of the variant under way: value → its index in the needs
+	bindings   *bindings
 	numbers    *numbering
 	listed     map[Run]bool // variants whose launches are left out; nil: none is
 }
 
 func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
 	e := &expansion{
-		o: o, full: listByAction(p), bindings: map[*segment.Variant]*binding{}, at: nodes.NewTable[int](len(p.Index.Graph.Values)),
+		o: o, full: listByAction(p), bindings: newBindings(p.Index),
 		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
 		left: map[int]int{}, apart: map[int][]segmentSum{},
 	}
@@ -243,7 +181,8 @@ func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
 	return e
 }
 
-// segmentLists has the segments of a plan by action, in plan order.
+// segmentLists has the segments of a plan by action, in plan order, so that an action of the
+// schedule finds its own without looking at the others.
 type segmentLists struct {
 	plan *Program
 	of   map[segmentKey][]*segment.Segment
@@ -396,64 +335,13 @@ func (e *expansion) partial(s segment.Slot, lo int) Instance {
 	return i
 }
 
-// binding is how every launch of a variant uses tensors: found once, since launches differ
-// in the instances alone.
-type binding struct {
-	needs   []segment.Slot
-	in, out []int // per input and output of the variant, its index in needs
-}
-
-// bindingOf finds the tensors of a variant. One that is both read and written is one need.
-func (e *expansion) bindingOf(v *segment.Variant) *binding {
-	b := e.bindings[v]
-	if b != nil {
-		return b
-	}
-	b = &binding{}
-	e.bindings[v] = b
-	e.at.Clear()
-	for i, slots := range [][]segment.Slot{v.In, v.Out} {
-		for _, s := range slots {
-			at, known := e.at.Get(s.Value.ID)
-			switch {
-			case !known:
-				at = len(b.needs)
-				e.at.Set(s.Value.ID, at)
-				b.needs = append(b.needs, s)
-			case b.needs[at].Mode != s.Mode:
-				b.needs[at].Mode = segment.ReadWrite
-			}
-			if i == 0 {
-				b.in = append(b.in, at)
-			} else {
-				b.out = append(b.out, at)
-			}
-		}
-	}
-	return b
-}
-
 // bind fills in the tensors of a launch.
 func (e *expansion) bind(p *Program, l *Launch) {
-	b := e.bindingOf(l.Variant)
+	b := e.bindings.of(l.Variant)
 	l.In, l.Out, l.Needs = b.in, b.out, make([]Need, len(b.needs))
 	for i, s := range b.needs {
 		l.Needs[i] = e.needOf(e.instance(p, l, s.Value), s.Mode)
 	}
-}
-
-// needOf is the need of an instance.
-func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
-	return Need{Instance: i, Number: e.numbers.number(i), Mode: mode}
-}
-
-// instance is the instance of a value in a launch.
-func (e *expansion) instance(p *Program, l *Launch, v *graph.Value) Instance {
-	i := p.Instance(v, l.Microbatch, l.Tail)
-	if v.Kind == graph.Summed {
-		i.Microbatch = l.Lo
-	}
-	return i
 }
 
 // replicasOf is the replica of each microbatch.
