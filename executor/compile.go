@@ -66,7 +66,7 @@ func (c *compiler) compile(d device.Device, s device.Segment) (device.Executable
 	return x, err
 }
 
-// compiled is a segment's variant on a device.
+// compiled is a segment's variant on a device: the key by which a program finds its executable.
 type compiled struct {
 	*partition.Variant
 	device int // index in Runtime.Devices
@@ -85,7 +85,8 @@ type beside struct {
 	refused []error                        // of segments that stay op by op
 }
 
-// wanted is a segment's variant to compile for a device.
+// wanted is a segment's variant to compile for a device while steps run op by op. The program's beside
+// owns the list.
 type wanted struct {
 	compiled
 	on      device.Device

@@ -111,7 +111,8 @@ func (r *Runtime) dropStep(f *flight) error {
 	return errors.Join(errs...)
 }
 
-// failedCopy is a copy that failed, and after which others were queued.
+// failedCopy is a copy that failed, and after which others were queued. The runtime keeps it until the
+// steps have ended that could have waited for it.
 type failedCopy struct {
 	err   error
 	order uint64 // of the newest step when it was noticed

@@ -87,7 +87,8 @@ func (p *Program) Replace(ctx context.Context, name string, b []byte) (ok bool, 
 	return ok, p.rt.Residency.AwaitMoves(ctx)
 }
 
-// initialiser gives the variables of a program their first contents.
+// initialiser gives the variables of a program their first contents. A call of
+// [Program.InitFrom] owns it.
 type initialiser struct {
 	*Program
 	Contents

@@ -37,7 +37,7 @@ type Runtime struct {
 	closed    bool
 }
 
-// usedDevice is a device as the runtime uses it.
+// usedDevice is a device as the runtime uses it. The runtime owns it, and its stream.
 type usedDevice struct {
 	index   int           // in the residency's list; -1: the device is not used
 	compute device.Stream // nil if it is not used

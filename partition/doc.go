@@ -56,6 +56,18 @@
 // the launches in the order in which they will be queued, with the choice of victims that the run will
 // make. So the plan's peak, and the bytes that it says will move, are those of the run.
 //
+// # Why is a plan of many replicas not made once for one of them?
+//
+// All that is alike is made once: the cut, the places, the segments, and the time of a segment. What is left
+// differs. Replicas add each other's sums by a tree, so that the peaks of 256 replicas of a GPT with 12 layers
+// lie between 79 and 97 MiB, and package step lists the launches of each. Nothing is kept for pairs of replicas.
+// So time and memory grow with the launches: trainer plan takes 0.5 s of CPU and 120 MB for 256 microbatches of that
+// GPT on 16 replicas, 0.7 s and 140 MB on 64, and 1.4 s and 220 MB on 256. For the 4,096 microbatches that a
+// step may have, 256 replicas take 8 to 12 s and 1.2 GB: these are 146,000 launches with 3.8 million tensors.
+//
+// A quarter of the time for 256 replicas is in estimates of scratch, since each device is asked. It is not
+// lost: a device keeps what it has planned for an estimate, and compiles from that when the run begins.
+//
 // # Why does a value between kinds take two copies, and not one?
 //
 // A driver copies fastest from memory that it has registered. If that were the other device's own memory,

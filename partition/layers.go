@@ -55,7 +55,7 @@ func (l LayerLoad) cells() []string {
 	return []string{units.Thousands(l.Parameters), countText(l.Flops), units.Bytes(l.Resident), units.Bytes(l.Kept)}
 }
 
-// loads sums the loads of layers up.
+// loads sums the loads of layers up, node by node. A call of [Plan.Layers] owns it.
 type loads struct {
 	list []LayerLoad
 	of   map[*graph.Layer]int

@@ -64,6 +64,7 @@ type contents struct {
 	Segments []entry `json:"segments"`
 }
 
+// entry is a time as the file has it, with what it is the time of.
 type entry struct {
 	Key
 	Seconds float64 `json:"seconds"`

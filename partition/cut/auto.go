@@ -42,7 +42,8 @@ func cutAutomatically(idx *nodes.Index, blocks []string, o Options) (Cut, error)
 }
 
 // AllowedCuts tells for each i whether a stage may begin with block i: not
-// where a forward value would go back to an earlier block.
+// where a forward value would go back to an earlier block. From block from to block to, it forbids
+// the cuts before the blocks to+1 to from: it is counted where these begin and end, and then summed up.
 func AllowedCuts(idx *nodes.Index, pl *place.Placement) []bool {
 	change := make([]int, pl.Groups+2) // of the number of values that go back across each cut, from the cut before
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {

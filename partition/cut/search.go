@@ -15,7 +15,8 @@ import (
 	"github.com/berth-ml/berth/partition/speed"
 )
 
-// stageSearch is the blocks of a graph as the search sees them.
+// stageSearch is the blocks of a graph as the search sees them: their costs, and where they may be. A
+// call of [Choose] owns it.
 type stageSearch struct {
 	groups   *segment.Groups
 	meter    *footprint.Meter // of the groups

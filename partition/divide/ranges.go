@@ -53,7 +53,7 @@ type Divided struct {
 // node per range. The optimizer's state becomes a variable per range, since nothing
 // else uses it. Where one replica makes the update, the nodes change the weight in
 // place, one after the other, and the weight and its gradient stay whole: products
-// read and write them so.
+// read and write them so. A call of [Updates] or [ShardsOf] owns it; the graph that it makes is a new one.
 type ranger struct {
 	idx     *nodes.Index
 	r       Ranges

@@ -39,7 +39,8 @@ func Share(idx *nodes.Index, pl *place.Placement, sh Shards) *place.Shares {
 	return s.Shares
 }
 
-// sharer fills in the replicas of the update's nodes.
+// sharer fills in the replicas of the update's nodes. A call of [Share] owns it, and gives its
+// shares away.
 type sharer struct{ *place.Shares }
 
 // shareParameters places the nodes that update parameters, each where the fewest bytes

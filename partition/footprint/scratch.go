@@ -61,7 +61,7 @@ func (b scratchBounds) atMost(lo, hi int) int64 {
 }
 
 // mostOf answers which number of a range is the largest: [k][i] is that of the numbers
-// i to i+1<<k-1.
+// i to i+1<<k-1. Two such runs, from either end, cover any range.
 type mostOf [][]int64
 
 func newMostOf(list []int64) mostOf {

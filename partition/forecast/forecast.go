@@ -52,7 +52,8 @@ func (f *Forecast) OfSamples() int64 {
 // Estimate is the memory that a run of a graph takes on device d.
 type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
 
-// Forecaster is the pass: the memory of each device, from the launches of a program's steps.
+// Forecaster is the pass: the memory of each device, from the launches of a program's steps. It
+// belongs to one call that plans: it keeps what devices have estimated, and their first error.
 type Forecaster struct {
 	Options
 	program *step.Program

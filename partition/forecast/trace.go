@@ -13,7 +13,8 @@ import (
 	"github.com/berth-ml/berth/partition/step"
 )
 
-// Trace is how the launches of a step use the memory of one device.
+// Trace is how the launches of a step use the memory of one device: all that forecasts, and the
+// simulation of copies, know of the step. Scratch is added once estimates are worth their time.
 type Trace struct {
 	paging.Trace
 	names []string     // per launch
@@ -26,7 +27,8 @@ type Trace struct {
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
-// instance that is ever on it.
+// instance that is ever on it. A call of [TraceLaunches] owns it. It walks the launches three times: who
+// uses an instance last decides who frees it, and who writes it decides where its contents come from.
 type tracer struct {
 	traces []*Trace
 	known  []tracked // by number

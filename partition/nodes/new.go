@@ -171,7 +171,8 @@ func (x *Index) orderUpdates() error {
 	return nil
 }
 
-// updateOrder is a depth-first topological sort. Its tables are by Node.ID.
+// updateOrder is a depth-first topological sort. Its tables are by Node.ID. [New] owns it; the index
+// keeps the order.
 type updateOrder struct {
 	idx  *Index
 	done []bool

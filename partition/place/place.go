@@ -9,7 +9,8 @@ import (
 )
 
 // Placement is what the pass decides: the group of every node and variable. A group is a
-// stage, or a block while costs are counted.
+// stage, or a block while costs are counted. Pass 4 adds the replicas of the update; later
+// passes only read it.
 type Placement struct {
 	Groups int
 	Node   []int          // by Node.ID; nowhere before the node is placed
@@ -42,7 +43,7 @@ func (p *Placement) Of(n *graph.Node) (group int, ok bool) {
 }
 
 // placer fills a placement. A node or variable without an entry is not placed
-// yet.
+// yet. A call of [Nodes] owns it, and gives its placement away.
 type placer struct {
 	*Placement
 	idx    *nodes.Index

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// Choice is a plan that was chosen for a step.
+// Choice is a plan that was chosen for a step, with what a run has to keep of it. The run owns it.
 type Choice struct {
 	Plan   *partition.Plan
 	Refit  bool    // it is not the plan that the config asks for, which does not fit

@@ -27,7 +27,9 @@ func (l *label) beats(o *label) bool {
 	return l.time <= o.time && l.cross <= o.cross && l.uneven <= o.uneven && l.load <= o.load && l.mem <= o.mem
 }
 
-// cuts is the dynamic program for a line.
+// cuts is the dynamic program for a line. A state is a number of stages and of blocks on them; its labels
+// are the ways to get there that may still be part of the best cut. [Best] owns it; lines share what is
+// known of footprints.
 type cuts struct {
 	*Problem
 	*line
@@ -69,7 +71,10 @@ func (c *cuts) best() (ways []Way, fits bool) {
 // mostBlocks is the most blocks of a chain whose slower cuts are looked at, too.
 const mostBlocks = 400
 
-// within are the cuts with no worker busier than the bound, best first.
+// within are the cuts with no worker busier than the bound, best first. ways[hi] has the labels of the first
+// hi blocks on the stages so far. Each stage makes the next list of them: one that ends before block hi
+// begins at a block lo that has labels, and takes blocks lo to hi-1. As hi grows, a stage that begins at a
+// low lo takes too long, so lo never goes back.
 func (c *cuts) within(fit bool, bound float64) []*label {
 	blocks := c.blocks()
 	bound *= 1 + 1e-9

@@ -10,7 +10,8 @@ import (
 )
 
 // Groups is a graph's nodes by group. It answers questions about neighbouring
-// groups in time that grows with their own nodes, not with the graph.
+// groups in time that grows with their own nodes, not with the graph. Whoever plans owns it, and
+// asks from one goroutine: its tables serve one question at a time.
 type Groups struct {
 	Index     *nodes.Index
 	Placement *place.Placement

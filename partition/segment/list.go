@@ -13,7 +13,8 @@ import (
 	"github.com/berth-ml/berth/partition/place"
 )
 
-// nodeList is a segment before its inputs and outputs are known.
+// nodeList is a segment before its inputs and outputs are known. Lists are cut and sorted first,
+// since the ID of a segment is its place among all.
 type nodeList struct {
 	Unit
 	piece                     string // its label
@@ -144,7 +145,7 @@ type piece struct {
 	nodes []*graph.Node
 }
 
-// cutter cuts units into pieces.
+// cutter cuts units into pieces of a grain.
 type cutter struct {
 	idx   *nodes.Index
 	grain Grain

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-ml/berth/partition/place"
 )
 
-// binder finds the tensors of segments.
+// binder finds the tensors of segments, one segment at a time: its tables are cleared for the
+// next one. A call of [Make] owns it.
 type binder struct {
 	idx      *nodes.Index
 	pl       *place.Placement
@@ -52,7 +53,7 @@ func (b *binder) bind(l *nodeList) Segment {
 	return s
 }
 
-// out is one tensor that a segment writes.
+// out is one tensor that a segment writes. A value that is read and summed is two of them.
 type out struct {
 	value  *graph.Value // of the whole graph
 	accum  int          // the accum whose sum it adds to, or -1

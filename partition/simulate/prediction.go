@@ -91,7 +91,8 @@ func Step(check *stop.Check, speeds speed.Speeds, launches []step.Launch, memory
 // mostToRepeat is the most launches of a step that is simulated more than once.
 const mostToRepeat = 1 << 15
 
-// stepSimulation is the state of simulated devices.
+// stepSimulation is the state of simulated devices. A call of [Step] or [Busy] owns it. A step begins
+// with the state that the one before has left, so that the first one's idle devices do not count.
 type stepSimulation struct {
 	speeds   speed.Speeds
 	launches []step.Launch

@@ -31,7 +31,8 @@ func (r sumRange) parent(microbatches int) (p sumRange, ok bool) {
 	return p, ok
 }
 
-// summing tells the sums that launches write, and when two can be added.
+// summing tells the sums that launches write, and when two can be added. The expansion of a step
+// owns it: it notes what the launches so far have written.
 type summing struct {
 	tree    bool
 	replica []int // of each microbatch
