@@ -85,7 +85,7 @@ func (o RunOptions) checkSpillDir() error {
 	case o.SpillDir == "":
 		return nil
 	case o.HostMemory == 0:
-		return fmt.Errorf("%w: --spill-dir: there is nothing to spill without --host-memory; give both, or leave it out", ErrOptions)
+		return fmt.Errorf("%w: --spill-dir: nothing is spilled unless --host-memory limits host memory; give --host-memory too, or leave --spill-dir out", ErrOptions)
 	}
 	if err := hostfile.CheckFolder(o.SpillDir); err != nil {
 		return fmt.Errorf("%w: --spill-dir %s: %w", ErrOptions, o.SpillDir, err)

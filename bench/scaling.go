@@ -141,7 +141,7 @@ var errTooSmall = errors.New("the model has too few blocks")
 func (o RunOptions) scalingDevices() (kind string, most int, err error) {
 	list, err := device.ParseList(o.Devices)
 	if err != nil || len(list) != 1 || list[0].Count < 2 {
-		return "", 0, fmt.Errorf("%w: devices %q: how a step scales is measured on 2 devices or more: write cpu:2", ErrOptions, o.Devices)
+		return "", 0, fmt.Errorf("%w: devices %q: --scaling compares numbers of devices of one kind, so it needs at least 2: write --devices cpu:2", ErrOptions, o.Devices)
 	}
 	return list[0].Kind, list[0].Count, nil
 }

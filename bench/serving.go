@@ -73,7 +73,7 @@ func Serve(ctx context.Context, w Workload, clients int, o RunOptions) (res Serv
 		return res, fmt.Errorf("%w: --clients %d: give a number from 1 to 4096", ErrOptions, clients)
 	}
 	if servable[w.Name] == "" {
-		return res, fmt.Errorf("%w: --serve: the vocabulary of %s is of no data that comes with Berth; name mlp, cnn, gpt-nano or gpt-small", ErrOptions, w.Name)
+		return res, fmt.Errorf("%w: --serve: Berth ships no data with the vocabulary of %s; name mlp, cnn, gpt-nano or gpt-small", ErrOptions, w.Name)
 	}
 	s := &serving{w: w, opt: o, clients: clients}
 	defer func() { err = errors.Join(err, s.close()) }()

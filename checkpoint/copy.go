@@ -90,9 +90,9 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 	case deleted:
 		return 0, fmt.Errorf("%w: %s: each checkpoint was deleted before it was copied: keep more of them (checkpoint.keep.last), save less often, or stop the run", ErrHeld, db.path)
 	case damaged:
-		return 0, fmt.Errorf("%s: %w: none of its checkpoints is whole", db.path, ErrDamaged)
+		return 0, fmt.Errorf("%s: %w: none of its checkpoints is complete", db.path, ErrDamaged)
 	}
-	return 0, fmt.Errorf("%s: %w: it holds none yet", db.path, ErrNotFound)
+	return 0, fmt.Errorf("%s: %w: nothing has been saved in this file yet", db.path, ErrNotFound)
 }
 
 // copyNewer copies the checkpoints whose id is above than. It returns the highest

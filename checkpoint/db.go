@@ -140,7 +140,7 @@ func (db *DB) guard(f func() error) (err error) {
 		debug.SetPanicOnFault(faults)
 		if p := recover(); p != nil {
 			if err = db.cutShort(); err == nil {
-				err = damaged("bbolt gave up: %v: the file must be opened again", p)
+				err = damaged("the database library bbolt panicked: %v: open the file again", p)
 			}
 			db.broken = err
 		}

@@ -12,7 +12,7 @@ import (
 // The kinds of failure; test for them with errors.Is.
 var (
 	// ErrHeld: another process has the file open, or this one for another use.
-	ErrHeld = errors.New("checkpoint file is held")
+	ErrHeld = errors.New("checkpoint file is in use")
 	// ErrHeldHere: an ErrHeld of this process.
 	ErrHeldHere = errors.New("this process")
 	// ErrDamaged: the file's contents are not those that were written.
@@ -20,7 +20,7 @@ var (
 	// ErrNotFound: no such file, checkpoint or tensor.
 	ErrNotFound = errors.New("checkpoint not found")
 	// ErrTensors: a file's tensors are not those that it should have, by name and shape.
-	ErrTensors = errors.New("its tensors do not fit")
+	ErrTensors = errors.New("the tensors do not match the checkpoint's")
 	// ErrFormat: the file has a format version that this program does not know.
 	ErrFormat = errors.New("unknown checkpoint format")
 	// ErrReadOnly: a write to a file opened for reading.

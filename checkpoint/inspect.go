@@ -95,7 +95,7 @@ func (s *Snapshot) pieces(ctx context.Context, name string, f func(d shape.DType
 func eachElement(d shape.DType, b []byte, f func(v float64)) error {
 	size := d.Size()
 	if size == 0 || len(b)%size != 0 {
-		return damaged("%d bytes are no whole number of %v", len(b), d)
+		return damaged("the tensor's %d bytes are not a multiple of the size of %v", len(b), d)
 	}
 	for ; len(b) > 0; b = b[size:] {
 		switch d {

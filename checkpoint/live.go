@@ -147,4 +147,4 @@ func (db *DB) deleted(id uint64) bool {
 }
 
 // errChanged: the parts that were read may not belong to one state of the file.
-var errChanged = errors.New("the file changed meanwhile")
+var errChanged = errors.New("the file changed while it was read")

@@ -137,7 +137,7 @@ func (db *DB) openBolt() error {
 		return err
 	})
 	if errors.Is(err, syscall.ENOMEM) {
-		err = osfile.Advise(fmt.Errorf("mapping the file: %w: the process has no addresses left", err), "raise their limit (ulimit -v), or lower devices.memory")
+		err = osfile.Advise(fmt.Errorf("mapping the file: %w: the process has no address space left", err), "raise its limit (ulimit -v), or lower devices.memory")
 	}
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func openImage(r io.ReaderAt, size int64) (*image, error) {
 func readMeta(r io.ReaderAt, size, at int64) (metaPage, int64, error) {
 	var b [pageHeader + metaBytes]byte
 	if at+int64(len(b)) > size {
-		return metaPage{}, 0, damaged("the file ends at byte %d, before it", size)
+		return metaPage{}, 0, damaged("the file ends at byte %d, before this page", size)
 	}
 	if _, err := r.ReadAt(b[:], at); err != nil {
 		return metaPage{}, 0, damaged("%w", err)
@@ -108,7 +108,7 @@ func readMeta(r io.ReaderAt, size, at int64) (metaPage, int64, error) {
 	}
 	page := int64(native.Uint32(m[8:]))
 	if page < 1024 || page > 1<<20 || page&(page-1) != 0 {
-		return metaPage{}, 0, damaged("page size %d", page)
+		return metaPage{}, 0, damaged("it states the invalid page size %d", page)
 	}
 	return metaPage{root: native.Uint64(m[16:]), free: native.Uint64(m[32:]), high: native.Uint64(m[40:]), txid: native.Uint64(m[48:])}, page, nil
 }
@@ -176,7 +176,7 @@ func (n *node) header() error {
 	n.count = int(native.Uint16(n.buf[10:]))
 	n.overflow = native.Uint32(n.buf[12:])
 	if n.flags != flagBranch && n.flags != flagLeaf && n.flags != flagFreelist {
-		return damaged("page %d has flags %#x", n.id, n.flags)
+		return damaged("page %d has the unknown flags %#x", n.id, n.flags)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (im *image) start(it item, n int64) ([]byte, error) {
 func (n *node) find(key []byte) (item, bool, error) {
 	for depth := 0; depth < maxDepth; depth++ {
 		if n.flags == flagFreelist {
-			return item{}, false, damaged("page %d is in a tree and is a free list", n.id)
+			return item{}, false, damaged("page %d belongs to a tree, but is a free list", n.id)
 		}
 		if n.count == 0 {
 			return item{}, false, nil
@@ -306,7 +306,7 @@ func (n *node) find(key []byte) (item, bool, error) {
 			return item{}, false, err
 		}
 	}
-	return item{}, false, damaged("page %d: the tree is too deep, or a circle", n.id)
+	return item{}, false, damaged("page %d: the tree is too deep, or has a cycle", n.id)
 }
 
 // floor is the last item of a page whose key is not above key; if there is none,

@@ -118,7 +118,7 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 		return nil, err
 	}
 	if m.ID != id {
-		return nil, damaged("the manifest is of checkpoint %d", m.ID)
+		return nil, damaged("its manifest names another checkpoint, %d", m.ID)
 	}
 	if !full {
 		return m, nil
@@ -249,7 +249,7 @@ func (im *image) fill(dst []byte, h Hash, c extent) error {
 // if that made it smaller.
 func (im *image) unpackInto(dst []byte, c extent) error {
 	if c.size >= int64(len(dst)) {
-		return damaged("the chunk takes %d bytes compressed, and only %d without", c.size, len(dst))
+		return damaged("the chunk takes %d bytes compressed, more than the %d bytes that it takes uncompressed", c.size, len(dst))
 	}
 	b := make([]byte, c.size)
 	if _, err := im.r.ReadAt(b, c.at); err != nil {

@@ -47,7 +47,7 @@ func (db *DB) Verify(ctx context.Context, id uint64, report func(Skipped)) error
 		found++
 	}
 	if found > 0 {
-		return fmt.Errorf("%s: %w in %d places: copy the whole checkpoints into a new file", db.path, ErrDamaged, found)
+		return fmt.Errorf("%s: %w in %d places: copy the complete checkpoints into a new file", db.path, ErrDamaged, found)
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func (s *Snapshot) verifySpares() error {
 		}
 		c, err := im.chunkAt(h)
 		if err == nil && (c.packed || c.size > im.size) {
-			err = damaged("it has %d bytes", c.size)
+			err = damaged("it states an impossible size, %d bytes", c.size)
 		}
 		if err == nil {
 			err = im.fill(make([]byte, c.size), h, c)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: checkpoint %d: a second copy (%v): %w: copy the whole checkpoints into a new file", s.db.path, s.Manifest.ID, h, err)
+			return fmt.Errorf("%s: checkpoint %d: the second copy of chunk %v: %w: copy the complete checkpoints into a new file", s.db.path, s.Manifest.ID, h, err)
 		}
 	}
 	return nil
@@ -233,9 +233,9 @@ func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), pla
 	case n > 0:
 		err = place()
 	case left > 0:
-		err = fmt.Errorf("%s: %w: %w: none is whole", db.path, ErrDamaged, ErrNotFound)
+		err = fmt.Errorf("%s: %w: %w: none of its checkpoints is complete", db.path, ErrDamaged, ErrNotFound)
 	default:
-		err = fmt.Errorf("%s: %w: it holds none", db.path, ErrNotFound)
+		err = fmt.Errorf("%s: %w: the file has no checkpoint", db.path, ErrNotFound)
 	}
 	return n, err
 }

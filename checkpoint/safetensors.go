@@ -119,7 +119,7 @@ func (s *imported) check(roles []string) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("%w: %s; import weights of the same model, and name the prefix of their names in the file, if they have one (FILE:PREFIX)", ErrTensors, strings.Join(wrong, "; "))
+		return fmt.Errorf("%w: %s; import weights of the same model; if their names in the file have a prefix, give it as FILE:PREFIX", ErrTensors, strings.Join(wrong, "; "))
 	}
 	return nil
 }

@@ -146,9 +146,9 @@ func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipp
 		skipped = append(skipped, Skipped{m.ID, err})
 	}
 	if len(ms) == 0 {
-		return nil, skipped, fmt.Errorf("%s: %w: no checkpoint that fits has been saved", db.path, ErrNotFound)
+		return nil, skipped, fmt.Errorf("%s: %w: the file has no checkpoint yet, or none of the kind that is asked for", db.path, ErrNotFound)
 	}
-	return nil, skipped, fmt.Errorf("%s: %w: none of %d is whole", db.path, ErrNotFound, len(ms))
+	return nil, skipped, fmt.Errorf("%s: %w: none of the %d checkpoints in the file is complete", db.path, ErrNotFound, len(ms))
 }
 
 // Load opens a checkpoint. It reads and checks the manifest and the tensor table;

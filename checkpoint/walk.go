@@ -17,7 +17,7 @@ type walk struct {
 // file that passes makes bbolt panic, or overwrite a page in use.
 func (im *image) check() error {
 	if im.high > uint64(im.size/im.page) {
-		return damaged("the file is cut: %d bytes of %d are there", im.size, int64(im.high)*im.page)
+		return damaged("the file is cut off: it has %d bytes of %d", im.size, int64(im.high)*im.page)
 	}
 	w := &walk{im: im, deep: true, used: make([]uint64, im.high/64+1)}
 	n, err := im.load(im.root)
@@ -33,10 +33,10 @@ func (im *image) check() error {
 // tree walks the pages below n, whose keys must not be below lo.
 func (w *walk) tree(n *node, lo []byte, depth int) error {
 	if depth > maxDepth {
-		return damaged("page %d: the tree is too deep, or a circle", n.id)
+		return damaged("page %d: the tree is too deep, or has a cycle", n.id)
 	}
 	if n.flags == flagFreelist {
-		return damaged("page %d is in a tree and is a free list", n.id)
+		return damaged("page %d belongs to a tree, but is a free list", n.id)
 	}
 	if n.count == 0 && (depth > 0 || n.flags == flagBranch) {
 		return damaged("page %d is empty", n.id)
@@ -89,7 +89,7 @@ func (w *walk) item(n *node, it item, depth int) error {
 	}
 	inner := &walk{im: w.im, deep: true, used: w.used}
 	if n.id == 0 {
-		return damaged("a bucket lies inside a small bucket")
+		return damaged("a bucket is nested inside an inline bucket, which can hold none")
 	}
 	return inner.tree(below, nil, 0)
 }
@@ -109,7 +109,7 @@ func (w *walk) mark(n *node) error {
 
 func (w *walk) use(id uint64) error {
 	if w.used[id/64]&(1<<(id%64)) != 0 {
-		return damaged("page %d is used twice, or is free and used", id)
+		return damaged("page %d is used twice, or is used although the free list names it", id)
 	}
 	w.used[id/64] |= 1 << (id % 64)
 	return nil
@@ -127,7 +127,7 @@ func (w *walk) freelist() error {
 	for ; len(ids) > 0; ids = ids[8:] {
 		id := native.Uint64(ids)
 		if id < 2 || id >= w.im.high {
-			return damaged("the free list names page %d of %d", id, w.im.high)
+			return damaged("the free list names page %d, but the file has %d pages", id, w.im.high)
 		}
 		if err := w.use(id); err != nil {
 			return err

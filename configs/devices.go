@@ -69,7 +69,7 @@ func resolveDevices(d *decoder, c *Config) {
 		v.SpillDir = "" // of the bound that is lifted
 	}
 	if v.SpillDir != "" && v.HostMemory == 0 {
-		d.against([]string{"devices.spill_dir"}, "there is nothing to spill without devices.host_memory; give both, or leave it out")
+		d.against([]string{"devices.spill_dir"}, "nothing is spilled unless devices.host_memory limits host memory; set devices.host_memory too, or leave spill_dir out")
 	}
 	if len(v.Each) == 0 {
 		return

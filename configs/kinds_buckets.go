@@ -24,7 +24,7 @@ func (b buckets) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	case n.Kind != yaml.SequenceNode || len(n.Content) == 0:
 		d.mismatch(n, path, b.expect())
 	case len(n.Content) > mostBuckets:
-		d.mismatch(n, path, fmt.Sprintf("at most %d numbers, since each is planned and compiled", mostBuckets))
+		d.mismatch(n, path, fmt.Sprintf("at most %d numbers: the model is planned and compiled for each of them", mostBuckets))
 	default:
 		listedBuckets.decode(d, n, path, dst)
 	}

@@ -36,7 +36,7 @@ func Names() []string {
 func Source(name string) ([]byte, error) {
 	data, err := shipped.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q is not shipped%s", ErrNotFound, name, didYouMean(name, Names()))
+		return nil, fmt.Errorf("%w: %q is not one of the configs that ship with Berth%s", ErrNotFound, name, didYouMean(name, Names()))
 	}
 	return data, nil
 }
@@ -54,9 +54,9 @@ func Load(path string, o Overlay) (*Config, error) {
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if !strings.ContainsAny(path, `/\.`) {
-			return nil, fmt.Errorf("%w: %q is neither a file nor shipped%s", ErrNotFound, path, didYouMean(path, Names()))
+			return nil, fmt.Errorf("%w: %q is neither a file nor a config that ships with Berth%s", ErrNotFound, path, didYouMean(path, Names()))
 		}
-		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs list` names those that ship inside", ErrNotFound, path)
+		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs list` names those that ship with Berth", ErrNotFound, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)

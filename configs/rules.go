@@ -32,7 +32,7 @@ func resolveLength(d *decoder, c *Config) {
 	case steps.Line == 0 && epochs.Line > 0:
 		c.Train.Epochs = 0
 	default:
-		d.against([]string{"train.steps"}, "it and train.epochs exclude each other; give one of the two")
+		d.against([]string{"train.steps"}, "train.steps and train.epochs exclude each other; give one of the two")
 	}
 }
 
@@ -56,7 +56,7 @@ func resolveLoss(d *decoder, c *Config) {
 	loss := c.loss()
 	if c.Data.StandardizeTarget && (loss.Classes || loss.Bits) {
 		if c.Given("data.standardize_target") {
-			d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
+			d.against([]string{"data.standardize_target"}, "got true, which needs data.task: regression and loss: mse; leave standardize_target out")
 		}
 		c.Data.StandardizeTarget = false
 	}
@@ -127,7 +127,7 @@ func checkTokenizer(d *decoder, c *Config) {
 	const least, most = 257, 1 << 20
 	number, learns := strings.CutPrefix(c.Data.Tokenizer, tokenizerLearnt)
 	if n, err := strconv.Atoi(number); learns && (err != nil || n < least || n > most) {
-		d.against([]string{"data.tokenizer"}, "%q is no number of tokens from %d (the bytes and one for the end of a text) to %d; take bpe:4096, for example", number, least, most)
+		d.against([]string{"data.tokenizer"}, "got %q, expected a number of tokens from %d (one for each byte, and one for the end of a text) to %d, as in bpe:4096", number, least, most)
 	}
 }
 
@@ -224,7 +224,7 @@ func checkSchedule(d *decoder, c *Config) {
 func checkFreeze(d *decoder, c *Config) {
 	for i, p := range c.Optimizer.Freeze {
 		if _, err := path.Match(p, ""); err != nil {
-			d.against([]string{"optimizer.freeze"}, "item %d, %q, is no pattern; write a parameter's name, with * for any characters", i, p)
+			d.against([]string{"optimizer.freeze"}, "item %d, %q, is not a valid pattern; write a parameter's name, with * for any characters", i, p)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func checkValidation(d *decoder, c *Config) {
 	check := func(path, name string) {
 		m, known := metrics.Find(MetricOf(name))
 		if known && !m.Fits(task) {
-			d.against([]string{path}, "%s does not fit %s, which has %s", name, c.judged(), metricsOf(task))
+			d.against([]string{path}, "%s cannot be used with %s, whose metrics are %s", name, c.judged(), metricsOf(task))
 		}
 	}
 	for _, name := range c.Train.Metrics {
@@ -248,7 +248,7 @@ func checkValidation(d *decoder, c *Config) {
 	}
 	check("early_stopping.metric", stop.Metric)
 	if c.Data.Split == 1 {
-		d.against([]string{"early_stopping", "early_stopping.patience"}, "with data.split: 1 no samples validate; lower data.split, or leave early_stopping out")
+		d.against([]string{"early_stopping", "early_stopping.patience"}, "data.split: 1 leaves no samples for validation; lower data.split, or leave early_stopping out")
 	}
 }
 
@@ -355,12 +355,12 @@ func checkOrder(d *decoder, c *Config) {
 	}
 	at := []string{"partition.schedule"}
 	if s.Microbatches != c.Train.Microbatches {
-		d.against(at, "%q is for %s, and train.microbatches is %d; make them equal", s.Name, units.Count(s.Microbatches, "microbatch"), c.Train.Microbatches)
+		d.against(at, "the schedule %q is for %s, but train.microbatches is %d; make them equal", s.Name, units.Count(s.Microbatches, "microbatch"), c.Train.Microbatches)
 	}
 	if r := max(1, c.Partition.Replicas); r != s.Replicas {
-		d.against(at, "%q is for %s, and partition.replicas is %d; make them equal", s.Name, units.Count(s.Replicas, "replica"), r)
+		d.against(at, "the schedule %q is for %s, but partition.replicas is %d; make them equal", s.Name, units.Count(s.Replicas, "replica"), r)
 	}
 	if n := max(c.Partition.Stages.Count, len(c.Partition.Stages.Blocks)); n > 0 && n != s.Stages {
-		d.against(at, "%q is for %s, and partition.stages gives %d; make them equal", s.Name, units.Count(s.Stages, "stage"), n)
+		d.against(at, "the schedule %q is for %s, but partition.stages gives %d; make them equal", s.Name, units.Count(s.Stages, "stage"), n)
 	}
 }

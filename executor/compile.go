@@ -94,7 +94,7 @@ type wanted struct {
 }
 
 // errBesideOver ends a compilation that nobody waits for any more.
-var errBesideOver = errors.New("the program was closed")
+var errBesideOver = errors.New("the program was closed while kernels were being compiled")
 
 // stopped is errBesideOver after end.
 func (b *beside) stopped() error {

@@ -17,7 +17,7 @@ var (
 	ErrClosed  = errors.New("runtime or program is closed")
 
 	// ErrHalf: variables are at the ends of different steps.
-	ErrHalf = errors.New("the step updated some variables and not all, so that they cannot go on")
+	ErrHalf = errors.New("the step updated only some of the variables, so training cannot go on from them")
 
 	// ErrLaunches: the host has no memory for a step of so many launches.
 	ErrLaunches = errors.New("too many launches")

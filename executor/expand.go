@@ -265,7 +265,7 @@ func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, e
 			return p.tensor(e.last().Instance(v, e.microbatches-1, e.tail != nil))
 		}
 	}
-	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
+	return nil, fmt.Errorf("%s has no output %q that is kept: set LoadOptions.Fetch when loading it, and name an output of its graph", p.Graph().Name, name)
 }
 
 // tensor is the record of a value's instance. Variables are shared by all
@@ -311,7 +311,7 @@ func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 // fillConstant gives a per-microbatch constant its contents.
 func (p *Program) fillConstant(t *residency.Tensor, v *graph.Value, microbatch int) error {
 	if p.opt.Constant == nil {
-		return fmt.Errorf("%w: %s: %s has no contents: give LoadOptions.Constant", ErrOptions, p.Graph().Name, v.Name)
+		return fmt.Errorf("%w: %s: the constant %s has no contents: set LoadOptions.Constant", ErrOptions, p.Graph().Name, v.Name)
 	}
 	return p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch))
 }

@@ -45,7 +45,7 @@ func explain(err error, failures []error) error {
 	if len(failures) == 0 || slices.ContainsFunc(failures, says) {
 		return err
 	}
-	return fmt.Errorf("%w; a copy before it failed: %w", err, failures[0])
+	return fmt.Errorf("%w; an earlier copy failed: %w", err, failures[0])
 }
 
 // firstFailure is the failure of the first task under way that failed, nil if
@@ -77,7 +77,7 @@ func (r *Runtime) firstFailure() error {
 func (p *Program) abort(f *flight, err error) error {
 	half := f.halfUpdated()
 	if half {
-		err = fmt.Errorf("%w; %w: fill the variables of a new runtime from a checkpoint", err, ErrHalf)
+		err = fmt.Errorf("%w; %w: start again from a checkpoint", err, ErrHalf)
 	}
 	var copied *residency.CopyError
 	lost := errors.Is(err, device.ErrLost) || errors.As(err, &copied)

@@ -74,7 +74,7 @@ func (p *Program) Replace(ctx context.Context, name string, b []byte) (ok bool, 
 			continue
 		}
 		if int64(len(b)) != whole.Meta.Bytes() {
-			return true, fmt.Errorf("%s has %v, and %d bytes are given", name, whole.Meta, len(b))
+			return true, fmt.Errorf("%s is %v, but %d bytes were given for it", name, whole.Meta, len(b))
 		}
 		if err := p.rt.Residency.Fill(t, b[v.Offset():][:v.Meta.Bytes()]); err != nil {
 			return true, err

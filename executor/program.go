@@ -71,7 +71,7 @@ func (p *Program) sized(samples, bucket int) (*expansion, error) {
 	}
 	text := fmt.Sprint(p.sizes[0].samples)
 	if n := len(p.opt.Buckets); n > 0 {
-		return nil, fmt.Errorf("%w: it has %d samples of bucket %d; give %s of a bucket from 0 to %d", ErrBatch, samples, bucket, text, n-1)
+		return nil, fmt.Errorf("%w: it has %d samples for bucket %d; give %s samples, and a bucket from 0 to %d", ErrBatch, samples, bucket, text, n-1)
 	}
 	if len(p.sizes) > 1 {
 		text += fmt.Sprintf(", or %d in an epoch's last batch", p.sizes[1].samples)
@@ -128,13 +128,13 @@ func (p *Program) check() error {
 		return err
 	}
 	if p.rt.programs[o.Net] != nil {
-		return fmt.Errorf("the runtime has a program %q: give this one another name", o.Net)
+		return fmt.Errorf("the runtime already has a program named %q: give this one another name", o.Net)
 	}
 	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
-		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
+		return fmt.Errorf("the last batch has %d microbatches: give it 1 to %d; a full batch has the most", o.LastMicrobatches, o.Full.Microbatches)
 	}
 	if n := len(o.Buckets); n > 0 && (o.Buckets[n-1] != o.Full || o.Tail != nil) {
-		return errors.New("the last of its buckets is not the full plan, or it has a tail: give Full last in Buckets, and no Tail")
+		return errors.New("with Buckets, the last of them must be the plan Full, and Tail must be nil")
 	}
 	for _, d := range o.Full.Devices() {
 		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil {
@@ -147,7 +147,7 @@ func (p *Program) check() error {
 // checkInputs refuses inputs whose rows are not the samples of a microbatch.
 func checkInputs(in []*graph.Value) error {
 	if len(in) == 0 {
-		return errors.New("it has no inputs: there is nothing to step through")
+		return errors.New("the graph has no inputs: give it at least one")
 	}
 	for _, v := range in {
 		if v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != in[0].Meta.Shape[0] {

@@ -162,7 +162,7 @@ func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan
 func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
 	o := p.options.PlanOptions
 	if p.shards.On() {
-		return nil, fmt.Errorf("%w: updates are shared among replicas, and samples of each length have a graph of their own (loops over positions); set partition.shard: none", ErrGraph)
+		return nil, fmt.Errorf("%w: replicas cannot share the update while each sample length has a graph of its own, as loops over positions do; set partition.shard: none", ErrGraph)
 	}
 	o.Stages, o.On, o.Count, o.Stop = nil, nil, 0, ask
 	for i := range p.Stages {
@@ -208,7 +208,7 @@ var errOtherNodes = fmt.Errorf("%w", ErrGraph)
 // sameNodes checks that two graphs differ in metadata only.
 func sameNodes(a, b *graph.Graph, c *stop.Check) error {
 	if len(a.Nodes) != len(b.Nodes) {
-		return fmt.Errorf("%w: the plan is for %d nodes, the other graph has %d; build both with the same config", errOtherNodes, len(a.Nodes), len(b.Nodes))
+		return fmt.Errorf("%w: the plan was made for a graph of %d nodes, but this graph has %d; build both with the same config", errOtherNodes, len(a.Nodes), len(b.Nodes))
 	}
 	same := func(v, w []*graph.Value) bool {
 		return slices.EqualFunc(v, w, func(v, w *graph.Value) bool { return v.Name == w.Name })
@@ -217,7 +217,7 @@ func sameNodes(a, b *graph.Graph, c *stop.Check) error {
 		y := b.Nodes[i]
 		if x.ID != y.ID || x.Op.Kind() != y.Op.Kind() || x.Phase != y.Phase ||
 			!same(x.In, y.In) || !same(x.Out, y.Out) {
-			return fmt.Errorf("%w: node %d of the plan is %v, of the other graph %v; build both with the same config", ErrGraph, x.ID, x, y)
+			return fmt.Errorf("%w: node %d is %v in the plan's graph, but %v in this one; build both with the same config", ErrGraph, x.ID, x, y)
 		}
 	}
 	return nil

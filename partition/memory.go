@@ -38,7 +38,7 @@ type MemoryError struct {
 
 func (e *MemoryError) Error() string {
 	needed, limit := units.TwoBytes(e.Floor, e.Limit)
-	return fmt.Sprintf("%v: %s on %s needs %s at once (%s) and there are %s; %s or give the device at least %s",
+	return fmt.Sprintf("%v: %s on %s needs %s at once (%s), but there are %s; %s or give the device at least %s",
 		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.Floor))
 }
 
@@ -99,7 +99,7 @@ func Room(devices []device.Spec) (bytes int64) {
 // planning. room is the bytes of the devices and of free host memory. largest is
 // the layer with the most bytes of parameters.
 func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
-	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s on the devices and the host; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
+	return fmt.Errorf("%w: its parameters alone need %s, but the devices and the host have %s; the largest layer is %v, whose parameters need %s; use a smaller model, or give the devices more memory",
 		ErrMemory, units.Bytes(parameters), units.Bytes(room), largest, units.Bytes(bytes))
 }
 

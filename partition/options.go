@@ -107,9 +107,9 @@ func (o PlanOptions) checked() (s settings, err error) {
 	case o.Count < 0:
 		return s, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):
-		return s, fmt.Errorf("%w: %d microbatches in the last step of an epoch; give 1 to %d, as many as a full one has, or 0 for none that is smaller", ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
+		return s, fmt.Errorf("%w: the last step of an epoch has %d microbatches; give 1 to %d, or 0 if it is as large as the others", ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
-		return s, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+		return s, fmt.Errorf("%w: Count asks for %d stages, but %d are listed in Stages; set one of the two", ErrStages, o.Count, len(o.Stages))
 	}
 	switch o.Reduction {
 	case "":
@@ -168,7 +168,7 @@ func (o *PlanOptions) checkDevices() error {
 	}
 	for _, d := range slices.Concat(o.On, slices.Collect(maps.Values(o.Pin))) {
 		if d < 0 || d >= len(o.Devices) {
-			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
+			return fmt.Errorf("%w: a stage is on device %d, but there are %d devices, numbered from 0", ErrStages, d, len(o.Devices))
 		}
 	}
 	first := o.Devices[:o.pipeline().PerReplica()]
@@ -221,26 +221,26 @@ func (o *PlanOptions) CheckSchedule() error {
 	s := o.Order
 	switch {
 	case s.Replicas != max(1, o.Replicas):
-		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
+		return fmt.Errorf("%w: it is for %d replicas, but partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
 	case s.Has(schedule.Reduce):
-		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
+		return fmt.Errorf("%w: it contains reductions (R), which the planner places itself; remove every R", schedule.ErrInvalid)
 	case !s.Has(schedule.Backward):
-		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
+		return fmt.Errorf("%w: it has no backward pass; add an action B for each stage and microbatch", schedule.ErrInvalid)
 	case s.Microbatches != o.Microbatches:
-		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
+		return fmt.Errorf("%w: it is for %d microbatches, but train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
 	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
-		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
+		return fmt.Errorf("%w: it is for %d stages, but partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
 	}
 	if err := s.Validate(); err != nil {
 		return err
 	}
 	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
-		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
+		return fmt.Errorf("%w: partition.shard is optimizer, so each replica needs updates of its own, and one has none; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
 	}
 	for i, w := range s.Workers {
 		each := len(s.Rows) / s.Replicas // workers of a replica
 		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
-			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
+			return fmt.Errorf("%w: each replica needs workers of its own, as many as the first has and with the same stages; list the workers of the first replica, then those of the next in the same order", schedule.ErrInvalid)
 		}
 	}
 	return nil

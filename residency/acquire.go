@@ -139,7 +139,7 @@ func (a *attempt) collect() error {
 	for i := range a.needs {
 		n := &a.needs[i]
 		if !a.tenant.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
-			return fmt.Errorf("acquire: need %d: give a tensor of this tenant, a device that it uses, and a mode", i)
+			return fmt.Errorf("acquire: need %d is incomplete: give a tensor of this tenant, a device that the tenant uses, and a mode", i)
 		}
 		c := n.copy()
 		if c.wanted {

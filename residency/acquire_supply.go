@@ -114,7 +114,7 @@ func (a *attempt) takeScratch() (pause, error) {
 		return pause{}, nil
 	}
 	if len(a.needs) == 0 {
-		return pause{}, errors.New("acquire: scratch is taken on the device of the first need, but there are no needs")
+		return pause{}, errors.New("acquire: scratch was asked for without needs: give at least one, on whose device the scratch is to be")
 	}
 	l, d := a.lease, &a.m.devs[a.needs[0].Device]
 	if l.scratch.Bytes() != a.scratch {
@@ -178,7 +178,7 @@ func (a *attempt) full(d *devState, cause error) (pause, error) {
 		a.cleared = true
 		return pause{kind: again}, a.clear(d)
 	}
-	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %s, and %s are leased; the largest tensor is %v with %s: %w",
+	return pause{}, fmt.Errorf("%w: %s: the task needs %s for its tensors and scratch, and %s more are in use by tasks under way; its largest tensor is %v with %s: %w",
 		ErrBudget, d.id, units.Bytes(z.wanted), units.Bytes(z.leased), z.largest, units.Bytes(z.largest.bytes), cause)
 }
 

@@ -9,16 +9,16 @@ import (
 // The causes of residency errors.
 var (
 	ErrUndefined   = errors.New("tensor has no contents")
-	ErrStale       = errors.New("the host's bytes are not current")
+	ErrStale       = errors.New("the host's copy is out of date")
 	ErrBudget      = errors.New("device budget is too small")
 	ErrHostMemory  = hostmem.ErrFull
 	ErrLeased      = errors.New("tensor is leased")
 	ErrNotResident = errors.New("not resident")
-	ErrMismatch    = errors.New("metadata does not agree")
+	ErrMismatch    = errors.New("the description does not match")
 	ErrNotHeld     = errors.New("lease is not held")
 	ErrClosed      = errors.New("residency manager is closed")
 	ErrLost        = errors.New("contents are lost")
-	ErrOwned       = errors.New("a device has one residency manager at a time")
+	ErrOwned       = errors.New("a device can have only one residency manager at a time")
 	ErrOccupied    = errors.New("other runs have the memory of the device: wait until one of them is closed, or give the device more (devices.memory)")
 )
 

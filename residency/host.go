@@ -128,7 +128,7 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	if !t.hostCurrent() || t.host.Private {
 		defer m.mu.Unlock()
-		return cmp.Or(t.lost(), fmt.Errorf("%s is at %s: %w: pull it back first", t.name, m.where(t.truth), ErrStale))
+		return cmp.Or(t.lost(), fmt.Errorf("%w: the newest contents of %s are at %s: pull it back first", ErrStale, t.name, m.where(t.truth)))
 	}
 	h := t.host
 	h.Pin()
@@ -158,7 +158,7 @@ func (m *Manager) EnsureHost(ctx context.Context, r ledger.Reason, t *Tensor) ([
 // the next write.
 func (m *Manager) PullBack(ctx context.Context, r ledger.Reason, ts ...*Tensor) error {
 	if !r.Known() {
-		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, ledger.Reasons())
+		return fmt.Errorf("pull-back: %q is not a known reason: use one of %v", r, ledger.Reasons())
 	}
 	pulled := make([]*hostmem.Block, len(ts)) // pinned
 	err := m.queuePulls(ctx, r, ts, pulled)

@@ -72,7 +72,7 @@ func (s *Staging) Reserve(ctx context.Context) error {
 // only for a store, or for a lease that writes the tensor.
 func (s *Staging) Queue(ctx context.Context, r ledger.Reason, i int) error {
 	if !r.Known() {
-		return fmt.Errorf("staging: %q is no reason: use one of %v", r, ledger.Reasons())
+		return fmt.Errorf("staging: %q is not a known reason: use one of %v", r, ledger.Reasons())
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -103,12 +103,12 @@ func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 // admissible refuses floors that never fit.
 func (m *Manager) admissible(o *TenantOptions) error {
 	if len(o.Floors) > len(m.devs) || len(o.Peaks) > len(m.devs) {
-		return fmt.Errorf("%w: %d floors and %d peaks for %d devices: give one for each device", ErrMismatch, len(o.Floors), len(o.Peaks), len(m.devs))
+		return fmt.Errorf("%w: %d floors and %d peaks were given for %d devices: give one of each for every device", ErrMismatch, len(o.Floors), len(o.Peaks), len(m.devs))
 	}
 	for i, floor := range o.Floors {
 		if d := &m.devs[i]; floor > d.spec.MemoryBytes {
 			has, needs := units.TwoBytes(d.spec.MemoryBytes, floor)
-			return fmt.Errorf("%w: %s has %s, and at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
+			return fmt.Errorf("%w: %s has %s, but at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (m *Manager) claimName(name string) error {
 	case m.closed:
 		return fmt.Errorf("join: %w", ErrClosed)
 	case m.names[name]:
-		return fmt.Errorf("%w: there is a tenant %q already: give this one another name", ErrMismatch, name)
+		return fmt.Errorf("%w: another tenant is named %q: give this one another name", ErrMismatch, name)
 	}
 	m.names[name] = true
 	return nil

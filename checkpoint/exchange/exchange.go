@@ -130,7 +130,7 @@ func (x *importing) configure() error {
 		return err
 	}
 	if list = restore.OfModel(list); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of the model; leave it as it was", errs.ErrOptions, configs.SummaryOfChanges(list))
+		return fmt.Errorf("%w: %s: this is part of the imported model and cannot be changed; leave it out", errs.ErrOptions, configs.SummaryOfChanges(list))
 	}
 	x.info = restore.ImportedInfo(tokens, x.config.Data.Context)
 	return nil
@@ -233,7 +233,7 @@ func export(ctx context.Context, w rundir.Weights, dir string) (_ *Exported, err
 		return nil, err
 	}
 	if c.Model.Preset != "gpt" {
-		return nil, fmt.Errorf("%w: the model of %s is not of the preset gpt, the only one that has a form there; trainer checkpoints export writes its weights alone", errs.ErrOptions, w.Dir)
+		return nil, fmt.Errorf("%w: the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer checkpoints export", errs.ErrOptions, w.Dir)
 	}
 	st, err := runstate.Of(m)
 	if err != nil {

@@ -38,12 +38,12 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 			clear(dst)
 			return nil
 		case ok:
-			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
+			return fmt.Errorf("%w: in checkpoint %d, %s is %v, but in the model it is %v", ErrChanged, s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
 		case s.Manifest.Step == 0 && begins(v):
 			models.Fill(v, 0, dst)
 			return nil
 		}
-		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, whole.Name)
+		return fmt.Errorf("%w: checkpoint %d has no tensor %s, which the model needs", ErrChanged, s.Manifest.ID, whole.Name)
 	}
 }
 

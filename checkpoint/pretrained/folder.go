@@ -50,14 +50,14 @@ func Open(ctx context.Context, dir string) (_ *Folder, err error) {
 		return nil, err
 	}
 	if n := f.Tokenizer.Len(); n > f.Config.Vocab {
-		return nil, bad(filepath.Join(dir, ConfigName), "vocab_size: %d, but the tokenizer has %d tokens: the files are of two models", f.Config.Vocab, n)
+		return nil, bad(filepath.Join(dir, ConfigName), "vocab_size: %d, but the tokenizer has %d tokens: the two files are of different models", f.Config.Vocab, n)
 	}
 	if f.path, err = weightsPath(dir); err != nil {
 		return nil, err
 	}
 	if f.weights, err = safetensors.Open(ctx, f.path); err != nil {
 		if pointsElsewhere(f.path) {
-			err = errors.New(f.path + ": it stands for a file that git-lfs fetches: git lfs pull")
+			err = errors.New(f.path + ": it is a git-lfs pointer, not the file itself: fetch that with git lfs pull")
 		}
 		return nil, unreadable(ctx, err)
 	}
@@ -135,7 +135,7 @@ func weightsPath(dir string) (string, error) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, pickledName)); err == nil {
-		return "", bad(dir, "its weights are %s, a Python program's file: save the model in Python with safe_serialization=True", pickledName)
+		return "", bad(dir, "its weights are in %s, a pickle file, which is not read: save the model again in Python with safe_serialization=True", pickledName)
 	}
-	return "", bad(dir, "it has neither %s nor %s", WeightsName, IndexName)
+	return "", bad(dir, "it has no weights, neither %s nor %s: name the folder of a model in Hugging Face's layout", WeightsName, IndexName)
 }

@@ -51,7 +51,7 @@ func (f *Folder) nameTensors() error {
 		}
 	}
 	if layers != f.Config.Layers {
-		return bad(f.path, "it has %d layers, and n_layer of %s is %d: the files are of two models, or cut off", layers, ConfigName, f.Config.Layers)
+		return bad(f.path, "it has %d layers, but n_layer of %s is %d: the two files are of different models, or one is incomplete", layers, ConfigName, f.Config.Layers)
 	}
 	return f.checkHead()
 }
@@ -70,7 +70,7 @@ func (f *Folder) checkHead() error {
 		return fmt.Errorf("%w: %s: %w", ErrFormat, f.path, err)
 	}
 	if !same {
-		return bad(f.path, "%s is not %s, although tie_word_embeddings is true: set it to false in %s to keep the head", head, table, ConfigName)
+		return bad(f.path, "%s differs from %s, although tie_word_embeddings is true: to keep both, set tie_word_embeddings to false in %s", head, table, ConfigName)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func Check(c *configs.Config, given models.Layer) (*configs.Config, error) {
 // CheckKeys refuses a config that is nil or has mistakes.
 func CheckKeys(c *configs.Config) error {
 	if c == nil {
-		return fmt.Errorf("%w: there is no config", errs.ErrOptions)
+		return fmt.Errorf("%w: the config is nil: load one with configs.Load", errs.ErrOptions)
 	}
 	return c.Check()
 }

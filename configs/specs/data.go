@@ -97,7 +97,7 @@ func ownError(ctx context.Context, c *configs.Config, err error) error {
 func Inputs(ctx context.Context, c *configs.Config, path string) (datasets.Spec, error) {
 	s := datasetSpec(c)
 	if c.Data.Source == configs.SourceGiven {
-		return s, fmt.Errorf("%w: %s: the data is a program's own, which reads no files to predict from", errs.ErrData, path)
+		return s, fmt.Errorf("%w: %s cannot be read: the data of this model comes from a program (data.source: given), not from files; give samples as tensors", errs.ErrData, path)
 	}
 	set, own, err := custom.OpenInputs(ctx, c.Data.Source, c.Data.Keys, c.Data.Path, path)
 	if !own {

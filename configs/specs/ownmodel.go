@@ -19,9 +19,9 @@ func checkOwnModel(c *configs.Config, given models.Layer) error {
 	case given != nil && !asked:
 		return configs.At(where, fmt.Errorf("%w: the program gives a model, but model.preset is %q: write `model: {preset: given}`", errs.ErrOptions, c.Model.Preset))
 	case given == nil && asked && c.Model.Program != "":
-		return configs.At(where, fmt.Errorf("%w: the model is given by the program %s, and this one gives none: use %s", errs.ErrOptions, c.Model.Program, c.Model.Program))
+		return configs.At(where, fmt.Errorf("%w: the model was built by the program %s, and this program passes no model: run it with %s", errs.ErrOptions, c.Model.Program, c.Model.Program))
 	case given == nil && asked:
-		return configs.At(where, fmt.Errorf("%w: model.preset is given, and the program gives no model: it does so with OpenOptions.Model, or TrainedOptions.Model", errs.ErrOptions))
+		return configs.At(where, fmt.Errorf("%w: model.preset is `given`, but the program passed no model: set OpenOptions.Model, or TrainedOptions.Model", errs.ErrOptions))
 	}
 	return nil
 }

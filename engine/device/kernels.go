@@ -23,7 +23,7 @@ func (ks Kernels[K]) Find(n *graph.Node) (K, error) {
 		k, ok = ks[variadic(n)]
 	}
 	if !ok {
-		return k, fmt.Errorf("%w: there is no kernel %s: convert its inputs or run the node on another device", ErrUnsupported, name)
+		return k, fmt.Errorf("%w: it has no kernel %s: convert the op's inputs to other types, or run the op on another device", ErrUnsupported, name)
 	}
 	return k, nil
 }

@@ -58,7 +58,7 @@ func (m *Metric) Fits(t Task) bool {
 // check says why a task has no such metric.
 func (m *Metric) check(t Task) error {
 	if !m.Fits(t) {
-		return refuse("%s does not judge such answers", m.Name)
+		return refuse("%s cannot be computed for the outputs of this model: leave it out", m.Name)
 	}
 	for _, s := range m.Needs {
 		if s.Cells != nil && t.Answers > math.MaxInt32 {

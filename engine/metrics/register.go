@@ -21,7 +21,7 @@ func Register(m Metric) {
 	case slices.ContainsFunc(table, func(o Metric) bool { return o.Name == m.Name }):
 		panic("register metric " + m.Name + ": the name exists already: choose another")
 	case slices.ContainsFunc(families, numbered):
-		panic("register metric " + m.Name + ": names that begin so stand for numbered classes: choose another")
+		panic("register metric " + m.Name + ": names of the form top_N are taken: choose another")
 	case m.Value == nil:
 		panic("register metric " + m.Name + ": it has no Value: give it a function")
 	}

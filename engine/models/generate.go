@@ -46,7 +46,7 @@ func (c *context) sampled(logits *graph.Value) {
 	logits = c.lastRow(logits)
 	s := logits.Meta.Shape
 	if logits.Meta.DType != shape.Float32 || s.Rank() != 3 || s[1] != 1 || s[2] < max(1, c.spec.Tokens) {
-		c.fail("the model gives %v for each token: it generates only if its last layer gives a number for each of %d tokens", sample(logits), c.spec.Tokens)
+		c.fail("the model's output for each token is %v: to generate text, its last layer must give one number for each of the %d tokens", sample(logits), c.spec.Tokens)
 		return
 	}
 	shaping := c.b.Var(ShapingName, shape.F32(2), graph.Cache, graph.Init{})

@@ -61,7 +61,7 @@ func (c *context) padded(x *graph.Value) *graph.Value {
 	in := c.spec.Input
 	tokens, numbers := in.DType == shape.Int32 && in.Shape.Rank() == 1, in.DType == shape.Float32 && in.Shape.Rank() > 1
 	if !tokens && !numbers {
-		c.fail("samples with lengths are %v: only sequences of tokens, i32[positions], or of numbers, f32[positions, features], have them", in)
+		c.fail("its samples are %v, but samples of different lengths must be sequences of tokens, i32[positions], or of numbers, f32[positions, features]", in)
 		return x
 	}
 	c.lengths = c.b.Input(LengthName, shape.I32(c.microbatch))
@@ -142,7 +142,7 @@ func (c *context) keepsWidth(y *graph.Value) {
 	if c.lengths == nil || !c.sequence || c.b.Err() != nil || y == c.unpadded || y.Meta.Shape.Rank() != 2 {
 		return
 	}
-	c.fail("it leaves one number for each position, %v, and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)", sample(y))
+	c.fail("its output %v has one number for each position, and the next layer would mix padding with the other positions: keep the reduced axis with size 1 (keep: true)", sample(y))
 }
 
 // overPositions reports whether a reduction of the axes of x is over positions of which

@@ -63,11 +63,11 @@ func (c *context) comparable(logits *graph.Value) bool {
 	case t.classes != (target.DType == shape.Int32):
 		c.fail("the targets are %v, and loss %s takes %s: choose the loss that fits", target, c.spec.Loss, t.targets())
 	case c.lengths != nil && !t.pads:
-		c.fail("loss %s would count the padding of sequences of different lengths: use another one, such as cross_entropy or mse", c.spec.Loss)
+		c.fail("loss %s cannot leave out the padding of sequences of different lengths: use another one, such as cross_entropy or mse", c.spec.Loss)
 	case c.lengths != nil && c.sequence != c.spec.PerPosition():
-		c.fail("the model gives %v a sample for targets %v: for an answer for each sequence, take a mean over axes [0], or last of an lstm or gru; for one for each position, none", out, target)
+		c.fail("the model's output for a sample is %v, but its target is %v: if each sequence has one target, add a mean over axes [0], or set last: true of an lstm or gru; if each position has one, leave these out", out, target)
 	case out.DType != shape.Float32, t.classes && out.Shape.Rank() == 0, !t.anyShape && !given.Equal(target.Shape):
-		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
+		c.fail("the model's output for a sample is %v, but its target is %v: the last layers must give f32 of %s", out, target, wanted)
 	case t.classes && out.Shape.Dim(-1) < c.spec.Classes:
 		c.fail("the model tells %d classes apart, but the data has %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
 	default:
@@ -87,7 +87,7 @@ func (c *context) applied(logits *graph.Value) bool {
 	if last == nil || !slices.Contains(itself, last.Op.Kind()) {
 		return false
 	}
-	c.fail("the model ends in %s: the loss applies %s itself; leave the model's out", last.Op.Kind(), itself[0])
+	c.fail("the model ends in %s, but the loss applies %s itself: leave it out of the model", last.Op.Kind(), itself[0])
 	return true
 }
 

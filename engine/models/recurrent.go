@@ -128,7 +128,7 @@ func loops(c *context, x *graph.Value) bool {
 // ended with.
 func (l LSTM) chunked(c *context, x *graph.Value, cl cell) *graph.Value {
 	if l.Last || l.Bidirectional {
-		c.fail("a model with this layer generates no text where last or bidirectional is true: an output then depends on what comes after it")
+		c.fail("a model with this layer cannot generate text while last or bidirectional is true, since its outputs then depend on later tokens: set both to false")
 		return x
 	}
 	if !loops(c, x) {

@@ -58,7 +58,7 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 		return nil, fmt.Errorf("input has %d features, weight expects %d", k, kb)
 	}
 	if k != kb {
-		return nil, fmt.Errorf("left side %v is summed over %d, right side %v over %d", a, k, b, kb)
+		return nil, fmt.Errorf("inner dimensions differ: the left side %v has %d, the right side %v has %d", a, k, b, kb)
 	}
 	return one(f32(append(a[:a.Rank()-2].Clone(), m, n))), nil
 }

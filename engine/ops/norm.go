@@ -192,7 +192,7 @@ func (o BatchNormEval) Cost(in, out []shape.Meta) graph.Cost {
 func features(x shape.Meta, axis int, vectors []shape.Meta) error {
 	s := x.Shape
 	if s.Rank() == 0 || axis >= s.Rank() || s.Dim(axis) == 0 {
-		return fmt.Errorf("input is %v, expected features in dimension %d", x, axis)
+		return fmt.Errorf("input is %v, which has no dimension %d for the features", x, axis)
 	}
 	for _, v := range vectors {
 		if !v.Shape.Equal(shape.Of(s.Dim(axis))) {

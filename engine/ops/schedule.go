@@ -227,7 +227,7 @@ func (t ScheduleType[Keys]) stays(rate func(step int) float64, field string, fir
 	was := rate(first)
 	for _, step := range later {
 		if now := rate(step); now != was {
-			return fmt.Errorf("schedule %s gives the rate %v at step %d and %v at step %d, between which its %s says that the rate stays: leave %s out", t.Name, was, first, now, step, field, field)
+			return fmt.Errorf("schedule %s gives the rate %v at step %d and %v at step %d, although its field %s says that the rate does not change between these steps: leave %s out", t.Name, was, first, now, step, field, field)
 		}
 	}
 	return nil

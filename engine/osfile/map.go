@@ -17,7 +17,7 @@ type Mapping struct {
 }
 
 // ErrShrunk is about a mapped file that lost contents, or whose disk failed.
-var ErrShrunk = errors.New("the file was cut short while it was used, or its disk failed")
+var ErrShrunk = errors.New("the file was truncated while it was in use, or its disk failed")
 
 // Map maps an open file of size bytes for reading. The file may be closed and
 // removed, but not cut short, while the Mapping is used. Where the system maps no
@@ -51,7 +51,7 @@ func (m *Mapping) Guard(f func() error) (err error) {
 			if !m.fault(x) {
 				panic(x)
 			}
-			err = fmt.Errorf("%s: %w: start again; a file of the cache is then made anew", m.name, ErrShrunk)
+			err = fmt.Errorf("%s: %w: run the program again; if it is a cache file, it is then rebuilt", m.name, ErrShrunk)
 		}
 		runtime.KeepAlive(m)
 	}()

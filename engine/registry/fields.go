@@ -236,7 +236,7 @@ func (f *Field) option(options string) error {
 		case o == "nested" && f.Type.Kind() == reflect.Slice:
 			f.Nested = true
 		default:
-			return fmt.Errorf("its tag yaml ends in %q: use omitempty, not (of a bool) or nested (of a list)", o)
+			return fmt.Errorf("its tag yaml has the unknown option %q: use omitempty, not (for a bool) or nested (for a list)", o)
 		}
 	}
 	return nil
@@ -254,7 +254,7 @@ func (f *Field) values(tag reflect.StructTag) error {
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !numeric(f.Type) || f.Nested {
-			return fmt.Errorf("its tag %s is %q: bounds are numbers, and only of an int or a float64", name, text)
+			return fmt.Errorf("its tag %s is %q: a bound is a number, and only an int or a float64 has one", name, text)
 		}
 		if *b.at = v; b.open != nil {
 			*b.open = true
@@ -269,14 +269,14 @@ func (f *Field) values(tag reflect.StructTag) error {
 	}
 	if text, ok := tag.Lookup("words"); ok {
 		if f.Words = strings.Fields(text); len(f.Words) == 0 || f.Type.Kind() != reflect.String && f.Type != weightsType {
-			return fmt.Errorf("its tag words is %q: it lists words, and only of a string or of Weights", text)
+			return fmt.Errorf("its tag words is %q: it is a list of words, and only a string or Weights has one", text)
 		}
 	}
 	if text, ok := tag.Lookup("word"); ok {
 		word, number, _ := strings.Cut(text, "=")
 		n, err := strconv.Atoi(number)
 		if err != nil || word == "" || f.Type.Kind() != reflect.Int {
-			return fmt.Errorf("its tag word is %q: write a word and the number it stands for, as in same=-1, and only of an int", text)
+			return fmt.Errorf("its tag word is %q: write a word and the number that it stands for, as in same=-1; only an int has this tag", text)
 		}
 		f.Word, f.WordIs = word, n
 	}

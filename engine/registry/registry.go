@@ -84,7 +84,7 @@ func put(e Entry, insert func()) {
 func (e Entry) check() error {
 	switch {
 	case sealed:
-		return fmt.Errorf("it comes too late, since names have been looked up: call it in an init function")
+		return fmt.Errorf("names have been looked up already, and none can be added any more: register it in an init function")
 	case !validName.MatchString(e.Name):
 		return fmt.Errorf("the name must be lower-case letters, digits and '_', and begin with a letter")
 	case slices.ContainsFunc(entries, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name }):

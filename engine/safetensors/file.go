@@ -42,7 +42,7 @@ func openPlain(ctx context.Context, path string) (*File, error) {
 	}
 	var file *File
 	if unpackerOf(f) != nil {
-		err = bad("it is compressed, and is read in any order here: unpack it first")
+		err = bad("the file is compressed, but must be read out of order here: decompress it first")
 	} else {
 		file, err = readSized(ctx, f)
 	}

@@ -48,10 +48,10 @@ func readIndex(path string) (map[string]string, error) {
 		Files map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(text, &index); err != nil || len(text) > maxHeader {
-		return nil, bad("it is no index of files: %v", err)
+		return nil, bad("it is not an index of safetensors files: %v", err)
 	}
 	if len(index.Files) == 0 {
-		return nil, bad("it is no index of files: it has no weight_map")
+		return nil, bad("it is not an index of safetensors files: it has no weight_map")
 	}
 	return index.Files, nil
 }
@@ -59,7 +59,7 @@ func readIndex(path string) (map[string]string, error) {
 // openPart opens a file that an index names, which must be beside it.
 func openPart(ctx context.Context, index, name string) (*File, error) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name || strings.HasSuffix(name, indexSuffix) {
-		return nil, bad("it names the file %q, which is not beside it", name)
+		return nil, bad("the index names the file %q, which is not in its folder", name)
 	}
 	return openPlain(ctx, filepath.Join(filepath.Dir(index), name))
 }
@@ -72,7 +72,7 @@ func appendNamed(tensors []Tensor, f *File, part int, name string, where map[str
 		}
 		t, err := f.Lookup(tensor)
 		if err != nil {
-			return nil, bad("%s: tensor %q is missing, which the index has there", name, tensor)
+			return nil, bad("%s: the tensor %q is missing, although the index says that it is in this file", name, tensor)
 		}
 		t.part = part
 		tensors = append(tensors, t)

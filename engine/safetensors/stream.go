@@ -110,9 +110,9 @@ func (s *Stream) end(ctx context.Context) error {
 	}
 	switch n, err := s.r.Read(make([]byte, 1)); {
 	case n > 0:
-		return fmt.Errorf("%s: %w", s.path, bad("bytes behind the last tensor: copy or save it again"))
+		return fmt.Errorf("%s: %w", s.path, bad("more bytes follow the last tensor: copy or save the file again"))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: %w", s.path, bad("its last bytes are missing, or others come behind them: copy or save it again"))
+		return fmt.Errorf("%s: %w", s.path, bad("its end is missing, or more bytes follow it: copy or save the file again"))
 	case err != io.EOF:
 		return fmt.Errorf("%s: %w", s.path, s.broken(err))
 	}

@@ -44,7 +44,7 @@ func (u *unchanged) check(n int, err error) (int, error) {
 	case e != nil:
 		return 0, e
 	case st.Size() != u.size || !st.ModTime().Equal(u.time):
-		return 0, fmt.Errorf("%w: to change it meanwhile, make another file and move it there", ErrChanged)
+		return 0, fmt.Errorf("%w: to replace a file in use, write a new file and rename it to this name", ErrChanged)
 	}
 	return n, err
 }

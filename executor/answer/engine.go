@@ -149,7 +149,7 @@ func (e *Engine) Outputs(ctx context.Context, b Batch) (shape.Meta, []float32, e
 // Activations computes a layer's outputs for samples in memory: a tensor of [n, …].
 func (e *Engine) Activations(ctx context.Context, layer string, b Batch) (shape.Meta, []float32, error) {
 	if layer == "" {
-		return shape.Meta{}, nil, fmt.Errorf("%w: no layer is named: Predict gives the model's answers", errs.ErrOptions)
+		return shape.Meta{}, nil, fmt.Errorf("%w: the layer's name is empty: name a layer; Predict gives the output of the whole model", errs.ErrOptions)
 	}
 	out, p, err := e.compute(ctx, question{b.Samples, layer}, b)
 	if err != nil {

@@ -17,7 +17,7 @@ type LongPromptError struct{ Tokens, Context int }
 
 // Error says what to do.
 func (e *LongPromptError) Error() string {
-	return fmt.Sprintf("%v: the prompt has %d tokens, and the context %d: shorten it, or let the context slide, which reads the end of the prompt", errs.ErrOptions, e.Tokens, e.Context)
+	return fmt.Sprintf("%v: the prompt has %d tokens, but the context has %d: shorten the prompt, or let the context slide, so that only the prompt's end is read", errs.ErrOptions, e.Tokens, e.Context)
 }
 
 // Unwrap is errs.ErrOptions.

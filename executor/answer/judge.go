@@ -101,7 +101,7 @@ func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
 	}
 	p, err := partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop})
 	if err != nil {
-		return fmt.Errorf("metrics: %w; or take the metrics that count answers by class, such as f1, out of train.metrics", err)
+		return fmt.Errorf("memory for the metrics: %w; or remove the metrics that count answers by class, such as f1, from train.metrics", err)
 	}
 	j.Floors, j.Peaks = o.Memory(m.Plan)
 	floors, peaks := o.Memory(p)

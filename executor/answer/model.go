@@ -23,13 +23,13 @@ func (m *Model) Classifies() bool { return m.Infer.Spec.Classifies() && m.Info.C
 // Speaks refuses a model that does not generate text.
 func (m *Model) Speaks() error {
 	if m.Info.Tokenizer == nil {
-		return fmt.Errorf("%w: the model is not of text (data.source %s): only a model of text generates", errs.ErrOptions, m.Source)
+		return fmt.Errorf("%w: the model was not trained on text (data.source %s): only a model of text can generate", errs.ErrOptions, m.Source)
 	}
 	if len(m.Info.ClassNames) > 0 {
-		return fmt.Errorf("%w: the model gives a text a class (data.label %s): only a model of the next tokens generates", errs.ErrOptions, m.Label)
+		return fmt.Errorf("%w: the model classifies texts (data.label %s): only a model that predicts the next token can generate", errs.ErrOptions, m.Label)
 	}
 	if l := m.Infer.Spec.Layers.BothEnds(); l != nil {
-		return fmt.Errorf("%w: the %s layer %q reads from both ends (bidirectional), and the tokens to come are not known: only a model that reads forwards generates", errs.ErrOptions, l.Type(), l.Name)
+		return fmt.Errorf("%w: the %s layer %q is bidirectional, and needs tokens that are not generated yet: only a model that reads forwards can generate", errs.ErrOptions, l.Type(), l.Name)
 	}
 	return nil
 }

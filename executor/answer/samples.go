@@ -23,7 +23,7 @@ func (m *Model) Check(given shape.Meta, b []byte) (Batch, error) {
 	}
 	sample := m.Info.Inputs[0].Meta
 	if given.DType != sample.DType || given.Shape.Rank() != sample.Shape.Rank()+1 || given.Shape[0] < 1 || !slices.Equal(given.Shape[1:], sample.Shape) {
-		return Batch{}, fmt.Errorf("%w: samples of %v are given: give %v, for n samples", errs.ErrOptions, given, anyNumber(sample))
+		return Batch{}, fmt.Errorf("%w: the samples are %v: give a tensor %v, where n is the number of samples", errs.ErrOptions, given, anyNumber(sample))
 	}
 	if err := m.Info.CheckTokens(b); err != nil {
 		return Batch{}, fmt.Errorf("%w: %w", errs.ErrOptions, err)
@@ -64,7 +64,7 @@ func (m *Model) pack(given shape.Meta, b []byte) (Batch, error) {
 	longest := m.Info.Inputs[0].Meta
 	most, fits := longest.Shape[0], given.DType == longest.DType && given.Shape.Rank() == longest.Shape.Rank()+1
 	if !fits || given.Shape[0] < 1 || given.Shape[1] < 1 || given.Shape[1] > most || !slices.Equal(given.Shape[2:], longest.Shape[1:]) {
-		return Batch{}, fmt.Errorf("%w: samples of %v are given, and the model takes sequences of 1 to %d positions: give a tensor %v with the samples as another axis in front, and %s behind the positions of shorter ones", errs.ErrOptions, given, most, longest, paddingText(longest))
+		return Batch{}, fmt.Errorf("%w: the samples are %v, but the model takes sequences of 1 to %d positions: give a tensor of one axis more than %v, with the samples along the first axis, and fill the end of shorter sequences with %s", errs.ErrOptions, given, most, longest, paddingText(longest))
 	}
 	size, per := m.packedBytes()
 	out := make([]byte, given.Shape[0]*size)
@@ -76,7 +76,7 @@ func (m *Model) pack(given shape.Meta, b []byte) (Batch, error) {
 		}
 		for k := n; k < given.Shape[1]; k++ {
 			if n == 0 || !datasets.IsPadding(longest, row[k*per:(k+1)*per]) {
-				return Batch{}, fmt.Errorf("%w: sample %d has no position, or some behind padding: give its positions first, and %s behind them", errs.ErrOptions, i, paddingText(longest))
+				return Batch{}, fmt.Errorf("%w: sample %d is empty, or has padding before its last position: give its positions first, and %s only after them", errs.ErrOptions, i, paddingText(longest))
 			}
 		}
 		if err := m.Info.CheckTokens(row[:n*per]); err != nil {

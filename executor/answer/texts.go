@@ -40,7 +40,7 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 		return Generation{}, err
 	}
 	if asked, has := t.size.Context, s.engine.Model.Generator().Context; asked != has {
-		return Generation{}, fmt.Errorf("%w: a context of %d tokens: a service generates with %d; leave the context out", errs.ErrOptions, asked, has)
+		return Generation{}, fmt.Errorf("%w: a context of %d tokens: this service generates with a context of %d and cannot change it; leave the context out", errs.ErrOptions, asked, has)
 	}
 	g, err := s.texts.generator(ctx)
 	if err != nil {

@@ -286,7 +286,7 @@ func openContext(t *residency.Tenant, o ContextOptions) (*Context, error) {
 	c.handler = &deviceHandler{c}
 	if o.Handler != nil {
 		if c.handler = o.Handler(c.handler); c.handler == nil {
-			return nil, errors.Join(errors.New("ContextOptions.Handler gives nil: return the handler that it is given, or one around that"), c.Close())
+			return nil, errors.Join(errors.New("the function ContextOptions.Handler returned nil: return the handler that it was given, or one that wraps it"), c.Close())
 		}
 	}
 	devs := t.Devices()

@@ -12,7 +12,7 @@ import (
 
 // The causes of errors that are not the device's or the op's.
 var (
-	ErrConsumed = errors.New("tensor was consumed")
+	ErrConsumed = errors.New("the tensor was consumed by an earlier call")
 	ErrCanceled = errors.New("canceled")
 	ErrClosed   = fmt.Errorf("the op-by-op context is %w", errs.ErrClosed)
 	ErrDevice   = errors.New("tensor is on another device")

@@ -40,7 +40,7 @@ func (f *Function) Gradients(wrt ...int) *Function {
 		of := make([]*graph.Value, len(wrt))
 		for i, k := range wrt {
 			if k < 0 || k >= len(in) {
-				b.Fail(fmt.Errorf("%w: there is no argument %d to take the gradient by: %s has %d", ErrNoGradient, k, f.Kind(), len(in)))
+				b.Fail(fmt.Errorf("%w: there is no argument %d to take the gradient with respect to: %s has %d arguments", ErrNoGradient, k, f.Kind(), len(in)))
 				return nil
 			}
 			of[i] = in[k]

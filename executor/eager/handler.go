@@ -103,7 +103,7 @@ func (inv *Invocation) pass(h Handler) {
 	}()
 	h.Execute(inv)
 	if n, need := len(inv.Results), max(1, inv.needs); n < need {
-		inv.Fail(fmt.Errorf("the handler %T set %d results, expected at least %d: set Invocation.Results, pass the call on, or call Fail", h, n, need))
+		inv.Fail(fmt.Errorf("the handler %T set %d results, expected at least %d: set Invocation.Results, call the next handler, or call Fail", h, n, need))
 	}
 }
 

@@ -232,7 +232,7 @@ func (c *Context) takeSlot(e *era) error {
 	default:
 	}
 	if withinCall() {
-		return fmt.Errorf("%w: %d functions and copies are under way, and this call is made within one of them: wait for some before", ErrBusy, laneSize)
+		return fmt.Errorf("%w: %d functions and copies are under way, the most at a time, and a call from within one of them cannot wait for another to end: make fewer calls at a time", ErrBusy, laneSize)
 	}
 	select {
 	case c.slots <- struct{}{}:

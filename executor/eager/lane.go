@@ -75,7 +75,7 @@ func (l *lane) close() error {
 func (l *lane) queue(w *work) error {
 	for !l.closed && l.queued-l.taken == laneSize {
 		if l.held && withinCall() {
-			return fmt.Errorf("%w: %d calls wait for %s, which may wait for the function of Call that makes this one: wait for some before", ErrBusy, laneSize, l.dev.ID())
+			return fmt.Errorf("%w: %d calls wait for %s, the most at a time, and a call from within a function of Call cannot wait for room, since the device may wait for that function: make fewer calls at a time", ErrBusy, laneSize, l.dev.ID())
 		}
 		l.room.Wait()
 	}

@@ -118,7 +118,7 @@ func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 	}
 	from, known := t.ids[loss]
 	if !known {
-		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it by Tape.Execute; gradients are not recorded, so they have no gradients", ErrNoGradient))
+		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it with Tape.Execute (a gradient is not recorded, so it has no gradient itself)", ErrNoGradient))
 	}
 	p, err := t.context.plans.find(&t.trace, from, of)
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *Tape) replay(p *plan, loc Location) []Tensor {
 	return results
 }
 
-var errTapeClosed = errs.With(errors.New("the tape is closed: make one for each step, and close it after the last call"), errs.ErrClosed)
+var errTapeClosed = errs.With(errors.New("the tape is closed: make a new tape for each step, and close it only after the step's last call"), errs.ErrClosed)
 
 // check refuses a nil tape, one that NewTape did not make, and a closed one.
 func (t *Tape) check() error {

@@ -35,7 +35,7 @@ func (x Tensor) refused() bool { return x.rec == nil || x.rec.lane == nil }
 // failure is the handle of a call that was refused with err.
 func failure(err error) Tensor { return Tensor{rec: &record{made: &work{err: err}}} }
 
-var errZero = fmt.Errorf("%w: the tensor is the zero Tensor: there is nothing in it", errs.ErrOptions)
+var errZero = fmt.Errorf("%w: the tensor is the zero value of Tensor, which has no contents: use the result of a call or of FromHost", errs.ErrOptions)
 
 // Meta is known at once. The handle of a refused call has the zero Meta.
 func (x Tensor) Meta() shape.Meta {
@@ -152,4 +152,4 @@ func (x Tensor) release() {
 	}
 }
 
-var errConsumed = fmt.Errorf("%w: pass x.Ref() to the calls before the last one", ErrConsumed)
+var errConsumed = fmt.Errorf("%w: pass x.Ref() to every call but the last one that uses it", ErrConsumed)

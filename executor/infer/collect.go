@@ -74,7 +74,7 @@ func (n number) add(c *collected, batch []float32, padded bool) error {
 			continue
 		}
 		if k < 0 || int(k) >= n.cells {
-			return fmt.Errorf("%s: cell %d is outside %d cells", n.name, k, n.cells)
+			return fmt.Errorf("BUG: %s: cell %d is outside its %d cells", n.name, k, n.cells)
 		}
 		c.counts[k]++
 	}

@@ -111,7 +111,7 @@ func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error
 	if e.spec.Scores { // also on the runtime that follows the one that lost a device
 		held := metrics.ScoreBytes(e.task)
 		if err := e.pass.rt.Residency.HoldHost(held); err != nil {
-			return s, fmt.Errorf("evaluation: keep the scores of all answers, for metrics such as auc: %w", err)
+			return s, fmt.Errorf("evaluation: no memory to keep the scores of all samples, which metrics such as auc need: %w", err)
 		}
 		defer e.pass.rt.Residency.ReleaseHost(held)
 		if done.scores == nil {

@@ -75,7 +75,7 @@ func (p *parser) line(line string, number int) error {
 		return p.parseHeader(line)
 	}
 	if len(p.s.Rows) == p.rows {
-		return fmt.Errorf("%w: a line too many for %d workers: give each one line", ErrSyntax, p.rows)
+		return fmt.Errorf("%w: more lines than the header's %d workers: write one line for each worker", ErrSyntax, p.rows)
 	}
 	p.lines = append(p.lines, number)
 	return p.parseRow(line)
@@ -84,7 +84,7 @@ func (p *parser) line(line string, number int) error {
 // complete checks that there is a row for each worker, with all the stages.
 func (p *parser) complete() error {
 	if n := len(p.s.Rows); n != p.rows {
-		return fmt.Errorf("line %d: %w: %d rows for %s; write one line per worker", p.first, ErrSyntax, n, units.Count(p.rows, "worker"))
+		return fmt.Errorf("line %d: %w: %d lines for %s; write one line per worker", p.first, ErrSyntax, n, units.Count(p.rows, "worker"))
 	}
 	for i, w := range p.s.Workers {
 		if w == nowhere {

@@ -50,7 +50,7 @@ func (h *held) open(c *configs.Config) (devs []device.Device, at []int, err erro
 	h.closed = false
 	if h.shared != nil {
 		if devs, at = h.shared.left(); len(devs) == 0 {
-			return nil, nil, fmt.Errorf("%w: none of the shared devices is left: open devices anew", device.ErrLost)
+			return nil, nil, fmt.Errorf("%w: all shared devices are lost: open new ones with OpenDevices", device.ErrLost)
 		}
 		return devs, at, h.shared.enlist(&h.user, c.Name)
 	}

@@ -91,7 +91,7 @@ func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	if asked := c.Checkpoint.Staging; asked > 0 {
 		cure = fmt.Sprintf(", or a checkpoint.staging below %s", units.Bytes(asked))
 	}
-	return configs.At(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches%s", residency.ErrHostMemory, take, most, cure))
+	return configs.At(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves need %s, but the limit on host memory is %s: raise the limit (--host-memory), or use smaller batches%s", residency.ErrHostMemory, take, most, cure))
 }
 
 // hostNote says how a bound on host memory meets the plan; "" if there is none, or
@@ -131,7 +131,7 @@ func (s *Session) spillShortage(takes, free int64) error {
 		return nil
 	}
 	need, have := units.TwoBytes(devices+spills+takes, free)
-	return fmt.Errorf("%w: %s of memory are free, and %s are needed: %s for devices, %s for tensors that they have no room for, %s for batches, saves and the program itself: let those tensors go to a file (--host-memory), or use smaller batches or a smaller model",
+	return fmt.Errorf("%w: %s of memory are free, but %s are needed: %s for devices, %s for tensors that do not fit on them, and %s for batches, saves and the program itself; let tensors go to a file (--host-memory), or use smaller batches or a smaller model",
 		residency.ErrHostMemory, have, need, units.Bytes(devices), units.Bytes(spills), units.Bytes(takes))
 }
 

@@ -64,7 +64,7 @@ func OpenPool(c configs.Devices, o PoolOptions) (*Pool, error) {
 	}
 	c = c.WithDefaults()
 	if ByPercentage(c) {
-		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", errs.ErrOptions)
+		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one run takes, but several runs share these devices: give a number of bytes", errs.ErrOptions)
 	}
 	if err := specs.CheckSpillDir(c, c.Pos); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ type Share struct {
 func ShareOf(p *Pool, use []device.ID) (*Share, error) {
 	switch {
 	case p == nil && use != nil:
-		return nil, fmt.Errorf("%w: Use names some of the shared Devices, and none are given", errs.ErrOptions)
+		return nil, fmt.Errorf("%w: Use selects some of the shared Devices, but Devices is nil: set Devices, or leave Use out", errs.ErrOptions)
 	case p == nil:
 		return nil, nil
 	}
@@ -160,7 +160,7 @@ func ShareOf(p *Pool, use []device.ID) (*Share, error) {
 	s := &Share{Pool: p}
 	for _, id := range use {
 		if !slices.ContainsFunc(p.list, func(d device.Device) bool { return d.ID() == id }) {
-			return nil, fmt.Errorf("%w: Use has %s, and the shared Devices are %s", errs.ErrOptions, id, idsOf(p.list))
+			return nil, fmt.Errorf("%w: Use names %s, but the shared Devices are %s: name some of those", errs.ErrOptions, id, idsOf(p.list))
 		}
 	}
 	for i, d := range p.list {

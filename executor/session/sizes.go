@@ -56,7 +56,7 @@ func (z Sizes) CheckPace(c *configs.Config) error {
 	if n <= mostLosses {
 		return nil
 	}
-	return configs.At(c.Where("train.boundary"), fmt.Errorf("%w: train.boundary: %d steps from one boundary to the next are more than %d, and their losses are kept until then; set it to fewer", errs.ErrOptions, n, mostLosses))
+	return configs.At(c.Where("train.boundary"), fmt.Errorf("%w: train.boundary: %d steps lie between two boundaries, and the losses of at most %d can be kept; set train.boundary to fewer steps", errs.ErrOptions, n, mostLosses))
 }
 
 // OneStep is a note that the batch is larger than the training part, so that an

@@ -93,7 +93,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 		return err
 	}
 	if a.session.Shared() && len(a.opt.Faults) > 0 {
-		return fmt.Errorf("%w: faults of shared devices are given to OpenDevices", errs.ErrOptions)
+		return fmt.Errorf("%w: the devices are shared, so faults cannot be injected for one training: give them to OpenDevices", errs.ErrOptions)
 	}
 	if a.session.Shared() {
 		a.devices = a.session.Devices // which have their faults

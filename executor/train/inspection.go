@@ -71,7 +71,7 @@ func (i *Inspection) Activations(ctx context.Context, layer string, samples *ten
 // lastSamples reads the samples of the last step once more.
 func (a *attempt) lastSamples() (b answer.Batch, err error) {
 	if a.at.Step == 0 {
-		return b, fmt.Errorf("%w: no step is taken yet: give the samples", errs.ErrOptions)
+		return b, fmt.Errorf("%w: there is no last step whose samples could be used: pass samples", errs.ErrOptions)
 	}
 	epoch, inEpoch := a.at.PlaceOf(a.at.Step, a.session.Sizes.Pace)
 	from := datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * a.session.Sizes.Batch}

@@ -97,13 +97,13 @@ func (t timeUp) Unwrap() error { return context.DeadlineExceeded }
 func (o Options) check() error {
 	switch {
 	case o.Dir == "":
-		return fmt.Errorf("%w: no run folder is given", errs.ErrOptions)
+		return fmt.Errorf("%w: no run folder is given: set TrainOptions.Dir", errs.ErrOptions)
 	case o.Resume && o.Fresh:
-		return fmt.Errorf("%w: resume and fresh exclude each other", errs.ErrOptions)
+		return fmt.Errorf("%w: Resume and Fresh exclude each other: set one", errs.ErrOptions)
 	case o.Resume && o.Init != "":
 		return fmt.Errorf("%w: a resumed run takes its weights from the checkpoint, not from %s", errs.ErrOptions, o.Init)
 	case o.MaxSteps < 0 || o.MaxTime < 0:
-		return fmt.Errorf("%w: at most %d steps and %v: give 0 for no limit, or more", errs.ErrOptions, o.MaxSteps, o.MaxTime)
+		return fmt.Errorf("%w: MaxSteps is %d and MaxTime %v: give 0 for no limit, or a number above 0", errs.ErrOptions, o.MaxSteps, o.MaxTime)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (o Options) checkDump() error {
 		return outputError("Dump", "%s: %w: it is the folder of another run; name a folder of its own", o.Dump, rundir.ErrOutput)
 	}
 	if path := trace.Foreign(o.Dump); path != "" {
-		return outputError("Dump", "%s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, rundir.ErrOutput)
+		return outputError("Dump", "%s: %w: the dump would replace this file, which no dump wrote; name another folder, or move the file", path, rundir.ErrOutput)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ type Batch struct {
 	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
 }
 
-var errFinished = errs.With(errors.New("the training has ended: start it again, with Resume, to go on"), errs.ErrClosed)
+var errFinished = errs.With(errors.New("the training has ended: to continue it, call Start again with TrainOptions.Resume"), errs.ErrClosed)
 
 // Start opens a training: it copies the weights in, and takes no step. On shared devices
 // it waits until the memory for its floor is free, which trainings that are open may keep;
@@ -216,7 +216,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 	case !ok:
 		return t.loop.a.noVariable(name)
 	case m.DType != want.DType || m.Elems() != want.Elems():
-		return fmt.Errorf("%w: %s is %v, and the value %v: give as many elements of that type", errs.ErrOptions, name, want, m)
+		return fmt.Errorf("%w: %s is %v, but the value is %v: give a value of the same type with as many elements", errs.ErrOptions, name, want, m)
 	}
 	return t.stand(ctx, func() error {
 		boundary.Unseal(t.loop.a.rt.Residency)
@@ -231,7 +231,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 // the host. Without names, these are the parameters that both have.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
 	if other == nil {
-		return fmt.Errorf("%w: there is no training to copy from", errs.ErrOptions)
+		return fmt.Errorf("%w: the training to copy from is nil: pass one", errs.ErrOptions)
 	}
 	if len(names) == 0 {
 		names = t.sharedWith(other)

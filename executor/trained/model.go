@@ -91,11 +91,11 @@ func Open(ctx context.Context, c *configs.Config, w rundir.Weights, o OpenOption
 // check refuses faults of shared devices, and a record of what only training does.
 func (o OpenOptions) check(c *configs.Config) error {
 	if o.Devices != nil && len(o.Faults) > 0 {
-		return fmt.Errorf("%w: faults of shared devices are given to OpenDevices", errs.ErrOptions)
+		return fmt.Errorf("%w: the devices are shared, so faults cannot be injected for one model: give them to OpenDevices", errs.ErrOptions)
 	}
 	const key = "devices.op_by_op"
 	if p := c.Where(key); c.Devices.Runs(configs.OpByOpTrace) && p != (configs.Pos{}) && p.Line == 0 { // a run's config may have it, from training
-		return configs.At(p, fmt.Errorf("%w: %s: only training is recorded; give log in place of trace", errs.ErrOptions, key))
+		return configs.At(p, fmt.Errorf("%w: %s: a trace is recorded only while training; give log instead of trace", errs.ErrOptions, key))
 	}
 	return nil
 }

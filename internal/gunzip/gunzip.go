@@ -11,7 +11,7 @@ import (
 )
 
 // ErrBehind is about bytes behind the last member that are neither a member nor zeros.
-var ErrBehind = errors.New("other bytes come behind its end")
+var ErrBehind = errors.New("other bytes follow the end of the compressed data")
 
 // Reader reads what a gzip file unpacks to. Of a file that is cut off, the error is
 // io.ErrUnexpectedEOF.

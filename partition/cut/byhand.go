@@ -70,7 +70,7 @@ func (c *Cut) pin(o Options) error {
 func checkPins(blocks []string, o Options) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if !slices.Contains(blocks, name) {
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, and the model does not have it%s; it has %s",
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, but the model has no such block%s; it has %s",
 				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))}
 		}
 	}

@@ -154,7 +154,7 @@ func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
 			}
 			from, to := pl.Node[v.Node.ID], pl.Node[n.ID]
 			if n.Phase == graph.Forward && from > to || n.Phase == graph.Backward && from < to {
-				return fmt.Errorf("%w: in the %v, %s of stage %d makes %s, which %s of stage %d reads, but the %v runs the stages in the other order; put both in one stage",
+				return fmt.Errorf("%w: in the %v pass, %s of stage %d computes %s, and %s of stage %d reads it, but the %v pass runs stage %[7]d first; put both in one stage",
 					ErrStages, n.Phase, describe(v.Node), from, v.Name, describe(n), to, n.Phase)
 			}
 		}

@@ -147,9 +147,9 @@ func (x *Index) checkPhases() error {
 			case v.Kind == graph.Summed && n.Phase != graph.Update:
 				return fmt.Errorf("%w: %v reads the sum %s before it is complete; read it in the Update phase", ErrGraph, n, v.Name)
 			case v.Kind == graph.Summed && x.Part[v.ID] == nil:
-				return fmt.Errorf("%w: %v reads the sum %s, which has no part; make it with Builder.Accumulate", ErrGraph, n, v.Name)
+				return fmt.Errorf("%w: %v reads the sum %s, to which nothing is added; make it with Builder.Accumulate", ErrGraph, n, v.Name)
 			case n.Phase == graph.Update && PerMicrobatch(v) && x.Microbatches > 1:
-				return fmt.Errorf("%w: %v reads %s in the update, but a step of %d microbatches has that many of it; read Builder.Accumulate of it", ErrGraph, n, v.Name, x.Microbatches)
+				return fmt.Errorf("%w: %v reads %s in the update, but each of the step's %d microbatches has its own; read the sum that Builder.Accumulate makes", ErrGraph, n, v.Name, x.Microbatches)
 			}
 		}
 	}

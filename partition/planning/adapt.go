@@ -57,7 +57,7 @@ func (p *Planner) pins() (map[string]int, error) {
 		case d >= 0:
 			out[block] = d
 		default:
-			return nil, configs.At(p.Config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, and the run has %s; pin it to one of those, or list more devices",
+			return nil, configs.At(p.Config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, but the run's devices are %s; pin it to one of those, or list more devices",
 				partition.ErrStages, block, id, idsOf(p.Devices)))
 		}
 	}

@@ -103,11 +103,11 @@ func (x *Memory) allows(bytes int64) bool {
 // allocInFile gets memory of the file.
 func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	if x.opt.File == nil {
-		return nil, fmt.Errorf("%w: %s needs %s, and %s of %s are used: allow more (--host-memory); this system has no spill files", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.opt.Bound))
+		return nil, fmt.Errorf("%w: %s needs %s, but %s of the %s allowed are in use: raise the limit (--host-memory); on this system, tensors cannot go to a file instead", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.opt.Bound))
 	}
 	b, after, err := x.opt.File.Alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("spill %s of %s to a file, beyond the %s of host memory: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
+		return nil, fmt.Errorf("moving %s of %s to a file, since the %s of host memory are full: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
 	}
 	x.filed += bytes
 	x.filing = max(x.filing, x.filed)
@@ -306,7 +306,7 @@ func (x *Memory) Usage() Usage {
 func (x *Memory) Hold(bytes int64) error {
 	if x.opt.Bound > 0 && x.held+bytes > x.opt.Bound {
 		take, most := units.TwoBytes(x.held+bytes, x.opt.Bound)
-		return fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", ErrFull, take, most)
+		return fmt.Errorf("%w: batches and saves need %s, but the limit on host memory is %s: raise the limit (--host-memory), or use smaller batches", ErrFull, take, most)
 	}
 	x.held += bytes
 	x.use(bytes)

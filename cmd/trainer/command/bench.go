@@ -102,14 +102,14 @@ func checkBench(c *cobra.Command, o bench.RunOptions) error {
 	case steps && seconds:
 		return cli.Usagef("--steps and --seconds exclude each other; give one")
 	case steps && o.Steps < 1:
-		return cli.Usagef("--steps %d: give at least 1, or leave it out: --seconds decides then", o.Steps)
+		return cli.Usagef("--steps %d: give at least 1, or leave it out to measure for --seconds", o.Steps)
 	case seconds && o.Seconds <= 0:
 		return cli.Usagef("--seconds %v: give a number above 0", o.Seconds)
 	case c.Flags().Changed("timeout") && o.Timeout <= 0:
 		return cli.Usagef("--timeout %v: give a time above 0", o.Timeout)
 	}
 	if pairs := configs.KeyVariables(os.Environ()); len(pairs) > 0 {
-		return cli.Usagef("%s: bench reads no config: unset the variables, and give flags of bench in place of them", strings.Join(pairs, ", "))
+		return cli.Usagef("%s: bench reads no config, so these variables have no effect: unset them, and use flags of bench instead", strings.Join(pairs, ", "))
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func benchList() string {
 func workloads(names []string) (ws []bench.Workload, err error) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return nil, cli.Usagef("%s is named twice: a workload is measured once; --seconds measures it longer", name)
+			return nil, cli.Usagef("%s is named twice: name it once; to measure it longer, raise --seconds", name)
 		}
 		w, err := bench.Lookup(name)
 		if err != nil {

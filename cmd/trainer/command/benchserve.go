@@ -27,7 +27,7 @@ func (f *servingFlags) add(c *cobra.Command) {
 // check refuses flags that say nothing or two things.
 func (f *servingFlags) check(c *cobra.Command) error {
 	if !f.on && c.Flags().Changed("clients") {
-		return cli.Usagef("--clients are those of --serve; give both, or leave it out")
+		return cli.Usagef("--clients has a meaning only with --serve; give --serve too, or leave --clients out")
 	}
 	for _, name := range notServing {
 		if f.on && c.Flags().Changed(name) {

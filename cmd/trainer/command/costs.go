@@ -24,7 +24,7 @@ func addCosts(c *cobra.Command, measure string) *costsFlag {
 // check refuses a file of times that nobody uses.
 func (f *costsFlag) check(cfg *configs.Config) error {
 	if f.path != "" && !timed(cfg) {
-		return cli.Usagef("--costs %s: no times are used; add %s", f.path, f.measure)
+		return cli.Usagef("--costs %s: this plan uses no measured times, so the file would not be read; add %s, or leave --costs out", f.path, f.measure)
 	}
 	return nil
 }

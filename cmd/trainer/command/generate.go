@@ -119,7 +119,7 @@ func generate(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, o bert
 		}
 	}
 	if _, long := errors.AsType[*berth.LongPromptError](err); long {
-		return fmt.Errorf("%w (--slide)", err)
+		return fmt.Errorf("%w; --slide does that", err)
 	}
 	if err != nil {
 		return err

@@ -29,9 +29,9 @@ func (t *training) checkOverfit(c *cobra.Command) error {
 	case t.overfit < 2:
 		return cli.Usagef("--overfit-batch=%d: expected a whole number of at least 2", t.overfit)
 	case c.Flags().Changed("resume"):
-		return cli.Usagef("--overfit-batch is a run of its own: leave out --resume")
+		return cli.Usagef("--overfit-batch trains a new run and cannot resume one: leave out --resume")
 	case t.options.MaxSteps > 0:
-		return cli.Usagef("--overfit-batch has its number of steps: give --overfit-batch=%d in place of --max-steps", max(2, t.options.MaxSteps))
+		return cli.Usagef("--overfit-batch takes the number of steps as its value: give --overfit-batch=%d instead of --max-steps", max(2, t.options.MaxSteps))
 	}
 	return nil
 }

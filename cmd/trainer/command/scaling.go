@@ -34,7 +34,7 @@ var notScaled = []string{"stages", "schedule", "reduction", "replicas", "shard",
 func (f *scalingFlags) check(c *cobra.Command, names []string) error {
 	if !f.on {
 		if c.Flags().Changed("svg") {
-			return cli.Usagef("--svg draws what --scaling measures; give both, or leave it out")
+			return cli.Usagef("--svg draws the results of --scaling; give --scaling too, or leave --svg out")
 		}
 		return nil
 	}

@@ -98,7 +98,7 @@ func (f *serveFlags) check(c *cobra.Command) error {
 		return cli.Usagef("--client-share %d: give a number from 1 to 100", f.limits.Share)
 	}
 	if f.follow < 0 {
-		return cli.Usagef("--follow %v: give a time, or 0 to look for no newer checkpoint", f.follow)
+		return cli.Usagef("--follow %v: give the time between looks for a newer checkpoint, such as 10s, or 0 to keep the first one", f.follow)
 	}
 	if f.follow == 0 {
 		f.follow = -1

@@ -74,7 +74,7 @@ func (t *training) chooseFolder(name string, m runs.Mode) error {
 	case m == runs.Resume && o.Init != "":
 		return cli.Usagef("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
 	case o.AllowChanged && m == runs.Begin:
-		return cli.Usagef("--allow-changed is for --resume; give both, or neither")
+		return cli.Usagef("--allow-changed has a meaning only with --resume; give --resume too, or leave --allow-changed out")
 	case o.Fresh:
 		m = runs.Fresh
 	}

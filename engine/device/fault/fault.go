@@ -14,8 +14,8 @@ import (
 
 // The causes of errors.
 var (
-	ErrFault    = errors.New("this fault cannot be made")
-	ErrInjected = errors.New("a fault that was asked for")
+	ErrFault    = errors.New("this fault cannot be injected")
+	ErrInjected = errors.New("injected fault")
 )
 
 // Op is a kind of operation of a device.
@@ -81,7 +81,7 @@ func Parse(text string) (f Fault, err error) {
 	case f.Op == Alloc && (f.Kind == Hang || f.Kind == Slow):
 		err = fmt.Errorf("%w: %q: an alloc can neither hang nor be slow: give fail, lost or oom", ErrFault, text)
 	case f.Kind == Hang && f.Op == Compile:
-		err = fmt.Errorf("%w: %q: a compile is a call and cannot hang: give fail, lost, oom or slow", ErrFault, text)
+		err = fmt.Errorf("%w: %q: a compile cannot hang: give fail, lost, oom or slow", ErrFault, text)
 	}
 	return f, err
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // errNotAsked is the error of both: each system tells its memory in another way.
-var errNotAsked = errors.New(runtime.GOOS + " is not asked")
+var errNotAsked = errors.New("not supported on " + runtime.GOOS)
 
 // systemMemory is not known.
 func systemMemory() (int64, error) { return 0, errNotAsked }

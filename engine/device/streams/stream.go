@@ -170,7 +170,7 @@ func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
 }
 
 // errNotFailed says that an event is of no copy that can be repeated.
-var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
+var errNotFailed = errors.New("the event does not belong to a failed copy that can be repeated: repeat a failed copy of this device once, before its stream is closed")
 
 // WaitFor makes later operations of the stream wait for e, and fail if e failed.
 func (s *Stream) WaitFor(e device.Event) error {

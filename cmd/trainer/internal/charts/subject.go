@@ -99,9 +99,9 @@ func chosen(runs []*history, wanted []string) (list []subject, err error) {
 		name = subjectOf(strings.TrimSpace(name))
 		if !slices.Contains(have, name) {
 			if near := edit.Nearest(name, have, len(name)/2); near != "" {
-				return nil, cli.Usagef("--metrics %s: no run has it; did you mean %q?", name, near)
+				return nil, cli.Usagef("--metrics %s: none of these runs has that metric; did you mean %q?", name, near)
 			}
-			return nil, cli.Usagef("--metrics %s: no run has it; expected some of %s", name, strings.Join(have, ","))
+			return nil, cli.Usagef("--metrics %s: none of these runs has that metric; expected some of %s", name, strings.Join(have, ","))
 		}
 		list = append(list, subject{name})
 	}

@@ -23,7 +23,7 @@ func repairCommand() *cobra.Command {
 				})
 			})
 			if errors.Is(err, checkpoint.ErrDamaged) {
-				return fmt.Errorf("%w: begin the run anew with trainer train … --fresh", err)
+				return fmt.Errorf("%w: nothing can be recovered; to train again from the start: trainer train CONFIG --fresh", err)
 			}
 			return err
 		},

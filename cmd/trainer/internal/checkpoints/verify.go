@@ -41,7 +41,7 @@ func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usage(err)
 	case found > 0:
-		return fmt.Errorf("%w: %s listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, text.Count(found, "fault"))
+		return fmt.Errorf("%w: %s listed above; --resume continues from the newest complete checkpoint", checkpoint.ErrDamaged, text.Count(found, "fault"))
 	}
 	return err
 }

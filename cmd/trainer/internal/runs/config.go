@@ -142,11 +142,11 @@ func lostConfig(dir, path string, unread, err error) error {
 	case isFile(dir) && filepath.Base(dir) == rundir.CheckpointsName:
 		return cli.Usagef("%s is not a run folder: name its folder, %s", dir, filepath.Dir(dir))
 	case isFile(dir):
-		return cli.Usagef("%s is not a run folder: it is a file; a copy of checkpoints can be used from a folder of its own, as %s there: name that folder", dir, rundir.CheckpointsName)
+		return cli.Usagef("%s is a file, not a run folder; to use a copy of checkpoints, put it into an empty folder under the name %s, and name that folder", dir, rundir.CheckpointsName)
 	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usagef("%s is missing, and no checkpoint has a copy of it, so the run cannot go on; begin it with: trainer train CONFIG --run %s", path, dir)
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
 		return cli.Usagef("%s is not a run folder: it has no %s; trainer train makes one", dir, filepath.Base(path))
 	}
-	return fmt.Errorf("%s is lost, and no checkpoint can be read that would hold it: %w; trainer train CONFIG --run %s --resume takes the config from elsewhere", path, err, dir)
+	return fmt.Errorf("%s is missing, and the copy of it in the checkpoints cannot be read: %w; give the config again with trainer train CONFIG --run %s --resume", path, err, dir)
 }

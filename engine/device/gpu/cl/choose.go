@@ -60,7 +60,7 @@ type opening struct {
 // o.Shared they take turns; otherwise each is another one.
 func assign(o device.OpenOptions, list []found) ([]opening, error) {
 	if o.Count > len(list) && !o.Shared {
-		return nil, fmt.Errorf("%w: %s asked for, but there %s: ask for fewer, or share them (--share-device)",
+		return nil, fmt.Errorf("%w: %s asked for, but there %s: ask for fewer, or let several share one (--share-device)",
 			device.ErrAbsent, units.Count(o.Count, "device"), isAre(len(list)))
 	}
 	// Device i is number i mod n of the n found, so those on number f are f, f+n, f+2n, …
@@ -120,12 +120,12 @@ func fits(of found, shares []device.Share) error {
 		sum += s.MemoryBytes
 		if s.MemoryBytes > of.object {
 			asked, most := units.TwoBytes(s.MemoryBytes, of.object)
-			return fmt.Errorf("%w: it is %s, but the largest object of %s has %s: lower it", device.ErrBudget, asked, of.name, most)
+			return fmt.Errorf("%w: it is %s, but a single allocation on %s has at most %s: lower the budget (devices.memory)", device.ErrBudget, asked, of.name, most)
 		}
 	}
 	if sum > of.memory {
 		asked, most := units.TwoBytes(sum, of.memory)
-		return fmt.Errorf("%w: the budgets on %s are %s together, but it has %s: lower them", device.ErrBudget, of.name, asked, most)
+		return fmt.Errorf("%w: the budgets on %s are %s together, but it has %s: lower them (devices.memory)", device.ErrBudget, of.name, asked, most)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func load() (driver, error) {
 		}
 		return f, nil
 	}
-	return nil, errors.New("this system has no libOpenCL")
+	return nil, errors.New("this system has no OpenCL library (libOpenCL)")
 }
 
 // call implements [driver].

@@ -83,7 +83,7 @@ func devicesOf(d driver, platform uintptr) (list []found, troubles []error) {
 	}
 	ids, err := c.handles(getDeviceIDs, platform, allTypes)
 	if e, ok := errors.AsType[*callError](err); ok && e.status == deviceNotFound {
-		return nil, []error{fmt.Errorf("driver %s has no device", c.name)}
+		return nil, []error{fmt.Errorf("the OpenCL driver %s has no device", c.name)}
 	}
 	if err != nil {
 		return nil, []error{err}
