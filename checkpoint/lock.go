@@ -81,7 +81,7 @@ func held(path string, reading bool) error {
 		by = fmt.Errorf("process %d", pid)
 	}
 	if reading {
-		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is held"
+		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is in use"
 	}
 	return fmt.Errorf("%w by %w: %s: %s", ErrHeld, by, path, advice)
 }

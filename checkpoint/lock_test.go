@@ -17,7 +17,7 @@ func TestHeld(t *testing.T) {
 	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
 		start := time.Now()
 		_, err := Open(path, o)
-		if !errors.Is(err, ErrHeldHere) || !strings.Contains(err.Error(), "held by this process: ") {
+		if !errors.Is(err, ErrHeldHere) || !strings.Contains(err.Error(), "in use by this process: ") {
 			t.Fatalf("second open: %v", err)
 		}
 		if d := time.Since(start); d > time.Second {
@@ -58,7 +58,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 	open(t, path, small)
 	for _, reading := range []bool{false, true} {
 		_, err := Open(path, OpenOptions{ReadOnly: reading})
-		if !errors.Is(err, ErrHeld) || strings.Count(err.Error(), "held by") != 1 || strings.Contains(err.Error(), "checkpoints copy") != reading {
+		if !errors.Is(err, ErrHeld) || strings.Count(err.Error(), "in use by") != 1 || strings.Contains(err.Error(), "checkpoints copy") != reading {
 			t.Errorf("reading %v: %v", reading, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestHeldByProcess(t *testing.T) {
 	}
 	bufio.NewScanner(out).Scan()
 	_, err = Open(path, OpenOptions{})
-	if want := fmt.Sprintf("held by process %d:", c.Process.Pid); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("in use by process %d:", c.Process.Pid); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
 		t.Errorf("want %q: %v", want, err)
 	}
 	c.Process.Kill()

@@ -125,7 +125,7 @@ func TestRecover(t *testing.T) {
 		aside, err := Recover(t.Context(), path, func(s Skipped) {
 			skipped = append(skipped, s)
 			_, err := Open(path, OpenOptions{Readers: time.Hour})
-			if want := "held by this process: "; !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
+			if want := "in use by this process: "; !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
 				t.Errorf("meanwhile: %v", err)
 			}
 		})

@@ -111,8 +111,8 @@ func TestScheduleErrors(t *testing.T) {
 		{[]string{"partition.schedule=bad.txt"}, `partition.schedule: bad.txt: line 5: not a schedule: action "1Z0"`},
 		{[]string{"partition.schedule=stuck.txt"}, "stuck.txt: line 4: invalid schedule: 0B0 comes before 0F0"},
 		{[]string{"partition.schedule=large.txt"}, "large.txt has more than 256.0 KiB"},
-		{[]string{"partition.schedule=mine.txt", "train.microbatches=2"}, `"mine" is for 1 microbatch, and train.microbatches is 2; make them equal`},
-		{[]string{"partition.schedule=mine.txt", "partition.stages=3"}, `"mine" is for 2 stages, and partition.stages gives 3; make them equal`},
+		{[]string{"partition.schedule=mine.txt", "train.microbatches=2"}, `"mine" is for 1 microbatch, but train.microbatches is 2; make them equal`},
+		{[]string{"partition.schedule=mine.txt", "partition.stages=3"}, `"mine" is for 2 stages, but partition.stages gives 3; make them equal`},
 	} {
 		_, err := Parse("a.yaml", []byte(small), Overlay{Set: c.set})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

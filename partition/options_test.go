@@ -139,15 +139,15 @@ func TestOrderErrors(t *testing.T) {
 	}
 	const split = "schedule f stages 2 microbatches 2 replicas 2 workers 3\n0 (0): 0F0 0B0 0U\n1 (1 1@1): 1F0 1B0 1F1@1 1B1@1 1U 1U@1\n2 (0@1): 0F1@1 0B1@1 0U@1\n"
 	for want, o := range map[string]PlanOptions{
-		"it is for 2 microbatches, and train.microbatches is 3":              {Microbatches: 3, Order: written(t, twoRounds)},
-		"it is for 4 stages, and partition.stages asks for 3":                {Microbatches: 2, Count: 3, Order: written(t, twoRounds)},
-		"it is for 4 stages, and partition.stages asks for 1":                {Microbatches: 2, Stages: [][]string{{"b0"}}, Order: written(t, twoRounds)},
-		"the schedule is for 4 stages: 4 stages asked for but only 3 blocks": {Microbatches: 2, Order: written(t, twoRounds)},
-		"it has no backward passes":                                          {Order: written(t, "schedule f stages 1 microbatches 1\n0: 0F0 0U\n")},
-		"it is for 2 replicas, and partition.replicas is 1":                  {Order: written(t, "schedule f stages 1 microbatches 1 replicas 2\n0: 0F0 0B0 0U\n1: 0U@1\n")},
-		"its replicas are not on workers of their own":                       {Replicas: 2, Reduction: ReduceTree, Microbatches: 2, Order: written(t, split)},
-		"it has reductions":                      {Microbatches: 2, Order: written(t, "schedule f stages 1 microbatches 2\n0: 0F0 0B0 0F1 0B1 0R1 0U\n")},
-		"0B0 is in a deadlock: it waits for 1B0": {Order: &schedule.Schedule{Name: "x", Stages: 2, Microbatches: 1, Replicas: 1, Workers: []int{0, 0}, Rows: [][]schedule.Action{{{Kind: 'F'}, {Kind: 'B'}, {Kind: 'U'}, {Stage: 1, Kind: 'F'}, {Stage: 1, Kind: 'B'}, {Stage: 1, Kind: 'U'}}}}},
+		"it is for 2 microbatches, but train.microbatches is 3":                       {Microbatches: 3, Order: written(t, twoRounds)},
+		"it is for 4 stages, but partition.stages asks for 3":                         {Microbatches: 2, Count: 3, Order: written(t, twoRounds)},
+		"it is for 4 stages, but partition.stages asks for 1":                         {Microbatches: 2, Stages: [][]string{{"b0"}}, Order: written(t, twoRounds)},
+		"the schedule is for 4 stages: 4 stages asked for but only 3 blocks":          {Microbatches: 2, Order: written(t, twoRounds)},
+		"it has no backward pass":                                                     {Order: written(t, "schedule f stages 1 microbatches 1\n0: 0F0 0U\n")},
+		"it is for 2 replicas, but partition.replicas is 1":                           {Order: written(t, "schedule f stages 1 microbatches 1 replicas 2\n0: 0F0 0B0 0U\n1: 0U@1\n")},
+		"each replica needs workers of its own":                                       {Replicas: 2, Reduction: ReduceTree, Microbatches: 2, Order: written(t, split)},
+		"it contains reductions":                                                      {Microbatches: 2, Order: written(t, "schedule f stages 1 microbatches 2\n0: 0F0 0B0 0F1 0B1 0R1 0U\n")},
+		"0B0 is in a deadlock: it waits for 1B0":                                      {Order: &schedule.Schedule{Name: "x", Stages: 2, Microbatches: 1, Replicas: 1, Workers: []int{0, 0}, Rows: [][]schedule.Action{{{Kind: 'F'}, {Kind: 'B'}, {Kind: 'U'}, {Stage: 1, Kind: 'F'}, {Stage: 1, Kind: 'B'}, {Stage: 1, Kind: 'U'}}}}},
 		"the schedule \"forward\" has no backward pass; use another one for training": {Schedule: "forward"},
 	} {
 		o.Devices = nets.Specs(2, 0)

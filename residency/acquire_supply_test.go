@@ -37,7 +37,7 @@ func TestErrBudget(t *testing.T) {
 	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Read}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 B are leased") {
+	if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 B more are in use") {
 		t.Errorf("while its own lease is held: %v", err)
 	}
 	if err := r.m.Release(&l, device.Event{}); err != nil {

@@ -71,7 +71,7 @@ func ParseConfig(path string, text []byte) (c Config, notes []string, err error)
 	}
 	o.read("tie_word_embeddings", "true or false", &c.Tied)
 	if c.Width%c.Heads != 0 {
-		o.fail("n_head", "%d heads do not divide n_embd, which is %d: the file is not that of a GPT-2 model", c.Heads, c.Width)
+		o.fail("n_head", "%d heads do not divide n_embd, which is %d: copy the config again", c.Heads, c.Width)
 	}
 	o.checkOptions(c)
 	c.Dropout, notes = o.dropout()

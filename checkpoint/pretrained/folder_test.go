@@ -313,13 +313,13 @@ func TestOpenRefuses(t *testing.T) {
 		want   string
 	}{
 		{remove("config.json"), "it has no config.json"},
-		{remove("model.safetensors"), "it has neither model.safetensors nor model.safetensors.index.json"},
+		{remove("model.safetensors"), "it has no weights, neither model.safetensors nor model.safetensors.index.json"},
 		{remove("tokenizer.json"), "put the model's tokenizer.json there"},
 		{func(dir string) {
 			remove("model.safetensors")(dir)
 			put(t, filepath.Join(dir, "pytorch_model.bin"), "PK")
-		}, "save the model in Python with safe_serialization=True"},
-		{replace("config.json", `"n_layer": 2`, `"n_layer": 9999`), "it has 2 layers, and n_layer of config.json is 9999"},
+		}, "save the model again in Python with safe_serialization=True"},
+		{replace("config.json", `"n_layer": 2`, `"n_layer": 9999`), "it has 2 layers, but n_layer of config.json is 9999"},
 		{replace("config.json", `"n_layer": 2`, `"n_layer": 1000000000`), "expected a whole number from 1 to 10000"},
 		{replace("config.json", `"vocab_size": 300`, `"vocab_size": 299`), "vocab_size: 299, but the tokenizer has 300 tokens"},
 		{replace("config.json", `"vocab_size": 300`, `"vocab_size": 4000000`), "transformer.wte.weight is [300,16], config.json makes it [4000000,16]"},

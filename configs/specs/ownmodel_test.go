@@ -128,7 +128,7 @@ func usesOwnModel(t *testing.T, saved, dir string, accuracy float64) {
 	if _, err := run.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true}); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the model that the program gives is not") {
 		t.Errorf("resumed with another model: %v", err)
 	}
-	const want = "the model is given by the program "
+	const want = "the model was built by the program "
 	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{}); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), want) {
 		t.Errorf("without the model: %v", err)
 	}
@@ -142,12 +142,12 @@ func TestOwnModelsThatCannotBe(t *testing.T) {
 		text  string
 		model models.Layer
 	}{
-		`own.yaml:2: these options cannot be used: the program gives a model, but model.preset is "mlp": write`:       {strings.Replace(ownModelConfig, "given", "mlp", 1), models.Func(gate)},
-		"own.yaml:2: these options cannot be used: model.preset is given, and the program gives no model: it does so": {ownModelConfig, nil},
-		`layer 0 (func "model"): its function panicked: oops`:                                                         {ownModelConfig, models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") })},
-		`layer 1 (dense "dense1"): units is 0: give it a whole number of at least 1`:                                  {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{}}},
-		`layer 0 (nil "nil0"): it is nil: give it a layer`:                                                            {ownModelConfig, models.Stack{nil}},
-		"the model tells 5 classes apart, but the data has 10":                                                        {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{Units: 5}}},
+		`own.yaml:2: these options cannot be used: the program gives a model, but model.preset is "mlp": write`: {strings.Replace(ownModelConfig, "given", "mlp", 1), models.Func(gate)},
+		"own.yaml:2: these options cannot be used: model.preset is `given`, but the program passed no model":    {ownModelConfig, nil},
+		`layer 0 (func "model"): its function panicked: oops`:                                                   {ownModelConfig, models.Func(func(*models.Builder, *graph.Value) *graph.Value { panic("oops") })},
+		`layer 1 (dense "dense1"): units is 0: give it a whole number of at least 1`:                            {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{}}},
+		`layer 0 (nil "nil0"): it is nil: give it a layer`:                                                      {ownModelConfig, models.Stack{nil}},
+		"the model tells 5 classes apart, but the data has 10":                                                  {ownModelConfig, models.Stack{models.Flatten{}, models.Dense{Units: 5}}},
 	} {
 		if _, err := openOwnModel(t, c.text, c.model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nexpected %s", err, want)

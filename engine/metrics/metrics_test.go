@@ -338,13 +338,13 @@ func TestRefusals(t *testing.T) {
 		name string
 		want string
 	}{
-		{metrics.Task{Kind: metrics.Numbers, Outputs: 1}, "f1", "f1 does not judge such answers"},
-		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "perplexity", "perplexity does not judge such answers"},
-		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1001}, "f1", "f1: answers are counted for up to 1,000 classes, and the model has 1,001"},
+		{metrics.Task{Kind: metrics.Numbers, Outputs: 1}, "f1", "f1 cannot be computed for the outputs of this model"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "perplexity", "perplexity cannot be computed for the outputs of this model"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1001}, "f1", "f1: a confusion matrix has at most 1,000 classes, but the model has 1,001"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "f1_class_3", "f1_class_3: there are 3 classes, numbered from 0"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 5}, "top_5", "top_5: it is always 1 with 5 classes"},
-		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1}, "auc", "auc: it takes from 2 to 46,340 classes"},
-		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 50_000, Answers: 9}, "auc_class_7", "auc_class_7: it takes from 2 to 46,340 classes"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1}, "auc", "auc: the metric needs 2 to 46,340 classes"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 50_000, Answers: 9}, "auc_class_7", "auc_class_7: the metric needs 2 to 46,340 classes"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 10, Answers: 10_000_001}, "auc", "auc takes up to 100,000,000 scores, and there are 100,000,010"},
 		{metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 1, Answers: 100_000_001}, "average_precision", "average_precision takes up to 100,000,000 scores"},
 		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 1 << 31}, "recall", "recall counts up to 2,147,483,647 answers"},

@@ -115,11 +115,11 @@ func TestModelsThatGenerateNoText(t *testing.T) {
 		want   string
 	}{
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Mean{Axes: []int{0}}}, head},
-			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer generates no text: it must work on each position alone, or be attention, lstm, gru or positional_embedding`},
-		{models.Stack{embed, models.Named{Name: "r", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.BatchNorm{}}}}}, head}, `layer 2 (batchnorm "it"): a model with this layer generates no text`},
+			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer cannot generate text: use only layers that work on each position alone, and attention, lstm, gru or positional_embedding`},
+		{models.Stack{embed, models.Named{Name: "r", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.BatchNorm{}}}}}, head}, `layer 2 (batchnorm "it"): a model with this layer cannot generate text`},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.PositionalEmbedding{Context: 8}}, head}, "9 positions are to be generated, but its context is 8"},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.LSTM{Units: 5, Bidirectional: true}}, head}, "generates no text where last or bidirectional is true"},
-		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Dense{Units: 5}}}, "it generates only if its last layer gives a number for each of 7 tokens"},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Dense{Units: 5}}}, "its last layer must give one number for each of the 7 tokens"},
 	} {
 		s := speaker()
 		s.Layers = c.layers

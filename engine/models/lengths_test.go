@@ -248,7 +248,7 @@ func TestLengthsRefused(t *testing.T) {
 		"positions": {with(models.Concat{Layers: models.Stack{models.Named{Name: "in", Layer: models.Dense{Units: 6}}}}), "axis 0 counts the positions"},
 		"batchnorm": {with(models.BatchNorm{}), "its statistics would count the padding"},
 		"two axes":  {with(models.Mean{Axes: []int{0, 1}}), "reduce the positions, axis 0, in a layer of their own"},
-		"width":     {with(models.Mean{Axes: []int{1}}), `layer 3 (mean "own"): it leaves one number for each position, f32[9], and the next layer would mix those of padding with the rest: keep an axis of size 1 (keep: true)`},
+		"width":     {with(models.Mean{Axes: []int{1}}), `layer 3 (mean "own"): its output f32[9] has one number for each position, and the next layer would mix padding with the other positions: keep the reduced axis with size 1 (keep: true)`},
 		"flatten after a body": {func() models.Spec {
 			s := reviews()
 			s.Layers = slices.Insert(s.Layers, 3, models.Stack{
@@ -261,12 +261,12 @@ func TestLengthsRefused(t *testing.T) {
 			s := lines()
 			s.Target = shape.I32()
 			return s
-		}(), "for an answer for each sequence, take a mean over axes [0]"},
+		}(), "if each sequence has one target, add a mean over axes [0]"},
 		"numbers": {func() models.Spec {
 			s := lines()
 			s.Input = shape.F32(9)
 			return s
-		}(), "only sequences of tokens, i32[positions], or of numbers, f32[positions, features], have them"},
+		}(), "must be sequences of tokens, i32[positions], or of numbers, f32[positions, features]"},
 	} {
 		_, err := models.Train(c.spec, adamW(), models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -26,8 +26,8 @@ func TestMistakesInAModel(t *testing.T) {
 		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(2), "hinge", `configs/x.yaml:14: layer 1 (loss "hinge"): no loss "hinge": there are bce, by_each_size, by_size, cross_entropy, focal, huber, l1, mse`},
 		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(2), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the targets are f32[2], and loss cross_entropy takes classes (i32): choose the loss that fits`},
 		{models.Stack{dense("fc")}, shape.F32(2), shape.I32(), "bce", `configs/x.yaml:14: layer 1 (loss "bce"): the targets are i32[], and loss bce takes numbers (f32): choose the loss that fits`},
-		{models.Stack{dense("fc")}, shape.F32(4, 2), shape.I32(), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the model gives f32[4,2] a sample for targets i32[]: its last layers must give f32 of that shape and, last, an axis of classes`},
-		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(3), "mse", `configs/x.yaml:14: layer 1 (loss "mse"): the model gives f32[2] a sample for targets f32[3]: its last layers must give f32 of that shape`},
+		{models.Stack{dense("fc")}, shape.F32(4, 2), shape.I32(), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the model's output for a sample is f32[4,2], but its target is i32[]: the last layers must give f32 of that shape and, last, an axis of classes`},
+		{models.Stack{dense("fc")}, shape.F32(2), shape.F32(3), "mse", `configs/x.yaml:14: layer 1 (loss "mse"): the model's output for a sample is f32[2], but its target is f32[3]: the last layers must give f32 of that shape`},
 		{models.Stack{models.Named{Name: "flat", Pos: at, Layer: models.Flatten{}}}, shape.F32(2), shape.F32(2), "mse", "train: optimizer: the model has no parameters to train: give it a layer that has, such as dense"},
 	} {
 		_, err := models.Train(models.Spec{Input: c.in, Target: c.target, Loss: c.loss, Layers: c.layers}, adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3, Ring: 1})

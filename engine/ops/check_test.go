@@ -196,7 +196,7 @@ var badNorm = map[string][]badCase{
 	},
 	"batch_norm": {
 		{ops.BatchNorm{}, metas(f(2, 3), f(2), f(2)), "input has 3 features"},
-		{ops.BatchNorm{}, metas(f(2), f(2), f(2)), "expected features in dimension 1"},
+		{ops.BatchNorm{}, metas(f(2), f(2), f(2)), "no dimension 1 for the features"},
 	},
 	"batch_norm_grad": {{ops.BatchNormGrad{}, metas(f(2, 3), f(3), f(3), f(2), f(2, 3)), "rstd is"}},
 	"batch_norm_eval": {{ops.BatchNormEval{}, metas(f(2, 3), f(3), f(3), f(3), f(1)), "weight expects [1]"}},

@@ -31,7 +31,7 @@ func init() {
 // A rate that changes where its schedule says that it does not would be another on GPUs. It
 // is refused, however long the run and the teeth are.
 func TestRateMustStayWhereItSaysSo(t *testing.T) {
-	const steady = ", between which its SteadyFor says that the rate stays: leave SteadyFor out"
+	const steady = ", although its field SteadyFor says that the rate does not change between these steps: leave SteadyFor out"
 	for _, c := range []struct {
 		schedule string
 		keys     any
@@ -43,7 +43,7 @@ func TestRateMustStayWhereItSaysSo(t *testing.T) {
 		{"sawtooth", saw{100, 100}, 4_000_000, steady},
 		{"sawtooth", saw{4000, 4000}, 20, steady},
 		{"sawtooth", saw{4, 0}, 100, "schedule sawtooth: SteadyFor gives 0 steps: it must be at least 1; leave it out if the rate may change at each step"},
-		{"endless", nil, 5, "at step 6, between which its Ends says that the rate stays: leave Ends out"},
+		{"endless", nil, 5, "at step 6, although its field Ends says that the rate does not change between these steps: leave Ends out"},
 	} {
 		_, err := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 0.3, Total: c.total}.Infer([]shape.Meta{shape.I32()})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -90,10 +90,10 @@ func TestFieldsSayWhatTagsSay(t *testing.T) {
 
 func TestTagsThatCannotBe(t *testing.T) {
 	for want, keys := range map[string]any{
-		`its tag yaml ends in "nott"`: struct {
+		`its tag yaml has the unknown option "nott"`: struct {
 			A bool `yaml:"a,nott"`
 		}{},
-		`its tag yaml ends in "not"`: struct {
+		`its tag yaml has the unknown option "not"`: struct {
 			A int `yaml:"a,not"`
 		}{},
 		`its tag above is "x"`: struct {

@@ -77,7 +77,7 @@ func TestAddRefusesWhatCannotBe(t *testing.T) {
 	if list := List(Layer); len(list) != 1 || list[0].Name != "swish" {
 		t.Errorf("the layers are %v", list)
 	}
-	if said := add(Entry{Kind: Loss, Name: "late", Version: 1}); !strings.Contains(said, "it comes too late") {
+	if said := add(Entry{Kind: Loss, Name: "late", Version: 1}); !strings.Contains(said, "names have been looked up already") {
 		t.Errorf("after the first List: %q", said)
 	}
 }

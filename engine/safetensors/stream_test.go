@@ -125,7 +125,7 @@ func TestStream(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := Open(t.Context(), path); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "unpack it first") {
+		if _, err := Open(t.Context(), path); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "decompress it first") {
 			t.Errorf("%s: opened as a plain file: %v", format, err)
 		}
 	}

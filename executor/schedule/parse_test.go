@@ -18,7 +18,7 @@ func TestParseErrors(t *testing.T) {
 		{"schedule x stages 2 microbatches 1\n0: 0F0", "1 rows for 2 workers"},
 		{"schedule x stages 1 microbatches 1\n1: 0F0", `line 2: not a schedule: the line of worker 0 is "1: 0F0"; begin it with "0:"`},
 		{"schedule x stages 1 microbatches 1\n\n# first\n0: 0F0 0Z0", "line 4"},
-		{"schedule x stages 1 microbatches 1\n0: 0F0\n1: 0F0\n", "line 3: not a schedule: a line too many for 1 workers: give each one line"},
+		{"schedule x stages 1 microbatches 1\n0: 0F0\n1: 0F0\n", "line 3: not a schedule: more lines than the header's 1 workers: write one line for each worker"},
 		{shared + "0: 0F0\n", `begin it with "0 (STAGE …):"`},
 		{"# mine\n\nschedule x stages 2 microbatches 1\n0: 0F0", "line 3: not a schedule: 1 rows"},
 		{"# mine\n" + shared + "0 (0): 0F0\n", "line 2: not a schedule: no worker has stage 1"},

@@ -77,7 +77,7 @@ func TestOwnLoopMovesTensors(t *testing.T) {
 	if err != nil || b.Samples != 16 || !b.Input.Shape().Eq(tensor.Shape{16, 2}) || !b.Target.Shape().Eq(tensor.Shape{16}) {
 		t.Fatalf("%+v, %v", b, err)
 	}
-	if _, err := tr.Activations(t.Context(), "layers.0", nil); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "no step is taken yet") {
+	if _, err := tr.Activations(t.Context(), "layers.0", nil); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "there is no last step") {
 		t.Errorf("activations before the first step: %v", err)
 	}
 	class := b.Target.Int32s()[3]
@@ -343,7 +343,7 @@ func TestOwnLoopMovesRanges(t *testing.T) {
 		}
 	}
 	few := tensor.New(tensor.WithBacking([]float32{1}))
-	if err := tr.Replace(t.Context(), "layers.1.bias", few); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "layers.1.bias is f32[4], and the value f32[]: give as many elements") {
+	if err := tr.Replace(t.Context(), "layers.1.bias", few); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "layers.1.bias is f32[4], but the value is f32[]: give a value of the same type") {
 		t.Errorf("%v", err)
 	}
 }

@@ -215,7 +215,7 @@ func TestGenerateOptions(t *testing.T) {
 	dir := t.TempDir()
 	runtest.Train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	_, err = r.Generate(t.Context(), berth.Weights{Dir: dir}, berth.GenerateOptions{Prompt: "1"}, unheard)
-	if want := "these options cannot be used: the model is not of text (data.source digits): only a model of text generates"; !errors.Is(err, berth.ErrOptions) || err.Error() != want {
+	if want := "these options cannot be used: the model was not trained on text (data.source digits): only a model of text can generate"; !errors.Is(err, berth.ErrOptions) || err.Error() != want {
 		t.Error(err)
 	}
 }

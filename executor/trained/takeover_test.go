@@ -53,7 +53,7 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 	if got, err := m.Eval(t.Context()); err != nil || got.Loss != clean.Loss {
 		t.Errorf("evaluated to %v, %v; without a fault to %v", got.Loss, err, clean.Loss)
 	}
-	const want = "copy-out on cpu:0 failed: a fault that was asked for (cpu:0 copy-out 1 fail); trying again"
+	const want = "copy-out on cpu:0 failed: injected fault (cpu:0 copy-out 1 fail); trying again"
 	if told := strings.Join(m.Warnings(), "\n"); told != want {
 		t.Errorf("it tells %q", told)
 	}

@@ -37,7 +37,7 @@ func TestGraphErrors(t *testing.T) {
 			y := ops.Tanh(b, x)
 			defer b.InPhase(graph.Update)()
 			b.Assign(v, ops.Exp(b, y))
-		}, "read Builder.Accumulate of it"},
+		}, "read the sum that Builder.Accumulate makes"},
 		"sum read early": {func(b *graph.Builder, x, v *graph.Value) {
 			b.Output("y", ops.Exp(b, b.Accumulate(ops.Tanh(b, x), ops.AddOp)))
 		}, "before it is complete"},

@@ -68,19 +68,19 @@ func TestHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held := fmt.Sprintf("trainer: checkpoint file is held by process %d: ", training.Process.Pid)
+	held := fmt.Sprintf("trainer: checkpoint file is in use by process %d: ", training.Process.Pid)
 	for _, args := range [][]string{
 		{"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
 	} {
 		out, err := trainer(args...).CombinedOutput()
-		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is held\n"
+		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is in use\n"
 		switch {
 		case args[0] == "train":
 			advice = ": stop that process, or train in another folder (--run DIR)\n"
 		case args[0] == "resume":
 			advice = ": stop that process\n"
 		}
-		if err == nil || !strings.Contains(string(out), held) || !strings.HasSuffix(string(out), advice) || strings.Count(string(out), "is held by") != 1 {
+		if err == nil || !strings.Contains(string(out), held) || !strings.HasSuffix(string(out), advice) || strings.Count(string(out), "is in use by") != 1 {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
