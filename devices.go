@@ -18,7 +18,7 @@ import (
 // Of the section devices of a run's config, memory alone counts: that much of each device its
 // plan counts on; without it, the whole device. The other keys, such as use, each, threads,
 // host_memory and timeout, are those of OpenDevices. [Run.Train] and the other calls wait
-// until the devices have the floor of the run's plan free beside those of the other calls:
+// until the devices have the floor of the run's plan free in addition to those of the other calls:
 // of the calls that wait, the first one goes on first. ctx ends the waiting. A run has one
 // call at a time; a second one fails with ErrInUse.
 //

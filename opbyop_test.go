@@ -64,7 +64,7 @@ func TestOpByOpBesideARun(t *testing.T) {
 	}
 }
 
-// weightsAlone are the weights of the run without anything beside it.
+// weightsAlone are the weights of the run that trains alone.
 func weightsAlone(t *testing.T) string {
 	t.Helper()
 	d := runtest.OpenDevices(t, "cpu:2", 8<<20)

@@ -12,8 +12,8 @@ import (
 // TrainOptions says how to train, beyond the config.
 type TrainOptions = train.Options
 
-// Training is a run whose steps the program takes one by one, beside those of other
-// runs or in an order of its own. [Run.Train] takes the same steps: weights, metrics,
+// Training is a run whose steps the program takes one by one: between those of other
+// runs, or in an order of its own. [Run.Train] takes the same steps: weights, metrics,
 // checkpoints and resuming are the same.
 //
 //	t, err := run.Start(ctx, berth.TrainOptions{Dir: "runs/mine"})

@@ -14,7 +14,7 @@ import (
 )
 
 // DB is an open checkpoint file. Its methods may be called from any goroutine;
-// saves and other changes run one at a time, and loads run beside them.
+// saves and other changes run one at a time, and loads run at the same time.
 type DB struct {
 	path string
 	opts OpenOptions

@@ -34,7 +34,7 @@
 // damage_test.go (any damage), and crash_test.go, faults_linux_amd64_test.go and
 // powerloss_linux_amd64_test.go (processes and disks that fail); rig_test.go is for all of them.
 //
-// # Why do readers beside a run take no lock?
+// # Why do readers take no lock while a run writes?
 //
 // A lock would stop the run for as long as an evaluation takes, or the evaluation for as long as the run
 // takes. bbolt overwrites only pages that the state before did not use, and everything that matters has a

@@ -159,7 +159,7 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// Damage stays damage beside a writer.
+// Damage stays damage while another DB writes.
 func TestDamageBesideAWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	w := open(t, path, small)

@@ -28,13 +28,13 @@ func TestHeld(t *testing.T) {
 	a := open(t, path, OpenOptions{ReadOnly: true})
 	open(t, path, OpenOptions{ReadOnly: true})
 	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
-		t.Fatalf("writer beside readers: %v", err)
+		t.Fatalf("writer while readers have it: %v", err)
 	}
 	a.Close()
 	db = open(t, path+"2", small)
 	for _, o := range []OpenOptions{{Readers: time.Hour}, {ReadOnly: true, Readers: time.Hour}} {
 		if _, err := Open(path+"2", o); !errors.Is(err, ErrHeld) { // at once: it is no reader
-			t.Fatalf("beside a writer: %v", err)
+			t.Fatalf("while a writer has it: %v", err)
 		}
 	}
 	db.Close()
@@ -88,7 +88,7 @@ func TestHeldByProcess(t *testing.T) {
 	c.Wait()
 	in.Close()
 	r := open(t, path, OpenOptions{ReadOnly: true})
-	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "held by another process") {
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("after its death: %v", err)
 	}
 	r.Close()

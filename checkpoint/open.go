@@ -30,8 +30,8 @@ type OpenOptions struct {
 // structure of the file first, and removes the leftovers of interrupted saves
 // and compactions.
 //
-// The error ErrHeld names the process that has the file open, unless o is to read
-// beside it. A file with ErrDamaged can still be opened read-only, and be
+// The error ErrHeld names the process that has the file open, unless o.Beside allows
+// reading all the same. A file with ErrDamaged can still be opened read-only, and be
 // salvaged: see [Salvage].
 func Open(path string, o OpenOptions) (*DB, error) {
 	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 {

@@ -33,7 +33,7 @@ const (
 var native = binary.NativeEndian
 
 // image is the state of a file after one committed transaction, read without bbolt. An open DB has
-// the newest one; a reader beside a run makes one for each look at the file.
+// the newest one; a reader of a file that a run writes makes one for each look at the file.
 type image struct {
 	r    io.ReaderAt
 	size int64 // bytes in the file

@@ -100,7 +100,7 @@ func TestFallBackAndSalvage(t *testing.T) {
 	}
 }
 
-// Loads run beside saves and prunes.
+// Loads run during saves and prunes.
 func TestConcurrentLoads(t *testing.T) {
 	t.Parallel()
 	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)

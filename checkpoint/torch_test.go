@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkSaveGPT2 saves the state of a gpt2 with AdamW, 1.49 GB, into a new
-// file; beside it, in turns, PyTorch's torch.save and fsync of the same
+// file and, in turns, PyTorch's torch.save and fsync of the same
 // tensors in the same folder, where a Python is installed that has it. The
 // metrics are medians, in seconds, and how many times as long PyTorch took.
 //

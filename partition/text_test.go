@@ -77,7 +77,7 @@ func dumpVariant(b *strings.Builder, label string, v *Variant) {
 	}
 }
 
-// slotText describes a slot beside its value: its identity, if that is another,
+// slotText describes a slot apart from its value: its identity, if that is another,
 // and its mode.
 func slotText(v *graph.Value, s Slot) string {
 	text := ""

@@ -85,7 +85,7 @@ type importing struct {
 }
 
 // tuning is the config of an imported model but for the model: steps of 2,048 tokens
-// that fit beside the weights, with a learning rate that keeps what was learnt.
+// that fit into memory with the weights, with a learning rate that keeps what was learnt.
 const tuning = `
 data: {source: text, path: ""}
 model: {preset: gpt}

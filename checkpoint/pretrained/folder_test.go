@@ -273,7 +273,7 @@ func TestUntiedHead(t *testing.T) {
 		t.Error("other tensors")
 	}
 	put(t, filepath.Join(dir, "config.json"), fixtureConfig(t))
-	if _, err := pretrained.Open(t.Context(), dir); !errors.Is(err, pretrained.ErrFormat) || !strings.Contains(err.Error(), "lm_head.weight is not wte.weight, although tie_word_embeddings is true") {
+	if _, err := pretrained.Open(t.Context(), dir); !errors.Is(err, pretrained.ErrFormat) || !strings.Contains(err.Error(), "lm_head.weight differs from wte.weight, although tie_word_embeddings is true") {
 		t.Errorf("a tied model with another head: %v", err)
 	}
 }

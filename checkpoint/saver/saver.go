@@ -97,7 +97,7 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 
 func failed(step int, err error) error { return fmt.Errorf("checkpoint at step %d: %w", step, err) }
 
-// write saves the staged state. It runs beside training.
+// write saves the staged state. It runs while training goes on.
 func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, start time.Time, tidy bool) result {
 	if err := src.wait(); err != nil {
 		return result{saved: Saved{Step: m.Step}, err: err}

@@ -202,7 +202,7 @@ func (s *store) Read(name string, dst []byte) error {
 	return errors.New("no " + name)
 }
 
-// Variables that stream from a store are not staged beside the others: they are read
+// Variables that stream from a store are not staged with the others: they are read
 // one after the other while they are saved.
 func TestSaveStreams(t *testing.T) {
 	r := smallrun.New(t, "cpu")

@@ -27,7 +27,7 @@ func (s *Session) Notes() (list []string) {
 	return list
 }
 
-// nothingBeside says that nothing is compiled beside steps where every op runs by itself.
+// nothingBeside says that nothing is compiled while steps run where every op runs by itself.
 func (s *Session) nothingBeside() string {
 	if d := s.Config.Devices; d.Compile != configs.CompileBeside || !d.IsOpByOp() {
 		return ""

@@ -32,7 +32,7 @@ func (s *Session) Passing(ctx context.Context) (values []string, err error) {
 }
 
 // numerics names the kernels of the devices that have stages: results depend on
-// them to the bit, beside config and data. Where the kernels differ, results depend on
+// them to the bit, as on config and data. Where the kernels differ, results depend on
 // the blocks of each, too: "cpu avx512 for layers.0 and opencl float32 for layers.1".
 func (s *Session) numerics() string {
 	blocks := map[string][]string{} // by kernels

@@ -333,7 +333,7 @@ func (e heldError) Error() string {
 
 func (e heldError) Unwrap() error { return errs.ErrInUse }
 
-// OpByOp opens a context for single ops on these devices, beside the runs. The caller
+// OpByOp opens a context for single ops on these devices, while runs use them too. The caller
 // closes it before the devices. A device on which an operation takes longer than their Timeout
 // counts as lost: calls there fail with [device.ErrLost].
 func (p *Pool) OpByOp(o eager.ContextOptions) (*eager.Context, error) {

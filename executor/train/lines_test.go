@@ -212,7 +212,7 @@ func TestPaddingOfABatch(t *testing.T) {
 	}
 }
 
-// Answers about lines keep their order, are the same to the bit beside longer lines, and
+// Answers about lines keep their order, are the same to the bit in a batch with longer lines, and
 // those of a service are those of Predict.
 func TestAnswersAboutLines(t *testing.T) {
 	config, dir := linesConfig(t), t.TempDir()
@@ -245,7 +245,7 @@ func TestAnswersAboutLines(t *testing.T) {
 	}
 	for i := range alone {
 		if b := beside[2*i]; b.Index != 2*i || !slices.Equal(alone[i].Values, b.Values) {
-			t.Errorf("answer %d is %v alone, and %v beside longer lines", i, alone[i].Values, b.Values)
+			t.Errorf("answer %d is %v alone, and %v in a batch with longer lines", i, alone[i].Values, b.Values)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "long.txt")

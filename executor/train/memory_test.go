@@ -138,7 +138,7 @@ func TestLittleMemoryTrainsTheSame(t *testing.T) {
 }
 
 // A plan has memory for steps op by op and for compiled ones, where segments are compiled
-// beside the steps.
+// while the steps run.
 func TestPeakWhileCompiling(t *testing.T) {
 	for i, c := range memoryCases(!testall.Wanted())[3:9:9] { // of several microbatches
 		if i != 2 && !testall.Wanted() {

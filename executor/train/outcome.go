@@ -111,7 +111,7 @@ func (l *loop) fail(ctx context.Context, err error) error {
 }
 
 // ended makes the report of a loop that ended well, and writes it. Where it cannot be
-// written, there is a report beside the error.
+// written, it returns both the report and the error.
 func (a *attempt) ended(l *loop) (*Report, error) {
 	if err := a.endSaves(); err != nil {
 		return nil, err

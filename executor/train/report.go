@@ -46,7 +46,7 @@ type Report struct {
 type ExecutableReport struct {
 	session.Executables
 	Seconds float64 `json:"seconds"` // that the call took to get them
-	// With Devices.Compile beside the steps: the first step of training after the newest
+	// With devices.compile: beside, which compiles while steps run: the first step of training after the newest
 	// change from op by op to compiled, and the reasons why segments stayed op by op.
 	From    int      `json:"compiled_from_step,omitempty"`
 	Refused []string `json:"refused,omitempty"`
@@ -146,7 +146,7 @@ type SaveReport struct {
 	CopyMS      float64 `json:"copy_ms"`  // from the step boundary until the state was copied
 	StallMS     float64 `json:"stall_ms"` // training stood still: at the boundary, and for copies in the step after it
 	StepsBeside int     `json:"steps_beside"`
-	Slowdown    float64 `json:"slowdown"` // of the steps beside a save: 0.1 is a tenth longer than the median of the others
+	Slowdown    float64 `json:"slowdown"` // of the steps during a save: 0.1 is a tenth longer than the median of the others
 }
 
 // addLost adds the lines that an earlier call's report says are lost; first is

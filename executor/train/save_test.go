@@ -55,7 +55,7 @@ func TestSavesBesideTrainingAreOfTheirStep(t *testing.T) {
 	}
 }
 
-// A save that fails beside training ends the run, which says at which step;
+// A save that fails while training goes on ends the run, which says at which step;
 // the checkpoints before it are there.
 func TestFailedSaveEndsTheRun(t *testing.T) {
 	t.Parallel()

@@ -153,7 +153,7 @@ func TestServiceHasItsWeightsOnce(t *testing.T) {
 	}
 }
 
-// A service answers beside a training on the same devices, which ends with the weights
+// A service answers during a training on the same devices, which ends with the weights
 // that it has alone.
 func TestAnswersBesideATraining(t *testing.T) {
 	c := runtest.Parsed(t, runtest.Everything, "train.epochs=2")
@@ -173,7 +173,7 @@ func TestAnswersBesideATraining(t *testing.T) {
 			for training.Err() == nil {
 				out, err := s.Predict(t.Context(), samples)
 				if err != nil || !slices.Equal(out.Float32s(), want.Float32s()) {
-					t.Errorf("beside a training: %v", err)
+					t.Errorf("during a training: %v", err)
 					return
 				}
 				answered[i]++

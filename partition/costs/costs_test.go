@@ -117,7 +117,7 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// Devices have the same times if they and those beside them are alike.
+// Devices have the same times if they and their neighbours are alike.
 func TestOn(t *testing.T) {
 	one, two := device.Spec{ID: "cpu:0", Kind: "cpu", Numerics: "AVX2", Threads: 1}, device.Spec{ID: "cpu:1", Kind: "cpu", Numerics: "AVX2", Threads: 2}
 	if a, b := On([]device.Spec{one, two}, 0), On([]device.Spec{two, one}, 1); a != b || a != "cpu AVX2 1 of cpu AVX2 1+2" {

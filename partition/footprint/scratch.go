@@ -19,7 +19,7 @@ type scratchBounds struct {
 
 // newScratchBounds measures each group's unit. between is the bytes of the values that
 // cross the cut before each group within the phase. Where groups run one after the
-// other, only one of them has scratch of its own at a time, beside the values that
+// other, only one of them has scratch of its own at a time, in addition to the values that
 // cross the cut before it and the one behind it.
 func newScratchBounds(g *Meter, phase graph.Phase, between []int64) (b scratchBounds) {
 	n := len(g.All)

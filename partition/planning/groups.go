@@ -28,7 +28,7 @@ func (g Groups) Of(d int) []int {
 
 // Devices are, for each group, the device of each stage. The replicas of a plan are groups, too:
 // each has the whole model. Nil: there is one group, or a device has no room for what
-// another group's weights would take beside the plan.
+// another group's weights would take in addition to the plan.
 func (g Groups) Devices(p *partition.Plan, specs []device.Spec) (list [][]int) {
 	var count int
 	var on func(stage, k int) int

@@ -16,8 +16,8 @@ import (
 )
 
 // mover simulates the copies of a device for lack of memory. Copies in go one after the
-// other, and copies out, too, beside them and beside the launches. The simulation owns one for each
-// device that lacks memory.
+// other, and copies out, too. The two kinds overlap each other and the launches. The simulation
+// owns one for each device that lacks memory.
 type mover struct {
 	trace   *forecast.Trace
 	seconds func(bytes int64, out bool) float64 // of a copy

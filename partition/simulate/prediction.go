@@ -14,8 +14,8 @@ import (
 )
 
 // Prediction is the course of a step, as a simulation of its launches gives it.
-// Launches of a device run one after the other, copies to a device too, beside
-// them. A launch waits for the tensors that it reads: where it first reads them, on
+// Launches of a device run one after the other, and so do copies to it, which overlap
+// the launches. A launch waits for the tensors that it reads: where it first reads them, on
 // devices with late inputs and op by op.
 type Prediction struct {
 	Seconds  float64      // from the end of a step to the end of the next one

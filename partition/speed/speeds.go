@@ -13,7 +13,7 @@ import (
 // if it is not known.
 type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
 
-// CallSeconds is the time of a call of an op on device d, beside its work.
+// CallSeconds is the time of a call of an op on device d, without its work.
 // ok is false if it is not known.
 type CallSeconds func(d int) (seconds float64, ok bool)
 
@@ -126,7 +126,7 @@ func (o *Speeds) opSeconds(check *stop.Check, g *graph.Graph, d int) (sum float6
 	return sum
 }
 
-// callSeconds is the time of a call op by op beside its work: as measured, or a rough one.
+// callSeconds is the time of a call op by op without its work: as measured, or a rough one.
 func (o *Speeds) callSeconds(d int) float64 {
 	if o.Call != nil {
 		if s, ok := o.Call(d); ok {
