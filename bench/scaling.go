@@ -135,7 +135,7 @@ func MeasureScaling(ctx context.Context, w Workload, o RunOptions, tell func(tex
 }
 
 // errTooSmall is the cause for which a way is passed over.
-var errTooSmall = errors.New("the model has too few blocks")
+var errTooSmall = errors.New("the model has fewer blocks than the devices need")
 
 // scalingDevices is the kind of the devices, and the most of them.
 func (o RunOptions) scalingDevices() (kind string, most int, err error) {

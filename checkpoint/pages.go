@@ -238,7 +238,7 @@ func (n *node) item(i int) (item, error) {
 	} else {
 		flags := native.Uint32(e)
 		if flags > 1 {
-			return it, damaged("page %d element %d has flags %#x", n.id, i, flags)
+			return it, damaged("page %d element %d has the unknown flags %#x", n.id, i, flags)
 		}
 		it.bucket = flags == 1
 		pos, ksize, vsize = int64(native.Uint32(e[4:])), int64(native.Uint32(e[8:])), int64(native.Uint32(e[12:]))

@@ -201,7 +201,7 @@ func (db *DB) reclaim() error {
 			err = fmt.Errorf("reclaiming %d unused chunks: %w", len(gone), err)
 			if db.broken == nil { // after a failed sync nobody knows whether they are there
 				if e := db.reindex(); e != nil {
-					err = fmt.Errorf("%w; after it: %w", err, e)
+					err = fmt.Errorf("%w; then also: %w", err, e)
 				}
 			}
 			return err
@@ -241,7 +241,7 @@ func (db *DB) compact(ctx context.Context, tmp string) error {
 	}
 	// It is removed while it is locked: no other process can open it.
 	if after := errors.Join(removeMade(tmp), dst.Close()); after != nil {
-		err = fmt.Errorf("%w; after it: %w", err, after)
+		err = fmt.Errorf("%w; then also: %w", err, after)
 	}
 	return err
 }

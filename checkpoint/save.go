@@ -393,10 +393,10 @@ func (s *saving) abort(cause error) error {
 		return cause
 	}
 	if err := s.db.reindex(); err != nil {
-		return fmt.Errorf("%w; after it: %w", cause, err)
+		return fmt.Errorf("%w; then also: %w", cause, err)
 	}
 	if err := s.db.reclaim(); err != nil && !outOfSpace(err) {
-		return fmt.Errorf("%w; after it: %w", cause, err)
+		return fmt.Errorf("%w; then also: %w", cause, err)
 	}
 	return cause
 }

@@ -182,7 +182,7 @@ func (l ints) expect() string {
 	if l.some {
 		return "a list of at least one, each " + l.each.expect()
 	}
-	return "a list, each " + l.each.expect()
+	return "a list, each item " + l.each.expect()
 }
 
 func (l ints) decode(d *decoder, n *yaml.Node, path string, dst any) {

@@ -86,7 +86,7 @@ func (e enum) expectNear(word string) string {
 	case near == "":
 		return e.expect()
 	case len(e) > 8:
-		return fmt.Sprintf("one of %d words, which the command configs reference lists; did you mean %q?", len(e), near)
+		return fmt.Sprintf("one of %d words (`trainer configs reference` lists them); did you mean %q?", len(e), near)
 	}
 	return fmt.Sprintf("%s; did you mean %q?", e.expect(), near)
 }
@@ -141,7 +141,7 @@ func chosen(s *section) *section {
 // texts is a list of strings. each is a text or an enum.
 type texts struct{ each kind }
 
-func (l texts) expect() string { return "a list, each " + l.each.expect() }
+func (l texts) expect() string { return "a list, each item " + l.each.expect() }
 
 func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.SequenceNode {

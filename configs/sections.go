@@ -13,18 +13,18 @@ import (
 // A section is a kind of value too: a mapping, or the scalar it is short for.
 
 func (s *section) expect() string {
-	out := "a mapping"
-	if s.shorthand != "" {
-		out += " or its " + s.shorthand
-	}
-	if s.list != "" {
-		out += " or a list of its " + s.list
-	}
 	keys := s.keys
 	if s.selector != nil {
 		keys, _ = s.active(noChoice)
 	}
-	return out + " with keys such as " + keys[0].name
+	out := "a mapping with keys such as " + keys[0].name
+	if s.shorthand != "" {
+		out += ", or the value of " + s.shorthand + " alone"
+	}
+	if s.list != "" {
+		out += ", or a list for " + s.list + " alone"
+	}
+	return out
 }
 
 // noChoice is no variant's name.

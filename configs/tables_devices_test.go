@@ -85,11 +85,11 @@ func TestDeviceListMistakes(t *testing.T) {
 		{"\n- use: cpu\n  treads: 1", "devices.each[0].treads", 5, `did you mean "threads"?`},
 		{`["cpu:2,null:1"]`, "devices.each[0].use", 3, "a kind of device"},
 		{"\n  use: cpu\n  each: [cpu]", "devices.use", 4, "exclude each other"},
-		{"{spill_dir: x}", "devices.spill_dir", 3, "nothing to spill without devices.host_memory"},
+		{"{spill_dir: x}", "devices.spill_dir", 3, "nothing is spilled unless devices.host_memory limits host memory"},
 		{"{op_by_op: 'log,log'}", "devices.op_by_op", 3, "or several of log, trace, sync with commas between them"},
 		{"{op_by_op: 'plain,log'}", "devices.op_by_op", 3, "or several of log, trace, sync with commas between them"},
 		{"{host_memory: 5}", "devices.host_memory", 3, "at least 1MiB"},
-		{"\n  - [cpu]", "devices.each[0]", 4, "expected a mapping or its use"},
+		{"\n  - [cpu]", "devices.each[0]", 4, "or the value of use alone"},
 	} {
 		_, err := Parse("a.yaml", []byte(smallOn(c.text)), Overlay{})
 		var e *Error

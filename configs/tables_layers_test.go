@@ -29,7 +29,7 @@ func TestLayersUnderTheirTypeAlone(t *testing.T) {
 // A mistake in the short form names the type that was meant.
 func TestMistakesInLayersUnderTheirType(t *testing.T) {
 	for layer, want := range map[string]string{
-		"dens: {units: 8}": fmt.Sprintf(`a.yaml:5: model.layers[1].type: got "dens", expected one of %d words, which the command configs reference lists; did you mean "dense"?`, len(layerSection.choices())),
+		"dens: {units: 8}": fmt.Sprintf("a.yaml:5: model.layers[1].type: got \"dens\", expected one of %d words (`trainer configs reference` lists them); did you mean \"dense\"?", len(layerSection.choices())),
 		"swosh: [relu]":    `a.yaml:5: model.layers[1].type: got "swosh", expected one of`,
 		"dense: 10":        `a.yaml:5: model.layers[1]: got 10 for dense, expected its keys: {type: dense, …}, or dense: {…}`,
 		"units: 10":        `a.yaml:5: model.layers[1].type: missing, expected one of`,

@@ -13,7 +13,7 @@ import (
 // The causes of errors other than a task's failure.
 var (
 	ErrBatch   = errors.New("batch does not fit the program")
-	ErrOptions = errors.New("program cannot be loaded")
+	ErrOptions = errors.New("the plan cannot be loaded as a program")
 	ErrClosed  = errors.New("runtime or program is closed")
 
 	// ErrHalf: variables are at the ends of different steps.

@@ -39,7 +39,7 @@ func BadTarget(target int32, position, classes int) error {
 // CheckCounted finds the first index that is none of n counts.
 func CheckCounted(indexes []int32, n int) error {
 	if i := outside(indexes, n); i >= 0 {
-		return fmt.Errorf("index %d at position %d is outside %d counts", indexes[i], i, n)
+		return fmt.Errorf("index %d at position %d is not from 0 to below %d, the number of counts", indexes[i], i, n)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func CheckCounted(indexes []int32, n int) error {
 func CheckPaddedCounted(indexes []int32, n int) error {
 	for i, x := range indexes {
 		if x < -1 || int(x) >= n {
-			return fmt.Errorf("index %d at position %d is outside %d counts", x, i, n)
+			return fmt.Errorf("index %d at position %d is not from 0 to below %d, the number of counts", x, i, n)
 		}
 	}
 	return nil

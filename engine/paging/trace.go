@@ -82,7 +82,7 @@ func (t *Trace) checkLaunch(i int, whole []bool) error {
 	for _, u := range l.Uses {
 		switch {
 		case u.Object < 0 || u.Object >= len(t.Objects):
-			return fmt.Errorf("launch %d uses object %d of %d", i, u.Object, len(t.Objects))
+			return fmt.Errorf("launch %d uses object %d, but there are %d objects", i, u.Object, len(t.Objects))
 		case used[u.Object]:
 			return fmt.Errorf("launch %d uses %s twice: merge the uses", i, t.Objects[u.Object].Name)
 		case !u.Read && !u.Write:
@@ -95,7 +95,7 @@ func (t *Trace) checkLaunch(i int, whole []bool) error {
 	}
 	for _, o := range l.Frees {
 		if o < 0 || o >= len(t.Objects) || t.Objects[o].Lasting {
-			return fmt.Errorf("launch %d frees object %d: give one of %d that is not lasting", i, o, len(t.Objects))
+			return fmt.Errorf("launch %d frees object %d, which is lasting or is not one of the %d objects", i, o, len(t.Objects))
 		}
 		whole[o] = false
 	}

@@ -27,7 +27,7 @@ func (f *File) ReadWeights(name string, at int, dst []float32) error {
 		return err
 	}
 	if n := t.Shape.Elems(); at < 0 || at > n || len(dst) > n-at {
-		return fmt.Errorf("tensor %v has %d elements, but %d from %d on are asked for", t, n, len(dst), at)
+		return fmt.Errorf("tensor %v has %d elements, so %d of them cannot be read from element %d on", t, n, len(dst), at)
 	}
 	return f.named(t, advised(convertInto(f.readingFrom(t, at), t, at, dst, decodeWeights)))
 }

@@ -8,7 +8,7 @@ import (
 // NotOpened is the error of a method of a nil value, or of one that its program made itself:
 // from is the function that gives a value that works.
 func NotOpened(what, from string) error {
-	return fmt.Errorf("%w: this %s was never opened: get it from %s, and look at its error first", ErrOptions, what, from)
+	return fmt.Errorf("%w: this %s was never opened: call %s, and check its error before using the result", ErrOptions, what, from)
 }
 
 // CheckContext refuses a nil context.

@@ -15,7 +15,7 @@ var (
 	ErrClosed  = errors.New("closed already")
 	ErrInUse   = errors.New("the run is in use: wait until its methods have returned, and close a Training that is open")
 	ErrStopped = errors.New("stopped")
-	ErrBusy    = errors.New("the service is busy: as many requests wait as it allows")
+	ErrBusy    = errors.New("the service is busy: as many requests wait as it allows, so try again later")
 )
 
 // With is err together with a cause that its text leaves out, or words itself:

@@ -113,7 +113,7 @@ func (l *hostList) failed(err error) {
 // budget.
 func (l *hostList) alloc(n int64) (*hostBuffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("%s: host buffer of %d bytes", l.id, n)
+		return nil, fmt.Errorf("%s: a host buffer cannot have %d bytes: give 0 or more", l.id, n)
 	}
 	mapped, err := l.memory.Map(n)
 	if err != nil {

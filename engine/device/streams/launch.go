@@ -199,7 +199,7 @@ func (l *Launch) distinct() error {
 	for j, b := range l.in {
 		if l.x.donated[j] {
 			if b.mark == written {
-				return fmt.Errorf("input %d is donated, and passed twice", j)
+				return fmt.Errorf("input %d is donated, but the same buffer is passed as another input: pass a copy", j)
 			}
 			b.mark = written
 		}
@@ -209,7 +209,7 @@ func (l *Launch) distinct() error {
 			continue
 		}
 		if b.mark == written {
-			return fmt.Errorf("input %d is donated as another input", j)
+			return fmt.Errorf("input %d is the same buffer as an input that is donated: pass a copy", j)
 		}
 		b.mark = read
 	}

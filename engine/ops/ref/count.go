@@ -74,7 +74,7 @@ func tally(op graph.Op, in, out []Array) error {
 			continue
 		}
 		if k < 0 || int(k) >= len(out[0].I) {
-			return fmt.Errorf("index %d at position %d is outside %d counts", k, i, len(out[0].I))
+			return fmt.Errorf("index %d at position %d is not from 0 to below %d, the number of counts", k, i, len(out[0].I))
 		}
 		out[0].I[k]++
 	}

@@ -5,5 +5,5 @@ package cl
 import "errors"
 
 func load() (driver, error) {
-	return nil, errors.New("this binary cannot load libraries")
+	return nil, errors.New("this build of Berth cannot load shared libraries, which OpenCL needs")
 }
