@@ -69,7 +69,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	const cut, damaged = "the packed file is cut off: copy or download it again", "the packed file is damaged"
-	const behind = "the packed file is damaged: other bytes come behind its end: copy"
+	const behind = "the packed file is damaged: other bytes follow the end of the compressed data: copy"
 	text := TextOptions{Context: 4}
 	for _, c := range []struct {
 		source, name string

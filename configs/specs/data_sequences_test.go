@@ -136,7 +136,7 @@ func TestAnswersAboutSequences(t *testing.T) {
 		t.Errorf("answers %v and %v alone, %v together", a.Values, b.Values, both)
 	}
 	nan := float32(math.NaN())
-	if _, err := s.Answers(t.Context(), tensor.New(tensor.WithShape(1, 2, 1), tensor.WithBacking([]float32{nan, 1}))); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "NaN behind them") {
+	if _, err := s.Answers(t.Context(), tensor.New(tensor.WithShape(1, 2, 1), tensor.WithBacking([]float32{nan, 1}))); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "NaN only after them") {
 		t.Errorf("padding before numbers: %v", err)
 	}
 }

@@ -177,7 +177,7 @@ func TestDamagedStream(t *testing.T) {
 			t.Fatal(format, err)
 		}
 		for _, behind := range []string{"x", "a text that is not compressed"} {
-			if err := toTheEnd(t, written(t, append(slices.Clone(packed), behind...))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "others come behind") && !strings.Contains(err.Error(), "other bytes come behind") {
+			if err := toTheEnd(t, written(t, append(slices.Clone(packed), behind...))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "more bytes follow") && !strings.Contains(err.Error(), "other bytes follow") {
 				t.Errorf("%s, %q behind it: %v", format, behind, err)
 			}
 		}

@@ -359,7 +359,7 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1, 2], {"height": 1, "width": 1e99}]}`, 400, "input", "inputs[1].width", "beyond the range of float32"},
 		{onTable, "POST /predict", `{"inputs": [{"height": 1, "width": 1}, [null, 2]]}`, 400, "input", "inputs[1][0]", "this is null: send a number"},
 		{onTable, "POST /predict", `{"inputs": [[]]}`, 400, "input", "inputs[0]", "it is empty: send an object with the features height, width, or a list of these 2 numbers"},
-		{onText, "POST /generate", `{"prompt": "ten green bottles"}`, 400, "input", "prompt", `shorten it, or let the context slide, which reads the end of the prompt ("slide": true)`},
+		{onText, "POST /generate", `{"prompt": "ten green bottles"}`, 400, "input", "prompt", `shorten the prompt, or let the context slide, so that only the prompt's end is read ("slide": true)`},
 	} {
 		method, path, _ := strings.Cut(x.request, " ")
 		code, text, _ := x.c.do(t.Context(), method, path, x.body)
