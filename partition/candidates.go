@@ -203,7 +203,7 @@ const muchFaster = 0.03
 // faster by a good deal. If there is none, the error is that of the last one.
 func Choose(list []Candidate) (*Candidate, error) {
 	var best *Candidate
-	err := fmt.Errorf("%w: there is no candidate", ErrStages)
+	err := fmt.Errorf("%w: the list of candidate plans is empty", ErrStages)
 	for i := range list {
 		c := &list[i]
 		switch {

@@ -23,14 +23,14 @@ func TestLossAppliesItself(t *testing.T) {
 		layers []models.Layer
 		want   string // "" if the model is built
 	}{
-		{"cross_entropy", shape.I32(), models.Stack{dense, softmax}, "the model ends in softmax: the loss applies softmax itself"},
+		{"cross_entropy", shape.I32(), models.Stack{dense, softmax}, "the model ends in softmax, but the loss applies softmax itself"},
 		{"cross_entropy", shape.I32(), models.Stack{dense, softmax, moved}, "the model ends in softmax"},
 		{"cross_entropy", shape.I32(), models.Stack{dense, models.Residual{Layers: models.Stack{softmax}}}, ""},
 		{"cross_entropy", shape.I32(), models.Stack{softmax, dense}, ""},
 		{"cross_entropy", shape.I32(), models.Stack{dense, models.LogSoftmax{}}, ""}, // changes nothing
 		{"cross_entropy", shape.I32(), models.Stack{dense, models.Sigmoid{}}, ""},
-		{"bce", shape.F32(4), models.Stack{dense, models.Sigmoid{}}, "the model ends in sigmoid: the loss applies sigmoid itself"},
-		{"bce", shape.F32(4), models.Stack{dense, softmax}, "the model ends in softmax: the loss applies sigmoid itself"},
+		{"bce", shape.F32(4), models.Stack{dense, models.Sigmoid{}}, "the model ends in sigmoid, but the loss applies sigmoid itself"},
+		{"bce", shape.F32(4), models.Stack{dense, softmax}, "the model ends in softmax, but the loss applies sigmoid itself"},
 		{"mse", shape.F32(4), models.Stack{dense, softmax}, ""},
 	} {
 		s := models.Spec{Input: shape.F32(3), Target: c.target, Loss: c.loss, Layers: c.layers}

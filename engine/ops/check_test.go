@@ -37,7 +37,7 @@ var bad = func() map[string][]badCase {
 			{ops.MatMul{}, metas(f(3), f(3, 4)), "at least 2 dimensions"},
 			{ops.MatMul{}, metas(f(2, 3, 4), f(3, 4, 5)), "same leading dimensions"},
 			{ops.MatMul{TransA: true}, metas(f(2, 3, 4), f(3, 5)), "same leading dimensions"},
-			{ops.MatMul{}, metas(f(2, 3, 4), f(2, 5, 6)), "summed over 4"},
+			{ops.MatMul{}, metas(f(2, 3, 4), f(2, 5, 6)), "the left side [2,3,4] has 4"},
 			{ops.MatMul{}, metas(f(2, 3), in(3, 2)), "input 1 is i32[3,2], expected f32"},
 		},
 		"sum_to":       {{ops.SumTo{Shape: shape.Of(3)}, metas(f(2, 4)), "[3] does not broadcast to [2,4]"}},
@@ -188,7 +188,7 @@ var badLoss = map[string][]badCase{
 var badNorm = map[string][]badCase{
 	"layer_norm": {
 		{ops.LayerNorm{}, metas(f(2, 3), f(4), f(3)), "input has 3 features, weight expects [4]"},
-		{ops.LayerNorm{}, metas(f(), f(1), f(1)), "expected features"},
+		{ops.LayerNorm{}, metas(f(), f(1), f(1)), "for the features"},
 	},
 	"layer_norm_grad": {
 		{ops.LayerNormGrad{}, metas(f(2, 3), f(3), f(3), f(2), f(2, 3)), "mean is"},

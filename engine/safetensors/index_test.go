@@ -49,13 +49,13 @@ func TestIndex(t *testing.T) {
 		t.Error(err)
 	}
 	for text, want := range map[string]string{
-		`{`:  "no index",
+		`{`:  "not an index",
 		`{}`: "no weight_map",
-		`{"weight_map": {"a": "../m.safetensors"}}`:         "not beside it",
-		`{"weight_map": {"a": "/etc/passwd"}}`:              "not beside it",
+		`{"weight_map": {"a": "../m.safetensors"}}`:         "not in its folder",
+		`{"weight_map": {"a": "/etc/passwd"}}`:              "not in its folder",
 		`{"weight_map": {"a": "m-1-of-2.safetensors"}}`:     `tensor "a" is missing`,
 		`{"weight_map": {"a": "none.safetensors"}}`:         "no such file",
-		`{"weight_map": {"a": "m.safetensors.index.json"}}`: "not beside it",
+		`{"weight_map": {"a": "m.safetensors.index.json"}}`: "not in its folder",
 	} {
 		if f, err := open(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", text, f, err)

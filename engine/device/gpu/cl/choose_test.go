@@ -71,8 +71,8 @@ func TestAssign(t *testing.T) {
 		{o: device.OpenOptions{Count: 3}, err: "3 devices asked for, but there are 2"},
 		{o: device.OpenOptions{Count: 3, Shared: true}, want: []opening{{0, 400}, {1, 240}, {0, 400}}},
 		{o: device.OpenOptions{Count: 4, Shared: true, Each: each(100, 0, 0, 50)}, want: []opening{{0, 100}, {1, 190}, {0, 400}, {1, 50}}},
-		{o: device.OpenOptions{Count: 1, MemoryBytes: 501}, err: "the largest object of a has 500 B"},
-		{o: device.OpenOptions{Count: 3, Shared: true, Each: each(400, 1, 601)}, err: "the largest object of a has"},
+		{o: device.OpenOptions{Count: 1, MemoryBytes: 501}, err: "a single allocation on a has at most 500 B"},
+		{o: device.OpenOptions{Count: 3, Shared: true, Each: each(400, 1, 601)}, err: "a single allocation on a has at most"},
 		{o: device.OpenOptions{Count: 5, Shared: true, MemoryBytes: 290}, err: "budgets on b are 580 B together, but it has 300 B"},
 	} {
 		got, err := assign(c.o, list)
