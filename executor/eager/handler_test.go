@@ -41,7 +41,7 @@ func TestRefusedByContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = New(none, ContextOptions{Handler: func(Handler) Handler { return nil }})
-	fails(t, errors.Join(err, none[0].Close()), nil, "Handler gives nil")
+	fails(t, errors.Join(err, none[0].Close()), nil, "Handler returned nil")
 	r := open(t, 1, ContextOptions{})
 	fails(t, r.One(nil, r.floats([]float32{1}, 1)).Err(), nil, "handler_test.go:", "the op is nil")
 	x := r.floats([]float32{1}, 1)

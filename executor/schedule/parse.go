@@ -84,7 +84,7 @@ func (p *parser) line(line string, number int) error {
 // complete checks that there is a row for each worker, with all the stages.
 func (p *parser) complete() error {
 	if n := len(p.s.Rows); n != p.rows {
-		return fmt.Errorf("line %d: %w: %d lines for %s; write one line per worker", p.first, ErrSyntax, n, units.Count(p.rows, "worker"))
+		return fmt.Errorf("line %d: %w: it has lines for %d of %s; write one line for each worker", p.first, ErrSyntax, n, units.Count(p.rows, "worker"))
 	}
 	for i, w := range p.s.Workers {
 		if w == nowhere {
