@@ -13,7 +13,7 @@ var (
 	ErrBudget      = errors.New("device budget is too small")
 	ErrHostMemory  = hostmem.ErrFull
 	ErrLeased      = errors.New("tensor is leased")
-	ErrNotResident = errors.New("not resident")
+	ErrNotResident = errors.New("the tensor is not where it is needed")
 	ErrMismatch    = errors.New("the description does not match")
 	ErrNotHeld     = errors.New("lease is not held")
 	ErrClosed      = errors.New("residency manager is closed")
