@@ -114,6 +114,7 @@ var mayImport = map[string][]string{
 	"internal/testall":                 {},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/columns", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units"},
+	"cmd/trainer/internal/addresses":   {},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},
 	"cmd/trainer/internal/cli":         {"configs", "engine/osfile", "internal/edit", "cmd/trainer/internal/console", "cmd/trainer/internal/text", "internal/columns"},

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	_ "github.com/berth-ml/berth/cmd/trainer/internal/addresses" // first
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
@@ -34,10 +35,6 @@ import (
 // Main runs the process's arguments as a command and ends the process with its
 // exit code. Help and messages have the name of the program's file.
 func Main() {
-	if text := checkAddresses(); text != "" {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", programName(os.Args[0]), text)
-		os.Exit(cli.ExitUsage)
-	}
 	stop := &signals.Stop{}
 	ctx, _ := stop.Watch(context.Background(), console.NewStream(os.Stderr)) // to the end of the process: a late signal must not change its exit code
 	limitHeap()

@@ -1,6 +1,6 @@
 //go:build !static || cgo
 
-package command
+package addresses
 
 // usesC says that threads are those of the C library.
 const usesC = true
