@@ -21,10 +21,10 @@ func ReadData(ctx context.Context, c *configs.Config) (*datasets.Dataset, error)
 }
 
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is
-// the label.
-func DescribeTable(ctx context.Context, c *configs.Config) ([]columns.Description, error) {
+// the label. It gives the table's format and path, too.
+func DescribeTable(ctx context.Context, c *configs.Config) (name string, list []columns.Description, err error) {
 	if err := cmp.Or(errs.CheckContext(ctx), specs.CheckKeys(c)); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	return specs.DescribeTable(ctx, c)
 }

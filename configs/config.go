@@ -83,6 +83,7 @@ type Data struct {
 	Positive    string   // csv, lines: the name of the positive one of two classes; "": the second
 	Ignore      []string // csv: columns that are not read, by name or number as Label
 	Delimiter   string   // csv: one character
+	SkipRows    int      // csv: lines above the header, or above the first row, of each file of text
 	Task        string   // classification or regression; csv: or multilabel
 	Standardize bool     // csv: features to mean 0 and deviation 1
 	Missing     []string // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan

@@ -41,15 +41,17 @@ var dataSection = chosen(&section{
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "the source of the samples; it decides the other keys"},
 	variants: []variant{
 		{"digits", "1,797 handwritten digits of 8×8 pixels, inside the binary. Pixels of 0 to 16 become numbers of 0 to 1.", []*key{&dataSplit}},
-		{"mnist", "Handwritten digits of 28×28 pixels in IDX files, gzipped or not. Pixels of 0 to 255 become numbers of 0 to 1.", []*key{
+		{"mnist", "Handwritten digits of 28×28 pixels in IDX files, packed by gzip or zstd or not. Pixels of 0 to 255 become numbers of 0 to 1.", []*key{
 			with(dataPath, "the folder of `train-images-idx3-ubyte[.gz]` and the other three files, or `builtin:mnist`, the 10,000 test images inside the binary"),
 			{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
 				doc: "fraction of `train-*` to train on; 0: train on all of it and validate on `t10k-*`, or use 0.8 if only one of the two is there"},
 		}},
-		{"csv", "A table with a row for each sample. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{
-			with(dataPath, "the file, gzipped or not"), &dataSplit,
+		{"csv", "A table with a row for each sample: CSV, JSON lines or Parquet. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{
+			with(dataPath, "the file; or a pattern such as `sales-*.csv`, for all files that match it, in the order of their names. The contents say whether they are CSV, JSON lines or Parquet, and texts may be packed by gzip or zstd"), &dataSplit,
+			{name: "skip_rows", kind: counting, at: at(func(d *Data) *int { return &d.SkipRows }), def: "0", free: true, inData: true,
+				doc: "lines to skip above the header, or above the first row, of each file of text"},
 			{name: "header", kind: enum{"auto", "true", "false"}, at: at(func(d *Data) *string { return &d.Header }), def: "auto",
-				doc: "whether the first row names the columns; `auto`: it does if a word in it is above a number, or if its words are all different and none comes again below it"},
+				doc: "whether the first row of CSV names the columns; `auto`: it does if a word in it is above a number, or if its words are all different and none comes again below it"},
 			{name: "label", kind: labels{}, at: at(func(d *Data) *Data { return d }), def: "-1",
 				doc: "the column of the target, by name or by number from 0; -1 is the last. All other columns are features. With `task: regression` or `multilabel`, a list has several: `[price, rent]`"},
 			&dataPositive,
@@ -69,12 +71,12 @@ var dataSection = chosen(&section{
 				doc: "with `task: regression` and `loss: mse`, scale the target likewise, as large numbers need; otherwise it is false. Losses are then of scaled numbers; `rmse`, `mae` and the answers of `predict` are of the numbers themselves"},
 		}},
 		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
-			with(textPath, "the file, gzipped or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),
+			with(textPath, "the file, packed by gzip or zstd or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),
 			optional(dataSplit, "0.9"),
 			&dataTokenizer, &dataField, &dataContext,
 		}},
 		{"lines", "The lines of a text as samples of different lengths, in tokens: each token is predicted from those before it in the line, or the class of the line. [More on lines](text.md#lines-samples-of-any-length).", []*key{
-			with(textPath, "the file, gzipped or not; a folder; a list of both; or `builtin:shakespeare`, which is inside the binary. Lines without text are left out"),
+			with(textPath, "the file, packed by gzip or zstd or not; a folder; a list of both; or `builtin:shakespeare`, which is inside the binary. Lines without text are left out"),
 			optional(dataSplit, "0.9"),
 			&dataTokenizer,
 			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`"),

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -17,7 +18,7 @@ type array struct {
 	dtype     safetensors.DType
 	shape     shape.Shape
 	bigEndian bool
-	in        *stream
+	in        *files.Stream
 }
 
 func (a *array) Close() error { return a.in.Close() }
@@ -30,10 +31,10 @@ func (a *array) memory() int64 { return int64(a.shape.Elems()) * int64(min(a.dty
 func (a *array) checkSize() error {
 	want := int64(a.shape.Elems()) * int64(a.dtype.Size())
 	switch {
-	case a.in.packed && want > a.in.left:
-		return errUnpacksTooFar
-	case !a.in.packed && want != a.in.left:
-		return fmt.Errorf("%w: the header gives %d bytes of elements, but %d follow it: copy or save the file again", ErrFormat, want, a.in.left)
+	case a.in.Packed && want > a.in.Left:
+		return files.ErrUnpacksTooFar
+	case !a.in.Packed && want != a.in.Left:
+		return fmt.Errorf("%w: the header gives %d bytes of elements, but %d follow it: copy or save the file again", ErrFormat, want, a.in.Left)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"embed"
+
+	"github.com/berth-ml/berth/datasets/files"
 )
 
 // builtin is the data inside the binary. data/README.md names the origin of each
@@ -13,10 +15,10 @@ import (
 var builtin embed.FS
 
 // openBuiltin opens a file inside the binary.
-func openBuiltin(ctx context.Context, name string) (*stream, error) {
+func openBuiltin(ctx context.Context, name string) (*files.Stream, error) {
 	data, err := builtin.ReadFile("data/" + name)
 	if err != nil {
 		return nil, err
 	}
-	return newStream(ctx, name, bytes.NewReader(data), int64(len(data)))
+	return files.NewStream(ctx, name, bytes.NewReader(data), int64(len(data)))
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -39,7 +39,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 
 // openNumbers reads a table of numbers.
 func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
-	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
+	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.like = s.Like.Features
 	}
@@ -62,7 +62,7 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	if info.Fingerprint, err = fingerprint(ctx, s, options, t); err != nil {
 		return nil, err
 	}
-	ds := &Dataset{Name: "csv " + s.Path}
+	ds := &Dataset{Name: tableName(c.table)}
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 	if info.Columns != nil {
 		return kindInputs(ctx, s, info, path)
 	}
-	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Features, memory: s.Memory})
+	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, skip: s.SkipRows, predict: true, wanted: info.Features, memory: s.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +173,7 @@ func (o CSVOptions) numbers() bool { return o.Task == TaskRegression || o.Task =
 
 // csvData holds the contents of a CSV file.
 type csvData struct {
+	table *tabular.Table
 	csvColumns
 	csvClasses
 	regression bool // labels are numbers; else classes
@@ -187,6 +188,7 @@ type csvData struct {
 type csvInput struct {
 	path string
 	opt  CSVOptions
+	skip int // lines above the header of each file
 	unit bool
 	// like lists the features of a model to evaluate; nil reads all columns.
 	like []string
@@ -194,31 +196,33 @@ type csvInput struct {
 	predict bool
 	wanted  []string
 	fitted  *columns.Fitted // of a model whose table has kinds; else nil
-	size    fileSize        // memory is reserved for a file of that size; the zero value reserves none
 	memory  int64           // most bytes that the numbers may take; 0: no limit
 }
 
-// readCSV reads a file.
+// readCSV reads a table of numbers.
 func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
-	size, err := measure(ctx, in.path)
+	t, err := openTable(ctx, in, func(h headRows) bool { return isHeader(h.rows[0], h.second(), in.opt, in.wanted) })
 	if err != nil {
 		return nil, err
 	}
-	in.size = size
-	s, err := openStream(ctx, in.path)
-	if err != nil {
+	c := &csvData{regression: in.opt.numbers(), bits: in.opt.Task == TaskMultilabel, unit: in.unit}
+	if err := c.begin(t); err != nil {
 		return nil, err
 	}
-	c, err := parseCSV(s, in)
-	return c, errors.Join(err, s.Close())
+	if err := c.chooseColumns(in); err != nil {
+		return nil, err
+	}
+	return c, c.readAll(ctx, in.memory)
 }
 
-// reserve makes room for the rows, or refuses a file that needs more memory than
-// in.memory.
-func (c *csvData) reserve(in csvInput) error {
-	// Each number takes two bytes of the file or more: a digit and a delimiter.
-	most := func(columns int) int64 { return min((in.size.lines+1)*int64(columns), (in.size.bytes+1)/2) }
-	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), in.memory); err != nil {
+// reserve makes room for the rows, or refuses a table that needs more than so much memory.
+func (c *csvData) reserve(ctx context.Context, memory int64) error {
+	size, err := c.table.Measure(ctx)
+	if err != nil {
+		return err
+	}
+	most := func(columns int) int64 { return min(size.Rows*int64(columns), size.Fields) }
+	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), memory); err != nil {
 		return err
 	}
 	c.values = withRoom(c.values, most(len(c.features)))
@@ -235,92 +239,29 @@ func withRoom[T any](s []T, n int64) []T {
 	return append(make([]T, 0, max(int64(len(s)), n)), s...)
 }
 
-// parseCSV reads rows to the end. It keeps four bytes for each number or label,
-// and one row of text at a time.
-func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
-	rows, err := newCSVRows(r, in.path, in.opt.Comma)
-	if err != nil {
-		return nil, err
-	}
-	head, err := firstTwo(rows)
-	if err != nil {
-		return nil, err
-	}
-	c := &csvData{regression: in.opt.numbers(), bits: in.opt.Task == TaskMultilabel, unit: in.unit}
-	c.path, c.width = in.path, rows.width
-	if first := trimmed(head[0].fields); isHeader(first, trimmed(head[1].fields), in.opt, in.wanted) {
-		c.header, head[0].fields = first, nil
-	}
-	if hint := rows.otherComma(); hint != "" && len(in.wanted) != 1 {
-		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, hint))
-	}
-	if err := c.chooseColumns(in); err != nil {
-		return nil, err
-	}
-	for _, row := range head { // before memory is reserved: words may be in them
-		if row.fields == nil {
-			continue
-		}
-		if err := c.add(row); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.reserve(in); err != nil {
-		return nil, err
-	}
-	return c, c.addRest(rows)
-}
-
-// firstTwo reads the first two rows: only the second shows whether the first is
-// a header. The second may have nil fields.
-func firstTwo(rows *csvRows) (head [2]csvRow, err error) {
-	for i := range head {
-		var row csvRow
-		err := rows.next(&row)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return head, err
-		}
-		head[i] = row.clone()
-	}
-	if head[0].fields == nil {
-		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, rows.path)
-	}
-	return head, nil
-}
-
 // chooseColumns decides which columns are read.
 func (c *csvData) chooseColumns(in csvInput) error {
-	if err := c.nameColumns(); err != nil {
-		return err
-	}
 	if in.predict {
 		return c.chooseInputs(in.opt, in.wanted)
 	}
 	return c.choose(in.opt, in.like)
 }
 
-// addRest adds the rows after the first two.
-func (c *csvData) addRest(rows *csvRows) error {
-	var row csvRow
-	for {
-		err := rows.next(&row)
-		if err == io.EOF {
-			break
+// headWords is the rows that are read before memory is reserved: a table with words has one among
+// them, as a rule.
+const headWords = 2
+
+// readAll reads all rows. It keeps four bytes for each number or label, and one row of text at a
+// time.
+func (c *csvData) readAll(ctx context.Context, memory int64) error {
+	return c.table.Each(ctx, c.used(c.features, c.labels), func(row csvRow) error {
+		if c.rows == headWords {
+			if err := c.reserve(ctx, memory); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if err := c.add(row); err != nil {
-			return err
-		}
-	}
-	if c.rows == 0 {
-		return fmt.Errorf("%w: %s has a header but no rows: put samples below it", ErrTooFew, c.path)
-	}
-	return nil
+		return c.add(row)
+	})
 }
 
 // add adds one row.
@@ -362,7 +303,7 @@ func (c *csvData) addLabel(row csvRow, j int) error {
 
 // bit reads the label in column j, which is 0 or 1 or a word for that.
 func (c *csvData) bit(row csvRow, j int) (float32, error) {
-	text := bytes.TrimSpace(row.fields[j])
+	text := bytes.TrimSpace(row.Fields[j])
 	yes, ok := columns.Truth(text)
 	switch {
 	case len(text) == 0:
@@ -381,7 +322,7 @@ func (c *csvData) bit(row csvRow, j int) (float32, error) {
 
 // number reads the number in column j.
 func (c *csvData) number(row csvRow, j int) (float32, error) {
-	text := bytes.TrimSpace(row.fields[j])
+	text := bytes.TrimSpace(row.Fields[j])
 	if len(text) == 0 {
 		return 0, ofKinds(c.fieldError(row, j, "empty field: fill it in or ignore the column"))
 	}

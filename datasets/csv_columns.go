@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/berth-ml/berth/datasets/tabular"
 )
 
 // csvColumns tells the columns of a CSV file apart.
@@ -61,18 +63,6 @@ func setOf[T comparable](values []T) map[T]bool {
 		set[v] = true
 	}
 	return set
-}
-
-// trimmed is a row's fields as strings; nil for no row.
-func trimmed(fields [][]byte) []string {
-	if fields == nil {
-		return nil
-	}
-	out := make([]string, len(fields))
-	for i, f := range fields {
-		out[i] = string(bytes.TrimSpace(f))
-	}
-	return out
 }
 
 // nameColumns fills named. It refuses names that are not UTF-8, and one that two
@@ -214,6 +204,22 @@ func (c *csvColumns) column(name string) (i int, ok bool) {
 	return i, err == nil && i >= 0 && i < c.width
 }
 
+// csvRow is a row of a table.
+type csvRow = *tabular.Row
+
+// used says which columns are read.
+func (c *csvColumns) used(columns ...[]int) []bool {
+	used := make([]bool, c.width)
+	for _, list := range columns {
+		for _, j := range list {
+			if j >= 0 {
+				used[j] = true
+			}
+		}
+	}
+	return used
+}
+
 // describe names the first few columns, for errors.
 func (c *csvColumns) describe() string {
 	if c.header == nil {
@@ -239,7 +245,7 @@ func (c *csvColumns) fieldError(row csvRow, j int, msg string) error {
 	if c.header != nil {
 		name = fmt.Sprintf(" (column %q)", c.header[j])
 	}
-	return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, c.path, row.at[j].line, row.at[j].column, name, msg)
+	return fmt.Errorf("%w: %s%s: %s", ErrFormat, row.At(j), name, msg)
 }
 
 // mostClasses bounds the classes of a CSV file, whose names are kept. More are a
@@ -255,7 +261,7 @@ type csvClasses struct {
 
 // addClass adds the class of a row, which column j names.
 func (c *csvClasses) addClass(columns *csvColumns, row csvRow, j int) error {
-	name := bytes.TrimSpace(row.fields[j])
+	name := bytes.TrimSpace(row.Fields[j])
 	id, known := c.classOf[string(name)]
 	switch {
 	case known:

@@ -27,7 +27,7 @@ func TestManyColumns(t *testing.T) {
 	} {
 		in.path = "x.csv"
 		began := time.Now()
-		c, err := parseCSV(strings.NewReader(text), in)
+		c, err := parseCSV(t, text, in)
 		if err != nil || len(c.features) < width/2-1 || c.rows != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -44,7 +44,7 @@ func TestManyColumns(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("with a word: %v", took)
 	}
-	_, err = parseCSV(strings.NewReader(text), csvInput{path: "x.csv", opt: CSVOptions{Labels: []string{"d"}}})
+	_, err = parseCSV(t, text, csvInput{path: "x.csv", opt: CSVOptions{Labels: []string{"d"}}})
 	if err == nil || len(err.Error()) > 300 {
 		t.Errorf("a column that is not there: %.400v", err)
 	}

@@ -25,7 +25,7 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 	for again := true; again; again = finder.Again() {
 		fields := make([][]byte, len(k.features))
 		i := -1
-		err := k.each(ctx, func(row csvRow) error {
+		err := k.each(ctx, k.used(k.readable(options)), func(row csvRow) error {
 			if i++; i >= len(inTrain) {
 				return k.changed()
 			}
@@ -33,12 +33,9 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 				return nil
 			}
 			for n, j := range k.features {
-				fields[n] = row.fields[j]
+				fields[n] = row.Fields[j]
 			}
-			return finder.Add(fields, func(n int) columns.Place {
-				at := row.at[k.features[n]]
-				return columns.Place{Line: at.line, Column: at.column}
-			})
+			return finder.Add(fields, func(n int) string { return row.At(k.features[n]) })
 		})
 		if err == nil && i != len(inTrain)-1 {
 			err = k.changed()
@@ -52,6 +49,25 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 		err = fmt.Errorf("%w: %s: no column can be a feature: they are texts, identifiers or without values; name kinds with data.columns", ErrFormat, k.path)
 	}
 	return finder, fitted, k.place(err)
+}
+
+// readable are the features without those that hold no texts and are left out by o: a list in JSON
+// lines, say.
+func (k *kindTable) readable(o columns.Options) []int {
+	if k.table.Nested == nil {
+		return k.features
+	}
+	kinds := map[string]columns.Kind{}
+	for _, x := range o.Columns {
+		kinds[x.Name] = x.Kind
+	}
+	return slices.DeleteFunc(slices.Clone(k.features), func(j int) bool {
+		kind, own := kinds[k.header[j]]
+		if !own {
+			kind = kinds[columns.All]
+		}
+		return k.table.Nested[j] && kind == columns.Ignore
+	})
 }
 
 // namedOptions are options whose columns are named, where they were given by number.
@@ -81,18 +97,19 @@ func (k *kindTable) from(f *columns.Finder) []int {
 	return from
 }
 
-// DescribeTable describes the columns of a csv file, of all its rows, whichever is the label.
-func DescribeTable(ctx context.Context, s Spec) ([]columns.Description, error) {
+// DescribeTable describes the columns of a table, of all its rows, whichever is the label. It
+// gives the table's format and path, too.
+func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Description, err error) {
 	if _, err := formatOf(s); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, memory: s.Memory}, s.Columns.Missing)
+	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, memory: s.Memory}, s.Columns.Missing)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	ignored, err := k.csvColumns.find("ignored", "ignore", s.CSV.Ignore)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	for i := range k.width {
 		if !slices.Contains(ignored, i) {
@@ -100,19 +117,19 @@ func DescribeTable(ctx context.Context, s Spec) ([]columns.Description, error) {
 		}
 	}
 	if err := k.readLabels(ctx); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	all := &Part{table: &table{rows: k.rows}, count: k.rows}
 	finder, fitted, err := k.find(ctx, s, all)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	rows, err := k.readCells(ctx, fitted, k.from(finder), nil)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	list, err := finder.Measure(fitted, k.rows, rows.all)
-	return list, k.place(err)
+	list, err = finder.Measure(fitted, k.rows, rows.all)
+	return tableName(k.table), list, k.place(err)
 }
 
 // all hands over all rows.

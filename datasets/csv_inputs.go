@@ -12,7 +12,7 @@ import (
 
 // kindInputs reads the rows of a file to predict from.
 func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
-	in := csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
+	in := csvInput{path: path, opt: s.CSV, skip: s.SkipRows, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
 	k, err := newKindTable(ctx, in, info.Columns.Missing)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	if err != nil {
 		return nil, err
 	}
-	if err := k.each(ctx, func(csvRow) error { k.rows++; return nil }); err != nil {
+	if err := k.each(ctx, k.used(), func(csvRow) error { k.rows++; return nil }); err != nil {
 		return nil, err
 	}
 	rows, err := k.readCells(ctx, info.Columns, from, nil)

@@ -30,7 +30,6 @@ func (o *otherKind) Is(target error) bool { return target == errKinds }
 // kindTable is a table with columns of any kind.
 type kindTable struct {
 	csvData
-	read    tableRows
 	missing []string          // as in columns.Options
 	asked   map[string]string // by the name of a column: how data.columns names it
 	memory  int64             // most bytes that the cells may take; 0: no limit
@@ -42,7 +41,7 @@ type kindTable struct {
 // openKinds reads a table with columns of any kind.
 func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	missing := s.Columns.Missing
-	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
+	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.fitted, missing = s.Like.Columns, s.Like.Columns.Missing
 	}
@@ -59,7 +58,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := k.readLabels(ctx); err != nil {
 		return nil, err
 	}
-	ds := &Dataset{Name: "csv " + s.Path}
+	ds := &Dataset{Name: tableName(k.table)}
 	t := &table{rows: k.rows}
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.splitOr(0.8)); err != nil {
 		return nil, err
@@ -107,7 +106,7 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds := &Dataset{Name: "csv " + s.Path, Train: &Part{table: &table{rows: k.rows}}}
+	ds := &Dataset{Name: tableName(k.table), Train: &Part{table: &table{rows: k.rows}}}
 	if ds.Notes = k.absent(fitted, from); !s.GoesOn { // else they are in the validation part, as before
 		ds.Notes = append(ds.Notes, k.news(fitted)...)
 	}
@@ -183,34 +182,25 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 // newKindTable begins to read a table: its names and its width.
 func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTable, error) {
 	k := &kindTable{missing: missing, memory: in.memory}
-	k.path, k.regression, k.bits, k.unit = in.path, in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
-	head, err := firstRows(ctx, in)
+	k.regression, k.bits, k.unit = in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
+	t, err := openTable(ctx, in, func(h headRows) bool {
+		return isHeader(h.rows[0], h.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (h.named(missing) || h.namesAll(in.fitted))
+	})
 	if err != nil {
 		return nil, err
 	}
-	k.width = len(head.rows[0])
-	if isHeader(head.rows[0], head.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (head.named(missing) || head.namesAll(in.fitted)) {
-		k.header = head.rows[0]
-	}
-	if head.hint != "" && len(in.wanted) != 1 {
-		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, head.hint))
-	}
-	if k.header != nil && len(head.rows) == 1 {
-		return nil, fmt.Errorf("%w: %s has a header but no rows: put samples below it", ErrTooFew, in.path)
-	}
-	k.read = csvSource(in, k.header != nil)
-	return k, k.nameColumns()
+	return k, k.begin(t)
 }
 
-// each hands over the rows that have a label.
-func (k *kindTable) each(ctx context.Context, f func(row csvRow) error) error {
+// each hands over the rows that have a label. used says which columns are read.
+func (k *kindTable) each(ctx context.Context, used []bool, f func(row csvRow) error) error {
 	i := 0
-	return k.read(ctx, func(row csvRow) error {
+	return k.table.Each(ctx, used, func(row csvRow) error {
 		dropped := k.dropped != nil && i < len(k.dropped) && k.dropped[i]
 		if i++; dropped {
 			return nil
 		}
-		if len(row.fields) != k.width {
+		if len(row.Fields) != k.width {
 			return k.changed()
 		}
 		return f(row)
@@ -220,7 +210,7 @@ func (k *kindTable) each(ctx context.Context, f func(row csvRow) error) error {
 // readLabels reads the labels. It counts the rows that have one.
 func (k *kindTable) readLabels(ctx context.Context) error {
 	file := 0
-	err := k.each(ctx, func(row csvRow) error {
+	err := k.each(ctx, k.used(k.labels), func(row csvRow) error {
 		if file++; k.unlabelled(row) {
 			k.dropped = append(k.dropped, make([]bool, file-len(k.dropped))...)
 			k.dropped[file-1] = true
@@ -245,7 +235,7 @@ func (k *kindTable) readLabels(ctx context.Context) error {
 // missing number, such as NA, so those count only if they were given.
 func (k *kindTable) unlabelled(row csvRow) bool {
 	for _, j := range k.labels {
-		field := bytes.TrimSpace(row.fields[j])
+		field := bytes.TrimSpace(row.Fields[j])
 		if len(field) == 0 || (k.regression || k.missing != nil) && columns.IsMissing(k.missing, field) {
 			return true
 		}
@@ -255,7 +245,7 @@ func (k *kindTable) unlabelled(row csvRow) bool {
 
 // changed is the error of a file that has other rows than a moment ago.
 func (k *kindTable) changed() error {
-	return fmt.Errorf("%w: %s changed while it was read: try again once nothing writes to it", ErrFormat, k.path)
+	return k.table.Changed()
 }
 
 // place gives an error about a column its place in the file or in the config.
@@ -265,7 +255,7 @@ func (k *kindTable) place(err error) error {
 		if k.header != nil {
 			name = fmt.Sprintf(" (column %q)", field.Column)
 		}
-		return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, k.path, field.At.Line, field.At.Column, name, field.Text)
+		return fmt.Errorf("%w: %s%s: %s", ErrFormat, field.At, name, field.Text)
 	}
 	if option, ok := errors.AsType[*columns.OptionError](err); ok {
 		return blame("columns."+cmp.Or(k.asked[option.Name], option.Name), fmt.Errorf("%w: %s: %s", ErrSpec, k.path, option.Text))
@@ -297,14 +287,14 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 	}
 	out.cells = make([]int32, 0, k.rows*out.width)
 	k.unseen = make([]unseen, out.width)
-	err := k.each(ctx, func(row csvRow) error {
+	err := k.each(ctx, k.used(from), func(row csvRow) error {
 		if len(out.cells) == cap(out.cells) {
 			return k.changed()
 		}
 		for i, j := range from {
 			var field []byte
 			if j >= 0 {
-				field = row.fields[j]
+				field = row.Fields[j]
 			}
 			if allow != nil && !f.Columns[i].Optional && f.Lacks(field) {
 				allow(i)

@@ -293,7 +293,7 @@ func TestKindPlaces(t *testing.T) {
 	if got := rowsOfPart(t, ds.Train); fmt.Sprint(ds.Info.Features, got) != "[a w=red w=blue] [[1 1 0] 0 [2 0 1] 1 [3 1 0] 0]" {
 		t.Error(ds.Info.Features, got)
 	}
-	list, err := DescribeTable(t.Context(), Spec{Source: "csv", Path: write(t, "x.csv", text), CSV: CSVOptions{Ignore: []string{"skip"}}})
+	_, list, err := DescribeTable(t.Context(), Spec{Source: "csv", Path: write(t, "x.csv", text), CSV: CSVOptions{Ignore: []string{"skip"}}})
 	if err != nil || len(list) != 3 || list[1].Range != "1 to 3" {
 		t.Errorf("%+v %v", list, err)
 	}

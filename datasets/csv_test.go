@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/testall"
 )
@@ -21,6 +22,13 @@ func write(t testing.TB, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// parseCSV reads a text as a table of numbers, from a file of the name in in.path.
+func parseCSV(t testing.TB, text string, in csvInput) (*csvData, error) {
+	t.Helper()
+	in.path = write(t, in.path, text)
+	return readCSV(t.Context(), in)
 }
 
 // inOrder opens a CSV text whole, in the order of its rows.
@@ -136,7 +144,7 @@ func TestManyClasses(t *testing.T) {
 	for i := range mostClasses + 1 {
 		fmt.Fprintf(&text, "1,k%d\n", i)
 	}
-	_, err := parseCSV(strings.NewReader(text.String()), csvInput{path: "x.csv"})
+	_, err := parseCSV(t, text.String(), csvInput{path: "x.csv"})
 	want := fmt.Sprintf("x.csv:%d:3: \"k%d\" is the class number %d, and the limit is %d", mostClasses+1, mostClasses, mostClasses+1, mostClasses)
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) || Blame(err) != "task" {
 		t.Errorf("%v, want %q", err, want)
@@ -149,14 +157,14 @@ func FuzzCSV(f *testing.F) {
 	f.Add(strings.Repeat("8,", 63)+"16\n"+strings.Repeat("0,", 64)+"9", false)
 	f.Add("\ufeff\"a\nb\",c\n1,2", true)
 	f.Fuzz(func(t *testing.T, text string, regression bool) {
-		if pixels, labels, err := parseDigits(newLines(strings.NewReader(text), "fuzz.csv"), 0); err == nil && len(labels) != 0 && len(labels) != len(pixels)/digitPixels {
+		if pixels, labels, err := parseDigits(files.NewLines(strings.NewReader(text), "fuzz.csv"), 0); err == nil && len(labels) != 0 && len(labels) != len(pixels)/digitPixels {
 			t.Fatalf("%d labels for %d digits", len(labels), len(pixels)/digitPixels)
 		}
 		in := csvInput{path: "fuzz.csv"}
 		if regression {
 			in.opt.Task = TaskRegression
 		}
-		c, err := parseCSV(strings.NewReader(text), in)
+		c, err := parseCSV(t, text, in)
 		if err != nil {
 			return
 		}
@@ -164,4 +172,45 @@ func FuzzCSV(f *testing.F) {
 			t.Fatalf("%d rows, %d features, %d values, %d targets, %d classes", c.rows, len(c.features), len(c.values), len(c.targets), len(c.classes))
 		}
 	})
+}
+
+// An empty field of a file divided by tabs is said where it is.
+func TestEmptyFieldBetweenTabs(t *testing.T) {
+	_, err := parseCSV(t, "a\tb\tk\n1\t2\tx\n3\t\ty\n", csvInput{path: "x.csv", opt: CSVOptions{Comma: '\t'}})
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `x.csv:3:3 (column "b"): empty field`) {
+		t.Error(err)
+	}
+}
+
+// A number takes four bytes. A file that needs more memory than there is is
+// refused, with both numbers.
+func TestCSVMemory(t *testing.T) {
+	row := strings.Repeat("1,", 9)
+	s := Spec{Source: "csv", Path: write(t, "x.csv", strings.Repeat(row+"x\n"+row+"y\n", 100)), Memory: 1e9}
+	ds := open(t, s)
+	for i, want := range []int{200 * 9 * 4, 200 * 4} {
+		if c := ds.Train.table.columns[i]; len(c.data) != want {
+			t.Errorf("%s takes %d bytes, want %d", c.field.Name, len(c.data), want)
+		}
+	}
+	s.Memory = 7000
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 6.8 KiB is free") {
+		t.Error(err)
+	}
+	if _, err := OpenInputs(t.Context(), s, &ds.Info, s.Path); !errors.Is(err, ErrMemory) {
+		t.Errorf("inputs: %v", err)
+	}
+}
+
+// What other programs save is refused where it would be misread.
+func TestForeignText(t *testing.T) {
+	for text, says := range map[string]string{
+		"a,b\n1,caf\xe9\n2,y\n": `x.csv:2:3 (column "b"): "caf\xe9" is not UTF-8: save the file as UTF-8`,
+		"\xe4,b\n1,x\n2,y\n":    `x.csv: the name of column 0 in the header, "\xe4", is not UTF-8`,
+	} {
+		_, err := parseCSV(t, text, csvInput{path: "x.csv"})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

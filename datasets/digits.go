@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -45,7 +46,7 @@ var builtinDigits = sync.OnceValue(func() (x labelledDigits) {
 	if err != nil {
 		return labelledDigits{err: err}
 	}
-	x.pixels, x.labels, x.err = parseDigits(newLines(in, name), 0)
+	x.pixels, x.labels, x.err = parseDigits(files.NewLines(in, name), 0)
 	if x.err == nil && len(x.labels) != len(x.pixels)/digitPixels {
 		x.err = fmt.Errorf("%w: %s lacks labels", ErrFormat, name)
 	}
@@ -55,21 +56,21 @@ var builtinDigits = sync.OnceValue(func() (x labelledDigits) {
 // digitsInputs reads digits from a file with 64 numbers from 0 to 16 on each
 // line. It ignores a label after them.
 func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, err error) {
-	size, err := measure(ctx, path)
+	size, err := files.Measure(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	// Each number takes two bytes of the file or more: a digit and a delimiter.
-	most := min(size.lines+1, (size.bytes+1)/(2*digitPixels))
+	most := min(size.Lines+1, (size.Bytes+1)/(2*digitPixels))
 	if err := fits(path, most*(digitPixels+1), s.Memory); err != nil {
 		return nil, err
 	}
-	in, err := openStream(ctx, path)
+	in, err := files.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	pixels, _, err := parseDigits(newLines(in, path), int(most))
+	pixels, _, err := parseDigits(files.NewLines(in, path), int(most))
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +79,10 @@ func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, 
 
 // parseDigits reads lines of 64 pixels and, on all lines or on none, a label. It
 // reserves memory for most digits.
-func parseDigits(in lines, most int) (pixels, labels []byte, err error) {
+func parseDigits(in files.Lines, most int) (pixels, labels []byte, err error) {
 	pixels = make([]byte, 0, most*digitPixels)
 	for {
-		text, err := in.nextLine()
+		text, err := in.Next()
 		if err == io.EOF {
 			break
 		}
@@ -94,17 +95,17 @@ func parseDigits(in lines, most int) (pixels, labels []byte, err error) {
 		labelled := len(labels) > 0 || len(pixels) == 0
 		var label int
 		if pixels, label, err = parseDigit(pixels, text); err != nil {
-			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, in.path, in.line, err)
+			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, in.Path, in.Line, err)
 		}
 		if label >= 0 {
 			labels = append(labels, byte(label))
 		}
 		if first := len(pixels) == digitPixels; !first && labelled != (label >= 0) {
-			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give a label to all lines or to none", ErrFormat, in.path, in.line)
+			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give a label to all lines or to none", ErrFormat, in.Path, in.Line)
 		}
 	}
 	if len(pixels) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s has no lines: put a sample on each", ErrTooFew, in.path)
+		return nil, nil, fmt.Errorf("%w: %s has no lines: put a sample on each", ErrTooFew, in.Path)
 	}
 	return pixels, labels, nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/datasets/files"
 )
 
 func packed(b []byte) []byte {
@@ -22,7 +24,9 @@ func packed(b []byte) []byte {
 }
 
 // streamOf is the stream of a file that is not packed.
-func streamOf(b []byte) *stream { return &stream{Reader: bytes.NewReader(b), left: int64(len(b))} }
+func streamOf(b []byte) *files.Stream {
+	return &files.Stream{Reader: bytes.NewReader(b), Left: int64(len(b))}
+}
 
 func folder(t testing.TB, files map[string][]byte) string {
 	t.Helper()
@@ -37,19 +41,19 @@ func folder(t testing.TB, files map[string][]byte) string {
 
 // A small gzip file that unpacks to much is refused before all of it is in memory.
 func TestUnpackLimit(t *testing.T) {
-	bomb := packed(make([]byte, unpackFloor+1))
-	in, err := newStream(t.Context(), "bomb.gz", bytes.NewReader(bomb), int64(len(bomb)))
+	bomb := packed(make([]byte, files.UnpackFloor+1))
+	in, err := files.NewStream(t.Context(), "bomb.gz", bytes.NewReader(bomb), int64(len(bomb)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := io.Copy(io.Discard, in); !errors.Is(err, ErrFormat) || n > unpackFloor {
+	if n, err := io.Copy(io.Discard, in); !errors.Is(err, ErrFormat) || n > files.UnpackFloor {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	var z bytes.Buffer
 	w := zip.NewWriter(&z)
 	m, err := w.Create("input.npy")
 	if err == nil {
-		_, err = m.Write(npy(fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,)}", unpackFloor), unpackFloor))
+		_, err = m.Write(npy(fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,)}", files.UnpackFloor), files.UnpackFloor))
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)

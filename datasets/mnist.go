@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
@@ -53,7 +54,7 @@ type imagePair struct {
 // validate with if there is one.
 func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
 	if s.Path == BuiltinMNIST {
-		p, err := newPair("t10k", func(what, suffix string) (*stream, error) {
+		p, err := newPair("t10k", func(what, suffix string) (*files.Stream, error) {
 			return openBuiltin(ctx, "t10k-"+what+"-"+suffix+".gz")
 		})
 		return []*imagePair{p}, err
@@ -62,7 +63,7 @@ func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
 	var pairs []*imagePair
 	var missing error
 	for _, prefix := range []string{"train", "t10k"} {
-		p, err := newPair(filepath.Join(s.Path, prefix), func(what, suffix string) (*stream, error) {
+		p, err := newPair(filepath.Join(s.Path, prefix), func(what, suffix string) (*files.Stream, error) {
 			return openIDX(ctx, s.Path, prefix+"-"+what, suffix)
 		})
 		switch {
@@ -88,7 +89,7 @@ func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
 
 // newPair reads the headers of two files that open opens, and checks that they
 // fit. It fails with fs.ErrNotExist if there are no images.
-func newPair(name string, open func(what, suffix string) (*stream, error)) (p *imagePair, err error) {
+func newPair(name string, open func(what, suffix string) (*files.Stream, error)) (p *imagePair, err error) {
 	p = &imagePair{name: name}
 	defer func() {
 		if err != nil {
@@ -145,10 +146,10 @@ func imageField(a *array) Field { return Field{"input", shape.F32(1, a.shape[1],
 
 // openIDX opens a file under any of the names that it is published as. It fails
 // with fs.ErrNotExist if there is none.
-func openIDX(ctx context.Context, dir, stem, suffix string) (*stream, error) {
+func openIDX(ctx context.Context, dir, stem, suffix string) (*files.Stream, error) {
 	for _, name := range []string{stem + "-" + suffix, stem + "." + suffix} {
 		for _, ext := range []string{"", ".gz"} {
-			in, err := openStream(ctx, filepath.Join(dir, name+ext))
+			in, err := files.Open(ctx, filepath.Join(dir, name+ext))
 			if !errors.Is(err, fs.ErrNotExist) {
 				return in, err
 			}
@@ -159,7 +160,7 @@ func openIDX(ctx context.Context, dir, stem, suffix string) (*stream, error) {
 
 // mnistInputs reads one IDX file of images.
 func mnistInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, err error) {
-	in, err := openStream(ctx, path)
+	in, err := files.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -253,9 +254,9 @@ func classNumbers(ctx context.Context, tables []*table) ([]string, error) {
 // parseIDX reads the header of an IDX file of bytes. The file is two zeros, the
 // element type (8: unsigned byte), the rank, each dimension as a big-endian word,
 // then the elements.
-func parseIDX(in *stream, rank int) (*array, error) {
+func parseIDX(in *files.Stream, rank int) (*array, error) {
 	length := 4 + 4*rank
-	head, err := in.head(length)
+	head, err := in.Head(length)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func parseIDX(in *stream, rank int) (*array, error) {
 			return nil, fmt.Errorf("%w: IDX dimension %d is 0: the file has no elements", ErrFormat, i)
 		}
 		a.shape[i] = int(d)
-		if size *= uint64(d); size > uint64(in.left) {
+		if size *= uint64(d); size > uint64(in.Left) {
 			return nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes: copy or download it again", ErrFormat)
 		}
 	}

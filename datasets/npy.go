@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -33,8 +34,8 @@ func badNpy(format string, args ...any) error {
 // parseNpy reads the header of NumPy's array format, versions 1 to 3. The file is
 // a magic string, the version, the length of a header, the header as the text of
 // a Python dictionary, then the elements.
-func parseNpy(in *stream) (*array, error) {
-	start, err := in.head(10)
+func parseNpy(in *files.Stream) (*array, error) {
+	start, err := in.Head(10)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func parseNpy(in *stream) (*array, error) {
 	switch start[6] {
 	case 1:
 	case 2, 3:
-		more, err := in.head(2)
+		more, err := in.Head(2)
 		if err != nil {
 			return nil, err
 		}
@@ -56,10 +57,10 @@ func parseNpy(in *stream) (*array, error) {
 	default:
 		return nil, badNpy("version %d is unknown: save as version 1, 2 or 3", start[6])
 	}
-	if length > maxNpyHeader || int64(length) > in.left {
-		return nil, badNpy("the header has %d bytes, but %d follow and the limit is %d: copy or save the file again", length, in.left, maxNpyHeader)
+	if length > maxNpyHeader || int64(length) > in.Left {
+		return nil, badNpy("the header has %d bytes, but %d follow and the limit is %d: copy or save the file again", length, in.Left, maxNpyHeader)
 	}
-	text, err := in.head(int(length))
+	text, err := in.Head(int(length))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ type npyHeader struct {
 }
 
 // array is the array that follows the header.
-func (h *npyHeader) array(in *stream) (*array, error) {
+func (h *npyHeader) array(in *files.Stream) (*array, error) {
 	order := h.descr[0]
 	if h.descr[1:] == "O" {
 		return nil, badNpy("the elements are Python objects: save numbers, with astype(numpy.float32) or astype(numpy.int64)")
@@ -210,7 +211,7 @@ func (s *scanner) tuple() shape.Shape {
 
 // openNpz opens one array of a zip archive of .npy files.
 func openNpz(ctx context.Context, path, name string) (*array, error) {
-	f, size, err := openFile(path)
+	f, size, err := files.OpenPlain(path)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +219,8 @@ func openNpz(ctx context.Context, path, name string) (*array, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	member := a.in.close
-	a.in.close = func() error { return errors.Join(member(), f.Close()) }
+	member := a.in.Closer
+	a.in.Closer = func() error { return errors.Join(member(), f.Close()) }
 	return a, nil
 }
 
@@ -248,16 +249,15 @@ func parseNpz(ctx context.Context, r io.ReaderAt, size int64, name string) (*arr
 	return nil, fmt.Errorf("%w: npz: there is no array %q among %s: set the name of one", ErrFormat, name, few(names))
 }
 
-// unzip reads a file in an archive of size bytes, up to the unpackLimit of that
+// unzip reads a file in an archive of size bytes, up to the UnpackLimit of that
 // size. The length that the archive gives for the file is not trusted.
-func unzip(ctx context.Context, f *zip.File, size int64) (*stream, error) {
+func unzip(ctx context.Context, f *zip.File, size int64) (*files.Stream, error) {
 	r, err := f.Open()
-	if err = unpackError(err); err != nil && !errors.Is(err, ErrFormat) {
+	if err = files.UnpackError(err); err != nil && !errors.Is(err, ErrFormat) {
 		err = fmt.Errorf("%w: the archive is damaged (%v): copy or download it again", ErrFormat, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	limit := unpackLimit(size)
-	return &stream{Reader: &limitReader{&contextReader{ctx, r}, limit}, close: r.Close, left: limit, packed: true}, nil
+	return files.Unpacked(&files.ContextReader{Context: ctx, Reader: r}, size, r.Close), nil
 }

@@ -62,6 +62,8 @@ type Spec struct {
 	// Without any, a table in which every field is a number is read as that, and the kinds
 	// of another table are found in its training part.
 	Columns columns.Options
+	// SkipRows, for csv, is the lines above the header of each file of text.
+	SkipRows int
 	// Describe, for csv, describes the columns of a table of numbers, too.
 	Describe bool
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
@@ -138,7 +139,7 @@ func openArray(ctx context.Context, path, name string) (*array, error) {
 }
 
 func openNpy(ctx context.Context, path string) (*array, error) {
-	in, err := openStream(ctx, path)
+	in, err := files.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -162,5 +163,5 @@ func openSafetensor(ctx context.Context, path, name string) (*array, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &array{dtype: t.DType, shape: t.Shape, in: &stream{Reader: &contextReader{ctx, r}, close: f.Close, left: t.Bytes()}}, nil
+	return &array{dtype: t.DType, shape: t.Shape, in: &files.Stream{Reader: &files.ContextReader{Context: ctx, Reader: r}, Closer: f.Close, Left: t.Bytes()}}, nil
 }

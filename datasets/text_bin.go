@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -93,7 +94,7 @@ func binTokenizer(s Spec, path string) (tokenizer.Tokenizer, error) {
 
 // readBin maps a file of ids of a tokenizer.
 func readBin(ctx context.Context, path string, t tokenizer.Tokenizer) (ids textIDs, err error) {
-	f, size, err := openFile(path)
+	f, size, err := files.OpenPlain(path)
 	if err != nil {
 		return ids, err
 	}

@@ -23,7 +23,7 @@ func bin(ids ...uint16) string {
 
 // A folder's train.bin and val.bin are its parts; a single file is split.
 func TestBin(t *testing.T) {
-	dir := files(t, map[string]string{"train.bin": bin(15496, 11, 995, 0, 50256), "val.bin": bin(11, 11, 11)})
+	dir := inFolder(t, map[string]string{"train.bin": bin(15496, 11, 995, 0, 50256), "val.bin": bin(11, 11, 11)})
 	s := Spec{Source: "text", Path: dir, KeepOrder: true, Text: TextOptions{Context: 2, Tokenizer: "gpt2"}}
 	ds := open(t, s)
 	if got := textOf(t, ds); got != "Hello, world!" || ds.Val.Len() != 1 || ds.Info.Tokens != 50257 {
@@ -57,7 +57,7 @@ func TestBinRefused(t *testing.T) {
 		{map[string]string{"train.bin": bin(1, 2), "val.bin": ""}, "gpt2", "context", "put more tokens into train.bin and val.bin"},
 		{map[string]string{"meta.pkl": "x"}, "char", "path", "meta.pkl is a Python pickle"},
 	} {
-		s := Spec{Source: "text", Path: files(t, c.files), Text: TextOptions{Context: 1, Tokenizer: c.tokenizer}}
+		s := Spec{Source: "text", Path: inFolder(t, c.files), Text: TextOptions{Context: 1, Tokenizer: c.tokenizer}}
 		_, err := Open(t.Context(), s)
 		if err == nil || Blame(err) != c.blame || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v with %s: blames %s: %v", c.files, c.tokenizer, Blame(err), err)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -43,7 +44,7 @@ type corpus struct {
 // textFile is a file of a corpus.
 type textFile struct {
 	path string
-	open func(context.Context) (*stream, error)
+	open func(context.Context) (*files.Stream, error)
 }
 
 // openCorpus lists the files of paths. A folder stands for all files in it and
@@ -96,7 +97,7 @@ func (c *corpus) notes() (list []string) {
 // add adds the files of a path.
 func (c *corpus) add(path string) error {
 	if path == BuiltinShakespeare {
-		c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) { return openBuiltin(ctx, "tinyshakespeare.txt.gz") }})
+		c.files = append(c.files, textFile{path, func(ctx context.Context) (*files.Stream, error) { return openBuiltin(ctx, "tinyshakespeare.txt.gz") }})
 		return nil
 	}
 	st, err := os.Stat(path)
@@ -152,21 +153,21 @@ func (c *corpus) leave(path string) {
 // wanted says which files a folder should have.
 func (c *corpus) wanted() string {
 	if c.field != "" {
-		return c.fieldName + " is for files whose names end in .jsonl or .jsonl.gz"
+		return c.fieldName + " is for files whose names end in .jsonl, .jsonl.gz or .jsonl.zst"
 	}
 	return "put text files in it"
 }
 
 // isJSONLines reports whether a file's name is that of JSON lines.
 func isJSONLines(path string) bool {
-	name := strings.TrimSuffix(strings.ToLower(path), ".gz")
+	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(path), ".gz"), ".zst")
 	return strings.HasSuffix(name, ".jsonl") || strings.HasSuffix(name, ".ndjson")
 }
 
 func (c *corpus) addFile(path string, st fs.FileInfo) error {
 	switch {
 	case !st.Mode().IsRegular():
-		return notFile(path)
+		return files.NotFile(path)
 	case filepath.Base(path) == metaName:
 		return refuseMeta(path)
 	case strings.HasSuffix(path, binSuffix):
@@ -175,16 +176,16 @@ func (c *corpus) addFile(path string, st fs.FileInfo) error {
 		return fmt.Errorf("%w: %s is JSON lines: name the key of their text with %s, such as text", ErrSpec, path, c.fieldName)
 	}
 	c.size += st.Size()
-	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {
-		f, size, err := openFile(path)
+	c.files = append(c.files, textFile{path, func(ctx context.Context) (*files.Stream, error) {
+		f, size, err := files.OpenPlain(path)
 		if err != nil {
 			return nil, err
 		}
-		s, err := newStream(ctx, path, &countingReader{f, &c.read}, size)
+		s, err := files.NewStream(ctx, path, &countingReader{f, &c.read}, size)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		s.close = f.Close
+		s.Closer = f.Close
 		return s, nil
 	}})
 	return nil
@@ -309,8 +310,8 @@ func eachPiece(r io.Reader, path string, cut cutter, texts *recycled[byte], yiel
 			}
 		}
 		if used == 0 && have == len(buf) {
-			if len(buf) > mostRow {
-				return fmt.Errorf("%w: %s:%d: the line has more than %d MiB: is it the right file?", ErrFormat, path, at.line, mostRow>>20)
+			if len(buf) > files.MostRow {
+				return fmt.Errorf("%w: %s:%d: the line has more than %d MiB: is it the right file?", ErrFormat, path, at.line, files.MostRow>>20)
 			}
 			buf = append(buf, make([]byte, len(buf))...)
 		}

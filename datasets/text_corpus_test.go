@@ -15,8 +15,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// files writes files into a folder, by path.
-func files(t *testing.T, contents map[string]string) string {
+// inFolder writes files into a folder, by path.
+func inFolder(t *testing.T, contents map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range contents {
@@ -47,7 +47,7 @@ func gzipped(text string) string {
 
 // A text may be several files and folders; each file is a document.
 func TestPaths(t *testing.T) {
-	dir := files(t, map[string]string{
+	dir := inFolder(t, map[string]string{
 		"b.txt": "second.", "a/z.txt": "first.", "a/empty": "", ".git/x": "hidden", "c.gz": gzipped("third."), "d/e.txt": "fourth.",
 	})
 	s := Spec{Source: "text", Path: dir, Split: 1, KeepOrder: true, Text: TextOptions{Context: 1}}
@@ -90,7 +90,7 @@ func TestPaths(t *testing.T) {
 
 // The text of JSON lines is under a key; each line is a document.
 func TestJSONLines(t *testing.T) {
-	dir := files(t, map[string]string{
+	dir := inFolder(t, map[string]string{
 		"a.jsonl": `{"text":"né\n","id":1}` + "\n\n" + `{"id":{"x":[1]},"text":"wo"}` + "\r\n" + `{"text":""}`,
 		"b.jsonl": `{"text":"x"}`, "readme.md": "no",
 	})
@@ -115,7 +115,7 @@ func TestJSONLines(t *testing.T) {
 // A dataset says which files of its paths are left out or read twice, and that fewer
 // tokens were learnt than asked for.
 func TestTextNotes(t *testing.T) {
-	dir := files(t, map[string]string{"a.jsonl": `{"text":"one two"}`, "b.txt": "left", "c.txt": "out"})
+	dir := inFolder(t, map[string]string{"a.jsonl": `{"text":"one two"}`, "b.txt": "left", "c.txt": "out"})
 	a := filepath.Join(dir, "a.jsonl")
 	for _, c := range []struct {
 		paths     []string

@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
@@ -370,13 +371,13 @@ func (c *corpus) hash(ctx context.Context) ([]byte, error) {
 
 // reporting reports how much of a corpus was read.
 type reporting struct {
-	*stream
+	*files.Stream
 	c *corpus
 }
 
 func (r *reporting) Read(p []byte) (int, error) {
 	r.c.report("reading")
-	return r.stream.Read(p)
+	return r.Stream.Read(p)
 }
 
 // fileStat tells whether a file was changed.

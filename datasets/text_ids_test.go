@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/filecache"
@@ -124,10 +125,10 @@ func TestTextMemory(t *testing.T) {
 // A text that changes between the two readings is refused.
 func TestTextChanges(t *testing.T) {
 	texts := []string{"abab", "abababab"}
-	c := &corpus{files: []textFile{{path: "x", open: func(ctx context.Context) (*stream, error) {
+	c := &corpus{files: []textFile{{path: "x", open: func(ctx context.Context) (*files.Stream, error) {
 		text := texts[0]
 		texts = texts[1:]
-		return newStream(ctx, "x", bytes.NewReader([]byte(text)), int64(len(text)))
+		return files.NewStream(ctx, "x", bytes.NewReader([]byte(text)), int64(len(text)))
 	}}}}
 	if _, _, err := c.ids(t.Context(), Spec{}, "x"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "changed while it was read") {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -57,11 +58,16 @@ func CheckOutput(path, run string, inputs ...string) error {
 	return nil
 }
 
-// isInput reports whether the file at path is the input, or in the folder that the input is.
+// isInput reports whether the file at path is the input, one that matches the pattern that the
+// input is, or in the folder that it is.
 func isInput(path string, file os.FileInfo, input string) bool {
 	st, err := os.Stat(input)
-	if err != nil || !st.IsDir() {
-		return err == nil && os.SameFile(file, st)
+	if err != nil {
+		found, _ := filepath.Glob(input) // of a bad pattern: none
+		return slices.ContainsFunc(found, func(name string) bool { return SameFile(path, name) })
+	}
+	if !st.IsDir() {
+		return os.SameFile(file, st)
 	}
 	path, err = filepath.Abs(followed(path))
 	dir, e := filepath.Abs(followed(input))

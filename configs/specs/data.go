@@ -43,13 +43,12 @@ func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *data
 }
 
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is
-// the label.
-func DescribeTable(ctx context.Context, c *configs.Config) ([]columns.Description, error) {
-	list, err := datasets.DescribeTable(ctx, datasetSpec(c))
-	if err != nil {
-		return nil, dataError(ctx, c, err)
+// the label. It gives the table's format and path, too.
+func DescribeTable(ctx context.Context, c *configs.Config) (name string, list []columns.Description, err error) {
+	if name, list, err = datasets.DescribeTable(ctx, datasetSpec(c)); err != nil {
+		return "", nil, dataError(ctx, c, err)
 	}
-	return list, nil
+	return name, list, nil
 }
 
 // dataError gives an error about data its place in the config.

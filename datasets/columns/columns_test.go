@@ -33,7 +33,7 @@ func found(t testing.TB, rows []string, o Options) (*Finder, *Fitted, []Descript
 	}
 	for again := true; again; again = f.Again() {
 		for i, row := range rows {
-			if err := f.Add(fields(row), func(column int) Place { return Place{i + 1, column + 1} }); err != nil {
+			if err := f.Add(fields(row), func(column int) string { return fmt.Sprintf("%d:%d", i+1, column+1) }); err != nil {
 				return nil, nil, nil, err
 			}
 		}
@@ -102,11 +102,11 @@ func TestFinds(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rows []string
-		at   Place
+		at   string
 	}{
-		"a word among many numbers": {append(column(900, func(i int) string { return fmt.Sprint(i) }), column(100, func(i int) string { return fmt.Sprint("w", i) })...), Place{901, 1}},
-		"one word beside numbers":   {column(10, pick("1", "none", "none")), Place{2, 1}},
-		"a word among days":         {append(column(40, pick("2024-01-01", "2024-01-02")), "soon"), Place{41, 1}},
+		"a word among many numbers": {append(column(900, func(i int) string { return fmt.Sprint(i) }), column(100, func(i int) string { return fmt.Sprint("w", i) })...), "901:1"},
+		"one word beside numbers":   {column(10, pick("1", "none", "none")), "2:1"},
+		"a word among days":         {append(column(40, pick("2024-01-01", "2024-01-02")), "soon"), "41:1"},
 	} {
 		var field *FieldError
 		if _, _, _, err := found(t, c.rows, Options{}); !errors.As(err, &field) || field.At != c.at {

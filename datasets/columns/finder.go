@@ -8,13 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Place is where a field stands in a file: the line, and the column in bytes, from 1.
-type Place struct{ Line, Column int }
-
 // FieldError is an error about a field of a table.
 type FieldError struct {
 	Column string
-	At     Place
+	At     string // its place, as Add was given it
 	Text   string
 }
 
@@ -81,7 +78,7 @@ type count struct {
 // first is the first value of some sort.
 type first struct {
 	text string // "": there is none
-	at   Place
+	at   string
 }
 
 // NewFinder looks at a table with columns of these names. Memory is the most bytes that
@@ -151,8 +148,8 @@ func (o *Option) check() error {
 	return nil
 }
 
-// Add looks at a row: a field for each column. at gives the place of a column's field.
-func (f *Finder) Add(fields [][]byte, at func(column int) Place) error {
+// Add looks at a row: a field for each column. at gives the place of a column's field, for errors.
+func (f *Finder) Add(fields [][]byte, at func(column int) string) error {
 	for i := range f.columns {
 		p := &f.columns[i]
 		if p.Kind != "" && p.Kind != Category && p.Kind != Date {
@@ -176,7 +173,7 @@ func (p *profile) skim(missing []string, field []byte) {
 }
 
 // add looks at a field of a column whose kind or words are to be found.
-func (f *Finder) add(p *profile, i int, field []byte, at func(int) Place) error {
+func (f *Finder) add(p *profile, i int, field []byte, at func(int) string) error {
 	if IsMissing(f.missing, field) {
 		p.gone++
 		return nil

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -29,10 +31,11 @@ func dataCommand() *cobra.Command {
 		Short: "Describe data without training",
 		Long: "Describe a file or folder of data, or the data of a config. Of a table, each column is printed with its kind, its number of\n" +
 			"different values, how many are missing, its range, and how many features it becomes. Of a FILE, all rows count; of a config,\n" +
-			"the rows of the training part, as in training. The suffix decides how a file is read: .csv and .tsv, .npy, .npz and\n" +
-			".safetensors, .jsonl, and any other as text; a folder with IDX files is one of images. Keys such as data.delimiter are\n" +
-			"given with --set.",
-		Example: "  trainer data churn.csv\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
+			"the rows of the training part, as in training. Tables are files that end in .csv, .tsv, .jsonl or .parquet, a pattern for\n" +
+			"several such files, and files of JSON lines or Parquet by any name; .npy, .npz and .safetensors are tensors; a folder with\n" +
+			"IDX files is one of images; the rest is text, also JSON lines that have a key `text`. Keys such as data.delimiter are given\n" +
+			"with --set.",
+		Example: "  trainer data churn.csv\n  trainer data 'sales-*.parquet'\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
 		Args:    cli.Args(1),
 	}
 	f := runs.AddConfigFlags(c)
@@ -44,11 +47,11 @@ func dataCommand() *cobra.Command {
 		done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading")
 		defer done()
 		if file && cfg.Data.Source == "csv" && !cfg.Given("data.label") {
-			list, err := berth.DescribeTable(c.Context(), cfg)
+			name, list, err := berth.DescribeTable(c.Context(), cfg)
 			if done(); err != nil {
 				return unplaced(err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "csv %s: %s\n", cfg.Data.Path, units.Count(rowsOf(list), "row"))
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 			printColumns(c.OutOrStdout(), list)
 			return nil
 		}
@@ -83,14 +86,15 @@ func rowsOf(list []columns.Description) int {
 // dataConfig is the config to read data with: the one of that name, or one for a file.
 func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs.Config, file bool, err error) {
 	st, err := os.Stat(arg)
-	if err != nil && !slices.Contains([]string{"", ".yaml", ".yml"}, filepath.Ext(arg)) {
+	pattern := err != nil && strings.ContainsAny(arg, "*?[")
+	if err != nil && !pattern && !slices.Contains([]string{"", ".yaml", ".yml"}, filepath.Ext(arg)) {
 		return nil, false, cli.Usage(err)
 	}
-	if err != nil || !st.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(arg)) {
+	if err != nil && !pattern || err == nil && !st.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(arg)) {
 		cfg, err = f.Load(c, arg)
 		return cfg, false, err
 	}
-	text, err := fileConfig(arg, st.IsDir())
+	text, err := fileConfig(c.Context(), arg, err == nil && st.IsDir())
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,8 +105,8 @@ func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs
 	return cfg, true, nil
 }
 
-// fileConfig is a config that reads a file.
-func fileConfig(path string, folder bool) ([]byte, error) {
+// fileConfig is a config that reads a file, or those of a pattern.
+func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"))
 	data, model := []string{"source: text", "split: 1"}, "preset: gpt, layers: 1, heads: 1, width: 8"
 	switch ext := filepath.Ext(name); {
@@ -110,12 +114,21 @@ func fileConfig(path string, folder bool) ([]byte, error) {
 		data, model = []string{"source: mnist"}, "preset: mlp"
 	case folder && holds(path, "*.npy"), ext == ".npy", ext == ".npz", ext == ".safetensors":
 		data, model = []string{"source: tensors", "split: 1"}, "preset: mlp"
-	case ext == ".csv":
+	case folder:
+	case ext == ".csv", ext == ".parquet":
 		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
 	case ext == ".tsv":
 		data, model = []string{"source: csv", "split: 1", `delimiter: "\t"`}, "preset: mlp"
-	case ext == ".jsonl":
-		data = append(data, "field: text")
+	default:
+		format, texts, err := tabular.Looks(ctx, path)
+		switch {
+		case err != nil:
+			return nil, cli.Usage(err)
+		case texts:
+			data = append(data, "field: text")
+		case format != tabular.CSV:
+			data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
+		}
 	}
 	quoted := strings.ReplaceAll(cmp.Or(path, "."), "'", "''")
 	return fmt.Appendf(nil, "data: {path: '%s', %s}\nmodel: {%s}\n", quoted, strings.Join(data, ", "), model), nil

@@ -40,6 +40,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"losses":    referenceLosses,
 	"damage":    damage,
 	"compress":  compress,
+	"convert":   convert,
 	"lines":     lines,
 	"spoil":     spoil,
 	"format":    format,

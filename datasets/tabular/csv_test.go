@@ -1,4 +1,4 @@
-package datasets
+package tabular
 
 import (
 	"encoding/csv"
@@ -9,7 +9,21 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/berth-ml/berth/datasets/fault"
 )
+
+// readRows reads all rows of x.csv.
+func readRows(r io.Reader) error {
+	rows, err := newCSVRows(r, "x.csv", 0, 0)
+	for row := (Row{}); err == nil; {
+		err = rows.next(&row)
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
 
 // Quotes that do not fit are refused where they are; one that is never closed,
 // where it opens.
@@ -20,8 +34,8 @@ func TestMisquoted(t *testing.T) {
 		"a,b\n1,x\"y\n":          "x.csv:2:4: a quote is inside a field",
 		"a,b\n1,\"x\"y\n":        "x.csv:2:5: text follows the quote",
 	} {
-		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+		err := readRows(strings.NewReader(text))
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -34,13 +48,13 @@ func TestLongRow(t *testing.T) {
 		"a,b\n1,":   "x.csv:2: the line has more than 32 MiB: is it the right file?",
 		"a,b\n1,\"": "x.csv:2: the line has more than 32 MiB",
 	} {
-		_, err := parseCSV(io.MultiReader(strings.NewReader(start), io.LimitReader(repeated("7"), lots)), csvInput{path: "x.csv"})
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+		err := readRows(io.MultiReader(strings.NewReader(start), io.LimitReader(repeated("7"), lots)))
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", start, err)
 		}
 	}
-	_, err := parseCSV(io.MultiReader(strings.NewReader("a,b\n1,\""), io.LimitReader(repeated("7\n"), lots)), csvInput{path: "x.csv"})
-	if want := "x.csv:2:3: the quote that opens here is not closed within 32 MiB"; !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+	err := readRows(io.MultiReader(strings.NewReader("a,b\n1,\""), io.LimitReader(repeated("7\n"), lots)))
+	if want := "x.csv:2:3: the quote that opens here is not closed within 32 MiB"; !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
@@ -55,9 +69,9 @@ func TestWideRow(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
+		err := readRows(strings.NewReader(text))
 		runtime.ReadMemStats(&after)
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 		if took, most := after.TotalAlloc-before.TotalAlloc, uint64(10*len(text)); text[0] == 'a' && took > most {
@@ -79,27 +93,10 @@ func (r repeated) Read(b []byte) (n int, err error) {
 // A file that is not UTF-8 text is refused as such.
 func TestCSVEncoding(t *testing.T) {
 	for _, text := range []string{"\xff\xfea\x00,\x00k\x00\n\x00", "\xfe\xff\x00a\x00,\x00k\x00\n", "1\x00,\x00x\x00\n\x00"} {
-		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "x.csv is UTF-16 or no text: save it as UTF-8") {
+		err := readRows(strings.NewReader(text))
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), "x.csv is UTF-16 or no text: save it as UTF-8") {
 			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-// What other programs save is refused where it would be misread.
-func TestForeignText(t *testing.T) {
-	for text, says := range map[string]string{
-		"a,b\r1,x\r2,y\r":       "x.csv ends its lines with a carriage return alone",
-		"a,b\n1,caf\xe9\n2,y\n": `x.csv:2:3 (column "b"): "caf\xe9" is not UTF-8: save the file as UTF-8`,
-		"\xe4,b\n1,x\n2,y\n":    `x.csv: the name of column 0 in the header, "\xe4", is not UTF-8`,
-	} {
-		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	if _, err := newCSVRows(strings.NewReader("1,x\r"), "x.csv", 0); err != nil {
-		t.Errorf("one row that ends with a carriage return: %v", err)
 	}
 }
 
@@ -121,14 +118,14 @@ func TestLongRows(t *testing.T) {
 
 // sameRows compares rows with those of encoding/csv.
 func sameRows(t *testing.T, text string, comma rune) {
-	got, err := newCSVRows(strings.NewReader(text), "x", comma)
+	got, err := newCSVRows(strings.NewReader(text), "x", comma, 0)
 	if err != nil || comma == 0 || unicode.IsSpace(comma) { // encoding/csv loses empty fields between spaces
 		return
 	}
 	want := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
 	want.Comma, want.TrimLeadingSpace = comma, true
 	for {
-		var row csvRow
+		var row Row
 		err := got.next(&row)
 		rec, wantErr := want.Read()
 		if (err == nil) != (wantErr == nil) || (err == io.EOF) != (wantErr == io.EOF) {
@@ -137,11 +134,11 @@ func sameRows(t *testing.T, text string, comma rune) {
 		if err != nil {
 			return
 		}
-		if fmt.Sprintf("%q", row.fields) != fmt.Sprintf("%q", rec) {
-			t.Fatalf("%q, want %q", row.fields, rec)
+		if fmt.Sprintf("%q", row.Fields) != fmt.Sprintf("%q", rec) {
+			t.Fatalf("%q, want %q", row.Fields, rec)
 		}
 		for i, at := range row.at {
-			if line, column := want.FieldPos(i); at != (csvPos{line, column}) {
+			if line, column := want.FieldPos(i); at != (place{line, column}) {
 				t.Fatalf("field %d is at %v, want %d:%d", i, at, line, column)
 			}
 		}
@@ -169,44 +166,26 @@ func TestSpacesAsDelimiter(t *testing.T) {
 		{',', "1,,\n", `["1" "" ""]`},
 		{',', "\t1,\t,3\n", `["1" "" "3"]`},
 	} {
-		rows, err := newCSVRows(strings.NewReader(c.text), "x", c.comma)
+		rows, err := newCSVRows(strings.NewReader(c.text), "x", c.comma, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var row csvRow
-		if err := rows.next(&row); err != nil || fmt.Sprintf("%q", row.fields) != c.want {
-			t.Errorf("%q by %q: %q, %v, want %s", c.text, c.comma, row.fields, err, c.want)
+		var row Row
+		if err := rows.next(&row); err != nil || fmt.Sprintf("%q", row.Fields) != c.want {
+			t.Errorf("%q by %q: %q, %v, want %s", c.text, c.comma, row.Fields, err, c.want)
 		}
 		if err := rows.next(&row); err != io.EOF {
-			t.Errorf("%q by %q: a second row %q, %v", c.text, c.comma, row.fields, err)
+			t.Errorf("%q by %q: a second row %q, %v", c.text, c.comma, row.Fields, err)
 		}
 	}
 }
 
-// An empty field of a file divided by tabs is said where it is.
-func TestEmptyFieldBetweenTabs(t *testing.T) {
-	_, err := parseCSV(strings.NewReader("a\tb\tk\n1\t2\tx\n3\t\ty\n"), csvInput{path: "x.csv", opt: CSVOptions{Comma: '\t'}})
-	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `x.csv:3:3 (column "b"): empty field`) {
+// A file whose lines end with a carriage return alone is refused; one row may end so.
+func TestCarriageReturns(t *testing.T) {
+	if err := readRows(strings.NewReader("a,b\r1,x\r2,y\r")); !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), "x.csv ends its lines with a carriage return alone") {
 		t.Error(err)
 	}
-}
-
-// A number takes four bytes. A file that needs more memory than there is is
-// refused, with both numbers.
-func TestCSVMemory(t *testing.T) {
-	row := strings.Repeat("1,", 9)
-	s := Spec{Source: "csv", Path: write(t, "x.csv", strings.Repeat(row+"x\n"+row+"y\n", 100)), Memory: 1e9}
-	ds := open(t, s)
-	for i, want := range []int{200 * 9 * 4, 200 * 4} {
-		if c := ds.Train.table.columns[i]; len(c.data) != want {
-			t.Errorf("%s takes %d bytes, want %d", c.field.Name, len(c.data), want)
-		}
-	}
-	s.Memory = 7000
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 6.8 KiB is free") {
+	if err := readRows(strings.NewReader("1,x\r")); err != nil {
 		t.Error(err)
-	}
-	if _, err := OpenInputs(t.Context(), s, &ds.Info, s.Path); !errors.Is(err, ErrMemory) {
-		t.Errorf("inputs: %v", err)
 	}
 }

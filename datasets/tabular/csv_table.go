@@ -1,0 +1,137 @@
+package tabular
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/berth-ml/berth/datasets/fault"
+	"github.com/berth-ml/berth/datasets/files"
+)
+
+// headCount is the number of rows that show whether the first names the columns.
+const headCount = 1000
+
+// openCSV finds the columns of CSV: those of the first file, which the others must have, too.
+func (t *Table) openCSV(ctx context.Context) error {
+	head, hint, err := t.head(ctx, 0, headCount+1)
+	if err != nil {
+		return err
+	}
+	t.Width, t.Hint = len(head[0]), hint
+	any := len(head) > 1
+	if t.options.Named != nil && t.options.Named(head) {
+		t.Names = head[0]
+	} else {
+		any = true
+	}
+	t.orders = make([][]int, len(t.Files))
+	for i := 1; i < len(t.Files); i++ {
+		head, _, err := t.head(ctx, i, 2)
+		if err != nil {
+			return err
+		}
+		switch {
+		case t.Names != nil:
+			t.orders[i], err = t.match(t.Files[i], head[0])
+		case len(head[0]) != t.Width:
+			err = fmt.Errorf("%w: %s has %d columns, and %s has %d: give files of the same columns", fault.ErrFormat, t.Files[0], t.Width, t.Files[i], len(head[0]))
+		}
+		if err != nil {
+			return err
+		}
+		any = any || len(head) > 1
+	}
+	if !any {
+		return t.empty()
+	}
+	return nil
+}
+
+// head reads the first rows of a file, at most so many. hint is about another delimiter.
+func (t *Table) head(ctx context.Context, file, most int) (head [][]string, hint string, err error) {
+	s, err := files.Open(ctx, t.Files[file])
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r, err := newCSVRows(s, t.Files[file], t.options.Comma, t.options.Skip)
+	if err != nil {
+		return nil, "", err
+	}
+	var row Row
+	for bytes := 0; len(head) < most && bytes < files.MostRow; {
+		err := r.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		head = append(head, trimmed(row.Fields))
+		for _, f := range row.Fields {
+			bytes += len(f) + 16
+		}
+	}
+	if len(head) == 0 {
+		return nil, "", fmt.Errorf("%w: %s is empty: put a row in it for each sample", fault.ErrTooFew, t.Files[file])
+	}
+	return head, r.otherComma(), nil
+}
+
+// trimmed is a row's fields as strings.
+func trimmed(fields [][]byte) []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = string(bytes.TrimSpace(f))
+	}
+	return out
+}
+
+// csvFile reads the rows of one of several files, in the order of the table's columns.
+type csvFile struct {
+	*csvRows
+	in    *files.Stream
+	order []int
+	row   Row // as the file has it
+}
+
+// csvRows begins to read a file below its header.
+func (t *Table) csvRows(in *files.Stream, file int) (rows, error) {
+	r, err := newCSVRows(in, t.Files[file], t.options.Comma, t.options.Skip)
+	if err != nil {
+		return nil, err
+	}
+	r.width = t.Width
+	x := &csvFile{csvRows: r, in: in, order: t.orders[file]}
+	if t.Names == nil {
+		return x, nil
+	}
+	if err := r.next(&x.row); err == io.EOF {
+		return nil, changed(t.Files[file])
+	} else if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *csvFile) Close() error { return x.in.Close() }
+
+// next reads a row.
+func (x *csvFile) next(row *Row) error {
+	if x.order == nil {
+		return x.csvRows.next(row)
+	}
+	if err := x.csvRows.next(&x.row); err != nil {
+		return err
+	}
+	if row.Fields == nil {
+		row.Fields, row.at = make([][]byte, x.width), make([]place, x.width)
+	}
+	for i, j := range x.order {
+		row.Fields[j], row.at[j] = x.row.Fields[i], x.row.at[i]
+	}
+	return nil
+}

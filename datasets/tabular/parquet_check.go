@@ -1,0 +1,375 @@
+package tabular
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/berth-ml/berth/datasets/fault"
+	"github.com/berth-ml/berth/datasets/files"
+)
+
+// The library that reads Parquet takes memory as a file says that it needs it, and unpacks without
+// a bound. So what a file says is checked before the library reads it.
+
+// Bounds of a file of Parquet.
+const (
+	mostEnd    = 64 << 20 // bytes of its end, which lists columns and row groups
+	mostListed = 1 << 22  // things in the lists of its end
+	mostHead   = 1 << 20  // bytes of what is above a page
+	mostPages  = 1 << 30  // bytes of the pages, one of each column, that are in memory at a time
+	mostValues = 1 << 24  // in a page
+)
+
+// checkEnd refuses a file whose end is not one.
+func checkEnd(r io.ReaderAt, size int64) error {
+	const frame = 12 // the mark at both ends, and the size of the end
+	if size < frame {
+		return io.ErrUnexpectedEOF
+	}
+	var tail [8]byte
+	if _, err := r.ReadAt(tail[:], size-8); err != nil {
+		return err
+	}
+	switch mark := string(tail[4:]); {
+	case mark == "PARE":
+		return errors.New("it is encrypted")
+	case mark != "PAR1":
+		return errors.New("it does not end with PAR1")
+	}
+	n := endOf(tail[:])
+	switch {
+	case n > size-frame:
+		return errors.New("its end is longer than the file")
+	case n > mostEnd:
+		return fmt.Errorf("its end has more than %d MiB", mostEnd>>20)
+	}
+	end := make([]byte, n)
+	if _, err := r.ReadAt(end, size-8-n); err != nil {
+		return err
+	}
+	_, err := measureThrift(end)
+	return err
+}
+
+// errShort is about a structure that is cut off.
+var errShort = errors.New("a list of its contents is cut off")
+
+// measureThrift is the number of bytes of a structure that b begins with. What it says about its
+// own sizes is true then.
+func measureThrift(b []byte) (int, error) {
+	w := thriftWalk{b: b}
+	err := w.structure(0)
+	return len(b) - len(w.b), err
+}
+
+// thriftWalk walks over a structure in Thrift's compact form.
+type thriftWalk struct {
+	b      []byte // the rest
+	listed int
+}
+
+func (w *thriftWalk) skip(n uint64) error {
+	if n > uint64(len(w.b)) {
+		return errShort
+	}
+	w.b = w.b[n:]
+	return nil
+}
+
+func (w *thriftWalk) number() (n uint64, err error) {
+	for shift := 0; shift < 64; shift += 7 {
+		if len(w.b) == 0 {
+			return 0, errShort
+		}
+		c := w.b[0]
+		w.b = w.b[1:]
+		if n |= uint64(c&0x7f) << shift; c < 0x80 {
+			return n, nil
+		}
+	}
+	return 0, errors.New("a number of its contents is too long")
+}
+
+// structure walks over fields up to their end.
+func (w *thriftWalk) structure(depth int) error {
+	for {
+		if len(w.b) == 0 {
+			return errShort
+		}
+		head := w.b[0]
+		w.b = w.b[1:]
+		if head == 0 {
+			return nil
+		}
+		if head>>4 == 0 { // the field's number follows
+			if _, err := w.number(); err != nil {
+				return err
+			}
+		}
+		if err := w.value(head&0xf, false, depth+1); err != nil {
+			return err
+		}
+	}
+}
+
+// value walks over a value of a type; one in a list has its own truth, one in a field has it in
+// its head.
+func (w *thriftWalk) value(kind byte, listed bool, depth int) (err error) {
+	const deepest = 32
+	if depth > deepest {
+		return errors.New("its contents are nested too deeply")
+	}
+	var n uint64
+	switch kind {
+	case 1, 2: // true, false
+		if listed {
+			return w.skip(1)
+		}
+		return nil
+	case 3: // a byte
+		return w.skip(1)
+	case 4, 5, 6: // whole numbers
+		_, err = w.number()
+		return err
+	case 7: // a float
+		return w.skip(8)
+	case 8: // bytes
+		if n, err = w.number(); err != nil {
+			return err
+		}
+		return w.skip(n)
+	case 9, 10: // a list, a set
+		return w.list(depth)
+	case 11: // a map
+		return w.pairs(depth)
+	case 12:
+		return w.structure(depth)
+	}
+	return fmt.Errorf("its contents have the unknown type %d", kind)
+}
+
+// list walks over the values of a list.
+func (w *thriftWalk) list(depth int) error {
+	if len(w.b) == 0 {
+		return errShort
+	}
+	head := w.b[0]
+	w.b = w.b[1:]
+	n := uint64(head >> 4)
+	if n == 15 {
+		var err error
+		if n, err = w.number(); err != nil {
+			return err
+		}
+	}
+	return w.values(n, depth, head&0xf)
+}
+
+// pairs walks over the values of a map.
+func (w *thriftWalk) pairs(depth int) error {
+	n, err := w.number()
+	if n == 0 || err != nil {
+		return err
+	}
+	if len(w.b) == 0 {
+		return errShort
+	}
+	kinds := w.b[0]
+	w.b = w.b[1:]
+	return w.values(n, depth, kinds>>4, kinds&0xf)
+}
+
+// values walks n times over a value of each kind.
+func (w *thriftWalk) values(n uint64, depth int, kinds ...byte) error {
+	if n > uint64(len(w.b)) {
+		return errShort
+	}
+	if w.listed += int(n); w.listed > mostListed {
+		return fmt.Errorf("its contents list more than %d things", mostListed)
+	}
+	for range n {
+		for _, kind := range kinds {
+			if err := w.value(kind, true, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkGroup refuses a row group whose pages, one of each column that is read, take too much memory.
+func (p *parquetFile) checkGroup(group int, used []int) error {
+	meta := &p.file.Metadata().RowGroups[group]
+	if meta.NumRows < 0 || meta.NumRows > p.file.NumRows() {
+		return fmt.Errorf("row group %d has %d rows, the file %d", group, meta.NumRows, p.file.NumRows())
+	}
+	all := int64(0)
+	for _, c := range used {
+		leaf := p.columns[c].leaf
+		if leaf < 0 || leaf >= len(meta.Columns) {
+			return fmt.Errorf("row group %d lacks column %q", group, short(p.columns[c].name))
+		}
+		at := [2]int{group, c}
+		takes, known := p.checked[at]
+		if !known {
+			var err error
+			if takes, err = p.checkChunk(&meta.Columns[leaf]); err != nil {
+				if errors.Is(err, fault.ErrFormat) {
+					return fmt.Errorf("%w: %s, column %q: %w", fault.ErrFormat, p.path, short(p.columns[c].name), err)
+				}
+				return fmt.Errorf("column %q: %w", short(p.columns[c].name), err)
+			}
+			p.checked[at] = takes
+		}
+		if all += takes; all > mostPages {
+			return fmt.Errorf("%w: %s: a page of each column of row group %d takes more than %d MiB in all: write smaller pages, or leave columns out with data.ignore",
+				fault.ErrFormat, p.path, group, mostPages>>20)
+		}
+	}
+	return nil
+}
+
+// checkChunk walks over the pages of a column in a row group. It gives the memory of its largest
+// page, and of the dictionary.
+func (p *parquetFile) checkChunk(c *format.ColumnChunk) (takes int64, err error) {
+	meta := &c.MetaData
+	from := meta.DataPageOffset
+	if meta.DictionaryPageOffset > 0 {
+		from = min(from, meta.DictionaryPageOffset)
+	}
+	if from < 4 || meta.TotalCompressedSize < 0 || from > p.size-meta.TotalCompressedSize {
+		return 0, io.ErrUnexpectedEOF
+	}
+	if c.FilePath != "" {
+		return 0, errors.New("it is in another file")
+	}
+	dictionary, largest := int64(0), int64(0)
+	for at, end := from, from+meta.TotalCompressedSize; at < end; {
+		h, head, err := p.pageHead(at, end)
+		if err != nil {
+			return 0, err
+		}
+		at += head
+		size := int64(h.CompressedPageSize)
+		if size < 0 || size > end-at || h.UncompressedPageSize < 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		memory, err := p.checkPage(h, meta.Codec, at)
+		if err != nil {
+			return 0, err
+		}
+		if h.Type == format.DictionaryPage {
+			dictionary = memory
+		}
+		largest = max(largest, memory)
+		at += size
+	}
+	return dictionary + largest, nil
+}
+
+// pageHead reads what is above a page, and its length.
+func (p *parquetFile) pageHead(at, end int64) (*format.PageHeader, int64, error) {
+	for n := int64(1 << 9); ; n *= 8 {
+		n = min(n, end-at, mostHead)
+		b := make([]byte, n)
+		if _, err := p.in.ReadAt(b, at); err != nil {
+			return nil, 0, err
+		}
+		size, err := measureThrift(b)
+		if err == errShort && n < min(end-at, mostHead) {
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		h := new(format.PageHeader)
+		err = thrift.Unmarshal(&thrift.CompactProtocol{}, b[:size], h)
+		return h, int64(size), err
+	}
+}
+
+// checkPage refuses a page that unpacks to more than it says. It gives the memory that it takes.
+func (p *parquetFile) checkPage(h *format.PageHeader, codec format.CompressionCodec, at int64) (int64, error) {
+	values, levels := int32(0), int32(0) // levels are not packed
+	switch {
+	case h.DataPageHeader.Valid:
+		values = h.DataPageHeader.V.NumValues
+	case h.DataPageHeaderV2.Valid:
+		v := &h.DataPageHeaderV2.V
+		values, levels = v.NumValues, v.RepetitionLevelsByteLength+v.DefinitionLevelsByteLength
+		if v.IsCompressed.Valid && !v.IsCompressed.V {
+			codec = format.Uncompressed
+		}
+	case h.DictionaryPageHeader.Valid:
+		values = h.DictionaryPageHeader.V.NumValues
+	}
+	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
+	switch {
+	case values < 0 || levels < 0 || int64(levels) > min(packed, size):
+		return 0, io.ErrUnexpectedEOF
+	case values > mostValues:
+		return 0, fmt.Errorf("%w: a page has %d values, and the limit is %d: write smaller pages", fault.ErrFormat, values, mostValues)
+	case size > files.UnpackLimit(packed):
+		return 0, files.ErrUnpacksTooFar
+	}
+	b := make([]byte, packed)
+	if _, err := p.in.ReadAt(b, at); err != nil {
+		return 0, err
+	}
+	if err := unpacksTo(codec, b[levels:], size-int64(levels)); err != nil {
+		return 0, err
+	}
+	const perValue = 32 // its place in the page, and what is known of it
+	return packed + size + perValue*int64(values), nil
+}
+
+// unpacksTo refuses bytes that do not unpack to n bytes.
+func unpacksTo(codec format.CompressionCodec, b []byte, n int64) (err error) {
+	var r io.Reader
+	switch codec {
+	case format.Uncompressed:
+		return nil
+	case format.Snappy:
+		size, err := s2.DecodedLen(b)
+		switch {
+		case err == nil && int64(size) > n:
+			err = files.ErrUnpacksTooFar
+		case err == nil && int64(size) < n:
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	case format.Gzip:
+		r, err = gzip.NewReader(bytes.NewReader(b))
+	case format.Brotli:
+		r = brotli.NewReader(bytes.NewReader(b))
+	case format.Zstd:
+		var d *zstd.Decoder
+		d, err = zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err == nil {
+			defer d.Close()
+			r = d
+		}
+	default: // among them LZ4_RAW, of which the library loses pages that pack badly
+		return fmt.Errorf("%w: it is packed by %v, which is not read: pack it by snappy, gzip or zstd", fault.ErrFormat, codec)
+	}
+	if err != nil {
+		return err
+	}
+	got, err := io.Copy(io.Discard, io.LimitReader(r, n+1))
+	switch {
+	case err == nil && got > n:
+		return files.ErrUnpacksTooFar
+	case err == nil && got < n:
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

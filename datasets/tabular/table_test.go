@@ -1,0 +1,147 @@
+package tabular
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets/fault"
+)
+
+// folder has files of some contents.
+func folder(t testing.TB, contents map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range contents {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// named says that the first row names the columns.
+func named([][]string) bool { return true }
+
+// rowsOf is a table as a text: a line for each row, with | between the fields and - for none.
+func rowsOf(ctx context.Context, path string, o Options, used []bool) (string, error) {
+	t, err := Open(ctx, path, o)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, strings.Join(t.Names, "|"))
+	err = t.Each(ctx, used, func(row *Row) error {
+		for i, f := range row.Fields {
+			if i > 0 {
+				b.WriteByte('|')
+			}
+			if f == nil {
+				b.WriteByte('-')
+			}
+			b.Write(f)
+		}
+		b.WriteByte('\n')
+		return nil
+	})
+	return b.String(), err
+}
+
+// Files of a pattern are one table, in the order of their names. Columns are found by name.
+func TestSeveralFiles(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"sales-2.csv": "plan,age\ngold,2\n", "sales-1.csv": "age,plan\n1,basic\n", "sales-3.csv": "age,plan\n", "other.csv": "x\n1\n",
+		"n-1.csv": "1,2\n", "n-2.csv": "3,4\n",
+		"j-1.jsonl": `{"age": 1}`, "j-2.jsonl": `{"plan": "gold", "age": 2}`,
+		"a[1].csv": "b\n7\n",
+	})
+	for pattern, c := range map[string]struct {
+		named func([][]string) bool
+		want  string
+	}{
+		"sales-*.csv": {named, "age|plan\n1|basic\n2|gold\n"},
+		"sales-?.csv": {named, "age|plan\n1|basic\n2|gold\n"},
+		"n-*.csv":     {nil, "\n1|2\n3|4\n"},
+		"j-*.jsonl":   {nil, "age|plan\n1|-\n2|gold\n"},
+		"a[1].csv":    {named, "b\n7\n"}, // a file of that name
+	} {
+		if got, err := rowsOf(t.Context(), filepath.Join(dir, pattern), Options{Named: c.named}, nil); got != c.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", pattern, got, err, c.want)
+		}
+	}
+}
+
+// Files that do not fit together are refused, and both are named.
+func TestFilesThatDiffer(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		named func([][]string) bool
+		says  string
+	}{
+		"a column more":  {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": "a,b\n1,2\n"}, named, `x-2.csv has the column "b", and `},
+		"a column less":  {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a\n1\n"}, named, `x-2.csv lacks the column "b" that `},
+		"a column twice": {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a,a\n1,2\n"}, named, `x-2.csv has the column "a", and `},
+		"another width":  {map[string]string{"x-1.csv": "1,2\n", "x-2.csv": "1\n"}, nil, "x-1.csv has 2 columns, and "},
+		"an empty file":  {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": ""}, named, "x-2.csv is empty"},
+		"two formats":    {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": `{"a": 1}`}, named, "x-1.csv is csv, and "},
+		"headers alone":  {map[string]string{"x-1.csv": "a\n", "x-2.csv": "a\n"}, named, "has a header but no rows"},
+	} {
+		_, err := rowsOf(t.Context(), filepath.Join(folder(t, c.files), "x-*"), Options{Named: c.named}, nil)
+		if err == nil || !strings.Contains(err.Error(), c.says) || !errors.Is(err, fault.ErrFormat) && !errors.Is(err, fault.ErrTooFew) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "*.csv"), Options{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "no file matches") {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := Open(t.Context(), "[", Options{}); !errors.Is(err, fault.ErrSpec) {
+		t.Errorf("a bad pattern: %v", err)
+	}
+}
+
+// Lines above the header are skipped, in each file, and places still count them.
+func TestSkip(t *testing.T) {
+	dir := folder(t, map[string]string{"x-1.csv": "\ufeffa \"report\n\na,b\n1,2\n", "x-2.csv": "another\nreport\nb,a\n4,3\n", "x.jsonl": "# a comment\n\n{\"a\": 1}\n", "bad.csv": "a\nb\nc,d\n1\n"})
+	for name, want := range map[string]string{"x-*.csv": "a|b\n1|2\n3|4\n", "x.jsonl": "a\n1\n"} {
+		if got, err := rowsOf(t.Context(), filepath.Join(dir, name), Options{Named: named, Skip: 2}, nil); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if _, err := rowsOf(t.Context(), filepath.Join(dir, "bad.csv"), Options{Named: named, Skip: 2}, nil); err == nil || !strings.Contains(err.Error(), "bad.csv:4: 1 columns") {
+		t.Error(err)
+	}
+	_, err := rowsOf(t.Context(), filepath.Join(dir, "x-1.csv"), Options{Named: named, Skip: 9}, nil)
+	if fault.Blame(err) != "skip_rows" || !strings.Contains(err.Error(), "has 4 lines, and skip_rows is 9") {
+		t.Error(err)
+	}
+}
+
+// The contents decide on the format, whatever the name, and a packed file is one of its contents.
+func TestFormats(t *testing.T) {
+	var packed strings.Builder
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("{\"a\":1}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"a,b\n": CSV, "{a},b\n": CSV, "{}\n": CSV, " {\"a\": 1}": JSONLines, "\ufeff{ \"a\":1}": JSONLines, "[\n{\"a\":1}]": JSONLines, "[1,2]\n": CSV,
+		"PAR1,b\n": CSV, "PAR1\n1\n": CSV, "PAR1\x15\x04": Parquet, packed.String(): JSONLines,
+	} {
+		got, err := FormatOf(t.Context(), filepath.Join(folder(t, map[string]string{"x": text}), "x"), 0)
+		if got != want || err != nil {
+			t.Errorf("%.20q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	if _, err := Open(t.Context(), filepath.Join(folder(t, map[string]string{"x.parquet": "a,b\n"}), "x.parquet"), Options{}); !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), "is not a Parquet file") {
+		t.Error(err)
+	}
+}
