@@ -83,6 +83,7 @@ type Data struct {
 	Positive    string   // csv, lines: the name of the positive one of two classes; "": the second
 	Ignore      []string // csv: columns that are not read, by name or number as Label
 	Delimiter   string   // csv: one character
+	Memory      int64    // csv: bytes of samples that are in memory at a time, and shuffled together; the rest is in a file. 0: all are in memory
 	SkipRows    int      // csv: lines above the header, or above the first row, of each file of text
 	Task        string   // classification or regression; csv: or multilabel
 	Standardize bool     // csv: features to mean 0 and deviation 1

@@ -27,6 +27,9 @@ var (
 		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate"}
 )
 
+// leastBlock is the smallest block of samples that is shuffled.
+const leastBlock = 4 << 10
+
 // SourceGiven is the source of samples that a Go program gives when it opens a run.
 const SourceGiven = "given"
 
@@ -48,6 +51,8 @@ var dataSection = chosen(&section{
 		}},
 		{"csv", "A table with a row for each sample: CSV, JSON lines or Parquet. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{
 			with(dataPath, "the file; or a pattern such as `sales-*.csv`, for all files that match it, in the order of their names. The contents say whether they are CSV, JSON lines or Parquet, and texts may be packed by gzip or zstd"), &dataSplit,
+			{name: "memory", kind: size{least: leastBlock}, at: at(func(d *Data) *int64 { return &d.Memory }), def: "0",
+				doc: "for a table larger than memory: its samples are in a file, and are shuffled and split by blocks of so many bytes, such as `1GiB`. The order depends on it, so a run keeps it; 0: all samples are in memory"},
 			{name: "skip_rows", kind: counting, at: at(func(d *Data) *int { return &d.SkipRows }), def: "0", free: true, inData: true,
 				doc: "lines to skip above the header, or above the first row, of each file of text"},
 			{name: "header", kind: enum{"auto", "true", "false"}, at: at(func(d *Data) *string { return &d.Header }), def: "auto",

@@ -27,7 +27,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 		}
 		return openNumbers(ctx, s)
 	}
-	if s.Columns.Given() || s.Describe {
+	if s.Columns.Given() || s.Describe || s.Block > 0 {
 		return openKinds(ctx, s)
 	}
 	ds, err := openNumbers(ctx, s)
@@ -186,10 +186,11 @@ type csvData struct {
 
 // csvInput describes a CSV file to read.
 type csvInput struct {
-	path string
-	opt  CSVOptions
-	skip int // lines above the header of each file
-	unit bool
+	path  string
+	opt   CSVOptions
+	skip  int   // lines above the header of each file
+	block int64 // of a table beside memory; else 0
+	unit  bool
 	// like lists the features of a model to evaluate; nil reads all columns.
 	like []string
 	// predict reads the features alone: those named wanted.

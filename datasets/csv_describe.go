@@ -128,7 +128,7 @@ func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Des
 	if err != nil {
 		return "", nil, err
 	}
-	list, err = finder.Measure(fitted, k.rows, rows.all)
+	list, err = finder.Measure(fitted, k.rows, 0, rows.all)
 	return tableName(k.table), list, k.place(err)
 }
 

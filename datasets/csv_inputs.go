@@ -12,7 +12,7 @@ import (
 
 // kindInputs reads the rows of a file to predict from.
 func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
-	in := csvInput{path: path, opt: s.CSV, skip: s.SkipRows, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
+	in := csvInput{path: path, opt: s.CSV, skip: s.SkipRows, block: s.Block, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
 	k, err := newKindTable(ctx, in, info.Columns.Missing)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	for _, text := range append(k.absent(info.Columns, from), k.news(info.Columns)...) {
 		s.note(text)
 	}
-	return &table{rows: k.rows, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}}, nil
+	return &table{rows: k.rows, mapping: rows.mapping, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}}, nil
 }
 
 // RowFeatures is rows of a table, values by the names of their columns, as features in the unit

@@ -33,6 +33,7 @@ type kindTable struct {
 	missing []string          // as in columns.Options
 	asked   map[string]string // by the name of a column: how data.columns names it
 	memory  int64             // most bytes that the cells may take; 0: no limit
+	block   int64             // the cells are in a file; 0: in memory
 	dropped []bool            // by row of the file: it has no label; nil: all have
 	skipped int               // rows without a label
 	unseen  []unseen          // by column that goes in, of a file for a model
@@ -41,7 +42,7 @@ type kindTable struct {
 // openKinds reads a table with columns of any kind.
 func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	missing := s.Columns.Missing
-	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory}
+	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, block: s.Block, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.fitted, missing = s.Like.Columns, s.Like.Columns.Missing
 	}
@@ -59,8 +60,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	ds := &Dataset{Name: tableName(k.table)}
-	t := &table{rows: k.rows}
-	if ds.Train, ds.Val, err = splitRandomly(t, s, s.splitOr(0.8)); err != nil {
+	if ds.Train, ds.Val, err = k.split(&table{rows: k.rows}, s, s.splitOr(0.8)); err != nil {
 		return nil, err
 	}
 	finder, fitted, err := k.find(ctx, s, ds.Train)
@@ -71,25 +71,42 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds.Columns, err = finder.Measure(fitted, ds.Train.count, func(yield func([]int32)) {
+	err = rows.guard(func() error { return k.measure(ctx, s, ds, finder, fitted, rows) })
+	if err != nil {
+		return nil, err
+	}
+	return ds, nil
+}
+
+// measure completes what finder found in the training part, and the dataset.
+func (k *kindTable) measure(ctx context.Context, s Spec, ds *Dataset, finder *columns.Finder, fitted *columns.Fitted, rows *cellRows) (err error) {
+	ds.Columns, err = finder.Measure(fitted, ds.Train.count, s.Block, func(yield func([]int32)) {
 		for i := range ds.Train.count {
 			yield(rows.row(ds.Train.splitRow(i)))
 		}
 	})
 	if err != nil {
-		return nil, k.place(err)
+		return k.place(err)
 	}
 	if ds.Options, err = finder.Resolved(fitted); err != nil {
-		return nil, k.place(err)
+		return k.place(err)
 	}
 	fitted.Header = k.header != nil
 	leaks := k.leaks(fitted.ColumnNames(), func(row, i int) int32 { return rows.row(row)[i] })
 	if err := k.finish(ctx, s, ds, fitted, rows); err != nil {
-		return nil, err
+		return err
 	}
 	ds.Notes = slices.Concat(ds.Notes, columns.Notes(ds.Columns), leaks, k.labelNotes(k.names(k.labels)[0]))
 	ds.Columns = append(ds.Columns, k.labelDescriptions(&ds.Info)...)
-	return ds, nil
+	return nil
+}
+
+// split divides the rows of t into a training and a validation part; beside memory, in each block.
+func (k *kindTable) split(t *table, s Spec, fraction float64) (train, val *Part, err error) {
+	if s.Block == 0 {
+		return splitRandomly(t, s, fraction)
+	}
+	return splitBlocks(t, s, fraction, blockRows(s.Block, len(k.features)+len(k.labels)))
 }
 
 // openLike reads the table with the columns of a model to evaluate.
@@ -110,13 +127,13 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 	if ds.Notes = k.absent(fitted, from); !s.GoesOn { // else they are in the validation part, as before
 		ds.Notes = append(ds.Notes, k.news(fitted)...)
 	}
-	return ds, k.finish(ctx, s, ds, fitted, rows)
+	return ds, rows.guard(func() error { return k.finish(ctx, s, ds, fitted, rows) })
 }
 
 // finish makes the dataset of the labels and cells.
 func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *columns.Fitted, rows *cellRows) error {
 	t, of := ds.Train.table, &cells{columns: fitted}
-	t.columns = []column{cellColumn(rows.cells, of)}
+	t.columns, t.mapping = []column{cellColumn(rows.cells, of)}, rows.mapping
 	info := Info{Inputs: []Field{t.columns[0].field}, Features: fitted.Names(), Columns: fitted}
 	target, err := k.targetColumn(ctx, s, &info)
 	if err != nil {
@@ -127,7 +144,7 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 		return err
 	}
 	if s.Like != nil {
-		if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
+		if ds.Train, ds.Val, err = k.split(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 			return err
 		}
 	}
@@ -147,6 +164,9 @@ func (k *kindTable) print(ctx context.Context, s Spec, info *Info, t *table) (st
 	options := []any{s.CSV, info.ClassNames, text}
 	if s.ScaleTarget {
 		options = append(options, "target")
+	}
+	if s.Block > 0 {
+		options = append(options, "blocks", s.Block)
 	}
 	return fingerprint(ctx, s, options, t)
 }
@@ -181,7 +201,7 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 
 // newKindTable begins to read a table: its names and its width.
 func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTable, error) {
-	k := &kindTable{missing: missing, memory: in.memory}
+	k := &kindTable{missing: missing, memory: in.memory, block: in.block}
 	k.regression, k.bits, k.unit = in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
 	t, err := openTable(ctx, in, func(h headRows) bool {
 		return isHeader(h.rows[0], h.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (h.named(missing) || h.namesAll(in.fitted))
@@ -269,28 +289,18 @@ func (k *kindTable) place(err error) error {
 	return err
 }
 
-// cellRows are rows of cells.
-type cellRows struct {
-	cells []int32
-	width int
-}
-
-func (r *cellRows) row(i int) []int32 { return r.cells[i*r.width : (i+1)*r.width] }
-
 // readCells reads the cells of the columns that go in, from their columns in the file; -1 is
 // one that the file lacks. allow is told of each column that a row lacks and may not lack yet;
 // nil: that is an error.
-func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int, allow func(i int)) (*cellRows, error) {
-	out := &cellRows{width: len(f.Columns)}
-	if err := fits(k.path, 4*int64(k.rows)*int64(out.width), k.memory); err != nil {
+func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int, allow func(i int)) (_ *cellRows, err error) {
+	out, err := k.newCells(len(f.Columns))
+	if err != nil {
 		return nil, err
 	}
-	out.cells = make([]int32, 0, k.rows*out.width)
+	defer func() { err = errors.Join(err, out.close()) }()
 	k.unseen = make([]unseen, out.width)
-	err := k.each(ctx, k.used(from), func(row csvRow) error {
-		if len(out.cells) == cap(out.cells) {
-			return k.changed()
-		}
+	cells := make([]int32, out.width)
+	err = k.each(ctx, k.used(from), func(row csvRow) error {
 		for i, j := range from {
 			var field []byte
 			if j >= 0 {
@@ -306,11 +316,14 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 			if allow == nil && f.Unseen(i, cell) {
 				k.unseen[i].add(field)
 			}
-			out.cells = append(out.cells, cell)
+			cells[i] = cell
 		}
-		return nil
+		return out.add(cells)
 	})
-	if err == nil && len(out.cells) != cap(out.cells) {
+	if err == nil {
+		err = out.end(k.rows)
+	}
+	if errors.Is(err, errOtherRows) {
 		err = k.changed()
 	}
 	return out, err

@@ -61,6 +61,12 @@
 // has a cell of four bytes once its words are known. Reading the file three times takes little time
 // beside training, and no memory for text that is not needed.
 //
+// # Why is a table larger than memory shuffled by blocks?
+//
+// Rows in a random order are each on a page of their own, and a disk reads a page for each. Rows of a
+// block share pages, which the system keeps while the block is read. A block's size is asked for, and
+// is part of the fingerprint, so that a run goes on alike on a machine with less memory.
+//
 // # Why is data shipped inside?
 //
 // A first run must need nothing but Go. The digits, MNIST's test images and tinyshakespeare are 2 MB

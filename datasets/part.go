@@ -28,9 +28,10 @@ type Part struct {
 	first   int // position in the split of the part's first row
 	count   int // rows of the part
 	shuffle bool
-	seed    uint64 // of the orders, and of samples that vary
-	of      int    // rows of the part that this is the first batch of; 0: of none
-	varies  bool   // samples that a function writes may differ from epoch to epoch
+	seed    uint64  // of the orders, and of samples that vary
+	of      int     // rows of the part that this is the first batch of; 0: of none
+	varies  bool    // samples that a function writes may differ from epoch to epoch
+	blocks  *blocks // of a table beside memory, instead of split; nil: it is in memory
 
 	// The rest is of samples with different lengths.
 	ordered bool     // batches keep the part's order
@@ -116,28 +117,41 @@ func (p *Part) AsInputs() *Part {
 	return &q
 }
 
-// epochOrder is the order of an epoch; valid if p shuffles.
-func (p *Part) epochOrder(epoch int) rng.Permutation {
+// epochOrder is the order of the samples of an epoch.
+type epochOrder struct {
+	all    rng.Permutation // valid if the part shuffles
+	blocks blockOrder      // instead, of a part with blocks
+}
+
+// epochOrder is the order of an epoch.
+func (p *Part) epochOrder(epoch int) (o epochOrder) {
 	if !p.shuffle {
-		return rng.Permutation{}
+		return o
 	}
 	count := p.count
 	if p.of > 0 {
 		epoch, count = 0, p.of
 	}
-	return rng.NewPermutation(count, p.orderKey("shuffle", epoch))
+	if p.blocks != nil {
+		o.blocks = p.blocks.epoch(func(purpose string) rng.Key { return p.orderKey(purpose, epoch) })
+	} else {
+		o.all = rng.NewPermutation(count, p.orderKey("shuffle", epoch))
+	}
+	return o
 }
 
 // orderKey is the key of an order of an epoch.
 func (p *Part) orderKey(purpose string, epoch int) rng.Key {
-	k := rng.Named(p.seed, purpose)
-	return rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch))
+	return keyed(rng.Named(p.seed, purpose), epoch)
 }
 
 // row is the table's row for sample i of an epoch.
-func (p *Part) row(i int, order rng.Permutation) int {
-	if p.shuffle {
-		i = order.At(i)
+func (p *Part) row(i int, order epochOrder) int {
+	switch {
+	case p.shuffle && p.blocks != nil:
+		i = order.blocks.row(i)
+	case p.shuffle:
+		i = order.all.At(i)
 	}
 	return p.splitRow(i)
 }
@@ -146,6 +160,9 @@ func (p *Part) row(i int, order rng.Permutation) int {
 func (p *Part) splitRow(i int) int {
 	if p.only != nil {
 		return int(p.only[i])
+	}
+	if p.blocks != nil {
+		return p.blocks.row(i)
 	}
 	if i += p.first; p.isSplit {
 		i = p.split.At(i)

@@ -62,6 +62,9 @@ type Spec struct {
 	// Without any, a table in which every field is a number is read as that, and the kinds
 	// of another table are found in its training part.
 	Columns columns.Options
+	// Block, for csv, keeps the samples in a file instead of memory, and shuffles them by blocks
+	// of so many bytes. 0: they are in memory.
+	Block int64
 	// SkipRows, for csv, is the lines above the header of each file of text.
 	SkipRows int
 	// Describe, for csv, describes the columns of a table of numbers, too.

@@ -23,11 +23,11 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
-		SkipRows: d.SkipRows,
-		Columns:  columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
-		Text:     datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
-		Lines:    datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
-		Tensors:  datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
+		SkipRows: d.SkipRows, Block: d.Memory,
+		Columns: columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
+		Text:    datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
+		Lines:   datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
+		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
 	if free, err := host.Available(); err == nil {
 		s.Memory = max(1, free)

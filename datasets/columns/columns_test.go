@@ -52,7 +52,7 @@ func found(t testing.TB, rows []string, o Options) (*Finder, *Fitted, []Descript
 		}
 		cells = append(cells, row)
 	}
-	list, err := f.Measure(fitted, len(rows), func(yield func([]int32)) {
+	list, err := f.Measure(fitted, len(rows), 0, func(yield func([]int32)) {
 		for _, row := range cells {
 			yield(row)
 		}
@@ -376,7 +376,7 @@ func TestMeasuresOtherRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = f.Measure(fitted, 40, func(yield func([]int32)) {
+		_, err = f.Measure(fitted, 40, 0, func(yield func([]int32)) {
 			for range 40 {
 				yield([]int32{fitted.Columns[0].missing()})
 			}

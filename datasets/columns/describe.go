@@ -154,28 +154,36 @@ var ErrOther = errors.New("the table has changed")
 
 // Measure completes a Fitted with what depends on all values of a column: medians, the
 // most frequent values and the newest dates. each hands over the cells of the training
-// part's rows. It describes every column of the Finder. ErrOther says that these are not the
+// part's rows; it is called for as many columns at once as most bytes have room for, at least one.
+// Measure describes every column of the Finder. ErrOther says that these are not the
 // rows that were added.
-func (f *Finder) Measure(fitted *Fitted, rows int, each func(yield func(cells []int32))) ([]Description, error) {
-	cells := make([]int32, rows)
+func (f *Finder) Measure(fitted *Fitted, rows int, most int64, each func(yield func(cells []int32))) ([]Description, error) {
 	out := make([]Description, len(f.columns))
 	for i := range f.columns {
 		p := &f.columns[i]
 		out[i] = Description{Name: p.Name, Kind: p.found, Missing: p.gone, Rows: p.gone + p.values, Different: p.differ, Remark: p.remark, AtLeast: p.beyond > 0}
 	}
-	for i := range fitted.Columns {
-		c, d, n := &fitted.Columns[i], &out[f.found[i]], 0
+	atOnce := max(1, int(min(most/4/int64(max(1, rows)), int64(len(fitted.Columns)))))
+	cells, n := make([]int32, atOnce*rows), make([]int, atOnce)
+	for from := 0; from < len(fitted.Columns); from += atOnce {
+		some := fitted.Columns[from:min(from+atOnce, len(fitted.Columns))]
+		clear(n)
 		each(func(row []int32) {
-			if row[i] != c.missing() {
-				cells[n] = row[i]
-				n++
+			for j := range some {
+				if row[from+j] != some[j].missing() {
+					cells[j*rows+n[j]] = row[from+j]
+					n[j]++
+				}
 			}
 		})
-		if n != f.columns[f.found[i]].values {
-			return nil, ErrOther
+		for j := range some {
+			c, of := &some[j], f.found[from+j]
+			if n[j] != f.columns[of].values {
+				return nil, ErrOther
+			}
+			c.measure(cells[j*rows:j*rows+n[j]], f.columns[of].Missing, &out[of])
+			out[of].Features = c.features()
 		}
-		c.measure(cells[:n], f.columns[f.found[i]].Missing, d)
-		d.Features = c.features()
 	}
 	return out, nil
 }

@@ -1,0 +1,165 @@
+package datasets
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Each row is in one part and comes once an epoch, whatever the number of rows and their blocks. Each
+// block is split alike, and its rows stay together.
+func TestBlocks(t *testing.T) {
+	for rows := 1; rows < 40; rows++ {
+		for size := 1; size < 45; size++ {
+			for _, fraction := range []float64{0.5, 0.8, 1} {
+				table := &table{rows: rows}
+				train, val, err := splitBlocks(table, Spec{Seed: 3}, fraction, size)
+				if err != nil {
+					continue
+				}
+				name := fmt.Sprintf("%d rows in blocks of %d, split %v", rows, size, fraction)
+				var all []int
+				for _, p := range []*Part{train, val} {
+					if p == nil {
+						continue
+					}
+					var part []int
+					for i := range p.count {
+						part = append(part, p.splitRow(i))
+					}
+					all = append(all, part...)
+					slices.Sort(part)
+					for epoch := range 3 {
+						order := p.epochOrder(epoch)
+						var read []int
+						changes := 0
+						for i := range p.count {
+							read = append(read, p.row(i, order))
+							if i > 0 && read[i]/min(size, rows) != read[i-1]/min(size, rows) {
+								changes++
+							}
+						}
+						if most := (rows - 1) / min(size, rows); changes > most {
+							t.Fatalf("%s: %d changes of the block in %v", name, changes, read)
+						}
+						if slices.Sort(read); !slices.Equal(read, part) {
+							t.Fatalf("%s: %v, want %v", name, read, part)
+						}
+					}
+				}
+				slices.Sort(all)
+				for i, row := range all {
+					if row != i || len(all) != rows {
+						t.Fatalf("%s: %v", name, all)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Epochs differ in the order of blocks and of the rows within them.
+func TestBlockOrders(t *testing.T) {
+	train, _, err := splitBlocks(&table{rows: 105}, Spec{Seed: 3}, 1, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blockOrders, within, lasts := map[string]bool{}, map[string]bool{}, map[int]bool{}
+	for epoch := range 20 {
+		order := train.epochOrder(epoch)
+		var of, rows []int
+		for i := range train.count {
+			row := train.row(i, order)
+			if of = append(of, row/10); row < 10 {
+				rows = append(rows, row)
+			}
+		}
+		blockOrders[fmt.Sprint(slices.Compact(of))], within[fmt.Sprint(rows)] = true, true
+		lasts[slices.Index(of, 10)] = true
+	}
+	if len(blockOrders) < 20 || len(within) < 20 || len(lasts) < 5 {
+		t.Errorf("%d orders of blocks, %d within one, %d places of the last block", len(blockOrders), len(within), len(lasts))
+	}
+}
+
+// mixedTable is a table with words, numbers, dates and missing values.
+func mixedTable(rows int) string {
+	var b strings.Builder
+	b.WriteString("n,plan,day,k\n")
+	for i := range rows {
+		n, plan := fmt.Sprint(i*7%rows), []string{"basic", "plus", "pro", ""}[i%4]
+		if i%5 == 3 {
+			n = ""
+		}
+		fmt.Fprintf(&b, "%s,%s,2024-01-%02d,%s\n", n, plan, 1+i%28, []string{"x", "y"}[i*i%7%2])
+	}
+	return b.String()
+}
+
+// A table beside memory has the samples that it has in memory, if its blocks are split alike: with
+// all rows to train on and the order of the file, all are the same.
+func TestBlockTable(t *testing.T) {
+	path := write(t, "x.csv", mixedTable(300))
+	for name, o := range map[string]columns.Options{"found": {}, "given": {Columns: []columns.Option{{Name: "n", Missing: columns.FillFrequent}}}} {
+		spec := Spec{Source: "csv", Path: path, Split: 1, KeepOrder: true, Columns: o, CSV: CSVOptions{Standardize: true}}
+		want := open(t, spec)
+		for _, rows := range []int{70, 1 << 20} {
+			spec.Block = int64(4 * 4 * rows) // of 4 columns
+			got := open(t, spec)
+			if got.Train.table.mapping == nil || got.Train.blocks.size != min(rows, 300) {
+				t.Fatalf("%s: %+v", name, got.Train.blocks)
+			}
+			sameTable(t, name, got, want)
+		}
+	}
+}
+
+// sameTable compares all but the fingerprint, in which the memory is.
+func sameTable(t *testing.T, name string, got, want *Dataset) {
+	t.Helper()
+	if a, b := readAll(t, got.Train, 0), readAll(t, want.Train, 0); !slices.EqualFunc(a, b, slices.Equal[[]byte]) {
+		t.Errorf("%s: other samples", name)
+	}
+	if fmt.Sprint(got.Columns) != fmt.Sprint(want.Columns) || fmt.Sprint(got.Options) != fmt.Sprint(want.Options) {
+		t.Errorf("%s: %v, want %v", name, got.Columns, want.Columns)
+	}
+	if got.Info.Fingerprint == want.Info.Fingerprint {
+		t.Errorf("%s: the memory is no part of the fingerprint", name)
+	}
+}
+
+// The size of the blocks decides what is read when; the free memory does not. Evaluation reads the
+// validation part of training.
+func TestBlockIdentity(t *testing.T) {
+	spec := Spec{Source: "csv", Path: write(t, "x.csv", mixedTable(300)), Seed: 5, Block: 4 * 4 * 70}
+	first := open(t, spec)
+	spec.Memory = 1 << 30
+	second := open(t, spec)
+	if first.Info.Fingerprint != second.Info.Fingerprint || !slices.EqualFunc(readAll(t, first.Train, 1), readAll(t, second.Train, 1), slices.Equal[[]byte]) {
+		t.Error("free memory changes what is read")
+	}
+	like := spec
+	like.Like = &first.Info
+	again := open(t, like)
+	if again.Val == nil || !slices.EqualFunc(readAll(t, first.Val, 0), readAll(t, again.Val, 0), slices.Equal[[]byte]) {
+		t.Error("evaluation reads another part")
+	}
+	spec.Block *= 2
+	if other := open(t, spec); other.Info.Fingerprint == first.Info.Fingerprint {
+		t.Error("another size of blocks has the same fingerprint")
+	}
+	parts, err := OpenInputs(t.Context(), like, &first.Info, filepath.Clean(spec.Path))
+	if err != nil || parts[0].Len() != 300 {
+		t.Errorf("inputs: %v, %v", parts, err)
+	}
+	numbers := Spec{Source: "csv", Path: write(t, "n.csv", strings.Repeat("1,2,x\n3,4,y\n", 50)), Block: 4 * 3 * 20, CSV: CSVOptions{Standardize: true}}
+	ds := open(t, numbers)
+	if v := shape.View[float32](readAll(t, ds.Train, 0)[0]); len(v) != 160 {
+		t.Errorf("a table of numbers: %d", len(v))
+	}
+}
