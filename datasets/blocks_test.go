@@ -157,6 +157,12 @@ func TestBlockIdentity(t *testing.T) {
 	if err != nil || parts[0].Len() != 300 {
 		t.Errorf("inputs: %v, %v", parts, err)
 	}
+	_, inFile, err := DescribeTable(t.Context(), like)
+	like.Block = 0
+	_, inMemory, e := DescribeTable(t.Context(), like)
+	if err != nil || e != nil || fmt.Sprint(inFile) != fmt.Sprint(inMemory) {
+		t.Errorf("described as %v, %v; in memory as %v, %v", inFile, err, inMemory, e)
+	}
 	numbers := Spec{Source: "csv", Path: write(t, "n.csv", strings.Repeat("1,2,x\n3,4,y\n", 50)), Block: 4 * 3 * 20, CSV: CSVOptions{Standardize: true}}
 	ds := open(t, numbers)
 	if v := shape.View[float32](readAll(t, ds.Train, 0)[0]); len(v) != 160 {

@@ -103,7 +103,7 @@ func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Des
 	if _, err := formatOf(s); err != nil {
 		return "", nil, err
 	}
-	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, memory: s.Memory}, s.Columns.Missing)
+	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, block: s.Block, memory: s.Memory}, s.Columns.Missing)
 	if err != nil {
 		return "", nil, err
 	}
@@ -128,8 +128,11 @@ func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Des
 	if err != nil {
 		return "", nil, err
 	}
-	list, err = finder.Measure(fitted, k.rows, 0, rows.all)
-	return tableName(k.table), list, k.place(err)
+	err = rows.guard(func() error {
+		list, err = finder.Measure(fitted, k.rows, s.Block, rows.all)
+		return k.place(err)
+	})
+	return tableName(k.table), list, err
 }
 
 // all hands over all rows.

@@ -3,6 +3,7 @@ package tabular
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,27 @@ func TestBadJSON(t *testing.T) {
 		_, err := rowsOf(t.Context(), filepath.Join(folder(t, map[string]string{"x.jsonl": text}), "x.jsonl"), Options{}, nil)
 		if err == nil || !strings.Contains(err.Error(), says) || !errors.Is(err, fault.ErrFormat) && !errors.Is(err, fault.ErrTooFew) {
 			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+}
+
+// Keys in very great number, or very long ones, are refused early.
+func TestManyKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million keys")
+	}
+	var wide strings.Builder
+	for i := range mostColumns + 1 {
+		fmt.Fprintf(&wide, `,"%d":1`, i)
+	}
+	long := strings.Repeat("k", 20<<20)
+	for text, says := range map[string]string{
+		"{" + wide.String()[1:] + "}": fmt.Sprintf(`the key "%d" is one more than %d`, mostColumns, mostColumns),
+		`{"1` + long + "\":1}\n{\"2" + long + "\":1}\n{\"3" + long + "\":1}\n{\"4" + long + `":1}`: "x.jsonl:4:2: the keys take more than 64 MiB",
+	} {
+		_, err := Open(t.Context(), filepath.Join(folder(t, map[string]string{"x.jsonl": text}), "x.jsonl"), Options{})
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), says) || len(err.Error()) > 400 {
+			t.Errorf("%.300v, want %q", err, says)
 		}
 	}
 }
