@@ -28,10 +28,11 @@ type parquetFile struct {
 
 // parquetColumn is a column of a file.
 type parquetColumn struct {
-	name string
-	leaf int // its number among those that have values
-	text func(dst []byte, v parquet.Value) []byte
-	why  string // it cannot be read; "": it can
+	name     string
+	leaf     int // its number among those that have values
+	text     func(dst []byte, v parquet.Value) []byte
+	optional bool   // values may be missing
+	why      string // it cannot be read; "": it can
 }
 
 // openParquet reads the ends of all files.
@@ -150,15 +151,15 @@ func (f *fileReader) ReadAt(b []byte, at int64) (int, error) {
 func (p *parquetFile) listColumns() error {
 	seen := map[string]bool{}
 	for _, c := range p.file.Root().Columns() {
-		x := parquetColumn{name: c.Name(), leaf: c.Index()}
+		x := parquetColumn{name: c.Name(), leaf: c.Index(), optional: c.Optional()}
 		if seen[x.name] {
 			return fmt.Errorf("%w: %s has two columns %q: rename one", fault.ErrFormat, p.path, short(x.name))
 		}
 		seen[x.name] = true
 		if !c.Leaf() || c.Repeated() {
-			x.why = "holds lists or objects: write their values as columns of their own"
+			x.why = "holds lists or objects: write their values as columns of their own, or leave it out with data.ignore"
 		} else if x.text = textOf(c.Type()); x.text == nil {
-			x.why = fmt.Sprintf("holds %v, which is no text, number or date", c.Type())
+			x.why = fmt.Sprintf("holds %v, which is no text, number or date: leave it out with data.ignore", c.Type())
 		}
 		p.columns = append(p.columns, x)
 	}
@@ -198,7 +199,7 @@ func (p *parquetFile) rows(ctx context.Context, used []bool) (rows, error) {
 		switch {
 		case used != nil && !used[p.column(i)]:
 		case c.why != "":
-			return nil, errors.Join(fmt.Errorf("%w: %s: column %q %s, or leave it out with data.ignore", fault.ErrFormat, p.path, short(c.name), c.why), p.in.file.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s: column %q %s", fault.ErrFormat, p.path, short(c.name), c.why), p.in.file.Close())
 		default:
 			r.used = append(r.used, i)
 		}

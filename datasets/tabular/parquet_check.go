@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -222,7 +223,7 @@ func (p *parquetFile) checkGroup(group int, used []int) error {
 		takes, known := p.checked[at]
 		if !known {
 			var err error
-			if takes, err = p.checkChunk(&meta.Columns[leaf]); err != nil {
+			if takes, err = p.checkChunk(&meta.Columns[leaf], p.columns[c].optional); err != nil {
 				if errors.Is(err, fault.ErrFormat) {
 					return fmt.Errorf("%w: %s, column %q: %w", fault.ErrFormat, p.path, short(p.columns[c].name), err)
 				}
@@ -240,11 +241,11 @@ func (p *parquetFile) checkGroup(group int, used []int) error {
 
 // checkChunk walks over the pages of a column in a row group. It gives the memory of its largest
 // page, and of the dictionary.
-func (p *parquetFile) checkChunk(c *format.ColumnChunk) (takes int64, err error) {
+func (p *parquetFile) checkChunk(c *format.ColumnChunk, optional bool) (takes int64, err error) {
 	meta := &c.MetaData
 	from := meta.DataPageOffset
-	if meta.DictionaryPageOffset > 0 {
-		from = min(from, meta.DictionaryPageOffset)
+	if meta.DictionaryPageOffset != 0 {
+		from = meta.DictionaryPageOffset
 	}
 	if from < 4 || meta.TotalCompressedSize < 0 || from > p.size-meta.TotalCompressedSize {
 		return 0, io.ErrUnexpectedEOF
@@ -263,7 +264,7 @@ func (p *parquetFile) checkChunk(c *format.ColumnChunk) (takes int64, err error)
 		if size < 0 || size > end-at || h.UncompressedPageSize < 0 {
 			return 0, io.ErrUnexpectedEOF
 		}
-		memory, err := p.checkPage(h, meta.Codec, at)
+		memory, err := p.checkPage(h, meta.Codec, optional, at)
 		if err != nil {
 			return 0, err
 		}
@@ -297,47 +298,168 @@ func (p *parquetFile) pageHead(at, end int64) (*format.PageHeader, int64, error)
 	}
 }
 
-// checkPage refuses a page that unpacks to more than it says. It gives the memory that it takes.
-func (p *parquetFile) checkPage(h *format.PageHeader, codec format.CompressionCodec, at int64) (int64, error) {
-	values, levels := int32(0), int32(0) // levels are not packed
-	switch {
-	case h.DataPageHeader.Valid:
-		values = h.DataPageHeader.V.NumValues
-	case h.DataPageHeaderV2.Valid:
+// checkPage refuses a page that unpacks to other than it says, or that has more values than it says.
+// It gives the memory that it takes.
+func (p *parquetFile) checkPage(h *format.PageHeader, codec format.CompressionCodec, optional bool, at int64) (int64, error) {
+	x, lists := pageValues{optional: optional}, int32(0) // bytes of the levels of lists, which come first
+	switch h.Type {
+	case format.DataPage:
+		v := &h.DataPageHeader.V
+		x.values, x.encoding = v.NumValues, v.Encoding
+		if optional && v.DefinitionLevelEncoding != format.RLE {
+			return 0, unread(v.DefinitionLevelEncoding)
+		}
+	case format.DataPageV2:
 		v := &h.DataPageHeaderV2.V
-		values, levels = v.NumValues, v.RepetitionLevelsByteLength+v.DefinitionLevelsByteLength
+		x.values, x.encoding, x.second, x.levels = v.NumValues, v.Encoding, true, v.RepetitionLevelsByteLength+v.DefinitionLevelsByteLength
+		if lists = v.RepetitionLevelsByteLength; lists < 0 || v.DefinitionLevelsByteLength < 0 || x.levels < 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
 		if v.IsCompressed.Valid && !v.IsCompressed.V {
 			codec = format.Uncompressed
 		}
-	case h.DictionaryPageHeader.Valid:
-		values = h.DictionaryPageHeader.V.NumValues
+	case format.DictionaryPage:
+		v := &h.DictionaryPageHeader.V
+		x.values, x.encoding, x.optional = v.NumValues, v.Encoding, false
+		if x.encoding == format.PlainDictionary {
+			x.encoding = format.Plain
+		}
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	switch {
-	case values < 0 || levels < 0 || int64(levels) > min(packed, size):
+	case x.values < 0 || int64(x.levels) > min(packed, size):
 		return 0, io.ErrUnexpectedEOF
-	case values > mostValues:
-		return 0, fmt.Errorf("%w: a page has %d values, and the limit is %d: write smaller pages", fault.ErrFormat, values, mostValues)
+	case x.values > mostValues:
+		return 0, fmt.Errorf("%w: a page has %d values, and the limit is %d: write smaller pages", fault.ErrFormat, x.values, mostValues)
 	case size > files.UnpackLimit(packed):
 		return 0, files.ErrUnpacksTooFar
+	case packed+size > mostPages:
+		return 0, fmt.Errorf("%w: a page takes more than %d MiB: write smaller pages", fault.ErrFormat, mostPages>>20)
 	}
 	b := make([]byte, packed)
 	if _, err := p.in.ReadAt(b, at); err != nil {
 		return 0, err
 	}
-	if err := unpacksTo(codec, b[levels:], size-int64(levels)); err != nil {
-		return 0, err
+	body, err := unpack(codec, b[x.levels:], size-int64(x.levels))
+	if err == nil {
+		err = x.check(b[lists:x.levels], body)
 	}
 	const perValue = 32 // its place in the page, and what is known of it
-	return packed + size + perValue*int64(values), nil
+	return packed + size + perValue*int64(x.values), err
 }
 
-// unpacksTo refuses bytes that do not unpack to n bytes.
-func unpacksTo(codec format.CompressionCodec, b []byte, n int64) (err error) {
+// pageValues is what a page says about its values.
+type pageValues struct {
+	values   int32
+	encoding format.Encoding
+	optional bool  // values may be missing: levels say which are
+	second   bool  // the page has the second version's form: its levels are outside of what is packed
+	levels   int32 // bytes of them
+}
+
+// unread is the error of values in a form that is not read.
+func unread(e format.Encoding) error {
+	return fmt.Errorf("%w: it is encoded by %v, which is not read: write it with a dictionary, or plainly", fault.ErrFormat, e)
+}
+
+// check refuses values that are more than the page says. levels and body are the page, unpacked.
+func (x *pageValues) check(levels, body []byte) error {
+	switch {
+	case x.optional && !x.second:
+		var err error
+		if levels, body, err = withLength(body); err != nil {
+			return err
+		}
+		fallthrough
+	case x.optional:
+		if err := x.checkRuns(levels, 1); err != nil {
+			return err
+		}
+	}
+	switch x.encoding {
+	case format.Plain, format.ByteStreamSplit:
+	case format.PlainDictionary, format.RLEDictionary:
+		if len(body) > 0 {
+			return x.checkRuns(body[1:], uint(body[0]))
+		}
+	case format.RLE:
+		runs, _, err := withLength(body)
+		if err != nil {
+			return err
+		}
+		return x.checkRuns(runs, 1)
+	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
+		return x.checkDeltas(body)
+	default: // among them DELTA_BYTE_ARRAY, whose values may be much longer than the page
+		return unread(x.encoding)
+	}
+	return nil
+}
+
+// withLength divides bytes that begin with a length.
+func withLength(b []byte) (first, rest []byte, err error) {
+	if len(b) < 4 {
+		return nil, nil, io.ErrUnexpectedEOF
+	}
+	n := endOf(b)
+	if b = b[4:]; n > int64(len(b)) {
+		return nil, nil, io.ErrUnexpectedEOF
+	}
+	return b[:n], b[n:], nil
+}
+
+// checkRuns refuses runs of more values than the page has, but for those that fill the last ones up.
+func (x *pageValues) checkRuns(b []byte, width uint) error {
+	const filling = 1 << 10
+	if width > 32 {
+		return io.ErrUnexpectedEOF
+	}
+	left := 2*int64(x.values) + filling
+	for len(b) > 0 {
+		head, n := binary.Uvarint(b)
+		if n <= 0 {
+			return io.ErrUnexpectedEOF
+		}
+		b = b[n:]
+		count, bytes := head>>1, (uint64(width)+7)/8
+		if head&1 != 0 { // groups of eight values
+			count = min(count, 1<<40) // which is too many, too
+			count, bytes = 8*count, uint64(width)*count
+		}
+		if count > uint64(left) {
+			return fmt.Errorf("a page has more values than the %d that it says", x.values)
+		}
+		if bytes > uint64(len(b)) {
+			return io.ErrUnexpectedEOF
+		}
+		left -= int64(count)
+		b = b[bytes:]
+	}
+	return nil
+}
+
+// checkDeltas refuses differences of more values than the page has.
+func (x *pageValues) checkDeltas(b []byte) error {
+	var head [3]uint64 // values in a block, its parts, and all values
+	for i := range head {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return io.ErrUnexpectedEOF
+		}
+		head[i], b = v, b[n:]
+	}
+	if head[2] > uint64(x.values) {
+		return fmt.Errorf("a page has more values than the %d that it says", x.values)
+	}
+	return nil
+}
+
+// unpack unpacks bytes, which must give n.
+func unpack(codec format.CompressionCodec, b []byte, n int64) (out []byte, err error) {
 	var r io.Reader
 	switch codec {
 	case format.Uncompressed:
-		return nil
+		r = bytes.NewReader(b)
 	case format.Snappy:
 		size, err := s2.DecodedLen(b)
 		switch {
@@ -346,7 +468,10 @@ func unpacksTo(codec format.CompressionCodec, b []byte, n int64) (err error) {
 		case err == nil && int64(size) < n:
 			err = io.ErrUnexpectedEOF
 		}
-		return err
+		if err != nil {
+			return nil, err
+		}
+		return s2.Decode(nil, b)
 	case format.Gzip:
 		r, err = gzip.NewReader(bytes.NewReader(b))
 	case format.Brotli:
@@ -359,17 +484,20 @@ func unpacksTo(codec format.CompressionCodec, b []byte, n int64) (err error) {
 			r = d
 		}
 	default: // among them LZ4_RAW, of which the library loses pages that pack badly
-		return fmt.Errorf("%w: it is packed by %v, which is not read: pack it by snappy, gzip or zstd", fault.ErrFormat, codec)
+		return nil, fmt.Errorf("%w: it is packed by %v, which is not read: pack it by snappy, gzip or zstd", fault.ErrFormat, codec)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	got, err := io.Copy(io.Discard, io.LimitReader(r, n+1))
-	switch {
-	case err == nil && got > n:
-		return files.ErrUnpacksTooFar
-	case err == nil && got < n:
-		return io.ErrUnexpectedEOF
+	out = make([]byte, n)
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, err
 	}
-	return err
+	switch more, err := io.CopyN(io.Discard, r, 1); {
+	case more > 0:
+		return nil, files.ErrUnpacksTooFar
+	case err != io.EOF:
+		return nil, err
+	}
+	return out, nil
 }

@@ -3,8 +3,10 @@ package tabular
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/berth-ml/berth/datasets/fault"
 )
@@ -210,6 +213,38 @@ func TestParquetBomb(t *testing.T) {
 		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(len(zeros)) {
 			t.Errorf("%v: %d bytes of memory", codec, took)
 		}
+	}
+}
+
+// A page that would have more values than it says is refused, in whichever way they are written.
+func TestParquetValues(t *testing.T) {
+	long := append(binary.AppendUvarint(nil, 1<<25), 1) // a run of 16 million ones
+	groups := binary.AppendUvarint(nil, 1<<10|1)        // 512 groups of values without bits
+	deltas := binary.AppendUvarint([]byte{0x80, 1, 4}, 1<<30)
+	with := func(b []byte) []byte { return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...) }
+	for name, c := range map[string]struct {
+		page         pageValues
+		levels, body []byte
+	}{
+		"levels of the first version":  {pageValues{encoding: format.Plain, optional: true}, nil, with(long)},
+		"levels of the second version": {pageValues{encoding: format.Plain, optional: true, second: true}, long, nil},
+		"a dictionary's numbers":       {pageValues{encoding: format.RLEDictionary}, nil, append([]byte{1}, long...)},
+		"values without bits":          {pageValues{encoding: format.PlainDictionary}, nil, append([]byte{0}, groups...)},
+		"booleans":                     {pageValues{encoding: format.RLE}, nil, with(long)},
+		"differences":                  {pageValues{encoding: format.DeltaBinaryPacked}, nil, deltas},
+		"lengths":                      {pageValues{encoding: format.DeltaLengthByteArray}, nil, deltas},
+	} {
+		c.page.values = 10
+		if err := c.page.check(c.levels, c.body); err == nil || !strings.Contains(err.Error(), "more values than the 10 that it says") {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.page.values = 1 << 30
+		if err := c.page.check(c.levels, c.body); err != nil && err != io.ErrUnexpectedEOF {
+			t.Errorf("%s, as said: %v", name, err)
+		}
+	}
+	if err := (&pageValues{encoding: format.DeltaByteArray}).check(nil, nil); !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY, which is not read") {
+		t.Error(err)
 	}
 }
 

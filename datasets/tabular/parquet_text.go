@@ -42,6 +42,8 @@ func textOf(t parquet.Type) func(dst []byte, v parquet.Value) []byte {
 			b := v.ByteArray()
 			return fmt.Appendf(dst, "%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 		}
+	case *format.NullType: // of which every value is missing
+		return func(dst []byte, _ parquet.Value) []byte { return dst }
 	case *format.BsonType, *format.GeometryType, *format.GeographyType, *format.VariantType:
 		return nil
 	}
