@@ -59,11 +59,15 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	if s.ScaleTarget {
 		options = append(options, "target")
 	}
-	if info.Fingerprint, err = fingerprint(ctx, s, options, t); err != nil {
+	keys, err := c.keys(ctx, s, c.table.Each)
+	if err != nil {
+		return nil, err
+	}
+	if info.Fingerprint, err = keyedPrint(ctx, s, options, keys, t); err != nil {
 		return nil, err
 	}
 	ds := &Dataset{Name: tableName(c.table)}
-	if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
+	if err := ds.split(t, s, s.trainFraction(info.Fingerprint, 0.8), keys); err != nil {
 		return nil, err
 	}
 	if s.Like == nil {

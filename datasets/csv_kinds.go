@@ -37,6 +37,7 @@ type kindTable struct {
 	dropped []bool            // by row of the file: it has no label; nil: all have
 	skipped int               // rows without a label
 	unseen  []unseen          // by column that goes in, of a file for a model
+	keys    *rowKeys          // that divide the rows; nil: none do
 }
 
 // openKinds reads a table with columns of any kind.
@@ -59,8 +60,11 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := k.readLabels(ctx); err != nil {
 		return nil, err
 	}
+	if k.keys, err = k.csvData.keys(ctx, s, k.each); err != nil {
+		return nil, err
+	}
 	ds := &Dataset{Name: tableName(k.table)}
-	if ds.Train, ds.Val, err = k.split(&table{rows: k.rows}, s, s.splitOr(0.8)); err != nil {
+	if err := k.split(ds, &table{rows: k.rows}, s, s.splitOr(0.8)); err != nil {
 		return nil, err
 	}
 	finder, fitted, err := k.find(ctx, s, ds.Train)
@@ -101,12 +105,13 @@ func (k *kindTable) measure(ctx context.Context, s Spec, ds *Dataset, finder *co
 	return nil
 }
 
-// split divides the rows of t into a training and a validation part; beside memory, in each block.
-func (k *kindTable) split(t *table, s Spec, fraction float64) (train, val *Part, err error) {
+// split divides the rows of t into parts; beside memory, each block alike.
+func (k *kindTable) split(ds *Dataset, t *table, s Spec, fraction float64) (err error) {
 	if s.Block == 0 {
-		return splitRandomly(t, s, fraction)
+		return ds.split(t, s, fraction, k.keys)
 	}
-	return splitBlocks(t, s, fraction, blockRows(s.Block, len(k.features)+len(k.labels)))
+	ds.Train, ds.Val, err = splitBlocks(t, s, fraction, blockRows(s.Block, len(k.features)+len(k.labels)))
+	return err
 }
 
 // openLike reads the table with the columns of a model to evaluate.
@@ -121,6 +126,9 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	rows, err := k.readCells(ctx, fitted, from, nil)
 	if err != nil {
+		return nil, err
+	}
+	if k.keys, err = k.csvData.keys(ctx, s, k.each); err != nil {
 		return nil, err
 	}
 	ds := &Dataset{Name: tableName(k.table), Train: &Part{table: &table{rows: k.rows}}}
@@ -144,7 +152,7 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 		return err
 	}
 	if s.Like != nil {
-		if ds.Train, ds.Val, err = k.split(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
+		if err := k.split(ds, t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 			return err
 		}
 	}
@@ -168,7 +176,7 @@ func (k *kindTable) print(ctx context.Context, s Spec, info *Info, t *table) (st
 	if s.Block > 0 {
 		options = append(options, "blocks", s.Block)
 	}
-	return fingerprint(ctx, s, options, t)
+	return keyedPrint(ctx, s, options, k.keys, t)
 }
 
 // scale measures how features and targets are scaled, or takes it from s.Like. Features are

@@ -10,11 +10,12 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Dataset is opened data. Train and Val share its memory.
+// Dataset is opened data. Its parts share its memory.
 type Dataset struct {
 	Name  string // the source, with the path if it has one
 	Train *Part
-	Val   *Part // nil if all samples are for training
+	Val   *Part // nil if no samples validate
+	Test  *Part // which training never sees; nil: there is none
 	Info  Info
 	Notes []string // how the data is other than its user may expect
 	// Columns describe the columns of a csv file whose kinds were found, and Options find
@@ -56,7 +57,8 @@ type Info struct {
 	TargetScaling *Scaling `json:",omitempty"`
 	// Fingerprint is the SHA-256, in hex, of the decoded samples and of the
 	// options that choose and order them. With equal fingerprints, training reads
-	// the same samples in the same order.
+	// the same samples in the same order. Those of a part with files of its own follow, after
+	// a "+".
 	Fingerprint string
 }
 

@@ -191,7 +191,7 @@ func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
 	if len(tables) > 1 {
 		ds.Train, ds.Val = &Part{table: tables[0], count: f.Len}, &Part{table: tables[1], count: f.Val.Len}
 		shuffle(ds.Train, s)
-	} else if ds.Train, ds.Val, err = splitRandomly(tables[0], s, s.trainFraction(print, 0.8)); err != nil {
+	} else if err := ds.split(tables[0], s, s.trainFraction(print, 0.8), nil); err != nil {
 		return nil, err
 	}
 	ds.Train.varies = true
@@ -202,7 +202,7 @@ func openFilled(ctx context.Context, s Spec) (*Dataset, error) {
 // tables are the samples, and those to validate with if they are others.
 func (f *Filled) tables(s Spec) ([]*table, error) {
 	first, err := f.table(true, s.UnitTarget)
-	if err != nil || s.Split > 0 || f.Val == nil {
+	if err != nil || s.Split > 0 || s.Division != nil || f.Val == nil {
 		return []*table{first}, err
 	}
 	if err := f.Val.check(); err != nil {

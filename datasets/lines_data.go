@@ -249,19 +249,22 @@ func (r *lineReader) notes(s Spec) []string {
 func (r *lineReader) dataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, fraction float64) (*Dataset, error) {
 	samples := r.sequences(true)
 	table := sequenceTable(samples)
-	train, val, err := splitRandomly(table, s, fraction)
-	if err != nil {
+	var keys *rowKeys
+	if r.labels != nil {
+		keys = &rowKeys{classes: r.labels, class: func(class int32) string { return r.names[class] }}
+	}
+	ds := &Dataset{Name: "lines " + s.textFiles()}
+	if err := ds.split(table, s, fraction, keys); err != nil {
 		return nil, err
 	}
-	shuffle(train, s)
 	print, err := fingerprint(ctx, s, []any{t.Hash(), r.names}, table)
 	if err != nil {
 		return nil, err
 	}
-	ds := &Dataset{Name: "lines " + s.textFiles(), Train: train, Val: val, Info: Info{
+	ds.Info = Info{
 		Inputs: []Field{{"input", samples.input}, lengthField}, Target: Field{"target", samples.target},
 		Classes: t.Len(), Tokens: t.Len(), Tokenizer: t, Buckets: samples.buckets, Fingerprint: print,
-	}}
+	}
 	if r.labels != nil {
 		ds.Info.Classes, ds.Info.ClassNames = len(r.names), r.names
 		if len(r.names) < 2 {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// openMNIST reads IDX files of images and labels. If Split is 0 and the folder
+// openMNIST reads IDX files of images and labels. If Split is 0, there is no Division and the folder
 // has both pairs, the train pair is the training part and the t10k pair the
 // validation part. Otherwise one pair is split: train, or else t10k.
 func openMNIST(ctx context.Context, s Spec) (_ *Dataset, err error) {
@@ -77,7 +77,7 @@ func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
 		case missing == nil:
 			missing = err
 		}
-		if len(pairs) > 0 && s.Split != 0 {
+		if len(pairs) > 0 && (s.Split != 0 || s.Division != nil) {
 			break
 		}
 	}
@@ -219,8 +219,11 @@ func imageDataset(ctx context.Context, name string, s Spec, t, val *table) (*Dat
 	ds := &Dataset{Name: name, Info: Info{Inputs: []Field{t.columns[0].field}, Target: t.columns[1].field,
 		Classes: len(names), ClassNames: names, Fingerprint: print}}
 	if val == nil {
-		ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(print, 0.8))
-		return ds, err
+		keys, err := targetClasses(ctx, s, t)
+		if err != nil {
+			return nil, err
+		}
+		return ds, ds.split(t, s, s.trainFraction(print, 0.8), keys)
 	}
 	if have, want := val.columns[0].field.Meta, t.columns[0].field.Meta; !have.Equal(want) {
 		return nil, fmt.Errorf("%w: %s: the t10k images are %v, the train images %v: use the files of one set", ErrFormat, name, have, want)

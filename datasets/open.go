@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -66,7 +67,7 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := f.open(ctx, s)
+	ds, err := f.openDivided(ctx, s)
 	if errors.Is(err, fs.ErrNotExist) && Blame(err) == "path" {
 		if missing, ok := errors.AsType[*fs.PathError](err); ok && len(s.Text.More) > 0 {
 			s.Path = missing.Path
@@ -83,6 +84,78 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	return ds, nil
+}
+
+// openDivided opens the data, and the parts that have files of their own. Those are read as the
+// data of a model that was trained on the rest.
+func (f format) openDivided(ctx context.Context, s Spec) (*Dataset, error) {
+	d := s.Division
+	if d == nil || d.ValPath == "" && d.TestPath == "" {
+		return f.open(ctx, s)
+	}
+	if err := d.checkPaths(s); err != nil {
+		return nil, err
+	}
+	main := s
+	if s.Like != nil { // its fingerprint is followed by those of the parts
+		like := *s.Like
+		like.Fingerprint, _, _ = strings.Cut(like.Fingerprint, "+")
+		main.Like = &like
+	}
+	ds, err := f.open(ctx, main)
+	if err != nil || main.otherData(ds.Info.Fingerprint) {
+		return ds, err
+	}
+	own := cmp.Or(main.Like, &ds.Info)
+	for _, p := range []struct {
+		option, path string
+		into         **Part
+	}{{"split.val", d.ValPath, &ds.Val}, {"split.test", d.TestPath, &ds.Test}} {
+		if p.path == "" {
+			continue
+		}
+		one, err := f.openPart(ctx, s, own, p.path)
+		if err != nil {
+			return nil, blame(p.option, err)
+		}
+		one.Train.shuffle = false
+		*p.into = one.Train
+		ds.Notes = append(ds.Notes, one.Notes...)
+		ds.Info.Fingerprint += "+" + one.Info.Fingerprint
+	}
+	return ds, nil
+}
+
+// openPart opens the file of a part, for a model that was trained on other data.
+func (f format) openPart(ctx context.Context, s Spec, like *Info, path string) (*Dataset, error) {
+	s.Path, s.Text.More, s.Like = path, nil, like
+	s.Division, s.Split, s.GoesOn, s.Describe = nil, 1, false, false
+	ds, err := f.open(ctx, s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: name an existing file, or give a share such as 0.1", err)
+	}
+	if err == nil {
+		err = ds.follow(s)
+	}
+	return ds, err
+}
+
+// checkPaths refuses a part that is the data that is trained on.
+func (d *Division) checkPaths(s Spec) error {
+	if s.Filled != nil || s.Path == "" {
+		return blame("split", fmt.Errorf("%w: the split: parts have files only where the data is read from files: give shares such as 0.1", ErrSpec))
+	}
+	same := func(a, b string) bool {
+		x, err := os.Stat(a)
+		y, other := os.Stat(b)
+		return a == b || err == nil && other == nil && os.SameFile(x, y)
+	}
+	for _, p := range [][3]string{{"split.val", d.ValPath, s.Path}, {"split.test", d.TestPath, s.Path}, {"split.test", d.TestPath, d.ValPath}} {
+		if p[1] != "" && p[2] != "" && same(p[1], p[2]) {
+			return blame(p[0], fmt.Errorf("%w: %s is the data of another part, too: name another file, or give a share such as 0.1", ErrSpec, p[1]))
+		}
+	}
+	return nil
 }
 
 // follow checks that the data has the shapes of s.Like and no more classes or

@@ -27,6 +27,8 @@ type Spec struct {
 	// none. 0 means 0.8; 0.9 for text, 1 for tensors, and the files' own split
 	// for mnist where they have one.
 	Split float64
+	// Division divides the samples in place of Split; nil: Split does.
+	Division *Division
 	// KeepOrder leaves the training part unshuffled: in the order of the file
 	// if Split is 1, of the random split otherwise.
 	KeepOrder bool
@@ -169,6 +171,17 @@ func (s Spec) check() error {
 	if !(s.Split >= 0 && s.Split <= 1) {
 		return fmt.Errorf("%w: split %v is not a fraction between 0 and 1", ErrSpec, s.Split)
 	}
+	if s.Division != nil && s.Split != 0 {
+		return blame("split", fmt.Errorf("%w: Split and Division exclude each other: leave one out", ErrSpec))
+	}
+	if d := s.Division; d != nil {
+		if err := d.check(); err != nil {
+			return err
+		}
+		if s.Block > 0 && d.divides() {
+			return blame("split", fmt.Errorf("%w: with data.memory, each block of the table is divided by one share: write data.split as a number, such as 0.8, or leave data.memory out", ErrSpec))
+		}
+	}
 	if i := s.Images; !(i.Std >= 0) || math.IsInf(i.Std, 0) || math.IsNaN(i.Mean) || math.IsInf(i.Mean, 0) {
 		return fmt.Errorf("%w: images need a finite mean and a positive std: the mean is %v, the std %v", ErrSpec, i.Mean, i.Std)
 	}
@@ -200,9 +213,15 @@ func (s Spec) pathAdvice() string {
 	return fmt.Sprintf("a relative path counts from the working directory, so this is %s; %s", full, advice)
 }
 
-// splitOr is the fraction to train on: Split, or the source's default.
+// splitOr is the fraction to train on: Split, or the source's default. It is 0 where Division
+// divides the samples.
 func (s Spec) splitOr(byDefault float64) float64 {
-	if s.Split == 0 {
+	switch {
+	case s.Division != nil && s.Division.divides():
+		return 0
+	case s.Division != nil:
+		return 1
+	case s.Split == 0:
 		return byDefault
 	}
 	return s.Split
@@ -211,10 +230,15 @@ func (s Spec) splitOr(byDefault float64) float64 {
 // trainFraction is splitOr for data with that fingerprint. It is 1 for data
 // that s.Like was not trained on: nothing has to be held back from it.
 func (s Spec) trainFraction(fingerprint string, byDefault float64) float64 {
-	if s.Like != nil && !s.GoesOn && s.Like.Fingerprint != fingerprint {
+	if s.otherData(fingerprint) {
 		return 1
 	}
 	return s.splitOr(byDefault)
+}
+
+// otherData reports whether s.Like is of data with another fingerprint than this.
+func (s Spec) otherData(fingerprint string) bool {
+	return s.Like != nil && !s.GoesOn && s.Like.Fingerprint != fingerprint
 }
 
 // textPaths are the paths of a text.

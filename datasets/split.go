@@ -37,7 +37,15 @@ func shuffle(p *Part, s Spec) { p.shuffle, p.seed = !s.KeepOrder, s.Seed }
 // fingerprint hashes the options of s that decide its samples and their order,
 // and the columns of each table, until ctx is done.
 func fingerprint(ctx context.Context, s Spec, options any, tables ...*table) (string, error) {
+	return keyedPrint(ctx, s, options, nil, tables...)
+}
+
+// keyedPrint is fingerprint of a table whose rows are divided by keys.
+func keyedPrint(ctx context.Context, s Spec, options any, keys *rowKeys, tables ...*table) (string, error) {
 	h := sha256.New()
+	if s.Division != nil {
+		s.Division.print(h, keys)
+	}
 	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v\n", s.Source, s.Split, s.Seed, s.KeepOrder, options)
 	for _, t := range tables {
 		fmt.Fprintf(h, "%d rows\n", t.rows)

@@ -41,8 +41,11 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	ds := &Dataset{Name: "tensors " + s.Path, Info: Info{
 		Inputs: []Field{input.field}, Tokens: input.ids, Target: target.field, Classes: target.ids, Fingerprint: print}}
-	ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(print, 1))
-	return ds, err
+	keys, err := targetClasses(ctx, s, t)
+	if err != nil {
+		return nil, err
+	}
+	return ds, ds.split(t, s, s.trainFraction(print, 1), keys)
 }
 
 // tensorsInputs reads the input array alone. A .npy file may have any name.

@@ -238,12 +238,41 @@ func splitText(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, 
 	if err != nil {
 		return nil, err
 	}
-	n := trainCount(ids.len(), fraction)
-	val := ids.slice(n, ids.len())
-	if fraction == 1 {
-		return textDataset(ctx, s, t, sum, lengthen, ids, nil)
+	var parts textParts
+	switch n := trainCount(ids.len(), fraction); {
+	case fraction == 1:
+		parts.train = ids
+	case s.Division != nil:
+		parts = divideText(s.Division, ids)
+	default:
+		val := ids.slice(n, ids.len())
+		parts = textParts{train: ids.slice(0, n), val: &val}
 	}
-	return textDataset(ctx, s, t, sum, lengthen, ids.slice(0, n), &val)
+	return textDataset(ctx, s, t, sum, lengthen, parts)
+}
+
+// textParts are the ids of each part; nil: there is no such part.
+type textParts struct {
+	train     textIDs
+	val, test *textIDs
+}
+
+// divideText takes the test part from the end of a text, and the validation part from before it.
+func divideText(d *Division, ids textIDs) (p textParts) {
+	end := ids.len()
+	cut := func(share float64) *textIDs {
+		if share == 0 {
+			return nil
+		}
+		from := max(0, end-rowsOfShare(ids.len(), share))
+		part := ids.slice(from, end)
+		end = from
+		return &part
+	}
+	p.test = cut(d.Test)
+	p.val = cut(d.Val)
+	p.train = ids.slice(0, end)
+	return p
 }
 
 // lengthen says what to do about a part that is too short.
@@ -265,10 +294,11 @@ func textSum(ctx context.Context, t tokenizer.Tokenizer, all ...*textIDs) (sum s
 	return sum, nil
 }
 
-// textDataset makes the dataset of the ids of two parts, which sum is of. Without
-// val there is one part. do says what to do about a part that is too short.
-func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do string, ids textIDs, val *textIDs) (*Dataset, error) {
-	if ids.len() == 0 && (val == nil || val.len() == 0) {
+// textDataset makes the dataset of the ids of some parts, which sum is of. do says what to do
+// about a part that is too short.
+func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do string, parts textParts) (*Dataset, error) {
+	ids := parts.train
+	if ids.len() == 0 && (parts.val == nil || parts.val.len() == 0) {
 		return nil, fmt.Errorf("%w: %s is empty: name a text to train on", ErrTooFew, s.textFiles())
 	}
 	train, err := windows(s, "training", do, ids)
@@ -278,12 +308,19 @@ func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do str
 	ds := &Dataset{Name: s.textName(), Train: &Part{table: train, count: train.rows}}
 	shuffle(ds.Train, s)
 	tables := []*table{train}
-	if val != nil {
-		table, err := windows(s, "validation", do, *val)
+	for _, p := range []struct {
+		name string
+		ids  *textIDs
+		into **Part
+	}{{"validation", parts.val, &ds.Val}, {"test", parts.test, &ds.Test}} {
+		if p.ids == nil {
+			continue
+		}
+		table, err := windows(s, p.name, do, *p.ids)
 		if err != nil {
 			return nil, err
 		}
-		ds.Val = &Part{table: table, count: table.rows}
+		*p.into = &Part{table: table, count: table.rows}
 		tables = append(tables, table)
 	}
 	print, err := textPrint(ctx, s, t, sum, tables)

@@ -43,7 +43,7 @@ func openBin(ctx context.Context, s Spec) (*Dataset, error) {
 	path, val := s.Path, ""
 	if !strings.HasSuffix(path, binSuffix) {
 		path, val = filepath.Join(s.Path, trainBin), filepath.Join(s.Path, valBin)
-		if _, err := os.Stat(val); err != nil {
+		if _, err := os.Stat(val); err != nil || s.Division != nil {
 			val = ""
 		}
 	}
@@ -66,7 +66,7 @@ func openBin(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return textDataset(ctx, s, t, sum, "shorten the context, or put more tokens into "+trainBin+" and "+valBin, ids, &valIDs)
+	return textDataset(ctx, s, t, sum, "shorten the context, or put more tokens into "+trainBin+" and "+valBin, textParts{train: ids, val: &valIDs})
 }
 
 // binTokenizer is the tokenizer that the ids in a file are of.
