@@ -61,7 +61,7 @@ var plain = []string{
 	"Batch", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RefusedOp",
-	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Throughput",
+	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
 

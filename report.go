@@ -10,6 +10,8 @@ type (
 	DeviceLoss = train.DeviceLoss
 	// Final are the newest boundary's metrics.
 	Final = train.Final
+	// Test are the loss and the metrics over the test part, at the end of the run.
+	Test = train.Test
 	// Throughput is over all training steps, without evaluation and checkpoints.
 	Throughput = train.Throughput
 	// LedgerReport counts the bytes that moved.

@@ -225,7 +225,7 @@ func (r *Run) Clusters() ([]SegmentClusters, error) {
 // run asks its devices for, by where they come from.
 type Executables = session.Executables
 
-// Executables foretells the executables of training, with the evaluations at boundaries.
+// Executables foretells the executables of training, with the evaluations at boundaries and at the end.
 // Nothing is compiled.
 func (r *Run) Executables(ctx context.Context) (Executables, error) {
 	if err := r.check(ctx); err != nil {

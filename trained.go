@@ -93,6 +93,15 @@ func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
 	return t.model.Eval(ctx)
 }
 
+// EvalTest is Eval over the test part, which training has evaluated once at its end: see
+// [Report].Test.
+func (t *Trained) EvalTest(ctx context.Context) (Evaluation, error) {
+	if err := t.check(ctx); err != nil {
+		return Evaluation{}, err
+	}
+	return t.model.EvalTest(ctx)
+}
+
 // Predict runs the model on the samples of a file in the format of the run's
 // data, or on the validation part for an empty path, and hands over each
 // answer in order. emit's error ends it.

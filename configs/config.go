@@ -73,22 +73,23 @@ func (c *Config) Where(path string) Pos {
 // zero, except Task, which is always set.
 type Data struct {
 	Pos         Pos
-	Source      string   // digits, mnist, csv, text, lines, tensors, or given
-	Path        string   // a file or folder, or "builtin:NAME"
-	MorePaths   []string // text, lines: further files and folders
-	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
-	Header      string   // csv: auto, true or false
-	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end); lines: the key of the class, "": next tokens
-	MoreLabels  []string // csv: further columns to predict
-	Positive    string   // csv, lines: the name of the positive one of two classes; "": the second
-	Ignore      []string // csv: columns that are not read, by name or number as Label
-	Delimiter   string   // csv: one character
-	Memory      int64    // csv: bytes of samples that are in memory at a time, and shuffled together; the rest is in a file. 0: all are in memory
-	SkipRows    int      // csv: lines above the header, or above the first row, of each file of text
-	Task        string   // classification or regression; csv: or multilabel
-	Standardize bool     // csv: features to mean 0 and deviation 1
-	Missing     []string // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan
-	Columns     []Column // csv: how columns are used; nil: as they are found
+	Source      string    // digits, mnist, csv, text, lines, tensors, or given
+	Path        string    // a file or folder, or "builtin:NAME"
+	MorePaths   []string  // text, lines: further files and folders
+	Split       float64   // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
+	Division    *Division // in place of Split, which is 0 then; nil: there is Split
+	Header      string    // csv: auto, true or false
+	Label       string    // csv: the column to predict, by name or by number from 0 (negative: from the end); lines: the key of the class, "": next tokens
+	MoreLabels  []string  // csv: further columns to predict
+	Positive    string    // csv, lines: the name of the positive one of two classes; "": the second
+	Ignore      []string  // csv: columns that are not read, by name or number as Label
+	Delimiter   string    // csv: one character
+	Memory      int64     // csv: bytes of samples that are in memory at a time, and shuffled together; the rest is in a file. 0: all are in memory
+	SkipRows    int       // csv: lines above the header, or above the first row, of each file of text
+	Task        string    // classification or regression; csv: or multilabel
+	Standardize bool      // csv: features to mean 0 and deviation 1
+	Missing     []string  // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan
+	Columns     []Column  // csv: how columns are used; nil: as they are found
 	// StandardizeTarget does the same to the target (csv, task regression, loss mse).
 	StandardizeTarget bool
 	Context           int    // text: tokens in a window; lines: most tokens in a sample

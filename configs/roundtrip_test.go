@@ -127,6 +127,15 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 			out.Content = append(out.Content, str([]string{"*", "1"}[i]), c.encode())
 		}
 		return out
+	case splitKind:
+		if rapid.Bool().Draw(t, at+" number") {
+			return drawValue(t, k.number, at, depth)
+		}
+		d := Data{Division: rapid.SampledFrom([]*Division{
+			{Val: 0.25}, {Val: 0.1, Test: 0.1, Stratify: true}, {Test: 0.5}, {Folds: 5, Fold: 2, Test: 0.1},
+			{Val: 0.1, By: "who"}, {Val: 0.1, Test: 0.2, Latest: "-2"}, {Folds: 3, Fold: 3, By: "1"}, {ValPath: "a b.csv", TestPath: "1"},
+		}).Draw(t, at)}
+		return k.encode(&d, nil)
 	case fieldWord:
 		return str(drawText(t, text{pattern: regexp.MustCompile(`^\S*$`)}, at))
 	case chosenPlan:

@@ -17,7 +17,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveLoss, checkWeights, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveSplit, resolveLoss, checkWeights, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
@@ -247,8 +247,12 @@ func checkValidation(d *decoder, c *Config) {
 		return
 	}
 	check("early_stopping.metric", stop.Metric)
-	if c.Data.Split == 1 {
-		d.against([]string{"early_stopping", "early_stopping.patience"}, "data.split: 1 leaves no samples for validation; lower data.split, or leave early_stopping out")
+	if !c.Data.Validates() {
+		how, cure := "data.split: 1", "lower data.split"
+		if c.Data.Division != nil {
+			how, cure = "data.split.val: 0", "raise it"
+		}
+		d.against([]string{"early_stopping", "early_stopping.patience"}, "%s leaves no samples for validation; %s, or leave early_stopping out", how, cure)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 var (
 	dataPath  = key{name: "path", kind: pathText, at: at(func(d *Data) *string { return &d.Path }), required: true}
-	dataSplit = key{name: "split", kind: fraction, at: at(func(d *Data) *float64 { return &d.Split }), def: "0.8",
-		doc: "fraction of the samples to train on; the rest validate; 1: none do"}
+	dataSplit = key{name: "split", kind: splitKind{number: fraction, keys: classKeys}, at: at(func(d *Data) *Data { return d }), def: "0.8",
+		doc: "fraction of the samples to train on; the rest validate; 1: none do. Or [parts](tables.md#splits): " + partsDoc + classDoc}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "`classification`: the target is a class; `regression`: the target is numbers"}
 	dataPositive = key{name: "positive", kind: fieldWord{}, at: at(func(d *Data) *string { return &d.Positive }), free: true,
@@ -23,12 +23,26 @@ var (
 		doc: "for JSON lines (`.jsonl`): the key of each line's text, such as `text`. Each line is a document"}
 	dataContext = key{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
 		doc: "tokens in a sample; 0: `model.context`, or 64 for a model without it"}
-	ownSplit = key{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
-		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate"}
+	ownSplit = key{name: "split", kind: splitKind{number: real{min: 0, max: 1}, keys: foldKeys}, at: dataSplit.at, def: "0",
+		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate. Or [parts](tables.md#splits): " + partsDoc}
 )
 
 // leastBlock is the smallest block of samples that is shuffled.
 const leastBlock = 4 << 10
+
+// What the documentation says of the keys of a Division.
+const (
+	partsDoc = "`val` and `test` are fractions of the samples; the test part is evaluated once, after the last step; with `folds: 5, fold: 2` the second fifth of the samples validates"
+	classDoc = "; `stratify`, true unless it is set, keeps the share of each class in each part"
+	filesDoc = "; `val` and `test` may be paths, too"
+)
+
+// splitOf is the key of the split with other keys of parts, default and documentation.
+func splitOf(def, doc string, s splitKind) *key {
+	k := with(dataSplit, doc)
+	k.kind, k.def = s, def
+	return k
+}
 
 // SourceGiven is the source of samples that a Go program gives when it opens a run.
 const SourceGiven = "given"
@@ -46,13 +60,16 @@ var dataSection = chosen(&section{
 		{"digits", "1,797 handwritten digits of 8×8 pixels, inside the binary. Pixels of 0 to 16 become numbers of 0 to 1.", []*key{&dataSplit}},
 		{"mnist", "Handwritten digits of 28×28 pixels in IDX files, packed by gzip or zstd or not. Pixels of 0 to 255 become numbers of 0 to 1.", []*key{
 			with(dataPath, "the folder of `train-images-idx3-ubyte[.gz]` and the other three files, or `builtin:mnist`, the 10,000 test images inside the binary"),
-			{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
-				doc: "fraction of `train-*` to train on; 0: train on all of it and validate on `t10k-*`, or use 0.8 if only one of the two is there"},
+			splitOf("0", "fraction of `train-*` to train on; 0: train on all of it and validate on `t10k-*`, or use 0.8 if only one of the two is there. Or [parts](tables.md#splits) of `train-*`: "+partsDoc+classDoc+filesDoc,
+				splitKind{number: real{min: 0, max: 1}, files: true, keys: classKeys}),
 		}},
 		{"csv", "A table with a row for each sample: CSV, JSON lines or Parquet. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{
-			with(dataPath, "the file; or a pattern such as `sales-*.csv`, for all files that match it, in the order of their names. The contents say whether they are CSV, JSON lines or Parquet, and texts may be packed by gzip or zstd"), &dataSplit,
+			with(dataPath, "the file; or a pattern such as `sales-*.csv`, for all files that match it, in the order of their names. The contents say whether they are CSV, JSON lines or Parquet, and texts may be packed by gzip or zstd"),
+			splitOf("0.8", "fraction of the rows to train on; the rest validate; 1: none do. Or [parts](tables.md#splits): "+partsDoc+classDoc+
+				"; `by: customer` keeps the rows with one value of a column together; `latest: date` has the newest rows test, and those before them validate"+filesDoc,
+				splitKind{number: fraction, files: true, keys: tableKeys}),
 			{name: "memory", kind: size{least: leastBlock}, at: at(func(d *Data) *int64 { return &d.Memory }), def: "0",
-				doc: "for a table larger than memory: its samples are in a file, and are shuffled and split by blocks of so many bytes, such as `1GiB`. The order depends on it, so a run keeps it; 0: all samples are in memory"},
+				doc: "for a table larger than memory: its samples are in a file, and are shuffled and split by blocks of so many bytes, such as `1GiB`. The order depends on it, so a run keeps it; 0: all samples are in memory. It takes a number as `split`"},
 			{name: "skip_rows", kind: counting, at: at(func(d *Data) *int { return &d.SkipRows }), def: "0", free: true, inData: true,
 				doc: "lines to skip above the header, or above the first row, of each file of text"},
 			{name: "header", kind: enum{"auto", "true", "false"}, at: at(func(d *Data) *string { return &d.Header }), def: "auto",
@@ -77,12 +94,13 @@ var dataSection = chosen(&section{
 		}},
 		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
 			with(textPath, "the file, packed by gzip or zstd or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),
-			optional(dataSplit, "0.9"),
+			splitOf("0.9", "fraction of the text to train on; the rest validates; 1: none does. Or parts: `val` and `test` are fractions of the text, whose end is the test part, with the validation part before it"+filesDoc,
+				splitKind{number: fraction, files: true, keys: partKeys}),
 			&dataTokenizer, &dataField, &dataContext,
 		}},
 		{"lines", "The lines of a text as samples of different lengths, in tokens: each token is predicted from those before it in the line, or the class of the line. [More on lines](text.md#lines-samples-of-any-length).", []*key{
 			with(textPath, "the file, packed by gzip or zstd or not; a folder; a list of both; or `builtin:shakespeare`, which is inside the binary. Lines without text are left out"),
-			optional(dataSplit, "0.9"),
+			splitOf("0.9", dataSplit.doc+filesDoc, splitKind{number: fraction, files: true, keys: classKeys}),
 			&dataTokenizer,
 			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`"),
 			{name: "label", kind: anyText, at: at(func(d *Data) *string { return &d.Label }),
@@ -95,7 +113,8 @@ var dataSection = chosen(&section{
 				doc: "cut longer samples off; otherwise they are refused"},
 		}},
 		{"tensors", "Tensors from safetensors, `.npz` or `.npy` files; the first axis counts samples.", []*key{
-			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"), optional(dataSplit, "1"),
+			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"),
+			splitOf("1", dataSplit.doc+filesDoc, splitKind{number: fraction, files: true, keys: classKeys}),
 			{name: "input", kind: anyText, at: at(func(d *Data) *string { return &d.Input }), def: "input",
 				doc: "name of the tensor of inputs, or of its file in the folder"},
 			{name: "target", kind: anyText, at: at(func(d *Data) *string { return &d.Target }), def: "target",

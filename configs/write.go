@@ -112,6 +112,11 @@ func (c *Config) Rooted() (*Config, error) {
 	for i := range out.Data.MorePaths {
 		roots["data.path"] = append(roots["data.path"], &out.Data.MorePaths[i])
 	}
+	if x := c.Data.Division; x != nil {
+		rooted := *x
+		out.Data.Division = &rooted
+		roots["data.split"] = []*string{&rooted.ValPath, &rooted.TestPath}
+	}
 	if out.Data.TokenizerFile() != "" {
 		roots["data.tokenizer"] = []*string{&out.Data.Tokenizer}
 	}

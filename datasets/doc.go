@@ -1,8 +1,8 @@
 // Package datasets opens training data, splits it, and reads it in a seeded
 // order. The whole state of reading is a [Cursor] of two numbers.
 //
-// [Open] turns a [Spec] into a [Dataset]: a training [Part], a validation Part,
-// and an [Info] that describes a sample. [Part.Read] fills whatever memory it is
+// [Open] turns a [Spec] into a [Dataset]: a training [Part], a validation Part, with a [Division] a
+// test Part, and an [Info] that describes a sample. [Part.Read] fills whatever memory it is
 // given, from any cursor, at the same cost. A [Loader] reads ahead of the
 // consumer, on its own goroutine, into memory that the consumer owns.
 // [OpenInputs] reads samples to predict from; the scaling and vocabulary of the
@@ -45,6 +45,12 @@
 // cost time and change nothing, and every step of an epoch has one size: the cursor stays a number of
 // samples. The divisor of a step's loss is the number of its real terms, counted on the device like the
 // loss: it is a sum of whole numbers, which no order of additions changes.
+//
+// # Why must each class have a row in the training part?
+//
+// Classes are found in the training part, like all that is fitted to data. A class that only
+// other parts have would be an answer that the model never learns, and every score would count it. A
+// stratified division keeps a row of each class for training; others are refused with the class's name.
 //
 // # Why are kinds of columns found, and delimiters and tasks not?
 //

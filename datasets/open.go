@@ -120,7 +120,9 @@ func (f format) openDivided(ctx context.Context, s Spec) (*Dataset, error) {
 		}
 		one.Train.shuffle = false
 		*p.into = one.Train
-		ds.Notes = append(ds.Notes, one.Notes...)
+		for _, note := range one.Notes {
+			ds.Notes = append(ds.Notes, p.path+": "+note)
+		}
 		ds.Info.Fingerprint += "+" + one.Info.Fingerprint
 	}
 	return ds, nil

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -88,11 +89,20 @@ func (r *Run) otherKernels(m *checkpoint.Manifest) string {
 // withoutPath leaves out changes of the paths of data and tokenizer.
 func withoutPath(list []configs.Change) (left []configs.Change) {
 	for _, c := range list {
-		if c.Key != "data.path" && c.Key != "data.tokenizer" {
+		if c.Key != "data.path" && c.Key != "data.tokenizer" && !movedPart(c) {
 			left = append(left, c)
 		}
 	}
 	return left
+}
+
+// movedPart reports whether a change is of the path of a part of the data.
+func movedPart(c configs.Change) bool {
+	isPath := func(value string) bool {
+		_, err := strconv.ParseFloat(value, 64)
+		return value != "" && err != nil
+	}
+	return (c.Key == "data.split.val" || c.Key == "data.split.test") && isPath(c.Then) && isPath(c.Now)
 }
 
 // changesSince compares a checkpoint's config with the one now.

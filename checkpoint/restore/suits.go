@@ -44,7 +44,7 @@ func harmless(c configs.Change) bool {
 	case "train":
 		return name != "shuffle" // which would make the data another
 	case "data":
-		return slices.Contains([]string{"path", "header", "delimiter", "label", "ignore", "input", "target", "prefix", "field"}, name)
+		return slices.Contains([]string{"path", "header", "delimiter", "label", "ignore", "input", "target", "prefix", "field"}, name) || movedPart(c)
 	}
 	return false
 }

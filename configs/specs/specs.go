@@ -19,7 +19,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
 	s := datasets.Spec{
 		ScaleTarget: d.StandardizeTarget, UnitTarget: c.UnitTargets(), Balance: weighingOf(c).Word == balanced,
-		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
+		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, Division: division(d.Division), KeepOrder: !c.Train.Shuffle,
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
@@ -42,6 +42,15 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		s.CSV.Comma = []rune(d.Delimiter)[0]
 	}
 	return s
+}
+
+// division is a config's division of the data; nil without one.
+func division(d *configs.Division) *datasets.Division {
+	if d == nil {
+		return nil
+	}
+	out := datasets.Division(*d)
+	return &out
 }
 
 // columnOptions are those of a config's columns; nil without any.

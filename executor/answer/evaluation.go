@@ -15,7 +15,7 @@ import (
 // Evaluation is a model's loss and metrics over a part of the data.
 type Evaluation struct {
 	Samples  int      `json:"samples"`
-	Part     string   `json:"part"` // validation, training, or all (of other data)
+	Part     string   `json:"part"` // validation, training, test, or all (of other data)
 	Loss     float64  `json:"loss"`
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
 	RMSE     *float64 `json:"rmse,omitempty"`     // see [Model.RMSE]

@@ -111,6 +111,22 @@ func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
 	return nil
 }
 
+// Cover raises the floors and peaks of j to those of an evaluation by another judge, which comes
+// before or after one by j.
+func (j *Judge) Cover(other *Judge) {
+	raise := func(to *[]int64, by []int64) {
+		if *to == nil {
+			*to = slices.Clone(by)
+			return
+		}
+		for d := range by {
+			(*to)[d] = max((*to)[d], by[d])
+		}
+	}
+	raise(&j.Floors, other.Floors)
+	raise(&j.Peaks, other.Peaks)
+}
+
 // Model has its evaluator collect what the metrics need.
 func (j *Judge) Model(m infer.Model) infer.Model {
 	m.Spec.Statistics, m.Spec.Scores, m.Spec.Scaling = j.set.Statistics, j.set.Scores, j.task.Scaling

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -72,9 +73,13 @@ func (s *Session) StateBytes() (n int64) {
 func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	c := s.Config
 	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)
-	if data.Val != nil {
-		s.Batches += feed.HostBytes(data.Val, s.Sizes.evaluated(data.Val), len(s.Plan.Devices())) + s.Judge.HostBytes()
+	evaluations := int64(0) // the most that one takes: they come one after the other
+	for _, j := range []*answer.Judge{s.Judge, s.Tester} {
+		if j != nil && j.Part != nil {
+			evaluations = max(evaluations, feed.HostBytes(j.Part, s.Sizes.evaluated(j.Part), len(s.Plan.Devices()))+j.HostBytes())
+		}
 	}
+	s.Batches += evaluations
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()
 		if err != nil {

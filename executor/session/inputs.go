@@ -16,6 +16,9 @@ func (s *Session) Inputs(weights string) []string {
 	} else {
 		inputs = append(append(inputs, d.Path), d.MorePaths...)
 	}
+	if x := s.Config.Data.Division; x != nil {
+		inputs = append(inputs, x.ValPath, x.TestPath)
+	}
 	if weights != "" {
 		file, _ := initial.SplitPath(weights)
 		inputs = append(inputs, file)

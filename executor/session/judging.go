@@ -130,9 +130,14 @@ func (s *Session) unjudged() (list []string) {
 	if s.Judge == nil || s.Judge.Part != nil || restore.IsOneBatch(s.Info.Fingerprint) {
 		return nil
 	}
-	for key, asked := range map[string]bool{"train.metrics": len(c.Train.Metrics) > 0, "checkpoint.best": c.Checkpoint.Best != "val_loss"} {
+	tested := s.Tester != nil && s.Tester.Part != nil // which has the metrics of train.metrics
+	cure := "set data.split below 1"
+	if c.Data.Division != nil {
+		cure = "give data.split.val a share"
+	}
+	for key, asked := range map[string]bool{"train.metrics": len(c.Train.Metrics) > 0 && !tested, "checkpoint.best": c.Checkpoint.Best != "val_loss"} {
 		if asked {
-			list = append(list, key+": no samples validate, so it has no effect; set data.split below 1")
+			list = append(list, key+": no samples validate, so it has no effect; "+cure)
 		}
 	}
 	slices.Sort(list)

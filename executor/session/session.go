@@ -35,6 +35,7 @@ type Session struct {
 	Choice planning.Choice // of a training's plan
 	Groups planning.Groups // of devices with the plan
 	Judge  *answer.Judge   // of a training's validation part
+	Tester *answer.Judge   // of its test part
 	// Batches is the bytes on the host of a training's batches.
 	Batches int64
 

@@ -20,7 +20,12 @@ type goal struct {
 
 // reached reports whether there is no step left to take.
 func (g goal) reached(at *runstate.Progress) bool {
-	return at.StoppedEarly(g.stopping) || at.Step >= g.steps || g.maxSteps > 0 && at.Step >= g.maxSteps
+	return g.completed(at) || g.maxSteps > 0 && at.Step >= g.maxSteps
+}
+
+// completed reports whether the run is over, whatever this call was asked for.
+func (g goal) completed(at *runstate.Progress) bool {
+	return at.StoppedEarly(g.stopping) || at.Step >= g.steps
 }
 
 // lacks reports whether less time is left than need, which is asked only of a

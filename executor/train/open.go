@@ -113,6 +113,7 @@ func overfit(c *configs.Config, data *datasets.Dataset, steps int) (*configs.Con
 	one.Checkpoint.Every, one.Checkpoint.EveryTime = steps, 0
 	batch := *data
 	batch.Train, batch.Val = data.Train.FirstBatch(c.Train.Batch), nil
+	batch.Test = nil
 	batch.Info.Fingerprint = fmt.Sprintf("%s%d:%s", restore.OneBatch, batch.Train.Samples(), data.Info.Fingerprint)
 	return &one, &batch
 }

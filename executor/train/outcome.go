@@ -182,12 +182,16 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	test, err := a.test(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.dump.Draw(a.load.Net, predicted); err != nil {
 		return nil, err
 	}
 	a.tellRetried()
 	rep := &Report{
-		Steps: a.at.Step, Epochs: a.at.Epoch, Parameters: a.session.Parameters(), Losses: a.journal.metrics.Losses(), Final: final,
+		Steps: a.at.Step, Epochs: a.at.Epoch, Parameters: a.session.Parameters(), Losses: a.journal.metrics.Losses(), Final: final, Test: test,
 		Throughput: throughputOf(&l.clock, a.tokensASample()), Ledger: ledgerOf(a.rt.Residency.Ledger(), a.batchBytes()),
 		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, a.rt.Memory),
 		Stages: len(a.session.Plan.Stages), Replicas: a.session.Plan.Replicas(), Reduction: cmp.Or(a.session.Config.Train.Reduction, configs.ReduceOrder),

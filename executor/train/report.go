@@ -23,6 +23,7 @@ type Report struct {
 	Parameters    int64            `json:"parameters"`
 	Losses        []float64        `json:"losses"` // of every logged step
 	Final         Final            `json:"final"`
+	Test          *Test            `json:"test,omitempty"` // nil before the run's last step, and without a test part
 	Throughput    Throughput       `json:"throughput"`
 	Ledger        LedgerReport     `json:"ledger"`
 	Copies        CopyReport       `json:"copies"`
@@ -72,6 +73,18 @@ type Final struct {
 	ValLoss     *float64       `json:"val_loss"`
 	ValAccuracy *float64       `json:"val_accuracy"`
 	Metrics     metrics.Values `json:"metrics,omitempty"` // of the validation part (train.metrics)
+}
+
+// Test are the loss and the metrics over the test part, with the weights of the run's last
+// checkpoint.
+type Test struct {
+	Checkpoint uint64         `json:"checkpoint"`
+	Step       int            `json:"step"`
+	Samples    int            `json:"samples"`
+	Loss       float64        `json:"loss"`
+	Accuracy   *float64       `json:"accuracy,omitempty"` // nil for regression
+	RMSE       *float64       `json:"rmse,omitempty"`
+	Metrics    metrics.Values `json:"metrics,omitempty"` // those of boundaries
 }
 
 // Throughput is over all training steps, without evaluation and checkpoints.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
@@ -46,9 +47,13 @@ func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) 
 	if err == nil {
 		s.Judge, err = s.NewJudge(ctx, r.Data.Val, session.AtBoundaries(s.Config))
 	}
+	if err == nil {
+		s.Tester, err = s.NewJudge(ctx, r.Data.Test, session.AtBoundaries(s.Config))
+	}
 	if err != nil {
 		return p, err
 	}
+	s.Judge.Cover(s.Tester)
 	return p, s.CheckHostMemory(r.Data)
 }
 
@@ -179,12 +184,15 @@ func (r *Run) Compare(ctx context.Context) ([]planning.Comparison, error) {
 	return s.Planner.Compare(ctx, func(microbatches int) (*graph.Graph, error) { return r.graph(ctx, s, microbatches) })
 }
 
-// Executables foretells the executables of training, with the evaluations at boundaries.
+// Executables foretells the executables of training, with the evaluations at boundaries and at the end.
 // Nothing is compiled.
 func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
 	s, programs := r.now.session, []executor.LoadOptions{r.program(ctx)}
-	if val := r.Data.Val; val != nil {
-		list, err := infer.EvaluatorPrograms(ctx, s.Judge.Model(s.Model()), val)
+	for _, j := range []*answer.Judge{s.Judge, s.Tester} {
+		if j.Part == nil {
+			continue
+		}
+		list, err := infer.EvaluatorPrograms(ctx, j.Model(s.Model()), j.Part)
 		if err != nil {
 			return session.Executables{}, err
 		}

@@ -23,7 +23,28 @@ import (
 // training part where there is no other. Of data that the model was not trained
 // on, every sample counts. The metrics are all that the model has and that take
 // little time, and those of train.metrics.
-func (t *Model) Eval(ctx context.Context) (_ answer.Evaluation, err error) {
+func (t *Model) Eval(ctx context.Context) (answer.Evaluation, error) {
+	return t.eval(ctx, func() (*datasets.Part, string, error) {
+		part, name := t.evaluated(t.data)
+		return part, name, nil
+	})
+}
+
+// EvalTest is Eval over the test part, which training has evaluated once at its end.
+func (t *Model) EvalTest(ctx context.Context) (answer.Evaluation, error) {
+	return t.eval(ctx, func() (*datasets.Part, string, error) {
+		switch {
+		case t.data.Test != nil:
+			return t.data.Test, "test", nil
+		case t.elsewhere(t.data):
+			return nil, "", fmt.Errorf("%w: the data is not what the model was trained on, so it has no test part: evaluate it as a whole", errs.ErrData)
+		}
+		return nil, "", fmt.Errorf("%w: there is no test part: data.split names none", errs.ErrData)
+	})
+}
+
+// eval evaluates the part that choose gives, by its name in results, once the data is read.
+func (t *Model) eval(ctx context.Context, choose func() (part *datasets.Part, name string, err error)) (_ answer.Evaluation, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.session.Usable(); err != nil {
 		return answer.Evaluation{}, err
@@ -31,7 +52,10 @@ func (t *Model) Eval(ctx context.Context) (_ answer.Evaluation, err error) {
 	if err := t.readOnce(ctx); err != nil {
 		return answer.Evaluation{}, err
 	}
-	part, name := t.evaluated(t.data)
+	part, name, err := choose()
+	if err != nil {
+		return answer.Evaluation{}, err
+	}
 	res := answer.Evaluation{Part: name, Samples: part.Samples()}
 	j, err := t.judge(ctx, part)
 	if err != nil {
@@ -250,5 +274,5 @@ func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, err
 	case t.elsewhere(t.data):
 		return []*datasets.Part{t.data.Train}, nil
 	}
-	return nil, fmt.Errorf("%w: there is no validation part (data.split %v): name a file to predict from", errs.ErrData, t.session.Config.Data.Split)
+	return nil, fmt.Errorf("%w: there is no validation part (data.split): name a file to predict from", errs.ErrData)
 }

@@ -146,6 +146,9 @@ func printData(w io.Writer, data *datasets.Dataset, positive string) {
 	if data.Val != nil {
 		fmt.Fprintf(w, " to train on, %d to validate", data.Val.Samples())
 	}
+	if data.Test != nil {
+		fmt.Fprintf(w, ", %d to test", data.Test.Samples())
+	}
 	fmt.Fprintln(w)
 	if data.Columns != nil {
 		printColumns(w, data.Columns)

@@ -24,10 +24,18 @@ func evalCommand() *cobra.Command {
 	}
 	flags := addTrained(c)
 	flags.config.AddFlag(c, "metrics")
+	part := c.Flags().String("part", "validation", "the `PART` of the data: validation, or test, which training has evaluated at its end")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if *part != "validation" && *part != "test" {
+			return cli.Usagef("--part %s: expected validation or test", *part)
+		}
 		return flags.use(c, args[0], func(run *berth.Trained) error {
-			res, err := run.Eval(c.Context())
+			eval := run.Eval
+			if *part == "test" {
+				eval = run.EvalTest
+			}
+			res, err := eval(c.Context())
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 // numbersOf is the loss of an evaluation and its metrics, in lines that fit. Metrics
 // of single classes begin a line.
 func numbersOf(e berth.Evaluation) string {
-	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
+	of := map[string]string{"training": " trained on", "test": " of the test part", "all": " of other data"}[e.Part]
 	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
 	if e.Accuracy != nil {
 		line += fmt.Sprintf(", accuracy %.2f%%", 100**e.Accuracy)

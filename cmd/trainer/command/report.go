@@ -27,9 +27,21 @@ func numbersOfRun(run *berth.Run, r *berth.Report) string {
 	return line + text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": r.Final.ValAccuracy, "rmse": run.RMSE(r.Final.ValLoss)})
 }
 
+// numbersOfTest are the loss and the metrics over the test part.
+func numbersOfTest(t *berth.Test) string {
+	line := fmt.Sprintf("test: %s, checkpoint %d, loss %s%s", text.Count(t.Samples, "sample"), t.Checkpoint, text.Loss(t.Loss), text.RMSE(", ", t.RMSE))
+	if t.Accuracy != nil {
+		line += fmt.Sprintf(", accuracy %.2f%%", 100**t.Accuracy)
+	}
+	return line + text.Metrics(", ", t.Metrics.Names(), t.Metrics, map[string]*float64{"accuracy": t.Accuracy, "rmse": t.RMSE})
+}
+
 // printReport prints a run's outcome.
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	fmt.Fprintln(out, wrapped(numbersOfRun(run, r)))
+	if r.Test != nil {
+		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test)))
+	}
 	if len(run.Plan().Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}

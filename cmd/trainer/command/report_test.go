@@ -16,6 +16,15 @@ type documented struct {
 
 		Metrics map[string]*float64 `json:"metrics"`
 	} `json:"final"`
+	Test *struct {
+		Checkpoint uint64              `json:"checkpoint"`
+		Step       int                 `json:"step"`
+		Samples    int                 `json:"samples"`
+		Loss       float64             `json:"loss"`
+		Accuracy   *float64            `json:"accuracy"`
+		RMSE       *float64            `json:"rmse"`
+		Metrics    map[string]*float64 `json:"metrics"`
+	} `json:"test"`
 	Throughput struct {
 		SamplesPerS float64 `json:"samples_per_s"`
 		TokensPerS  float64 `json:"tokens_per_s"`

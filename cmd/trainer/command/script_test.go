@@ -320,6 +320,9 @@ func sameRuns(ts *testscript.TestScript, neg bool, args []string) {
 		if v, w := first.Final.ValLoss, r.Final.ValLoss; !neg && v != nil && w != nil && *v != *w {
 			ts.Fatalf("validation losses of %s and %s differ: %v, %v", args[0], run, *v, *w)
 		}
+		if v, w := first.Test, r.Test; !neg && v != nil && (w == nil || v.Loss != w.Loss || v.Samples != w.Samples || v.Step != w.Step) {
+			ts.Fatalf("tests of %s and %s differ: %+v, %+v", args[0], run, v, w)
+		}
 	}
 }
 
