@@ -90,7 +90,7 @@ type Data struct {
 	Standardize bool      // csv: features to mean 0 and deviation 1
 	Missing     []string  // csv: the words for a missing value, beside the empty field; nil: NA, N/A, null, ? and nan
 	Columns     []Column  // csv: how columns are used; nil: as they are found
-	// StandardizeTarget does the same to the target (csv, task regression, loss mse).
+	// StandardizeTarget does the same to the target (csv, task regression, losses of numbers such as mse).
 	StandardizeTarget bool
 	Context           int    // text: tokens in a window; lines: most tokens in a sample
 	Tokenizer         string // text, lines: char, bytes, gpt2, bpe:N or the path of a tokenizer.json

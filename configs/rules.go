@@ -56,7 +56,7 @@ func resolveLoss(d *decoder, c *Config) {
 	loss := c.loss()
 	if c.Data.StandardizeTarget && (loss.Classes || loss.Bits) {
 		if c.Given("data.standardize_target") {
-			d.against([]string{"data.standardize_target"}, "got true, which needs data.task: regression and loss: mse; leave standardize_target out")
+			d.against([]string{"data.standardize_target"}, "got true, which needs data.task: regression and a loss of numbers, such as mse, l1 or huber; leave standardize_target out")
 		}
 		c.Data.StandardizeTarget = false
 	}
@@ -67,7 +67,7 @@ func resolveLoss(d *decoder, c *Config) {
 	case task == taskMultilabel && !loss.Bits:
 		d.against(at, "%s does not fit data.task: multilabel, whose labels are 0 or 1; use bce", c.Loss)
 	case loss.Classes && numbers:
-		d.against(at, "%s needs classes, but data.task is regression; use mse or bce, or data.task: classification", c.Loss)
+		d.against(at, "%s needs classes, but data.task is regression; use mse, l1, huber or bce, or data.task: classification", c.Loss)
 	case loss.Bits && !numbers && either:
 		d.against(at, "%s needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
 	case !loss.Classes && !numbers && either:

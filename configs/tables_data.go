@@ -90,7 +90,7 @@ var dataSection = chosen(&section{
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",
 				doc: "scale numbers and the parts of dates to mean 0 and deviation 1, as measured on the training samples; other features stay 0 or 1"},
 			{name: "standardize_target", kind: boolean{}, at: at(func(d *Data) *bool { return &d.StandardizeTarget }), def: "true",
-				doc: "with `task: regression` and `loss: mse`, scale the target likewise, as large numbers need; otherwise it is false. Losses are then of scaled numbers; `rmse`, `mae` and the answers of `predict` are of the numbers themselves"},
+				doc: "with `task: regression` and a loss of numbers, such as `mse`, `l1` or `huber`, scale the target likewise, as large numbers need; otherwise it is false. Losses are then of scaled numbers; `rmse`, `mae` and the answers of `predict` are of the numbers themselves"},
 		}},
 		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
 			with(textPath, "the file, packed by gzip or zstd or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),

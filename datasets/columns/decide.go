@@ -43,7 +43,7 @@ func (p *profile) findDate(c *Column) (bool, error) {
 		return false, nil
 	}
 	if best < p.values && p.Order == "" {
-		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value, or write data.columns: {%s: category}",
+		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value (the list replaces the usual words), or write data.columns: {%s: category}",
 			p.undated.text, best, p.values, short(p.Name))}
 	}
 	c.Kind, c.Order = Date, p.Order
@@ -107,7 +107,7 @@ func (p *profile) top(c *Column) {
 	}
 	c.Other = others > 0
 	if c.Other && p.remark == "" {
-		p.remark = fmt.Sprintf("%d of %s values get a feature each; the others share one, in %s of the rows", len(c.Values), p.howMany(), percent(others, p.values))
+		p.remark = fmt.Sprintf("%d of %s values get a feature each; the others, %s of the column's values, share one", len(c.Values), p.howMany(), percent(others, p.values))
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *profile) mixed() string {
 	if !one && p.numbers*10 < values*almostTenths {
 		return ""
 	}
-	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, name it in data.missing; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
+	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, name it in data.missing (the list replaces the usual words); if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
 		p.word.text, p.numbers, values, short(p.Name))
 }
 

@@ -70,7 +70,7 @@ const (
 )
 
 // Thresholds says by which numbers kinds are found.
-var Thresholds = fmt.Sprintf("A column is left out where %d of 10 rows or more have words of their own, more\nthan %d in all. The %d most frequent values of a category have a feature each.\ndata.columns changes both.", almostTenths, few, DefaultTop)
+var Thresholds = fmt.Sprintf("A column is left out where %d of 10 values or more differ, or are texts of three\nwords or more, if more than %d differ. The %d most frequent values of a category\nhave a feature each. data.columns changes this.", almostTenths, few, DefaultTop)
 
 // Table prints descriptions, in lines of 80 characters. Of more than most columns it
 // has those that are not plain numbers first, and counts the rest; 0: it has all.

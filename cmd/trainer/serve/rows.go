@@ -124,7 +124,7 @@ func (x *samples) values(r *rows) error {
 	n := 0
 	err := x.list(func(i int) error {
 		if n = i + 1; n > len(r.fields) {
-			return bad(x.where(), "the list is too long: it has %d elements", len(r.fields))
+			return bad(x.where(), "the list is too long: send %d elements", len(r.fields))
 		}
 		return x.value(r, i)
 	})

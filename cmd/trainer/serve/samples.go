@@ -252,7 +252,10 @@ func answerText(info *datasets.Info) string {
 	if info.TargetNames != nil {
 		return fmt.Sprintf("a number for each label (labels), and these numbers as a list (values): %s", listed(info.TargetNames))
 	}
-	return fmt.Sprintf("values: %d numbers in the unit of the data", info.Target.Meta.Elems())
+	if n := info.Target.Meta.Elems(); n > 1 {
+		return fmt.Sprintf("values: %d numbers in the unit of the data", n)
+	}
+	return "values: a number in the unit of the data"
 }
 
 // listed lists names, the first of them where there are many.
