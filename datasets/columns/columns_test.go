@@ -408,7 +408,7 @@ func TestMisspelt(t *testing.T) {
 	if want := `"Spend" is no column, and the row lacks "spend": did you mean that? A value of another name does not count`; err == nil || err.Error() != want {
 		t.Error(err)
 	}
-	for _, row := range []map[string]any{{"extra": 1}, {"spend": 1, "Spend": 7}, {"spend": nil, "Spend": 7, "visits": 1}} {
+	for _, row := range []map[string]any{{"extra": 1}, {"spent": 1}, {"spend": 1, "Spend": 7}, {"spend": nil, "Spend": 7, "visits": 1}} {
 		if err := f.RowOf(row, dst); err != nil {
 			t.Errorf("%v: %v", row, err)
 		}

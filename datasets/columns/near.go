@@ -18,14 +18,23 @@ func Near(name string, names []string) string {
 	if len(name) > edit.LongestWord || len(names) > mostCompared {
 		return ""
 	}
-	plain := plainName(name)
+	if other := sameWord(name, names); other != "" {
+		return other
+	}
 	for _, other := range names {
-		if len(other) <= edit.LongestWord && other != name && plain != "" && plainName(other) == plain {
+		if near(plainName(name), plainName(other)) {
 			return other
 		}
 	}
+	return ""
+}
+
+// sameWord is the one of some names from which another differs in upper and lower case, spaces
+// and dashes alone; "" if there is none.
+func sameWord(name string, names []string) string {
+	plain := plainName(name)
 	for _, other := range names {
-		if near(plain, plainName(other)) {
+		if len(other) <= edit.LongestWord && other != name && plain != "" && plainName(other) == plain {
 			return other
 		}
 	}
@@ -68,13 +77,18 @@ func digitsIn(name string) string {
 	}, name)
 }
 
-// Misspelt is an error about the first of some unknown names that is near to a column without
-// a value; nil if there is none. given says which columns have a value.
+// Misspelt is an error about the first of some unknown names that is probably that of a column
+// without a value; nil if there is none. given says which columns have a value. A column that may
+// be missing has another name only where that differs in case, spaces and dashes alone: a row
+// with "weight" may well lack "height".
 func (f *Fitted) Misspelt(unknown []string, given func(i int) bool) error {
-	var lacks []string
+	var needed, lacks []string
 	for i := range f.Columns {
 		if !given(i) {
 			lacks = append(lacks, f.Columns[i].Name)
+			if !f.Columns[i].Optional {
+				needed = append(needed, f.Columns[i].Name)
+			}
 		}
 	}
 	if len(lacks)*len(unknown) > mostCompared {
@@ -82,7 +96,11 @@ func (f *Fitted) Misspelt(unknown []string, given func(i int) bool) error {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		if column := Near(name, lacks); column != "" {
+		column := Near(name, needed)
+		if column == "" && len(name) <= edit.LongestWord {
+			column = sameWord(name, lacks)
+		}
+		if column != "" {
 			return fmt.Errorf("%q is no column, and the row lacks %q: did you mean that? A value of another name does not count", short(name), short(column))
 		}
 	}
