@@ -149,6 +149,15 @@ func TestBlockIdentity(t *testing.T) {
 	if again.Val == nil || !slices.EqualFunc(readAll(t, first.Val, 0), readAll(t, again.Val, 0), slices.Equal[[]byte]) {
 		t.Error("evaluation reads another part")
 	}
+	wider := like // a column that does not go in makes blocks of fewer rows: the split is another
+	lines := strings.Split(strings.TrimSuffix(mixedTable(300), "\n"), "\n")
+	wider.Path = write(t, "wider.csv", "extra,"+strings.Join(lines, "\nmore,")+"\n")
+	if x := open(t, wider); x.Info.Fingerprint == first.Info.Fingerprint || x.Val != nil {
+		t.Error("blocks of other rows are the same data")
+	}
+	if wider.Block = 0; open(t, wider).Info.Fingerprint == first.Info.Fingerprint {
+		t.Error("no blocks are the same data")
+	}
 	spec.Block *= 2
 	if other := open(t, spec); other.Info.Fingerprint == first.Info.Fingerprint {
 		t.Error("another size of blocks has the same fingerprint")
@@ -167,5 +176,23 @@ func TestBlockIdentity(t *testing.T) {
 	ds := open(t, numbers)
 	if v := shape.View[float32](readAll(t, ds.Train, 0)[0]); len(v) != 160 {
 		t.Errorf("a table of numbers: %d", len(v))
+	}
+}
+
+// A file to predict from that lacks the lines above the header is refused: it would lose rows, and
+// its columns would go by their places.
+func TestSkippedLinesOfInputs(t *testing.T) {
+	spec := Spec{Source: "csv", Path: write(t, "x.csv", "a title\n\n"+mixedTable(60)), SkipRows: 2}
+	info := open(t, spec).Info
+	plain := write(t, "plain.csv", mixedTable(10))
+	if _, err := OpenInputs(t.Context(), spec, &info, plain); Blame(err) != "skip_rows" || !strings.Contains(err.Error(), "add --set data.skip_rows=0") {
+		t.Errorf("without the lines: %v", err)
+	}
+	if parts, err := OpenInputs(t.Context(), spec, &info, spec.Path); err != nil || parts[0].Len() != 60 {
+		t.Errorf("with them: %v, %v", parts, err)
+	}
+	spec.SkipRows = 0
+	if parts, err := OpenInputs(t.Context(), spec, &info, plain); err != nil || parts[0].Len() != 10 {
+		t.Errorf("skipping none: %v, %v", parts, err)
 	}
 }

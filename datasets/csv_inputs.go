@@ -17,6 +17,9 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	if err != nil {
 		return nil, err
 	}
+	if info.Columns.Header && k.header == nil && s.SkipRows > 0 {
+		return nil, blame("skip_rows", fmt.Errorf("%w: %s has no names of columns below the first %d lines, which data.skip_rows leaves out: for a file without such lines, add --set data.skip_rows=0", ErrSpec, path, s.SkipRows))
+	}
 	for i := range k.width {
 		k.features = append(k.features, i)
 	}

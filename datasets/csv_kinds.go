@@ -110,8 +110,13 @@ func (k *kindTable) split(ds *Dataset, t *table, s Spec, fraction float64) (err 
 	if s.Block == 0 {
 		return ds.split(t, s, fraction, k.keys)
 	}
-	ds.Train, ds.Val, err = splitBlocks(t, s, fraction, blockRows(s.Block, len(k.features)+len(k.labels)))
+	ds.Train, ds.Val, err = splitBlocks(t, s, fraction, k.blockRows(s))
 	return err
+}
+
+// blockRows is the rows of a block of the table.
+func (k *kindTable) blockRows(s Spec) int {
+	return blockRows(s.Block, len(k.features)+len(k.labels))
 }
 
 // openLike reads the table with the columns of a model to evaluate.
@@ -174,7 +179,7 @@ func (k *kindTable) print(ctx context.Context, s Spec, info *Info, t *table) (st
 		options = append(options, "target")
 	}
 	if s.Block > 0 {
-		options = append(options, "blocks", s.Block)
+		options = append(options, "blocks", s.Block, k.blockRows(s)) // the rows of a block decide on the split and the order
 	}
 	return keyedPrint(ctx, s, options, k.keys, t)
 }

@@ -108,7 +108,34 @@ func (p *parquetFile) readEnd() (err error) {
 	if err != nil {
 		return p.damaged(err)
 	}
-	return p.listColumns()
+	if err := p.listColumns(); err != nil {
+		return err
+	}
+	if err := p.checkCounts(); err != nil {
+		return p.damaged(err)
+	}
+	return nil
+}
+
+// checkCounts refuses a file that has other rows in all than in its row groups, and a group in which
+// a column has other values than the group has rows.
+func (p *parquetFile) checkCounts() error {
+	left := p.file.NumRows()
+	for i, g := range p.file.Metadata().RowGroups {
+		if g.NumRows < 0 || g.NumRows > left {
+			return fmt.Errorf("row group %d has %d rows, and %d are left of the file's %d", i, g.NumRows, left, p.file.NumRows())
+		}
+		left -= g.NumRows
+		for _, c := range p.columns {
+			if c.why == "" && c.leaf >= 0 && c.leaf < len(g.Columns) && g.Columns[c.leaf].MetaData.NumValues != g.NumRows {
+				return fmt.Errorf("row group %d has %d rows, and %d values of column %q", i, g.NumRows, g.Columns[c.leaf].MetaData.NumValues, short(c.name))
+			}
+		}
+	}
+	if left != 0 {
+		return fmt.Errorf("the file has %d rows, and its row groups %d", p.file.NumRows(), p.file.NumRows()-left)
+	}
+	return nil
 }
 
 // damaged is the error of a file that cannot be read.

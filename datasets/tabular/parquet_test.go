@@ -194,6 +194,27 @@ func TestParquetRefusals(t *testing.T) {
 	}
 }
 
+// Row counts that the footer has wrong are refused: rows would be lost, or room made for 2^60.
+func TestParquetCounts(t *testing.T) {
+	path := parquetPath(t, packedRows(t, customers(20)))
+	for name, damage := range map[string]func(m *format.FileMetaData){
+		"a file of many":  func(m *format.FileMetaData) { m.NumRows = 1 << 60 },
+		"a file of few":   func(m *format.FileMetaData) { m.NumRows = 3 },
+		"a group of few":  func(m *format.FileMetaData) { m.NumRows, m.RowGroups[0].NumRows = 3, 3 },
+		"a group of many": func(m *format.FileMetaData) { m.NumRows, m.RowGroups[0].NumRows = 30, 30 },
+		"a negative one":  func(m *format.FileMetaData) { m.RowGroups[0].NumRows = -1 },
+	} {
+		p := &parquetFile{path: path, checked: map[[2]int]int64{}}
+		if err := p.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		damage(p.file.Metadata())
+		if err := errors.Join(p.checkCounts(), p.in.file.Close()); err == nil || !strings.Contains(err.Error(), " rows, and ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A page that unpacks to much more than it takes is refused before it is unpacked.
 func TestParquetBomb(t *testing.T) {
 	type row struct {

@@ -222,10 +222,15 @@ func beginText(l *files.Lines, skip int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s ends its lines with a carriage return alone: save it with the line ends of Unix or Windows", fault.ErrFormat, l.Path)
 	}
 	for i := range skip {
-		if _, err := l.Next(); err == io.EOF {
+		line, err := l.Next()
+		if err == io.EOF {
 			return nil, fault.Option("skip_rows", fmt.Errorf("%w: %s has %d lines, and skip_rows is %d: skip fewer", fault.ErrSpec, l.Path, i, skip))
-		} else if err != nil {
+		}
+		if err != nil {
 			return nil, err
+		}
+		if line = bytes.TrimSpace(line); isObject(line) && json.Valid(line) {
+			return nil, fault.Option("skip_rows", fmt.Errorf("%w: %s:%d: this line is an object, and skip_rows is %d: skip fewer, or none with --set data.skip_rows=0", fault.ErrSpec, l.Path, i+1, skip))
 		}
 	}
 	if skip > 0 {

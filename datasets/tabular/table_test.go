@@ -120,6 +120,11 @@ func TestSkip(t *testing.T) {
 	if fault.Blame(err) != "skip_rows" || !strings.Contains(err.Error(), "has 4 lines, and skip_rows is 9") {
 		t.Error(err)
 	}
+	dir = folder(t, map[string]string{"y.jsonl": "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n"})
+	_, err = rowsOf(t.Context(), filepath.Join(dir, "y.jsonl"), Options{Named: named, Skip: 2}, nil)
+	if fault.Blame(err) != "skip_rows" || !strings.Contains(err.Error(), "y.jsonl:1: this line is an object, and skip_rows is 2") {
+		t.Error(err)
+	}
 }
 
 // The contents decide on the format, whatever the name, and a packed file is one of its contents.
