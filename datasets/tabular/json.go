@@ -37,7 +37,15 @@ type keys struct {
 	column map[string]int
 	grow   bool // new keys become columns; otherwise the file has changed
 	bytes  int  // of all names
+	given  int  // keys of all objects so far
 }
+
+// A table with more columns than manyColumns, of which an object has fewer than one in leastGiven on
+// average, is refused: it would take the time of the whole grid, and its keys are probably values.
+const (
+	manyColumns = 4096
+	leastGiven  = 100
+)
 
 // mostKeyBytes is the bytes that all names of a table's columns may have.
 const mostKeyBytes = 64 << 20
@@ -80,6 +88,9 @@ func (t *Table) keysOf(ctx context.Context, file string, k *keys) (err error) {
 			return err
 		}
 		t.texts++
+		if n := len(k.names); n > manyColumns && int64(k.given)*leastGiven < int64(t.texts)*int64(n) {
+			return r.bad(0, "the objects have %d different keys so far, and %d each on average: the keys look like values; write them as the values of one key", n, int64(k.given)/t.texts)
+		}
 	}
 }
 
@@ -228,6 +239,7 @@ func (r *jsonRows) readKey(line []byte, at int) (column, next int, err error) {
 // columnOf is the column of a key.
 func (r *jsonRows) columnOf(key []byte, at int) (int, error) {
 	k := r.keys
+	k.given++
 	if r.guess < len(k.names) && k.names[r.guess] == string(key) {
 		r.guess++
 		return r.guess - 1, nil

@@ -89,7 +89,12 @@ func TestManyKeys(t *testing.T) {
 		fmt.Fprintf(&wide, `,"%d":1`, i)
 	}
 	long := strings.Repeat("k", 20<<20)
+	var values strings.Builder
+	for i := range manyColumns + 1 {
+		fmt.Fprintf(&values, "{\"%d\":1}\n", i)
+	}
 	for text, says := range map[string]string{
+		values.String():               fmt.Sprintf("x.jsonl:%d:1: the objects have %d different keys so far, and 1 each on average", manyColumns+1, manyColumns+1),
 		"{" + wide.String()[1:] + "}": fmt.Sprintf(`the key "%d" is one more than %d`, mostColumns, mostColumns),
 		`{"1` + long + "\":1}\n{\"2" + long + "\":1}\n{\"3" + long + "\":1}\n{\"4" + long + `":1}`: "x.jsonl:4:2: the keys take more than 64 MiB",
 	} {
