@@ -111,7 +111,7 @@ func matches(path string) ([]string, error) {
 	if _, err := os.Stat(osfile.Resolve(path)); err == nil || !strings.ContainsAny(path, "*?[") {
 		return []string{path}, nil
 	}
-	found, err := filepath.Glob(path)
+	found, err := glob(path)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: the pattern %s: %w", fault.ErrSpec, path, err)
@@ -119,6 +119,25 @@ func matches(path string) ([]string, error) {
 		return nil, fmt.Errorf("no file matches: %w", &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist})
 	}
 	slices.Sort(found)
+	return found, nil
+}
+
+// glob is filepath.Glob, but for a folder that is there: its name is no pattern, whatever is in it.
+func glob(path string) (found []string, err error) {
+	dir, pattern := filepath.Split(path)
+	entries, err := os.ReadDir(osfile.Resolve(dir))
+	if err != nil || !strings.ContainsAny(dir, "*?[") {
+		return filepath.Glob(path)
+	}
+	for _, e := range entries {
+		ok, err := filepath.Match(pattern, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, dir+e.Name())
+		}
+	}
 	return found, nil
 }
 

@@ -19,7 +19,8 @@ func folder(t testing.TB, contents map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range contents {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,6 +103,17 @@ func TestFilesThatDiffer(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), "[", Options{}); !errors.Is(err, fault.ErrSpec) {
 		t.Errorf("a bad pattern: %v", err)
+	}
+}
+
+// A folder's name is no pattern.
+func TestPatternInAFolder(t *testing.T) {
+	dir := folder(t, map[string]string{"m[1]/o-1.csv": "a\n1\n", "m[1]/o-2.csv": "a\n2\n", "m1/o-9.csv": "a\n9\n"})
+	if got, err := rowsOf(t.Context(), filepath.Join(dir, "m[1]", "o-*.csv"), Options{Named: named}, nil); got != "a\n1\n2\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := rowsOf(t.Context(), filepath.Join(dir, "m?", "o-*.csv"), Options{Named: named}, nil); got != "a\n9\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
