@@ -18,6 +18,9 @@ import (
 	"github.com/berth-ml/berth/datasets/files"
 )
 
+// plainDictionary is the encoding PLAIN_DICTIONARY, which older programs still write.
+const plainDictionary = format.Encoding(2)
+
 // The library that reads Parquet takes memory as a file says that it needs it, and unpacks without
 // a bound. So what a file says is checked before the library reads it.
 
@@ -321,7 +324,7 @@ func (p *parquetFile) checkPage(h *format.PageHeader, codec format.CompressionCo
 	case format.DictionaryPage:
 		v := &h.DictionaryPageHeader.V
 		x.values, x.encoding, x.optional = v.NumValues, v.Encoding, false
-		if x.encoding == format.PlainDictionary {
+		if x.encoding == plainDictionary {
 			x.encoding = format.Plain
 		}
 	}
@@ -378,7 +381,7 @@ func (x *pageValues) check(levels, body []byte) error {
 	}
 	switch x.encoding {
 	case format.Plain, format.ByteStreamSplit:
-	case format.PlainDictionary, format.RLEDictionary:
+	case plainDictionary, format.RLEDictionary:
 		if len(body) > 0 {
 			return x.checkRuns(body[1:], uint(body[0]))
 		}

@@ -250,7 +250,7 @@ func TestParquetValues(t *testing.T) {
 		"levels of the first version":  {pageValues{encoding: format.Plain, optional: true}, nil, with(long)},
 		"levels of the second version": {pageValues{encoding: format.Plain, optional: true, second: true}, long, nil},
 		"a dictionary's numbers":       {pageValues{encoding: format.RLEDictionary}, nil, append([]byte{1}, long...)},
-		"values without bits":          {pageValues{encoding: format.PlainDictionary}, nil, append([]byte{0}, groups...)},
+		"values without bits":          {pageValues{encoding: plainDictionary}, nil, append([]byte{0}, groups...)},
 		"booleans":                     {pageValues{encoding: format.RLE}, nil, with(long)},
 		"differences":                  {pageValues{encoding: format.DeltaBinaryPacked}, nil, deltas},
 		"lengths":                      {pageValues{encoding: format.DeltaLengthByteArray}, nil, deltas},
