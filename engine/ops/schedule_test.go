@@ -16,7 +16,7 @@ type saw struct {
 
 func init() {
 	ops.RegisterSchedule(ops.ScheduleType[saw]{
-		Name: "sawtooth", Version: 1, Doc: "Falls, and begins again.", Defaults: saw{Period: 4, SteadyFor: 1},
+		Name: "teeth_of_a_test", Version: 1, Doc: "Falls, and begins again.", Defaults: saw{Period: 4, SteadyFor: 1},
 		Rate: func(k saw, lr float64, step, _ int) float64 {
 			return lr * (1 - float64(step%k.Period)/float64(k.Period))
 		},
@@ -38,11 +38,11 @@ func TestRateMustStayWhereItSaysSo(t *testing.T) {
 		total    int
 		want     string
 	}{
-		{"sawtooth", saw{4, 1}, 100, ""},
-		{"sawtooth", saw{4, 4}, 100, "schedule sawtooth gives the rate 0.3 at step 0 and 0.22499999999999998 at step 1" + steady},
-		{"sawtooth", saw{100, 100}, 4_000_000, steady},
-		{"sawtooth", saw{4000, 4000}, 20, steady},
-		{"sawtooth", saw{4, 0}, 100, "schedule sawtooth: SteadyFor gives 0 steps: it must be at least 1; leave it out if the rate may change at each step"},
+		{"teeth_of_a_test", saw{4, 1}, 100, ""},
+		{"teeth_of_a_test", saw{4, 4}, 100, "schedule teeth_of_a_test gives the rate 0.3 at step 0 and 0.22499999999999998 at step 1" + steady},
+		{"teeth_of_a_test", saw{100, 100}, 4_000_000, steady},
+		{"teeth_of_a_test", saw{4000, 4000}, 20, steady},
+		{"teeth_of_a_test", saw{4, 0}, 100, "schedule teeth_of_a_test: SteadyFor gives 0 steps: it must be at least 1; leave it out if the rate may change at each step"},
 		{"endless", nil, 5, "at step 6, although its field Ends says that the rate does not change between these steps: leave Ends out"},
 	} {
 		_, err := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 0.3, Total: c.total}.Infer([]shape.Meta{shape.I32()})
