@@ -161,6 +161,9 @@ func TestRepeatedFailure(t *testing.T) {
 // A client that does not read its large answer keeps no model from being replaced.
 func TestReloadBesideAnAnswerThatNobodyReads(t *testing.T) {
 	testall.Long(t)
+	if testall.Race {
+		t.Skip("400,000 samples take longer than a request may under the race detector")
+	}
 	x := table(t)
 	_, c := open(t, x, serve.OpenOptions{Follow: -1, Limits: serve.Limits{Samples: 1 << 20, Body: 8 << 20, Memory: 4 << 30}})
 	body := `{"inputs": [` + strings.Repeat("[120,7],", 400_000) + `[120,7]]}` // the answer takes over 10 MB, more than the system keeps
