@@ -41,14 +41,14 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
-		in.like = s.Like.Features
+		in.fitted = s.Like.Row()
 	}
 	c, err := readCSV(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
-	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features)}
+	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features), Header: c.header != nil}
 	target, err := c.targetColumn(ctx, s, &info)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 	if info.Columns != nil {
 		return kindInputs(ctx, s, info, path)
 	}
-	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, skip: s.SkipRows, predict: true, wanted: info.Features, memory: s.Memory})
+	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, skip: s.SkipRows, predict: true, wanted: info.Features, fitted: info.Row(), memory: s.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -195,18 +195,18 @@ type csvInput struct {
 	skip  int   // lines above the header of each file
 	block int64 // of a table beside memory; else 0
 	unit  bool
-	// like lists the features of a model to evaluate; nil reads all columns.
-	like []string
 	// predict reads the features alone: those named wanted.
 	predict bool
 	wanted  []string
-	fitted  *columns.Fitted // of a model whose table has kinds; else nil
+	fitted  *columns.Fitted // the columns of a model; nil: there is none
 	memory  int64           // most bytes that the numbers may take; 0: no limit
 }
 
 // readCSV reads a table of numbers.
 func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
-	t, err := openTable(ctx, in, func(h headRows) bool { return isHeader(h.rows[0], h.second(), in.opt, in.wanted) })
+	t, err := openTable(ctx, in, func(h headRows) bool {
+		return isHeader(h.rows[0], h.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && h.namesAll(in.fitted)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +247,9 @@ func withRoom[T any](s []T, n int64) []T {
 // chooseColumns decides which columns are read.
 func (c *csvData) chooseColumns(in csvInput) error {
 	if in.predict {
-		return c.chooseInputs(in.opt, in.wanted)
+		return c.chooseInputs(in.opt, in.fitted)
 	}
-	return c.choose(in.opt, in.like)
+	return c.choose(in.opt, in.fitted)
 }
 
 // headWords is the rows that are read before memory is reserved: a table with words has one among

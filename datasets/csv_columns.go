@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
 )
 
@@ -81,10 +82,10 @@ func (c *csvColumns) nameColumns() error {
 	return nil
 }
 
-// choose decides which columns are labels and which are features. like lists
+// choose decides which columns are labels and which are features. like has
 // the features of a model to evaluate. If it is nil, every column is a feature
 // that is neither a label nor ignored.
-func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
+func (c *csvData) choose(o CSVOptions, like *columns.Fitted) (err error) {
 	labels := o.Labels
 	if len(labels) == 0 {
 		labels = []string{"-1"}
@@ -119,15 +120,15 @@ func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
 
 // chooseLike takes a model's features by name, if both have names. Otherwise it
 // checks that there are as many.
-func (c *csvColumns) chooseLike(like []string) error {
+func (c *csvData) chooseLike(like *columns.Fitted) error {
 	if like == nil {
 		return nil
 	}
-	if c.header != nil && hasNames(like) {
-		return c.chooseNamed(like)
+	if c.byName(like) {
+		return c.chooseNamed(like.ColumnNames())
 	}
-	if len(c.features) != len(like) {
-		return fmt.Errorf("%w: %s has %d features, but the model was trained on %d: use a file with the columns of the training data", ErrFormat, c.path, len(c.features), len(like))
+	if len(c.features) != len(like.Columns) {
+		return fmt.Errorf("%w: %s has %d features, but the model was trained on %d: use a file with the columns of the training data", ErrFormat, c.path, len(c.features), len(like.Columns))
 	}
 	return nil
 }
@@ -135,14 +136,14 @@ func (c *csvColumns) chooseLike(like []string) error {
 // chooseInputs takes the features to predict from: the wanted ones by name, if
 // both have names; else all columns, if there are as many as wanted; else the
 // features that choose takes.
-func (c *csvColumns) chooseInputs(o CSVOptions, wanted []string) error {
-	if c.header != nil && hasNames(wanted) {
-		return c.chooseNamed(wanted)
+func (c *csvData) chooseInputs(o CSVOptions, wanted *columns.Fitted) error {
+	if c.byName(wanted) {
+		return c.chooseNamed(wanted.ColumnNames())
 	}
-	if c.width < len(wanted) {
-		return fmt.Errorf("%w: %s has %d columns, but the model was trained on %d features: use a file with the columns of the training data", ErrFormat, c.path, c.width, len(wanted))
+	if c.width < len(wanted.Columns) {
+		return fmt.Errorf("%w: %s has %d columns, but the model was trained on %d features: use a file with the columns of the training data", ErrFormat, c.path, c.width, len(wanted.Columns))
 	}
-	if c.width != len(wanted) {
+	if c.width != len(wanted.Columns) {
 		err := c.choose(o, nil)
 		c.labels = nil
 		return err
@@ -260,17 +261,17 @@ type csvClasses struct {
 }
 
 // addClass adds the class of a row, which column j names.
-func (c *csvClasses) addClass(columns *csvColumns, row csvRow, j int) error {
+func (c *csvClasses) addClass(in *csvColumns, row csvRow, j int) error {
 	name := bytes.TrimSpace(row.Fields[j])
 	id, known := c.classOf[string(name)]
 	switch {
 	case known:
 	case len(name) == 0:
-		return ofKinds(columns.fieldError(row, j, "empty label: fill it in or take the row out"))
+		return ofKinds(in.fieldError(row, j, "empty label: fill it in or take the row out"))
 	case !utf8.Valid(name):
-		return columns.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
+		return in.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
 	case len(c.classNames) == mostClasses:
-		return blame("task", columns.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
+		return blame("task", in.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
 			name, mostClasses+1, mostClasses, TaskRegression)))
 	default:
 		if c.classOf == nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/internal/testall"
 )
 
@@ -22,8 +23,8 @@ func TestManyColumns(t *testing.T) {
 		"all":      {},
 		"a label":  {opt: CSVOptions{Labels: []string{"c7"}, Ignore: names[width-1:]}},
 		"ignored":  {opt: CSVOptions{Ignore: names[:width/2]}},
-		"a model":  {like: names[:width-1]},
-		"to infer": {predict: true, wanted: names[:width-1]},
+		"a model":  {fitted: columns.NumbersOf(names[:width-1])},
+		"to infer": {predict: true, wanted: names[:width-1], fitted: columns.NumbersOf(names[:width-1])},
 	} {
 		in.path = "x.csv"
 		began := time.Now()

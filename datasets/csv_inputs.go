@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -110,14 +111,15 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 
 // byName reports whether columns are found by name. Names may be numbers: then the model
 // says that its training file had a header, or one of an earlier version finds all its names.
-func (k *kindTable) byName(f *columns.Fitted) bool {
+// JSON lines and Parquet have no order of columns to go by.
+func (c *csvData) byName(f *columns.Fitted) bool {
 	switch {
-	case k.header == nil:
+	case c.header == nil:
 		return false
-	case f.Header || hasNames(f.ColumnNames()):
+	case c.table.Format != tabular.CSV || f.Header || hasNames(f.ColumnNames()):
 		return true
 	}
-	return namesAll(k.named, f)
+	return namesAll(c.named, f)
 }
 
 // namesAll reports whether names has every column that a row must have, and at least one.

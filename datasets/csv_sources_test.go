@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // kept is an Info as a checkpoint keeps it.
@@ -206,5 +207,30 @@ func TestNotesOfLabels(t *testing.T) {
 				t.Errorf("%s: %s, want %s", name, got, x.want)
 			}
 		}
+	}
+}
+
+// A table of numbers whose features are named by numbers goes by name, too.
+func TestNumbersNamedByNumbers(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "x.csv", "2019,2020,sales\n1,20,0\n2,30,1\n3,40,0\n4,50,1\n"), Split: 1}
+	like := kept(t, open(t, s).Info)
+	for name, text := range map[string]string{
+		"turned.csv":   "2020,2019,sales\n70,7,0\n",
+		"features.csv": "2020,2019\n70,7\n",
+		"turned.jsonl": `{"2020": 70, "2019": 7, "sales": 0}` + "\n",
+	} {
+		parts, err := OpenInputs(t.Context(), s, like, write(t, name, text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if got := shape.View[float32](readAll(t, parts[0], 0)[0]); !slices.Equal(got, []float32{7, 70}) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if _, err := OpenInputs(t.Context(), s, like, write(t, "absent.csv", "2019,sales\n7,0\n")); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `lacks the column "2020"`) {
+		t.Errorf("an absent feature: %v", err)
+	}
+	s.Like, s.Path = like, write(t, "eval.csv", "2020,2019,sales\n70,7,1\n")
+	if got := rowsOfPart(t, open(t, s).Train); !slices.Equal(got, []string{"[7 70] 1"}) {
+		t.Errorf("evaluated: %v", got)
 	}
 }

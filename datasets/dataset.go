@@ -49,6 +49,9 @@ type Info struct {
 	// is Vocab, their string.
 	Tokenizer tokenizer.Tokenizer `json:"-"`
 	Features  []string            `json:",omitempty"` // csv only: names of the features
+	// Header, for a table of numbers: it named its columns, if only by numbers. Checkpoints of
+	// earlier versions do not say so.
+	Header bool `json:",omitempty"`
 	// Columns, for csv, turn a row into features. nil: each feature is a column of numbers.
 	Columns *columns.Fitted `json:",omitempty"`
 	Scaling *Scaling        `json:",omitempty"` // of standardised features
@@ -87,7 +90,9 @@ func (i *Info) ClassNamed(name string) (class int, ok bool) {
 // Row says which columns a row of the table has that the data is; nil: it is no table.
 func (i *Info) Row() *columns.Fitted {
 	if i.Columns == nil && len(i.Features) > 0 {
-		return columns.NumbersOf(i.Features)
+		f := columns.NumbersOf(i.Features)
+		f.Header = i.Header
+		return f
 	}
 	return i.Columns
 }
