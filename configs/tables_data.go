@@ -82,7 +82,7 @@ var dataSection = chosen(&section{
 			{name: "columns", kind: columnList{}, at: at(func(d *Data) *[]Column { return &d.Columns }), free: true, inData: true,
 				doc: "how columns are used, by name or number: a kind, or a mapping. `ignore`, `text` and `identifier` leave a column out; `missing: median`, `frequent` or `refuse` says what stands for a missing value; `top: 32` is the number of a category's most frequent values that get a feature each; `order: dmy` is the order of the numbers in a date. `\"*\"` stands for all other columns. A run's config has what was found"},
 			{name: "missing", kind: texts{fieldWord{}}, at: at(func(d *Data) *[]string { return &d.Missing }), free: true, inData: true,
-				doc: "the words that stand for a missing value, beside the empty field; without the key: `NA`, `N/A`, `null`, `?` and `nan`, in upper or lower case. They replace those, and are compared letter by letter"},
+				doc: "the words that stand for a missing value, beside the empty field; without the key: `NA`, `N/A`, `null`, `?` and `nan`, in upper or lower case. They replace those, and are compared letter by letter, numbers by their values"},
 			{name: "delimiter", kind: text{valid: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
 				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "the character between columns; it is never guessed. If it is a space, several count as one"},
 			{name: "task", kind: tableTask, at: dataTask.at, def: dataTask.def,

@@ -39,7 +39,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 
 // openNumbers reads a table of numbers.
 func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
-	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory}
+	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, unit: s.UnitTarget, memory: s.Memory, like: s.Like}
 	if s.Like != nil {
 		in.fitted = s.Like.Row()
 	}
@@ -48,7 +48,7 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
-	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features), Header: c.header != nil}
+	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features), Header: c.header != nil, Labels: c.labelNames()}
 	target, err := c.targetColumn(ctx, s, &info)
 	if err != nil {
 		return nil, err
@@ -90,19 +90,18 @@ func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column,
 		}
 		return newColumn(Field{"target", shape.F32(len(c.labels))}, shape.Bytes(c.targets)), nil
 	}
-	names := sortedClasses(c.classNames)
+	target := Field{"target", shape.I32()}
 	if s.Like != nil {
-		names = s.Like.ClassNames
+		info.ClassNames, info.Classes = s.Like.ClassNames, s.Like.Classes
+		return newColumn(target, shape.Bytes(c.classes)), nil
 	}
-	err := c.renumber(ctx, c.path, names)
-	if err == nil && s.Like == nil {
+	names := sortedClasses(c.classNames)
+	err := c.renumber(ctx, names)
+	if err == nil {
 		err = checkClasses(c.path, names, c.rows)
 	}
 	info.ClassNames, info.Classes = names, len(names)
-	if s.Like != nil {
-		info.Classes = s.Like.Classes
-	}
-	return newColumn(Field{"target", shape.I32()}, shape.Bytes(c.classes)), err
+	return newColumn(target, shape.Bytes(c.classes)), err
 }
 
 // standardize scales features and targets in place, as s asks for: as measured
@@ -199,6 +198,7 @@ type csvInput struct {
 	predict bool
 	wanted  []string
 	fitted  *columns.Fitted // the columns of a model; nil: there is none
+	like    *Info           // the data of a model to evaluate; nil: there is none
 	memory  int64           // most bytes that the numbers may take; 0: no limit
 }
 
@@ -210,8 +210,8 @@ func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &csvData{regression: in.opt.numbers(), bits: in.opt.Task == TaskMultilabel, unit: in.unit}
-	if err := c.begin(t); err != nil {
+	c := &csvData{}
+	if err := c.begin(t, in); err != nil {
 		return nil, err
 	}
 	if err := c.chooseColumns(in); err != nil {
@@ -247,9 +247,12 @@ func withRoom[T any](s []T, n int64) []T {
 // chooseColumns decides which columns are read.
 func (c *csvData) chooseColumns(in csvInput) error {
 	if in.predict {
-		return c.chooseInputs(in.opt, in.fitted)
+		return c.chooseInputs(in)
 	}
-	return c.choose(in.opt, in.fitted)
+	if err := c.choose(in); err != nil || in.fitted == nil {
+		return err
+	}
+	return c.chooseLike(in.fitted)
 }
 
 // headWords is the rows that are read before memory is reserved: a table with words has one among

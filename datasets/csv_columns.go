@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -82,18 +83,21 @@ func (c *csvColumns) nameColumns() error {
 	return nil
 }
 
-// choose decides which columns are labels and which are features. like has
-// the features of a model to evaluate. If it is nil, every column is a feature
-// that is neither a label nor ignored.
-func (c *csvData) choose(o CSVOptions, like *columns.Fitted) (err error) {
-	labels := o.Labels
-	if len(labels) == 0 {
-		labels = []string{"-1"}
+// choose decides which columns are labels and which are features: every column that is neither a
+// label nor ignored. Those of a file for a model are found by name where both have names.
+func (c *csvData) choose(in csvInput) (err error) {
+	labels, err := c.labelsOf(in)
+	if err != nil {
+		return err
 	}
 	if c.labels, err = c.find("label", "label", labels); err != nil {
 		return err
 	}
-	ignored, err := c.find("ignored", "ignore", o.Ignore)
+	ignore := in.opt.Ignore
+	if in.fitted != nil && c.byName(in.fitted) { // they are no features in any case
+		ignore = slices.DeleteFunc(slices.Clone(ignore), func(name string) bool { return !c.has(name) })
+	}
+	ignored, err := c.find("ignored", "ignore", ignore)
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,7 @@ func (c *csvData) choose(o CSVOptions, like *columns.Fitted) (err error) {
 	for i, j := range ignored {
 		if isLabel[j] {
 			return blame("ignore", fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
-				ErrSpec, c.path, o.Ignore[i]))
+				ErrSpec, c.path, ignore[i]))
 		}
 	}
 	for i := range c.width {
@@ -109,21 +113,63 @@ func (c *csvData) choose(o CSVOptions, like *columns.Fitted) (err error) {
 			c.features = append(c.features, i)
 		}
 	}
-	if err := c.chooseLike(like); err != nil {
-		return err
-	}
-	if len(c.features) == 0 {
+	if len(c.features) == 0 && in.fitted == nil {
 		return fmt.Errorf("%w: %s: no feature column is left of %d: ignore fewer, or add one beside the label", ErrFormat, c.path, c.width)
 	}
 	return nil
 }
 
+// labelsOf names the columns of the labels. A model's labels that were named by number, such as the
+// last column, are found by the names that they had in training; several are in the order of the model.
+func (c *csvData) labelsOf(in csvInput) ([]string, error) {
+	asked := in.opt.Labels
+	if len(asked) == 0 {
+		asked = []string{"-1"}
+	}
+	if in.like == nil {
+		return asked, c.checkLast(asked)
+	}
+	trained := in.like.labels()
+	if c.header == nil || len(trained) != len(asked) {
+		return asked, nil
+	}
+	if maps.Equal(setOf(asked), setOf(trained)) {
+		return trained, nil
+	}
+	found := slices.Clone(asked)
+	for i, name := range asked {
+		at := slices.Index(trained, name)
+		if _, err := strconv.Atoi(name); err == nil && !c.has(name) {
+			found[i] = trained[i]
+		} else if at >= 0 && at != i {
+			return nil, blame("label", fmt.Errorf("%w: %s: the label %q is in the place of %q: the model has the labels %s; name them in this order",
+				ErrSpec, c.path, name, trained[i], few(trained)))
+		}
+	}
+	return found, nil
+}
+
+// checkLast refuses to count labels from the last column of JSON lines where later objects have keys
+// that the first lacks: the last key would depend on the rows.
+func (c *csvData) checkLast(asked []string) error {
+	for _, name := range asked {
+		if n, err := strconv.Atoi(name); err == nil && n < 0 && !c.has(name) && c.table.Late != "" {
+			return blame("label", fmt.Errorf("%w: %s: the label is the last column unless given, and the objects have different keys (the first lacks %q), so that none is the last: name the label",
+				ErrSpec, c.path, c.table.Late))
+		}
+	}
+	return nil
+}
+
+// has reports whether a column has that name.
+func (c *csvColumns) has(name string) bool {
+	_, has := c.named[name]
+	return has
+}
+
 // chooseLike takes a model's features by name, if both have names. Otherwise it
 // checks that there are as many.
 func (c *csvData) chooseLike(like *columns.Fitted) error {
-	if like == nil {
-		return nil
-	}
 	if c.byName(like) {
 		return c.chooseNamed(like.ColumnNames())
 	}
@@ -136,7 +182,8 @@ func (c *csvData) chooseLike(like *columns.Fitted) error {
 // chooseInputs takes the features to predict from: the wanted ones by name, if
 // both have names; else all columns, if there are as many as wanted; else the
 // features that choose takes.
-func (c *csvData) chooseInputs(o CSVOptions, wanted *columns.Fitted) error {
+func (c *csvData) chooseInputs(in csvInput) error {
+	wanted := in.fitted
 	if c.byName(wanted) {
 		return c.chooseNamed(wanted.ColumnNames())
 	}
@@ -144,7 +191,7 @@ func (c *csvData) chooseInputs(o CSVOptions, wanted *columns.Fitted) error {
 		return fmt.Errorf("%w: %s has %d columns, but the model was trained on %d features: use a file with the columns of the training data", ErrFormat, c.path, c.width, len(wanted.Columns))
 	}
 	if c.width != len(wanted.Columns) {
-		err := c.choose(o, nil)
+		err := c.choose(in)
 		c.labels = nil
 		return err
 	}
@@ -181,7 +228,7 @@ func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
 	for _, name := range names {
 		i, ok := c.column(name)
 		if !ok {
-			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, use, name, c.describe()))
+			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s%s", ErrSpec, c.path, use, name, c.describe(), c.hint(name)))
 		}
 		if seen[i] {
 			return nil, blame(option, fmt.Errorf("%w: %s: %s column %q is named twice: name it once", ErrSpec, c.path, use, name))
@@ -190,6 +237,14 @@ func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
 		found = append(found, i)
 	}
 	return found, nil
+}
+
+// hint asks whether another column was meant; "" where none is called like it.
+func (c *csvColumns) hint(name string) string {
+	if near := columns.Near(name, c.header); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 // column is the column of that name or else of that number, which counts from
@@ -207,6 +262,15 @@ func (c *csvColumns) column(name string) (i int, ok bool) {
 
 // csvRow is a row of a table.
 type csvRow = *tabular.Row
+
+// isValue reports whether a field is a boolean or a number, and no text. In CSV, what reads as one
+// may be one.
+func isValue(row csvRow, j int) bool {
+	if row.Values == nil {
+		return columns.IsValue(bytes.TrimSpace(row.Fields[j]))
+	}
+	return row.Values[j]
+}
 
 // used says which columns are read.
 func (c *csvColumns) used(columns ...[]int) []bool {
@@ -240,6 +304,14 @@ func (c *csvColumns) names(columns []int) []string {
 	return names
 }
 
+// labelNames are the names of the labels; nil where the file has none.
+func (c *csvColumns) labelNames() []string {
+	if c.header == nil {
+		return nil
+	}
+	return c.names(c.labels)
+}
+
 // fieldError names the position of the field in column j.
 func (c *csvColumns) fieldError(row csvRow, j int, msg string) error {
 	name := ""
@@ -258,6 +330,12 @@ type csvClasses struct {
 	classes    []int32  // [rows]
 	classNames []string // by class; until they are numbered, in the order of their first rows
 	classOf    map[string]int32
+	model      *columns.Words // the names of a model's classes, which classNames has; nil: there is no model
+}
+
+// follow takes the classes of a model.
+func (c *csvClasses) follow(names []string) {
+	c.classNames, c.model = names, columns.NewWords(names)
 }
 
 // addClass adds the class of a row, which column j names.
@@ -270,6 +348,8 @@ func (c *csvClasses) addClass(in *csvColumns, row csvRow, j int) error {
 		return ofKinds(in.fieldError(row, j, "empty label: fill it in or take the row out"))
 	case !utf8.Valid(name):
 		return in.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
+	case c.model != nil:
+		return c.addKnown(in, row, j, name)
 	case len(c.classNames) == mostClasses:
 		return blame("task", in.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
 			name, mostClasses+1, mostClasses, TaskRegression)))
@@ -285,31 +365,32 @@ func (c *csvClasses) addClass(in *csvColumns, row csvRow, j int) error {
 	return nil
 }
 
-// renumber gives the rows of a file the classes of these names, until ctx is done. It
-// fails at the first row of another class.
-func (c *csvClasses) renumber(ctx context.Context, path string, names []string) error {
-	index := make(map[string]int32, len(names))
+// addKnown adds a class of the model's.
+func (c *csvClasses) addKnown(in *csvColumns, row csvRow, j int, name []byte) error {
+	id, known := c.model.Find(name)
+	if !known && isValue(row, j) {
+		id, known = c.model.FindValue(name)
+	}
+	if !known {
+		return blame("label", in.fieldError(row, j, fmt.Sprintf("%.40q is no class of the model, which was trained on %s: correct it, or take the row out", name, few(c.classNames))))
+	}
+	c.classes = append(c.classes, id)
+	return nil
+}
+
+// renumber numbers the classes in the order of names, which are those of the rows, until ctx is done.
+func (c *csvClasses) renumber(ctx context.Context, names []string) error {
+	number := make([]int32, len(names)) // by the class of a row
 	for i, name := range names {
-		index[name] = int32(i)
+		number[c.classOf[name]] = int32(i)
 	}
-	number := make([]int32, len(c.classNames)) // by the class of a row; -1 for another class
-	for class, name := range c.classNames {
-		id, known := index[name]
-		if number[class] = id; !known {
-			number[class] = -1
-		}
-	}
-	err := inPieces(ctx, len(c.classes), pieceBytes, func(from, to int) error {
+	c.classNames = names
+	return inPieces(ctx, len(c.classes), pieceBytes, func(from, to int) error {
 		for i := from; i < to; i++ {
-			class := c.classes[i]
-			if c.classes[i] = number[class]; number[class] < 0 {
-				return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, path, i, c.classNames[class], few(names)))
-			}
+			c.classes[i] = number[c.classes[i]]
 		}
 		return nil
 	})
-	c.classNames = names
-	return err
 }
 
 // sortedClasses is the names of classes in their order: by value if all are

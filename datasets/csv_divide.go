@@ -85,12 +85,8 @@ func (c *csvColumns) dividing(name, option string) (int, error) {
 	if ok {
 		return i, nil
 	}
-	hint := ""
-	if near := columns.Near(name, c.header); near != "" {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
 	return 0, blame(option, fmt.Errorf("%w: %s: there is no column %q to divide the rows by among %s%s: name one of them in data.%s",
-		ErrSpec, c.path, name, c.describe(), hint, option))
+		ErrSpec, c.path, name, c.describe(), c.hint(name), option))
 }
 
 // valueGroups numbers the values of a column in the order of the file.

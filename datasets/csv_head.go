@@ -24,7 +24,11 @@ func openTable(ctx context.Context, in csvInput, named func(head headRows) bool)
 }
 
 // begin takes the names and the width of a table.
-func (c *csvData) begin(t *tabular.Table) error {
+func (c *csvData) begin(t *tabular.Table, in csvInput) error {
+	c.regression, c.bits, c.unit = in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
+	if in.like != nil {
+		c.follow(in.like.ClassNames)
+	}
 	c.table, c.path, c.width, c.header = t, t.Path, t.Width, t.Names
 	return c.nameColumns()
 }

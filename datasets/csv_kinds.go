@@ -43,7 +43,7 @@ type kindTable struct {
 // openKinds reads a table with columns of any kind.
 func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	missing := s.Columns.Missing
-	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, block: s.Block, unit: s.UnitTarget, memory: s.Memory}
+	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, block: s.Block, unit: s.UnitTarget, memory: s.Memory, like: s.Like}
 	if s.Like != nil {
 		in.fitted, missing = s.Like.Columns, s.Like.Columns.Missing
 	}
@@ -51,7 +51,7 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.choose(s.CSV, nil); err != nil {
+	if err := k.choose(in); err != nil {
 		return nil, err
 	}
 	if s.Like != nil {
@@ -147,7 +147,7 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *columns.Fitted, rows *cellRows) error {
 	t, of := ds.Train.table, &cells{columns: fitted}
 	t.columns, t.mapping = []column{cellColumn(rows.cells, of)}, rows.mapping
-	info := Info{Inputs: []Field{t.columns[0].field}, Features: fitted.Names(), Columns: fitted}
+	info := Info{Inputs: []Field{t.columns[0].field}, Features: fitted.Names(), Columns: fitted, Labels: k.labelNames()}
 	target, err := k.targetColumn(ctx, s, &info)
 	if err != nil {
 		return err
@@ -215,14 +215,13 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 // newKindTable begins to read a table: its names and its width.
 func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTable, error) {
 	k := &kindTable{missing: missing, memory: in.memory, block: in.block}
-	k.regression, k.bits, k.unit = in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
 	t, err := openTable(ctx, in, func(h headRows) bool {
 		return isHeader(h.rows[0], h.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (h.named(missing) || h.namesAll(in.fitted))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return k, k.begin(t)
+	return k, k.begin(t, in)
 }
 
 // each hands over the rows that have a label. used says which columns are read.
@@ -323,6 +322,9 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 				allow(i)
 			}
 			cell, err := f.Cell(i, field)
+			if err == nil && f.New(i, cell) && isValue(row, j) {
+				cell, err = f.Cell(i, f.Spelt(i, field))
+			}
 			if err != nil {
 				return k.cellError(row, j, f.Columns[i].Name, err)
 			}

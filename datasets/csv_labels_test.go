@@ -121,3 +121,95 @@ func TestBalanced(t *testing.T) {
 		t.Errorf("a part with the classes %v has the weights %v", counts, part.Info.Balanced)
 	}
 }
+
+// Labels that were named by number are those of the training file by name, wherever another file has
+// them. Columns that training ignored may be absent there.
+func TestLabelsOfAModel(t *testing.T) {
+	numbers := "id,a,b,k\n9,1,5,0\n8,2,3,1\n7,3,9,1\n6,4,2,0\n"
+	words := strings.NewReplacer("a,b", "a,w", ",1\n", ",yes\n", ",0\n", ",no\n").Replace(numbers)
+	for _, c := range []struct{ train, labels, ignore, task, other, says string }{
+		{numbers, "", "id", "", "k,b,a\n0,5,1\n1,3,2\n1,9,3\n0,2,4\n", ""},
+		{numbers, "3", "0", TaskRegression, "k,b,a\n0,5,1\n1,3,2\n1,9,3\n0,2,4\n", ""},
+		{words, "-1", "0", "", "k,id,w,a\nno,9,5,1\nyes,8,3,2\nyes,7,9,3\nno,6,2,4\n", ""},
+		{numbers, "-1,b", "id", TaskRegression, "k,b,a\n0,5,1\n1,3,2\n1,9,3\n0,2,4\n", ""},
+		{numbers, "", "", "", "id,a,b,K\n9,1,5,0\n", `there is no label column "k" among id, a, b, K; did you mean "K"?`},
+		{numbers, "", "", "", "id,a,k\n9,1,0\n", `lacks the column "b"`},
+		{numbers, "", "id", "", "a,b,k\n1,5,0\n3,5,7\n", `other.csv:3:5 (column "k"): "7" is no class of the model, which was trained on 0, 1`},
+	} {
+		s := Spec{Source: "csv", Path: write(t, "train.csv", c.train), Split: 1, KeepOrder: true, CSV: CSVOptions{Task: c.task}}
+		for _, list := range []struct {
+			text string
+			into *[]string
+		}{{c.labels, &s.CSV.Labels}, {c.ignore, &s.CSV.Ignore}} {
+			if list.text != "" {
+				*list.into = strings.Split(list.text, ",")
+			}
+		}
+		want := open(t, s)
+		s.Path, s.Like = write(t, "other.csv", c.other), saved(t, want.Info)
+		got, err := Open(t.Context(), s)
+		if c.says != "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q: %v, want %q", c.other, err, c.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", c.other, err)
+			continue
+		}
+		for i, b := range readAll(t, want.Train, 0) {
+			if !slices.Equal(readAll(t, got.Train, 0)[i], b) {
+				t.Errorf("%q: field %d is another", c.other, i)
+			}
+		}
+	}
+}
+
+// Several labels of a model are in its order. A file may name them otherwise, but not one in the place
+// of another.
+func TestOrderOfSeveralLabels(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "train.csv", "x,price,rent\n1,100,1\n2,300,2\n3,200,4\n"), Split: 1, KeepOrder: true, CSV: CSVOptions{Labels: []string{"price", "rent"}, Task: TaskRegression}}
+	s.Like = saved(t, open(t, s).Info)
+	want := []float32{100, 1, 300, 2, 200, 4}
+	for _, c := range []struct{ path, labels, says string }{
+		{s.Path, "rent,price", ""},
+		{write(t, "other.csv", "x,rent,cost\n1,1,100\n2,2,300\n3,4,200\n"), "cost,rent", ""},
+		{s.Path, "rent,x", `the label "rent" is in the place of "price": the model has the labels price, rent`},
+	} {
+		s.Path, s.CSV.Labels = c.path, strings.Split(c.labels, ",")
+		ds, err := Open(t.Context(), s)
+		switch {
+		case c.says != "":
+			if err == nil || !strings.Contains(err.Error(), c.says) || Blame(err) != "label" {
+				t.Errorf("%s: %v, want %q", c.labels, err, c.says)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.labels, err)
+		case !slices.Equal(targetsOf(t, ds.Train), want):
+			t.Errorf("%s: targets %v, want %v", c.labels, targetsOf(t, ds.Train), want)
+		}
+	}
+}
+
+// In JSON lines, the label is the last key of the first object only if no other object has further
+// keys; otherwise it must be named.
+func TestLastKey(t *testing.T) {
+	const first = `{"a": 1, "k": "x"}` + "\n"
+	for _, c := range []struct{ text, label, says string }{
+		{first + `{"k": "y", "a": 2}` + "\n" + `{"k": "x"}`, "", ""},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "", `the objects have different keys (the first lacks "late"), so that none is the last: name the label`},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "-2", "name the label"},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "k", ""},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "kay", `there is no label column "kay" among a, k, late`},
+	} {
+		s := Spec{Source: "csv", Path: write(t, "x.jsonl", c.text), Split: 1}
+		if c.label != "" {
+			s.CSV.Labels = []string{c.label}
+		}
+		ds, err := Open(t.Context(), s)
+		if c.says == "" && (err != nil || !slices.Equal(ds.Info.Labels, []string{"k"})) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || Blame(err) != "label") {
+			t.Errorf("%q: label %q: %v, want %q", c.text, c.label, err, c.says)
+		}
+	}
+}

@@ -39,6 +39,9 @@ type Info struct {
 	// TargetNames, for csv, are the labels by number of the target, where those are several or
 	// each is 0 or 1.
 	TargetNames []string `json:",omitempty"`
+	// Labels, for csv, are the names of the columns with labels; nil: the file has no names.
+	// Checkpoints of earlier versions do not say so.
+	Labels []string `json:",omitempty"`
 	// Balanced, with Spec.Balance, are weights of the classes: n/(k·count) for one with count of the
 	// n targets of the training part, which have k classes. Of targets from 0 to 1 they are of the 1 of each
 	// number: its zeros for each one.
@@ -85,6 +88,14 @@ func (i *Info) ClassNamed(name string) (class int, ok bool) {
 	}
 	class, err := strconv.Atoi(name)
 	return class, err == nil && class >= 0 && class < i.Classes && strconv.Itoa(class) == name
+}
+
+// labels are the names of the columns with labels, as far as they are known.
+func (i *Info) labels() []string {
+	if i.Labels == nil {
+		return i.TargetNames
+	}
+	return i.Labels
 }
 
 // Row says which columns a row of the table has that the data is; nil: it is no table.

@@ -93,7 +93,7 @@ func TestLikeOtherData(t *testing.T) {
 		t.Errorf("features %v, want %v; classes %v", shape.View[float32](got[0]), want, shape.View[int32](got[1]))
 	}
 	for text, says := range map[string]string{
-		"a,b,k\n1,2,w\n":   `sample 0 is of class "w", and the model was trained on x, y, z`,
+		"a,b,k\n1,2,w\n":   `c.csv:2:5 (column "k"): "w" is no class of the model, which was trained on x, y, z: correct it, or take the row out`,
 		"a,c,k\n1,2,x\n":   `lacks the column "b"`,
 		"a,b,c\n1,2,3.5\n": `there is no label column "k"`,
 	} {

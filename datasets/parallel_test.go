@@ -137,10 +137,10 @@ func TestPassesEndWithTheirContext(t *testing.T) {
 	_, fit := fitScaling(done, part, 2, rowsOf(values, 2))
 	_, print := fingerprint(done, Spec{}, nil, images)
 	_, numbers := classNumbers(done, []*table{images})
-	data := &csvClasses{classes: []int32{0}, classNames: []string{"a"}}
+	data := &csvClasses{classes: []int32{0}, classOf: map[string]int32{"a": 0}}
 	for name, err := range map[string]error{
 		"fit": fit, "scale": (&Scaling{[]float64{0, 0}, []float64{1, 1}}).apply(done, values),
-		"fingerprint": print, "classes": numbers, "renumber": data.renumber(done, "data.csv", data.classNames), "unit": unit(done, &labels),
+		"fingerprint": print, "classes": numbers, "renumber": data.renumber(done, []string{"a"}), "unit": unit(done, &labels),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)

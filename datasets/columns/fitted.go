@@ -41,8 +41,7 @@ type Column struct {
 	Order  string   `json:",omitempty"` // of a date
 	Newest int32    `json:",omitempty"` // of a date: the newest of the training part, in hours from 1970 on
 
-	index   map[string]int32 // of Values
-	byValue map[string]int32 // of those Values that are booleans or numbers, by their plainValue
+	words *Words // of Values
 }
 
 // The cells of missing values. Those of a category and a boolean are behind their values.
@@ -127,21 +126,11 @@ func (c *Column) check() error {
 	return nil
 }
 
-// prepare makes the indices of each category.
+// prepare makes the index of each category.
 func (f *Fitted) prepare() {
 	for i := range f.Columns {
-		c := &f.Columns[i]
-		if c.Kind != Category {
-			continue
-		}
-		c.index, c.byValue = make(map[string]int32, len(c.Values)), map[string]int32{}
-		for j, v := range c.Values {
-			c.index[v] = int32(j)
-			if plain := plainValue(v); plain != "" {
-				if _, known := c.byValue[plain]; !known { // the most frequent word wins
-					c.byValue[plain] = int32(j)
-				}
-			}
+		if c := &f.Columns[i]; c.Kind == Category {
+			c.words = NewWords(c.Values)
 		}
 	}
 }
@@ -185,7 +174,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 		v, err := number(field)
 		return int32(math.Float32bits(v)), err
 	case Boolean:
-		v, ok := boolean(field)
+		v, ok := Truth(field)
 		if !ok {
 			return 0, fmt.Errorf("%.40q is neither yes nor no, as the column's words are: %s, or train with data.columns and category for the column", field, wordAdvice)
 		}
@@ -203,7 +192,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 	if !utf8.Valid(field) {
 		return 0, fmt.Errorf("%.40q is not UTF-8: save the file as UTF-8", field)
 	}
-	cell, known := c.index[string(wordOf(field))]
+	cell, known := c.words.Find(wordOf(field))
 	if !known {
 		cell = int32(len(c.Values))
 	}

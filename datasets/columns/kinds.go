@@ -112,7 +112,7 @@ func IsMissing(words []string, field []byte) bool {
 	case len(field) == 0:
 		return true
 	case words != nil:
-		return slices.Contains(words, string(field))
+		return slices.Contains(words, string(field)) || isMissingNumber(words, field)
 	case len(field) > 4:
 		return false
 	}
@@ -122,6 +122,21 @@ func IsMissing(words []string, field []byte) bool {
 		}
 	}
 	return false
+}
+
+// isMissingNumber reports whether a field is the number of one of the words: -999.0 is that of -999.
+func isMissingNumber(words []string, field []byte) bool {
+	if !isNumber(field) || !IsValue(field) {
+		return false
+	}
+	v, _ := strconv.ParseFloat(string(field), 64)
+	return slices.ContainsFunc(words, func(word string) bool {
+		if word == "" || !isNumber([]byte(word)) {
+			return false
+		}
+		other, _ := strconv.ParseFloat(word, 64)
+		return v == other && plainNumber(word) == plainNumber(string(field))
+	})
 }
 
 // isNumber reports whether a field looks like a number. It may be out of range.

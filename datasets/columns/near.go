@@ -124,9 +124,12 @@ func (c *Column) Fills() string {
 	return fmt.Sprintf("the most frequent value %q", short(c.Values[0]))
 }
 
+// New reports whether a cell of column i is of a category's value that has no feature of its own.
+func (f *Fitted) New(i int, cell int32) bool {
+	c := &f.Columns[i]
+	return c.Kind == Category && int(cell) == len(c.Values)
+}
+
 // Unseen reports whether a cell of column i is a value of a category that has no feature,
 // because no row of the training part had it.
-func (f *Fitted) Unseen(i int, cell int32) bool {
-	c := &f.Columns[i]
-	return c.Kind == Category && !c.Other && int(cell) == len(c.Values)
-}
+func (f *Fitted) Unseen(i int, cell int32) bool { return f.New(i, cell) && !f.Columns[i].Other }

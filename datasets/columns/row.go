@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -141,23 +142,6 @@ func short(text string) string {
 	return text
 }
 
-// plainValue is one text for all words of a number, such as 2, 2.0 and 2e0, and for those of
-// true and of false; "" for other words.
-func plainValue(word string) string {
-	field := []byte(word)
-	if len(field) > 0 && isNumber(field) {
-		v, err := strconv.ParseFloat(word, 64)
-		if err != nil {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	if v, ok := boolean(field); ok {
-		return strconv.FormatBool(v)
-	}
-	return ""
-}
-
 // Spelt is a boolean or a number as column i spells it: a category of True and False has True
 // for true, and one of 1.0 and XL has 1.0 for 1. A text is not spelt anew.
 func (f *Fitted) Spelt(i int, field []byte) []byte {
@@ -165,10 +149,8 @@ func (f *Fitted) Spelt(i int, field []byte) []byte {
 	if c.Kind != Category {
 		return field
 	}
-	if _, known := c.index[string(field)]; known {
-		return field
-	}
-	if j, known := c.byValue[plainValue(string(field))]; known {
+	field = bytes.TrimSpace(field)
+	if j, known := c.words.FindValue(field); known {
 		return []byte(c.Values[j])
 	}
 	return field

@@ -27,8 +27,14 @@ type jsonRows struct {
 	guess int    // the column of the next key, if rows have their keys in one order
 }
 
-// span is a value in jsonRows.text; with from < 0 there is none.
-type span struct{ from, to int }
+// span is a value in jsonRows.text; with from < 0 there is none. word: it is a boolean or a number.
+type span struct {
+	from, to int
+	word     bool
+}
+
+// noSpan is the place of a value that is missing, or not read.
+var noSpan = span{from: -1, to: -1}
 
 // keys are the columns of a table of JSON lines.
 type keys struct {
@@ -38,6 +44,7 @@ type keys struct {
 	grow   bool // new keys become columns; otherwise the file has changed
 	bytes  int  // of all names
 	given  int  // keys of all objects so far
+	first  int  // keys of the first object
 }
 
 // A table with more columns than manyColumns, of which an object has fewer than one in leastGiven on
@@ -63,6 +70,9 @@ func (t *Table) findKeys(ctx context.Context) error {
 		return t.empty()
 	}
 	t.Names, t.Nested, t.Width = k.names, k.nested, len(k.names)
+	if k.first < t.Width {
+		t.Late = t.Names[k.first]
+	}
 	if t.Width == 0 {
 		return fmt.Errorf("%w: %s has objects without keys: give each a key for each column", fault.ErrFormat, t.Path)
 	}
@@ -87,7 +97,9 @@ func (t *Table) keysOf(ctx context.Context, file string, k *keys) (err error) {
 		} else if err != nil {
 			return err
 		}
-		t.texts++
+		if t.texts++; t.texts == 1 {
+			k.first = len(k.names)
+		}
 		if n := len(k.names); n > manyColumns && int64(k.given)*leastGiven < int64(t.texts)*int64(n) {
 			return r.bad(0, "the objects have %d different keys so far, and %d each on average: the keys look like values; write them as the values of one key", n, int64(k.given)/t.texts)
 		}
@@ -130,13 +142,14 @@ func (r *jsonRows) next(row *Row) error {
 	row.at = resize(row.at, len(r.keys.names))
 	r.ends, r.seen = resize(r.ends, len(r.keys.names)), resize(r.seen, len(r.keys.names))
 	for i := range r.ends {
-		r.ends[i], row.at[i] = span{-1, -1}, place{r.Line, 1}
+		r.ends[i], row.at[i] = noSpan, place{r.Line, 1}
 	}
 	if err := r.object(line, row); err != nil {
 		return err
 	}
-	row.Fields = resize(row.Fields, len(r.keys.names))
+	row.Fields, row.Values = resize(row.Fields, len(r.keys.names)), resize(row.Values, len(r.keys.names))
 	for i, e := range r.ends {
+		row.Values[i] = e.word
 		if row.Fields[i] = nil; e.from >= 0 {
 			row.Fields[i] = r.text[e.from:e.to]
 		}
@@ -258,7 +271,7 @@ func (r *jsonRows) columnOf(key []byte, at int) (int, error) {
 		column = len(k.names)
 		k.names, k.nested = append(k.names, string(key)), append(k.nested, false)
 		k.column[k.names[column]] = column
-		r.ends, r.seen = append(r.ends, span{-1, -1}), append(r.seen, 0)
+		r.ends, r.seen = append(r.ends, noSpan), append(r.seen, 0)
 	}
 	r.guess = column + 1
 	return column, nil
@@ -270,7 +283,7 @@ func (r *jsonRows) value(line []byte, at, column int, row *Row) (next int, err e
 	if column < len(row.at) {
 		row.at[column] = place{r.Line, at + 1}
 	}
-	from := len(r.text)
+	from, word := len(r.text), false
 	switch c := line[at]; {
 	case c == '"':
 		if r.text, next, err = r.readString(line, at, r.text, "a text"); err != nil {
@@ -288,17 +301,17 @@ func (r *jsonRows) value(line []byte, at, column int, row *Row) (next int, err e
 		if next = at; next < len(line) {
 			next += wordLen(line[at:])
 		}
-		word := line[at:next]
-		if len(word) == 0 || !json.Valid(word) {
-			return 0, r.bad(at, "%.40q is not a JSON value: expected a number, a text in quotes, true, false or null", word)
+		text := line[at:next]
+		if len(text) == 0 || !json.Valid(text) {
+			return 0, r.bad(at, "%.40q is not a JSON value: expected a number, a text in quotes, true, false or null", text)
 		}
 		if c == 'n' {
 			return next, nil
 		}
-		r.text = append(r.text, word...)
+		r.text, word = append(r.text, text...), true
 	}
 	if used {
-		r.ends[column] = span{from, len(r.text)}
+		r.ends[column] = span{from, len(r.text), word}
 	} else {
 		r.text = r.text[:from]
 	}

@@ -31,6 +31,7 @@ type parquetColumn struct {
 	name     string
 	leaf     int // its number among those that have values
 	text     func(dst []byte, v parquet.Value) []byte
+	values   bool   // its values are booleans or numbers
 	optional bool   // values may be missing
 	why      string // it cannot be read; "": it can
 }
@@ -188,6 +189,7 @@ func (p *parquetFile) listColumns() error {
 		} else if x.text = textOf(c.Type()); x.text == nil {
 			x.why = fmt.Sprintf("holds %v, which is no text, number or date: leave it out with data.ignore", c.Type())
 		}
+		x.values = x.why == "" && hasValues(c.Type())
 		p.columns = append(p.columns, x)
 	}
 	return nil
@@ -222,7 +224,7 @@ func (p *parquetFile) rows(ctx context.Context, used []bool) (rows, error) {
 	}
 	r := &parquetRows{parquetFile: p, ends: make([]span, len(p.columns))}
 	for i, c := range p.columns {
-		r.ends[i] = span{-1, -1}
+		r.ends[i] = noSpan
 		switch {
 		case used != nil && !used[p.column(i)]:
 		case c.why != "":
@@ -276,22 +278,22 @@ func (r *parquetRows) next(row *Row) (err error) {
 		if err != nil {
 			return r.damaged(err)
 		}
-		r.ends[c] = span{-1, -1}
+		r.ends[c] = noSpan
 		if from := len(r.text); !v.IsNull() {
 			r.text = r.columns[c].text(r.text, v)
-			r.ends[c] = span{from, len(r.text)}
+			r.ends[c] = span{from, len(r.text), r.columns[c].values}
 		}
 		if len(r.text) > files.MostRow {
 			return fmt.Errorf("%w: %s: row %d has more than %d MiB of text: is it the right file?", fault.ErrFormat, r.path, r.row, files.MostRow>>20)
 		}
 	}
-	row.Fields, row.number = resize(row.Fields, len(r.columns)), r.row
+	row.Fields, row.Values, row.number = resize(row.Fields, len(r.columns)), resize(row.Values, len(r.columns)), r.row
 	for i, e := range r.ends {
 		var field []byte
 		if e.from >= 0 {
 			field = r.text[e.from:e.to]
 		}
-		row.Fields[r.column(i)] = field
+		row.Fields[r.column(i)], row.Values[r.column(i)] = field, e.word
 	}
 	return nil
 }

@@ -50,6 +50,24 @@ func textOf(t parquet.Type) func(dst []byte, v parquet.Value) []byte {
 	return plainText(t.Kind())
 }
 
+// hasValues reports whether a type that textOf knows is of booleans or numbers.
+func hasValues(t parquet.Type) bool {
+	if l := t.LogicalType(); l != nil {
+		switch l.Value.(type) {
+		case *format.DecimalType, *format.IntType:
+			return true
+		case nil:
+		default:
+			return false
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean, parquet.Int32, parquet.Int64, parquet.Float, parquet.Double:
+		return true
+	}
+	return false
+}
+
 // plainText is textOf for a type that is known by its kind alone.
 func plainText(kind parquet.Kind) func(dst []byte, v parquet.Value) []byte {
 	switch kind {

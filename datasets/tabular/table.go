@@ -42,6 +42,7 @@ type Table struct {
 	Names  []string // of the columns; nil: they have none
 	Width  int      // number of columns
 	Nested []bool   // by column: it holds other things than texts, so it cannot be read; nil: all can
+	Late   string   // of JSON lines: the first key that the first object lacks and another has; "": none
 	Hint   string   // about another delimiter, for errors; "": none
 
 	options Options
@@ -53,6 +54,9 @@ type Table struct {
 // Row is a row of a table, valid until the next one is read.
 type Row struct {
 	Fields [][]byte // by column; nil for one that is not read
+	// Values says by column whether the field is a boolean or a number, and no text. nil: the file
+	// is CSV, which does not tell them apart.
+	Values []bool
 	File   string
 	at     []place // by column, in a text
 	number int64   // of the row in a file of Parquet, from 1

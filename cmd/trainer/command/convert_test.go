@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // convert FILE.csv writes FILE.jsonl and FILE.parquet with the same rows. Columns of numbers become
-// numbers, and empty fields have no value.
+// numbers, those of True and False booleans, and empty fields have no value.
 func convert(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || !strings.HasSuffix(args[0], ".csv") {
 		ts.Fatalf("usage: convert FILE.csv")
@@ -27,11 +28,11 @@ func convert(ts *testscript.TestScript, neg bool, args []string) {
 	header, rows := rows[0], rows[1:]
 	fields := make([]reflect.StructField, len(header))
 	for i, title := range header {
-		kind := reflect.TypeFor[*float64]()
-		for _, row := range rows {
-			if _, err := strconv.ParseFloat(row[i], 64); err != nil && row[i] != "" {
-				kind = reflect.TypeFor[*string]()
-			}
+		kind := reflect.TypeFor[*string]()
+		if all(rows, i, func(text string) bool { _, err := strconv.ParseFloat(text, 64); return err == nil }) {
+			kind = reflect.TypeFor[*float64]()
+		} else if all(rows, i, func(text string) bool { return text == "True" || text == "False" }) {
+			kind = reflect.TypeFor[*bool]()
 		}
 		tag := reflect.StructTag(`parquet:"` + title + `,optional" json:"` + title + `,omitempty"`)
 		fields[i] = reflect.StructField{Name: "C" + strconv.Itoa(i), Type: kind, Tag: tag}
@@ -42,10 +43,12 @@ func convert(ts *testscript.TestScript, neg bool, args []string) {
 	for _, row := range rows {
 		v := reflect.New(kind)
 		for i, text := range row {
-			if n, err := strconv.ParseFloat(text, 64); text != "" && fields[i].Type == reflect.TypeFor[*string]() {
-				v.Elem().Field(i).Set(reflect.ValueOf(&text))
-			} else if err == nil {
-				v.Elem().Field(i).Set(reflect.ValueOf(&n))
+			n, _ := strconv.ParseFloat(text, 64)
+			yes := text == "True"
+			if text != "" {
+				v.Elem().Field(i).Set(map[reflect.Type]reflect.Value{
+					reflect.TypeFor[*string](): reflect.ValueOf(&text), reflect.TypeFor[*float64](): reflect.ValueOf(&n), reflect.TypeFor[*bool](): reflect.ValueOf(&yes),
+				}[fields[i].Type])
 			}
 		}
 		b, err := json.Marshal(v.Interface())
@@ -56,4 +59,9 @@ func convert(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(w.Close())
 	ts.Check(os.WriteFile(name+".jsonl", lines.Bytes(), 0o644))
 	ts.Check(os.WriteFile(name+".parquet", packed.Bytes(), 0o644))
+}
+
+// all reports whether f holds for all fields of a column but the empty ones.
+func all(rows [][]string, column int, f func(text string) bool) bool {
+	return !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" && !f(row[column]) })
 }
