@@ -88,6 +88,16 @@ func (k *kindTable) namedOptions(o columns.Options) (columns.Options, error) {
 	return o, nil
 }
 
+// NamedOptions is the options of a table's columns, by the names of columns that were given by number.
+func NamedOptions(ctx context.Context, s Spec) ([]columns.Option, error) {
+	k, err := newKindTable(ctx, csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, memory: s.Memory}, s.Columns.Missing)
+	if err != nil {
+		return nil, err
+	}
+	o, err := k.namedOptions(s.Columns)
+	return o.Columns, k.place(err)
+}
+
 // from are the columns of the file that go in.
 func (k *kindTable) from(f *columns.Finder) []int {
 	from := slices.Clone(f.Sources())

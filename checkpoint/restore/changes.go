@@ -2,11 +2,13 @@ package restore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/columns"
 )
 
 // changed says how the run's config, data or kernels differ from a checkpoint's; ""
@@ -33,6 +35,9 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 		}
 	}
 	if !sameData {
+		if list := columnChanges(r.Config, m); len(list) > 0 {
+			said = append(said, configs.SummaryOfChanges(list))
+		}
 		said = append(said, otherData(m, prints[dataPrint]))
 	}
 	for _, text := range []string{r.otherOwn(m), otherOps(m), otherMetrics(m)} {
@@ -44,6 +49,48 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 		said = append(said, kernels)
 	}
 	return strings.Join(said, "; "), nil
+}
+
+// columnChanges compares how the columns of a table are used: keys that no config's identity has, since
+// the fingerprint of the data depends on them.
+func columnChanges(c *configs.Config, m *checkpoint.Manifest) (list []configs.Change) {
+	old, err := configs.Parse("config", m.Config, configs.Overlay{})
+	if err != nil || old.Data.Source != "csv" || c.Data.Source != "csv" {
+		return nil
+	}
+	was, is := byName(old.Data.Columns), byName(c.Data.Columns)
+	for _, x := range slices.Concat(c.Data.Columns, old.Data.Columns) {
+		then, now := columnText(was, x.Name), columnText(is, x.Name)
+		change := configs.Change{Key: "data.columns." + x.Name, Then: then, Now: now}
+		if then != now && x.Name != columns.All && !slices.Contains(list, change) { // that of all others follows from theirs
+			list = append(list, change)
+		}
+	}
+	if then, now := fmt.Sprint(old.Data.Missing), fmt.Sprint(c.Data.Missing); then != now {
+		list = append(list, configs.Change{Key: "data.missing", Then: then, Now: now})
+	}
+	return list
+}
+
+// columnText says how a column is used, as a config does; without an option of its own, as all others.
+func columnText(list map[string]configs.Column, name string) string {
+	x, own := list[name]
+	if !own {
+		x = list[columns.All]
+	}
+	text := x.Kind
+	for _, option := range [][2]string{{"missing", x.Missing}, {"order", x.Order}} {
+		if option[1] != "" {
+			text += fmt.Sprintf(", %s: %s", option[0], option[1])
+		}
+	}
+	if x.Top > 0 {
+		text += fmt.Sprintf(", top: %d", x.Top)
+	}
+	if text != x.Kind {
+		text = "{kind: " + text + "}"
+	}
+	return text
 }
 
 // otherModel says how the model differs from an imported one; "" where it does not. The

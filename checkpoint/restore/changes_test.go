@@ -85,3 +85,32 @@ func TestImportedModels(t *testing.T) {
 		t.Errorf("changed %q, %v", got, err)
 	}
 }
+
+// tableOf is a run of a table whose columns are used so.
+func tableOf(t *testing.T, keys, data string) *Run {
+	t.Helper()
+	text := "data: {source: csv, path: a.csv, " + keys + "}\nmodel: {preset: mlp}\n"
+	c, err := configs.Parse("a.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Run{Model: Model{Config: c, Data: data}, Graph: &graph.Graph{}}
+}
+
+// A change of how columns are used is named, and the data is other data for that.
+func TestWhatChangedInColumns(t *testing.T) {
+	m := manifestOf(t, tableOf(t, `columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`, "d1"))
+	const data = "the data is not what checkpoint 7 was trained on"
+	for keys, want := range map[string]string{
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}, n: category}`: "data.columns.n was number, is category; " + data,
+		`columns: {"*": number, plan: {kind: category, top: 9}, day: ignore}`: "data.columns.plan was {kind: category, missing: frequent}, is {kind: category, top: 9}; " +
+			"data.columns.day was {kind: date, order: ymd}, is ignore; " + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`: "data.missing was [], is [none]; " + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  data,
+	} {
+		got, err := tableOf(t, keys, "d2").changed(m)
+		if err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s:\n%q, %v, want\n%q", keys, got, err, want)
+		}
+	}
+}

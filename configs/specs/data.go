@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -49,6 +51,18 @@ func DescribeTable(ctx context.Context, c *configs.Config) (name string, list []
 		return "", nil, dataError(ctx, c, err)
 	}
 	return name, list, nil
+}
+
+// NamedColumns is data.columns of a config's table, by the names of columns that it gives by number.
+func NamedColumns(ctx context.Context, c *configs.Config) ([]configs.Column, error) {
+	if !slices.ContainsFunc(c.Data.Columns, func(x configs.Column) bool { _, err := strconv.Atoi(x.Name); return err == nil }) {
+		return c.Data.Columns, nil
+	}
+	list, err := datasets.NamedOptions(ctx, datasetSpec(c))
+	if err != nil {
+		return nil, dataError(ctx, c, err)
+	}
+	return FoundColumns(list), nil
 }
 
 // dataError gives an error about data its place in the config.

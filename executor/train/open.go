@@ -90,7 +90,11 @@ func (o OpenOptions) open(ctx context.Context, c *configs.Config) (*datasets.Dat
 		d.Known = restore.Tokenizer(ctx, c, o.Resume)
 	}
 	if o.Resume != "" && c.Data.Source == "csv" {
-		if found, like := restore.Columns(ctx, c, o.Resume); like != nil {
+		named := *c
+		if list, err := specs.NamedColumns(ctx, c); err == nil { // else reading the data fails, too, and says why
+			named.Data.Columns = list
+		}
+		if found, like := restore.Columns(ctx, &named, o.Resume); like != nil {
 			c.Data.Columns, d.Like, d.GoesOn = found, like, true
 		}
 	}

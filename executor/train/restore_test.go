@@ -211,6 +211,7 @@ func TestMeasuredOnce(t *testing.T) {
 		"numbers":        {"", first, "900,800,low\n700,600,high\n"},
 		"a regression":   {", task: regression, label: a, ignore: [kind]", first, "900,800,low\n700,600,high\n"},
 		"all the median": {`, columns: {"*": {missing: median}}`, words.Replace(first), "900,z,low\n,z,high\n"},
+		"by number":      {`, columns: {"1": {kind: category, top: 2}, "-3": number}`, words.Replace(first), "900,z,low\n700,z,high\n"},
 		"all few values": {`, columns: {"*": {top: 2}, a: number}`, words.Replace(first), "900,z,low\n700,z,high\n"},
 	} {
 		dir := t.TempDir()
