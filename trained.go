@@ -40,6 +40,8 @@ type (
 	LabelResult = answer.LabelResult
 	// Prediction is the model's answer for one sample.
 	Prediction = answer.Prediction
+	// Named is a text by a name: a column beside an answer.
+	Named = answer.Named
 	// LostDevice is a device that was lost in an evaluation.
 	LostDevice = answer.LostDevice
 	// Metrics are metrics by name, such as f1. NaN stands for one that is not defined, such

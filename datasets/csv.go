@@ -55,6 +55,9 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	t.columns = append(t.columns, target)
 	info.Target = target.field
+	if t.texts, err = c.textsOf(ctx, s, c.table.Each); err != nil {
+		return nil, err
+	}
 	options := []any{s.CSV, info.ClassNames}
 	if s.ScaleTarget {
 		options = append(options, "target")
@@ -155,7 +158,8 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 			return nil, err
 		}
 	}
-	return &table{rows: c.rows, columns: []column{c.featureColumn()}}, nil
+	texts, err := c.textsOf(ctx, s, c.table.Each)
+	return &table{rows: c.rows, columns: []column{c.featureColumn()}, texts: texts}, err
 }
 
 // check reports options that cannot be followed.

@@ -154,7 +154,7 @@ func (c *csvData) labelsOf(in csvInput) ([]string, error) {
 func (c *csvData) checkLast(asked []string) error {
 	for _, name := range asked {
 		if n, err := strconv.Atoi(name); err == nil && n < 0 && !c.has(name) && c.table.Late != "" {
-			return blame("label", fmt.Errorf("%w: %s: the label is the last column unless given, and the objects have different keys (the first lacks %q), so that none is the last: name the label",
+			return blame("label", fmt.Errorf("%w: %s: the label is the last column unless given, and the objects have different keys (the first lacks %q), so none is the last: name it with data.label",
 				ErrSpec, c.path, c.table.Late))
 		}
 	}

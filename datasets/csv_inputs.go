@@ -43,7 +43,8 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	for _, text := range append(k.absent(info.Columns, from), k.news(info.Columns)...) {
 		s.note(text)
 	}
-	return &table{rows: k.rows, mapping: rows.mapping, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}}, nil
+	texts, err := k.textsOf(ctx, s, k.each)
+	return &table{rows: k.rows, mapping: rows.mapping, columns: []column{cellColumn(rows.cells, &cells{info.Columns, info.Scaling})}, texts: texts}, err
 }
 
 // RowFeatures is rows of a table, values by the names of their columns, as features in the unit

@@ -153,6 +153,9 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 		return err
 	}
 	t.columns, info.Target = append(t.columns, target), target.field
+	if t.texts, err = k.textsOf(ctx, s, k.each); err != nil {
+		return err
+	}
 	if info.Fingerprint, err = k.print(ctx, s, &info, t); err != nil {
 		return err
 	}

@@ -198,8 +198,8 @@ func TestLastKey(t *testing.T) {
 	const first = `{"a": 1, "k": "x"}` + "\n"
 	for _, c := range []struct{ text, label, says string }{
 		{first + `{"k": "y", "a": 2}` + "\n" + `{"k": "x"}`, "", ""},
-		{first + `{"k": "y", "late": 7, "a": 2}`, "", `the objects have different keys (the first lacks "late"), so that none is the last: name the label`},
-		{first + `{"k": "y", "late": 7, "a": 2}`, "-2", "name the label"},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "", `the objects have different keys (the first lacks "late"), so none is the last: name it with data.label`},
+		{first + `{"k": "y", "late": 7, "a": 2}`, "-2", "name it with data.label"},
 		{first + `{"k": "y", "late": 7, "a": 2}`, "k", ""},
 		{first + `{"k": "y", "late": 7, "a": 2}`, "kay", `there is no label column "kay" among a, k, late`},
 	} {

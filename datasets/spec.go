@@ -69,6 +69,8 @@ type Spec struct {
 	Block int64
 	// SkipRows, for csv, is the lines above the header of each file of text.
 	SkipRows int
+	// With, for csv, are columns whose texts Part.With has for each sample: an identifier, say.
+	With []string
 	// Describe, for csv, describes the columns of a table of numbers, too.
 	Describe bool
 
@@ -167,6 +169,9 @@ func (s Spec) check() error {
 	if strings.HasPrefix(s.Path, "builtin:") && s.Path != builtins[s.Source] {
 		return fmt.Errorf("%w: source %s has no %q: there are %s for mnist and %s for text and lines, and digits needs no path",
 			ErrSpec, s.Source, s.Path, BuiltinMNIST, BuiltinShakespeare)
+	}
+	if len(s.With) > 0 && (s.Source != "csv" || s.Filled != nil) {
+		return fmt.Errorf("%w: the samples of source %s are no rows of a table, so no columns can be written beside the answers: leave them out", ErrSpec, s.Source)
 	}
 	if !(s.Split >= 0 && s.Split <= 1) {
 		return fmt.Errorf("%w: split %v is not a fraction between 0 and 1", ErrSpec, s.Split)

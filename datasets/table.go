@@ -30,7 +30,8 @@ type table struct {
 	// sequences are the samples of a table whose samples have different lengths; nil: all
 	// have one shape.
 	sequences *sequences
-	unit      bool // filled only: targets outside 0 to 1 are refused
+	texts     *rowTexts // of columns beside the samples; nil: none were asked for
+	unit      bool      // filled only: targets outside 0 to 1 are refused
 }
 
 // sequenceTable is samples of different lengths as a table. Its columns have no data.

@@ -22,6 +22,7 @@ type DataOptions struct {
 	GoesOn   bool                              // Like is of a run that goes on: its columns have the kinds that it has found
 	Describe bool                              // the columns of a table are described, too
 	Like     *datasets.Info                    // describes the data that a model was trained on; nil before training
+	With     []string                          // columns of a table that Part.With has
 	Given    *custom.Set                       // the program's samples; nil: it gives none
 	Known    tokenizer.Tokenizer               // reads a text in place of the one that the config names; nil
 	Progress func(doing string, share float64) // of reading a text, from 0 to 1; nil
@@ -30,7 +31,7 @@ type DataOptions struct {
 // OpenData reads the config's data.
 func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *datasets.Dataset, err error) {
 	s := datasetSpec(c)
-	s.Like, s.GoesOn, s.Describe, s.Text.Known, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.Known, o.Progress
+	s.Like, s.GoesOn, s.Describe, s.With, s.Text.Known, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.With, o.Known, o.Progress
 	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,8 @@ import (
 // An answer that has such a value has no class.
 type Prediction struct {
 	Index  int
-	Class  *int // nil for regression, and where a value is not finite
+	Row    []Named // columns of the row of a table that were asked for
+	Class  *int    // nil for regression, and where a value is not finite
 	Label  string
 	Values []float32
 	// Names are the labels of a table that Values are of, where those are several or each is 0 or 1;
@@ -26,26 +27,30 @@ type Prediction struct {
 	Names []string
 }
 
+// Named is a text by a name.
+type Named struct{ Name, Text string }
+
 // predictionJSON is a Prediction in JSON, which has no NaN and no infinite numbers: they
 // are null.
 type predictionJSON struct {
-	Index  int        `json:"index"`
-	Class  *int       `json:"class,omitempty"`
-	Label  string     `json:"label,omitempty"`
-	Values []*float32 `json:"values"`
-	Labels byName     `json:"labels,omitzero"`
+	Index  int              `json:"index"`
+	Row    object[string]   `json:"row,omitzero"`
+	Class  *int             `json:"class,omitempty"`
+	Label  string           `json:"label,omitempty"`
+	Values []*float32       `json:"values"`
+	Labels object[*float32] `json:"labels,omitzero"`
 }
 
-// byName is values by name, an object in JSON.
-type byName struct {
+// object is values by name, an object in JSON.
+type object[T any] struct {
 	names  []string
-	values []*float32
+	values []T
 }
 
-func (b byName) IsZero() bool { return b.names == nil }
+func (b object[T]) IsZero() bool { return b.names == nil }
 
 // MarshalJSON keeps the order of the names.
-func (b byName) MarshalJSON() ([]byte, error) {
+func (b object[T]) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, name := range b.names {
 		key, err := json.Marshal(name)
@@ -65,17 +70,17 @@ func (b byName) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON keeps the order of the names.
-func (b *byName) UnmarshalJSON(text []byte) error {
+func (b *object[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return fmt.Errorf("the labels of an answer are %s: expected an object", text)
+		return fmt.Errorf("%s is no object of an answer", text)
 	}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return err
 		}
-		var value *float32
+		var value T
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
@@ -94,7 +99,10 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 	}
 	out := predictionJSON{Index: p.Index, Class: p.Class, Label: p.Label, Values: values}
 	if len(p.Names) == len(values) {
-		out.Labels = byName{p.Names, values}
+		out.Labels = object[*float32]{p.Names, values}
+	}
+	for _, x := range p.Row {
+		out.Row.names, out.Row.values = append(out.Row.names, x.Name), append(out.Row.values, x.Text)
 	}
 	return json.Marshal(out)
 }
@@ -105,7 +113,10 @@ func (p *Prediction) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
-	*p = Prediction{in.Index, in.Class, in.Label, make([]float32, len(in.Values)), in.Labels.names}
+	*p = Prediction{Index: in.Index, Class: in.Class, Label: in.Label, Values: make([]float32, len(in.Values)), Names: in.Labels.names}
+	for i, name := range in.Row.names {
+		p.Row = append(p.Row, Named{name, in.Row.values[i]})
+	}
 	for i, v := range in.Values {
 		p.Values[i] = float32(math.NaN())
 		if v != nil {

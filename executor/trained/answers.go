@@ -143,6 +143,7 @@ func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error,
 		var done infer.Progress
 		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
 			return t.engine(rt, i == len(parts)-1).Predict(ctx, part, &done, func(p answer.Prediction) error {
+				p.Row = t.beside(part, p.Index)
 				p.Index += first
 				odd.Count(&p)
 				return emit(p)
@@ -157,6 +158,14 @@ func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error,
 		t.warnings = append(t.warnings, text)
 	}
 	return t.used, nil
+}
+
+// beside are the values of columns beside the answer for a sample.
+func (t *Model) beside(part *datasets.Part, sample int) (row []answer.Named) {
+	for i, text := range part.With(sample) {
+		row = append(row, answer.Named{Name: t.with[i], Text: text})
+	}
+	return row
 }
 
 // Generate continues a text with a model of texts, and hands over each piece as soon as
@@ -232,7 +241,7 @@ func (t *Model) readOnce(ctx context.Context) error {
 
 // read reads the config's data.
 func (t *Model) read(ctx context.Context) error {
-	data, err := specs.OpenData(ctx, t.config, specs.DataOptions{Like: t.like})
+	data, err := specs.OpenData(ctx, t.config, specs.DataOptions{Like: t.like, With: t.with})
 	if err != nil {
 		return err
 	}
@@ -255,6 +264,7 @@ func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, err
 		if err != nil {
 			return nil, err
 		}
+		spec.With = t.with
 		spec.Note = func(text string) { t.warnings = append(t.warnings, text) }
 		parts, err := datasets.OpenInputs(ctx, spec, t.session.Info, path)
 		switch {
@@ -272,7 +282,7 @@ func (t *Model) samples(ctx context.Context, path string) ([]*datasets.Part, err
 	case t.data.Val != nil:
 		return []*datasets.Part{t.data.Val}, nil
 	case t.elsewhere(t.data):
-		return []*datasets.Part{t.data.Train}, nil
+		return []*datasets.Part{t.data.Train.InOrder()}, nil
 	}
 	return nil, fmt.Errorf("%w: there is no validation part (data.split): name a file to predict from", errs.ErrData)
 }

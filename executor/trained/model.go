@@ -40,6 +40,7 @@ type Model struct {
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
+	with     []string            // columns of a table whose texts answers have
 	speech   bool                // the plan is for Generate
 	ofRun    bool                // the session is a training's, which has its plan
 	faulty   []device.Device     // with the faults that were asked for, to be told if they do not happen
@@ -60,6 +61,9 @@ type OpenOptions struct {
 	// Text plans memory for Generate: a percentage of memory is of what that takes. Eval and
 	// Predict may then need more.
 	Text bool
+	// With are columns of a table, by name or number, whose texts each answer of Predict has beside
+	// it, such as an identifier: Prediction.Row.
+	With []string
 	// Faults make operations of the devices go wrong, for tests and drills; they count
 	// operations from the first Eval or Predict on. On shared Devices they are errs.ErrOptions:
 	// give them to OpenDevices.
@@ -81,7 +85,7 @@ func Open(ctx context.Context, c *configs.Config, w rundir.Weights, o OpenOption
 		return nil, err
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Model{config: c, weights: w, speech: o.Text, warnings: slices.Clone(c.Notes)}
+	t := &Model{config: c, weights: w, with: o.With, speech: o.Text, warnings: slices.Clone(c.Notes)}
 	if err := t.open(ctx, shared, o); err != nil {
 		return nil, errors.Join(err, t.release())
 	}
@@ -136,7 +140,7 @@ func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) {
 		t.used = checkpoint.Used{File: w.Init}
-		if t.data, err = specs.OpenData(ctx, t.config, specs.DataOptions{}); err != nil {
+		if t.data, err = specs.OpenData(ctx, t.config, specs.DataOptions{With: t.with}); err != nil {
 			return nil, err
 		}
 		return &t.data.Info, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,11 +64,18 @@ type csvAnswers struct {
 func (c *csvAnswers) write(p berth.Prediction) error {
 	if !c.begun {
 		c.begun = true
-		if err := c.w.Write(c.header(p)); err != nil {
+		header := c.header(p)
+		if name := twice(header); name != "" && len(p.Row) > 0 {
+			return cli.Usagef("--with: the answers would have two columns %q: leave it out, or write JSON lines with --format jsonl", name)
+		}
+		if err := c.w.Write(header); err != nil {
 			return err
 		}
 	}
 	row := []string{strconv.Itoa(p.Index)}
+	for _, x := range p.Row {
+		row = append(row, x.Text)
+	}
 	switch {
 	case p.Class != nil:
 		row = append(row, strconv.Itoa(*p.Class), p.Label)
@@ -88,6 +96,9 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 // probability, regression one for each number, called after the label that it is.
 func (c *csvAnswers) header(p berth.Prediction) []string {
 	h := []string{"index"}
+	for _, x := range p.Row {
+		h = append(h, x.Name)
+	}
 	if c.classes {
 		h = append(h, "class", "label")
 	}
@@ -102,6 +113,16 @@ func (c *csvAnswers) header(p berth.Prediction) []string {
 		}
 	}
 	return h
+}
+
+// twice is the first of some names that comes again; "" if none does.
+func twice(names []string) string {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // className is a class's name, or its number where it has none: a model may

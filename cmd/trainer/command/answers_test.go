@@ -38,3 +38,19 @@ func TestAnswerWithoutAClassInCSV(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// Columns of a table stand in front of each answer in CSV. A name that the answer has, too, is refused.
+func TestColumnsBesideAnswersInCSV(t *testing.T) {
+	class := 1
+	for name, want := range map[string]string{
+		"id":    "index,id,class,label,prob_a,prob_b\n0,\"x,1\",1,b,0.25,0.75\n",
+		"label": "",
+	} {
+		var out strings.Builder
+		write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true)
+		err := write(berth.Prediction{Row: []berth.Named{{Name: name, Text: "x,1"}}, Class: &class, Label: "b", Values: []float32{0.25, 0.75}})
+		if out.String() != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), `two columns "label"`) {
+			t.Errorf("%s: %q, %v, want %q", name, out.String(), err, want)
+		}
+	}
+}

@@ -27,12 +27,13 @@ func predictCommand() *cobra.Command {
 			"Text: an answer is the token after each window of data.context tokens; the last window may be shorter.\n" +
 			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
 			"is lost, the others take over its batches.",
-		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
+		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv\n  trainer predict runs/churn --with customer,churn",
 		Args:    cli.ArgsBetween(1, 2),
 	}
 	flags := addTrained(c)
 	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
 	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
+	c.Flags().StringSliceVar(&flags.with, "with", nil, "write the columns `NAMES` of a table in front of each answer, such as customer,signed_up")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *file == "" {
 			if err := cli.CheckPrinting(c, "--out FILE"); err != nil {

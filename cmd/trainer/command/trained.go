@@ -14,10 +14,11 @@ type trainedFlags struct {
 	config  *runs.ConfigFlags
 	weights *runs.WeightFlags
 	faults  *faultFlag
+	with    []string // columns beside the answers
 }
 
 func addTrained(c *cobra.Command) *trainedFlags {
-	return &trainedFlags{runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)}
+	return &trainedFlags{config: runs.AddConfigFlags(c), weights: runs.AddWeightFlags(c), faults: addFaults(c)}
 }
 
 // use opens the trained run in a folder while f runs. At the end it says what went
@@ -27,7 +28,7 @@ func (t *trainedFlags) use(c *cobra.Command, dir string, f func(*berth.Trained) 
 	if err != nil {
 		return err
 	}
-	run, err := runs.OpenTrained(c, t.config, t.weights, dir, berth.TrainedOptions{Faults: faults})
+	run, err := runs.OpenTrained(c, t.config, t.weights, dir, berth.TrainedOptions{Faults: faults, With: t.with})
 	if err != nil {
 		return byFault(err)
 	}
