@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Words finds words in a list: the values of a category, or the names of classes.
+// Words finds words in a list: the values of a category, or the names of classes. nil has none.
 type Words struct {
 	index   map[string]int32
 	byValue map[string]int32 // of those that are booleans or numbers, by their plainValue
@@ -27,15 +27,17 @@ func NewWords(list []string) *Words {
 
 // Find is the index of a word.
 func (w *Words) Find(word []byte) (i int32, known bool) {
-	i, known = w.index[string(word)]
+	if w != nil {
+		i, known = w.index[string(word)]
+	}
 	return i, known
 }
 
 // FindValue is the index of the word for a boolean or a number, however it is spelt: True for true,
 // and 1.0 for 1.
 func (w *Words) FindValue(word []byte) (i int32, known bool) {
-	if i, known = w.index[string(word)]; known {
-		return i, true
+	if i, known = w.Find(word); known || w == nil {
+		return i, known
 	}
 	i, known = w.byValue[plainValue(string(word))]
 	return i, known
