@@ -27,6 +27,22 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// Booleans and numbers are told from texts, and the first key that the first object lacks is known.
+func TestJSONValues(t *testing.T) {
+	dir := folder(t, map[string]string{"x.jsonl": `{"a": 1, "b": "1"}` + "\n" + `{"late": true, "b": false, "a": "x", "later": null}` + "\n", "y.jsonl": `{"a": 1, "b": 2}` + "\n" + `{"b": 3}`})
+	table, err := Open(t.Context(), filepath.Join(dir, "x.jsonl"), Options{})
+	if err != nil || table.Late != "late" {
+		t.Fatalf("%+v, %v", table, err)
+	}
+	got := ""
+	if err := table.Each(t.Context(), nil, func(row *Row) error { got += fmt.Sprint(row.Values); return nil }); err != nil || got != "[true false false false][false true true false]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	if table, err = Open(t.Context(), filepath.Join(dir, "y.jsonl"), Options{}); err != nil || table.Late != "" {
+		t.Errorf("%+v, %v", table, err)
+	}
+}
+
 // A list or an object is refused by its name and place where it is read, and skipped elsewhere.
 func TestNestedJSON(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{"x.jsonl": `{"a": 1}` + "\n" + `{"a": 2, "to": {"x": ["}", "\"]"]}, "b": 3}` + "\n"}), "x.jsonl")

@@ -86,6 +86,26 @@ row 1|-|0|9223372036854775809|0.1|-|true|2024-02-29|2024-02-29 12:34:56.25|-0.04
 	}
 }
 
+// Booleans and numbers are told from texts, days and times; a missing value is neither.
+func TestParquetBooleansAndNumbers(t *testing.T) {
+	table, err := Open(t.Context(), parquetPath(t, packedRows(t, customers(2))), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	err = table.Each(t.Context(), nil, func(row *Row) error {
+		for i, is := range row.Values {
+			if is {
+				values = append(values, table.Names[i])
+			}
+		}
+		return nil
+	})
+	if got := strings.Join(values, " "); err != nil || got != "age big score part yes price age big score yes price" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // However a file is packed and divided, its rows are the same.
 func TestParquetPacked(t *testing.T) {
 	rows := customers(3000)
