@@ -3,6 +3,8 @@ package serve_test
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +84,7 @@ func TestRefusedRows(t *testing.T) {
 	}
 }
 
-// A boolean or a number in JSON is the word of the category that has its value.
+// A boolean or a number in JSON is the word of the category that has its value, as in files.
 func TestSpeltRows(t *testing.T) {
 	text := "flag,size,kind\n" + strings.Repeat("True,1.0,cat\nFalse,XL,dog\nUnknown,2.50,cow\nFalse,S,cow\n", 8)
 	x := trained(t, text, "data: {source: csv, path: FILE, label: kind, header: true}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 2, batch: 8}\n")
@@ -92,5 +94,24 @@ func TestSpeltRows(t *testing.T) {
 	p := got.Predictions
 	if len(p) != 4 || !slices.Equal(p[1].Values, p[0].Values) || !slices.Equal(p[2].Values, p[0].Values) || slices.Equal(p[3].Values, p[0].Values) {
 		t.Errorf("%v", p)
+	}
+	model, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir}, berth.TrainedOptions{With: []string{"flag"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	for name, text := range map[string]string{"x.csv": "flag,size\ntrue,2.5\n", "x.jsonl": `{"size": 25e-1, "flag": true}`} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := model.Predict(t.Context(), path, func(a berth.Prediction) error {
+			if !slices.Equal(a.Values, p[0].Values) || !slices.Equal(a.Row, []berth.Named{{Name: "flag", Text: "true"}}) {
+				t.Errorf("%s: %v, want %v", name, a, p[0])
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 	}
 }
