@@ -24,13 +24,8 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [NAME...]",
 		Short: "Measure how fast this machine trains",
-		Long: "Train workloads on fixed random batches. Prints time per step, throughput, the share of this machine's measured\n" +
-			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
-			"arena and resident memory are peaks. Under --device-memory a third table has the limit, the bytes that move in a step,\n" +
-			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
-			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
-			"page docs/performance.md. With --generate, it measures how fast text is generated,\n" +
-			"and with --serve how fast a server answers.\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Long: "Train workloads on fixed random batches, and print the time of a step, samples per second, the share of this machine's speed that the model's arithmetic reaches, and memory. Without names it measures the quickest: " +
+			strings.Join(quickest, ", ") + ". docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
@@ -40,8 +35,9 @@ func benchCommand() *cobra.Command {
 	scaling.add(c)
 	var serving servingFlags
 	serving.add(c)
-	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text (default gpt-nano and gpt-small) read a prompt and generate tokens")
-	asJSON := c.Flags().Bool("json", false, "print JSON: an array, or with --scaling one object")
+	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text generate tokens")
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	cli.Rare(c, "schedule", "reduction", "replicas", "shard", "recompute")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
 			return err
@@ -74,23 +70,23 @@ func benchCommand() *cobra.Command {
 // benchFlags adds the flags that say how a workload is trained.
 func benchFlags(c *cobra.Command, o *bench.RunOptions) {
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
-	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds, so that weights_sha256 can be compared")
-	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
+	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds")
+	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces")
 	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two")
-	c.Flags().BoolVar(&o.ShareDevice, "share-device", false, "several devices of opencl may be on one physical device, where there are fewer of these")
+	c.Flags().BoolVar(&o.ShareDevice, "share-device", false, "let several devices of opencl be on one physical device, for tests")
 	c.Flags().IntVar(&o.Stages, "stages", 0, "cut the model into `N` stages; 0: one for each device")
 	c.Flags().StringVar(&o.Schedule, "schedule", "1f1b", "run the microbatches by the schedule `NAME`: gpipe, 1f1b, interleaved or zb-h1")
 	c.Flags().StringVar((*string)(&o.Reduction), "reduction", "order", "sum the microbatches by `WAY`: order or tree")
-	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model, which share the devices and the microbatches; more than 1 need --reduction tree")
+	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model; more than 1 need --reduction tree")
 	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
-	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite, as devices.op_by_op does")
+	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
-	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense, lstm and gru layers and of attention's projections")
-	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
-	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
-	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT` of products: float32 or bf16")
+	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "most host memory, a `SIZE` such as 1GiB; tensors beyond it go to a file")
+	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "folder `DIR` of the file that --host-memory needs")
+	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use: 64MiB, or 50% of what the plan takes without a limit")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
 }
 

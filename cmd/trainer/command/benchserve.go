@@ -20,8 +20,8 @@ type servingFlags struct {
 
 // add declares the flags.
 func (f *servingFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.on, "serve", false, "measure how fast a server of workloads (default mlp, cnn and gpt-nano) answers over HTTP")
-	c.Flags().IntVar(&f.clients, "clients", 32, "with --serve: `N` clients, each of which asks again once it has its answer")
+	c.Flags().BoolVar(&f.on, "serve", false, "measure how fast a server of workloads answers over HTTP")
+	c.Flags().IntVar(&f.clients, "clients", 32, "with --serve: `N` clients that ask at once")
 }
 
 // check refuses flags that say nothing or two things.

@@ -17,7 +17,7 @@ type costsFlag struct {
 // addCosts gives c the flag --costs. measure is the flag that makes it useful.
 func addCosts(c *cobra.Command, measure string) *costsFlag {
 	f := &costsFlag{measure: measure}
-	c.Flags().StringVar(&f.path, "costs", "", "`FILE` of measured times, which is made where it is missing, with its folder; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs "+measure+", or devices of several kinds")
+	c.Flags().StringVar(&f.path, "costs", "", "`FILE` of measured times, with "+measure+" (default: BERTH_COSTS, or a file in the cache folder)")
 	return f
 }
 

@@ -29,16 +29,14 @@ func dataCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data FILE|CONFIG|NAME",
 		Short: "Describe data without training",
-		Long: "Describe a file or folder of data, or the data of a config. Of a table, each column is printed with its kind, its number of\n" +
-			"different values, how many are missing, its range, and how many features it becomes. Of a FILE, all rows count; of a config,\n" +
-			"the rows of the training part, as in training. Tables are files that end in .csv, .tsv, .jsonl or .parquet, a pattern for\n" +
-			"several such files, and files of JSON lines or Parquet by any name; .npy, .npz and .safetensors are tensors; a folder with\n" +
-			"IDX files is one of images; the rest is text, also JSON lines that have a key `text`. Keys such as data.delimiter are given\n" +
-			"with --set.",
+		Long: "Describe a file or folder of data, or the data of a config. Of a table, each column is printed with its kind, its range, and how many features it becomes. Of a FILE, all rows count; of a config, those of the training part.\n" +
+			"\n" +
+			"FILE is a table (.csv, .tsv, .jsonl, .parquet, or a pattern for several), tensors (.npy, .npz, .safetensors), a folder with IDX images, or else text. Keys such as data.delimiter are given with --set.",
 		Example: "  trainer data churn.csv\n  trainer data 'sales-*.parquet'\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
 		Args:    cli.Args(1),
 	}
 	f := runs.AddConfigFlags(c)
+	cli.Rare(c, "devices", "threads", "device-memory")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, file, err := dataConfig(c, f, args[0])
 		if err != nil {

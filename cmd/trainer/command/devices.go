@@ -19,10 +19,9 @@ import (
 func devicesCommand() *cobra.Command {
 	var kernels bool
 	c := &cobra.Command{
-		Use:   "devices",
-		Short: "List the devices that there are: threads, memory, copies, description",
-		Long: "List the devices that there are, by kind: threads, memory, copies, description. BERTH_OPENCL=TEXT keeps those devices\n" +
-			"of opencl alone whose names contain TEXT. Lines below the table tell of devices that cannot be used, and of what is missing.",
+		Use:     "devices",
+		Short:   "List the devices of this machine",
+		Long:    "List the devices that there are, by kind. Lines below the table tell of devices that cannot be used, and of what is missing. BERTH_OPENCL=TEXT keeps those devices of opencl alone whose names contain TEXT.",
 		Example: "  trainer devices\n  trainer devices --kernels",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -49,7 +48,7 @@ func devicesCommand() *cobra.Command {
 			return errors.Join(append(errs, err)...)
 		},
 	}
-	c.Flags().BoolVar(&kernels, "kernels", false, "list the kernels instead: each op with the element types that it takes and gives, and the kinds that have it")
+	c.Flags().BoolVar(&kernels, "kernels", false, "list the kernels instead, and the kinds of device that have each")
 	return c
 }
 

@@ -14,17 +14,15 @@ func evalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
 		Short: "Compute loss and metrics of a trained run",
-		Long: "Compute loss and metrics of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
-			"no validation part: every metric that the model has and that takes little time, and those of --metrics. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
-			"The run may train meanwhile: the result is of the one checkpoint that is named, the newest unless another is chosen.\n" +
-			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
-			"is lost, the others take over its batches.",
+		Long: "Compute loss and metrics of a run's checkpoint over the validation part of its data, or over the training part where there is none. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
+			"\n" +
+			"The run may train meanwhile.",
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}
 	flags := addTrained(c)
 	flags.config.AddFlag(c, "metrics")
-	part := c.Flags().String("part", "validation", "the `PART` of the data: validation, or test, which training has evaluated at its end")
+	part := c.Flags().String("part", "validation", "the `PART` of the data: validation or test")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *part != "validation" && *part != "test" {

@@ -16,7 +16,7 @@ type faultFlag struct{ texts []string }
 // addFaults gives c the flag.
 func addFaults(c *cobra.Command) *faultFlag {
 	f := &faultFlag{}
-	c.Flags().StringArrayVar(&f.texts, "fault", nil, "drill: one operation goes wrong, as `'DEVICE OPERATION N KIND'` says; repeatable. The Nth launch, copy-in, copy-out, peer, repeat (of a copy that failed), alloc or compile of DEVICE, or from the Nth on each with N+: hang, fail, lost, oom, or slow (0.1 s longer)")
+	c.Flags().StringArrayVar(&f.texts, "fault", nil, "let an operation go wrong, as a `DRILL` such as 'cpu:1 launch 3 hang' says; can be repeated")
 	return f
 }
 

@@ -22,19 +22,16 @@ func generateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate RUN",
 		Short: "Continue a text with a trained model of text",
-		Long: "Print a text that continues a prompt, as it comes, in whole characters. The prompt itself is not printed.\n" +
-			"A token is drawn by its probability: --temperature sharpens (below 1) or flattens these, --top-k and --top-p leave\n" +
-			"out unlikely tokens. The same --seed gives the same text on devices with equal kernels (trainer devices).\n" +
-			"The text ends after --tokens tokens, before a --stop text, at the token that ends a document, or once the\n" +
-			"context is full (--context). With --slide it then goes on: the model reads the later half again.\n" +
-			"--json prints a line for each piece of text, with its token ids, and a last one with the counts, the times in\n" +
-			"seconds, and the reason why the text ended: tokens, stop, end_of_text or context.",
+		Long: "Print a text that continues a prompt, as it comes. The prompt itself is not printed.\n" +
+			"\n" +
+			"The text ends after --tokens tokens, before a --stop text, at the token that ends a document, or once the context is full. With --slide it then goes on: the model reads the later half again. The same --seed gives the same text on the same kind of device.",
 		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300 --slide\n" +
 			"  trainer generate runs/shakespeare --prompt - --temperature 0 < beginning.txt\n" +
 			"  trainer generate runs/shakespeare --best --top-k 40 --seed 2 --stop User:",
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
+	cli.Rare(c, "context", "device-memory")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		o, err := gf.options(c)
 		if err != nil {
@@ -64,14 +61,14 @@ type generateFlags struct {
 // addGenerateFlags gives c those flags.
 func addGenerateFlags(c *cobra.Command) *generateFlags {
 	f := &generateFlags{}
-	c.Flags().StringVar(&f.Prompt, "prompt", "\n", "the `TEXT` to continue; - reads it from standard input, less one newline at its end")
-	c.Flags().IntVar(&f.Tokens, "tokens", 200, "generate at most `N` tokens; 0 sets no limit")
-	c.Flags().Float64Var(&f.Temperature, "temperature", 0.8, "divide the logits by `T`; 0 takes the likeliest token each time")
-	c.Flags().IntVar(&f.TopK, "top-k", 0, "draw from the `K` likeliest tokens; 0 means all")
-	c.Flags().Float64Var(&f.TopP, "top-p", 1, "draw from the likeliest tokens whose probabilities sum to `P`; 1 means all")
-	c.Flags().Uint64Var(&f.Seed, "seed", 0, "seed of the random numbers: another `N` gives another text")
-	c.Flags().StringArrayVar(&f.Stop, "stop", nil, "end before `TEXT`; may be repeated")
-	c.Flags().IntVar(&f.Context, "context", 0, "the model sees `N` tokens at once, at most model.context (default: data.context; of an imported model before its first step, model.context)")
+	c.Flags().StringVar(&f.Prompt, "prompt", "\n", "the `TEXT` to continue; - reads it from standard input")
+	c.Flags().IntVar(&f.Tokens, "tokens", 200, "generate at most `N` tokens; 0: no limit")
+	c.Flags().Float64Var(&f.Temperature, "temperature", 0.8, "draw more evenly with a higher `T`; 0 takes the likeliest token")
+	c.Flags().IntVar(&f.TopK, "top-k", 0, "draw from the `K` likeliest tokens; 0: from all")
+	c.Flags().Float64Var(&f.TopP, "top-p", 1, "draw from the likeliest tokens whose probabilities sum to `P`")
+	c.Flags().Uint64Var(&f.Seed, "seed", 0, "another `N` gives another text")
+	c.Flags().StringArrayVar(&f.Stop, "stop", nil, "end before `TEXT`; can be repeated")
+	c.Flags().IntVar(&f.Context, "context", 0, "let the model see `N` tokens at once, at most model.context (default: data.context)")
 	c.Flags().BoolVar(&f.Slide, "slide", false, "go on when the context is full: read its later half again")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON lines")
 	return f

@@ -30,6 +30,7 @@ func importCommand() *cobra.Command {
 	var o berth.ImportOptions
 	dir, quiet := "", false
 	cf := runs.AddConfigFlags(c)
+	cli.Rare(c, "devices", "threads", "device-memory")
 	c.Flags().StringVar(&dir, "run", "", "make the run folder `DIR` (default runs/NAME, or the first free of runs/NAME-2, …)")
 	c.Flags().BoolVar(&quiet, "quiet", false, "print errors only")
 	c.RunE = func(c *cobra.Command, args []string) error {

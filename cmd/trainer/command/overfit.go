@@ -17,7 +17,7 @@ const usualOverfit = 200
 
 // addOverfit gives c the flag --overfit-batch, which sets steps.
 func addOverfit(c *cobra.Command, steps *int) {
-	c.Flags().IntVar(steps, "overfit-batch", 0, fmt.Sprintf("train on the first batch alone for `STEPS` (%d without a number), to check that the model can learn at all; in a folder that is removed, unless --run names one", usualOverfit))
+	c.Flags().IntVar(steps, "overfit-batch", 0, fmt.Sprintf("train on one batch alone for `STEPS` (%d without a number), to see whether the model can learn", usualOverfit))
 	c.Flags().Lookup("overfit-batch").NoOptDefVal = strconv.Itoa(usualOverfit)
 }
 

@@ -24,22 +24,20 @@ import (
 
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "plan CONFIG|NAME",
-		Short: "Show how a model is split before anything runs",
-		Long: "Print for each stage its device, layers, parameters, arithmetic, and bytes in and out; for each device the peak memory of a\n" +
-			"step by usage, its limit, the floor, and the bytes that the limit moves per step; then the schedule. The page docs/cli.md\n" +
-			"explains each column. Nothing is trained, and no run folder is made.",
+		Use:     "plan CONFIG|NAME",
+		Short:   "Show how a model is split before anything runs",
+		Long:    "Print how a model is split: the stages with their devices and layers, the peak memory of each device by usage, and the schedule. Nothing is trained, and no run folder is made. docs/cli.md explains each column.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}
 	f := planFlags{config: runs.AddConfigFlags(c)}
-	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured does")
+	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured")
 	f.costs = addCosts(c, "--measure, or --set partition.costs=measured")
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
-	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other numbers of stages and replicas and of each schedule, also with other microbatches")
+	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other splits and schedules")
 	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
-	c.Flags().BoolVar(&f.layers, "layers", false, "print for each layer its stage, the shape of its output, its parameters, arithmetic and memory")
-	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and the reason for each op that is left out: the cost of both ways where it is cheaper apart, and the devices that refuse it; with the measured times of each segment, compiled and op by op, as far as they are kept")
+	c.Flags().BoolVar(&f.layers, "layers", false, "print a row for each layer instead")
+	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and why others compute alone")
 	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args[0]) }
 	return c
 }

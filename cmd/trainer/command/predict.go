@@ -19,21 +19,16 @@ func predictCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict RUN [FILE]",
 		Short: "Print a trained model's answers",
-		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part.\n" +
-			"The suffix of --out (.jsonl, .json, .csv) or --format chooses JSON lines or CSV; JSON lines without either.\n" +
-			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
-			"column prob_NAME each). Regression: an answer has the numbers (values), and several labels of a table by name (labels; in\n" +
-			"CSV a column for each). In JSON, NaN and infinite values are null; an answer that has one has no class.\n" +
-			"Text: an answer is the token after each window of data.context tokens; the last window may be shorter.\n" +
-			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
-			"is lost, the others take over its batches.",
+		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part. Answers are JSON lines, or CSV: --out's suffix or --format says which. docs/report.md describes them.\n" +
+			"\n" +
+			"The run may train meanwhile.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv\n  trainer predict runs/churn --with customer,churn",
 		Args:    cli.ArgsBetween(1, 2),
 	}
 	flags := addTrained(c)
-	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
-	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
-	c.Flags().StringSliceVar(&flags.with, "with", nil, "write the columns `NAMES` of a table in front of each answer, such as customer,signed_up")
+	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: as --out ends, or jsonl)")
+	file := c.Flags().String("out", "", "write to `FILE` (default: standard output)")
+	c.Flags().StringSliceVar(&flags.with, "with", nil, "write the columns `NAMES` of a table in front of each answer, such as customer,churn")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *file == "" {
 			if err := cli.CheckPrinting(c, "--out FILE"); err != nil {

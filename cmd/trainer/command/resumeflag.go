@@ -16,7 +16,7 @@ type resumeFlag struct{ mode runs.Mode }
 // addResumeFlag gives c the flag.
 func addResumeFlag(c *cobra.Command) *resumeFlag {
 	f := &resumeFlag{}
-	c.Flags().Var(f, "resume", "go on from the newest checkpoint in the run folder; --resume=auto begins a run if there is none")
+	c.Flags().Var(f, "resume", "go on from the newest checkpoint; --resume=auto begins a run if there is none")
 	c.Flags().Lookup("resume").NoOptDefVal = "true"
 	return f
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/charts"
@@ -13,26 +15,46 @@ import (
 // newRoot is the command trainer. Commands that save tell stop.
 func newRoot(stop *signals.Stop) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "trainer",
-		Short: "Train models with weights that stay where they are used",
-		Long: "trainer reads a YAML config, builds the model, splits it over the devices it finds,\n" +
-			"copies the weights in once and trains with everything resident there.",
+		Use:           "trainer",
+		Short:         "Train models with weights that stay where they are used",
+		Long:          "Train a model from a YAML config. It is split over the devices that there are; the weights are copied in once and stay there.",
 		Example:       "  trainer train digits\n  trainer plan shakespeare --devices cpu:2",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // completionCommand takes its place
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return cli.CheckPaths(c) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return cmp.Or(cli.CheckAll(c), cli.CheckPaths(c)) }
 	cli.Group(root)
-	cli.ShowOptional(root)
+	cli.ShowHelp(root)
 	addVersionFlag(root)
-	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()), cli.Printing(dataCommand()),
-		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), overview.Command(), cli.Printing(benchCommand()),
-		tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
-	root.AddCommand(cli.Printing(generateCommand()), serveCommand())
+	for _, g := range commandGroups(stop) {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
 	checkHelpTopics(root)
 	return root
+}
+
+// commandGroup is commands that help lists together.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// commandGroups are the commands in the order of help.
+func commandGroups(stop *signals.Stop) []commandGroup {
+	return []commandGroup{
+		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
+		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
+		{"Look at runs", []*cobra.Command{overview.Command(), charts.Command(), checkpoints.Command()}},
+		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
+		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
+		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand()), completionCommand(), cli.Printing(versionCommand())}},
+	}
 }
 
 // checkHelpTopics makes help about an unknown command a mistake.
@@ -42,6 +64,7 @@ func checkHelpTopics(root *cobra.Command) {
 	if err != nil {
 		panic("BUG: there is no command help: " + err.Error())
 	}
+	help.Short, help.Long = "Show the help of a command", "Show the help of a command, as COMMAND --help does."
 	help.Example = "  trainer help train"
 	help.Run = nil
 	help.RunE = func(_ *cobra.Command, args []string) error {
@@ -54,7 +77,6 @@ func checkHelpTopics(root *cobra.Command) {
 				return err
 			}
 		}
-		c.InitDefaultHelpFlag()
 		return c.Help()
 	}
 }

@@ -32,7 +32,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 
 func TestTrainHelpListsItsFlags(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), &signals.Stop{}, []string{"train", "--help"}, &out, &errs); code != cli.ExitOK {
+	if code := run(t.Context(), &signals.Stop{}, []string{"train", "--help", "--all"}, &out, &errs); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	for _, flag := range []string{"set", "devices", "threads", "run", "resume", "fresh", "init", "max-steps", "report", "assert-resident", "dump", "quiet"} {

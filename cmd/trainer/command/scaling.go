@@ -21,7 +21,7 @@ type scalingFlags struct {
 
 // add declares the flags.
 func (f *scalingFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.on, "scaling", false, "measure one workload (default gpt-small, in 8 microbatches) on one device, and in each way on 2, 4 and so on up to --devices (default one for each core, 2 to 4)")
+	c.Flags().BoolVar(&f.on, "scaling", false, "measure one workload (default gpt-small) on 1, 2, 4 and more of --devices")
 	c.Flags().StringVar(&f.svg, "svg", "", "with --scaling: also draw the speed-ups into `FILE`")
 }
 

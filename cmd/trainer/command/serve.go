@@ -24,19 +24,11 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve RUN",
 		Short: "Answer over HTTP with a trained model",
-		Long: "Answer requests with a trained model, whose weights stay on the devices: POST /predict takes samples and gives\n" +
-			"answers as trainer predict does; POST /generate continues a text. GET / describes both for the model, GET /healthz\n" +
-			"and GET /metrics are for those who watch the server. docs/serving.md has requests, answers, errors and metrics.\n" +
-			"Samples of requests that wait are put together into batches of 1, 2, 4, … samples, up to --batch; an answer does not\n" +
-			"depend on what else is in its batch. A request beyond the queue gets the status 503 and a time to try again.\n" +
-			"The run may train meanwhile: once it saves a newer checkpoint (with --best a better one), requests are answered with\n" +
-			"that one, and none is dropped. --checkpoint and --init keep the weights.\n" +
-			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. It answers\n" +
-			"requests for its own addresses, localhost and the names of --allow-host, and no pages of other sites.\n" +
-			"Requests take at most --max-memory in all: bodies, samples, texts and answers are counted before they are read, and what\n" +
-			"does not fit gets the status 503. So the process takes at most that much more than when it has loaded the weights.\n" +
-			"One client address may have a --client-share of it, and of requests, connections, texts and the queue.\n" +
-			"SIGTERM or Ctrl-C ends it once the requests under way are answered, after --drain at the latest.",
+		Long: "Answer requests over HTTP with a trained model, whose weights stay on the devices: POST /predict answers samples, POST /generate continues a text. GET / describes both for the model. docs/serving.md has all requests, limits and metrics.\n" +
+			"\n" +
+			"The run may train meanwhile: a newer checkpoint (with --best a better one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
+			"\n" +
+			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. Ctrl-C or SIGTERM ends it once the requests under way are answered.",
 		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --best --address 127.0.0.1:9000 --texts 8\n" +
 			"  curl -d '{\"inputs\": [[5.1, 3.5, 1.4, 0.2]]}' localhost:8080/predict",
 		Args: cli.Args(1),
@@ -66,21 +58,22 @@ type serveFlags struct {
 // addServeFlags gives c those flags.
 func addServeFlags(c *cobra.Command) *serveFlags {
 	f := &serveFlags{}
-	c.Flags().StringVar(&f.address, "address", "127.0.0.1:8080", "listen at `HOST:PORT`; port 0 takes a free one; without HOST other machines can connect")
+	c.Flags().StringVar(&f.address, "address", "127.0.0.1:8080", "listen at `HOST:PORT`; port 0 takes a free one")
 	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
 	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
-	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once, each with caches of its own on the devices")
-	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a newer checkpoint every `TIME`; 0 never looks, and POST /reload does")
-	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests under way get when the server ends")
-	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take; it may ask for less")
+	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once")
+	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a newer checkpoint every `TIME`; 0: at POST /reload alone")
+	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests get when the server ends")
+	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take")
 	c.Flags().Var((*sizeFlag)(&f.limits.Body), "max-body", "refuse requests of more than `SIZE`, such as 16MiB (default 4MiB)")
 	c.Flags().IntVar(&f.limits.Samples, "max-samples", 1024, "refuse requests of more than `N` samples")
 	c.Flags().IntVar(&f.limits.Tokens, "max-tokens", 4096, "refuse texts of more than `N` tokens")
-	c.Flags().Var((*sizeFlag)(&f.limits.Memory), "max-memory", "let all requests together take at most `SIZE` of memory (default: half of what the control group, or the machine, has left once the weights are loaded)")
+	c.Flags().Var((*sizeFlag)(&f.limits.Memory), "max-memory", "let all requests together take at most `SIZE` of memory (default: half of what is left beside the weights)")
 	c.Flags().IntVar(&f.limits.Requests, "max-requests", 1024, "handle at most `N` requests at once")
-	c.Flags().IntVar(&f.limits.Share, "client-share", 50, "let one client address take at most so many `PERCENT` of what all may; 100 behind a proxy")
-	c.Flags().StringArrayVar(&f.hosts, "allow-host", nil, "answer requests for the host `NAME`, and pages of it, too; can be repeated")
-	c.Flags().StringVar(&f.token, "reload-token", "", "let other machines ask for POST /reload with the token in `FILE`; without one only programs of this machine may")
+	c.Flags().IntVar(&f.limits.Share, "client-share", 50, "let one client address take `PERCENT` of each limit; 100 behind a proxy")
+	c.Flags().StringArrayVar(&f.hosts, "allow-host", nil, "answer requests for the host `NAME`, too; can be repeated")
+	c.Flags().StringVar(&f.token, "reload-token", "", "let other machines ask for POST /reload with the token in `FILE`")
+	cli.Rare(c, "client-share", "drain", "max-body", "max-requests", "max-samples", "max-tokens", "reload-token", "device-memory")
 	return f
 }
 

@@ -35,16 +35,16 @@ type tokenizerFlags struct {
 func tokenizerTrainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "train PATH...", Short: "Learn words and parts of words from text",
-		Long: "Learn a byte pair encoding from the text of files and folders (builtin:shakespeare is inside the binary), and write it\n" +
-			"as a tokenizer.json of Hugging Face's tokenizers, for data.tokenizer. The same text gives the same file.\n" +
+		Long: "Learn a byte pair encoding from the text of files and folders (builtin:shakespeare is inside the binary), and write it as a tokenizer.json of Hugging Face's tokenizers, for data.tokenizer. The same text gives the same file.\n" +
+			"\n" +
 			"A config does this by itself with data.tokenizer: bpe:4096; a file can be shared by runs and programs.",
-		Example: "  trainer tokenizer train books/ --vocab 4096 --out tokenizer.json\n  trainer tokenizer train posts.jsonl --field text --vocab 8192 --out posts.json",
+		Example: "  trainer tokenizer train books/ --vocab 4096 --out tokenizer.json\n  trainer tokenizer train posts.jsonl --field text --out posts.json",
 		Args:    cli.ArgsBetween(1, math.MaxInt),
 	}
 	var f tokenizerFlags
 	c.Flags().IntVar(&f.vocab, "vocab", 4096, "`N` tokens: 256 bytes, N-257 words and parts of words, and <|endoftext|>")
 	c.Flags().StringVar(&f.field, "field", "", "the files are JSON lines, whose text is under `KEY`")
-	c.Flags().StringVar(&f.out, "out", "tokenizer.json", "write the tokenizer to `FILE`, replacing it")
+	c.Flags().StringVar(&f.out, "out", "tokenizer.json", "write the tokenizer to `FILE`")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "print errors only")
 	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args) }
 	return c

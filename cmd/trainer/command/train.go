@@ -15,19 +15,20 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 		Use:   "train CONFIG|NAME",
 		Short: "Train a model",
 		Long: "Train a model from a config file, or from a shipped config by its name (trainer configs list).\n" +
-			"The run folder is runs/NAME. Once the newest run of that name is finished, the next takes the first free of\n" +
-			"runs/NAME-2, runs/NAME-3, …; an unfinished one goes on with --resume or is deleted with --fresh.\n" +
-			"Ctrl-C finishes the step, saves, and exits with 75; so do SIGTERM and a closed terminal. SIGUSR1 saves and goes on.",
+			"\n" +
+			"The run folder is runs/NAME. Once that run is finished, the next one takes runs/NAME-2, and so on. An unfinished run goes on with --resume or is deleted with --fresh.\n" +
+			"\n" +
+			"Ctrl-C finishes the step, saves, and exits with 75. SIGUSR1 saves and goes on.",
 		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4\n  trainer train my.yaml --overfit-batch",
 		Args:    oneConfig,
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
 	o := &t.options
-	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default runs/NAME; the first free of runs/NAME-2, … once that is finished)")
+	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default: runs/NAME, or the next free one)")
 	resume := addResumeFlag(c)
-	c.Flags().BoolVar(&o.Fresh, "fresh", false, "begin anew, and delete the run that the folder holds")
-	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), found by name")
+	c.Flags().BoolVar(&o.Fresh, "fresh", false, "delete the run that the folder holds, and begin anew")
+	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of a safetensors `FILE[:PREFIX]`, found by name")
 	addOverfit(c, &t.overfit)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		cfg, err := cf.Load(c, args[0])

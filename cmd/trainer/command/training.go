@@ -50,14 +50,14 @@ const (
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t := &training{of: c, stop: stop}
 	o := &t.options
-	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning; 0: at the config's length")
-	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75; 0: no limit")
-	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
-	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for (--watch asks for losses); what the plan moves under --device-memory is named")
-	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
-	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed, and say how")
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps of the run; 0: at the config's length")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
+	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if a step copies anything but its batch in, or anything out that nobody asked for")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into `DIR`")
+	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed")
 	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
-	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar (lines where there is no terminal), or json, an object in each line for programs")
+	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar, or json for programs")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }

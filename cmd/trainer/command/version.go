@@ -17,11 +17,9 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, and the instruction set in use",
-		Long: "Print the module's version, the revision that it was built from, Go's version, the platform, and the instruction set\n" +
-			"that the device cpu computes with (BERTH_CPU chooses another). trainer --version prints the same. A program of another\n" +
-			"module also prints that module, whose revision it is then.",
+		Use:     "version",
+		Short:   "Print the version, and the instruction set in use",
+		Long:    "Print the module's version, the revision that it was built from, Go's version, the platform, and the instruction set that the device cpu computes with (BERTH_CPU chooses another). A program of another module also prints that module, whose revision it is then.",
 		Example: "  trainer version\n  BERTH_CPU=avx2 trainer version",
 		Args:    cli.Args(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return printVersion(c) },

@@ -31,20 +31,18 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plot RUN… -o FILE.svg|FILE.png",
 		Short: "Draw losses, metrics and learning rates of runs",
-		Long: "Draw what metrics.jsonl of the runs has: a panel each for the loss, the accuracy, other metrics, the learning rate and the\n" +
-			"norm of the gradients. One run has a colour for training and one for validation; several have a colour each. A run may train\n" +
-			"meanwhile. RUN may also be a file with the output of trainer eval --json: its confusion matrix is drawn.",
+		Long:  "Draw what metrics.jsonl of the runs has: a panel each for the loss, the accuracy, other metrics, the learning rate and the norm of the gradients. A run may train meanwhile. RUN may also be a file with the output of trainer eval --json: its confusion matrix is drawn.",
 		Example: "  trainer plot runs/digits -o digits.svg\n  trainer plot runs/digits runs/digits-2 -o both.png --metrics loss --log\n" +
-			"  trainer eval runs/digits --json >eval.json && trainer plot eval.json -o confusion.svg",
+			"  trainer plot eval.json -o confusion.svg # of trainer eval --json >eval.json",
 		Args: cli.ArgsBetween(1, math.MaxInt),
 	}
 	var f flags
 	c.Flags().StringVarP(&f.out, "out", "o", "", "draw into `FILE`, as its suffix says: .svg or .png")
 	c.Flags().StringSliceVar(&f.metrics, "metrics", nil, "draw `NAMES` alone, such as loss,accuracy,samples_per_s")
-	c.Flags().StringVar(&f.across, "x", "step", "what is across: `step|epoch`")
-	c.Flags().BoolVar(&f.log, "log", false, "logarithmic axes for all that is above 0 and no accuracy")
+	c.Flags().StringVar(&f.across, "x", "step", "`UNIT` that is across: step or epoch")
+	c.Flags().BoolVar(&f.log, "log", false, "draw all but accuracies on logarithmic axes")
 	c.Flags().BoolVar(&f.confusion, "confusion", false, "draw the run's newest confusion matrix alone")
-	c.Flags().StringVar(&f.title, "title", "", "the picture's `TITLE`; without it, the run's folder")
+	c.Flags().StringVar(&f.title, "title", "", "the picture's `TITLE` (default: the run's folder)")
 	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args) }
 	return c
 }

@@ -14,7 +14,7 @@ func copyCommand() *cobra.Command {
 		Long: "Copy the checkpoints that a run has now into a new file. The run may train meanwhile, and is not disturbed.\n" +
 			"The copy is checked. (cp is not safe here: it could read the file half changed.)",
 		Example: "  trainer checkpoints copy runs/digits now.db && trainer checkpoints ls now.db\n" +
-			"  mkdir now && trainer checkpoints copy runs/digits now/checkpoints.db && trainer eval now", Args: cli.Args(2),
+			"  trainer checkpoints copy runs/digits now/checkpoints.db # a folder for eval", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return toNewFile(c, args[0], args[1], func(from, to string) (int, error) {
 				return checkpoint.Copy(c.Context(), from, to, func(s checkpoint.Skipped) {

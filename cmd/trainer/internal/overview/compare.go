@@ -16,11 +16,10 @@ import (
 func compareCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare RUN RUN…", Short: "Compare the configs and metrics of runs",
-		Long: "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their\n" +
-			"metrics side by side. Runs that do not fit beside each other follow below.",
+		Long:    "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their metrics side by side. Runs that do not fit beside each other follow below.",
 		Example: "  trainer runs compare runs/digits runs/digits-2", Args: cli.ArgsBetween(2, math.MaxInt),
 	}
-	asJSON := c.Flags().Bool("json", false, "print a JSON object: \"runs\", as of ls, and \"config\", the keys that differ with a value for each run")
+	asJSON := c.Flags().Bool("json", false, "print a JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		list, err := summarize(args)
 		if err != nil {

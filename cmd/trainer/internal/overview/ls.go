@@ -20,10 +20,7 @@ const defaultParent = "runs"
 func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [DIR]", Short: "List the runs of a folder, the newest first",
-		Long: "List the runs in DIR (default: runs), the newest first. STATE is running, finished, stopped (by --max-time, --max-steps or a\n" +
-			"signal; trainer resume goes on), failed (an error or a kill ended it; trainer resume goes on from its newest checkpoint),\n" +
-			"new (no step is taken yet) or unreadable (trainer runs show says why). LOSS is the newest of the validation, or without\n" +
-			"such a part of the training. SIZE is that of the run's own files. Long names are cut on a terminal alone.",
+		Long:    "List the runs in DIR (default: runs), the newest first. LOSS is the newest of the validation, or else of the training part. SIZE is that of the run's own files. Long names are cut on a terminal alone. docs/looking.md explains each STATE.",
 		Example: "  trainer runs ls\n  trainer runs ls experiments --json", Args: cli.ArgsBetween(0, 1),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")

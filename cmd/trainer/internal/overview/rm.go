@@ -22,8 +22,7 @@ import (
 func rmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm RUN…", Short: "Delete runs",
-		Long: "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and then no\n" +
-			"run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
+		Long:    "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and then no run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
 		Example: "  trainer runs rm runs/digits-2 --yes", Args: cli.ArgsBetween(1, math.MaxInt),
 	}
 	yes := c.Flags().Bool("yes", false, "do not ask")

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ func (v *configValue) Type() string          { return v.takes }
 // AddConfigFlags gives c those flags.
 func AddConfigFlags(c *cobra.Command) *ConfigFlags {
 	f := &ConfigFlags{values: map[string]*configValue{}}
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: `KEY=VALUE`, such as train.batch=64; repeat the flag for other keys")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: `KEY=VALUE`, such as train.batch=64; can be repeated")
 	f.add(c, func(flag configs.Flag) bool { return !flag.Trains })
 	return f
 }
@@ -62,10 +63,24 @@ func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 			continue
 		}
 		v := &configValue{takes: flag.Takes}
-		c.Flags().Var(v, flag.Name, plain(flag.Usage))
+		c.Flags().Var(v, flag.Name, cmp.Or(short[flag.Name], plain(flag.Usage)))
 		c.Flags().Lookup(flag.Name).NoOptDefVal = flag.Alone
 		f.values[flag.Name] = v
 	}
+}
+
+// short are the texts of flags whose key needs more words than help has room for:
+// docs/config.md has these.
+var short = map[string]string{
+	"compile":       "when segments are compiled: wait (before the first step), or beside (while steps run op by op)",
+	"device-memory": "memory that each device may use: 64MiB, or 50% of what the plan takes without a limit; 0: all it has",
+	"host-memory":   "most host memory for tensors that are on no device, such as 1GiB; the others go to a file",
+	"metrics":       "metrics to compute at boundaries: auto, all, or a list such as auc,top_3",
+	"op-by-op":      "run each op by itself and stop at the first NaN or infinite result: plain, or log, trace or sync to see more",
+	"share-device":  "let several devices of opencl be on one physical device, for tests",
+	"spill-dir":     "folder of the file that --host-memory needs (default: the run folder)",
+	"threads":       "worker threads of all devices together; 0: one for each core",
+	"watch":         "show the newest loss each time so long is over, such as 2s, between boundaries",
 }
 
 // plain is a text of docs/config.md without its links and backquotes: a flag would take a

@@ -22,14 +22,14 @@ type WeightFlags struct {
 // AddWeightFlags gives c those flags.
 func AddWeightFlags(c *cobra.Command) *WeightFlags {
 	f := AddCheckpointFlags(c)
-	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), not of a checkpoint")
+	c.Flags().StringVar(&f.init, "init", "", "use the weights of a safetensors `FILE[:PREFIX]`, not of a checkpoint")
 	return f
 }
 
 // AddCheckpointFlags gives c the flags that choose a checkpoint.
 func AddCheckpointFlags(c *cobra.Command) *WeightFlags {
 	f := &WeightFlags{}
-	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint by checkpoint.best's metric, not the newest")
+	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, by the metric checkpoint.best")
 	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this `ID`, not the newest")
 	return f
 }
