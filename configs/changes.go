@@ -72,7 +72,7 @@ func byKey(settings []Setting) map[string]string {
 }
 
 func identityOf(text []byte) ([]Setting, error) {
-	d := newDecoder("config", keyPaths)
+	d := newDecoder("config", Keys)
 	d.anyVersion = true
 	c, err := d.parse("config", text, Overlay{})
 	if err != nil {

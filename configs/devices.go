@@ -14,7 +14,7 @@ import (
 // that Load or Parse gives have them already.
 func (v Devices) WithDefaults() Devices {
 	var defaults Devices
-	devicesSection.decode(newDecoder("", keyPaths), nil, "devices", &defaults)
+	devicesSection.decode(newDecoder("", Keys), nil, "devices", &defaults)
 	if len(v.Each) == 0 {
 		v.Use = cmp.Or(v.Use, defaults.Use)
 	}
@@ -47,7 +47,7 @@ func (v Devices) Check() error {
 	if err != nil {
 		return err
 	}
-	d := newDecoder("", keyPaths)
+	d := newDecoder("", Keys)
 	c := &Config{where: d.where}
 	devicesSection.decode(d, root, "devices", &c.Devices)
 	if len(d.faults) == 0 {

@@ -82,7 +82,7 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 
 // parseAs is Parse with the default of the config's name.
 func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
-	return newDecoder(file, keyPaths).parse(name, data, o)
+	return newDecoder(file, Keys).parse(name, data, o)
 }
 
 // parse is [Parse] with the default of the config's name.
@@ -142,7 +142,7 @@ func (c *Config) Check() error {
 	if err != nil {
 		return err
 	}
-	d := newDecoder("", keyPaths)
+	d := newDecoder("", Keys)
 	decodeConfig(d, root)
 	return d.unplaced()
 }

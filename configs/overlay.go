@@ -54,10 +54,10 @@ func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf
 // KeysNear lists the keys that an unknown name may mean: those with the
 // name's last part (optimizer.lr for lr and train.lr), or else the nearest ones. It is empty if none is
 // near.
-func KeysNear(name string) []string { return keysNear(name, keyPaths()) }
+func KeysNear(name string) []string { return keysNear(name, Keys()) }
 
-// keyPaths lists the dotted paths of all keys that can be overridden, sorted.
-func keyPaths() []string {
+// Keys lists the dotted paths of all keys that can be overridden, sorted.
+func Keys() []string {
 	var paths []string
 	for path, l := range allLeaves() {
 		if path == l.path {

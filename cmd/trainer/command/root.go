@@ -36,6 +36,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 		}
 	}
 	checkHelpTopics(root)
+	completing(root)
 	return root
 }
 
