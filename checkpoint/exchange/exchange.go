@@ -233,7 +233,7 @@ func export(ctx context.Context, w rundir.Weights, dir string) (_ *Exported, err
 		return nil, err
 	}
 	if c.Model.Preset != "gpt" {
-		return nil, fmt.Errorf("%w: the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer checkpoints export", errs.ErrOptions, w.Dir)
+		return nil, fmt.Errorf("%w: the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", errs.ErrOptions, w.Dir)
 	}
 	st, err := runstate.Of(m)
 	if err != nil {

@@ -19,7 +19,7 @@ func (a *attempt) lastGood() string {
 	case good == nil:
 		return fmt.Sprintf("no checkpoint in %s has finite weights: begin another run %s", path, change)
 	}
-	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it (--id %d), and begin a run from it (--init) %s", good.Step, path, good.ID, change)
+	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it (trainer export --checkpoint %d), and begin a run from it (--init) %s", good.Step, path, good.ID, change)
 }
 
 // withoutNewest says how a run goes on whose newest checkpoint has weights that are not
@@ -30,7 +30,7 @@ func (a *attempt) withoutNewest() string {
 	if good == nil {
 		return fmt.Sprintf("no checkpoint in %s has finite weights: begin anew (--fresh)", path)
 	}
-	return fmt.Sprintf("the last good checkpoint is %d, of step %d, in %s: delete those after it (trainer checkpoints delete) to go on from it", good.ID, good.Step, path)
+	return fmt.Sprintf("the last good checkpoint is %d, of step %d, in %s: delete those after it (trainer checkpoints prune --checkpoint ID) to go on from it", good.ID, good.Step, path)
 }
 
 // newestFinite is the newest checkpoint that can be read and whose weights are finite, nil

@@ -70,7 +70,7 @@ func TestHeld(t *testing.T) {
 	}
 	held := fmt.Sprintf("trainer: checkpoint file is in use by process %d: ", training.Process.Pid)
 	for _, args := range [][]string{
-		{"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
+		{"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "prune", "r", "--checkpoint", "1"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
 	} {
 		out, err := trainer(args...).CombinedOutput()
 		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is in use\n"
@@ -85,7 +85,7 @@ func TestHeld(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"checkpoints", "ls", "r"}, {"checkpoints", "inspect", "r"}, {"checkpoints", "export", "r", "now.safetensors"},
+		{"checkpoints", "ls", "r"}, {"checkpoints", "inspect", "r"}, {"export", "r", "--out", "now.safetensors"},
 		{"eval", "r"}, {"predict", "r", "--out", "answers.csv"},
 	} {
 		if out, err := trainer(args...).CombinedOutput(); err != nil || strings.Contains(string(out), "skipped") {
@@ -101,8 +101,8 @@ func TestHeld(t *testing.T) {
 	if out, err := trainer("checkpoints", "copy", "r", "copy.db").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, args := range [][]string{{"ls", "copy.db"}, {"verify", "copy.db"}, {"export", "copy.db", "weights.safetensors"}} {
-		if out, err := trainer(append([]string{"checkpoints"}, args...)...).CombinedOutput(); err != nil {
+	for _, args := range [][]string{{"checkpoints", "ls", "copy.db"}, {"checkpoints", "verify", "copy.db"}, {"export", "copy.db", "--out", "weights.safetensors"}} {
+		if out, err := trainer(args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}

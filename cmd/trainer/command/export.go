@@ -1,14 +1,18 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -16,39 +20,127 @@ import (
 	"github.com/berth-ml/berth/internal/columns"
 )
 
+// exportFormat is a format that export writes.
+type exportFormat struct {
+	name, ending string // of --format, and of paths that are in this format; a folder has no ending
+	about        string
+	write        func(e *export) (berth.Used, error)
+}
+
+// exportFormats are the formats in the order of help.
+var exportFormats = []exportFormat{
+	{"safetensors", ".safetensors", "the weights by name, for PyTorch and --init", (*export).safetensors},
+	{"hf", "", "a GPT as a folder for Hugging Face's transformers", (*export).huggingFace},
+}
+
+// export is a call of the command export.
+type export struct {
+	c         *cobra.Command
+	run, out  string
+	format    string
+	weights   *runs.WeightFlags
+	optimizer bool // its state is written, too
+}
+
 func exportCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "export RUN DIR", Short: "Write a GPT for Hugging Face's transformers",
-		Long: "Write the model of a run's checkpoint, the newest unless another is chosen, into a new folder in Hugging Face's layout:\n" +
-			"config.json, model.safetensors, tokenizer.json. transformers loads it: GPT2LMHeadModel.from_pretrained(DIR).\n" +
-			"The model must be of the preset gpt. (trainer checkpoints export writes the weights of any model.)",
-		Example: "  trainer export runs/shakespeare-bpe my-gpt\n  trainer export runs/gpt2 tuned --best",
-		Args:    cli.Args(2),
+		Use: "export RUN --out PATH", Short: "Write a run's weights for other programs",
+		Long: "Write the weights of a run's checkpoint, the newest unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
+			"\n\nRUN may also be a file of checkpoints, except for hf. The run may train meanwhile.",
+		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --best",
+		Args:    exportArgs,
 	}
-	w := runs.AddCheckpointFlags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if !rundir.IsRun(osfile.Resolve(args[0])) {
-			return cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/shakespeare-bpe", args[0], rundir.CheckpointsName)
-		}
-		weights, err := w.Weights(c, args[0])
-		if err != nil {
-			return err
-		}
-		done := phase.Wait(c.Context(), c.ErrOrStderr(), "exporting")
-		x, err := berth.Export(c.Context(), weights, args[1])
-		done()
-		if errors.Is(err, checkpoint.ErrNotFound) {
-			return cli.Usagef("%w; name a run folder, such as runs/shakespeare-bpe", err)
-		}
-		if err != nil {
-			return err
-		}
-		runs.TellSkipped(c, x.Used.Skipped)
-		for _, note := range x.Notes {
-			fmt.Fprintln(c.ErrOrStderr(), note)
-		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", x.Used.ID, x.Used.Step, columns.Printed(args[1]))
+	e := &export{c: c, weights: runs.AddCheckpointFlags(c)}
+	c.Flags().StringVar(&e.out, "out", "", "make the file or folder `PATH`")
+	c.Flags().StringVar(&e.format, "format", "", "`FORMAT` of PATH: "+strings.Join(formatNames(), ", ")+" (default: as PATH ends)")
+	c.Flags().BoolVar(&e.optimizer, "optimizer", false, "write the optimizer's state, too (safetensors)")
+	c.RunE = func(_ *cobra.Command, args []string) error { return e.to(args[0]) }
+	return c
+}
+
+// exportList describes the formats, a line each.
+func exportList() string {
+	var lines []string
+	for _, f := range exportFormats {
+		lines = append(lines, fmt.Sprintf("  %-11s  %s (%s)", f.name, f.about, cmp.Or(f.ending, "no ending")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func formatNames() (names []string) {
+	for _, f := range exportFormats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// exportArgs asks for a run. It says where the path goes that some name behind it.
+func exportArgs(c *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		return cli.Usagef("give the path as a flag: %s %s --out %s", c.CommandPath(), args[0], args[1])
+	}
+	return cli.Args(1)(c, args)
+}
+
+// to exports the run in a folder, or of a file of checkpoints.
+func (e *export) to(run string) error {
+	e.run = run
+	f, err := e.chosen()
+	if err != nil {
 		return err
 	}
-	return c
+	if e.optimizer && f.name != "safetensors" {
+		return cli.Usagef("--optimizer: the format %s has no optimizer's state; leave it out, or give --format safetensors", f.name)
+	}
+	used, err := f.write(e)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.c.OutOrStdout(), "checkpoint %d, step %d: %s\n", used.ID, used.Step, columns.Printed(e.out))
+	return err
+}
+
+// chosen is the format that --format names, or that the path ends in.
+func (e *export) chosen() (f exportFormat, err error) {
+	if e.out == "" {
+		return f, cli.Usagef("export writes a file or a folder: name it with --out, such as --out weights.safetensors")
+	}
+	names, ending := strings.Join(formatNames(), ", "), filepath.Ext(e.out)
+	for _, f := range exportFormats {
+		if e.format == f.name || e.format == "" && ending == f.ending {
+			return f, nil
+		}
+	}
+	if e.format != "" {
+		return f, cli.Usagef("--format %s: expected one of %s", e.format, names)
+	}
+	return f, cli.Usagef("--out %s: no format ends in %s; give --format, one of %s", e.out, ending, names)
+}
+
+func (e *export) safetensors() (berth.Used, error) {
+	return checkpoints.Export(e.c, e.run, e.weights, e.out, e.optimizer)
+}
+
+func (e *export) huggingFace() (used berth.Used, err error) {
+	if !rundir.IsRun(osfile.Resolve(e.run)) {
+		return used, cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/shakespeare-bpe", e.run, rundir.CheckpointsName)
+	}
+	w, err := e.weights.Weights(e.run)
+	if err != nil {
+		return used, err
+	}
+	done := phase.Wait(e.c.Context(), e.c.ErrOrStderr(), "exporting")
+	x, err := berth.Export(e.c.Context(), w, e.out)
+	done()
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return used, cli.Usagef("%w; name a run folder, such as runs/shakespeare-bpe", err)
+	}
+	if err != nil {
+		return used, err
+	}
+	runs.TellSkipped(e.c, x.Used.Skipped)
+	for _, note := range x.Notes {
+		fmt.Fprintln(e.c.ErrOrStderr(), note)
+	}
+	return x.Used, nil
 }

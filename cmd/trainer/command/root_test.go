@@ -13,16 +13,11 @@ import (
 
 func TestEveryCommandHasAnExample(t *testing.T) {
 	root := newRoot(&signals.Stop{})
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
+	eachShown(root, func(c *cobra.Command) {
 		if c.Short == "" || !strings.Contains(c.Example, c.CommandPath()) {
 			t.Errorf("%s: no example that calls it, or no description", c.CommandPath())
 		}
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
-	}
-	visit(root)
+	})
 	for _, name := range []string{"train", "resume", "eval", "predict", "plan", "configs", "devices", "checkpoints", "bench", "version"} {
 		if c, _, err := root.Find([]string{name}); err != nil || c.Name() != name {
 			t.Errorf("there is no command %s", name)

@@ -175,7 +175,7 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 		defer lines.Unlock()
 		cli.Tell(c, c.ErrOrStderr(), text)
 	}}
-	if o.Weights, err = flags.weights.Weights(c, dir); err != nil {
+	if o.Weights, err = flags.weights.Weights(dir); err != nil {
 		return o, err
 	}
 	if o.Faults, err = flags.faults.parse(); err != nil {

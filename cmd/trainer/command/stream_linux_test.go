@@ -38,7 +38,7 @@ func TestStreamedWeightsAreNeverWhole(t *testing.T) {
 		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 	}
 	run("train", config, "--run", "whole", "--max-steps", "1")
-	run("checkpoints", "export", "whole", "w.safetensors")
+	run("export", "whole", "--out", "w.safetensors")
 	for _, args := range [][]string{
 		{"train", config, "--run", "r", "--init", "w.safetensors", "--max-steps", "2"},
 		{"resume", "r", "--max-steps", "3"},

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/columns"
 )
@@ -16,9 +17,9 @@ import (
 func diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff RUN A B", Short: "Compare two checkpoints of a run",
-		Long: "Compare the checkpoints with the IDs A and B. Prints the config keys that changed and, for each tensor whose bits differ,\n" +
-			"the number of elements that differ and the largest difference. Exits with 1 if anything differs.",
-		Example: "  trainer checkpoints diff runs/digits 2 3\n  trainer checkpoints diff runs/a 5 5 --with runs/b", Args: cli.Args(3),
+		Long: "Compare the checkpoints A and B, each named by its ID or by its step. It prints the config keys that changed and, for each tensor whose bits differ, " +
+			"the number of elements that differ and the largest difference. It exits with 1 if anything differs.",
+		Example: "  trainer checkpoints diff runs/digits 2 3\n  trainer checkpoints diff runs/a step:90 step:90 --with runs/b", Args: cli.Args(3),
 	}
 	with := c.Flags().String("with", "", "the `RUN` that has B (default: the run that has A)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -33,14 +34,18 @@ func diffCommand() *cobra.Command {
 	return c
 }
 
-// loading opens one checkpoint of a run by its ID, for f to read.
-func loading(run, id string, f func(*checkpoint.Snapshot) error) error {
-	n, err := parseID(run, id)
-	if err != nil {
-		return err
+// loading opens one checkpoint of a run by its name, for f to read.
+func loading(run, name string, f func(*checkpoint.Snapshot) error) error {
+	var which runs.Which
+	if which.Set(name) != nil {
+		return cli.Usagef("%q is not a checkpoint: expected %s; trainer checkpoints ls %s lists them", name, which.Expected(), run)
 	}
 	return reading(run, func(db *checkpoint.DB) error {
-		s, err := db.Load(n)
+		id, err := which.ID(db)
+		if err != nil {
+			return err
+		}
+		s, err := db.Load(id)
 		if err != nil {
 			return err
 		}

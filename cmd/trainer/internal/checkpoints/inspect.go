@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/internal/columns"
@@ -20,25 +20,23 @@ import (
 
 func inspectCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect RUN [ID]", Short: "Show a checkpoint's tensors and their statistics",
-		Long: "List a checkpoint's tensors: type, shape and role; the range, mean and standard deviation of the finite elements;\n" +
-			"how many elements are zero, NaN or infinite.",
-		Example: "  trainer checkpoints inspect runs/digits\n  trainer checkpoints inspect runs/digits 3", Args: cli.ArgsBetween(1, 2),
+		Use: "inspect RUN", Short: "Show a checkpoint's tensors and their statistics",
+		Long:    "List a checkpoint's tensors: type, shape and role; the range, mean and standard deviation of the finite elements; how many elements are zero, NaN or infinite. Of a table, it also lists the columns that a row has.",
+		Example: "  trainer checkpoints inspect runs/digits\n  trainer checkpoints inspect runs/digits --checkpoint 3", Args: oneRun,
 	}
-	w := &berth.Weights{}
-	c.Flags().BoolVar(&w.Best, "best", false, "the best checkpoint (default: the newest)")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if len(args) == 2 {
-			if w.Best {
-				return cli.Usagef("--best and an ID exclude each other; give one")
-			}
-			if w.ID, err = parseID(args[0], args[1]); err != nil {
-				return err
-			}
-		}
+	w := runs.AddCheckpointFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
 		return using(c, args[0], w, func(_ *checkpoint.DB, s *checkpoint.Snapshot) error { return printTensors(c, s) })
 	}
 	return c
+}
+
+// oneRun asks for a run. It says where the checkpoint goes that some name behind it.
+func oneRun(c *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		return cli.Usagef("give the checkpoint as a flag: %s %s --checkpoint %s", c.CommandPath(), args[0], args[1])
+	}
+	return cli.Args(1)(c, args)
 }
 
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 )
@@ -23,7 +24,7 @@ func toNewFile(c *cobra.Command, run, path string, write func(from, to string) (
 	if err := checkNew(path); err != nil {
 		return err
 	}
-	n, err := write(fileOf(run), path)
+	n, err := write(runs.FileOf(run), path)
 	switch {
 	case errors.Is(err, fs.ErrExist): // someone else made it meanwhile
 		return cli.Usage(err)

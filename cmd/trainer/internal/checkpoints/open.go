@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/checkpoint"
-	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -47,7 +46,7 @@ func open(path string, o checkpoint.OpenOptions) (*checkpoint.DB, error) {
 	if path == "" {
 		return nil, errUnnamed
 	}
-	db, err := checkpoint.Open(fileOf(path), o)
+	db, err := checkpoint.Open(runs.FileOf(path), o)
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		return nil, repairable{err, path}
 	}
@@ -70,26 +69,19 @@ func notThere(err error) error {
 	return err
 }
 
-// fileOf is the checkpoint file of a run folder, or the file itself.
-func fileOf(path string) string {
-	path = osfile.Resolve(path)
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return rundir.CheckpointPath(path)
-	}
-	return path
+// advising adds the way to repair to errors about damage.
+func advising(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error { return advised(run(c, args), args[0]) }
 }
 
-// advising adds the way to repair to an error about damage, unless the error
-// has it already.
-func advising(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		err := run(c, args)
-		var told repairable
-		if errors.Is(err, checkpoint.ErrDamaged) && !errors.As(err, &told) {
-			return repairable{err, args[0]}
-		}
-		return err
+// advised adds the way to repair a run to an error about damage, unless the error has it
+// already.
+func advised(err error, run string) error {
+	var told repairable
+	if errors.Is(err, checkpoint.ErrDamaged) && !errors.As(err, &told) {
+		return repairable{err, run}
 	}
+	return err
 }
 
 // repairable is damage of a run's checkpoints, with the way to repair it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
@@ -16,12 +17,15 @@ func verifyCommand() *cobra.Command {
 		Use: "verify RUN", Short: "Read every byte of the checkpoints and check it",
 		Example: "  trainer checkpoints verify runs/digits", Args: cli.Args(1),
 	}
-	id := c.Flags().Uint64("id", 0, "only the checkpoint with this `ID`")
+	which := runs.AddWhich(c, "check only the checkpoint")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if c.Flags().Changed("id") && *id == 0 {
-			return cli.Usagef("--id 0: IDs begin at 1; trainer checkpoints ls lists them")
-		}
-		return readingAlone(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
+		return readingAlone(args[0], func(db *checkpoint.DB) error {
+			id, err := which.ID(db)
+			if err != nil {
+				return err
+			}
+			return verify(c, db, id)
+		})
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ func FlagError(c *cobra.Command, err error) error {
 		err = fmt.Errorf("--%s %s: expected %s", f.Name, bad.GetValue(), expected(f.Value))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
-		if now := configs.RetiredFlag(name); now != "" {
+		if now := cmp.Or(configs.RetiredFlag(name), retiredFlags[name]); now != "" {
 			return Usagef("--%s is gone: %s", name, now)
 		}
 		if meant := meantBy(c, name); meant != "" {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
@@ -100,6 +101,16 @@ func (f *ConfigFlags) Load(c *cobra.Command, name string) (*configs.Config, erro
 		return nil, cli.Usage(err)
 	}
 	return cfg, nil
+}
+
+// Given is the name of a flag of c that changes a config; "" if none is given.
+func (f *ConfigFlags) Given(c *cobra.Command) (name string) {
+	c.Flags().Visit(func(x *pflag.Flag) {
+		if _, ours := f.values[x.Name]; ours || x.Name == "set" {
+			name = x.Name
+		}
+	})
+	return name
 }
 
 // Overlay is what wins over a config.

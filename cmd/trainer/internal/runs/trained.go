@@ -7,16 +7,17 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 )
 
 // WeightFlags are the flags that choose trained weights.
 type WeightFlags struct {
-	best bool
-	id   uint64
-	init string
-	said uint64 // ID of the checkpoint that was named as used
+	best  bool
+	which *Which
+	init  string
+	said  uint64 // ID of the checkpoint that was named as used
 }
 
 // AddWeightFlags gives c those flags.
@@ -28,23 +29,43 @@ func AddWeightFlags(c *cobra.Command) *WeightFlags {
 
 // AddCheckpointFlags gives c the flags that choose a checkpoint.
 func AddCheckpointFlags(c *cobra.Command) *WeightFlags {
-	f := &WeightFlags{}
+	f := &WeightFlags{which: AddWhich(c, "use the checkpoint")}
 	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, by the metric checkpoint.best")
-	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this `ID`, not the newest")
 	return f
 }
 
-// Weights are those that the flags choose in a run folder.
-func (f *WeightFlags) Weights(c *cobra.Command, dir string) (berth.Weights, error) {
-	return berth.Weights{Dir: dir, Best: f.best, ID: f.id, Init: f.init}, f.check(c)
+// Weights are those that the flags choose in a run folder, or in a file of checkpoints.
+func (f *WeightFlags) Weights(dir string) (berth.Weights, error) {
+	if err := f.check(); err != nil {
+		return berth.Weights{}, err
+	}
+	id, err := f.which.IDIn(dir)
+	return berth.Weights{Dir: dir, Best: f.best, ID: id, Init: f.init}, err
 }
 
-// check refuses flags that exclude each other, and an ID that no checkpoint has.
-func (f *WeightFlags) check(c *cobra.Command) error {
-	given := c.Flags().Changed("checkpoint")
-	switch {
-	case given && f.id == 0:
-		return cli.Usagef("--checkpoint 0: IDs begin at 1; trainer checkpoints ls lists them")
+// Pick finds the checkpoint that the flags choose in db, and warns of those that were
+// passed over because they are damaged. chosen reports whether it was named.
+func (f *WeightFlags) Pick(c *cobra.Command, db *checkpoint.DB) (s *checkpoint.Snapshot, chosen bool, err error) {
+	if err := f.check(); err != nil {
+		return nil, false, err
+	}
+	id, err := f.which.ID(db)
+	if err != nil {
+		return nil, false, err
+	}
+	s, skipped, err := rundir.Pick(c.Context(), db, f.best, id)
+	if err == nil {
+		TellSkipped(c, skipped)
+	}
+	return s, id != 0, err
+}
+
+// Given reports whether the flags choose a checkpoint or a file.
+func (f *WeightFlags) Given() bool { return f.best || f.which.Given() || f.init != "" }
+
+// check refuses flags that exclude each other.
+func (f *WeightFlags) check() error {
+	switch given := f.which.Given(); {
 	case f.best && given:
 		return cli.Usagef("--best and --checkpoint exclude each other; give one")
 	case f.init != "" && (f.best || given):
@@ -56,11 +77,14 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 // OpenTrained opens the trained run in a folder, and says on standard error
 // which checkpoint it uses: see TellUsed. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, o berth.TrainedOptions) (*berth.Trained, error) {
-	w, err := wf.Weights(c, dir)
-	if err != nil {
+	if err := wf.check(); err != nil {
 		return nil, err
 	}
 	cfg, err := cf.LoadRun(c, dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := wf.Weights(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +100,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 	}
 	if u := t.Used(); u.ID != 0 {
 		wf.said = u.ID
-		fmt.Fprintln(c.ErrOrStderr(), usedText(u, wf.id != 0))
+		fmt.Fprintln(c.ErrOrStderr(), wf.UsedText(u))
 	}
 	return t, nil
 }
@@ -102,7 +126,7 @@ func TellUsed(c *cobra.Command, wf *WeightFlags, u berth.Used) {
 
 // UsedText names the weights that are used, and unless the flags chose them the best
 // checkpoint.
-func (f *WeightFlags) UsedText(u berth.Used) string { return usedText(u, f.id != 0) }
+func (f *WeightFlags) UsedText(u berth.Used) string { return usedText(u, f.which.Given()) }
 
 // usedText names the weights that are used and, unless they were chosen, the
 // best checkpoint.
