@@ -65,8 +65,8 @@ func checkHelpTopics(root *cobra.Command) {
 	if err != nil {
 		panic("BUG: there is no command help: " + err.Error())
 	}
+	help.Use, help.Example = "help [COMMAND]", "  trainer help train"
 	help.Short, help.Long = "Show the help of a command", "Show the help of a command, as COMMAND --help does."
-	help.Example = "  trainer help train"
 	help.Run = nil
 	help.RunE = func(_ *cobra.Command, args []string) error {
 		c, rest, err := root.Find(args)

@@ -11,8 +11,7 @@ import (
 func copyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "copy RUN FILE.db", Short: "Copy a run's checkpoints into a new file, even while it trains",
-		Long: "Copy the checkpoints that a run has now into a new file. The run may train meanwhile, and is not disturbed.\n" +
-			"The copy is checked. (cp is not safe here: it could read the file half changed.)",
+		Long: "Copy the checkpoints that a run has now into a new file. The run may train meanwhile, and is not disturbed. The copy is checked. (cp is not safe here: it could read the file half changed.)",
 		Example: "  trainer checkpoints copy runs/digits now.db && trainer checkpoints ls now.db\n" +
 			"  trainer checkpoints copy runs/digits now/checkpoints.db # a folder for eval", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {

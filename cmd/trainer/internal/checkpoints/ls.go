@@ -20,10 +20,10 @@ import (
 func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls RUN", Short: "List checkpoints",
-		Long:    "List checkpoints. SIZE is a checkpoint's whole size, SHARED the part that it shares with earlier ones.",
+		Long:    "List checkpoints. SIZE is a checkpoint's whole size, SHARED the part that it shares with earlier ones. In JSON, a damaged checkpoint has an \"id\" and an \"error\" alone.",
 		Example: "  trainer checkpoints ls runs/digits", Args: cli.Args(1),
 	}
-	asJSON := c.Flags().Bool("json", false, "print a JSON array; a damaged checkpoint has an \"id\" and an \"error\" alone")
+	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return reading(args[0], func(db *checkpoint.DB) error {
 			list, skipped, err := db.List()

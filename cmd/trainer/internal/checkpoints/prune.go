@@ -30,7 +30,7 @@ func pruneCommand() *cobra.Command {
 	c.Flags().IntVar(&k.Last, "last", 0, "keep the `N` newest, at least 1")
 	c.Flags().IntVar(&k.Best, "best", 0, "keep the `N` best; 0: none")
 	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of `N`; 0: none")
-	which := runs.AddWhich(c, "delete only the checkpoint, even a damaged one,")
+	which := runs.AddWhich(c, "delete only this checkpoint, even a damaged one")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkKeep(c.Flags(), k); err != nil {
 			return err

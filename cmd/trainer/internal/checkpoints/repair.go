@@ -13,8 +13,7 @@ import (
 func repairCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "repair RUN FILE.db", Short: "Copy the whole checkpoints of a damaged file into a new one",
-		Long: "Copy every whole checkpoint into a new file, and name those that are not whole. The entire file is searched for\n" +
-			"checkpoints that the damage hides. The run's own file stays as it is.",
+		Long:    "Copy every whole checkpoint into a new file, and name those that are not whole. The entire file is searched for checkpoints that the damage hides. The run's own file stays as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db\n  mv whole.db runs/digits/checkpoints.db", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			err := toNewFile(c, args[0], args[1], func(from, to string) (int, error) {

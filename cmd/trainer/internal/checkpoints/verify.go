@@ -15,9 +15,9 @@ import (
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify RUN", Short: "Read every byte of the checkpoints and check it",
-		Example: "  trainer checkpoints verify runs/digits", Args: cli.Args(1),
+		Example: "  trainer checkpoints verify runs/digits\n  trainer checkpoints verify runs/digits --checkpoint 3", Args: cli.Args(1),
 	}
-	which := runs.AddWhich(c, "check only the checkpoint")
+	which := runs.AddWhich(c, "check only the checkpoint with this ID, or of this step")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return readingAlone(args[0], func(db *checkpoint.DB) error {
 			id, err := which.ID(db)

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -50,11 +52,7 @@ const (
 // called, examples, subcommands and flags. With all, the rare flags are there, too.
 func Help(c *cobra.Command, width int, all bool) string {
 	p := page{width: max(leastHelp, min(width, mostHelp))}
-	text := c.Long
-	if text == "" {
-		text = c.Short
-	}
-	p.paragraphs(text)
+	p.paragraphs(cmp.Or(c.Long, c.Short+"."))
 	p.title("Usage")
 	p.hanging("  ", "    ", useLine(c))
 	p.title("Examples")
@@ -74,10 +72,14 @@ func Help(c *cobra.Command, width int, all bool) string {
 
 // useLine is how a command is called.
 func useLine(c *cobra.Command) string {
-	if c.HasAvailableSubCommands() {
+	switch line := c.UseLine(); {
+	case c.HasAvailableSubCommands():
 		return c.CommandPath() + " COMMAND"
+	case len(listedFlags(c)) == 0:
+		return strings.TrimSuffix(line, " [flags]")
+	default:
+		return line
 	}
-	return c.UseLine()
 }
 
 // page is help that is being written.
@@ -163,21 +165,35 @@ func (p *page) commands(c *cobra.Command) {
 	}
 }
 
-// flags writes the flags of c by their groups, and returns how many it leaves out.
-func (p *page) flags(c *cobra.Command, all bool) (hidden int) {
-	var shown []entry
-	by := make([][]entry, len(flagGroups))
+// listedFlags are the flags of c that help may list.
+func listedFlags(c *cobra.Command) (list []*pflag.Flag) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		switch {
-		case f.Hidden || f.Name == "help":
-		case isRare(f) && !all:
-			hidden++
-		default:
-			e := entry{flagName(f), flagText(f)}
-			group := groupOf(f.Name)
-			shown, by[group] = append(shown, e), append(by[group], e)
+		if !f.Hidden && f.Name != "help" {
+			list = append(list, f)
 		}
 	})
+	return list
+}
+
+// leastGrouped is the fewest flags that are listed by their groups.
+const leastGrouped = 7
+
+// flags writes the flags of c by their groups, and returns how many it leaves out.
+func (p *page) flags(c *cobra.Command, all bool) (hidden int) {
+	list := listedFlags(c)
+	if !all {
+		list = slices.DeleteFunc(list, isRare)
+		hidden = len(listedFlags(c)) - len(list)
+	}
+	var shown []entry
+	by := make([][]entry, len(flagGroups))
+	for _, f := range list {
+		e, group := entry{flagName(f), flagText(f)}, 0
+		if len(list) >= leastGrouped {
+			group = groupOf(f.Name)
+		}
+		shown, by[group] = append(shown, e), append(by[group], e)
+	}
 	for i, g := range flagGroups {
 		if len(by[i]) > 0 {
 			p.title(g.title)

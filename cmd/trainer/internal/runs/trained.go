@@ -29,7 +29,7 @@ func AddWeightFlags(c *cobra.Command) *WeightFlags {
 
 // AddCheckpointFlags gives c the flags that choose a checkpoint.
 func AddCheckpointFlags(c *cobra.Command) *WeightFlags {
-	f := &WeightFlags{which: AddWhich(c, "use the checkpoint")}
+	f := &WeightFlags{which: AddWhich(c, "use the checkpoint with this ID, or of this step")}
 	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, by the metric checkpoint.best")
 	return f
 }

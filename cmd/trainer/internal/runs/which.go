@@ -52,10 +52,10 @@ func (*Which) Expected() string {
 // Given reports whether a checkpoint is named.
 func (w *Which) Given() bool { return w.text != "" }
 
-// AddWhich gives c the flag --checkpoint, which says what it does with that checkpoint.
+// AddWhich gives c the flag --checkpoint. does says what c does with that checkpoint.
 func AddWhich(c *cobra.Command, does string) *Which {
 	w := &Which{}
-	c.Flags().Var(w, "checkpoint", does+" with this ID, or of this step")
+	c.Flags().Var(w, "checkpoint", does)
 	return w
 }
 
