@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -30,7 +31,7 @@ type exportFormat struct {
 // exportFormats are the formats in the order of help.
 var exportFormats = []exportFormat{
 	{"safetensors", ".safetensors", "the weights by name, for PyTorch and --init", (*export).safetensors},
-	{"hf", "", "a GPT as a folder for Hugging Face's transformers", (*export).huggingFace},
+	{"hf", "", "a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
 }
 
 // export is a call of the command export.
@@ -121,26 +122,30 @@ func (e *export) safetensors() (berth.Used, error) {
 	return checkpoints.Export(e.c, e.run, e.weights, e.out, e.optimizer)
 }
 
-func (e *export) huggingFace() (used berth.Used, err error) {
-	if !rundir.IsRun(osfile.Resolve(e.run)) {
-		return used, cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/shakespeare-bpe", e.run, rundir.CheckpointsName)
+// library is what writes a format by a function of package berth, which takes the weights
+// of a run folder.
+func library(write func(context.Context, berth.Weights, string) (*berth.Exported, error)) func(*export) (berth.Used, error) {
+	return func(e *export) (used berth.Used, err error) {
+		if !rundir.IsRun(osfile.Resolve(e.run)) {
+			return used, cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/digits", e.run, rundir.CheckpointsName)
+		}
+		w, err := e.weights.Weights(e.run)
+		if err != nil {
+			return used, err
+		}
+		done := phase.Wait(e.c.Context(), e.c.ErrOrStderr(), "exporting")
+		x, err := write(e.c.Context(), w, e.out)
+		done()
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			return used, cli.Usagef("%w; name a run folder, such as runs/digits", err)
+		}
+		if err != nil {
+			return used, err
+		}
+		runs.TellSkipped(e.c, x.Used.Skipped)
+		for _, note := range x.Notes {
+			fmt.Fprintln(e.c.ErrOrStderr(), note)
+		}
+		return x.Used, nil
 	}
-	w, err := e.weights.Weights(e.run)
-	if err != nil {
-		return used, err
-	}
-	done := phase.Wait(e.c.Context(), e.c.ErrOrStderr(), "exporting")
-	x, err := berth.Export(e.c.Context(), w, e.out)
-	done()
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return used, cli.Usagef("%w; name a run folder, such as runs/shakespeare-bpe", err)
-	}
-	if err != nil {
-		return used, err
-	}
-	runs.TellSkipped(e.c, x.Used.Skipped)
-	for _, note := range x.Notes {
-		fmt.Fprintln(e.c.ErrOrStderr(), note)
-	}
-	return x.Used, nil
 }
