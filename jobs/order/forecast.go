@@ -1,0 +1,110 @@
+package order
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Never is a time of a [Span] that the forecast did not reach.
+const Never = time.Duration(-1)
+
+// Span is when a job runs, as time from now on: Begins is when it next has its
+// devices, which is 0 if it has them now. Between the two it may be suspended.
+type Span struct {
+	Begins, Ends time.Duration
+}
+
+// Forecast says when jobs begin and end if no other job comes and each takes the
+// time that it says. It decides as [Arrange] does, whenever a job ends or becomes old
+// enough to go first. It stops after so many ends; the rest is Never, and so is a job
+// that lacks devices. Its time is in proportion to the jobs times the ends.
+func Forecast(jobs []Job, devices []Device, ends int) []Span {
+	f := forecast{jobs: slices.Clone(jobs), index: make([]int, len(jobs)), spans: make([]Span, len(jobs))}
+	for i := range f.spans {
+		f.index[i], f.spans[i] = i, Span{Begins: Never, Ends: Never}
+	}
+	places := make([]Place, len(jobs))
+	for ends > 0 && len(f.jobs) > 0 {
+		places = places[:len(f.jobs)]
+		clear(places)
+		chosen, _ := choose(f.jobs, newShares(devices), places)
+		if len(chosen) == 0 {
+			break
+		}
+		seat(f.jobs, devices, chosen, places)
+		f.place(places)
+		f.pass(f.next())
+		ends -= f.end()
+	}
+	return f.spans
+}
+
+// forecast is a simulated time and the jobs that have not ended by then.
+type forecast struct {
+	now   time.Duration
+	jobs  []Job
+	index []int // of each of jobs in spans
+	spans []Span
+}
+
+// place lets jobs run as decided.
+func (f *forecast) place(places []Place) {
+	for i := range places {
+		j, p := &f.jobs[i], &places[i]
+		j.Running, j.Safe = p.Devices != nil, p.Safe
+		if !j.Running {
+			continue
+		}
+		j.On = p.Devices
+		if span := &f.spans[f.index[i]]; span.Begins == Never {
+			span.Begins = f.now
+		}
+	}
+}
+
+// next is the time until something changes in the line. While all that run are safe, nobody
+// displaces them, however old he becomes.
+func (f *forecast) next() time.Duration {
+	end, ripe := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	settled := true
+	for i := range f.jobs {
+		j := &f.jobs[i]
+		if j.Running {
+			end = min(end, max(j.Left, 0))
+			settled = settled && j.Safe > 0
+		} else if !overdue(j) {
+			ripe = min(ripe, patience(j)-j.Age+1)
+		}
+	}
+	if settled {
+		return end
+	}
+	return min(end, ripe)
+}
+
+func (f *forecast) pass(t time.Duration) {
+	f.now += t
+	for i := range f.jobs {
+		f.jobs[i].Age += t
+		if f.jobs[i].Running {
+			f.jobs[i].Left -= t
+		}
+	}
+}
+
+// end takes out the jobs with nothing left, and says how many.
+func (f *forecast) end() (ended int) {
+	kept := 0
+	for i, j := range f.jobs {
+		if j.Running && j.Left <= 0 {
+			f.spans[f.index[i]].Ends = f.now
+			ended++
+			continue
+		}
+		f.jobs[kept], f.index[kept] = j, f.index[i]
+		kept++
+	}
+	f.jobs, f.index = f.jobs[:kept], f.index[:kept]
+	return ended
+}
