@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/batching":         {},
 	"jobs/order":                {},
+	"jobs/queue":                {"checkpoint", "engine/osfile", "jobs/order"},
 	"executor/answer":           {"executor", "executor/batching", "executor/infer", "partition", "residency/ledger", "checkpoint", "datasets", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
 	"executor/session":          {"checkpoint/initial", "checkpoint/restore", "checkpoint/runstate", "checkpoint/saver", "configs", "configs/specs", "datasets", "executor", "executor/answer", "executor/eager", "executor/feed", "executor/infer", "executor/schedule", "executor/timing", "executor/trace", "internal/errs", "internal/stop", "internal/units", "partition", "partition/costs", "partition/planning", "residency", "engine/..."},
 	"executor/train":            {"checkpoint", "checkpoint/initial", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "checkpoint/saver", "configs", "configs/specs", "datasets", "datasets/custom", "datasets/tokenizer", "executor", "executor/answer", "executor/boundary", "executor/feed", "executor/infer", "executor/session", "executor/trace", "internal/edit", "internal/errs", "internal/stop", "internal/units", "partition", "partition/planning", "residency", "residency/hostmem", "residency/ledger", "engine/..."},

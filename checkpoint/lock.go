@@ -1,13 +1,10 @@
 package checkpoint
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/osfile"
@@ -53,7 +50,7 @@ func openLocked(path string, o OpenOptions) (*os.File, error) {
 
 // patience is the longest wait for the process that has the file.
 func (o OpenOptions) patience(path string) time.Duration {
-	if _, alive := writer(path); alive || o.ReadOnly {
+	if _, alive := osfile.LeftPid(path); alive || o.ReadOnly {
 		return o.Timeout
 	}
 	return max(o.Timeout, o.Readers)
@@ -74,7 +71,7 @@ func sameFile(f *os.File, path string) bool {
 // use.
 func held(path string, reading bool) error {
 	by, advice := errors.New("another process"), "stop that process"
-	switch pid, alive := writer(path); {
+	switch pid, alive := osfile.LeftPid(path); {
 	case alive && pid == os.Getpid():
 		by, advice = ErrHeldHere, "wait until the run or DB that has it is closed"
 	case alive:
@@ -92,55 +89,9 @@ func release(f *os.File) error {
 	return errors.Join(osfile.Unlock(f), f.Close())
 }
 
-func pidPath(path string) string { return osfile.Beside(path, ".pid") }
-
-// writePid leaves the writer's process id for processes that find the file
-// locked. The lock does not depend on it: a file of that name with other contents stays.
-func writePid(path string) {
-	if _, ours := readPid(path); !ours {
-		if text, err := osfile.Read(pidPath(path), 64); err == nil && len(bytes.TrimSpace(text)) > 0 {
-			return
-		}
-	}
-	f, err := osfile.CreateFor(pidPath(path), pidPath(path))
-	if err != nil {
-		return
-	}
-	_, err = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
-	if errors.Join(err, f.Close()) != nil {
-		_ = os.Remove(pidPath(path)) // it may be there, empty
-	}
-}
-
-func removePid(path string) {
-	if pid, ok := readPid(path); ok && pid == os.Getpid() {
-		_ = os.Remove(pidPath(path))
-	}
-}
-
-func readPid(path string) (int, bool) {
-	b, err := osfile.Read(pidPath(path), 64)
-	if err != nil {
-		return 0, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	return pid, err == nil && pid > 0
-}
-
-// writer is the process that last opened the file for writing, and whether it
-// still runs. If not, another process, such as a reader, holds the lock.
-func writer(path string) (pid int, alive bool) {
-	pid, ok := readPid(path)
-	if !ok {
-		return 0, false
-	}
-	return pid, osfile.ProcessExists(pid)
-}
-
 // Abandoned reports whether the process that last wrote to a file ended without
 // closing it: it was killed, or the machine failed.
 func Abandoned(path string) bool {
-	_, there := readPid(path)
-	_, alive := writer(path)
-	return there && !alive
+	pid, alive := osfile.LeftPid(path)
+	return pid > 0 && !alive
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 func TestHeld(t *testing.T) {
@@ -41,7 +43,7 @@ func TestHeld(t *testing.T) {
 	r := open(t, path+"2", OpenOptions{ReadOnly: true})
 	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
 	open(t, path+"2", OpenOptions{Readers: time.Minute})
-	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
+	if _, err := os.Stat(osfile.PidPath(path)); !os.IsNotExist(err) {
 		t.Errorf("the process id was left behind: %v", err)
 	}
 	if _, err := Open(path+".no", OpenOptions{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "no element is cut") {

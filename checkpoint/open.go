@@ -59,7 +59,7 @@ func Open(path string, o OpenOptions) (*DB, error) {
 	if o.ReadOnly {
 		err = db.look()
 	} else {
-		writePid(path)
+		osfile.LeavePid(path)
 		sweep(path)
 		err = db.openBolt()
 	}
@@ -187,7 +187,7 @@ func (db *DB) Close() error {
 	}
 	db.closed = true
 	if !db.opts.ReadOnly {
-		removePid(db.path)
+		osfile.RemovePid(db.path)
 	}
 	if db.bolt == nil || db.broken != nil {
 		// After a panic, bbolt's Close could wait for ever: its mapping stays.

@@ -260,7 +260,7 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if err := takePlace(dst.path, db.path, db.file); err != nil {
 		return err
 	}
-	removePid(dst.path)
+	osfile.RemovePid(dst.path)
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	old := db.bolt

@@ -256,8 +256,8 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	if err != nil {
 		return "", err
 	}
-	writePid(path)
-	defer removePid(path)
+	osfile.LeavePid(path)
+	defer osfile.RemovePid(path)
 	src, err := openDamaged(ctx, path, f)
 	if err != nil {
 		return "", err

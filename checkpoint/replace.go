@@ -27,7 +27,7 @@ func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	writePid(path)
+	osfile.LeavePid(path)
 	return &Claim{path, f}, nil
 }
 
@@ -43,7 +43,7 @@ func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	if err := takePlace(fresh, c.path, c.file); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))
 	}
-	removePid(fresh)
+	osfile.RemovePid(fresh)
 	db.path = c.path
 	err = errors.Join(release(c.file), osfile.SyncDir(filepath.Dir(c.path)))
 	c.file = nil
@@ -65,7 +65,7 @@ func (c *Claim) Close() error {
 	if c.file == nil {
 		return nil
 	}
-	removePid(c.path)
+	osfile.RemovePid(c.path)
 	err := release(c.file)
 	c.file = nil
 	return err
@@ -161,7 +161,7 @@ func ownName(path, suffix string) string {
 
 // removeMade removes an unfinished file, and the process id beside it.
 func removeMade(path string) error {
-	return errors.Join(removeIfThere(path), removeIfThere(pidPath(path)))
+	return errors.Join(removeIfThere(path), removeIfThere(osfile.PidPath(path)))
 }
 
 func removeIfThere(path string) error {

@@ -1,6 +1,27 @@
 package checkpoint
 
-import "bytes"
+import (
+	"bytes"
+	"os"
+)
+
+// CheckPages reads the structure of a bbolt file without bbolt, which trusts what it maps:
+// nothing in a file that passes makes bbolt panic, or take memory without bound. The file may
+// be of any program. unused says that it is new, or that its creation was cut short.
+func CheckPages(f *os.File) (unused bool, err error) {
+	if unused, err = neverUsed(f); unused || err != nil {
+		return unused, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	im, err := openImage(f, st.Size())
+	if err != nil {
+		return false, err
+	}
+	return false, im.check()
+}
 
 // walk visits trees in order of keys, and checks everything that bbolt relies on. One call of check
 // or each makes it, and others for the buckets inside.

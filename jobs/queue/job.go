@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/order"
+)
+
+// State is what has become of a job.
+type State string
+
+// The states. Only a job that is Waiting can begin.
+const (
+	Waiting   State = "waiting"
+	Running   State = "running"
+	Paused    State = "paused"
+	Finished  State = "finished"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// Over reports whether the job has ended, for good unless somebody wants it again.
+func (s State) Over() bool { return s == Finished || s == Failed || s == Cancelled }
+
+// Wish is what somebody wants of a job.
+type Wish string
+
+// The wishes.
+const (
+	Run    Wish = "run"
+	Pause  Wish = "pause"
+	Cancel Wish = "cancel"
+)
+
+// Job is a job as the queue knows it.
+type Job struct {
+	ID       int
+	Name     string // of the config
+	Dir      string // the run folder, an absolute path
+	Priority int
+	Wish     Wish
+	State    State
+
+	// Needs are the devices that it takes. Length is what the whole job takes alone,
+	// Left what is left of it, and Memory the most that it takes on a device, in bytes.
+	Needs        []order.Need
+	Length, Left time.Duration
+	Memory       int64
+
+	Submitted time.Time
+	Idle      time.Duration // how long it has been paused in all, up to PausedAt
+	PausedAt  time.Time     // since when it is paused; zero if it is not
+
+	// Suspect says that it ran when the process ended by a fault. It runs alone until
+	// it has saved.
+	Suspect bool
+
+	// Retries is how often it may still begin again after a failure.
+	Retries  int
+	Attempts []Attempt
+	Events   []Event // the newest of them
+
+	key string // of its submission
+}
+
+// Attempt is one time that the job was opened.
+type Attempt struct {
+	Began, Ended time.Time // Ended is zero while it lasts
+	Devices      []string
+	Alone        bool
+	Machine      string // which start of the machine it was
+	Error        string // empty if it did not fail
+	Code         int    // the exit code that `trainer train` would have had
+}
+
+// Event is something that happened to a job.
+type Event struct {
+	At   time.Time
+	What string
+}
+
+// Age is how long ago the job was submitted, without the time in which it was
+// paused.
+func (j *Job) Age(now time.Time) time.Duration {
+	age := now.Sub(j.Submitted) - j.Idle
+	if !j.PausedAt.IsZero() {
+		age -= now.Sub(j.PausedAt)
+	}
+	return max(age, 0)
+}
+
+// open is the attempt that lasts, or nil.
+func (j *Job) open() *Attempt {
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Ended.IsZero() {
+		return &j.Attempts[n-1]
+	}
+	return nil
+}
+
+// Open reports whether an attempt lasts: the job runs, or was suspended.
+func (j *Job) Open() bool { return j.open() != nil }
+
+// Failure is the error of its last attempt.
+func (j *Job) Failure() string {
+	if n := len(j.Attempts); n > 0 {
+		return j.Attempts[n-1].Error
+	}
+	return ""
+}
+
+// Bounds of a record, so that a job that is suspended for days does not fill the file.
+const (
+	mostEvents   = 64
+	mostAttempts = 64
+)
+
+func (j *Job) note(now time.Time, format string, args ...any) {
+	j.Events = newest(append(j.Events, Event{now, fmt.Sprintf(format, args...)}), mostEvents)
+}
+
+func newest[T any](list []T, most int) []T {
+	if len(list) > most {
+		list = slices.Delete(list, 0, len(list)-most)
+	}
+	return list
+}
+
+// enter changes the state, and counts the time in which the job is paused.
+func (j *Job) enter(s State, now time.Time) {
+	if s == j.State {
+		return
+	}
+	if j.State == Paused {
+		j.Idle += max(now.Sub(j.PausedAt), 0)
+		j.PausedAt = time.Time{}
+	}
+	if s == Paused {
+		j.PausedAt = now
+	}
+	j.State = s
+	j.note(now, "%s", s)
+}
+
+// clone is a copy that shares nothing with j.
+func (j *Job) clone() *Job {
+	c := *j
+	c.Needs, c.Attempts, c.Events = slices.Clone(j.Needs), slices.Clone(j.Attempts), slices.Clone(j.Events)
+	for i := range c.Attempts {
+		c.Attempts[i].Devices = slices.Clone(c.Attempts[i].Devices)
+	}
+	return &c
+}

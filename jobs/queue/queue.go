@@ -1,0 +1,340 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/order"
+)
+
+// The causes of errors.
+var (
+	ErrHeld    = errors.New("the queue is in use")
+	ErrNoJob   = errors.New("no such job")
+	ErrState   = errors.New("not in this state")
+	ErrKey     = errors.New("the key of this submission belongs to another job")
+	ErrFormat  = errors.New("the queue has a newer format")
+	ErrDamaged = errors.New("the queue is damaged")
+)
+
+// Queue is an open queue. Its methods are safe for concurrent use.
+type Queue struct {
+	file *file
+
+	mu   sync.Mutex
+	jobs map[int]*Job
+	keys map[string]int
+	late map[int]bool // jobs that the file does not have as they are
+	why  error        // why it does not
+}
+
+// Submission is what is asked for by a submit.
+type Submission struct {
+	// Key tells this submission from others: one that is sent again with the same key
+	// makes no second job.
+	Key string
+
+	Name     string
+	Config   []byte // YAML, with all that was resolved where it was typed
+	Dir      string
+	Priority int
+	Retries  int
+	Needs    []order.Need
+	Length   time.Duration
+	Memory   int64
+}
+
+// Submit adds a job, which waits. It is on the disk when Submit returns without an error.
+func (q *Queue) Submit(s Submission) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if id, ok := q.keys[s.Key]; ok {
+		return q.again(id, s)
+	}
+	now := time.Now()
+	j := &Job{
+		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
+		Needs: slices.Clone(s.Needs), Length: s.Length, Left: s.Length, Memory: s.Memory, Submitted: now, key: s.Key,
+	}
+	j.note(now, "submitted")
+	if err := q.file.add(j, s.Config); err != nil {
+		return Job{}, fmt.Errorf("job %s is not queued: %w", s.Name, err)
+	}
+	q.jobs[j.ID], q.keys[s.Key] = j, j.ID
+	return *j.clone(), nil
+}
+
+// again answers a submission that was answered before.
+func (q *Queue) again(id int, s Submission) (Job, error) {
+	j := q.jobs[id]
+	config, err := q.file.config(id)
+	if err != nil {
+		return Job{}, err
+	}
+	if string(config) != string(s.Config) || j.Dir != s.Dir {
+		return Job{}, fmt.Errorf("%w: job %d has another config or run folder: submit with a new key", ErrKey, id)
+	}
+	return *j.clone(), nil
+}
+
+// Jobs are all jobs, by number.
+func (q *Queue) Jobs() []Job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := make([]Job, 0, len(q.jobs))
+	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
+		list = append(list, *q.jobs[id].clone())
+	}
+	return list
+}
+
+// Job is one job.
+func (q *Queue) Job(id int) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.job(id)
+	if err != nil {
+		return Job{}, err
+	}
+	return *j.clone(), nil
+}
+
+// Config is the config of a job.
+func (q *Queue) Config(id int) ([]byte, error) { return q.file.config(id) }
+
+func (q *Queue) job(id int) (*Job, error) {
+	if j := q.jobs[id]; j != nil {
+		return j, nil
+	}
+	return nil, fmt.Errorf("%w: job %d", ErrNoJob, id)
+}
+
+// Want changes what is wanted of a job. One that is not open gets the state that follows from
+// it at once; an open one goes on until whoever runs it has seen the wish.
+func (q *Queue) Want(id int, w Wish) (Job, error) {
+	return q.request(id, func(j *Job, now time.Time) error {
+		switch {
+		case j.State == Finished, j.State == Cancelled, j.State == Failed && w == Pause:
+			return fmt.Errorf("%w: job %d is %s", ErrState, id, j.State)
+		case w == j.Wish && j.State != Failed:
+			return nil
+		}
+		j.Wish = w
+		j.note(now, "%s is wanted", w)
+		if !j.Open() {
+			j.enter(idle(w), now)
+		}
+		return nil
+	})
+}
+
+// idle is the state of a job that is not open.
+func idle(w Wish) State {
+	switch w {
+	case Pause:
+		return Paused
+	case Cancel:
+		return Cancelled
+	}
+	return Waiting
+}
+
+// SetPriority changes the job's place in the line.
+func (q *Queue) SetPriority(id, priority int) (Job, error) {
+	return q.request(id, func(j *Job, now time.Time) error {
+		if j.State.Over() {
+			return fmt.Errorf("%w: job %d is %s, so its priority counts no more", ErrState, id, j.State)
+		}
+		j.Priority = priority
+		j.note(now, "priority %d", priority)
+		return nil
+	})
+}
+
+// Begin notes that an attempt begins, before it does. alone says that no other job runs meanwhile.
+func (q *Queue) Begin(id int, devices []string, alone bool) (Job, error) {
+	return q.request(id, func(j *Job, now time.Time) error {
+		if j.State != Waiting || j.Open() {
+			return fmt.Errorf("%w: job %d is %s and cannot begin", ErrState, id, j.State)
+		}
+		j.Attempts = newest(append(j.Attempts, Attempt{
+			Began: now, Devices: slices.Clone(devices), Alone: alone, Machine: machine(),
+		}), mostAttempts)
+		j.enter(Running, now)
+		return nil
+	})
+}
+
+// Remove forgets a job. Its run folder stays.
+func (q *Queue) Remove(id int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.job(id)
+	if err != nil {
+		return err
+	}
+	if j.Open() {
+		return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
+	}
+	if err := q.file.remove(j); err != nil {
+		return fmt.Errorf("job %d is kept: %w", id, err)
+	}
+	delete(q.jobs, id)
+	delete(q.keys, j.key)
+	delete(q.late, id)
+	return nil
+}
+
+// request changes a job if the disk takes the change.
+func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.job(id)
+	if err != nil {
+		return Job{}, err
+	}
+	next := j.clone()
+	if err := change(next, time.Now()); err != nil {
+		return Job{}, err
+	}
+	if err := q.file.put(next); err != nil {
+		return Job{}, fmt.Errorf("job %d stays as it was: %w", id, err)
+	}
+	q.jobs[id] = next
+	delete(q.late, id)
+	return *next.clone(), nil
+}
+
+// Stood notes that an open job was suspended, or goes on.
+func (q *Queue) Stood(id int, suspended bool, left time.Duration) {
+	q.report(id, func(j *Job, now time.Time) {
+		if !j.Open() {
+			return
+		}
+		j.Left = left
+		if suspended {
+			j.enter(Waiting, now)
+		} else {
+			j.enter(Running, now)
+		}
+	})
+}
+
+// Saved notes that a job has a checkpoint of this attempt, and so is suspect no more.
+func (q *Queue) Saved(id int) {
+	q.mu.Lock()
+	j := q.jobs[id]
+	known := j == nil || !j.Suspect
+	q.mu.Unlock()
+	if known {
+		return
+	}
+	q.report(id, func(j *Job, now time.Time) {
+		j.Suspect = false
+		if a := j.open(); a != nil {
+			a.Alone = false
+		}
+		j.note(now, "it has saved, and other jobs may run beside it again")
+	})
+}
+
+// Result is how an attempt ended.
+type Result struct {
+	// Complete says that the training has nothing left to do.
+	Complete bool
+	// Err is why it failed; nil if it is complete, or was stopped by a wish.
+	Err error
+	// Code is the exit code that `trainer train` would have had.
+	Code int
+	// Again says that another attempt may succeed: the failure does not follow from the job
+	// alone.
+	Again bool
+	// Left is what is left of the job.
+	Left time.Duration
+}
+
+// End notes that the attempt has ended, after its run folder has been closed.
+func (q *Queue) End(id int, r Result) {
+	q.report(id, func(j *Job, now time.Time) {
+		a := j.open()
+		if a == nil {
+			return
+		}
+		a.Ended, a.Code, j.Left = now, r.Code, r.Left
+		switch {
+		case r.Complete:
+			j.enter(Finished, now)
+		case r.Err == nil:
+			j.enter(idle(j.Wish), now)
+		default:
+			a.Error = r.Err.Error()
+			q.failed(j, r, now)
+		}
+	})
+}
+
+func (q *Queue) failed(j *Job, r Result, now time.Time) {
+	j.note(now, "attempt failed: %v", r.Err)
+	switch {
+	case j.Wish != Run:
+		j.enter(idle(j.Wish), now)
+	case r.Again && j.Retries > 0:
+		j.Retries--
+		j.enter(Waiting, now)
+	default:
+		j.enter(Failed, now)
+	}
+}
+
+// report changes a job at once. If the disk does not take it, it is late.
+func (q *Queue) report(id int, change func(*Job, time.Time)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j := q.jobs[id]
+	if j == nil {
+		return
+	}
+	change(j, time.Now())
+	q.late[id] = true
+	q.flush()
+}
+
+// Flush writes what is late.
+func (q *Queue) Flush() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.flush()
+}
+
+func (q *Queue) flush() error {
+	if len(q.late) == 0 {
+		q.why = nil
+		return nil
+	}
+	late := make([]*Job, 0, len(q.late))
+	for _, id := range slices.Sorted(maps.Keys(q.late)) {
+		late = append(late, q.jobs[id])
+	}
+	if q.why = q.file.put(late...); q.why == nil {
+		clear(q.late)
+	}
+	return q.why
+}
+
+// Late is why the file does not have the jobs as they are; nil if it has.
+func (q *Queue) Late() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.why
+}
+
+// Close writes what is late and gives the file free.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return errors.Join(q.flush(), q.file.close())
+}
