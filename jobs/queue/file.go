@@ -174,8 +174,11 @@ func (f *file) jobs() (jobs map[int]*Job, err error) {
 			if _, lost := unseal(configs.Get(k)); err == nil {
 				err = lost
 			}
-			if err != nil || string(number(r.ID)) != string(k) {
-				return damaged(f.path, "job %x: its record cannot be read: %w", k, err)
+			if err == nil && string(number(r.ID)) != string(k) {
+				err = fmt.Errorf("it is of job %d", r.ID)
+			}
+			if err != nil {
+				return damaged(f.path, "the record of job %x: %w", k, err)
 			}
 			r.Job.key = r.Key
 			jobs[r.ID] = &r.Job
