@@ -132,6 +132,21 @@ func (p *Pool) Reopen() (*Pool, error) {
 	return openPool(p.config, func(list []device.Device) ([]device.Device, error) { return fault.Again(list, p.list), nil })
 }
 
+// Usable lists the devices that are not lost.
+func (p *Pool) Usable() (ids []device.ID) {
+	if p.checkOpened() != nil {
+		return nil
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for i, d := range p.list {
+		if !p.lost[i] {
+			ids = append(ids, d.ID())
+		}
+	}
+	return ids
+}
+
 // Missed says of each fault that did not happen how many such operations there were.
 func (p *Pool) Missed() []string {
 	if p.checkOpened() != nil {

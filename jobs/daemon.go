@@ -1,0 +1,132 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/order"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// Options say what a daemon owns.
+type Options struct {
+	Queue   string          // the file of the queue
+	Devices configs.Devices // those to open; a zero field means the key's default
+
+	// Observe makes the observer of a job's training, which writes to the job's log. Nil: one
+	// line for each boundary and note.
+	Observe func(log io.Writer, run *berth.Run, resumed bool) *berth.Observer
+
+	// Told hears of what happens to jobs, a line each, and Ended of a job that is over; nil for
+	// nobody. Calls come from one goroutine each and may take long.
+	Told  func(line string)
+	Ended func(queue.Job)
+}
+
+// Daemon owns devices and trains the jobs of a queue on them. Its methods are safe for
+// concurrent use.
+type Daemon struct {
+	options Options
+	queue   *queue.Queue
+	devices *berth.Devices
+
+	woken chan struct{} // holds one wish to decide anew
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex
+	open    map[int]*task       // by job
+	places  map[int]order.Place // as decided last
+	drain   bool                // nothing new begins
+	ended   bool                // Run has returned, or was never called
+	folders sync.Mutex          // held while a folder is chosen and queued
+}
+
+// Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
+func Open(o Options) (*Daemon, error) {
+	q, err := queue.Open(o.Queue)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := berth.OpenDevices(o.Devices, berth.DevicesOptions{})
+	if err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	if o.Told == nil {
+		o.Told = func(string) {}
+	}
+	if o.Ended == nil {
+		o.Ended = func(queue.Job) {}
+	}
+	return &Daemon{
+		options: o, queue: q, devices: devices,
+		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{},
+	}, nil
+}
+
+// Close gives the devices and the queue free. Run must have returned.
+func (d *Daemon) Close() error {
+	return errors.Join(d.devices.Close(), d.queue.Close())
+}
+
+// tick is how often the line is looked at when nothing happens: the time that is left
+// changes while jobs run.
+const tick = time.Second
+
+// Run trains jobs until ctx ends. Then it lets the step of each running one end, saves all,
+// and returns. Those that have not ended go on with the next daemon.
+func (d *Daemon) Run(ctx context.Context) error {
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		d.decide(ctx)
+		select {
+		case <-ctx.Done():
+		case <-d.woken:
+		case <-timer.C:
+			_ = d.queue.Flush()
+		}
+		if d.drained() {
+			break
+		}
+	}
+	d.stopAll(fmt.Errorf("the daemon ends: %w", context.Cause(ctx)))
+	d.tasks.Wait()
+	return d.queue.Flush()
+}
+
+// Finish lets jobs that are open end, and begins no others; Run returns after the last one.
+func (d *Daemon) Finish() {
+	d.mu.Lock()
+	d.drain = true
+	d.mu.Unlock()
+	d.wake()
+}
+
+func (d *Daemon) drained() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.drain && len(d.open) == 0
+}
+
+// wake asks Run to decide anew.
+func (d *Daemon) wake() {
+	select {
+	case d.woken <- struct{}{}:
+	default:
+	}
+}
+
+// stopAll ends all open tasks, saved.
+func (d *Daemon) stopAll(cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.open {
+		t.stop(cause)
+	}
+}

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// text is the digits config with other settings.
+func text(t testing.TB, set ...string) []byte {
+	t.Helper()
+	c, err := configs.Load("digits", configs.Overlay{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := c.Kept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// running is a daemon that runs until the test ends, or until stop.
+type running struct {
+	*Daemon
+	stop func()
+}
+
+func start(t testing.TB, dir string, devices string) running {
+	t.Helper()
+	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: devices}, Told: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	stopped := false
+	r := running{d, func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}}
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r running) submit(t testing.TB, dir, key string, config []byte) int {
+	t.Helper()
+	j, err := r.Submit(t.Context(), Submission{Key: key, Config: config, Parent: filepath.Join(dir, "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j.ID
+}
+
+// await waits until a job is over.
+func (r running) await(t testing.TB, id int) View {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if v, err := r.View(id); err != nil {
+			t.Fatal(err)
+		} else if v.State.Over() {
+			return v
+		}
+	}
+	t.Fatalf("job %d does not end: %+v", id, r.Views())
+	return View{}
+}
+
+func hash(t testing.TB, dir string) string {
+	t.Helper()
+	var r berth.Report
+	b, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.WeightsSHA256
+}
+
+// alone are the weights of a config that is trained without a daemon.
+func alone(t testing.TB, config []byte) string {
+	t.Helper()
+	c, err := configs.Parse("alone", config, configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	r, err := run.Train(t.Context(), berth.TrainOptions{Dir: filepath.Join(t.TempDir(), "run")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.WeightsSHA256
+}
+
+// TestJobs: a long job gives way to short ones, and all have the weights that they have alone.
+func TestJobs(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	long, short := text(t, "train.epochs=20", "seed=1"), text(t, "train.epochs=1", "seed=2")
+	ids := []int{d.submit(t, dir, "long", long)}
+	for i := range 3 {
+		time.Sleep(30 * time.Millisecond)
+		ids = append(ids, d.submit(t, dir, fmt.Sprint("short", i), short))
+	}
+	want := []string{alone(t, long), alone(t, short)}
+	for i, id := range ids {
+		v := d.await(t, id)
+		if v.State != queue.Finished {
+			t.Fatalf("job %d is %s: %s", id, v.State, v.Failure())
+		}
+		if got := hash(t, v.Dir); got != want[min(i, 1)] {
+			t.Errorf("job %d has weights %s, and alone %s", id, got, want[min(i, 1)])
+		}
+		t.Log(id, v.Step, v.Steps, v.Length, len(v.Events), v.Events)
+	}
+}

@@ -1,0 +1,145 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/order"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// errWished is why a task ends that somebody wants paused or cancelled, and errMoved why one
+// ends that goes on elsewhere. The job's state follows from its wish.
+var (
+	errWished = errors.New("it is to stop")
+	errMoved  = errors.New("it goes on with other devices")
+)
+
+// decide asks the order who runs, and acts on it: it suspends, continues and begins. A device is
+// given on once the one that has it stands still, so a change can take several calls.
+func (d *Daemon) decide(ctx context.Context) {
+	list := d.queue.Jobs()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.heed(list)
+	line := d.line(list, time.Now())
+	places := order.Arrange(line, d.usable())
+	clear(d.places)
+	for i, p := range places {
+		d.places[line[i].Number] = p
+		if t := d.open[line[i].Number]; t != nil {
+			t.safe = p.Safe
+			d.carry(t, p)
+		}
+	}
+	held := d.held()
+	for i, p := range places {
+		j := line[i]
+		if t := d.open[j.Number]; p.Devices == nil || slices.ContainsFunc(p.Devices, func(name string) bool { return held[name] != 0 && held[name] != j.Number }) {
+			continue
+		} else if t == nil {
+			d.begin(ctx, j.Number, p)
+		} else {
+			t.proceed()
+		}
+		for _, name := range p.Devices {
+			held[name] = j.Number
+		}
+	}
+}
+
+// heed ends the tasks of jobs that somebody wants paused or cancelled.
+func (d *Daemon) heed(list []queue.Job) {
+	for _, j := range list {
+		if t := d.open[j.ID]; t != nil && j.Wish != queue.Run {
+			t.stop(errWished)
+		}
+	}
+}
+
+// line has the jobs that want to run. Suspect ones run alone, so the first of them is all of the
+// line then.
+func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
+	suspect := slices.IndexFunc(list, func(j queue.Job) bool { return j.Suspect && wants(&j) })
+	for i, j := range list {
+		t := d.open[j.ID]
+		switch {
+		case !wants(&j), t != nil && t.ending, d.drain && t == nil, suspect >= 0 && i != suspect:
+			continue
+		}
+		o := order.Job{Number: j.ID, Priority: j.Priority, Length: j.Length, Left: j.Left, Age: j.Age(now), Needs: j.Needs}
+		if t != nil {
+			o.Length, o.Left = t.pace.length(j.Length), t.pace.left(j.Left)
+			o.On, o.Running, o.Safe = t.devices, t.runs(), t.safe
+		}
+		line = append(line, o)
+	}
+	return line
+}
+
+func wants(j *queue.Job) bool {
+	return j.Wish == queue.Run && (j.State == queue.Waiting || j.State == queue.Running)
+}
+
+// usable lists the devices that are not lost.
+func (d *Daemon) usable() (list []order.Device) {
+	for _, id := range d.devices.Usable() {
+		kind, _, _ := strings.Cut(string(id), ":")
+		list = append(list, order.Device{Name: string(id), Kind: kind})
+	}
+	return list
+}
+
+// carry tells an open task what its place asks of it.
+func (d *Daemon) carry(t *task, p order.Place) {
+	switch {
+	case p.Devices == nil:
+		t.suspend()
+	case !slices.Equal(p.Devices, t.devices):
+		t.stop(errMoved)
+	}
+}
+
+// held says which job has which device now. A suspended one has none, but its tensors may be there.
+func (d *Daemon) held() map[string]int {
+	held := map[string]int{}
+	for id, t := range d.open {
+		if t.stands() {
+			continue
+		}
+		for _, name := range t.devices {
+			held[name] = id
+		}
+	}
+	return held
+}
+
+// begin notes an attempt in the queue and starts its task. Without room on the disk, nothing begins.
+func (d *Daemon) begin(ctx context.Context, id int, p order.Place) {
+	j, err := d.queue.Begin(id, p.Devices, d.alone(id))
+	if err != nil {
+		return
+	}
+	d.say(j, "begins on "+strings.Join(p.Devices, ", "))
+	t := newTask(d, j, p.Devices)
+	d.open[id] = t
+	d.tasks.Add(1)
+	go func() {
+		defer d.tasks.Done()
+		t.run(ctx)
+	}()
+}
+
+// alone says whether the job is to run alone, as one that may have ended the process.
+func (d *Daemon) alone(id int) bool {
+	j, err := d.queue.Job(id)
+	return err == nil && j.Suspect
+}
+
+func (d *Daemon) say(j queue.Job, what string) {
+	d.options.Told(fmt.Sprintf("job %d (%s) %s", j.ID, j.Name, what))
+}

@@ -1,0 +1,19 @@
+// Package jobs trains many configs on one set of devices. A [Daemon] owns the devices and
+// a queue of jobs; which of them run is decided in jobs/order, and what is kept of them
+// on the disk is in jobs/queue.
+//
+//	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:2"}})
+//	…
+//	go d.Run(ctx)
+//	job, err := d.Submit(ctx, jobs.Submission{Key: key, Config: yaml, Dir: dir})
+//
+// Begin with daemon.go: the one goroutine that decides. decide.go says who runs, task.go trains one
+// job, submit.go takes new ones, view.go answers what is asked about them. log.go is the text that a
+// job leaves in its run folder.
+//
+// # Who may do what?
+//
+// The goroutine of [Daemon.Run] alone begins, suspends and continues jobs. A task is a goroutine for
+// each job that is open; it tells of its progress under the daemon's lock and wakes that goroutine.
+// Requests change the queue, and wake it, too.
+package jobs

@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/jobs/order"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// Submission asks for a job.
+type Submission struct {
+	// Key tells this submission from others: one that was not answered is sent again with the
+	// same key, and makes no second job.
+	Key string
+	// Config is YAML that means the same from any working folder: see [configs.Config.Kept].
+	Config []byte
+	// Dir is the run folder, an absolute path. If it is empty, the job gets the first of
+	// Parent/NAME, Parent/NAME-2, … that is not there.
+	Dir, Parent string
+	Priority    int
+	Retries     int
+}
+
+// Submit plans a config and queues it. A config that can never be trained on the
+// daemon's devices is refused with the words of its plan. The job is on the disk when
+// Submit returns.
+func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
+	if s.Key == "" {
+		return queue.Job{}, fmt.Errorf("%w: the submission has no key", berth.ErrOptions)
+	}
+	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{})
+	if err != nil {
+		return queue.Job{}, err
+	}
+	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
+	if err := d.plan(ctx, c, &q); err != nil {
+		return queue.Job{}, err
+	}
+	d.folders.Lock()
+	defer d.folders.Unlock()
+	made := ""
+	if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
+		return queue.Job{}, err
+	}
+	j, err := d.queue.Submit(q)
+	if made != "" && (err != nil || j.Dir != made) { // refused, or queued by an earlier answer
+		_ = os.Remove(made)
+	}
+	if err == nil {
+		d.wake()
+	}
+	return j, err
+}
+
+// plan finds out what the job takes, on devices of the kinds that it needs.
+func (d *Daemon) plan(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
+	usable := d.usable()
+	if q.Needs, err = needs(c, usable); err != nil {
+		return err
+	}
+	places := order.Arrange([]order.Job{{Number: 1, Needs: q.Needs}}, usable)
+	if places[0].Devices == nil {
+		lacks := places[0].Lacks
+		return fmt.Errorf("%w: the job needs %d devices of %s, and this daemon has %d: change devices.use, or start the daemon with more", berth.ErrOptions,
+			lacks.Count, lacks.Kind, count(usable, lacks.Kind))
+	}
+	run, err := berth.Open(ctx, c, berth.OpenOptions{Devices: d.devices, Use: deviceIDs(places[0].Devices)})
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	for _, m := range run.Plan().Memory {
+		q.Memory = max(q.Memory, m.Peak)
+	}
+	step, err := run.StepTime(ctx)
+	if err != nil {
+		return err
+	}
+	q.Length = time.Duration(min(step.Seconds*float64(run.TotalSteps())*float64(time.Second), math.MaxInt64/4))
+	return nil
+}
+
+// needs are the devices that a config asks for: one of the daemon's first kind if it does not say.
+func needs(c *configs.Config, usable []order.Device) (list []order.Need, err error) {
+	entries := []string{c.Devices.Use}
+	if len(c.Devices.Each) > 0 {
+		entries = entries[:0]
+		for _, e := range c.Devices.Each {
+			entries = append(entries, e.Use)
+		}
+	} else if !c.Given("devices.use") && len(usable) > 0 {
+		entries[0] = usable[0].Kind
+	}
+	for _, e := range entries {
+		counted, err := device.ParseList(e)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range counted {
+			list = add(list, order.Need{Kind: x.Kind, Count: cmp.Or(x.Count, 1)})
+		}
+	}
+	return list, nil
+}
+
+func add(list []order.Need, n order.Need) []order.Need {
+	for i := range list {
+		if list[i].Kind == n.Kind {
+			list[i].Count += n.Count
+			return list
+		}
+	}
+	return append(list, n)
+}
+
+func count(devices []order.Device, kind string) (n int) {
+	for _, d := range devices {
+		if d.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// reserve chooses the run folder. made is the folder that it made for that, if it made one.
+func (d *Daemon) reserve(s Submission, name string) (dir, made string, err error) {
+	used := map[string]int{}
+	for _, j := range d.queue.Jobs() {
+		if !j.State.Over() {
+			used[j.Dir] = j.ID
+		}
+	}
+	if s.Dir != "" {
+		if id := used[s.Dir]; id != 0 {
+			return "", "", fmt.Errorf("%w: %s is the run folder of job %d: name another with --run", berth.ErrFolder, s.Dir, id)
+		}
+		return s.Dir, "", rundir.CheckFolder(s.Dir, rundir.Begin)
+	}
+	if !filepath.IsAbs(s.Parent) || strings.ContainsAny(name, `/\`) {
+		return "", "", fmt.Errorf("%w: the submission names no run folder", berth.ErrOptions)
+	}
+	if err := os.MkdirAll(s.Parent, 0o777); err != nil {
+		return "", "", fmt.Errorf("run folder: %w", err)
+	}
+	for n := 1; ; n++ {
+		dir = filepath.Join(s.Parent, name)
+		if n > 1 {
+			dir += "-" + strconv.Itoa(n)
+		}
+		err := os.Mkdir(dir, 0o777)
+		if err == nil {
+			return dir, dir, nil
+		}
+		if !os.IsExist(err) {
+			return "", "", fmt.Errorf("run folder: %w", err)
+		}
+	}
+}

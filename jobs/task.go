@@ -1,0 +1,233 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// task is a job that is open: a goroutine that trains it. The fields below the line are
+// guarded by the daemon's lock.
+type task struct {
+	daemon  *Daemon
+	job     queue.Job
+	devices []string
+	cancel  context.CancelCauseFunc
+	halted  context.Context // ends when the task is to end
+	onward  chan struct{}   // lets it go on after it was suspended
+
+	// ---
+	aside  bool // it is to stand aside, or does
+	still  bool // it does
+	ending bool // it is to end
+	safe   float64
+	pace   pace
+	loss   *float64
+}
+
+func newTask(d *Daemon, j queue.Job, devices []string) *task {
+	t := &task{daemon: d, job: j, devices: devices, onward: make(chan struct{}, 1)}
+	t.halted, t.cancel = context.WithCancelCause(context.Background())
+	return t
+}
+
+// runs says whether the task has its devices and is to keep them; stands, whether it is suspended.
+// The caller of these and of the following methods holds the daemon's lock.
+func (t *task) runs() bool   { return !t.aside }
+func (t *task) stands() bool { return t.still }
+
+// stop lets the task end after its step, saved.
+func (t *task) stop(cause error) {
+	t.ending = true
+	t.cancel(cause)
+}
+
+func (t *task) suspend() { t.aside = true }
+
+func (t *task) proceed() {
+	t.aside = false
+	if !t.still {
+		return
+	}
+	t.still = false // from now on it has its devices
+	t.onward <- struct{}{}
+}
+
+// run opens the job's run, trains, and notes how it ended.
+func (t *task) run(ctx context.Context) {
+	d := t.daemon
+	r := t.train()
+	d.mu.Lock()
+	r.Left = t.pace.left(t.job.Left)
+	d.mu.Unlock()
+	d.queue.End(t.job.ID, r)
+	d.mu.Lock()
+	delete(d.open, t.job.ID)
+	d.mu.Unlock()
+	d.wake()
+	if j, err := d.queue.Job(t.job.ID); err == nil {
+		d.say(j, string(j.State))
+		if j.State.Over() {
+			d.options.Ended(j)
+		}
+	}
+}
+
+// train trains until the run is complete, or until it is to end.
+func (t *task) train() (r queue.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = queue.Result{Err: fmt.Errorf("panic: %v", p), Code: 2}
+		}
+	}()
+	text, err := t.daemon.queue.Config(t.job.ID)
+	if err != nil {
+		return failed(err)
+	}
+	log, err := openLog(t.job.Dir)
+	if err != nil {
+		return failed(err)
+	}
+	defer log.Close()
+	report, err := t.attempt(text, log)
+	switch {
+	case t.halted.Err() != nil && (err == nil || errors.Is(err, context.Cause(t.halted)) || errors.Is(err, berth.ErrStopped)):
+		return queue.Result{}
+	case err != nil:
+		fmt.Fprintf(log, "failed: %v\n", err)
+		return failed(err)
+	}
+	return queue.Result{Complete: report != nil}
+}
+
+// failed is a failure, with whether another attempt may succeed.
+func failed(err error) queue.Result {
+	again := true
+	for _, final := range []error{
+		berth.ErrOptions, berth.ErrData, berth.ErrInit, berth.ErrChanged, berth.ErrNonFinite, berth.ErrHasCheckpoint, berth.ErrFolder, berth.ErrOutput,
+	} {
+		again = again && !errors.Is(err, final)
+	}
+	return queue.Result{Err: err, Code: 1, Again: again}
+}
+
+// attempt opens the run and trains it.
+func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err error) {
+	c, err := configs.Parse(fmt.Sprintf("config of job %d", t.job.ID), text, configs.Overlay{})
+	if err != nil {
+		return nil, err
+	}
+	status, err := rundir.StatusOf(t.job.Dir)
+	resume := err != nil || status.State != rundir.None
+	o := berth.OpenOptions{Devices: t.daemon.devices, Use: deviceIDs(t.devices)}
+	if resume {
+		o.Resume = t.job.Dir
+	}
+	run, err := berth.Open(t.halted, c, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log, resume)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, training.Close()) }()
+	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
+	for training.More() && t.standAside() == nil {
+		if err := training.Step(t.halted); err != nil {
+			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
+				break
+			}
+			return nil, err
+		}
+		t.note(func() { t.pace.step(training.Steps()) })
+	}
+	return training.Finish(context.Background())
+}
+
+// standAside waits while the task is suspended. Its error says that the task is to end.
+func (t *task) standAside() error {
+	d := t.daemon
+	d.mu.Lock()
+	if !t.aside {
+		d.mu.Unlock()
+		return context.Cause(t.halted)
+	}
+	t.pace.stand()
+	t.still = true
+	left := t.pace.left(t.job.Left)
+	d.mu.Unlock()
+	d.wake()
+	d.queue.Stood(t.job.ID, true, left)
+	select {
+	case <-t.onward:
+		d.queue.Stood(t.job.ID, false, left)
+	case <-t.halted.Done():
+	}
+	t.note(t.pace.start)
+	return context.Cause(t.halted)
+}
+
+// note changes what the lock guards.
+func (t *task) note(change func()) {
+	t.daemon.mu.Lock()
+	defer t.daemon.mu.Unlock()
+	change()
+}
+
+func deviceIDs(names []string) (ids []device.ID) {
+	for _, n := range names {
+		ids = append(ids, device.ID(n))
+	}
+	return ids
+}
+
+// observer tells the daemon of the training's progress, and the log of the rest.
+func (t *task) observer(run *berth.Run, log *logFile, resumed bool) *berth.Observer {
+	var o *berth.Observer
+	if t.daemon.options.Observe != nil {
+		o = t.daemon.options.Observe(log, run, resumed)
+	} else {
+		o = lines(log)
+	}
+	saved, boundary := o.Saved, o.Boundary
+	o.Saved = func(s berth.Saved) {
+		t.daemon.queue.Saved(t.job.ID)
+		if saved != nil {
+			saved(s)
+		}
+	}
+	o.Boundary = func(b berth.Boundary) {
+		t.note(func() { t.loss = b.TrainLoss })
+		if boundary != nil {
+			boundary(b)
+		}
+	}
+	return o
+}
+
+// lines writes a line for each boundary and note.
+func lines(log *logFile) *berth.Observer {
+	say := func(text string) { fmt.Fprintf(log, "%s %s\n", time.Now().Format(time.DateTime), text) }
+	return &berth.Observer{
+		Note: say,
+		Boundary: func(b berth.Boundary) {
+			say(fmt.Sprintf("step %d, training loss %s", b.Step, number(b.TrainLoss)))
+		},
+	}
+}
+
+func number(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g", *x)
+}

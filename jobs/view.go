@@ -1,0 +1,138 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/order"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// View is a job as it is now.
+type View struct {
+	queue.Job
+	Step, Steps int      // taken, and of the whole run; Steps is 0 before the first attempt of this daemon
+	Loss        *float64 // the newest that came out
+	Where       string   // the devices of a running job, or why it does not run
+	Ends        *time.Time
+}
+
+// foretold is how many ends are foretold: those of the front of the line.
+const foretold = 200
+
+// View is one job.
+func (d *Daemon) View(id int) (View, error) {
+	if _, err := d.queue.Job(id); err != nil {
+		return View{}, err
+	}
+	for _, v := range d.Views() {
+		if v.ID == id {
+			return v, nil
+		}
+	}
+	return View{}, fmt.Errorf("%w: job %d", queue.ErrNoJob, id)
+}
+
+// Views are all jobs, by number.
+func (d *Daemon) Views() []View {
+	list := d.queue.Jobs()
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	line := d.line(list, now)
+	spans := order.Forecast(line, d.usable(), foretold)
+	ends := map[int]time.Time{}
+	for i, s := range spans {
+		if s.Ends != order.Never {
+			ends[line[i].Number] = now.Add(s.Ends)
+		}
+	}
+	views := make([]View, len(list))
+	for i, j := range list {
+		v := View{Job: j}
+		if t := d.open[j.ID]; t != nil {
+			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
+			v.Length, v.Left = t.pace.length(j.Length), t.pace.left(j.Left)
+		}
+		if end, ok := ends[j.ID]; ok {
+			v.Ends = &end
+		}
+		v.Where = d.where(&j, list)
+		views[i] = v
+	}
+	return views
+}
+
+// where says on which devices the job runs, or why it does not.
+func (d *Daemon) where(j *queue.Job, list []queue.Job) string {
+	t := d.open[j.ID]
+	switch {
+	case j.State == queue.Failed:
+		return j.Failure()
+	case j.State.Over(), j.State == queue.Paused:
+		return ""
+	case t != nil && t.ending:
+		return "saving"
+	case t != nil && t.runs():
+		return strings.Join(t.devices, ", ")
+	}
+	if late := d.queue.Late(); late != nil {
+		return fmt.Sprintf("no room for the queue: %v", late)
+	}
+	if k := slices.IndexFunc(list, func(o queue.Job) bool { return o.Suspect && wants(&o) }); k >= 0 && list[k].ID != j.ID {
+		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", list[k].ID)
+	}
+	if d.drain {
+		return "the daemon begins no more jobs"
+	}
+	return reason(j.Needs, d.places[j.ID])
+}
+
+// reason words why a job has no devices.
+func reason(needs []order.Need, p order.Place) string {
+	var text []string
+	for _, n := range needs {
+		text = append(text, fmt.Sprintf("%d %s", n.Count, n.Kind))
+	}
+	wanted := strings.Join(text, " and ")
+	switch {
+	case p.Lacks.Count > 0:
+		return fmt.Sprintf("needs %s: there are fewer", wanted)
+	case len(p.Behind) > 0:
+		return fmt.Sprintf("needs %s: after %s", wanted, numbers(p.Behind))
+	}
+	return "about to begin"
+}
+
+// numbers lists jobs: "6, 8 and 31 more".
+func numbers(ids []int) string {
+	const most = 3
+	var text []string
+	for _, id := range ids[:min(len(ids), most)] {
+		text = append(text, fmt.Sprint(id))
+	}
+	if len(ids) > most {
+		return strings.Join(text, ", ") + fmt.Sprintf(" and %d more", len(ids)-most)
+	}
+	if n := len(text); n > 1 {
+		return strings.Join(text[:n-1], ", ") + " and " + text[n-1]
+	}
+	return strings.Join(text, "")
+}
+
+// Want changes what is wanted of a job: to run, to pause, or to be cancelled.
+func (d *Daemon) Want(id int, w queue.Wish) (queue.Job, error) {
+	defer d.wake()
+	return d.queue.Want(id, w)
+}
+
+// SetPriority changes a job's place in the line.
+func (d *Daemon) SetPriority(id, priority int) (queue.Job, error) {
+	defer d.wake()
+	return d.queue.SetPriority(id, priority)
+}
+
+// Remove forgets a job that is not open. Its run folder stays.
+func (d *Daemon) Remove(id int) error { return d.queue.Remove(id) }
