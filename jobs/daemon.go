@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,19 +33,19 @@ type Options struct {
 // Daemon owns devices and trains the jobs of a queue on them. Its methods are safe for
 // concurrent use.
 type Daemon struct {
+	desk
 	options Options
-	queue   *queue.Queue
-	devices *berth.Devices
+	owned   *berth.Devices
 
 	woken chan struct{} // holds one wish to decide anew
 	tasks sync.WaitGroup
 
-	mu      sync.Mutex
-	open    map[int]*task       // by job
-	places  map[int]order.Place // as decided last
-	drain   bool                // nothing new begins
-	ended   bool                // Run has returned, or was never called
-	folders sync.Mutex          // held while a folder is chosen and queued
+	mu     sync.Mutex
+	open   map[int]*task       // by job
+	places map[int]order.Place // as decided last
+	drain  bool                // nothing new begins
+	only   int                 // the one job that may run; 0: all
+	over   func(queue.Job)     // hears of each attempt that has ended; nil for nobody
 }
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
@@ -64,14 +65,14 @@ func Open(o Options) (*Daemon, error) {
 		o.Ended = func(queue.Job) {}
 	}
 	return &Daemon{
-		options: o, queue: q, devices: devices,
+		desk: desk{queue: q}, options: o, owned: devices,
 		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{},
 	}, nil
 }
 
 // Close gives the devices and the queue free. Run must have returned.
 func (d *Daemon) Close() error {
-	return errors.Join(d.devices.Close(), d.queue.Close())
+	return errors.Join(d.owned.Close(), d.queue.Close())
 }
 
 // tick is how often the line is looked at when nothing happens: the time that is left
@@ -84,7 +85,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		d.decide(ctx)
+		d.decide()
 		select {
 		case <-ctx.Done():
 		case <-d.woken:
@@ -98,6 +99,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.stopAll(fmt.Errorf("the daemon ends: %w", context.Cause(ctx)))
 	d.tasks.Wait()
 	return d.queue.Flush()
+}
+
+// Devices names the devices that are not lost.
+func (d *Daemon) Devices() string {
+	var names []string
+	for _, x := range d.usable() {
+		names = append(names, x.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Finish lets jobs that are open end, and begins no others; Run returns after the last one.

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,7 +20,7 @@ var (
 
 // decide asks the order who runs, and acts on it: it suspends, continues and begins. A device is
 // given on once the one that has it stands still, so a change can take several calls.
-func (d *Daemon) decide(ctx context.Context) {
+func (d *Daemon) decide() {
 	list := d.queue.Jobs()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +41,7 @@ func (d *Daemon) decide(ctx context.Context) {
 		if t := d.open[j.Number]; p.Devices == nil || slices.ContainsFunc(p.Devices, func(name string) bool { return held[name] != 0 && held[name] != j.Number }) {
 			continue
 		} else if t == nil {
-			d.begin(ctx, j.Number, p)
+			d.begin(j.Number, p)
 		} else {
 			t.proceed()
 		}
@@ -68,7 +67,7 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	for i, j := range list {
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, d.drain && t == nil, suspect >= 0 && i != suspect:
+		case !wants(&j), t != nil && t.ending, d.drain && t == nil, d.only != 0 && j.ID != d.only, suspect >= 0 && i != suspect:
 			continue
 		}
 		o := order.Job{Number: j.ID, Priority: j.Priority, Length: j.Length, Left: j.Left, Age: j.Age(now), Needs: j.Needs}
@@ -87,7 +86,7 @@ func wants(j *queue.Job) bool {
 
 // usable lists the devices that are not lost.
 func (d *Daemon) usable() (list []order.Device) {
-	for _, id := range d.devices.Usable() {
+	for _, id := range d.owned.Usable() {
 		kind, _, _ := strings.Cut(string(id), ":")
 		list = append(list, order.Device{Name: string(id), Kind: kind})
 	}
@@ -119,7 +118,7 @@ func (d *Daemon) held() map[string]int {
 }
 
 // begin notes an attempt in the queue and starts its task. Without room on the disk, nothing begins.
-func (d *Daemon) begin(ctx context.Context, id int, p order.Place) {
+func (d *Daemon) begin(id int, p order.Place) {
 	j, err := d.queue.Begin(id, p.Devices, d.alone(id))
 	if err != nil {
 		return
@@ -130,7 +129,7 @@ func (d *Daemon) begin(ctx context.Context, id int, p order.Place) {
 	d.tasks.Add(1)
 	go func() {
 		defer d.tasks.Done()
-		t.run(ctx)
+		t.run()
 	}()
 }
 

@@ -80,20 +80,54 @@ func (l *logFile) Close() error {
 	return l.file.Close()
 }
 
-// CopyLog copies the log in a run folder, the older part first.
-func CopyLog(to io.Writer, dir string) error {
-	for _, name := range []string{OlderLogName, LogName} {
-		file, err := osfile.Open(filepath.Join(dir, name), os.O_RDONLY)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			_, err = io.Copy(to, io.LimitReader(file, MostLog))
-			err = errors.Join(err, file.Close())
-		}
-		if err != nil {
+// LogReader reads the log in a run folder from its beginning, also while a job writes to it.
+type LogReader struct {
+	dir  string
+	file *os.File // the part that is read now
+}
+
+// NewLogReader reads the log in a run folder.
+func NewLogReader(dir string) *LogReader { return &LogReader{dir: dir} }
+
+// Copy copies what has come since the last call. A part that was let go meanwhile is left out. The
+// reader holds a file open until the process ends, or until Close.
+func (r *LogReader) Copy(to io.Writer) error {
+	if r.file == nil {
+		if err := r.from(OlderLogName, to); err != nil {
 			return err
+		}
+		return r.from(LogName, to)
+	}
+	if _, err := io.Copy(to, r.file); err != nil {
+		return err
+	}
+	if now, err := os.Stat(filepath.Join(r.dir, LogName)); err == nil {
+		if was, err := r.file.Stat(); err == nil && !os.SameFile(now, was) {
+			return r.from(LogName, to)
 		}
 	}
 	return nil
+}
+
+// from goes on with another file, from its beginning.
+func (r *LogReader) from(name string, to io.Writer) error {
+	file, err := osfile.Open(filepath.Join(r.dir, name), os.O_RDONLY)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_ = r.Close()
+	r.file = file
+	_, err = io.Copy(to, file)
+	return err
+}
+
+// Close gives the file free.
+func (r *LogReader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
 }

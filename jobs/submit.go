@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-ml/berth"
@@ -37,6 +38,18 @@ type Submission struct {
 // daemon's devices is refused with the words of its plan. The job is on the disk when
 // Submit returns.
 func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
+	defer d.wake()
+	return d.desk.submit(ctx, s, d.plan)
+}
+
+// desk takes submissions for a queue.
+type desk struct {
+	queue   *queue.Queue
+	folders sync.Mutex // held while a folder is chosen and queued
+}
+
+// submit queues what plan says of a config.
+func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Context, *configs.Config, *queue.Submission) error) (queue.Job, error) {
 	if s.Key == "" {
 		return queue.Job{}, fmt.Errorf("%w: the submission has no key", berth.ErrOptions)
 	}
@@ -45,7 +58,7 @@ func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 		return queue.Job{}, err
 	}
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
-	if err := d.plan(ctx, c, &q); err != nil {
+	if err := plan(ctx, c, &q); err != nil {
 		return queue.Job{}, err
 	}
 	d.folders.Lock()
@@ -57,9 +70,6 @@ func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	j, err := d.queue.Submit(q)
 	if made != "" && (err != nil || j.Dir != made) { // refused, or queued by an earlier answer
 		_ = os.Remove(made)
-	}
-	if err == nil {
-		d.wake()
 	}
 	return j, err
 }
@@ -76,7 +86,12 @@ func (d *Daemon) plan(ctx context.Context, c *configs.Config, q *queue.Submissio
 		return fmt.Errorf("%w: the job needs %d devices of %s, and this daemon has %d: change devices.use, or start the daemon with more", berth.ErrOptions,
 			lacks.Count, lacks.Kind, count(usable, lacks.Kind))
 	}
-	run, err := berth.Open(ctx, c, berth.OpenOptions{Devices: d.devices, Use: deviceIDs(places[0].Devices)})
+	return foresee(ctx, c, berth.OpenOptions{Devices: d.owned, Use: deviceIDs(places[0].Devices)}, q)
+}
+
+// foresee plans the run, for its memory and its length.
+func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *queue.Submission) error {
+	run, err := berth.Open(ctx, c, o)
 	if err != nil {
 		return err
 	}
@@ -135,7 +150,7 @@ func count(devices []order.Device, kind string) (n int) {
 }
 
 // reserve chooses the run folder. made is the folder that it made for that, if it made one.
-func (d *Daemon) reserve(s Submission, name string) (dir, made string, err error) {
+func (d *desk) reserve(s Submission, name string) (dir, made string, err error) {
 	used := map[string]int{}
 	for _, j := range d.queue.Jobs() {
 		if !j.State.Over() {

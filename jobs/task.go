@@ -61,7 +61,7 @@ func (t *task) proceed() {
 }
 
 // run opens the job's run, trains, and notes how it ended.
-func (t *task) run(ctx context.Context) {
+func (t *task) run() {
 	d := t.daemon
 	r := t.train()
 	d.mu.Lock()
@@ -70,13 +70,19 @@ func (t *task) run(ctx context.Context) {
 	d.queue.End(t.job.ID, r)
 	d.mu.Lock()
 	delete(d.open, t.job.ID)
+	over := d.over
 	d.mu.Unlock()
 	d.wake()
-	if j, err := d.queue.Job(t.job.ID); err == nil {
-		d.say(j, string(j.State))
-		if j.State.Over() {
-			d.options.Ended(j)
-		}
+	j, err := d.queue.Job(t.job.ID)
+	if err != nil {
+		return // it was removed meanwhile
+	}
+	d.say(j, string(j.State))
+	if over != nil {
+		over(j)
+	}
+	if j.State.Over() {
+		d.options.Ended(j)
 	}
 }
 
@@ -126,7 +132,7 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 	}
 	status, err := rundir.StatusOf(t.job.Dir)
 	resume := err != nil || status.State != rundir.None
-	o := berth.OpenOptions{Devices: t.daemon.devices, Use: deviceIDs(t.devices)}
+	o := berth.OpenOptions{Devices: t.daemon.owned, Use: deviceIDs(t.devices)}
 	if resume {
 		o.Resume = t.job.Dir
 	}

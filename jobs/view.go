@@ -135,4 +135,10 @@ func (d *Daemon) SetPriority(id, priority int) (queue.Job, error) {
 }
 
 // Remove forgets a job that is not open. Its run folder stays.
-func (d *Daemon) Remove(id int) error { return d.queue.Remove(id) }
+func (d *desk) Remove(id int) error { return d.queue.Remove(id) }
+
+// Config is the config of a job.
+func (d *desk) Config(id int) ([]byte, error) { return d.queue.Config(id) }
+
+// Late is why the file of the queue does not have the jobs as they are; nil if it has.
+func (d *desk) Late() error { return d.queue.Late() }

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
@@ -51,6 +52,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
+		{"Queue trainings", []*cobra.Command{queued.Up(stop, revision()), queued.Submit(stop, revision()), queued.Jobs(revision()), queued.Down(revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},

@@ -51,6 +51,21 @@ func printVersion(c *cobra.Command) error {
 	return err
 }
 
+// revision tells this build from others.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text := berthVersion(info)
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+			text += " " + s.Value
+		}
+	}
+	return text
+}
+
 // versionText words a build and the instruction set in use.
 func versionText(info *debug.BuildInfo, isa string) string {
 	settings := map[string]string{}

@@ -1,0 +1,272 @@
+package queued
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+var errStopped = berth.ErrStopped
+
+// Jobs is the command jobs with its subcommands.
+func Jobs(version string) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "jobs",
+		Short:   "List, pause, resume and cancel queued trainings",
+		Example: "  trainer jobs ls\n  trainer jobs logs 8 -f",
+	}
+	cli.Group(c)
+	m := maker{version}
+	c.AddCommand(
+		cli.Printing(m.ls()), cli.Printing(m.show()), cli.Printing(m.logs()), m.wait(),
+		m.wish("pause", queue.Pause, "Save a job and let it rest"),
+		m.wish("resume", queue.Run, "Let a paused or failed job go on"),
+		m.wish("cancel", queue.Cancel, "End a job; its run folder stays"),
+		m.set(), m.rm(),
+	)
+	return c
+}
+
+// maker makes the subcommands.
+type maker struct{ version string }
+
+// of makes a command that is about one job.
+func (m maker) of(c *cobra.Command, run func(c *cobra.Command, d desk, id int) error) *cobra.Command {
+	c.Use += " ID"
+	c.Args = cli.Args(1)
+	if c.Example == "" {
+		c.Example = "  trainer jobs " + c.Name() + " 8"
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		id, err := strconv.Atoi(args[0])
+		if err != nil || id < 1 {
+			return cli.Usagef("job %s: expected a number, as trainer jobs ls lists them", args[0])
+		}
+		d, _, err := openDesk(c.Context(), m.version)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return run(c, d, id)
+	}
+	return c
+}
+
+func (m maker) ls() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "ls", Short: "List all jobs, and why each that waits does", Args: cli.Args(0),
+		Example: "  trainer jobs ls\n  trainer jobs ls --json",
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d, _, err := openDesk(c.Context(), m.version)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		list, late, err := d.Views(c.Context())
+		if err != nil {
+			return err
+		}
+		if late != "" {
+			cli.Tell(c, c.ErrOrStderr(), "the queue is not on the disk as it is: "+late)
+		}
+		if asJSON {
+			return json.NewEncoder(c.OutOrStdout()).Encode(list)
+		}
+		return printJobs(c.OutOrStdout(), list)
+	}
+	return c
+}
+
+// printJobs prints a table.
+func printJobs(out io.Writer, list []jobs.View) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "JOB\tNAME\tSTATE\tSTEP\tLOSS\tENDS\tWHERE, OR WHY NOT")
+	for _, v := range list {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, text.Short(v.Name, 24), v.State, steps(&v), loss(v.Loss), ends(&v), text.Short(v.Where, 80))
+	}
+	return w.Flush()
+}
+
+func steps(v *jobs.View) string {
+	if v.Steps == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", v.Step, v.Steps)
+}
+
+func loss(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return text.Loss(*x)
+}
+
+func ends(v *jobs.View) string {
+	if v.Ends == nil {
+		return ""
+	}
+	return "in " + roughly(time.Until(*v.Ends))
+}
+
+// roughly is a time in one unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(int(d.Seconds()), 0))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func (m maker) show() *cobra.Command {
+	var asJSON, config bool
+	c := &cobra.Command{Use: "show", Short: "Show a job: its plan, its attempts, and what happened to it"}
+	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
+	c.Flags().BoolVar(&config, "config", false, "print its config, as it was resolved when it was submitted")
+	return m.of(c, func(c *cobra.Command, d desk, id int) error {
+		if config {
+			yaml, err := d.Config(c.Context(), id)
+			fmt.Fprint(c.OutOrStdout(), yaml)
+			return err
+		}
+		v, err := d.View(c.Context(), id)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(c.OutOrStdout()).Encode(v)
+		}
+		printJob(c.OutOrStdout(), &v)
+		return nil
+	})
+}
+
+func printJob(out io.Writer, v *jobs.View) {
+	fmt.Fprintf(out, "job %d (%s): %s", v.ID, v.Name, v.State)
+	if v.Where != "" {
+		fmt.Fprintf(out, ", %s", v.Where)
+	}
+	fmt.Fprintf(out, "\nrun folder  %s\nplan        %s\npriority    %d\n", shortPath(v.Dir), outlook(&v.Job), v.Priority)
+	for i, a := range v.Attempts {
+		fmt.Fprintf(out, "attempt %d   %s", i+1, a.Began.Local().Format(time.DateTime))
+		if !a.Ended.IsZero() {
+			fmt.Fprintf(out, " to %s", a.Ended.Local().Format(time.DateTime))
+		}
+		fmt.Fprintf(out, " on %v", a.Devices)
+		if a.Error != "" {
+			fmt.Fprintf(out, ": %s", a.Error)
+		}
+		fmt.Fprintln(out)
+	}
+	for _, e := range v.Events {
+		fmt.Fprintf(out, "  %s  %s\n", e.At.Local().Format(time.DateTime), e.What)
+	}
+}
+
+func (m maker) logs() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{Use: "logs", Short: "Print what a job's training printed", Example: "  trainer jobs logs 8 -f"}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job is over")
+	return m.of(c, func(c *cobra.Command, d desk, id int) error {
+		v, err := d.View(c.Context(), id)
+		if err != nil {
+			return err
+		}
+		reader := jobs.NewLogReader(v.Dir)
+		for {
+			v, err = d.View(c.Context(), id)
+			if err == nil {
+				err = reader.Copy(c.OutOrStdout())
+			}
+			if err != nil || !follow || v.State.Over() {
+				return err
+			}
+			select {
+			case <-c.Context().Done():
+				return nil
+			case <-time.After(pollEvery):
+			}
+		}
+	})
+}
+
+func (m maker) wait() *cobra.Command {
+	return m.of(&cobra.Command{Use: "wait", Short: "Wait for a job's end, and exit with its training's exit code"},
+		func(c *cobra.Command, d desk, id int) error {
+			if _, ok := d.(local); ok {
+				v, err := d.View(c.Context(), id)
+				if err != nil || v.State.Over() {
+					return errors.Join(err, outcomeOf(&v, err))
+				}
+				return fmt.Errorf("job %d is %s, and no daemon runs: start one with trainer up", id, v.State)
+			}
+			return await(c.Context(), d, id)
+		})
+}
+
+func outcomeOf(v *jobs.View, err error) error {
+	if err != nil {
+		return nil
+	}
+	return outcome(v)
+}
+
+func (m maker) wish(name string, w queue.Wish, short string) *cobra.Command {
+	return m.of(&cobra.Command{Use: name, Short: short}, func(c *cobra.Command, d desk, id int) error {
+		j, err := d.Want(c.Context(), id, w)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.OutOrStdout(), "job %d is %s%s\n", id, j.State, soon(&j))
+		return nil
+	})
+}
+
+// soon says what becomes of a job that is still open.
+func soon(j *queue.Job) string {
+	switch {
+	case !j.Open():
+		return ""
+	case j.Wish == queue.Pause:
+		return "; it is paused once its step has ended and it is saved"
+	case j.Wish == queue.Cancel:
+		return "; it ends once its step has ended and it is saved"
+	}
+	return ""
+}
+
+func (m maker) set() *cobra.Command {
+	var priority int
+	c := &cobra.Command{Use: "set", Short: "Change a job's priority", Example: "  trainer jobs set 8 --priority 2"}
+	c.Flags().IntVar(&priority, "priority", 0, "jobs of a higher `NUMBER` go first")
+	return m.of(c, func(c *cobra.Command, d desk, id int) error {
+		if !c.Flags().Changed("priority") {
+			return cli.Usagef("nothing is to be set: give --priority NUMBER")
+		}
+		_, err := d.SetPriority(c.Context(), id, priority)
+		return err
+	})
+}
+
+func (m maker) rm() *cobra.Command {
+	return m.of(&cobra.Command{Use: "rm", Short: "Forget a job; its run folder stays (runs rm deletes it)"},
+		func(c *cobra.Command, d desk, id int) error { return d.Remove(c.Context(), id) })
+}

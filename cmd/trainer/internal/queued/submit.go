@@ -1,0 +1,155 @@
+package queued
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// Submit is the command submit.
+func Submit(stop *signals.Stop, version string) *cobra.Command {
+	var s jobs.Submission
+	var wait bool
+	c := &cobra.Command{
+		Use:   "submit CONFIG|NAME",
+		Short: "Queue a training",
+		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up.\n" +
+			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME,\n" +
+			"runs/NAME-2, … that is not there. Without a daemon, the job waits for one; with --wait it is trained here.",
+		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait",
+		Args:    cli.Args(1),
+	}
+	cf := runs.AddConfigFlags(c)
+	c.Flags().StringVar(&s.Dir, "run", "", "train in the folder `DIR`")
+	c.Flags().IntVar(&s.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
+	c.Flags().IntVar(&s.Retries, "retry", 2, "begin again up to `N` times after a failure that need not repeat")
+	c.Flags().BoolVar(&wait, "wait", false, "wait for its end, and exit with the training's exit code")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		cfg, err := cf.Load(c, args[0])
+		if err != nil {
+			return err
+		}
+		if s.Config, err = cfg.Kept(); err != nil {
+			return err
+		}
+		if s.Dir != "" {
+			if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+				return err
+			}
+		}
+		if s.Parent, err = filepath.Abs("runs"); err != nil {
+			return err
+		}
+		s.Key = newKey()
+		d, daemon, err := openDesk(c.Context(), version)
+		if err != nil {
+			return err
+		}
+		defer func() { d.Close() }()
+		j, err := d.Submit(c.Context(), s)
+		if err != nil {
+			return err
+		}
+		out := c.OutOrStdout()
+		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
+		switch {
+		case wait && daemon:
+			return await(c.Context(), d, j.ID)
+		case wait:
+			d.Close()
+			d = nothing{}
+			return runHere(c.Context(), out, stop, j.ID)
+		case !daemon:
+			fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
+		}
+		return nil
+	}
+	return c
+}
+
+// outlook is what the plan says of a job.
+func outlook(j *queue.Job) string {
+	return fmt.Sprintf("at most %s on a device, %s by arithmetic", units.Bytes(j.Memory), units.Seconds(j.Length.Seconds()))
+}
+
+// shortPath is a path as one would type it here.
+func shortPath(path string) string {
+	if here, err := filepath.Abs("."); err == nil {
+		if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return path
+}
+
+// nothing is a desk that has been closed.
+type nothing struct{ desk }
+
+func (nothing) Close() {}
+
+// pollEvery is how often a waiting command asks.
+const pollEvery = 100 * time.Millisecond
+
+// await waits until a job is over, and returns its failure.
+func await(ctx context.Context, d desk, id int) error {
+	for {
+		v, err := d.View(ctx, id)
+		if err != nil {
+			return err
+		}
+		if v.State.Over() {
+			return outcome(&v)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// outcome is the error with which a command that waited for a job ends.
+func outcome(v *jobs.View) error {
+	switch v.State {
+	case queue.Finished:
+		return nil
+	case queue.Failed:
+		return fmt.Errorf("job %d failed: %s", v.ID, v.Failure())
+	}
+	return fmt.Errorf("job %d is %s", v.ID, v.State)
+}
+
+// runHere trains one job of the queue in this process.
+func runHere(ctx context.Context, out io.Writer, stop *signals.Stop, id int) (err error) {
+	path, err := queuePath()
+	if err != nil {
+		return err
+	}
+	d, err := jobs.OpenFor(path, id, func(line string) { fmt.Fprintln(out, line) })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	stop.Saves(true)
+	defer stop.Saves(false)
+	v, err := d.RunOnly(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !v.State.Over() && ctx.Err() != nil {
+		return fmt.Errorf("%w and saved: job %d goes on with trainer up, or with trainer resume %s", errStopped, id, shortPath(v.Dir))
+	}
+	return outcome(&v)
+}

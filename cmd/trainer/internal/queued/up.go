@@ -1,0 +1,136 @@
+package queued
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
+)
+
+// Up is the command up: the daemon, in the foreground.
+func Up(stop *signals.Stop, version string) *cobra.Command {
+	var devices configs.Devices
+	var onEnd string
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Train the jobs that are submitted",
+		Long: "Own devices, and train the jobs of the queue on them until Ctrl-C or trainer down. Then running jobs are saved;\n" +
+			"they go on with the next trainer up. The queue is a file in the user's state folder; BERTH_QUEUE names another.",
+		Example: "  trainer up\n  trainer up --devices cpu:2",
+		Args:    cli.Args(0),
+	}
+	c.Flags().StringVar(&devices.Use, "devices", "cpu:1", "`DEVICES` to own: a kind and a count. cpu: one with all cores; cpu:2: two that divide them")
+	c.Flags().IntVar(&devices.Threads, "threads", 0, "worker threads of all devices together; 0: one for each core (`N`)")
+	c.Flags().StringVar(&onEnd, "on-end", "", "`COMMAND` to run for each job that ends, with the job as JSON on its input")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return up(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), stop, devices, onEnd, version)
+	}
+	return c
+}
+
+func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices configs.Devices, onEnd, version string) (err error) {
+	path, err := queuePath()
+	if err != nil {
+		return err
+	}
+	d, err := jobs.Open(jobs.Options{
+		Queue: path, Devices: devices,
+		Told:  func(line string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), line) },
+		Ended: func(j queue.Job) { runOnEnd(ctx, errs, onEnd, j) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	down := func(finish bool) {
+		if finish {
+			d.Finish()
+		} else {
+			cancel()
+		}
+	}
+	go func() {
+		err := socket.Serve(ctx, socket.Path(path), d, socket.ThisProgram(version), down)
+		if err != nil {
+			cancel()
+		}
+		served <- err
+	}()
+	stop.Saves(true)
+	fmt.Fprintf(out, "trains on %s the jobs of %s. Submit with: trainer submit CONFIG\n", d.Devices(), path)
+	err = d.Run(ctx)
+	cancel()
+	err = errors.Join(err, <-served)
+	stop.Saves(false)
+	return err
+}
+
+// longestOnEnd is how long the command of --on-end may take.
+const longestOnEnd = time.Minute
+
+// runOnEnd runs a command for a job that is over. What it prints goes to the daemon's errors.
+func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) {
+	if command == "" {
+		return
+	}
+	text, err := json.Marshal(j)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestOnEnd)
+	defer cancel()
+	shell := []string{"/bin/sh", "-c", command}
+	if runtime.GOOS == "windows" {
+		shell = []string{"cmd", "/c", command}
+	}
+	run := exec.CommandContext(ctx, shell[0], shell[1:]...)
+	run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), errs, errs
+	if err := run.Run(); err != nil {
+		fmt.Fprintf(errs, "--on-end for job %d: %v\n", j.ID, err)
+	}
+}
+
+// Down is the command down.
+func Down(version string) *cobra.Command {
+	var finish bool
+	c := &cobra.Command{
+		Use:     "down",
+		Short:   "Save the jobs that run, and end trainer up",
+		Example: "  trainer down\n  trainer down --finish",
+		Args:    cli.Args(0),
+	}
+	c.Flags().BoolVar(&finish, "finish", false, "let the jobs that have begun end first, and begin no others")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		path, err := queuePath()
+		if err != nil {
+			return err
+		}
+		client, err := socket.Dial(c.Context(), socket.Path(path), socket.ThisProgram(version))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if err := client.Down(c.Context(), finish); err != nil {
+			return err
+		}
+		return client.Gone(c.Context())
+	}
+	return c
+}

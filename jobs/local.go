@@ -1,0 +1,111 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// Local is a queue without a daemon: jobs can be submitted, looked at and changed, and none
+// runs. Its methods are those of [Daemon].
+type Local struct{ desk }
+
+// OpenLocal opens the queue in the file at path. queue.ErrHeld says that a daemon has it. The
+// caller calls Close.
+func OpenLocal(path string) (*Local, error) {
+	q, err := queue.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Local{desk{queue: q}}, nil
+}
+
+// Close gives the queue free.
+func (l *Local) Close() error { return l.queue.Close() }
+
+// Submit plans a config on devices of its own, and queues it.
+func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
+	return l.submit(ctx, s, func(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
+		if q.Needs, err = needs(c, nil); err != nil {
+			return err
+		}
+		return foresee(ctx, c, berth.OpenOptions{}, q)
+	})
+}
+
+// View is one job.
+func (l *Local) View(id int) (View, error) {
+	j, err := l.queue.Job(id)
+	return resting(j), err
+}
+
+// Views are all jobs, by number.
+func (l *Local) Views() []View {
+	list := l.queue.Jobs()
+	views := make([]View, len(list))
+	for i, j := range list {
+		views[i] = resting(j)
+	}
+	return views
+}
+
+// resting is a job that nobody runs.
+func resting(j queue.Job) View {
+	v := View{Job: j}
+	switch j.State {
+	case queue.Failed:
+		v.Where = j.Failure()
+	case queue.Waiting:
+		v.Where = "waits for a daemon: trainer up"
+	}
+	return v
+}
+
+// Want changes what is wanted of a job.
+func (l *Local) Want(id int, w queue.Wish) (queue.Job, error) { return l.queue.Want(id, w) }
+
+// SetPriority changes a job's place in the line.
+func (l *Local) SetPriority(id, priority int) (queue.Job, error) {
+	return l.queue.SetPriority(id, priority)
+}
+
+// OpenFor opens a daemon with the devices that one job needs, for [Daemon.RunOnly].
+func OpenFor(path string, id int, told func(line string)) (*Daemon, error) {
+	l, err := OpenLocal(path)
+	if err != nil {
+		return nil, err
+	}
+	j, err := l.queue.Job(id)
+	if err := errors.Join(err, l.Close()); err != nil {
+		return nil, err
+	}
+	var each []configs.DeviceEntry
+	for _, n := range j.Needs {
+		each = append(each, configs.DeviceEntry{Use: fmt.Sprintf("%s:%d", n.Kind, n.Count)})
+	}
+	return Open(Options{Queue: path, Devices: configs.Devices{Each: each}, Told: told})
+}
+
+// errOver ends a daemon whose only job is over.
+var errOver = errors.New("the job is over")
+
+// RunOnly is [Daemon.Run] for one job: others wait, and it returns once that one is over.
+func (d *Daemon) RunOnly(ctx context.Context, id int) (View, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.mu.Lock()
+	d.only = id
+	d.over = func(j queue.Job) {
+		if j.ID == id && (j.State.Over() || j.State == queue.Paused) {
+			cancel(errOver)
+		}
+	}
+	d.mu.Unlock()
+	err := d.Run(ctx)
+	v, missing := d.View(id)
+	return v, errors.Join(err, missing)
+}

@@ -1,0 +1,85 @@
+package socket
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// protocol is the version of the requests and answers.
+const protocol = 1
+
+// Program tells one program from another.
+type Program struct {
+	Protocol int
+	Version  string // of the build
+	Keys     string // a hash of all keys that configs may have, with those that the program registered
+	Process  int
+}
+
+// ThisProgram is the program that calls it. version names its build.
+func ThisProgram(version string) Program {
+	sum := sha256.Sum256([]byte(configs.Reference()))
+	return Program{protocol, version, hex.EncodeToString(sum[:8]), os.Getpid()}
+}
+
+// differs says how a daemon's program differs from a client's; nil if they are the same.
+func (p Program) differs(daemon Program) error {
+	var what string
+	switch {
+	case p.Protocol != daemon.Protocol:
+		what = fmt.Sprintf("it speaks protocol %d, and this program %d", daemon.Protocol, p.Protocol)
+	case p.Version != daemon.Version:
+		what = fmt.Sprintf("it has version %s, and this program %s", daemon.Version, p.Version)
+	case p.Keys != daemon.Keys:
+		what = "other layers, losses or keys are registered in it than in this program"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w (process %d): %s. `trainer down` saves its jobs and ends it; then start `trainer up` of this program, and they go on", ErrProgram, daemon.Process, what)
+}
+
+// The causes of errors of a client.
+var (
+	ErrNoDaemon = errors.New("no daemon runs: start one with `trainer up`")
+	ErrProgram  = errors.New("the daemon is another program")
+	ErrOwner    = errors.New("the socket is not this user's alone")
+)
+
+// The bodies of requests.
+type (
+	change struct {
+		Wish     queue.Wish `json:",omitempty"`
+		Priority *int       `json:",omitempty"`
+	}
+	ending struct {
+		Finish bool
+	}
+	failure struct {
+		Error string
+		Cause string `json:",omitempty"`
+	}
+)
+
+// listing is the answer to a request for all jobs.
+type listing struct {
+	Jobs []jobs.View
+	Late string `json:",omitempty"` // why the queue is not on the disk as it is
+}
+
+// causes are the errors that keep their identity on the way to a client.
+var causes = map[string]error{
+	"no_job": queue.ErrNoJob, "state": queue.ErrState, "key": queue.ErrKey,
+}
+
+// Path is the socket of the daemon whose queue is in a file.
+func Path(queue string) string {
+	return filepath.Join(filepath.Dir(queue), filepath.Base(queue)+".sock")
+}
