@@ -63,6 +63,7 @@ func (d *Daemon) heed(list []queue.Job) {
 // line has the jobs that want to run. Suspect ones run alone, so the first of them is all of the
 // line then.
 func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
+	off := errorsOf(list)
 	suspect := slices.IndexFunc(list, func(j queue.Job) bool { return j.Suspect && wants(&j) })
 	for i, j := range list {
 		t := d.open[j.ID]
@@ -70,9 +71,9 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 		case !wants(&j), t != nil && t.ending, d.drain && t == nil, d.only != 0 && j.ID != d.only, suspect >= 0 && i != suspect:
 			continue
 		}
-		o := order.Job{Number: j.ID, Priority: j.Priority, Length: j.Length, Left: j.Left, Age: j.Age(now), Needs: j.Needs}
+		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
+		o.Length, o.Left = off.times(&j, t)
 		if t != nil {
-			o.Length, o.Left = t.pace.length(j.Length), t.pace.left(j.Left)
 			o.On, o.Running, o.Safe = t.devices, t.runs(), t.safe
 		}
 		line = append(line, o)

@@ -1,6 +1,11 @@
 package jobs
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/queue"
+)
 
 // enough is the steps from which on the measured time of a step counts more than the predicted one.
 const enough = 5
@@ -40,18 +45,54 @@ func (p *pace) each() time.Duration {
 	return ran / time.Duration(p.taken)
 }
 
-// length is the time that the whole run takes alone; said is what was known before.
-func (p *pace) length(said time.Duration) time.Duration {
-	if each := p.each(); each > 0 {
-		return each * time.Duration(p.total)
-	}
-	return said
+// times are what the whole run takes alone, and what is left of that; 0: too little was measured.
+func (p *pace) times() (length, left time.Duration) {
+	each := p.each()
+	return each * time.Duration(p.total), each * time.Duration(max(p.total-p.at, 0))
 }
 
-// left is the time for the steps that are left.
-func (p *pace) left(said time.Duration) time.Duration {
-	if each := p.each(); each > 0 {
-		return each * time.Duration(max(p.total-p.at, 0))
+// errorOf says how far off predictions are, from the jobs of the queue that were measured: by the
+// newest job of the same name, and else by the median of the newest ones.
+type errorOf struct {
+	byName map[string]float64
+	other  float64
+}
+
+// recent is how many jobs the median is of.
+const recent = 15
+
+func errorsOf(list []queue.Job) errorOf {
+	e := errorOf{map[string]float64{}, 1}
+	var ratios []float64
+	for _, j := range list {
+		if j.Length > 0 && j.Predicted > 0 {
+			ratio := float64(j.Length) / float64(j.Predicted)
+			e.byName[j.Name] = ratio
+			ratios = append(ratios, ratio)
+		}
 	}
-	return said
+	if n := len(ratios); n > 0 {
+		ratios = ratios[max(0, n-recent):]
+		slices.Sort(ratios)
+		e.other = ratios[len(ratios)/2]
+	}
+	return e
+}
+
+// times are the best that is known of a job's length, and of what is left of it.
+func (e errorOf) times(j *queue.Job, t *task) (length, left time.Duration) {
+	if t != nil {
+		if length, left = t.pace.times(); length > 0 {
+			return length, left
+		}
+	}
+	if j.Length > 0 {
+		return j.Length, j.Left
+	}
+	factor, known := e.byName[j.Name]
+	if !known {
+		factor = e.other
+	}
+	length = time.Duration(float64(j.Predicted) * factor)
+	return length, length
 }

@@ -65,19 +65,21 @@ func (t *task) run() {
 	d := t.daemon
 	r := t.train()
 	d.mu.Lock()
-	r.Left = t.pace.left(t.job.Left)
+	r.Length, r.Left = t.pace.times()
 	d.mu.Unlock()
 	d.queue.End(t.job.ID, r)
+	j, err := d.queue.Job(t.job.ID)
+	if err == nil {
+		d.say(j, string(j.State))
+	}
 	d.mu.Lock()
 	delete(d.open, t.job.ID)
 	over := d.over
 	d.mu.Unlock()
 	d.wake()
-	j, err := d.queue.Job(t.job.ID)
 	if err != nil {
 		return // it was removed meanwhile
 	}
-	d.say(j, string(j.State))
 	if over != nil {
 		over(j)
 	}
@@ -169,13 +171,13 @@ func (t *task) standAside() error {
 	}
 	t.pace.stand()
 	t.still = true
-	left := t.pace.left(t.job.Left)
+	length, left := t.pace.times()
 	d.mu.Unlock()
 	d.wake()
-	d.queue.Stood(t.job.ID, true, left)
+	d.queue.Stood(t.job.ID, true, length, left)
 	select {
 	case <-t.onward:
-		d.queue.Stood(t.job.ID, false, left)
+		d.queue.Stood(t.job.ID, false, length, left)
 	case <-t.halted.Done():
 	}
 	t.note(t.pace.start)

@@ -49,13 +49,13 @@ func (d *Daemon) Views() []View {
 			ends[line[i].Number] = now.Add(s.Ends)
 		}
 	}
-	views := make([]View, len(list))
+	views, off := make([]View, len(list)), errorsOf(list)
 	for i, j := range list {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {
 			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
-			v.Length, v.Left = t.pace.length(j.Length), t.pace.left(j.Left)
 		}
+		v.Length, v.Left = off.times(&j, d.open[j.ID])
 		if end, ok := ends[j.ID]; ok {
 			v.Ends = &end
 		}

@@ -34,7 +34,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		q.Stood(runs, i%2 == 0, time.Duration(i))
+		q.Stood(runs, i%2 == 0, time.Hour, time.Duration(i))
 	}
 	big := submission("c")
 	big.Config = make([]byte, 1<<20)

@@ -43,11 +43,13 @@ type Job struct {
 	Wish     Wish
 	State    State
 
-	// Needs are the devices that it takes. Length is what the whole job takes alone,
-	// Left what is left of it, and Memory the most that it takes on a device, in bytes.
-	Needs        []order.Need
-	Length, Left time.Duration
-	Memory       int64
+	// Needs are the devices that it takes, and Memory the most that it takes on one, in bytes.
+	Needs  []order.Need
+	Memory int64
+
+	// Predicted is what the whole job takes alone, by its plan. Length is the same as its steps
+	// were measured, and Left what is left of that; Length is 0 before enough of them were.
+	Predicted, Length, Left time.Duration
 
 	Submitted time.Time
 	Idle      time.Duration // how long it has been paused in all, up to PausedAt

@@ -44,7 +44,7 @@ type Submission struct {
 	Priority int
 	Retries  int
 	Needs    []order.Need
-	Length   time.Duration
+	Length   time.Duration // predicted
 	Memory   int64
 }
 
@@ -58,7 +58,7 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	now := time.Now()
 	j := &Job{
 		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
-		Needs: slices.Clone(s.Needs), Length: s.Length, Left: s.Length, Memory: s.Memory, Submitted: now, key: s.Key,
+		Needs: slices.Clone(s.Needs), Predicted: s.Length, Memory: s.Memory, Submitted: now, key: s.Key,
 	}
 	j.note(now, "submitted")
 	if err := q.file.add(j, s.Config); err != nil {
@@ -209,13 +209,14 @@ func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error)
 	return *next.clone(), nil
 }
 
-// Stood notes that an open job was suspended, or goes on.
-func (q *Queue) Stood(id int, suspended bool, left time.Duration) {
+// Stood notes that an open job was suspended, or goes on; length and left are what was measured so
+// far, 0 for nothing.
+func (q *Queue) Stood(id int, suspended bool, length, left time.Duration) {
 	q.report(id, func(j *Job, now time.Time) {
 		if !j.Open() {
 			return
 		}
-		j.Left = left
+		j.measured(length, left)
 		if suspended {
 			j.enter(Waiting, now)
 		} else {
@@ -253,8 +254,9 @@ type Result struct {
 	// Again says that another attempt may succeed: the failure does not follow from the job
 	// alone.
 	Again bool
-	// Left is what is left of the job.
-	Left time.Duration
+	// Length and Left are what the whole job takes, and what is left of it, as measured; 0: too
+	// little was.
+	Length, Left time.Duration
 }
 
 // End notes that the attempt has ended, after its run folder has been closed.
@@ -264,7 +266,8 @@ func (q *Queue) End(id int, r Result) {
 		if a == nil {
 			return
 		}
-		a.Ended, a.Code, j.Left = now, r.Code, r.Left
+		a.Ended, a.Code = now, r.Code
+		j.measured(r.Length, r.Left)
 		switch {
 		case r.Complete:
 			j.enter(Finished, now)
@@ -275,6 +278,13 @@ func (q *Queue) End(id int, r Result) {
 			q.failed(j, r, now)
 		}
 	})
+}
+
+// measured keeps what was measured.
+func (j *Job) measured(length, left time.Duration) {
+	if length > 0 {
+		j.Length, j.Left = length, left
+	}
 }
 
 func (q *Queue) failed(j *Job, r Result, now time.Time) {

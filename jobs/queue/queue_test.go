@@ -154,7 +154,7 @@ func TestWishOfAnOpenJob(t *testing.T) {
 		if _, err := q.Want(id, wish); err != nil {
 			t.Fatal(err)
 		}
-		q.End(id, Result{Left: 3 * time.Second})
+		q.End(id, Result{Length: time.Minute, Left: 3 * time.Second})
 		if j := state(t, q, id); j.State != want || j.Open() || j.Left != 3*time.Second {
 			t.Errorf("%s is wanted: %s, open %v, %v left", wish, j.State, j.Open(), j.Left)
 		}
@@ -184,7 +184,7 @@ func TestSuspect(t *testing.T) {
 	for _, id := range []int{a, b, suspended} {
 		begun(t, q, id, false)
 	}
-	q.Stood(suspended, true, time.Second)
+	q.Stood(suspended, true, time.Minute, time.Second)
 	q = killed(t, path)
 	for id, want := range map[int]bool{a: true, b: true, waits: false, suspended: false} {
 		if j := state(t, q, id); j.State != Waiting || j.Suspect != want || j.Open() {
@@ -311,7 +311,7 @@ func act(r *rapid.T, q *Queue) {
 	case 4:
 		_, err = q.Begin(id, []string{"cpu:0"}, rapid.Bool().Draw(r, "alone"))
 	case 5:
-		q.Stood(id, rapid.Bool().Draw(r, "suspended"), time.Second)
+		q.Stood(id, rapid.Bool().Draw(r, "suspended"), time.Minute, time.Second)
 	case 6:
 		err = q.Remove(id)
 	case 7:

@@ -81,7 +81,10 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 
 // outlook is what the plan says of a job.
 func outlook(j *queue.Job) string {
-	return fmt.Sprintf("at most %s on a device, %s by arithmetic", units.Bytes(j.Memory), units.Seconds(j.Length.Seconds()))
+	if j.Length > 0 {
+		return fmt.Sprintf("at most %s on a device, %s as measured", units.Bytes(j.Memory), units.Seconds(j.Length.Seconds()))
+	}
+	return fmt.Sprintf("at most %s on a device, %s by arithmetic", units.Bytes(j.Memory), units.Seconds(j.Predicted.Seconds()))
 }
 
 // shortPath is a path as one would type it here.
