@@ -115,15 +115,17 @@ func (t *task) train() (r queue.Result) {
 	return queue.Result{Complete: report != nil}
 }
 
-// failed is a failure, with whether another attempt may succeed.
+// failed is a failure, with whether another attempt may succeed: the same steps give the same loss, and
+// a mistake in the config stays one.
 func failed(err error) queue.Result {
-	again := true
-	for _, final := range []error{
-		berth.ErrOptions, berth.ErrData, berth.ErrInit, berth.ErrChanged, berth.ErrNonFinite, berth.ErrHasCheckpoint, berth.ErrFolder, berth.ErrOutput,
-	} {
-		again = again && !errors.Is(err, final)
+	r := queue.Result{Err: err, Code: 1, Again: true}
+	if berth.IsUsage(err) {
+		r.Code, r.Again = 2, false
 	}
-	return queue.Result{Err: err, Code: 1, Again: again}
+	for _, final := range []error{berth.ErrNonFinite, berth.ErrChanged, berth.ErrHasCheckpoint, berth.ErrFolder} {
+		r.Again = r.Again && !errors.Is(err, final)
+	}
+	return r
 }
 
 // attempt opens the run and trains it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -100,6 +101,10 @@ func (f *file) view(do func(*bbolt.Tx) error) error {
 	return f.guard(func() error { return f.db.View(do) })
 }
 
+// patience is how long another process may still have the file: a command holds it for the time of
+// a request where no daemon runs.
+const patience = time.Second
+
 // openLocked opens and locks the file, as bbolt does then once more, and checks its pages: bbolt
 // trusts them.
 func openLocked(path string) (*os.File, error) {
@@ -108,6 +113,9 @@ func openLocked(path string) (*os.File, error) {
 		return nil, fmt.Errorf("queue of jobs: %w", err)
 	}
 	got, err := osfile.Lock(file, true)
+	for began := time.Now(); err == nil && !got && time.Since(began) < patience; got, err = osfile.Lock(file, true) {
+		time.Sleep(patience / 50)
+	}
 	if err == nil && !got {
 		err = held(path)
 	}

@@ -112,6 +112,14 @@ func (j *Job) Failure() string {
 	return ""
 }
 
+// Code is the exit code of its last attempt.
+func (j *Job) Code() int {
+	if n := len(j.Attempts); n > 0 {
+		return j.Attempts[n-1].Code
+	}
+	return 0
+}
+
 // Bounds of a record, so that a job that is suspended for days does not fill the file.
 const (
 	mostEvents   = 64

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -195,5 +196,9 @@ func refusal(status int, text []byte) error {
 	if err := json.Unmarshal(text, &f); err != nil || f.Error == "" {
 		return fmt.Errorf("the daemon answered with status %d", status)
 	}
-	return &refused{f.Error, causes[f.Cause]}
+	cause := causes[f.Cause]
+	if f.Usage {
+		cause = errors.Join(cause, berth.ErrOptions)
+	}
+	return &refused{f.Error, cause}
 }

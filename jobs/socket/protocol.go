@@ -65,6 +65,7 @@ type (
 	failure struct {
 		Error string
 		Cause string `json:",omitempty"`
+		Usage bool   `json:",omitempty"` // berth.IsUsage
 	}
 )
 

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
 )
@@ -164,7 +165,7 @@ func (s *Server) answer(handle func(*http.Request) (any, error)) http.HandlerFun
 }
 
 func failureOf(err error) failure {
-	f := failure{Error: err.Error()}
+	f := failure{Error: err.Error(), Usage: berth.IsUsage(err)}
 	for name, cause := range causes {
 		if errors.Is(err, cause) {
 			f.Cause = name

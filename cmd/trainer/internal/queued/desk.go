@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -54,13 +55,27 @@ func openDesk(ctx context.Context, version string) (d desk, daemon bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
-	if !errors.Is(err, socket.ErrNoDaemon) {
-		return client, true, err
+	for began := time.Now(); ; time.Sleep(pollEvery) {
+		client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+		if err == nil {
+			return client, true, nil
+		}
+		if !errors.Is(err, socket.ErrNoDaemon) {
+			return nil, true, err
+		}
+		l, err := jobs.OpenLocal(path)
+		if err == nil {
+			return local{l}, false, nil
+		}
+		// A daemon has the queue before it answers, and still has it when it answers no more.
+		if !errors.Is(err, queue.ErrHeld) || time.Since(began) > startsWithin {
+			return nil, false, err
+		}
 	}
-	l, err := jobs.OpenLocal(path)
-	return local{l}, false, err
 }
+
+// startsWithin is how long a daemon that has the queue may take until it answers.
+const startsWithin = 10 * time.Second
 
 // local is a queue without a daemon, with the methods of a client.
 type local struct{ *jobs.Local }

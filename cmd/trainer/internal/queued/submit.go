@@ -129,7 +129,11 @@ func outcome(v *jobs.View) error {
 	case queue.Finished:
 		return nil
 	case queue.Failed:
-		return fmt.Errorf("job %d failed: %s", v.ID, v.Failure())
+		err := fmt.Errorf("job %d failed: %s", v.ID, v.Failure())
+		if v.Code() == cli.ExitUsage {
+			return cli.Usage(err)
+		}
+		return err
 	}
 	return fmt.Errorf("job %d is %s", v.ID, v.State)
 }
