@@ -64,11 +64,13 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	d.folders.Lock()
 	defer d.folders.Unlock()
 	made := ""
-	if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
-		return queue.Job{}, err
+	if !d.queue.Has(s.Key) { // otherwise it has its folder
+		if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
+			return queue.Job{}, err
+		}
 	}
 	j, err := d.queue.Submit(q)
-	if made != "" && (err != nil || j.Dir != made) { // refused, or queued by an earlier answer
+	if made != "" && err != nil {
 		_ = os.Remove(made)
 	}
 	return j, err

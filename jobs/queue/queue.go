@@ -68,6 +68,14 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	return *j.clone(), nil
 }
 
+// Has reports whether a submission with that key was answered with a job that is still there.
+func (q *Queue) Has(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, ok := q.keys[key]
+	return ok
+}
+
 // again answers a submission that was answered before.
 func (q *Queue) again(id int, s Submission) (Job, error) {
 	j := q.jobs[id]
@@ -75,8 +83,8 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if string(config) != string(s.Config) || j.Dir != s.Dir {
-		return Job{}, fmt.Errorf("%w: job %d has another config or run folder: submit with a new key", ErrKey, id)
+	if string(config) != string(s.Config) {
+		return Job{}, fmt.Errorf("%w: job %d has another config: submit with a new key", ErrKey, id)
 	}
 	return *j.clone(), nil
 }
@@ -118,6 +126,8 @@ func (q *Queue) job(id int) (*Job, error) {
 func (q *Queue) Want(id int, w Wish) (Job, error) {
 	return q.request(id, func(j *Job, now time.Time) error {
 		switch {
+		case w != Run && w != Pause && w != Cancel:
+			return fmt.Errorf("%w: %.20q is no wish: expected run, pause or cancel", ErrState, w)
 		case j.State == Finished, j.State == Cancelled, j.State == Failed && w == Pause:
 			return fmt.Errorf("%w: job %d is %s", ErrState, id, j.State)
 		case w == j.Wish && j.State != Failed:
