@@ -64,11 +64,11 @@ func (d *Daemon) heed(list []queue.Job) {
 // line then.
 func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	off := errorsOf(list)
-	suspect := slices.IndexFunc(list, func(j queue.Job) bool { return j.Suspect && wants(&j) })
-	for i, j := range list {
+	alone := suspect(list)
+	for _, j := range list {
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, d.drain && t == nil, d.only != 0 && j.ID != d.only, suspect >= 0 && i != suspect:
+		case !wants(&j), t != nil && t.ending, d.drain && t == nil, d.only != 0 && j.ID != d.only, alone != 0 && j.ID != alone:
 			continue
 		}
 		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
@@ -79,6 +79,16 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 		line = append(line, o)
 	}
 	return line
+}
+
+// suspect is the first suspect job that wants to run; 0 if there is none.
+func suspect(list []queue.Job) int {
+	for i := range list {
+		if list[i].Suspect && wants(&list[i]) {
+			return list[i].ID
+		}
+	}
+	return 0
 }
 
 func wants(j *queue.Job) bool {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ func (d *Daemon) Views() []View {
 			ends[line[i].Number] = now.Add(s.Ends)
 		}
 	}
-	views, off := make([]View, len(list)), errorsOf(list)
+	views, off, alone := make([]View, len(list)), errorsOf(list), suspect(list)
 	for i, j := range list {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {
@@ -59,14 +58,15 @@ func (d *Daemon) Views() []View {
 		if end, ok := ends[j.ID]; ok {
 			v.Ends = &end
 		}
-		v.Where = d.where(&j, list)
+		v.Where = d.where(&j, alone)
 		views[i] = v
 	}
 	return views
 }
 
-// where says on which devices the job runs, or why it does not.
-func (d *Daemon) where(j *queue.Job, list []queue.Job) string {
+// where says on which devices the job runs, or why it does not. alone is the job that is to run
+// alone, or 0.
+func (d *Daemon) where(j *queue.Job, alone int) string {
 	t := d.open[j.ID]
 	switch {
 	case j.State == queue.Failed:
@@ -81,8 +81,8 @@ func (d *Daemon) where(j *queue.Job, list []queue.Job) string {
 	if late := d.queue.Late(); late != nil {
 		return fmt.Sprintf("no room for the queue: %v", late)
 	}
-	if k := slices.IndexFunc(list, func(o queue.Job) bool { return o.Suspect && wants(&o) }); k >= 0 && list[k].ID != j.ID {
-		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", list[k].ID)
+	if alone != 0 && alone != j.ID {
+		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)
 	}
 	if d.drain {
 		return "the daemon begins no more jobs"
