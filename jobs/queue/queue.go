@@ -26,7 +26,7 @@ type Queue struct {
 	file *file
 
 	mu   sync.Mutex
-	jobs map[int]*Job
+	jobs map[int]*Job // a job that is here never changes: another one takes its place
 	keys map[string]int
 	late map[int]bool // jobs that the file does not have as they are
 	why  error        // why it does not
@@ -65,7 +65,7 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 		return Job{}, fmt.Errorf("job %s is not queued: %w", s.Name, err)
 	}
 	q.jobs[j.ID], q.keys[s.Key] = j, j.ID
-	return *j.clone(), nil
+	return *j, nil
 }
 
 // Has reports whether a submission with that key was answered with a job that is still there.
@@ -86,7 +86,7 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	if string(config) != string(s.Config) {
 		return Job{}, fmt.Errorf("%w: job %d has another config: submit with a new key", ErrKey, id)
 	}
-	return *j.clone(), nil
+	return *j, nil
 }
 
 // Jobs are all jobs, by number.
@@ -95,7 +95,7 @@ func (q *Queue) Jobs() []Job {
 	defer q.mu.Unlock()
 	list := make([]Job, 0, len(q.jobs))
 	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-		list = append(list, *q.jobs[id].clone())
+		list = append(list, *q.jobs[id])
 	}
 	return list
 }
@@ -108,7 +108,7 @@ func (q *Queue) Job(id int) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	return *j.clone(), nil
+	return *j, nil
 }
 
 // Config is the config of a job.
@@ -216,7 +216,7 @@ func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error)
 	}
 	q.jobs[id] = next
 	delete(q.late, id)
-	return *next.clone(), nil
+	return *next, nil
 }
 
 // Stood notes that an open job was suspended, or goes on; length and left are what was measured so
@@ -318,8 +318,9 @@ func (q *Queue) report(id int, change func(*Job, time.Time)) {
 	if j == nil {
 		return
 	}
-	change(j, time.Now())
-	q.late[id] = true
+	next := j.clone()
+	change(next, time.Now())
+	q.jobs[id], q.late[id] = next, true
 	q.flush()
 }
 
