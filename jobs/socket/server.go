@@ -48,15 +48,20 @@ func Serve(ctx context.Context, path string, d *jobs.Daemon, p Program, down fun
 		Handler: s.handler(), ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: slowest,
 		MaxHeaderBytes: mostHeader, ErrorLog: log.New(io.Discard, "", 0),
 	}
+	answered := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(answered)
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowest)
 		defer cancel()
 		if s.http.Shutdown(limited) != nil {
 			_ = s.http.Close()
 		}
 	})
-	defer stop()
-	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	err = s.http.Serve(listener)
+	if !stop() { // requests under way get their answers
+		<-answered
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("socket: %w", err)
 	}
 	return nil

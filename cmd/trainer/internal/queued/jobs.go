@@ -1,6 +1,7 @@
 package queued
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
 )
 
 var errStopped = berth.ErrStopped
@@ -211,22 +213,39 @@ func (m maker) logs() *cobra.Command {
 func (m maker) wait() *cobra.Command {
 	return m.of(&cobra.Command{Use: "wait", Short: "Wait for a job's end, and exit with its training's exit code"},
 		func(c *cobra.Command, d desk, id int) error {
-			if _, ok := d.(local); ok {
-				v, err := d.View(c.Context(), id)
-				if err != nil || v.State.Over() {
-					return errors.Join(err, outcomeOf(&v, err))
-				}
-				return fmt.Errorf("job %d is %s, and no daemon runs: start one with trainer up", id, v.State)
+			if _, ok := d.(local); !ok {
+				return await(c.Context(), d, id)
 			}
-			return await(c.Context(), d, id)
+			v, err := d.View(c.Context(), id)
+			switch {
+			case err != nil:
+				return err
+			case v.State.Over():
+				return outcome(&v)
+			}
+			d.Close() // a daemon that starts now needs the file
+			path, err := queuePath()
+			if err != nil {
+				return err
+			}
+			client, err := dialSoon(c.Context(), path, m.version)
+			if err != nil {
+				return fmt.Errorf("job %d is %s, and %w", id, v.State, err)
+			}
+			defer client.Close()
+			return await(c.Context(), client, id)
 		})
 }
 
-func outcomeOf(v *jobs.View, err error) error {
-	if err != nil {
-		return nil
+// dialSoon reaches a daemon, also one that is about to start.
+func dialSoon(ctx context.Context, path, version string) (client *socket.Client, err error) {
+	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(pollEvery) {
+		client, err = socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+		if !errors.Is(err, socket.ErrNoDaemon) {
+			break
+		}
 	}
-	return outcome(v)
+	return client, err
 }
 
 func (m maker) wish(name string, w queue.Wish, short string) *cobra.Command {

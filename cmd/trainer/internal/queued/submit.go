@@ -25,8 +25,8 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit CONFIG|NAME",
 		Short: "Queue a training",
-		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up.\n" +
-			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME,\n" +
+		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. " +
+			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME, " +
 			"runs/NAME-2, … that is not there. Without a daemon, the job waits for one; with --wait it is trained here.",
 		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait",
 		Args:    cli.Args(1),

@@ -28,13 +28,13 @@ func Up(stop *signals.Stop, version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Train the jobs that are submitted",
-		Long: "Own devices, and train the jobs of the queue on them until Ctrl-C or trainer down. Then running jobs are saved;\n" +
+		Long: "Own devices, and train the jobs of the queue on them until Ctrl-C or trainer down. Then running jobs are saved; " +
 			"they go on with the next trainer up. The queue is a file in the user's state folder; BERTH_QUEUE names another.",
 		Example: "  trainer up\n  trainer up --devices cpu:2",
 		Args:    cli.Args(0),
 	}
-	c.Flags().StringVar(&devices.Use, "devices", "cpu:1", "`DEVICES` to own: a kind and a count. cpu: one with all cores; cpu:2: two that divide them")
-	c.Flags().IntVar(&devices.Threads, "threads", 0, "worker threads of all devices together; 0: one for each core (`N`)")
+	c.Flags().StringVar(&devices.Use, "devices", "cpu:1", "`DEVICES` to own, a kind and a count. cpu: one with all cores; cpu:2: two that divide them")
+	c.Flags().IntVar(&devices.Threads, "threads", 0, "`N` worker threads of all devices together; 0: one for each core")
 	c.Flags().StringVar(&onEnd, "on-end", "", "`COMMAND` to run for each job that ends, with the job as JSON on its input")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return up(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), stop, devices, onEnd, version)
