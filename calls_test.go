@@ -58,7 +58,7 @@ var typeOf = map[string]reflect.Type{
 // plain are the other types: values with fields, which are not opened. A nil pointer to one is
 // used as Go uses it.
 var plain = []string{
-	"Batch", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
+	"Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RefusedOp",
 	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",

@@ -10,6 +10,8 @@ type (
 	DeviceLoss = train.DeviceLoss
 	// Final are the newest boundary's metrics.
 	Final = train.Final
+	// Best is the best checkpoint of a run folder.
+	Best = train.Best
 	// Test are the loss and the metrics over the test part, at the end of the run.
 	Test = train.Test
 	// Throughput is over all training steps, without evaluation and checkpoints.

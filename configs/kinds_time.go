@@ -32,7 +32,7 @@ func (duration) encode(src any, _ func(*key) bool) *yaml.Node {
 // pauses is a time.Duration; 0 stands for never.
 type pauses struct{}
 
-func (pauses) expect() string { return "a time of at least 10ms such as 2s, or 0" }
+func (pauses) expect() string { return "a time of at least 10ms such as 1s, or 0" }
 
 func (k pauses) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	v, err := time.ParseDuration(n.Value)

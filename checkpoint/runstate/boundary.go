@@ -15,6 +15,7 @@ type Step struct {
 	InEpoch int     // from 1
 	Samples int     // 0 for Observer.Logged and Watched
 	Loss    float64 // NaN for Observer.Step: it has not left the device
+	Over    int     // for Observer.Watched, the steps up to this one that Loss is the mean over; otherwise 0
 	// LearningRate is the step's.
 	LearningRate float64
 	// GradNorm is the norm of all gradients together, before clipping; nil where it is

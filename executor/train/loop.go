@@ -26,6 +26,7 @@ type loop struct {
 	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
 	saved   time.Time       // when the newest save began, or the loop
 	watch   *boundary.Watch // nil: nobody watches
+	looked  int             // newest step whose loss a look has shown
 	leisure context.Context // ends when someone wants the run to end soon
 	hurry   func()          // ends leisure; nil before begin
 	batch   *datasets.Batch // of the step to come; nil: it is not read yet
@@ -147,8 +148,8 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	return l.settle(ctx, 1)
 }
 
-// look shows the loss of a step between boundaries, if somebody watches and one has
-// come out.
+// look shows the mean loss since the look before, if somebody watches and losses have
+// come out. Losses since a boundary are in the ring; those before it were shown there.
 func (l *loop) look(ctx context.Context) error {
 	if l.watch == nil {
 		return nil
@@ -157,8 +158,14 @@ func (l *loop) look(ctx context.Context) error {
 	if err != nil || !ok || at <= max(l.a.at.Last.Step, l.a.at.Logged) { // it came out since
 		return err
 	}
+	first := max(l.looked, l.first, l.a.at.Began, l.a.at.Lost)
+	mean := losses.Mean(first, at, l.a.weight)
+	l.looked = at
+	if mean == nil || finite(*mean) == nil { // such a step fails where it is waited for
+		return nil
+	}
 	epoch, inEpoch := l.a.at.PlaceOf(at, l.a.session.Sizes.Pace)
-	l.a.opt.Observer.watched(Step{Step: at, Epoch: epoch, InEpoch: inEpoch, Loss: losses.Of(at), LearningRate: l.a.rate.At(at - 1)})
+	l.a.opt.Observer.watched(Step{Step: at, Epoch: epoch, InEpoch: inEpoch, Loss: *mean, Over: at - first, LearningRate: l.a.rate.At(at - 1)})
 	return nil
 }
 

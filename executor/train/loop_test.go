@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -299,8 +300,8 @@ func TestNormsFromTheMiddle(t *testing.T) {
 	}
 }
 
-// Losses that are watched are those of their steps. They come out under a seal, since
-// they were asked for, and change nothing.
+// Losses that are watched are means over the steps since the look before. They come out
+// under a seal, since they were asked for, and change nothing.
 func TestWatch(t *testing.T) {
 	want := runtest.Train(t, runtest.Open(t, runtest.Everything), berth.TrainOptions{})
 	for _, set := range [][]string{{"train.boundary=20"}, {"devices=cpu:2"}, {"devices.memory=40%"}} {
@@ -309,17 +310,33 @@ func TestWatch(t *testing.T) {
 			Watched: func(s berth.Step) { seen = append(seen, s) },
 			Step:    func(berth.Step) { time.Sleep(4 * time.Millisecond) },
 		}}
-		got := runtest.Train(t, runtest.Open(t, runtest.Everything, append(set, "train.watch=10ms")...), o)
+		r := runtest.Open(t, runtest.Everything, append(set, "train.watch=10ms")...)
+		got := runtest.Train(t, r, o)
 		if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) {
 			t.Errorf("%v: other weights or losses", set)
 		}
 		if len(seen) < 3 || got.Ledger.ByReason["watch"] == 0 {
 			t.Errorf("%v: saw %d losses, %v", set, len(seen), got.Ledger.ByReason)
 		}
-		for _, s := range seen {
-			if s.Loss != want.Losses[s.Step-1] || s.Epoch != (s.Step-1)/11 || s.InEpoch != (s.Step-1)%11+1 {
-				t.Errorf("%v: saw %+v, expected loss %v", set, s, want.Losses[s.Step-1])
+		several := false
+		for i, s := range seen {
+			from := s.Step - s.Over
+			if i > 0 && from < seen[i-1].Step || s.Over < 1 {
+				t.Errorf("%v: %+v after %+v", set, s, seen[max(0, i-1)])
 			}
+			several = several || s.Over > 1
+			var sum float64
+			samples := 0
+			for step := from; step < s.Step; step++ { // the last step of an epoch has fewer samples
+				n := min(32, r.Data.Train.Samples()-step%11*32)
+				sum, samples = sum+want.Losses[step]*float64(n), samples+n
+			}
+			if mean := sum / float64(samples); math.Abs(s.Loss-mean) > 1e-9 || s.Epoch != (s.Step-1)/11 || s.InEpoch != (s.Step-1)%11+1 {
+				t.Errorf("%v: saw %+v, expected loss %v", set, s, mean)
+			}
+		}
+		if !several {
+			t.Errorf("%v: each loss is of one step", set)
 		}
 	}
 }

@@ -20,8 +20,8 @@ type Observer struct {
 	Step func(Step)
 	// Logged is called for each logged step, once its loss came out of the device.
 	Logged func(Step)
-	// Watched is called for a step whose loss came out before the next boundary
-	// (train.watch).
+	// Watched is called with the mean loss of the newest steps, which came out before the
+	// next boundary (train.watch).
 	Watched func(Step)
 	// Boundary is called at a boundary (train.boundary; by default an epoch's end),
 	// after evaluation.
@@ -50,6 +50,8 @@ type Start struct {
 	Step          int // steps already taken: more than 0 after a resume
 	Parameters    int64
 	Stages        int
+	// TokensPerSample is the mean number of targets in a sample of text; 0 for others.
+	TokensPerSample float64
 }
 
 // Step is one training step.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
@@ -86,7 +87,7 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 	}
 	a.opt.Observer.started(Start{
 		Epochs: a.session.Config.Train.Epochs, StepsPerEpoch: a.session.Sizes.Steps, Boundary: a.session.Config.Train.Boundary, Steps: a.goal.steps,
-		Step: a.at.Step, Parameters: a.session.Parameters(), Stages: len(a.session.Plan.Stages),
+		Step: a.at.Step, Parameters: a.session.Parameters(), Stages: len(a.session.Plan.Stages), TokensPerSample: a.textTokens(),
 	})
 	for _, text := range a.notes() {
 		a.opt.Observer.note(text)
@@ -186,12 +187,17 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	best, err := a.best()
+	if err != nil {
+		return nil, err
+	}
 	if err := a.dump.Draw(a.load.Net, predicted); err != nil {
 		return nil, err
 	}
 	a.tellRetried()
 	rep := &Report{
-		Steps: a.at.Step, Epochs: a.at.Epoch, Parameters: a.session.Parameters(), Losses: a.journal.metrics.Losses(), Final: final, Test: test,
+		Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters(),
+		Losses: a.journal.metrics.Losses(), Final: final, Best: best, Test: test,
 		Throughput: throughputOf(&l.clock, a.tokensASample()), Ledger: ledgerOf(a.rt.Residency.Ledger(), a.batchBytes()),
 		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, a.rt.Memory),
 		Stages: len(a.session.Plan.Stages), Replicas: a.session.Plan.Replicas(), Reduction: cmp.Or(a.session.Config.Train.Reduction, configs.ReduceOrder),
@@ -239,6 +245,22 @@ func (a *attempt) final(ctx context.Context) (Final, error) {
 	return f, nil
 }
 
+// best is the best checkpoint, by the metric of the newest one; nil if none has a value
+// of it.
+func (a *attempt) best() (*Best, error) {
+	list, _, err := a.folder.DB.List()
+	if err != nil {
+		return nil, err
+	}
+	id := checkpoint.BestOf(list)
+	for _, m := range list {
+		if m.ID == id {
+			return &Best{Checkpoint: id, Step: m.Step, Metric: list[len(list)-1].Best.Metric, Metrics: m.Metrics}, nil
+		}
+	}
+	return nil, nil
+}
+
 // tokensASample is the mean number of a sample's targets; of samples with different
 // lengths, of its positions.
 func (a *attempt) tokensASample() float64 {
@@ -246,6 +268,14 @@ func (a *attempt) tokensASample() float64 {
 		return float64(a.part.Positions()) / float64(a.part.Samples())
 	}
 	return float64(a.session.Spec.Terms())
+}
+
+// textTokens is tokensASample of a text; 0 for other data, and for samples with one target.
+func (a *attempt) textTokens() float64 {
+	if n := a.tokensASample(); n > 1 && a.session.Info.Tokens > 0 {
+		return n
+	}
+	return 0
 }
 
 // batchBytes is the size of a full step's batch.

@@ -19,10 +19,12 @@ import (
 // Report is the outcome of a run: report.json. Its names are stable.
 type Report struct {
 	Steps         int              `json:"steps"`
-	Epochs        int              `json:"epochs"` // finished
+	Epochs        int              `json:"epochs"`   // finished
+	Finished      bool             `json:"finished"` // the run is over: all of its steps are taken, or it stopped early
 	Parameters    int64            `json:"parameters"`
 	Losses        []float64        `json:"losses"` // of every logged step
 	Final         Final            `json:"final"`
+	Best          *Best            `json:"best,omitempty"` // nil where no checkpoint has a value of checkpoint.best
 	Test          *Test            `json:"test,omitempty"` // nil before the run's last step, and without a test part
 	Throughput    Throughput       `json:"throughput"`
 	Ledger        LedgerReport     `json:"ledger"`
@@ -73,6 +75,14 @@ type Final struct {
 	ValLoss     *float64       `json:"val_loss"`
 	ValAccuracy *float64       `json:"val_accuracy"`
 	Metrics     metrics.Values `json:"metrics,omitempty"` // of the validation part (train.metrics)
+}
+
+// Best is the best checkpoint of the run folder.
+type Best struct {
+	Checkpoint uint64             `json:"checkpoint"`
+	Step       int                `json:"step"`
+	Metric     string             `json:"metric"`  // by which it is the best
+	Metrics    map[string]float64 `json:"metrics"` // of its boundary, those that are defined, by their names in metrics.jsonl
 }
 
 // Test are the loss and the metrics over the test part, with the weights of the run's last

@@ -7,6 +7,7 @@ import "testing"
 type documented struct {
 	Steps      int       `json:"steps"`
 	Epochs     int       `json:"epochs"`
+	Finished   bool      `json:"finished"`
 	Parameters int64     `json:"parameters"`
 	Losses     []float64 `json:"losses"`
 	Final      struct {
@@ -16,6 +17,12 @@ type documented struct {
 
 		Metrics map[string]*float64 `json:"metrics"`
 	} `json:"final"`
+	Best *struct {
+		Checkpoint uint64             `json:"checkpoint"`
+		Step       int                `json:"step"`
+		Metric     string             `json:"metric"`
+		Metrics    map[string]float64 `json:"metrics"`
+	} `json:"best"`
 	Test *struct {
 		Checkpoint uint64              `json:"checkpoint"`
 		Step       int                 `json:"step"`
