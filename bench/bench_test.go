@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 )
@@ -151,9 +153,33 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// Looks are counted with their times, and leave the weights as they are.
+func TestWatch(t *testing.T) {
+	o := RunOptions{Steps: 20, Threads: 2, peakTime: time.Millisecond}
+	plain, err := Run(t.Context(), workloads[0], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Watch = time.Nanosecond
+	r, err := Run(t.Context(), workloads[0], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.WeightsSHA256 != plain.WeightsSHA256 || r.Loss != plain.Loss || plain.Looks != nil {
+		t.Errorf("with looks, weights %s and loss %v; without, %s and %v, and looks %v", r.WeightsSHA256, r.Loss, plain.WeightsSHA256, plain.Loss, plain.Looks)
+	}
+	if l := r.Looks; l == nil || l.Count < 2 || l.Count > 20 || l.HostUS <= 0 || l.CopyUS <= 0 {
+		t.Fatalf("looks %+v", r.Looks)
+	}
+	var text strings.Builder
+	if err := WriteTable(&text, []Result{plain, r}); err != nil || !regexp.MustCompile(`LOOKS .*\n *mlp +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+\n$`).MatchString(text.String()) {
+		t.Errorf("%v in\n%s", err, text.String())
+	}
+}
+
 func TestRunFails(t *testing.T) {
 	mlp := workloads[0]
-	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Steps: -1}, {Microbatches: -1}, {Microbatches: 3}, {Devices: "null"}, {Stages: -1}, {Schedule: "zb"}, {Reduction: "trees"}, {Shard: "weights"}, {Replicas: 2}, {Replicas: 2, Microbatches: 4}, {Replicas: -1}} {
+	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Steps: -1}, {Microbatches: -1}, {Microbatches: 3}, {Devices: "null"}, {Stages: -1}, {Schedule: "zb"}, {Reduction: "trees"}, {Shard: "weights"}, {Replicas: 2}, {Replicas: 2, Microbatches: 4}, {Replicas: -1}, {Watch: -1}, {Watch: 1, DeviceMemory: configs.Memory{Bytes: 1 << 30}}} {
 		if _, err := Run(t.Context(), mlp, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}

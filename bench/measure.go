@@ -45,6 +45,9 @@ func measure(ctx context.Context, s *training, o RunOptions) (measurement, error
 	// Room for twice the expected steps: growing the list would be measured too.
 	s.ends.restart(max(o.Steps, 2*int(seconds/each)))
 	s.kernels.restart()
+	if s.looks != nil {
+		s.looks.begin(s, o.Watch)
+	}
 	s.on.Copies().Restart()
 	s.on.Copies().Begin()
 	steps, start := 0, time.Now()

@@ -51,7 +51,10 @@ type RunOptions struct {
 	// Faults make operations of the devices go wrong, for tests and drills.
 	Faults  []fault.Fault
 	Profile bool // time every kernel; this slows short kernels a little
-	OpByOp  bool // run each op by itself, and check that its results are finite
+	// Watch is the time between looks at the losses while steps run, as train.watch has it; 0:
+	// none. Without a limit on memory: its copies would count as looks'.
+	Watch  time.Duration
+	OpByOp bool // run each op by itself, and check that its results are finite
 	// Recompute selects the values that the backward pass computes again to
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute
@@ -143,6 +146,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if err := cmp.Or(o.checkReplicas(), o.checkSpillDir()); err != nil {
 		return o, err
+	}
+	if o.Watch < 0 || o.Watch > 0 && (o.DeviceMemory != configs.Memory{}) {
+		return o, fmt.Errorf("%w: --watch %v: give a time above 0, and leave --device-memory out: what leaves for want of memory is copied out, too", ErrOptions, o.Watch)
 	}
 	if o.Timeout < 0 {
 		return o, fmt.Errorf("%w: --timeout %v: give a time above 0, or 0 for the default", ErrOptions, o.Timeout)

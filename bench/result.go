@@ -43,6 +43,8 @@ type Result struct {
 
 	Profile []KernelTime `json:"profile,omitempty"` // the longest first; with RunOptions.Profile
 
+	Looks *Looks `json:"looks,omitempty"` // with RunOptions.Watch
+
 	AllocsPerStep     float64        `json:"allocs_per_step"` // of Go memory, by the whole process
 	Arena             Arena          `json:"arena_peak_bytes"`
 	Memory            []DeviceMemory `json:"device_memory"`
@@ -127,7 +129,7 @@ func newResult(s *training, m measurement) Result {
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Parameters: s.w.Parameters,
 		Schedule: order.Name, Stages: order.Stages, Replicas: order.Replicas, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats),
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
-		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
+		Profile: s.kernels.perStep(len(m.times)), Looks: s.looks.result(), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}
 	if f := s.on.Plan.Fewer; f != nil {

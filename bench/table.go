@@ -35,7 +35,10 @@ func WriteTable(w io.Writer, rs []Result) error {
 	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds), numbers(memory)); err != nil {
 		return err
 	}
-	return writeMoves(w, rs)
+	if err := writeMoves(w, rs); err != nil {
+		return err
+	}
+	return writeLooks(w, rs)
 }
 
 // writeMachine prints a line that names the machine and the devices.

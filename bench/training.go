@@ -39,6 +39,7 @@ type training struct {
 	fields  []device.HostBuffer // of all batches
 	ends    stepEnds            // fed by the streams
 	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
+	looks   *looks              // nil without RunOptions.Watch
 	waits   context.Context     // of steps: ends with the devices alone, so that one that hangs is named
 	last    executor.Ticket     // the newest step; 0 before the first
 	stepped int                 // steps so far
@@ -66,6 +67,13 @@ func (s *training) load(ctx context.Context, o RunOptions) (err error) {
 	so.OnSpan, so.OnKernel = s.ends.add, o.onKernel
 	if o.Profile {
 		so.OnKernel = s.kernels.add
+	}
+	if o.Watch > 0 {
+		s.looks = &looks{}
+		so.OnSpan = func(x device.Span) {
+			s.ends.add(x)
+			s.looks.add(x)
+		}
 	}
 	s.on, err = session.Open(so, func(on *session.Session) (err error) {
 		on.Choice, err = on.Planner.Choose(ctx, s.graph)
@@ -159,6 +167,9 @@ func (s *training) step(ctx context.Context) error {
 	before := s.last
 	s.last = t
 	s.stepped++
+	if err := s.looks.after(ctx, s.stepped, s.w.Batch); err != nil {
+		return err
+	}
 	return s.prog.Wait(s.waits, before)
 }
 
@@ -182,6 +193,7 @@ func (s *training) loss(ctx context.Context) (float64, error) {
 // close waits for queued steps and frees everything.
 func (s *training) close() error {
 	var errs []error
+	s.looks.close()
 	if s.rt != nil {
 		errs = append(errs, s.rt.Close())
 	}

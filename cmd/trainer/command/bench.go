@@ -37,7 +37,7 @@ func benchCommand() *cobra.Command {
 	serving.add(c)
 	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text generate tokens")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
-	cli.Rare(c, "schedule", "reduction", "replicas", "shard", "recompute")
+	cli.Rare(c, "schedule", "reduction", "replicas", "shard", "recompute", "watch")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
 			return err
@@ -81,6 +81,8 @@ func benchFlags(c *cobra.Command, o *bench.RunOptions) {
 	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model; more than 1 need --reduction tree")
 	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
+	c.Flags().DurationVar(&o.Watch, "watch", 0, "look at the losses once in `TIME` (10ms without one), and print the CPU time of a look")
+	c.Flags().Lookup("watch").NoOptDefVal = "10ms"
 	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
 	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT` of products: float32 or bf16")

@@ -13,7 +13,7 @@ import (
 var speakers = []string{"gpt-nano", "gpt-small"}
 
 // notGenerating are the flags of bench that say nothing about generating.
-var notGenerating = []string{"scaling", "svg", "steps", "microbatches", "schedule", "reduction", "replicas", "shard", "profile", "recompute",
+var notGenerating = []string{"scaling", "svg", "steps", "microbatches", "schedule", "reduction", "replicas", "shard", "profile", "watch", "recompute",
 	"fault", "device-memory", "host-memory", "spill-dir"}
 
 // checkGenerate refuses flags that say nothing about generating.

@@ -28,7 +28,7 @@ func (f *scalingFlags) add(c *cobra.Command) {
 // notScaled are the flags whose values --scaling tries itself, or with which its ways could
 // not be compared: segments are timed beside the model, which a limit on memory leaves no
 // room for.
-var notScaled = []string{"stages", "schedule", "reduction", "replicas", "shard", "profile", "fault", "device-memory", "host-memory", "spill-dir"}
+var notScaled = []string{"stages", "schedule", "reduction", "replicas", "shard", "profile", "watch", "fault", "device-memory", "host-memory", "spill-dir"}
 
 // check refuses flags that say nothing or two things.
 func (f *scalingFlags) check(c *cobra.Command, names []string) error {
