@@ -3,6 +3,7 @@
 package columns
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ type Layout struct {
 	Right []int // numbers, aligned on the right
 	Cut   []int // texts that are cut where a line is wider than Width, the first of these columns first
 	Prose []int // texts that lose their end where they are cut; others lose their middle
+	Width int   // the most characters of a line; 0: Width
 	Whole bool  // nothing is cut, for programs that read the table
 }
 
@@ -56,7 +58,7 @@ func (l Layout) widths(rows [][]string) (widths []int) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	over := -Width - 2
+	over := -cmp.Or(l.Width, Width) - 2
 	for _, w := range widths {
 		over += w + 2
 	}

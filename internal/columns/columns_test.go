@@ -19,6 +19,9 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%d characters: %q", n, line)
 		}
 	}
+	if narrow := Format([][]string{{strings.Repeat("a", 60), strings.Repeat("b", 60)}}, Layout{Cut: []int{0}, Width: 80}); utf8.RuneCountInString(narrow) != 81 {
+		t.Errorf("in 80 columns:\n%s", narrow)
+	}
 	if whole := Format([][]string{{strings.Repeat("a", 2*Width), "x"}}, Layout{Cut: []int{0}, Whole: true}); strings.Contains(whole, "…") {
 		t.Errorf("cut though all is asked for:\n%s", whole)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 )
@@ -41,7 +42,7 @@ func numbersOf(e berth.Evaluation) string {
 	of := map[string]string{"training": " trained on", "test": " of the test part", "all": " of other data"}[e.Part]
 	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
 	if e.Accuracy != nil {
-		line += fmt.Sprintf(", accuracy %.2f%%", 100**e.Accuracy)
+		line += ", accuracy " + text.Share(*e.Accuracy)
 	}
 	if e.Perplexity != nil {
 		line += fmt.Sprintf(", perplexity %.4g", *e.Perplexity)
@@ -77,14 +78,18 @@ func averageOf(e berth.Evaluation) string {
 	return line
 }
 
-// wrapped cuts a list at its commas into lines that fit.
+// lineWidth is the most columns of a line of text, so that no usual terminal breaks it.
+const lineWidth = 79
+
+// wrapped cuts a list between its items into lines that fit.
 func wrapped(list string) string {
-	var lines []string
-	for item := range strings.SplitAfterSeq(list, ",") {
-		item = strings.TrimSpace(item)
-		last := len(lines) - 1
-		if last >= 0 && len(lines[last])+1+len(item) <= columns.Width {
-			lines[last] += " " + item
+	items := strings.Split(list, ", ")
+	lines := items[:1:1]
+	for _, item := range items[1:] {
+		last := &lines[len(lines)-1]
+		*last += ","
+		if len(*last)+1+len(item) < lineWidth { // and a comma
+			*last += " " + item
 			continue
 		}
 		lines = append(lines, item)
@@ -94,7 +99,7 @@ func wrapped(list string) string {
 
 // printClasses prints the metrics of each class.
 func printClasses(out io.Writer, list []berth.ClassResult) error {
-	head := []string{"CLASS", "LABEL", "ANSWERS", "PRECISION", "RECALL", "F1", "AUC", "AVERAGE PRECISION"}
+	head := []string{"CLASS", "LABEL", "ANSWERS", "PRECISION", "RECALL", "F1", "AUC", "AVG PREC"}
 	each := len(list) > 1 && list[0].Accuracy != nil // labels that are each 0 or 1
 	if each {
 		head = slices.Insert(head, 3, "ACCURACY")
@@ -102,7 +107,7 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 	rows := [][]string{head}
 	for _, c := range list {
 		row := []string{
-			fmt.Sprint(c.Class), text.Short(c.Label, 24), fmt.Sprint(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
+			fmt.Sprint(c.Class), columns.Cut(c.Label, 24), fmt.Sprint(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
 			fmt.Sprintf("%.4f", c.F1), orDash(c.AUC), orDash(c.AveragePrecision),
 		}
 		if each {
@@ -111,6 +116,9 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 		rows = append(rows, row)
 	}
 	l := columns.Layout{Cut: []int{1}}
+	if console.Terminal(out) != nil {
+		l.Width = console.Width(out) - 1
+	}
 	for i := range head {
 		l.Right = append(l.Right, i)
 	}
@@ -155,7 +163,7 @@ func printMatrix(out io.Writer, e berth.Evaluation) error {
 		rows = append(rows, cells)
 		width = max(width, len(fmt.Sprint(slices.Max(row))))
 	}
-	if n*(width+2) > columns.Width-4 {
+	if n*(width+2) > lineWidth-4 {
 		_, err := fmt.Fprintln(out, "\nthe confusion matrix is in the output of --json, and trainer plot draws that")
 		return err
 	}

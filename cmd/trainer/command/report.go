@@ -6,42 +6,119 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// numbersOfRun are the steps of a run, their time, and the loss and metrics at its end.
-func numbersOfRun(run *berth.Run, r *berth.Report) string {
-	line := text.Count(r.Steps, "step")
-	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
-		line += fmt.Sprintf(", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+// closing is how a run's outcome is printed.
+type closing struct {
+	dir     string // the run folder; "" if it is removed
+	verbose bool   // with times, transfers and the weights' hash
+	next    bool   // with the next command: no error names one
+}
+
+// printReport prints a run's outcome: its best checkpoint, where it is, and the next
+// command.
+func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
+	fmt.Fprintln(out, wrapped(numbersOfBest(run, r)))
+	if r.Test != nil {
+		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test)))
 	}
-	if v := r.Final.ValLoss; v != nil {
-		line += fmt.Sprintf(", val loss %s%s", text.Loss(*v), text.RMSE(", ", run.RMSE(v)))
+	if c.verbose {
+		printDetails(out, run, r)
 	}
-	if v := r.Final.ValAccuracy; v != nil {
-		line += fmt.Sprintf(", accuracy %.2f%%", 100**v)
+	for _, a := range r.Allowed {
+		line := "allowed: " + shortened(a)
+		if console.Terminal(out) != nil {
+			line = wrapped(line)
+		}
+		fmt.Fprintln(out, line)
 	}
-	m := r.Final.Metrics
-	return line + text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": r.Final.ValAccuracy, "rmse": run.RMSE(r.Final.ValLoss)})
+	fmt.Fprintf(out, "run folder %s\n", columns.Printed(c.dir))
+	if c.next {
+		fmt.Fprintf(out, "next: %s\n", nextCommand(run, r, columns.Printed(c.dir)))
+	}
+}
+
+// numbersOfBest are the best checkpoint and its metrics; without one, the steps of the run
+// and their loss.
+func numbersOfBest(run *berth.Run, r *berth.Report) string {
+	b := r.Best
+	if b == nil {
+		line := text.Count(r.Steps, "step")
+		if v := r.Final.TrainLoss; v != nil {
+			line += ", loss " + text.Loss(*v)
+		}
+		return line + numbersOfFinal(run, r)
+	}
+	line := fmt.Sprintf("best: checkpoint %d of step %d", b.Checkpoint, b.Step)
+	var loss, accuracy *float64
+	others := metrics.Values{}
+	for name, v := range b.Metrics {
+		switch metric, validated := strings.CutPrefix(name, configs.ValPrefix); {
+		case name == "val_loss":
+			loss = &v
+		case name == "val_accuracy":
+			accuracy = &v
+		case validated || name == b.Metric:
+			others[metric] = v
+		}
+	}
+	return line + numbersOfValidation(run, loss, accuracy, others)
+}
+
+// numbersOfFinal are the loss and the metrics of the validation part at the end of a run.
+func numbersOfFinal(run *berth.Run, r *berth.Report) string {
+	return numbersOfValidation(run, r.Final.ValLoss, r.Final.ValAccuracy, r.Final.Metrics)
+}
+
+// numbersOfValidation are a validation's loss and metrics, each behind a comma.
+func numbersOfValidation(run *berth.Run, loss, accuracy *float64, m metrics.Values) (line string) {
+	rmse := run.RMSE(loss)
+	if loss != nil {
+		line = ", val loss " + text.Loss(*loss) + text.RMSE(", ", rmse)
+	}
+	if accuracy != nil {
+		line += ", accuracy " + text.Share(*accuracy)
+	}
+	return line + text.Metrics(", ", m.Names(), m, map[string]*float64{"accuracy": accuracy, "rmse": rmse})
 }
 
 // numbersOfTest are the loss and the metrics over the test part.
 func numbersOfTest(t *berth.Test) string {
 	line := fmt.Sprintf("test: %s, checkpoint %d, loss %s%s", text.Count(t.Samples, "sample"), t.Checkpoint, text.Loss(t.Loss), text.RMSE(", ", t.RMSE))
 	if t.Accuracy != nil {
-		line += fmt.Sprintf(", accuracy %.2f%%", 100**t.Accuracy)
+		line += ", accuracy " + text.Share(*t.Accuracy)
 	}
 	return line + text.Metrics(", ", t.Metrics.Names(), t.Metrics, map[string]*float64{"accuracy": t.Accuracy, "rmse": t.RMSE})
 }
 
-// printReport prints a run's outcome.
-func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
-	fmt.Fprintln(out, wrapped(numbersOfRun(run, r)))
-	if r.Test != nil {
-		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test)))
+// nextCommand is what a user may do next with the run in a folder.
+func nextCommand(run *berth.Run, r *berth.Report, dir string) string {
+	best := ""
+	if r.Best != nil && r.Best.Step != r.Steps {
+		best = " --best"
 	}
+	switch info := run.Data.Info; {
+	case !r.Finished:
+		return "trainer resume " + dir
+	case info.Tokenizer != nil && info.ClassNames == nil:
+		return "trainer generate " + dir + best
+	}
+	return "trainer eval " + dir + best
+}
+
+// printDetails prints times, transfers and the weights' hash.
+func printDetails(out io.Writer, run *berth.Run, r *berth.Report) {
+	line := text.Count(r.Steps, "step")
+	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
+		line += fmt.Sprintf(", %s, %.2f ms a step", text.Rate(r.Throughput.SamplesPerS, "sample"), r.Throughput.StepMSP50)
+	}
+	fmt.Fprintln(out, wrapped(line+numbersOfFinal(run, r)))
 	if len(run.Plan().Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}
@@ -50,8 +127,8 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 		batch = "the largest batch"
 	}
 	printMoved(out, r, batch)
-	if x := r.Executables; x.Seconds >= 1 {
-		fmt.Fprintf(out, "executables: %d compiled, %d from the disk and %d from memory, in %.1f s\n", x.Compiled, x.Disk, x.Memory, x.Seconds)
+	if x := r.Executables; x.Compiled+x.Disk+x.Memory > 0 {
+		fmt.Fprintf(out, "executables: %d compiled, %d from the disk and %d from memory, in %s\n", x.Compiled, x.Disk, x.Memory, units.Seconds(x.Seconds))
 	}
 	if from := r.Executables.From; from > 0 {
 		but := ""
@@ -60,10 +137,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 		}
 		fmt.Fprintf(out, "op by op at first, compiled from step %d on%s\n", from, but)
 	}
-	for _, a := range r.Allowed {
-		fmt.Fprintf(out, "allowed: %s\n", shortened(a))
-	}
-	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, columns.Printed(dir))
+	fmt.Fprintf(out, "weights %s\n", r.WeightsSHA256)
 }
 
 // printMoved prints the bytes copied into devices and out of them. batch names the batch
@@ -81,7 +155,7 @@ func printMoved(out io.Writer, r *berth.Report, batch string) {
 	}
 	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", units.Bytes(l.CopyInWeightBytes), once, in, perStep, units.Bytes(l.PullBackBytes))
 	if l.SpillBytes > 0 {
-		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all\ncopies: %.2f ms a step beside computing, %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
 	}
 	if h := r.HostMemory; h != nil {
 		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))

@@ -30,6 +30,7 @@ var started = time.Now()
 type training struct {
 	options  berth.TrainOptions
 	quiet    bool
+	verbose  bool
 	progress string // progressBar or progressJSON
 	overfit  int    // steps on one batch alone; 0: train on all data
 	removed  bool   // the run folder is, after the run
@@ -58,7 +59,9 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed")
 	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
 	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar, or json for programs")
+	c.Flags().BoolVar(&t.verbose, "verbose", false, "also print times, transfers and the weights' hash at the end")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
+	cli.Rare(c, "verbose")
 	return t
 }
 
@@ -95,6 +98,8 @@ func (t *training) check() (err error) {
 	switch {
 	case t.progress != progressBar && t.progress != progressJSON:
 		return cli.Usagef("--progress %s: expected bar or json", t.progress)
+	case t.quiet && t.verbose:
+		return cli.Usagef("--quiet and --verbose exclude each other; give one")
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
@@ -149,7 +154,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	t.stop.Done(cli.ExitCode(err))
 	show.clear()
 	if rep != nil {
-		show.end(rep, t.kept(o.Dir))
+		show.end(rep, closing{dir: t.kept(o.Dir), verbose: t.verbose, next: err == nil})
 	}
 	return err
 }
@@ -176,7 +181,7 @@ func (t *training) kept(dir string) string {
 type display struct {
 	observer *berth.Observer
 	clear    func()
-	end      func(r *berth.Report, dir string)
+	end      func(*berth.Report, closing)
 }
 
 // mostColumns is the columns of a table that are printed before training.
@@ -185,11 +190,11 @@ const mostColumns = 40
 // display shows a run on out in the form that --progress asks for.
 func (t *training) display(out io.Writer, run *berth.Run) display {
 	if t.progress == progressJSON {
-		lines := progress.NewLines(out, progressOf(run))
+		lines := progress.NewLines(out, progressOf(run, t.options.MaxSteps))
 		if t.note != "" {
 			lines.Note(t.note)
 		}
-		return display{lines.Observer(), func() {}, lines.End}
+		return display{lines.Observer(), func() {}, func(r *berth.Report, c closing) { lines.End(r, c.dir) }}
 	}
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)
@@ -197,12 +202,12 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 	if list := run.Data.Columns; list != nil && !t.options.Resume { // which the first run has printed
 		fmt.Fprintln(out, columns.Table(list, mostColumns)+columns.Thresholds)
 	}
-	bar := progress.New(out, progressOf(run))
+	bar := progress.New(out, progressOf(run, t.options.MaxSteps))
 	o := bar.Observer()
 	o.Warn = func(string) { bar.Clear() }
-	end := func(r *berth.Report, dir string) { printReport(out, run, r, dir) }
+	end := func(r *berth.Report, c closing) { printReport(out, run, r, c) }
 	if t.overfit > 0 {
-		end = func(r *berth.Report, _ string) { printOverfit(out, run, r) }
+		end = func(r *berth.Report, _ closing) { printOverfit(out, run, r) }
 	}
 	return display{o, bar.Clear, end}
 }
@@ -217,10 +222,10 @@ func byFlag(err error) error {
 }
 
 // progressOf is the part of a run that its progress shows.
-func progressOf(run *berth.Run) progress.Run {
+func progressOf(run *berth.Run, maxSteps int) progress.Run {
 	return progress.Run{
 		Name: run.Config.Name, Samples: run.Data.Train.Samples(),
-		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0,
+		LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, MaxSteps: maxSteps,
 	}
 }
 

@@ -61,7 +61,7 @@ func TestSignalPromisesToSave(t *testing.T) {
 		if started {
 			o := &berth.Observer{Started: func(berth.Start) {}, Note: func(string) {}}
 			r.savesOnceStarted(o, func() {}).Started(berth.Start{})
-			want = "stopping once the step under way is finished and saved; a second signal stops at once\n"
+			want = "stopping once this step is finished and saved; a second signal stops at once\n"
 		}
 		said := heard{make(chan string, 4)}
 		ctx, undo := r.stop.Watch(t.Context(), said)

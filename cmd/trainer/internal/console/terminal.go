@@ -22,6 +22,9 @@ func Terminal(w io.Writer) *os.File {
 	return nil
 }
 
+// Redraws reports whether w prints to a terminal on which a line can be drawn again.
+func Redraws(w io.Writer) bool { return Terminal(w) != nil && os.Getenv("TERM") != "dumb" }
+
 // Width is the number of columns of the terminal that w prints to, 80 where it
 // is not known.
 func Width(w io.Writer) int {
@@ -34,9 +37,9 @@ func Width(w io.Writer) int {
 }
 
 // ClearLine is the text that clears a terminal's line of a progress bar and the
-// ^C behind it; "" where w prints elsewhere.
+// ^C behind it; "" where none is drawn.
 func ClearLine(w io.Writer) string {
-	if Terminal(w) != nil {
+	if Redraws(w) {
 		return "\r\x1b[K"
 	}
 	return ""

@@ -65,7 +65,7 @@ func WaitFor(ctx context.Context, out io.Writer, phase string, share *Share) (do
 	ctx, cancel := context.WithCancel(ctx)
 	var over sync.WaitGroup
 	over.Go(func() {
-		if console.Terminal(out) == nil {
+		if !console.Redraws(out) {
 			beat(ctx, out, phase, share)
 			return
 		}

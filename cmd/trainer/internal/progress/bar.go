@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -11,46 +12,53 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
-// barWidth is the width of the bar itself in columns.
-const barWidth = 16
+// The width of the bar itself in columns, and of what is around it: the percentage, and
+// room for a ^C that is typed.
+const (
+	mostBar   = 16
+	leastBar  = 3
+	aroundBar = 12
+)
+
+// heartbeat is the time between lines where there is no terminal.
+const heartbeat = 30 * time.Second
 
 // Run is the part of a run that its progress shows.
 type Run struct {
 	Name     string
 	Samples  int  // of the training part
-	Batch    int  // samples in a full step
 	LogEvery int  // steps between logged losses; 0: losses come at boundaries alone
 	Watched  bool // losses are shown between boundaries
+	MaxSteps int  // the step that ends the call; 0: the run's last
 }
 
-// Bar shows a training: on a terminal a bar per epoch, or one of the whole run where
-// boundaries are not the epochs' ends; lines elsewhere.
+// Bar shows a training: a bar on a terminal, and lines elsewhere.
 type Bar struct {
 	out   io.Writer
-	fancy bool // out is a terminal
+	fancy bool // a line of out can be drawn again
 	run   Run
 	start berth.Start
-	bar   *progressbar.ProgressBar // of the current stretch; nil until it is first drawn
-	at    int                      // number of the current stretch; -1: none has begun
-	loss  string                   // the newest loss read from the device
-	begun time.Time                // when this stretch's first step was seen
-	first int                      // samples of it done by then: more than one batch after a resume
+	pace  pace
+	bar   *progressbar.ProgressBar // as it was drawn last; nil: it is not there
+	loss  *float64                 // the newest that came out; nil: none has
+	begun time.Time                // when the first step was told
 	drawn time.Time
-	told  bool // that boundaries are far apart, or they are not
+	noted bool // where losses come out
 }
 
 // New shows run on out.
 func New(out io.Writer, run Run) *Bar {
-	return &Bar{out: out, run: run, fancy: console.Terminal(out) != nil, at: -1, loss: "  loss –"}
+	return &Bar{out: out, run: run, fancy: console.Redraws(out)}
 }
 
 // Observer tells the bar about a training.
 func (p *Bar) Observer() *berth.Observer {
 	return &berth.Observer{
 		Started: p.started, Step: p.step, Logged: p.logged, Watched: p.watched, Boundary: p.boundary,
-		Note: func(text string) { p.line("%s\n", text) },
+		Note: p.note,
 	}
 }
 
@@ -69,179 +77,190 @@ func (p *Bar) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format, args...)
 }
 
+// note prints a text, on a terminal in lines that fit.
+func (p *Bar) note(s string) {
+	if p.fancy {
+		s = strings.Join(columns.Wrap(s, console.Width(p.out)-1), "\n")
+	}
+	p.line("%s\n", s)
+}
+
 func (p *Bar) started(s berth.Start) {
-	p.start, p.at = s, -1
+	p.start, p.begun = s, time.Time{}
+	p.pace.begin(s, p.run.MaxSteps)
 	stages := ""
 	if s.Stages > 1 {
 		stages = fmt.Sprintf(" on %d stages", s.Stages)
 	}
-	p.line("%s: %s parameters%s, %s %s, %s %s an epoch\n", p.run.Name, text.Commas(s.Parameters), stages,
+	p.note(fmt.Sprintf("%s: %s parameters%s, %s %s, %s %s an epoch", p.run.Name, text.Commas(s.Parameters), stages,
 		text.Commas(int64(p.run.Samples)), text.Plural(p.run.Samples, "sample"),
-		text.Commas(int64(s.StepsPerEpoch)), text.Plural(s.StepsPerEpoch, "step"))
+		text.Commas(int64(s.StepsPerEpoch)), text.Plural(s.StepsPerEpoch, "step")))
 }
 
-// stretch is the part of a run that a bar covers: an epoch, or the whole run.
-type stretch struct {
-	number      int
-	name        string
-	done, total int // samples
+// counted is a number of so many, as wide as the last one.
+func counted(name string, n, last int) string {
+	return fmt.Sprintf("%s %*d/%d", name, len(fmt.Sprint(last)), n, last)
 }
 
-// stretchOf is the stretch of a step.
-func (p *Bar) stretchOf(s berth.Step) stretch {
-	if p.start.Boundary > 0 {
-		return stretch{0, p.place(s.Step, s.Epoch), s.Step * p.run.Batch, p.start.Steps * p.run.Batch}
+// epoch names an epoch, counted from 0.
+func (p *Bar) epoch(n int) string {
+	if p.start.Epochs == 0 {
+		return fmt.Sprintf("epoch %d", n+1)
 	}
-	return stretch{s.Epoch, p.place(s.Step, s.Epoch), min(s.InEpoch*p.run.Batch, p.run.Samples), p.run.Samples}
+	return counted("epoch", n+1, p.start.Epochs)
 }
 
-// place is a place in the run, in words; numbers are as wide as the last one.
-func (p *Bar) place(step, epoch int) string {
-	of := func(name string, n, last int) string {
-		return fmt.Sprintf("%s %*d/%d", name, len(fmt.Sprint(last)), n, last)
-	}
-	switch {
-	case p.start.Boundary > 0:
-		return of("step", step, p.start.Steps)
-	case p.start.Epochs == 0:
-		return fmt.Sprintf("epoch %d  ", epoch+1) + of("step", step, p.start.Steps)
-	}
-	return of("epoch", epoch+1, p.start.Epochs)
-}
-
-// step moves the bar on, if it is time to draw it. Without a terminal, a line
-// now and then says how far a long stretch is.
+// step shows a step, if it is time to: on a terminal the first one, and then some in a
+// second.
 func (p *Bar) step(s berth.Step) {
-	x, now := p.stretchOf(s), time.Now()
-	if x.number != p.at {
-		p.at, p.begun, p.drawn, p.first = x.number, now, now, x.done
-	}
-	if wait := now.Sub(p.drawn); wait < phase.Redraw || !p.fancy && wait < phase.Heartbeat {
-		return
-	}
-	p.drawn = now
-	p.tellFar(s, now)
-	rate := float64(x.done-p.first) / now.Sub(p.begun).Seconds()
-	left := time.Duration(float64(x.total-x.done) / max(rate, 1e-9) * float64(time.Second))
-	ahead, speed := fmt.Sprintf("  %s left", text.Clock(left)), fmt.Sprintf("  %.0f samples/s", rate)
-	if !p.fancy {
-		within := ""
-		if p.start.Boundary == 0 && p.start.Epochs > 0 {
-			within = fmt.Sprintf("  step %d of %d", s.InEpoch, p.start.StepsPerEpoch)
+	now := time.Now()
+	p.pace.step(s, now)
+	if p.begun.IsZero() {
+		p.begun, p.drawn = now, now
+		if p.fancy {
+			p.draw(s)
 		}
-		fmt.Fprintf(p.out, "%s%s%s%s\n", x.name, within, ahead, speed)
-		return
 	}
-	p.draw(x, p.fit(x.name, p.loss, ahead, speed))
+	p.tellWhere(s, now)
+	wait := now.Sub(p.drawn)
+	if p.fancy && wait >= phase.Redraw {
+		p.drawn = now
+		p.draw(s)
+	} else if !p.fancy && wait >= heartbeat {
+		p.drawn = now
+		fmt.Fprintln(p.out, fit(p.parts(s), console.Width(p.out)))
+	}
 }
 
-// draw draws the bar with its text.
-func (p *Bar) draw(x stretch, text string) {
-	if p.bar == nil {
-		p.bar = newBar(p.out, x.total)
-	}
-	// The last step stays in sight while the validation runs: a full bar
-	// would take itself away. Describing draws, and so comes last.
-	p.bar.Set(min(x.done, x.total-1))
-	p.bar.Describe(text)
+// part is a text of the bar. Those of a higher rank give way first.
+type part struct {
+	text string
+	rank int
 }
 
-// fit joins as many of the texts as leave room for a bar on the terminal's
-// line: a bar broken over two lines could not be drawn again in place.
-func (p *Bar) fit(texts ...string) string {
-	const bar = barWidth + 10 // and the percentage, and a ^C
-	room, text := console.Width(p.out)-bar, ""
-	for _, t := range texts {
-		if len(text)+len(t) > room {
-			break
+// parts say where a training stands after a step.
+func (p *Bar) parts(s berth.Step) []part {
+	list := []part{{p.epoch(s.Epoch), 5}, {counted("step", s.Step, p.pace.last), 0}}
+	if p.loss != nil {
+		list = append(list, part{"loss " + text.Loss(*p.loss), 1})
+	}
+	if p.pace.known() {
+		list = append(list, part{p.rate(p.pace.rate()), 2})
+	}
+	list = append(list, part{"lr " + fmt.Sprintf("%.2g", s.LearningRate), 4})
+	if p.pace.known() {
+		list = append(list, part{text.Clock(p.pace.left(s.Step)) + " left", 3})
+	}
+	return list
+}
+
+// rate words samples a second, which count as tokens for a text.
+func (p *Bar) rate(samples float64) string {
+	if n := p.start.TokensPerSample; n > 0 {
+		return text.Rate(samples*n, "token")
+	}
+	return text.Rate(samples, "sample")
+}
+
+// fit joins as many of the parts as there is room for, in so many columns: a bar broken
+// over two lines could not be drawn again in place.
+func fit(list []part, room int) string {
+	for rank := 5; rank > 0; rank-- {
+		var texts []string
+		for _, x := range list {
+			if x.rank <= rank {
+				texts = append(texts, x.text)
+			}
 		}
-		text += t
+		for _, between := range []string{"  ", " "} {
+			if line := strings.Join(texts, between); len(line) <= room {
+				return line
+			}
+		}
 	}
-	return text
+	return ""
 }
 
-// newBar is a bar over samples; rate and time left are in its text.
-func newBar(out io.Writer, samples int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(max(2, samples),
-		progressbar.OptionSetWriter(out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionSetWidth(barWidth))
+// draw draws the bar with the text of a step. The last step stays in sight while the
+// validation runs: a full bar would take itself away.
+func (p *Bar) draw(s berth.Step) {
+	width := console.Width(p.out)
+	line := fit(p.parts(s), width-aroundBar-leastBar)
+	p.bar = progressbar.NewOptions(max(2, p.pace.last),
+		progressbar.OptionSetWriter(p.out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetDescription(line), progressbar.OptionThrottle(phase.Redraw),
+		progressbar.OptionSetWidth(max(0, min(mostBar, width-aroundBar-len(line)))))
+	p.bar.Set(min(s.Step, p.pace.last-1))
+	p.bar.RenderBlank() // where Set has not drawn it: at 0%
 }
 
 func (p *Bar) logged(s berth.Step) {
-	p.loss = "  loss " + text.Loss(s.Loss)
+	p.loss = &s.Loss
 	if !p.fancy && p.run.LogEvery > 0 {
 		fmt.Fprintf(p.out, "step %d  loss %s\n", s.Step, text.Loss(s.Loss))
 	}
 }
 
-func (p *Bar) watched(s berth.Step) {
-	p.loss = "  loss " + text.Loss(s.Loss)
-	if !p.fancy {
-		fmt.Fprintf(p.out, "%s  loss %s\n", p.place(s.Step, s.Epoch), text.Loss(s.Loss))
-	}
-}
+func (p *Bar) watched(s berth.Step) { p.loss = &s.Loss }
 
-// far is the time between boundaries from which on a user is told how to see losses
-// before; steps are measured for so long first.
-const (
-	far     = 20 * time.Second
-	measure = 2 * time.Second
-)
-
-// tellFar says once how to see losses before a boundary that is far.
-func (p *Bar) tellFar(s berth.Step, now time.Time) {
-	if p.told || !p.fancy || p.run.LogEvery > 0 || p.run.Watched || now.Sub(p.begun) < measure {
-		return
-	}
-	p.told = true
-	if text := p.farText(s, now.Sub(p.begun)); text != "" {
-		p.line("%s\n", text)
-	}
-}
-
-// farText is a note that a boundary is far, where it is: a stretch of a bar has taken
-// so long up to a step.
-func (p *Bar) farText(s berth.Step, took time.Duration) string {
-	x, between, of := p.stretchOf(s), p.start.Boundary, fmt.Sprintf("%d steps take", p.start.Boundary)
-	if between == 0 {
-		between, of = p.start.StepsPerEpoch, fmt.Sprintf("the %d steps of an epoch take", p.start.StepsPerEpoch)
-	}
-	steps := max(1, (x.done-p.first)/p.run.Batch)
-	whole := took * time.Duration(between) / time.Duration(steps)
-	if whole <= far {
-		return ""
-	}
-	return fmt.Sprintf("%s about %s, and losses come out after them: --watch (train.watch) shows some before,\ntrain.boundary: %d brings them out and validates more often",
-		of, text.Clock(whole), nice(between, whole))
-}
-
-// nice is a round number of steps that take about ten seconds.
-func nice(steps int, take time.Duration) int {
-	n := max(1, int(float64(steps)*10/take.Seconds()))
-	unit := 1
-	for unit*10 <= n {
-		unit *= 10
-	}
-	switch {
-	case n >= 5*unit:
-		return 5 * unit
-	case n >= 2*unit:
-		return 2 * unit
-	}
-	return unit
-}
-
+// boundary prints the outcome of the steps since the boundary before: all losses and
+// metrics, and the time and the rate where there is room for them.
 func (p *Bar) boundary(e berth.Boundary) {
-	line := p.place(e.Step, e.Epoch)
+	p.pace.boundary(e)
 	if e.TrainLoss != nil {
-		line += "  loss " + text.Loss(*e.TrainLoss)
+		p.loss = e.TrainLoss
+	}
+	width := console.Width(p.out)
+	lines := p.outcome(e, width)
+	last := &lines[len(lines)-1]
+	for _, more := range []string{text.Time(e.Time), p.rate(e.SamplesPerS)} {
+		if len(*last)+2+len(more) < width { // a line that fills the terminal may wrap
+			*last += "  " + more
+		}
+	}
+	p.line("%s\n", strings.Join(lines, "\n"))
+}
+
+// outcome words a boundary, in lines of so many columns on a terminal, and in one line
+// for programs.
+func (p *Bar) outcome(e berth.Boundary, width int) []string {
+	place := p.epoch(e.Epoch)
+	if p.start.Boundary > 0 {
+		place = counted("step", e.Step, p.start.Steps)
+	} else if p.start.Epochs == 0 {
+		place += "  " + counted("step", e.Step, p.start.Steps)
+	}
+	lines, indent := []string{place}, strings.Repeat(" ", len(place))
+	for _, x := range outcomes(e) {
+		last := &lines[len(lines)-1]
+		if p.fancy && len(*last)+2+len(x) >= width {
+			lines = append(lines, indent)
+			last = &lines[len(lines)-1]
+		}
+		*last += "  " + x
+	}
+	return lines
+}
+
+// outcomes are the losses and metrics of a boundary.
+func outcomes(e berth.Boundary) (list []string) {
+	if e.TrainLoss != nil {
+		list = append(list, "loss "+text.Loss(*e.TrainLoss))
 	}
 	if e.ValLoss != nil {
-		line += "  val loss " + text.Loss(*e.ValLoss) + text.RMSE("  ", e.RMSE)
+		list = append(list, "val loss "+text.Loss(*e.ValLoss))
+	}
+	if e.RMSE != nil {
+		list = append(list, text.RMSE("", e.RMSE))
 	}
 	if e.ValAccuracy != nil {
-		line += fmt.Sprintf("  accuracy %.2f%%", 100**e.ValAccuracy)
+		list = append(list, "accuracy "+text.Share(*e.ValAccuracy))
 	}
-	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, map[string]*float64{"accuracy": e.ValAccuracy, "rmse": e.RMSE})
-	p.line("%s  %.0f samples/s  %.2fs\n", line, e.SamplesPerS, e.Time.Seconds())
+	already := map[string]*float64{"accuracy": e.ValAccuracy, "rmse": e.RMSE}
+	for _, name := range e.Metrics.Names() {
+		if m := text.Metrics("", []string{name}, e.Metrics, already); m != "" {
+			list = append(list, m)
+		}
+	}
+	return list
 }

@@ -3,7 +3,9 @@ package progress
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,25 +13,153 @@ import (
 	"github.com/berth-ml/berth"
 )
 
-// A note names both keys where losses are more than 20 s away, and a boundary that
-// brings them every ten seconds or so.
-func TestFarText(t *testing.T) {
+// started is a bar of a run of 20 epochs of 125 steps, with steps of so many samples that
+// take so long.
+func started(out io.Writer, o berth.Start, each time.Duration, steps int) (p *Bar, last berth.Step) {
+	p = New(out, Run{Name: "r", Samples: 8000})
+	o.Epochs, o.StepsPerEpoch, o.Steps = 20, 125, 2500
+	p.started(o)
+	now := time.Now()
+	for step := 1; step <= steps+2; step++ { // two are queued before the first ends
+		last = berth.Step{Step: step, Epoch: (step - 1) / 125, InEpoch: (step-1)%125 + 1, Samples: 64, LearningRate: 0.001}
+		p.pace.step(last, now)
+		if step > 1 {
+			now = now.Add(each)
+		}
+	}
+	p.begun = now.Add(-time.Duration(steps) * each)
+	return p, last
+}
+
+// A note says once where the losses are, and how to have more of them where a boundary is
+// far.
+func TestTellWhere(t *testing.T) {
 	for _, c := range []struct {
 		boundary, steps int
-		after           berth.Step
-		took            time.Duration
+		each            time.Duration
 		want            string
 	}{
-		{0, 1000, berth.Step{Step: 50, InEpoch: 50}, 2 * time.Second, "the 1000 steps of an epoch take about 0:40, and losses come out after them: --watch (train.watch) shows some before,\ntrain.boundary: 200 brings"},
-		{0, 1000, berth.Step{Step: 150, InEpoch: 150}, 2 * time.Second, ""},
-		{500, 1000, berth.Step{Step: 20}, 2 * time.Second, "500 steps take about 0:50, and"},
-		{500, 1000, berth.Step{Step: 200}, 2 * time.Second, ""},
+		{0, 10, 100 * time.Millisecond, "loss at the epoch's end; --watch shows it now\n"},
+		{0, 10, 400 * time.Millisecond, "loss at the epoch's end; --watch shows it now\nan epoch takes about 0:50; train.boundary: 20 brings losses about every 10 s\n"},
+		{250, 20, 100 * time.Millisecond, "loss at step 250; --watch shows it now\n250 steps take about 0:25; train.boundary: 100 brings losses about every 10 s\n"},
+		{2000, 10, 100 * time.Millisecond, "loss at step 2000; --watch shows it now\n2000 steps take about 3:20; train.boundary: 100 brings losses about every 10 s\n"},
+		{5000, 10, 100 * time.Millisecond, "loss at step 2500; --watch shows it now\n"},
+		{0, 2, 100 * time.Millisecond, ""},
 	} {
-		p := New(&bytes.Buffer{}, Run{Samples: 8000, Batch: 8})
-		p.start = berth.Start{Epochs: 2, StepsPerEpoch: c.steps, Steps: 2 * c.steps, Boundary: c.boundary}
-		if got := p.farText(c.after, c.took); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
+		var out bytes.Buffer
+		p, last := started(&out, berth.Start{Boundary: c.boundary}, c.each, c.steps)
+		out.Reset()
+		now := p.begun.Add(time.Duration(c.steps) * c.each)
+		p.tellWhere(last, now)
+		p.tellWhere(last, now)
+		if got := out.String(); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 80 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+}
+
+// The text of a bar has all that fits: the epoch gives way first, the step never.
+func TestFit(t *testing.T) {
+	p, last := started(io.Discard, berth.Start{}, 20*time.Millisecond, 100)
+	loss := 1.23456
+	p.watched(berth.Step{Loss: loss})
+	for room, want := range map[int]string{
+		200: "epoch  1/20  step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left",
+		66:  "step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left",
+		62:  "step  102/2500 loss 1.2346 3,200 samples/s lr 0.001 0:48 left",
+		55:  "step  102/2500  loss 1.2346  3,200 samples/s  0:48 left",
+		30:  "step  102/2500  loss 1.2346",
+		5:   "",
+	} {
+		if got := fit(p.parts(last), room); got != want {
+			t.Errorf("%d columns: %q, want %q", room, got, want)
+		}
+	}
+	p.start.TokensPerSample = 64
+	if got := fit(p.parts(last), 200); !strings.Contains(got, "  204,800 tokens/s  ") {
+		t.Errorf("a text: %s", got)
+	}
+}
+
+// In a pipe a line comes every half minute and at boundaries, a look prints none, and no
+// line that a terminal would draw again is there.
+func TestPiped(t *testing.T) {
+	var out bytes.Buffer
+	p, last := started(&out, berth.Start{}, 20*time.Millisecond, 100)
+	out.Reset()
+	p.noted, p.drawn, p.pace.told = true, time.Now(), time.Now()
+	loss, accuracy := 2.5, 0.625
+	for i := range 3 {
+		p.watched(berth.Step{Step: last.Step, Loss: loss})
+		if i == 1 {
+			p.drawn = p.drawn.Add(-heartbeat)
+		}
+		last.Step++
+		p.step(last)
+	}
+	p.boundary(berth.Boundary{Step: 125, TrainLoss: &loss, ValLoss: &loss, ValAccuracy: &accuracy, SamplesPerS: 3200, Time: 1514 * time.Millisecond})
+	want := regexp.MustCompile(`^epoch  1/20  step  104/2500  loss 2\.5000  [0-9,]+ samples/s  lr 0\.001  [0-9:]+ left
+epoch  1/20  loss 2\.5000  val loss 2\.5000  accuracy 62\.50%  1\.51 s
+$`)
+	if !want.MatchString(out.String()) {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// Metrics that a terminal's line has no room for begin another under them.
+func TestOutcomeWraps(t *testing.T) {
+	p, _ := started(io.Discard, berth.Start{}, time.Second, 1)
+	p.fancy = true
+	e := berth.Boundary{Metrics: map[string]float64{"a": 1, "b": 20860.4, "c": math.NaN()}}
+	for width, want := range map[int]string{
+		80: "epoch  1/20  a 1  b 20,860  c -",
+		25: "epoch  1/20  a 1\n             b 20,860\n             c -",
+	} {
+		if got := strings.Join(p.outcome(e, width), "\n"); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
+// Steps are measured from one to the next, the time at a boundary apart from them.
+func TestPace(t *testing.T) {
+	var p pace
+	p.begin(berth.Start{Steps: 40, StepsPerEpoch: 10}, 0)
+	now := time.Now()
+	for step := 1; step <= 20; step++ {
+		p.step(berth.Step{Step: step, Samples: 32}, now)
+		if step%10 != 1 {
+			now = now.Add(100 * time.Millisecond)
+		}
+		if step%10 == 0 {
+			p.boundary(berth.Boundary{})
+			now = now.Add(2 * time.Second)
+		}
+	}
+	p.step(berth.Step{Step: 21, Samples: 32}, now)
+	if got := p.rate(); math.Abs(got-320) > 1 {
+		t.Errorf("%v samples a second", got)
+	}
+	if got := p.left(21); got < 5900*time.Millisecond || got > 6200*time.Millisecond { // 19 steps, and the ends of two epochs
+		t.Errorf("%v left", got)
+	}
+	var short pace // a boundary after each step
+	short.begin(berth.Start{Steps: 4, StepsPerEpoch: 1}, 0)
+	for step := 1; step <= 2; step++ {
+		short.step(berth.Step{Step: step, Samples: 32}, now)
+		short.boundary(berth.Boundary{SamplesPerS: 320, Time: 100 * time.Millisecond})
+	}
+	if got := short.rate(); !short.known() || math.Abs(got-320) > 1 || short.each() != 100*time.Millisecond {
+		t.Errorf("a boundary after each step: %v samples a second", got)
+	}
+	p.begin(berth.Start{Steps: 40, StepsPerEpoch: 10}, 30)
+	if p.known() || p.last != 30 {
+		t.Errorf("begun again: %+v", p)
 	}
 }
 

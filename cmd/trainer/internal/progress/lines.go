@@ -13,6 +13,7 @@ import (
 type Lines struct {
 	out  io.Writer
 	run  Run
+	pace pace
 	told time.Time // when a step was told last
 }
 
@@ -31,14 +32,19 @@ type (
 		StepsPerEpoch int    `json:"steps_per_epoch"`
 		Boundary      int    `json:"boundary,omitempty"`
 		Stages        int    `json:"stages"`
+
+		TokensPerSample float64 `json:"tokens_per_sample,omitempty"`
 	}
 	stepLine struct {
 		Event        string   `json:"event"`
 		Step         int      `json:"step"`
 		Epoch        int      `json:"epoch"`
 		Loss         *float64 `json:"loss,omitempty"`
+		Over         int      `json:"over,omitempty"`
 		LearningRate float64  `json:"learning_rate"`
 		GradNorm     *float64 `json:"grad_norm,omitempty"`
+		SamplesPerS  float64  `json:"samples_per_s,omitempty"`
+		SecondsLeft  *float64 `json:"seconds_left,omitempty"`
 	}
 	boundaryLine struct {
 		Event         string   `json:"event"`
@@ -106,22 +112,32 @@ func (l *Lines) write(line any) {
 }
 
 func (l *Lines) started(s berth.Start) {
-	l.write(startLine{"start", l.run.Name, s.Parameters, l.run.Samples, s.Step, s.Steps, s.StepsPerEpoch, s.Boundary, s.Stages})
+	l.pace.begin(s, l.run.MaxSteps)
+	l.write(startLine{"start", l.run.Name, s.Parameters, l.run.Samples, s.Step, s.Steps, s.StepsPerEpoch, s.Boundary, s.Stages, s.TokensPerSample})
 }
 
 // step tells of a step that was queued, at most once a second.
 func (l *Lines) step(s berth.Step) {
-	if now := time.Now(); now.Sub(l.told) >= time.Second {
-		l.told = now
-		l.write(stepLine{Event: "step", Step: s.Step, Epoch: s.Epoch, LearningRate: s.LearningRate})
+	now := time.Now()
+	l.pace.step(s, now)
+	if now.Sub(l.told) < time.Second {
+		return
 	}
+	l.told = now
+	line := stepLine{Event: "step", Step: s.Step, Epoch: s.Epoch, LearningRate: s.LearningRate}
+	if l.pace.known() {
+		left := l.pace.left(s.Step).Seconds()
+		line.SamplesPerS, line.SecondsLeft = l.pace.rate(), &left
+	}
+	l.write(line)
 }
 
 func (l *Lines) loss(event string, s berth.Step) {
-	l.write(stepLine{event, s.Step, s.Epoch, &s.Loss, s.LearningRate, s.GradNorm})
+	l.write(stepLine{Event: event, Step: s.Step, Epoch: s.Epoch, Loss: &s.Loss, Over: s.Over, LearningRate: s.LearningRate, GradNorm: s.GradNorm})
 }
 
 func (l *Lines) boundary(b berth.Boundary) {
+	l.pace.boundary(b)
 	line, err := json.Marshal(boundaryLine{
 		"boundary", b.Step, b.Epoch, b.TrainLoss, b.TrainAccuracy, b.ValLoss, b.ValAccuracy, b.RMSE,
 		b.LearningRate, b.GradNorm, b.SamplesPerS,

@@ -81,7 +81,7 @@ var short = map[string]string{
 	"share-device":  "let several devices of opencl be on one physical device, for tests",
 	"spill-dir":     "folder of the file that --host-memory needs (default: the run folder)",
 	"threads":       "worker threads of all devices together; 0: one for each core",
-	"watch":         "show the newest loss each time so long is over, such as 2s, between boundaries",
+	"watch":         "show the mean loss since the last look, once in so long, such as 1s",
 }
 
 // plain is a text of docs/config.md without its links and backquotes: a flag would take a

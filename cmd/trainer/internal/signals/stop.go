@@ -88,7 +88,7 @@ func (i interrupted) Unwrap() error { return context.Canceled }
 // first is the message at the first signal.
 func (s *Stop) first() string {
 	if s.saves.Load() {
-		return "stopping once the step under way is finished and saved; a second signal stops at once"
+		return "stopping once this step is finished and saved; a second signal stops at once"
 	}
 	return "stopping; a second signal stops at once"
 }

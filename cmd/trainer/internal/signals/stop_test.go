@@ -24,7 +24,7 @@ func (l heard) Write(b []byte) (int, error) {
 func TestFirstSignal(t *testing.T) {
 	for saves, want := range map[bool]string{
 		false: "stopping; a second signal stops at once\n",
-		true:  "stopping once the step under way is finished and saved; a second signal stops at once\n",
+		true:  "stopping once this step is finished and saved; a second signal stops at once\n",
 	} {
 		var stop Stop
 		stop.Saves(saves)

@@ -27,21 +27,62 @@ func Commas(n int64) string {
 	return s
 }
 
-// Loss is a loss with four decimals, or with four digits where it is too large
-// or too small for them.
+// Loss is a loss with four decimals, or as a [Number] where it is too large or too small
+// for them.
 func Loss(v float64) string {
-	if a := math.Abs(v); a >= 1e5 || a < 1e-4 && a > 0 {
-		return fmt.Sprintf("%.4g", v)
+	if a := math.Abs(v); a >= 100 || a < 1e-4 && a > 0 {
+		return Number(v)
 	}
 	return fmt.Sprintf("%.4f", v)
 }
+
+// Number is a number in the way that suits its size: 20,860, 12.34, 0.00123, 1.5e-07.
+// It has four digits, or all of those before the point.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case a < 999.95 || a >= 1e9 || a != a:
+		return fmt.Sprintf("%.4g", v)
+	case v < 0:
+		return "-" + Number(a)
+	}
+	return Commas(int64(math.Round(v)))
+}
+
+// Rate is a number of things a second: 5,296 samples/s, 0.25 samples/s. It has at most
+// four digits that are not 0.
+func Rate(v float64, what string) string {
+	if v >= 1000 {
+		unit := math.Pow(10, math.Floor(math.Log10(v))-3)
+		v = math.Round(v/unit) * unit
+	}
+	if v >= 10 {
+		v = math.Round(v)
+	}
+	return fmt.Sprintf("%s %ss/s", Number(v), what)
+}
+
+// Time is a duration in the way that suits its size: 0.02 ms, 0.002 s, 1.51 s, 12:34.
+func Time(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case s < 0.001:
+		return fmt.Sprintf("%.2g ms", 1000*s)
+	case s < 1:
+		return fmt.Sprintf("%.3f s", s)
+	case s < 59.95:
+		return fmt.Sprintf("%.3g s", s)
+	}
+	return Clock(d)
+}
+
+// Share is a share as a percentage: 97.50%.
+func Share(v float64) string { return fmt.Sprintf("%.2f%%", 100*v) }
 
 // RMSE is a root mean squared error behind the text before, "" for nil.
 func RMSE(before string, v *float64) string {
 	if v == nil {
 		return ""
 	}
-	return fmt.Sprintf("%srmse %.4g", before, *v)
+	return before + "rmse " + Number(*v)
 }
 
 // Short is a text without its middle, if it has more than most bytes. What a user
@@ -74,7 +115,7 @@ func Metrics(before string, names []string, values map[string]float64, already m
 		}
 		v := "-"
 		if x := values[name]; x-x == 0 {
-			v = fmt.Sprintf("%.4g", x)
+			v = Number(x)
 		}
 		fmt.Fprintf(&b, "%s%s %s", before, name, v)
 	}
