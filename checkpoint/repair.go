@@ -112,7 +112,7 @@ func (s *Snapshot) verifySpares() error {
 			err = im.fill(make([]byte, c.size), h, c)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: checkpoint %d: the second copy of chunk %v: %w: copy the complete checkpoints into a new file", s.db.path, s.Manifest.ID, h, err)
+			return fmt.Errorf("%s: checkpoint %d: chunk %v, a second copy of its records or small tensors (read only if the first is damaged): %w: copy the complete checkpoints into a new file", s.db.path, s.Manifest.ID, h, err)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func newArena(budget int64) (*arena, error) {
 	}
 	mem, err := reserve(budget)
 	if err != nil {
-		return nil, fmt.Errorf("%w: reserving %s of address space: %w", device.ErrBudget, units.Bytes(budget), err)
+		return nil, fmt.Errorf("%w: the system has no %s of address space for it: %w: lower the budget", device.ErrBudget, units.Bytes(budget), err)
 	}
 	adviseHuge(mem)
 	return &arena{mem: mem, high: budget}, nil
