@@ -25,13 +25,14 @@ var lengthField = Field{"length", shape.I32()}
 type table struct {
 	rows    int
 	columns []column
-	mapping *osfile.Mapping // that the columns' data is of; nil: it is memory
-	filled  *Filled         // that writes the samples; nil: the columns' data has them
-	// sequences are the samples of a table whose samples have different lengths; nil: all
-	// have one shape.
-	sequences *sequences
-	texts     *rowTexts // of columns beside the samples; nil: none were asked for
-	unit      bool      // filled only: targets outside 0 to 1 are refused
+	mapping *osfile.Mapping // the file whose contents the columns' data is; nil: the data is in memory
+	// The samples are in the columns' data, unless one of these has them. The columns then
+	// have no data.
+	filled    *Filled    // a function of the program's own writes each sample
+	sequences *sequences // the samples have different lengths
+	unit      bool       // with filled: refuse targets below 0 or above 1
+
+	texts *rowTexts // of table columns that are kept beside the samples, as texts; nil: none were asked for
 }
 
 // sequenceTable is samples of different lengths as a table. Its columns have no data.
@@ -45,26 +46,26 @@ func sequenceTable(s *sequences) *table {
 }
 
 // column holds one field of every sample. Sample i is the size bytes at
-// offset+i*stride of data; the windows of a text overlap.
+// offset+i*stride of data. Samples overlap where stride is less than size, as the windows
+// of a text do. At most one of scale, stored and cells is set: each says how samples are
+// kept in data. Without them data holds the field's elements.
 type column struct {
 	field  Field
 	data   []byte
 	offset int
 	stride int
 	size   int
-	// scale turns each byte of a sample into a float32, so that pixels stay
-	// bytes until they are read. nil: data holds no pixels.
+	// scale: data holds pixels, a byte each. scale[b] is the number that byte b stands for.
 	scale *[256]float32
-	// stored is the element type of data if it is narrower than the field's:
-	// little-endian elements that were checked. "": data holds pixels, or the
-	// field's elements.
+	// stored: data holds little-endian elements of this type, which is narrower than the
+	// field's, such as U16 for an i32 field. All of them were checked.
 	stored safetensors.DType
-	// cells turns a sample of data, a cell for each column of a csv file, into features. nil:
-	// data holds something else.
+	// cells: data holds rows of a table, four bytes for each of its columns.
 	cells *cells
 }
 
-// cells are the rows of a csv file, in four bytes a field.
+// cells turns rows of a table into features. A text cell, such as the name of a class, may
+// become several features.
 type cells struct {
 	columns *columns.Fitted
 	scaling *Scaling // of the features; nil: they are not scaled
@@ -134,8 +135,8 @@ func (c *column) decode(dst, src []byte) {
 	}
 }
 
-// elements calls f for all of data in its order, some at a time, until ctx is
-// done: for pixels as they are, for the field's elements otherwise.
+// elements calls f with all of data, piece by piece and in order, until ctx is done. Stored
+// elements are widened to the field's first; pixels and cells are passed as data has them.
 func (c *column) elements(ctx context.Context, f func(part []byte) error) error {
 	if c.stored == "" {
 		return inPieces(ctx, len(c.data), pieceBytes, func(from, to int) error { return f(c.data[from:to]) })

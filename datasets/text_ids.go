@@ -21,10 +21,10 @@ import (
 	"github.com/berth-ml/berth/internal/filecache"
 )
 
-// encode gives the ids of a corpus to collect, some at a time and in order; collect
-// does not keep them. A
-// document that another may follow ends with the tokenizer's end of text, or with
-// the end of a line if it has none.
+// encode tokenizes a corpus and calls collect with its ids, piece by piece and in order. It
+// reuses the slice ids once collect returns. Behind each document that another one may
+// follow comes the tokenizer's token for the end of a text, or a line break if the tokenizer
+// has no such token.
 func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func(ids []uint32) error) error {
 	end := []byte("\n")
 	endID, hasEnd := t.EndOfText()
@@ -161,8 +161,9 @@ func idWidth(count int) int {
 
 func (t *textIDs) len() int { return len(t.data) / t.width }
 
-// appendIDs appends ids of a width to data, which keeps its array as long as it
-// has room.
+// appendIDs appends ids, each in width bytes, to data. Like append, it reuses the array of data
+// while that has room. Ids of two bytes are little-endian, as column needs them and files of
+// tokens have them; ids of four bytes are in the machine's order, as in a tensor of i32.
 func appendIDs(data []byte, width int, ids []uint32) []byte {
 	for _, id := range ids {
 		switch width {
@@ -188,7 +189,7 @@ func (t *textIDs) at(i int) int32 {
 	return int32(binary.NativeEndian.Uint32(t.data[4*i:]))
 }
 
-// slice is the ids from one position to another.
+// slice is the ids from one position up to another, in the same memory.
 func (t *textIDs) slice(from, to int) textIDs {
 	return textIDs{data: t.data[from*t.width : to*t.width], width: t.width, mapping: t.mapping}
 }
@@ -208,7 +209,8 @@ func (t *textIDs) hash(ctx context.Context) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// guard runs f, which reads the ids.
+// guard runs f, which reads the ids. If the ids are in a file that was cut short meanwhile, it
+// gives an error where the process would otherwise crash.
 func (t *textIDs) guard(f func() error) error {
 	if t.mapping == nil {
 		return f()
@@ -216,7 +218,7 @@ func (t *textIDs) guard(f func() error) error {
 	return t.mapping.Guard(f)
 }
 
-// column is the input of consecutive windows of that many ids.
+// column makes an input column: sample i has the ids from i*window up to (i+1)*window.
 func (t textIDs) column(window int) column {
 	field := Field{"input", shape.I32(window)}
 	switch t.width {
@@ -400,7 +402,8 @@ func (c *corpus) stats() (list []fileStat, err error) {
 	return list, nil
 }
 
-// unchanged refuses files that were changed since: they were read more than once.
+// unchanged fails if a file has another size or time than before, the stats from when it was
+// first read. A corpus is read more than once, and each reading must find the same text.
 func (c *corpus) unchanged(before []fileStat) error {
 	now, err := c.stats()
 	if err != nil {

@@ -24,7 +24,7 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	check := stop.When(s.Stop)
-	s.Stop = nil // it is for this call alone: the plan is asked for more, when a run has been stopped
+	s.Stop = nil // Stop ends this call only: the plan keeps s, and is used after its run was stopped
 	defer check.Release()
 	p, err := newPlan(g, s, check)
 	if err == nil && p.shortage().Missing > 0 {
@@ -37,14 +37,14 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	return p, p.refused()
 }
 
-// refusals are asked about a plan that all passes have made, in their order; the first error
-// is that of [New]. Each gives nil, or an error that wraps a cause of this package and says
-// what to do.
+// refusals are the reasons to refuse a whole plan. [New] and [Derive] ask them in this order
+// once all passes have run, and fail with the first error. Each gives nil, or an error that
+// wraps a cause of this package and says what to do.
 var refusals = []func(p *Plan) error{
 	(*Plan).lacksMemory,
 }
 
-// refused is the reason for which a plan is refused, nil if there is none.
+// refused is the error of the first refusal; nil if there is none.
 func (p *Plan) refused() error {
 	for _, reason := range refusals {
 		if err := reason(p); err != nil {
@@ -80,8 +80,9 @@ func (p *Plan) worthRecomputing() bool {
 	return (s.Missing > 0 || s.Moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
 }
 
-// planOnce makes the plan with the options' kind of recomputing; nil if it is not
-// better than rival, the cost of a plan that fits. It runs the passes in their order.
+// planOnce runs the passes in their order, with the options' kind of recomputing. rival is
+// the cost of a plan that fits, nil if none is known yet. A plan that cannot cost less
+// than rival is given up: nil.
 func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Shortage) (*Plan, error) {
 	g, err := s.Recompute.Apply(g, check) // 0
 	if err != nil {

@@ -21,15 +21,19 @@ import (
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	Graph        *graph.Graph // the graph that was cut: with the nodes that recompute values
-	Stages       []Stage
-	Segments     []Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
+	Graph  *graph.Graph // the graph that was cut: with the nodes that recompute values
+	Stages []Stage
+	// Segments are in the order of one microbatch: F from the first stage to the last, B
+	// and then W of each stage from the last to the first, and U by level, within a level
+	// by stage.
+	Segments     []Segment
 	Transfers    []Transfer
 	Microbatches int
 	Memory       []Forecast // by device
 	Fewer        *Fewer     // nil where there are as many stages as asked for
-	// Bucket tells plans of one program apart whose samples have different shapes: see
-	// [Derive]. 0: the plan that was made first.
+	// Bucket numbers the plans of one program. A program has a plan for each shape of
+	// samples, such as each length of a text. 0 is the first plan; the others are made by
+	// [Derive].
 	Bucket int
 
 	options settings
@@ -42,9 +46,9 @@ type decided struct {
 	index    *nodes.Index     // pass 1: of Plan.Graph
 	cut      cut.Cut          // pass 2
 	place    *place.Placement // pass 3
-	whole    placed           // pass 4: the graph before its updates were divided
-	shards   divide.Shards    // pass 4: parameters that replicas update in ranges
-	ranges   divide.Ranges    // pass 4: updates that are in ranges for lack of memory
+	whole    placed           // before pass 4: the graph with undivided updates, from which each try of pass 4 begins
+	shards   divide.Shards    // pass 4: the parameters of which each replica updates a range
+	ranges   divide.Ranges    // pass 4: the updates that run range after range, to need less memory at once
 	grain    segment.Grain    // pass 5
 	launches int              // pass 6: of a full step
 }
@@ -62,11 +66,11 @@ type Stage struct {
 	Blocks     []string
 	Layers     []*graph.Layer          // by model position
 	Parameters int64                   // elements of the parameters that live here
-	Flops      int64                   // per microbatch, F and B
-	Recomputed int64                   // of these, in nodes that compute a value a second time
+	Flops      int64                   // of a microbatch's forward and backward phases
+	Recomputed int64                   // the part of Flops that computes values a second time
 	BytesIn    int64                   // per microbatch, read from other stages
 	BytesOut   int64                   // per microbatch, read by other stages, once per reader
-	Memory     [device.NumUsages]int64 // bytes by its values alone, for choosing a cut; Plan.Memory is what a step takes
+	Memory     [device.NumUsages]int64 // bytes of its values, as the search of a cut adds them up; Plan.Memory has what a step takes
 	Cause      string                  // why these blocks are here
 }
 
@@ -211,9 +215,9 @@ func (p *Plan) goesBack() bool {
 	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
 }
 
-// ActionFlops is the arithmetic of a schedule's actions, as costs to simulate it with:
-// that of the nodes which an action's launches run, merged ones in the pass that they
-// are of. An update counts as nothing.
+// ActionFlops are costs to simulate the plan's schedule with. An action, such as B of stage
+// 2, costs the flops of the nodes that it runs. A segment of several passes, such as FB,
+// counts each node in its own pass. An update costs nothing.
 func (p *Plan) ActionFlops() schedule.Costs {
 	type pass struct {
 		stage int

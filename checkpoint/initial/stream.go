@@ -35,7 +35,8 @@ func newStream(f *safetensors.Stream, prefix string, vars []*graph.Value) *Strea
 	return s
 }
 
-// of is the variable whose contents a tensor of the file is; nil if there is none.
+// of is the variable that takes a tensor of the file as its contents; nil if the model has
+// none of that name.
 func (s *Stream) of(t safetensors.Tensor) *graph.Value {
 	name, ok := strings.CutPrefix(t.Name, s.prefix)
 	if !ok {

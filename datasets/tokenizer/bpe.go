@@ -161,8 +161,8 @@ const (
 	CutBytes = pieceBytes + mostAdded + utf8.UTFMax
 )
 
-// Cut finds a place between words, whatever follows. It depends on the text alone,
-// however much of it is there.
+// Cut finds the end of a word where the text may be cut, as [Tokenizer.Cut] says. What follows
+// the place does not matter: a longer beginning of the same text is cut at the same place.
 func (t *BPE) Cut(text []byte, ended bool) int {
 	return cut(text, ended, t.added)
 }

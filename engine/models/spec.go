@@ -66,7 +66,7 @@ type Size struct {
 	Microbatches int // microbatches in a step
 	Batch        int // samples in the step, over which the loss is averaged
 	Ring         int // length of the rings that collect losses, in steps
-	Positions    int // of a sequence with a length, its padding included; 0: those of Spec.Input
+	Positions    int // that samples of different lengths are padded to; 0: as many as Spec.Input has
 
 	// Stop is asked while the graph is built, which ends with its error. Nil
 	// means never.

@@ -45,10 +45,10 @@ func explain(f failure, rt *executor.Runtime, p *executor.Program, o executor.Lo
 	return fmt.Errorf("step %d: the loss is %w: %s; %s", f.step, device.ErrNonFinite, where, f.hint)
 }
 
-// diagnose runs a failed step's forward pass again, checking every value. The
-// failure poisoned the streams of the runtime, which it closes, and uses new
-// ones; the weights are still those of the step's beginning, since no update
-// ran after the failure.
+// diagnose runs the forward pass of a failed step again and checks every value; its error names
+// the first node whose result is not finite. The weights are still those from before the step,
+// since no update runs after a failure. The failed runtime's streams accept no more
+// work, so diagnose copies the weights out, closes that runtime and makes a new one.
 func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOptions, f failure) (err error) {
 	ctx := context.Background()
 	weights, err := boundary.Salvage(ctx, failed, p)
@@ -84,7 +84,8 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 	return p.Wait(ctx, ticket)
 }
 
-// checked is a program's forward pass alone, with every value checked.
+// checked turns the options of a training program into those of its forward pass, which checks
+// every value: the plan of a full step, those of its buckets, and that of its tail.
 func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 	o.Net, o.CheckFinite, o.Stop = "diagnosis", true, nil
 	var err error

@@ -177,7 +177,8 @@ func (t *Model) plan(ctx context.Context, s *session.Session) error {
 	return t.planned(ctx, s)
 }
 
-// planned cuts the model for a microbatch.
+// planned plans the model's evaluation with the session's microbatch. A plan on all devices
+// within limits must also have room for predictions: see [fitAnswers].
 func (t *Model) planned(ctx context.Context, s *session.Session) error {
 	g, err := t.graph(ctx, s)
 	if err != nil {

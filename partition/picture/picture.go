@@ -28,8 +28,8 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	return end(c, y+8, slices.Concat(passes, line.copyColors()))
 }
 
-// StepSVG draws a step of a plan twice: as it was predicted, and as a step with that
-// number ran. Both have one scale.
+// StepSVG draws a step of a plan twice, on one scale of time: above as x predicts it,
+// below as it ran. step is the number of the step that ran.
 func StepSVG(name string, p *partition.Plan, x *partition.Prediction, step int, ran Timeline) string {
 	c := begin(titleOf(name, p), leastWide)
 	line := predicted(p, x)
@@ -99,8 +99,8 @@ func deviceList(p *partition.Plan) string {
 	return strings.Join(ids, ", ")
 }
 
-// drawMemory draws a bar for each device with a stage: its peak of the memory that it
-// has. It returns the bottom.
+// drawMemory draws a bar for each device with a stage: the peak of a step by usages, and a
+// mark at the device's limit where that is lower. y is the top; it returns the bottom.
 func drawMemory(c *svg.Picture, p *partition.Plan, y float64) float64 {
 	c.Text(head(margin, y, "Memory of a step"))
 	y += 10

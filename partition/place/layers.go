@@ -24,8 +24,8 @@ func (p *placer) placeLayers() {
 	}
 }
 
-// latest is the last group among the inputs of n that a node of the phase made, or
-// that are variables.
+// latest is the highest group among the inputs of n. Results of another phase do not count;
+// variables do.
 func (p *placer) latest(n *graph.Node, phase graph.Phase) (group int, ok bool) {
 	for _, v := range n.In {
 		if v.Kind == graph.Computed && v.Node.Phase != phase {
@@ -68,10 +68,14 @@ func (p *placer) placeSources(phase graph.Phase) {
 	}
 }
 
-// placeGradients puts a backward node on the group of the node that it
-// differentiates, else on its layer's group, else on the earliest group among
-// the gradients it reads, else on the latest among the forward values. A sum of
-// gradients that all come from one group is made there: one tensor leaves it.
+// placeGradients puts each backward node on the first of these groups that there is:
+//
+//  1. for a sum of gradients that one group makes, that group, so that a single tensor
+//     leaves it;
+//  2. the group of the forward node that it differentiates;
+//  3. the group of its layer;
+//  4. the lowest group of the gradients that it reads;
+//  5. the highest group of the forward values that it reads.
 func (p *placer) placeGradients() {
 	for _, n := range stop.Each(p.idx.Stop, p.idx.Graph.Nodes) {
 		if n.Phase != graph.Backward {
@@ -112,6 +116,7 @@ func (p *placer) whereSummed(n *graph.Node) (group int, ok bool) {
 	return groups.Group, groups.State == 1 && groups.Group != Nowhere
 }
 
+// earliestGradient is the lowest group among the gradients that n reads.
 func (p *placer) earliestGradient(n *graph.Node) (group int, ok bool) {
 	for _, v := range n.In {
 		if v.Kind != graph.Computed || v.Node.Phase != graph.Backward {

@@ -8,18 +8,18 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 )
 
-// Placement is what the pass decides: the group of every node and variable. A group is a
-// stage, or a block while costs are counted. Pass 4 adds the replicas of the update; later
-// passes only read it.
+// Placement is what the pass decides: the group of every node and variable. Groups are the
+// stages of a plan. While blocks are measured for the search of a cut, each block is a group.
+// Pass 4 adds Shared; later passes only read a placement.
 type Placement struct {
 	Groups int
-	Node   []int          // by Node.ID; nowhere before the node is placed
-	Owner  map[string]int // by variable name
-	Shared *Shares        // of the update among replicas; nil: the first one runs it
-	Moved  []Moved        // nodes of the update that are not where they would be
+	Node   []int          // by Node.ID: its group; Nowhere until it is placed
+	Owner  map[string]int // by variable name: the group that keeps the variable
+	Shared *Shares        // how replicas share the update; nil: the first replica runs all of it
+	Moved  []Moved        // nodes of the update that another device runs, since their own cannot
 }
 
-// Replica is the replica that runs a node of the update.
+// Replica is the index of the replica that runs a node of the update.
 func (p *Placement) Replica(n *graph.Node) int {
 	if p.Shared == nil {
 		return 0
@@ -27,10 +27,10 @@ func (p *Placement) Replica(n *graph.Node) int {
 	return p.Shared.Node[n.ID]
 }
 
-// Shares are the replicas that run the nodes of the update, and that sums end on.
+// Shares says which replica does which part of the update.
 type Shares struct {
-	Node []int // by Node.ID
-	Sum  []int // by Value.ID
+	Node []int // by Node.ID: the replica that runs the node
+	Sum  []int // by Value.ID: the replica where the sum of all replicas' gradients ends
 }
 
 // Nowhere is the group of a node that is not placed yet.

@@ -9,10 +9,14 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 )
 
-// placeUpdates places the nodes of the update, in this order: nodes that assign a
-// variable with an owner; the tensors that lead there; reductions, such as a
-// norm, where their large input is; scalars where they are read; and last the
-// counters and rings that all stages share.
+// placeUpdates places the nodes of the update. The order matters, since each kind of node goes
+// by those that have a place already:
+//
+//  1. a node that assigns a weight goes to the weight;
+//  2. a tensor, such as a momentum, goes to the node that reads it;
+//  3. a reduction, such as a norm, goes to its largest input;
+//  4. a scalar, such as the learning rate, goes to its readers;
+//  5. a counter or a ring of losses, which all stages share, comes last.
 func (p *placer) placeUpdates() {
 	p.placeAssigning()
 	p.placeLeading()
@@ -77,7 +81,8 @@ func (p *placer) placeLeading() {
 	})
 }
 
-// placeReducing puts readers of tensors on the group with most of their bytes.
+// placeReducing puts a node that reads tensors on the group that has most of the bytes it
+// reads, so that the least is copied. Of equal groups the last one wins.
 func (p *placer) placeReducing() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		if nodes.Scalars(n.In) || p.shared(n) {
@@ -137,8 +142,9 @@ func (p *placer) inputs(n *graph.Node, groups *Agreement) {
 	}
 }
 
-// placeShared puts a node that assigns a counter or metric where all other
-// readers of it are if these agree, else on the last group.
+// placeShared puts a node that assigns a counter or a metric. If all that read the variable or
+// the node's outputs are on one group, it goes there; if they are on several, it goes to
+// the last group. A node that nothing reads goes by its inputs in the same way.
 func (p *placer) placeShared() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		groups := NewAgreement()

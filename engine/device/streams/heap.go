@@ -81,8 +81,9 @@ func (h *heap) givenUp() error {
 	return h.lost
 }
 
-// alloc makes a buffer with undefined contents for work that comes after now in
-// its queue. It adds to after the events that the queue must wait for before.
+// alloc makes a buffer with undefined contents. now is the last event of the queue that will
+// use it. The buffer may take memory that other queues still work on, so alloc adds their
+// events to after: the queue must wait for those before it uses the buffer.
 func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *device.Fence) (*buffer, error) {
 	if err := m.Shape.Validate(); err != nil || m.DType.Size() == 0 || int(use) >= device.NumUsages {
 		return nil, fmt.Errorf("%s: cannot allocate %v (%v)", h.id, m, err)

@@ -10,9 +10,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitColumns writes what goes down the columns of a matrix for one width: a
-// few vectors of columns through all rows, then the next ones, and at last a
-// masked one.
+// emitColumns writes the functions that combine the rows of a matrix, column by column, such as
+// the sum of each column, for vectors of one width. Each function takes a few vectors of
+// neighbouring columns through all rows, then the next columns. The columns that are left
+// over, fewer than a vector has, come last, under a mask.
 func emitColumns(c *build.Context, s simd) {
 	l := &lang{c, s, map[string]bool{}}
 	for _, f := range folds {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
-// epilogueElems is the final elements from which on an epilogue is called: few enough
-// to be in the first cache still.
+// epilogueElems is how many finished elements of C are collected before the epilogue runs on
+// them. They are 16 KiB, so they are still in the first-level cache.
 const epilogueElems = 4096
 
 // do computes rows i0..i1 and columns j0..j1 of C.
