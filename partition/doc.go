@@ -25,7 +25,7 @@
 //	7 forecast   launches               → []Forecast   peak, floor and moved bytes of each device
 //
 // Where memory is short, passes 5 to 7 run again for finer grains of segments, pass 4 too for updates in
-// ranges (choose.go), and all of them with values recomputed. The plan whose [Forecast] is smallest wins. At last
+// ranges (grains.go), and all of them with values recomputed. The plan whose [Forecast] is smallest wins. At last
 // New checks that plan (refusals in new.go): a device must have the memory (memory.go).
 //
 // Some packages serve several passes. Package order deals stages to devices and makes

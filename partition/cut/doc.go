@@ -3,7 +3,7 @@
 //
 // [Choose] cuts as the stages are listed (byhand.go), or searches for the fastest cut that fits
 // (auto.go). The search knows the blocks' times by flops or by measurement, and their memory
-// from package footprint (search.go). Where devices do not run all blocks, or blocks are pinned,
+// from package footprint (stagesearch.go). Where devices do not run all blocks, or blocks are pinned,
 // it tries several shapes of pipelines (attempts.go). Package search has the search itself.
 //
 // Errors wrap [ErrStages]: the options do not fit the graph. [CheckEdges] refuses a cut by hand
