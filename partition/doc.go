@@ -12,26 +12,32 @@
 //
 // # The passes
 //
-// Each has a folder, takes the types on the left and gives the one on the right. [New] runs
-// them (new.go), and their results stand in the struct decided (plan.go), in this order.
+// Each has a folder. [New] runs them (new.go), and keeps their results in the struct decided
+// (plan.go), in this order:
 //
-//	0 recompute  graph                  → graph        values that are computed a second time
-//	1 nodes      graph                  → Index        who reads what; what the update must wait for
-//	2 cut        Index, options         → Cut          the stage of each block, the device of each stage
-//	3 place      Index, Cut             → Placement    the stage of every node and variable
-//	4 divide     Index, Placement       → graph        updates shared among replicas, or in ranges
-//	5 segment    Index, Placement, Grain → []Segment   nodes that are compiled and launched as one
-//	6 step       segments, schedule     → []Launch     a step in the order in which it is queued
-//	7 forecast   launches               → []Forecast   peak, floor and moved bytes of each device
+//	  folder     takes                    gives        what it does
+//	0 recompute  graph                    graph        adds nodes that compute values a second time
+//	1 nodes      graph                    Index        finds who reads what, and what the update must wait for
+//	2 cut        Index, options           Cut          cuts the model: gives each block a stage, each stage a device
+//	3 place      Index, Cut               Placement    gives every node and variable a stage
+//	4 divide     Index, Placement         graph        divides the update: among replicas, or into ranges of a tensor
+//	5 segment    Index, Placement, Grain  []Segment    groups a stage's nodes into what is compiled and launched as one
+//	6 step       segments, schedule       []Launch     lists a step's launches in the order in which they are queued
+//	7 forecast   launches                 []Forecast   finds how much memory each device needs, and the bytes that move
+//
+// A forecast is of memory. The time of a step is a [Prediction], which package simulate makes.
 //
 // Where memory is short, passes 5 to 7 run again for finer grains of segments, pass 4 too for updates in
-// ranges (grains.go), and all of them with values recomputed. The plan whose [Forecast] is smallest wins. At last
-// New checks that plan (refusals in new.go): a device must have the memory (memory.go).
+// ranges (grains.go), and all of them with values recomputed. Of these plans the one wins that lacks the fewest
+// bytes, then the one with the shortest step. At last New checks that plan (refusals in new.go): a device must
+// have the memory (memory.go).
 //
 // Some packages serve several passes. Package order deals stages to devices and makes
 // schedules; speed has the times of segments and copies; footprint bounds the memory of
-// blocks as one stage, for the search in pass 2. Package search is that search, without
-// graphs, and simulate predicts the course of a plan's step.
+// blocks as one stage, for the search in pass 2. Package search is that search, on numbers
+// alone: cut/stagesearch.go turns a graph's blocks into these numbers, and its result into a cut.
+// Package simulate predicts the course of a plan's step. Package nets has the graphs of these
+// packages' tests.
 //
 // An internal error is a panic of the package that is its pass. No pass imports this package. Two look
 // at later ones to judge by: recompute uses nodes, and the search in cut uses place and segment.
@@ -39,8 +45,12 @@
 //
 // Above the passes are [Derive], which plans other graphs of the model into a plan's stages;
 // [Candidates], plans for each number of stages and replicas; and [Atoms], a plan of the
-// smallest parts, to time them. Package planning chooses what to plan for a config, package
-// costs keeps measured times, and package picture draws a plan.
+// smallest parts, to time them.
+//
+// Three places choose. New, with fixed options, chooses the grain of segments (grains.go).
+// [Choose] takes the fastest of some candidates. Package planning, above both, chooses the
+// options that a config and a run ask for. Package costs keeps measured times, and package
+// picture draws a plan.
 //
 // The types to know are [Plan], [Stage], [Segment], [Launch] and [Forecast].
 //
