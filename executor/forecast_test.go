@@ -183,9 +183,9 @@ func TestPeaksOfReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, f := range plan.Full.Memory {
-			if peak := r.devs[i].Stats().Peak; peak != f.Peak {
-				t.Errorf("last batch of %d: %s takes %d bytes, the plan says %d", last, r.devs[i].ID(), peak, f.Peak)
+		for _, f := range plan.Full.Memory {
+			if d := r.devs[f.Device]; d.Stats().Peak != f.Peak {
+				t.Errorf("last batch of %d: %s takes %d bytes, the plan says %d", last, d.ID(), d.Stats().Peak, f.Peak)
 			}
 		}
 	}

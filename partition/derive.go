@@ -139,7 +139,11 @@ func (p *Plan) alike(g *graph.Graph, s settings, check *stop.Check) (*Plan, erro
 		return nil, err
 	}
 	s.settled = true
-	return assemble(s, decided{index: idx, cut: p.cut, place: p.place, shards: p.shards, ranges: p.ranges}, nil)
+	q, err := assemble(s, decided{index: idx, cut: p.cut, place: p.place, shards: p.shards, ranges: p.ranges}, nil)
+	if err == nil {
+		q.keepUsed()
+	}
+	return q, err
 }
 
 // bucket plans for samples of another shape.
@@ -147,8 +151,8 @@ func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan
 	q, err := p.smaller(g, true, check)
 	if errors.Is(err, errOtherNodes) {
 		if q, err = p.sameStages(g, o.Stop); err == nil {
-			for d := range p.Memory {
-				p.Memory[d].Cover(q.Memory[d])
+			for i := range p.Memory { // both have the same stages, and so the same devices
+				p.Memory[i].Cover(q.Memory[i])
 			}
 		}
 	}

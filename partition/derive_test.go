@@ -38,6 +38,9 @@ func TestAnswers(t *testing.T) {
 	if p, err = partition.Derive(r.Plan, g, partition.DeriveOptions{For: partition.Answers, Devices: slices.Concat(spec, spec), On: on, Stop: nil}); err != nil || p.Stages[1].Device != one+2 {
 		t.Errorf("on other devices: stage 1 is on device %d, want %d; %v", p.Stages[1].Device, one+2, err)
 	}
+	if len(p.Memory) != 2 || p.Memory[0].Device != 2 || p.Memory[1].Device != 3 {
+		t.Errorf("stages are on devices 2 and 3 of 4, the forecasts are %+v", p.Memory)
+	}
 	enough := errors.New("enough")
 	if _, err := partition.Derive(r.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: func() error { return enough }}); !errors.Is(err, enough) {
 		t.Errorf("stopped: %v", err)

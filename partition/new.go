@@ -34,7 +34,24 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.keepUsed()
 	return p, p.refused()
+}
+
+// keepUsed drops the forecasts of devices without a stage. An evaluation has a plan for each
+// group of devices, and each was made for all devices: those of 2,048 groups would hold
+// four million forecasts.
+func (p *Plan) keepUsed() {
+	used, all := p.Devices(), p.Memory
+	if len(used) == len(all) {
+		return
+	}
+	p.Memory = nil
+	for i := range all {
+		if _, has := slices.BinarySearch(used, all[i].Device); has {
+			p.Memory = append(p.Memory, all[i])
+		}
+	}
 }
 
 // refusals are the reasons to refuse a whole plan. [New] and [Derive] ask them in this order

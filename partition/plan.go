@@ -29,7 +29,7 @@ type Plan struct {
 	Segments     []Segment
 	Transfers    []Transfer
 	Microbatches int
-	Memory       []Forecast // by device
+	Memory       []Forecast // of the devices that have a stage, in their order
 	Fewer        *Fewer     // nil where there are as many stages as asked for
 	// Bucket numbers the plans of one program. A program has a plan for each shape of
 	// samples, such as each length of a text. 0 is the first plan; the others are made by

@@ -70,7 +70,8 @@ func (p *Plan) peakTable() string {
 	for u := range p.usages() {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
-	for _, f := range p.used() {
+	for i := range p.Memory {
+		f := &p.Memory[i]
 		row := []string{string(p.options.Devices[f.Device].ID), units.Bytes(f.Peak)}
 		for _, b := range f.PeakBy[:p.usages()] {
 			row = append(row, units.Bytes(b))
@@ -80,23 +81,14 @@ func (p *Plan) peakTable() string {
 	return align(rows, map[int]bool{0: true})
 }
 
-// used are the forecasts of the devices that have a stage.
-func (p *Plan) used() (list []*Forecast) {
-	for i := range p.Memory {
-		if f := &p.Memory[i]; f.Peak > 0 {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
 // limitTable lists each device's limit; the floor, and the launch that needs it; the
 // pieces that segments are; the bytes that move per step because the limit is below
 // the peak; and the time for which it works in a step.
 func (p *Plan) limitTable() string {
 	rows := [][]string{{"device", "limit", "floor", "of", "segments", "moved", "time"}}
 	busy := p.busySeconds()
-	for _, f := range p.used() {
+	for i := range p.Memory {
+		f := &p.Memory[i]
 		limit := "none"
 		if f.Limit > 0 {
 			limit = units.Bytes(f.Limit)

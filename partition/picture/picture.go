@@ -113,9 +113,6 @@ func drawMemory(c *svg.Picture, p *partition.Plan, y float64) float64 {
 	limit := svg.Style{Stroke: svg.Limit, Width: 2, Dash: []float64{4, 2}}
 	for i := range p.Memory {
 		f := &p.Memory[i]
-		if f.Peak == 0 {
-			continue
-		}
 		c.Text(svg.Text{X: margin, Y: y + 15, Words: string(p.Specs()[f.Device].ID)})
 		x := left
 		for u, b := range f.PeakBy {
