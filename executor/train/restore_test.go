@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu"
 	"github.com/berth-ml/berth/internal/runtest"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // metricLine is a line of metrics.jsonl.
@@ -136,16 +137,16 @@ func TestMetricsAfterAChange(t *testing.T) {
 		batch   int // which was 32
 		stop    int // the step at which it changes, of 11 in an epoch
 	}{
-		{"train.batch=16", 323, 16, 11},
-		{"train.batch=16", 323, 16, 4},
-		{"train.batch=96", 323, 96, 6},
 		{"train.batch=40", 323, 40, 4},
-		{"train.batch=40", 323, 40, 22},
+		{"train.batch=16", 323, 16, 11},
 		{"train.batch=200", 323, 200, 15},
-		{"data.split=0.3", 539, 32, 11},
 		{"data.split=0.3", 539, 32, 4},
 		{"optimizer.lr=0.001", 323, 32, 4},
-	} {
+		{"train.batch=16", 323, 16, 4},
+		{"train.batch=96", 323, 96, 6},
+		{"train.batch=40", 323, 40, 22},
+		{"data.split=0.3", 539, 32, 11},
+	}[:testall.Or(5, 9)] {
 		dir := t.TempDir()
 		runtest.Train(t, runtest.Open(t, text), berth.TrainOptions{Dir: dir, MaxSteps: c.stop})
 		changed := runtest.Open(t, text, c.set)
