@@ -23,7 +23,7 @@ type parquetFile struct {
 	in       fileReader
 	size     int64
 	modified time.Time
-	checked  map[[2]int]int64 // by row group and column: the memory of its pages
+	checked  map[[2]int]pageRoom // by row group and column: the memory of its pages
 }
 
 // parquetColumn is a column of a file.
@@ -32,6 +32,7 @@ type parquetColumn struct {
 	leaf     int // its number among those that have values
 	text     func(dst []byte, v parquet.Value) []byte
 	values   bool   // its values are booleans or numbers
+	width    int64  // bytes of a value in memory; 0: a text
 	optional bool   // values may be missing
 	why      string // it cannot be read; "": it can
 }
@@ -40,7 +41,7 @@ type parquetColumn struct {
 func (t *Table) openParquet(ctx context.Context) error {
 	rows := int64(0)
 	for i, path := range t.Files {
-		p := &parquetFile{path: path, checked: map[[2]int]int64{}}
+		p := &parquetFile{path: path, checked: map[[2]int]pageRoom{}}
 		if err := p.open(ctx); err != nil {
 			return err
 		}
@@ -188,6 +189,8 @@ func (p *parquetFile) listColumns() error {
 			x.why = "holds lists or objects: write their values as columns of their own, or leave it out with data.ignore"
 		} else if x.text = textOf(c.Type()); x.text == nil {
 			x.why = fmt.Sprintf("holds %v, which is no text, number or date: leave it out with data.ignore", c.Type())
+		} else {
+			x.width = widthOf(c.Type())
 		}
 		x.values = x.why == "" && hasValues(c.Type())
 		p.columns = append(p.columns, x)

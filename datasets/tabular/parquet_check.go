@@ -27,7 +27,7 @@ const plainDictionary = format.Encoding(2)
 // Bounds of a file of Parquet.
 const (
 	mostEnd    = 64 << 20 // bytes of its end, which lists columns and row groups
-	mostListed = 1 << 22  // things in the lists of its end
+	mostLists  = 1 << 30  // bytes of memory for the lists of its end
 	mostHead   = 1 << 20  // bytes of what is above a page
 	mostPages  = 1 << 30  // bytes of the pages, one of each column, that are in memory at a time
 	mostValues = 1 << 24  // in a page
@@ -77,8 +77,8 @@ func measureThrift(b []byte) (int, error) {
 
 // thriftWalk walks over a structure in Thrift's compact form.
 type thriftWalk struct {
-	b      []byte // the rest
-	listed int
+	b     []byte // the rest
+	lists int64  // bytes of memory for what lists have
 }
 
 func (w *thriftWalk) skip(n uint64) error {
@@ -192,13 +192,28 @@ func (w *thriftWalk) pairs(depth int) error {
 	return w.values(n, depth, kinds>>4, kinds&0xf)
 }
 
+// roomOf is the memory of a thing in a list. The largest that there are, the columns of row groups,
+// are in a list of a list.
+func roomOf(kind byte, depth int) int64 {
+	const record, deepest = 12, 3
+	switch {
+	case kind != record:
+		return 32
+	case depth > deepest:
+		return 64
+	}
+	return 700
+}
+
 // values walks n times over a value of each kind.
 func (w *thriftWalk) values(n uint64, depth int, kinds ...byte) error {
 	if n > uint64(len(w.b)) {
 		return errShort
 	}
-	if w.listed += int(n); w.listed > mostListed {
-		return fmt.Errorf("its contents list more than %d things", mostListed)
+	for _, kind := range kinds {
+		if w.lists += int64(n) * roomOf(kind, depth); w.lists > mostLists {
+			return fmt.Errorf("the lists of its contents take more than %d MiB", mostLists>>20)
+		}
 	}
 	for range n {
 		for _, kind := range kinds {
@@ -208,76 +223,6 @@ func (w *thriftWalk) values(n uint64, depth int, kinds ...byte) error {
 		}
 	}
 	return nil
-}
-
-// checkGroup refuses a row group whose pages, one of each column that is read, take too much memory.
-func (p *parquetFile) checkGroup(group int, used []int) error {
-	meta := &p.file.Metadata().RowGroups[group]
-	if meta.NumRows < 0 || meta.NumRows > p.file.NumRows() {
-		return fmt.Errorf("row group %d has %d rows, the file %d", group, meta.NumRows, p.file.NumRows())
-	}
-	all := int64(0)
-	for _, c := range used {
-		leaf := p.columns[c].leaf
-		if leaf < 0 || leaf >= len(meta.Columns) {
-			return fmt.Errorf("row group %d lacks column %q", group, short(p.columns[c].name))
-		}
-		at := [2]int{group, c}
-		takes, known := p.checked[at]
-		if !known {
-			var err error
-			if takes, err = p.checkChunk(&meta.Columns[leaf], p.columns[c].optional); err != nil {
-				if errors.Is(err, fault.ErrFormat) {
-					return fmt.Errorf("%w: %s, column %q: %w", fault.ErrFormat, p.path, short(p.columns[c].name), err)
-				}
-				return fmt.Errorf("column %q: %w", short(p.columns[c].name), err)
-			}
-			p.checked[at] = takes
-		}
-		if all += takes; all > mostPages {
-			return fmt.Errorf("%w: %s: a page of each column of row group %d takes more than %d MiB in all: write smaller pages, or leave columns out with data.ignore",
-				fault.ErrFormat, p.path, group, mostPages>>20)
-		}
-	}
-	return nil
-}
-
-// checkChunk walks over the pages of a column in a row group. It gives the memory of its largest
-// page, and of the dictionary.
-func (p *parquetFile) checkChunk(c *format.ColumnChunk, optional bool) (takes int64, err error) {
-	meta := &c.MetaData
-	from := meta.DataPageOffset
-	if meta.DictionaryPageOffset != 0 {
-		from = meta.DictionaryPageOffset
-	}
-	if from < 4 || meta.TotalCompressedSize < 0 || from > p.size-meta.TotalCompressedSize {
-		return 0, io.ErrUnexpectedEOF
-	}
-	if c.FilePath != "" {
-		return 0, errors.New("it is in another file")
-	}
-	dictionary, largest := int64(0), int64(0)
-	for at, end := from, from+meta.TotalCompressedSize; at < end; {
-		h, head, err := p.pageHead(at, end)
-		if err != nil {
-			return 0, err
-		}
-		at += head
-		size := int64(h.CompressedPageSize)
-		if size < 0 || size > end-at || h.UncompressedPageSize < 0 {
-			return 0, io.ErrUnexpectedEOF
-		}
-		memory, err := p.checkPage(h, meta.Codec, optional, at)
-		if err != nil {
-			return 0, err
-		}
-		if h.Type == format.DictionaryPage {
-			dictionary = memory
-		}
-		largest = max(largest, memory)
-		at += size
-	}
-	return dictionary + largest, nil
 }
 
 // pageHead reads what is above a page, and its length.
@@ -301,63 +246,15 @@ func (p *parquetFile) pageHead(at, end int64) (*format.PageHeader, int64, error)
 	}
 }
 
-// checkPage refuses a page that unpacks to other than it says, or that has more values than it says.
-// It gives the memory that it takes.
-func (p *parquetFile) checkPage(h *format.PageHeader, codec format.CompressionCodec, optional bool, at int64) (int64, error) {
-	x, lists := pageValues{optional: optional}, int32(0) // bytes of the levels of lists, which come first
-	switch h.Type {
-	case format.DataPage:
-		v := &h.DataPageHeader.V
-		x.values, x.encoding = v.NumValues, v.Encoding
-		if optional && v.DefinitionLevelEncoding != format.RLE {
-			return 0, unread(v.DefinitionLevelEncoding)
-		}
-	case format.DataPageV2:
-		v := &h.DataPageHeaderV2.V
-		x.values, x.encoding, x.second, x.levels = v.NumValues, v.Encoding, true, v.RepetitionLevelsByteLength+v.DefinitionLevelsByteLength
-		if lists = v.RepetitionLevelsByteLength; lists < 0 || v.DefinitionLevelsByteLength < 0 || x.levels < 0 {
-			return 0, io.ErrUnexpectedEOF
-		}
-		if v.IsCompressed.Valid && !v.IsCompressed.V {
-			codec = format.Uncompressed
-		}
-	case format.DictionaryPage:
-		v := &h.DictionaryPageHeader.V
-		x.values, x.encoding, x.optional = v.NumValues, v.Encoding, false
-		if x.encoding == plainDictionary {
-			x.encoding = format.Plain
-		}
-	}
-	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	switch {
-	case x.values < 0 || int64(x.levels) > min(packed, size):
-		return 0, io.ErrUnexpectedEOF
-	case x.values > mostValues:
-		return 0, fmt.Errorf("%w: a page has %d values, and the limit is %d: write smaller pages", fault.ErrFormat, x.values, mostValues)
-	case size > files.UnpackLimit(packed):
-		return 0, files.ErrUnpacksTooFar
-	case packed+size > mostPages:
-		return 0, fmt.Errorf("%w: a page takes more than %d MiB: write smaller pages", fault.ErrFormat, mostPages>>20)
-	}
-	b := make([]byte, packed)
-	if _, err := p.in.ReadAt(b, at); err != nil {
-		return 0, err
-	}
-	body, err := unpack(codec, b[x.levels:], size-int64(x.levels))
-	if err == nil {
-		err = x.check(b[lists:x.levels], body)
-	}
-	const perValue = 32 // its place in the page, and what is known of it
-	return packed + size + perValue*int64(x.values), err
-}
-
 // pageValues is what a page says about its values.
 type pageValues struct {
 	values   int32
 	encoding format.Encoding
+	width    int64 // bytes of a value in memory; 0: a text
 	optional bool  // values may be missing: levels say which are
 	second   bool  // the page has the second version's form: its levels are outside of what is packed
 	levels   int32 // bytes of them
+	counted  int64 // values, as the longest of the page's runs have them
 }
 
 // unread is the error of values in a form that is not read.
@@ -417,7 +314,8 @@ func (x *pageValues) checkRuns(b []byte, width uint) error {
 	if width > 32 {
 		return io.ErrUnexpectedEOF
 	}
-	left := 2*int64(x.values) + filling
+	most := 2*int64(x.values) + filling
+	left := most
 	for len(b) > 0 {
 		head, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -438,6 +336,7 @@ func (x *pageValues) checkRuns(b []byte, width uint) error {
 		left -= int64(count)
 		b = b[bytes:]
 	}
+	x.counted = max(x.counted, most-left)
 	return nil
 }
 
