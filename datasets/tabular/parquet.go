@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -16,14 +15,14 @@ import (
 
 // parquetFile is a file of Parquet, of which the end was read. It is opened anew for its rows.
 type parquetFile struct {
-	path     string
-	order    []int // the column of the table of each column; nil: that of the same number
-	file     *parquet.File
-	columns  []parquetColumn
-	in       fileReader
-	size     int64
-	modified time.Time
-	checked  map[[2]int]pageRoom // by row group and column: the memory of its pages
+	path    string
+	order   []int // the column of the table of each column; nil: that of the same number
+	file    *parquet.File
+	columns []parquetColumn
+	in      fileReader
+	size    int64
+	seen    os.FileInfo         // as it was when the table was opened
+	checked map[[2]int]pageRoom // by row group and column: the memory of its pages
 }
 
 // parquetColumn is a column of a file.
@@ -41,7 +40,7 @@ type parquetColumn struct {
 func (t *Table) openParquet(ctx context.Context) error {
 	rows := int64(0)
 	for i, path := range t.Files {
-		p := &parquetFile{path: path, checked: map[[2]int]pageRoom{}}
+		p := &parquetFile{path: path, seen: t.seen[i], checked: map[[2]int]pageRoom{}}
 		if err := p.open(ctx); err != nil {
 			return err
 		}
@@ -84,13 +83,13 @@ func (p *parquetFile) open(ctx context.Context) error {
 		return err
 	}
 	st, err := in.Stat()
-	if err == nil && p.file != nil && (size != p.size || !st.ModTime().Equal(p.modified)) {
+	if err == nil && !same(p.seen, st) {
 		err = changed(p.path)
 	}
 	if err != nil {
 		return errors.Join(err, in.Close())
 	}
-	p.size, p.modified = size, st.ModTime()
+	p.size = size
 	p.in.ctx, p.in.file = ctx, in
 	if p.file == nil {
 		if err := p.readEnd(); err != nil {

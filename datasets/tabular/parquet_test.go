@@ -224,7 +224,11 @@ func TestParquetCounts(t *testing.T) {
 		"a group of many": func(m *format.FileMetaData) { m.NumRows, m.RowGroups[0].NumRows = 30, 30 },
 		"a negative one":  func(m *format.FileMetaData) { m.RowGroups[0].NumRows = -1 },
 	} {
-		p := &parquetFile{path: path, checked: map[[2]int]pageRoom{}}
+		table, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := table.packed[0]
 		if err := p.open(t.Context()); err != nil {
 			t.Fatal(err)
 		}

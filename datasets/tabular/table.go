@@ -46,6 +46,7 @@ type Table struct {
 	Hint   string   // about another delimiter, for errors; "": none
 
 	options Options
+	seen    []os.FileInfo  // by file: as it was when the table was opened
 	orders  [][]int        // by file of CSV: the column of the table of each column; nil: that of the same number
 	texts   int64          // JSON lines: rows
 	packed  []*parquetFile // by file of Parquet
@@ -94,7 +95,11 @@ func Open(ctx context.Context, path string, o Options) (*Table, error) {
 		if t.Format != "" && format != t.Format {
 			return nil, fmt.Errorf("%w: %s is %s, and %s is %s: give files of one format", fault.ErrFormat, names[0], t.Format, file, format)
 		}
-		t.Format = format
+		seen, err := os.Stat(osfile.Resolve(file))
+		if err != nil {
+			return nil, err
+		}
+		t.Format, t.seen = format, append(t.seen, seen)
 	}
 	switch t.Format {
 	case Parquet:
@@ -263,7 +268,7 @@ func beginText(l *files.Lines, skip int) ([]byte, error) {
 }
 
 // Each hands over the rows of all files, until ctx is done or f fails. used says which columns are
-// read; nil: all are.
+// read; nil: all are. It fails, too, if a file is not as it was when the table was opened.
 func (t *Table) Each(ctx context.Context, used []bool, f func(row *Row) error) error {
 	for i := range t.Files {
 		if err := t.eachOf(ctx, i, used, f); err != nil {
@@ -281,17 +286,35 @@ func (t *Table) eachOf(ctx context.Context, file int, used []bool, f func(row *R
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	row := Row{File: t.Files[file]}
-	for {
-		switch err := r.next(&row); {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := f(&row); err != nil {
-			return err
+	for err == nil {
+		if err = r.next(&row); err == nil {
+			err = f(&row)
 		}
 	}
+	if err == io.EOF || errors.Is(err, fault.ErrFormat) { // which a change may have led to
+		if changed := t.unchanged(file); changed != nil {
+			return changed
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// unchanged refuses a file that was replaced or written to.
+func (t *Table) unchanged(file int) error {
+	path := t.Files[file]
+	now, err := os.Stat(osfile.Resolve(path))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !same(t.seen[file], now) {
+		return changed(path)
+	}
+	return err
+}
+
+// same reports whether two looks at a file saw the same contents.
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // openRows begins to read a file below its header.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/datasets/fault"
 )
@@ -160,5 +161,53 @@ func TestFormats(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), filepath.Join(folder(t, map[string]string{"x.parquet": "a,b\n"}), "x.parquet"), Options{}); !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), "is not a Parquet file") {
 		t.Error(err)
+	}
+}
+
+// A file that is replaced, or written to, is refused as changed, though it has as many rows and bytes.
+func TestChanges(t *testing.T) {
+	contents := map[string][2]string{
+		"x.csv":     {"a\n1\n2\n", "a\n3\n4\n"},
+		"x.jsonl":   {"{\"a\":1}\n{\"a\":2}\n", "{\"a\":3}\n{\"a\":4}\n"},
+		"x.parquet": {string(packedRows(t, []struct{ A int64 }{{1}, {2}})), string(packedRows(t, []struct{ A int64 }{{3}, {4}}))},
+	}
+	for name, c := range contents {
+		path := filepath.Join(folder(t, map[string]string{name: c[0]}), name)
+		table, err := Open(t.Context(), path, Options{Named: named})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		each := func(change func() error) error {
+			return table.Each(t.Context(), nil, func(*Row) error {
+				if rows++; rows%2 == 1 && change != nil {
+					return change()
+				}
+				return nil
+			})
+		}
+		if err := each(nil); err != nil || rows != 2 {
+			t.Fatalf("%s: %d rows, %v", name, rows, err)
+		}
+		err = each(func() error { // its first contents are read on
+			return errors.Join(os.WriteFile(path+".new", []byte(c[1]), 0o644), os.Chtimes(path+".new", time.Time{}, table.seen[0].ModTime()), os.Rename(path+".new", path))
+		})
+		if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), name+" changed while it was read") || rows != 4 {
+			t.Errorf("%s, replaced: %d rows, %v", name, rows, err)
+		}
+		if err := each(nil); !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), name+" changed while it was read") {
+			t.Errorf("%s, replaced before: %v", name, err)
+		}
+	}
+	path := filepath.Join(folder(t, map[string]string{"x.csv": "a,b\n1,2\n3,4\n"}), "x.csv")
+	table, err := Open(t.Context(), path, Options{Named: named})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("a,b\n1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Each(t.Context(), nil, func(*Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "x.csv changed while it was read") {
+		t.Errorf("written to: %v", err)
 	}
 }
