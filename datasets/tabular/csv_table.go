@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/berth-ml/berth/datasets/fault"
 	"github.com/berth-ml/berth/datasets/files"
@@ -16,36 +17,46 @@ const headCount = 1000
 
 // openCSV finds the columns of CSV: those of the first file, which the others must have, too.
 func (t *Table) openCSV(ctx context.Context) error {
-	head, hint, err := t.head(ctx, 0, headCount+1)
-	if err != nil {
-		return err
-	}
-	t.Width, t.Hint = len(head[0]), hint
-	any := len(head) > 1
-	if t.options.Named != nil && t.options.Named(head) {
-		t.Names = head[0]
-	} else {
-		any = true
-	}
 	t.orders = make([][]int, len(t.Files))
-	for i := 1; i < len(t.Files); i++ {
-		head, _, err := t.head(ctx, i, 2)
+	any := false
+	for i := range t.Files {
+		head, hint, err := t.head(ctx, i, headCount+1)
 		if err != nil {
 			return err
 		}
-		switch {
-		case t.Names != nil:
-			t.orders[i], err = t.match(t.Files[i], head[0])
-		case len(head[0]) != t.Width:
-			err = fmt.Errorf("%w: %s has %d columns, and %s has %d: give files of the same columns", fault.ErrFormat, t.Files[0], t.Width, t.Files[i], len(head[0]))
+		named := t.options.Named != nil && t.options.Named(head)
+		if i > 0 {
+			err = t.fit(i, head[0], named)
+		} else if t.Width, t.Hint = len(head[0]), hint; named {
+			t.Names = head[0]
 		}
 		if err != nil {
 			return err
 		}
-		any = any || len(head) > 1
+		any = any || t.Names == nil || len(head) > 1
 	}
 	if !any {
 		return t.empty()
+	}
+	return nil
+}
+
+// fit finds the columns of the table in a further file, which has a header if the first file has
+// one. named says that its first row looks like one.
+func (t *Table) fit(file int, first []string, named bool) (err error) {
+	path := t.Files[file]
+	const advise = "give each file the same header, or none (data.header: false takes the first row of each as a sample)"
+	switch {
+	case t.Names != nil && !named && !slices.Contains(t.Names, first[0]):
+		return fault.Option("header", fmt.Errorf("%w: %s begins with a header, and %s does not: the first field of its first row is %q, which is no column of the header: %s",
+			fault.ErrFormat, t.Files[0], path, short(first[0]), advise))
+	case t.Names != nil:
+		t.orders[file], err = t.match(path, first)
+		return err
+	case len(first) != t.Width:
+		return fmt.Errorf("%w: %s has %d columns, and %s has %d: give files of the same columns", fault.ErrFormat, t.Files[0], t.Width, path, len(first))
+	case named:
+		return fault.Option("header", fmt.Errorf("%w: %s has no header, and %s begins with one, whose first column is %q: %s", fault.ErrFormat, t.Files[0], path, short(first[0]), advise))
 	}
 	return nil
 }

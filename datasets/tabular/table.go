@@ -377,21 +377,24 @@ func (t *Table) empty() error {
 
 // match finds the columns of the table that another file's names are. The first file has names.
 func (t *Table) match(file string, names []string) ([]int, error) {
-	column := make(map[string]int, len(t.Names))
-	for i, name := range t.Names {
-		column[name] = i
+	column, err := numbered(t.Files[0], t.Names)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := numbered(file, names)
+	if err != nil {
+		return nil, err
 	}
 	order, same := make([]int, len(names)), true
 	for i, name := range names {
 		j, known := column[name]
 		if !known {
-			return nil, fmt.Errorf("%w: %s has the column %q, and %s lacks it: give files of the same columns, or skip what is above their headers with data.skip_rows", fault.ErrFormat, file, short(name), t.Files[0])
+			return nil, fmt.Errorf("%w: %s has the column %q, and %s lacks it: give files of the same columns, skip what is above their headers with data.skip_rows, or set data.header: false if they have none", fault.ErrFormat, file, short(name), t.Files[0])
 		}
-		delete(column, name) // one that comes twice is unknown
 		order[i], same = j, same && i == j
 	}
 	for _, name := range t.Names {
-		if _, lacks := column[name]; lacks {
+		if _, has := theirs[name]; !has {
 			return nil, fmt.Errorf("%w: %s lacks the column %q that %s has: give files of the same columns", fault.ErrFormat, file, short(name), t.Files[0])
 		}
 	}
@@ -399,6 +402,18 @@ func (t *Table) match(file string, names []string) ([]int, error) {
 		return nil, nil
 	}
 	return order, nil
+}
+
+// numbered is the number of each column of a file. It refuses a name that two have.
+func numbered(file string, names []string) (map[string]int, error) {
+	column := make(map[string]int, len(names))
+	for i, name := range names {
+		if first, twice := column[name]; twice {
+			return nil, fmt.Errorf("%w: %s: the columns %d and %d are both called %q: rename one", fault.ErrFormat, file, first+1, i+1, short(name))
+		}
+		column[name] = i
+	}
+	return column, nil
 }
 
 // short is a name for an error.

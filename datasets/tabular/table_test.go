@@ -31,6 +31,9 @@ func folder(t testing.TB, contents map[string]string) string {
 // named says that the first row names the columns.
 func named([][]string) bool { return true }
 
+// above says that the first row names the columns if it begins with an a.
+func above(head [][]string) bool { return head[0][0] == "a" }
+
 // rowsOf is a table as a text: a line for each row, with | between the fields and - for none.
 func rowsOf(ctx context.Context, path string, o Options, used []bool) (string, error) {
 	t, err := Open(ctx, path, o)
@@ -86,13 +89,16 @@ func TestFilesThatDiffer(t *testing.T) {
 		named func([][]string) bool
 		says  string
 	}{
-		"a column more":  {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": "a,b\n1,2\n"}, named, `x-2.csv has the column "b", and `},
-		"a column less":  {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a\n1\n"}, named, `x-2.csv lacks the column "b" that `},
-		"a column twice": {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a,a\n1,2\n"}, named, `x-2.csv has the column "a", and `},
-		"another width":  {map[string]string{"x-1.csv": "1,2\n", "x-2.csv": "1\n"}, nil, "x-1.csv has 2 columns, and "},
-		"an empty file":  {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": ""}, named, "x-2.csv is empty"},
-		"two formats":    {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": `{"a": 1}`}, named, "x-1.csv is csv, and "},
-		"headers alone":  {map[string]string{"x-1.csv": "a\n", "x-2.csv": "a\n"}, named, "has a header but no rows"},
+		"a column more":          {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": "a,b\n1,2\n"}, named, `x-2.csv has the column "b", and `},
+		"a column less":          {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a\n1\n"}, named, `x-2.csv lacks the column "b" that `},
+		"a column twice":         {map[string]string{"x-1.csv": "a,b\n1,2\n", "x-2.csv": "a,a\n1,2\n"}, named, `x-2.csv: the columns 1 and 2 are both called "a": rename one`},
+		"one twice in the first": {map[string]string{"x-1.csv": "a,a\n1,2\n", "x-2.csv": "a,b\n1,2\n"}, named, `x-1.csv: the columns 1 and 2 are both called "a": rename one`},
+		"a header in the first":  {map[string]string{"x-1.csv": "a,b\nx,y\n", "x-2.csv": "z,y\n"}, above, `x-2.csv does not: the first field of its first row is "z", which is no column of the header`},
+		"a header in the second": {map[string]string{"x-1.csv": "z,y\n", "x-2.csv": "x,y\n", "x-3.csv": "a,b\nx,y\n"}, above, `x-3.csv begins with one, whose first column is "a": give each file the same header`},
+		"another width":          {map[string]string{"x-1.csv": "1,2\n", "x-2.csv": "1\n"}, nil, "x-1.csv has 2 columns, and "},
+		"an empty file":          {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": ""}, named, "x-2.csv is empty"},
+		"two formats":            {map[string]string{"x-1.csv": "a\n1\n", "x-2.csv": `{"a": 1}`}, named, "x-1.csv is csv, and "},
+		"headers alone":          {map[string]string{"x-1.csv": "a\n", "x-2.csv": "a\n"}, named, "has a header but no rows"},
 	} {
 		_, err := rowsOf(t.Context(), filepath.Join(folder(t, c.files), "x-*"), Options{Named: c.named}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.says) || !errors.Is(err, fault.ErrFormat) && !errors.Is(err, fault.ErrTooFew) {
