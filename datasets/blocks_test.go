@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/datasets/fault"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -130,6 +132,16 @@ func sameTable(t *testing.T, name string, got, want *Dataset) {
 	}
 	if got.Info.Fingerprint == want.Info.Fingerprint {
 		t.Errorf("%s: the memory is no part of the fingerprint", name)
+	}
+}
+
+// A model of a table of numbers in memory does not go on with blocks: it has no kinds of columns.
+func TestBlocksOfNumbers(t *testing.T) {
+	spec := Spec{Source: "csv", Path: write(t, "x.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n", 50))}
+	first := open(t, spec)
+	spec.Like, spec.Block = &first.Info, 1<<12
+	if _, err := Open(t.Context(), spec); !errors.Is(err, ErrSpec) || fault.Blame(err) != "memory" || !strings.Contains(err.Error(), "was trained on a table in memory") {
+		t.Error(err)
 	}
 }
 

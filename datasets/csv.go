@@ -22,8 +22,11 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	if s.Like != nil {
-		if s.Like.Columns != nil {
+		switch {
+		case s.Like.Columns != nil:
 			return openKinds(ctx, s)
+		case s.Block > 0:
+			return nil, blame("memory", fmt.Errorf("%w: the model was trained on a table in memory, and data.memory gives its rows another order: leave it as it was, or begin another run", ErrSpec))
 		}
 		return openNumbers(ctx, s)
 	}
