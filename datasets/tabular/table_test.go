@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +218,98 @@ func TestChanges(t *testing.T) {
 	if err := table.Each(t.Context(), nil, func(*Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "x.csv changed while it was read") {
 		t.Errorf("written to: %v", err)
 	}
+}
+
+// FuzzFiles: files of a pattern are the rows of each file, with their fields by name, or are
+// refused.
+func FuzzFiles(f *testing.F) {
+	for _, c := range [][2]string{
+		{"a,b\n1,x\n", "b,a\ny,2\n"}, {"1,2\n", "3,4\n"}, {"a,b\n", "a,b\n1,2\n"}, {"a,b\n1,2\n", "a,a\n1,2\n"}, {"1,2\n", "a,b\n1,2\n"}, {"a\n1\n", ""},
+		{"{\"a\":1}\n", "{\"b\":\"x\",\"a\":2}\n"}, {"{\"a\":1}\n", "a\n1\n"}, {"\"a\nb\",c\n1,2\n", "c,\"a\nb\"\n1,2\n"},
+	} {
+		f.Add([]byte(c[0]), []byte(c[1]))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		dir := folder(t, map[string]string{"x-1": string(first), "x-2": string(second)})
+		header := Options{Named: func(head [][]string) bool { return isObject([]byte(head[0][0])) || strings.HasPrefix(head[0][0], "a") }}
+		got, err := rowsByName(t, filepath.Join(dir, "x-*"), header)
+		if err != nil {
+			if !errors.Is(err, fault.ErrFormat) && !errors.Is(err, fault.ErrTooFew) {
+				t.Error(err)
+			}
+			return
+		}
+		var want []map[string]string
+		for _, name := range []string{"x-1", "x-2"} {
+			rows, err := rowsByName(t, filepath.Join(dir, name), Options{Named: func([][]string) bool { return got.names != nil }})
+			if err != nil && !errors.Is(err, fault.ErrTooFew) {
+				t.Errorf("%s alone: %v", name, err)
+			}
+			want = append(want, rows.rows...)
+		}
+		if !slices.EqualFunc(got.rows, want, maps.Equal[map[string]string, map[string]string]) {
+			t.Errorf("%v, want %v", got.rows, want)
+		}
+	})
+}
+
+// namedRows are the rows of a table.
+type namedRows struct {
+	names []string
+	rows  []map[string]string // a value for each name, or number, that a row has one of
+}
+
+func rowsByName(t *testing.T, path string, o Options) (all namedRows, err error) {
+	table, err := Open(t.Context(), path, o)
+	if err != nil {
+		return all, err
+	}
+	all.names = table.Names
+	err = table.Each(t.Context(), nil, func(row *Row) error {
+		values := map[string]string{}
+		for i, field := range row.Fields {
+			name := fmt.Sprint(i)
+			if table.Names != nil {
+				name = table.Names[i]
+			}
+			if field != nil {
+				values[name] = string(field)
+			}
+		}
+		all.rows = append(all.rows, values)
+		return nil
+	})
+	return all, err
+}
+
+// FuzzPattern: a pattern gives the files that it matches, in order, or one error.
+func FuzzPattern(f *testing.F) {
+	for _, pattern := range []string{"*", "x-?", "x-[12]", "[", "*/*", "\\*", "m[1]/*", "nothing*", "", "x-1", "[^x]*"} {
+		f.Add(pattern)
+	}
+	dir := folder(f, map[string]string{"x-1": "a", "x-2": "a", "m[1]/y": "a", "m1/z": "a"})
+	f.Fuzz(func(t *testing.T, pattern string) {
+		if strings.Contains(pattern, "..") {
+			t.Skip("other folders may change meanwhile")
+		}
+		found, err := matches(filepath.Join(dir, "x-*") + pattern)
+		if err == nil && (len(found) == 0 || !slices.IsSorted(found)) {
+			t.Errorf("%q", found)
+		}
+		found, err = matches(dir + string(filepath.Separator) + pattern)
+		if err != nil {
+			if !errors.Is(err, fault.ErrSpec) && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+			return
+		}
+		if len(found) == 0 || !slices.IsSorted(found) {
+			t.Errorf("%q", found)
+		}
+		for _, path := range found {
+			if _, err := os.Stat(path); err != nil && strings.ContainsAny(pattern, "*?[") {
+				t.Error(err)
+			}
+		}
+	})
 }
