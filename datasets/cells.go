@@ -13,6 +13,7 @@ import (
 
 // cellRows are rows of cells, in memory or in a file without a name.
 type cellRows struct {
+	path    string // of the table, for errors
 	cells   []int32
 	width   int
 	most    int             // rows that there is room for
@@ -27,7 +28,7 @@ var errOtherRows = errors.New("the number of rows has changed")
 
 // newCells has room for the rows of the table.
 func (k *kindTable) newCells(width int) (*cellRows, error) {
-	r := &cellRows{width: width, most: k.rows}
+	r := &cellRows{path: k.path, width: width, most: k.rows}
 	if k.block == 0 {
 		if err := fits(k.path, 4*int64(k.rows)*int64(width), k.memory); err != nil {
 			return nil, err
@@ -37,10 +38,15 @@ func (k *kindTable) newCells(width int) (*cellRows, error) {
 	}
 	var err error
 	if r.file, err = nameless(); err != nil {
-		return nil, fmt.Errorf("the file for the samples of %s, which data.memory asks for: %w", k.path, err)
+		return nil, r.unwritten(err)
 	}
 	r.out = bufio.NewWriterSize(r.file, 1<<20)
 	return r, nil
+}
+
+// unwritten is an error of the file.
+func (r *cellRows) unwritten(err error) error {
+	return fmt.Errorf("the file for the samples of %s, which data.memory asks for (BERTH_CACHE says in which folder): %w", r.path, err)
 }
 
 // nameless makes a file in the folder of cached files, and takes its name away where the system
@@ -71,8 +77,10 @@ func (r *cellRows) add(row []int32) error {
 		r.cells = append(r.cells, row...)
 		return nil
 	}
-	_, err := r.out.Write(shape.Bytes(row))
-	return err
+	if _, err := r.out.Write(shape.Bytes(row)); err != nil {
+		return r.unwritten(err)
+	}
+	return nil
 }
 
 // end makes the rows readable, of which there are n.
@@ -84,10 +92,10 @@ func (r *cellRows) end(n int) (err error) {
 		return nil
 	}
 	if err := r.out.Flush(); err != nil {
-		return err
+		return r.unwritten(err)
 	}
 	if r.mapping, err = osfile.Map(r.file, 4*int64(n)*int64(r.width)); err != nil {
-		return err
+		return r.unwritten(err)
 	}
 	r.cells = shape.View[int32](r.mapping.Bytes())
 	return nil
