@@ -84,6 +84,9 @@ func parseOverride(k *key, given string) (*yaml.Node, error) {
 		}
 		return str(given), nil
 	}
+	if _, word := k.kind.(fieldWord); word && given == "" {
+		return str(""), nil // as without the key
+	}
 	if strings.TrimSpace(given) == "" {
 		return nil, fmt.Errorf("has no value, expected %s", k.kind.expect())
 	}

@@ -362,46 +362,65 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 	return float32(v), nil
 }
 
-// leaks warns of features that tell the label row for row. at gives a feature's value in a
+// leaks warns of features that tell a label row for row. at gives a feature's value in a
 // row, as four bytes.
 func (c *csvData) leaks(names []string, at func(row, feature int) int32) (warnings []string) {
+	if c.rows < leastToTell {
+		return nil
+	}
+	labels := c.names(c.labels)
 	for i, name := range names {
-		if c.rows >= leastToTell && c.tells(func(row int) int32 { return at(row, i) }) {
+		var told []string
+		for l, label := range labels {
+			if c.tells(l, func(row int) int32 { return at(row, i) }) {
+				told = append(told, label)
+			}
+		}
+		if told != nil {
 			warnings = append(warnings, fmt.Sprintf("column %q equals the label %s row for row: the model would only copy it; leave it out with data.ignore unless that is meant",
-				name, strings.Join(c.names(c.labels), ", ")))
+				name, strings.Join(told, " and the label ")))
 		}
 	}
-	return warnings
+	return shortened(warnings, "and %d other columns that equal a label row for row")
 }
 
 // leastToTell is the rows from which on it is no chance that a feature equals the label.
 const leastToTell = 32
 
-// tells reports whether values are those of a label: the number itself, or one value for each
-// class.
-func (c *csvData) tells(at func(row int) int32) bool {
-	for l := range c.labels {
-		row := 0
-		for c.regression && row < c.rows && math.Float32frombits(uint32(at(row))) == c.targets[row*len(c.labels)+l] {
-			row++
-		}
-		if row == c.rows {
-			return true
-		}
+// tells reports whether values, as four bytes each, are those of label l: the number itself, or
+// one value for each class. A label that never changes is told by nothing.
+func (c *csvData) tells(l int, at func(row int) int32) bool {
+	width := len(c.labels)
+	switch {
+	case c.bits:
+		return oneToOne(c.rows, at, func(row int) int32 { return int32(c.targets[row*width+l]) })
+	case !c.regression:
+		return oneToOne(c.rows, at, func(row int) int32 { return c.classes[row] })
 	}
-	if c.regression {
-		return false
-	}
-	class, value := map[int32]int32{}, map[int32]int32{}
-	for row, now := range c.classes {
-		v := at(row)
-		was, seen := class[v]
-		if of, known := value[now]; seen != known || seen && (was != now || of != v) {
+	changes := false
+	for row := range c.rows {
+		number := c.targets[row*width+l]
+		if math.Float32frombits(uint32(at(row))) != number {
 			return false
 		}
-		class[v], value[now] = now, v
+		changes = changes || number != c.targets[l]
 	}
-	return len(value) > 1
+	return changes
+}
+
+// oneToOne reports whether each of several values stands for one class, and each class for one
+// value.
+func oneToOne(rows int, value, class func(row int) int32) bool {
+	classOf, valueOf := map[int32]int32{}, map[int32]int32{}
+	for row := range rows {
+		v, now := value(row), class(row)
+		was, seen := classOf[v]
+		if of, known := valueOf[now]; seen != known || seen && (was != now || of != v) {
+			return false
+		}
+		classOf[v], valueOf[now] = now, v
+	}
+	return len(valueOf) > 1
 }
 
 // featureColumn is the table's column of inputs.

@@ -156,7 +156,9 @@ func (r *cellRows) all(yield func(cells []int32)) {
 func (k *kindTable) labelDescriptions(info *Info) (list []columns.Description) {
 	for i, name := range k.names(k.labels) {
 		d := columns.Description{Name: name, Label: true, Kind: columns.Category, Rows: k.rows, Different: len(k.classNames)}
-		d.Range = few(k.classNames)
+		if !k.regression {
+			d.Range = columns.Shares(k.classNames, k.classCounts())
+		}
 		if k.regression {
 			d.Kind, d.Different, d.Range = columns.Number, -1, rangeOf(k.targets, i, len(k.labels), info.TargetScaling)
 		}
@@ -175,13 +177,13 @@ func rangeOf(values []float32, i, width int, s *Scaling) string {
 	for j := i; j < len(values); j += width {
 		low, high = min(low, values[j]), max(high, values[j])
 	}
-	ends := make([]string, 2)
+	ends := make([]float32, 2)
 	for j, v := range []float32{low, high} {
 		if row[i] = v; s != nil {
 			s.Undo(row)
 		}
-		ends[j] = fmt.Sprintf("%.6g", row[i])
+		ends[j] = row[i]
 		copy(row, values[:width])
 	}
-	return ends[0] + " to " + ends[1]
+	return columns.Range(ends[0], ends[1])
 }

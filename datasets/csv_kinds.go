@@ -165,7 +165,11 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 		}
 	}
 	if k.skipped > 0 {
-		ds.Notes = append(ds.Notes, fmt.Sprintf("%d of %d rows have no label and are left out", k.skipped, k.skipped+k.rows))
+		lack := "have no label"
+		if len(k.labels) > 1 {
+			lack = "lack one of the labels"
+		}
+		ds.Notes = append(ds.Notes, fmt.Sprintf("%d of %d rows %s and are left out", k.skipped, k.skipped+k.rows, lack))
 	}
 	ds.Info = info
 	return k.scale(ctx, s, ds, of)

@@ -337,6 +337,27 @@ func TestLeak(t *testing.T) {
 	}
 }
 
+// Of several labels, those that a feature equals are named, whatever its words. One that never
+// changes is none of them.
+func TestLeakOfOneLabel(t *testing.T) {
+	for task, words := range map[string][]string{TaskMultilabel: {"0", "1"}, TaskRegression: {"0", "1"}, "words": {"no", "yes"}} {
+		var b strings.Builder
+		b.WriteString("good,copy,zero,hot,wet,none\n")
+		for i := range 80 {
+			fmt.Fprintf(&b, "%d,%s,0,%d,%d,0\n", i%7, words[i/2%2], i%2, i/2%2)
+		}
+		kind := task
+		if task == "words" {
+			kind = TaskMultilabel
+		}
+		ds := open(t, Spec{Source: "csv", Path: write(t, "x.csv", b.String()), Split: 1, CSV: CSVOptions{Labels: []string{"hot", "wet", "none"}, Task: kind}})
+		told := slices.DeleteFunc(ds.Notes, func(note string) bool { return !strings.Contains(note, "row for row") })
+		if len(told) != 1 || !strings.HasPrefix(told[0], `column "copy" equals the label wet row for row`) {
+			t.Errorf("%s: %q", task, told)
+		}
+	}
+}
+
 // A table with words takes four bytes a field, and is refused where they do not fit.
 func TestKindMemory(t *testing.T) {
 	s := Spec{Source: "csv", Path: write(t, "x.csv", people(500)), Memory: 1 << 20}

@@ -84,7 +84,7 @@ func TestSeveralNumbers(t *testing.T) {
 	if s := ds.Info.TargetScaling; !slices.Equal(s.Mean, []float64{200, 1.5}) || !slices.Equal(s.Std, []float64{100, 0.5}) {
 		t.Errorf("scaled by %v", s)
 	}
-	if !slices.Equal(ds.Info.TargetNames, []string{"price", "rent"}) || len(ds.Notes) == 0 || !strings.Contains(ds.Notes[0], "1 of 5 rows have no label") {
+	if !slices.Equal(ds.Info.TargetNames, []string{"price", "rent"}) || len(ds.Notes) == 0 || !strings.Contains(ds.Notes[0], "1 of 5 rows lack one of the labels and are left out") {
 		t.Errorf("%v %v", ds.Info.TargetNames, ds.Notes)
 	}
 }

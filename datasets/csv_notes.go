@@ -138,12 +138,18 @@ func all(texts []string, f func(string) bool) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !f(text) })
 }
 
-// single tells of classes with one sample.
-func (c *csvData) single(label string) []string {
+// classCounts counts the rows of each class.
+func (c *csvData) classCounts() []int {
 	count := make([]int, len(c.classNames))
 	for _, class := range c.classes {
 		count[class]++
 	}
+	return count
+}
+
+// single tells of classes with one sample.
+func (c *csvData) single(label string) []string {
+	count := c.classCounts()
 	var names []string
 	for class, n := range count {
 		if n == 1 {

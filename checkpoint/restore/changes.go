@@ -40,7 +40,7 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 		}
 		said = append(said, otherData(m, prints[dataPrint]))
 	}
-	for _, text := range []string{r.otherOwn(m), otherOps(m), otherMetrics(m)} {
+	for _, text := range []string{otherPositive(r.Config, m), r.otherOwn(m), otherOps(m), otherMetrics(m)} {
 		if text != "" {
 			said = append(said, text)
 		}
@@ -70,6 +70,27 @@ func columnChanges(c *configs.Config, m *checkpoint.Manifest) (list []configs.Ch
 		list = append(list, configs.Change{Key: "data.missing", Then: then, Now: now})
 	}
 	return list
+}
+
+// otherPositive says that the class differs that checkpoint.best or early_stopping.metric is about;
+// "" where it does not. The key is free otherwise. But values about one class must not be compared with
+// those about the other, which would choose a wrong best checkpoint.
+func otherPositive(c *configs.Config, m *checkpoint.Manifest) string {
+	old, err := configs.Parse("config", m.Config, configs.Overlay{})
+	if err != nil || old.Data.Positive == c.Data.Positive {
+		return ""
+	}
+	by := []configs.Change{{Key: "checkpoint.best", Now: c.Checkpoint.Best}}
+	if c.EarlyStopping.Patience > 0 {
+		by = append(by, configs.Change{Key: "early_stopping.metric", Now: c.EarlyStopping.Metric})
+	}
+	for _, x := range by {
+		if name := configs.MetricOf(x.Now); name == "average_precision" || strings.HasSuffix(name, "_positive") {
+			change := configs.Change{Key: "data.positive", Then: old.Data.Positive, Now: c.Data.Positive}
+			return fmt.Sprintf("%s, and %s is %s: its values so far are about the other class", configs.SummaryOfChanges([]configs.Change{change}), x.Key, x.Now)
+		}
+	}
+	return ""
 }
 
 // columnText says how a column is used, as a config does; without an option of its own, as all others.

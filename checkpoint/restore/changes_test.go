@@ -114,3 +114,29 @@ func TestWhatChangedInColumns(t *testing.T) {
 		}
 	}
 }
+
+// The positive class may change unless the best checkpoint, or early stopping, depends on it.
+func TestPositiveClassOfTheBest(t *testing.T) {
+	for keys, want := range map[string]string{
+		"":                                    "",
+		"checkpoint: {best: val_f1}":          "",
+		"checkpoint: {best: val_f1_positive}": `data.positive was not set, is no, and checkpoint.best is val_f1_positive: its values so far are about the other class`,
+		"early_stopping: {patience: 2, metric: val_average_precision}": `data.positive was not set, is no, and early_stopping.metric is val_average_precision: its values so far are about the other class`,
+	} {
+		of := func(positive string) *Run {
+			text := "data: {source: csv, path: a.csv" + positive + "}\nmodel: {preset: mlp}\n" + keys + "\n"
+			c, err := configs.Parse("a.yaml", []byte(text), configs.Overlay{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &Run{Model: Model{Config: c, Data: "d1"}, Graph: &graph.Graph{}}
+		}
+		m := manifestOf(t, of(""))
+		if got, err := of(", positive: no").changed(m); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", keys, got, err, want)
+		}
+		if got, err := of("").changed(m); got != "" || err != nil {
+			t.Errorf("%s: %q, %v without a change", keys, got, err)
+		}
+	}
+}

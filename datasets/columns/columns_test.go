@@ -429,13 +429,69 @@ func TestHints(t *testing.T) {
 		"mixed": {func(i int) string {
 			return []string{fmt.Sprintf("%d/02/2024", 13+i%12), fmt.Sprintf("02/%d/2024", 13+i%12)}[i%2]
 		}, "days and months in different orders"},
-		"packed":  {func(i int) string { return fmt.Sprint(20211101 + i%30) }, "a day without dashes"},
-		"words":   {func(i int) string { return fmt.Sprint("w", i%5) }, ""},
-		"numbers": {func(i int) string { return fmt.Sprint(19999999 + i%5) }, ""},
+		"points":   {func(i int) string { return fmt.Sprintf("%02d.%02d.24", i%28+1, i%12+1) }, "a date with two digits of its year"},
+		"versions": {func(i int) string { return fmt.Sprintf("1.2.%d", 10+i%20) }, ""},
+		"codes":    {func(i int) string { return fmt.Sprintf("20-41-%d", 70+i%9) }, ""},
+		"packed":   {func(i int) string { return fmt.Sprint(20211101 + i%30) }, "a day without dashes"},
+		"words":    {func(i int) string { return fmt.Sprint("w", i%5) }, ""},
+		"numbers":  {func(i int) string { return fmt.Sprint(19999999 + i%5) }, ""},
 	} {
 		_, _, list, err := found(t, column(100, x.word), Options{})
 		if err != nil || x.want == "" && list[0].Remark != "" || !strings.Contains(list[0].Remark, x.want) {
 			t.Errorf("%s: %q %v", name, list[0].Remark, err)
+		}
+	}
+}
+
+// Hints about commas tell amounts from lists and scores of single digits.
+func TestHintsOfCommas(t *testing.T) {
+	for word, want := range map[string]string{
+		"%d,5%[1]d":   "a number with a comma for its point",
+		"%d,00%[1]d":  "a number with commas between thousands",
+		"0,00%d":      "a number with a comma for its point",
+		"1.00%d,02":   "a number with a comma for its point",
+		"%d,1":        "",
+		"1.00%d.02,1": "",
+	} {
+		p := profile{values: 9}
+		for i := range 9 {
+			p.counts = append(p.counts, count{fmt.Sprintf(word, i+1), 1})
+		}
+		if got := p.hint(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}
+
+// The error about a value in a row that is sent says nothing of files and training.
+func TestRowErrorsSpeakOfTheRow(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		f := &Fitted{Columns: []Column{{Name: "age", Kind: Number, Optional: optional}}}
+		want := `column "age": "old" is not a number: the column needs a value in each row`
+		if optional {
+			want = `column "age": "old" is not a number: send null if it is missing`
+		}
+		if err := f.RowOf(map[string]any{"age": "old"}, make([]float32, f.Features())); err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := f.Cell(0, []byte("old")); err == nil || !strings.Contains(err.Error(), wordAdvice) {
+			t.Errorf("in a file: %v", err)
+		}
+	}
+}
+
+// Ranges fit a line of a table with their exponents, and shares with their percentages.
+func TestRangesFit(t *testing.T) {
+	for want, got := range map[string]string{
+		"0.125 to 123457":       Range(0.125, 123456.78),
+		"-1.23e+10 to 7.65e+12": Range(-1.2345678e10, 7.6543219e12),
+		"-1.2e-10 to -1.2e-30":  Range(-1.2345678e-10, -1.2345678e-30),
+		"no 75%, yes 25%":       Shares([]string{"no", "yes"}, []int{3, 1}),
+		"b 50%, a 25%, c 25%":   Shares([]string{"a", "b", "c"}, []int{1, 2, 1}),
+		"virginica 67%, …":      Shares([]string{"setosa", "virginica"}, []int{1, 2}),
+	} {
+		if got != want || utf8.RuneCountInString(got) > rangeWidth {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

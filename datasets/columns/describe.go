@@ -34,8 +34,50 @@ func (d *Description) remark(format string, args ...any) {
 	d.Remark += fmt.Sprintf(format, args...)
 }
 
-// numberText writes a number with at most six digits.
-func numberText(v float32) string { return strconv.FormatFloat(float64(v), 'g', 6, 32) }
+// numberText writes a number with at most so many digits.
+func numberText(v float32, digits int) string {
+	return strconv.FormatFloat(float64(v), 'g', digits, 32)
+}
+
+// Range writes the least and the greatest of some numbers, with fewer digits where the line of a
+// table has no room for six: a text that is cut would lose its exponent.
+func Range(low, high float32) (text string) {
+	for digits := 6; digits >= 2; digits-- {
+		if text = numberText(low, digits) + " to " + numberText(high, digits); len(text) <= rangeWidth {
+			break
+		}
+	}
+	return text
+}
+
+// Shares lists the most frequent of some names, each with its share, as far as the line of a table has
+// room. Of equally frequent ones the first comes first.
+func Shares(names []string, counts []int) (text string) {
+	order, sum := make([]int, len(names)), 0
+	for i := range order {
+		order[i] = i
+		sum += counts[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return counts[b] - counts[a] })
+	const rest = ", …"
+	for n, i := range order {
+		share := " " + percent(counts[i], sum)
+		room := rangeWidth - utf8.RuneCountInString(text)
+		if n < len(order)-1 {
+			room -= utf8.RuneCountInString(rest)
+		}
+		if n == 0 {
+			text = table.Cut(names[i], room-utf8.RuneCountInString(share)) + share
+			continue
+		}
+		next := ", " + names[i] + share
+		if utf8.RuneCountInString(next) > room {
+			return text + rest
+		}
+		text += next
+	}
+	return text
+}
 
 // percent is a share in words.
 func percent(part, of int) string {
@@ -221,7 +263,7 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 		sorted(cells, func(a, b int32) int { return cmp.Compare(at(a), at(b)) }, d)
 		c.Fill = float64(at(c.pick(cells)))
 		low, high := at(cells[0]), at(cells[len(cells)-1])
-		d.Range = numberText(low) + " to " + numberText(high)
+		d.Range = Range(low, high)
 		if packedDays(cells) {
 			d.remark("%s looks like a day without dashes, and is taken as a number: write 2024-02-29 to have its year, month and weekday as features", strconv.Itoa(int(low)))
 		}

@@ -165,7 +165,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 	field = bytes.TrimSpace(field)
 	if IsMissing(f.Missing, field) {
 		if !c.Optional {
-			return 0, errors.New("the value is missing, and nothing was learnt to stand for it: fill it in, or train with data.columns and missing: median or frequent for the column")
+			return 0, &unfit{"the value is missing, and nothing was learnt to stand for it", "fill it in, or train with data.columns and missing: median or frequent for the column"}
 		}
 		return c.missing(), nil
 	}
@@ -176,7 +176,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 	case Boolean:
 		v, ok := Truth(field)
 		if !ok {
-			return 0, fmt.Errorf("%.40q is neither yes nor no, as the column's words are: %s, or train with data.columns and category for the column", field, wordAdvice)
+			return 0, &unfit{fmt.Sprintf("%.40q is neither yes nor no, as the column's words are", field), wordAdvice + ", or train with data.columns and category for the column"}
 		}
 		if v {
 			return 1, nil
@@ -185,7 +185,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 	case Date:
 		v, ok := date(field, c.Order)
 		if !ok {
-			return 0, fmt.Errorf("%.40q is not a date in the order %s: %s", field, c.Order, wordAdvice)
+			return 0, &unfit{fmt.Sprintf("%.40q is not a date in the order %s", field, c.Order), wordAdvice}
 		}
 		return v, nil
 	}

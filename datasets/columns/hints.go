@@ -11,32 +11,44 @@ import (
 var hints = []struct {
 	like *regexp.Regexp
 	what string
+	// sure must fit a value, too; nil: nothing must. Single digits as in 1,2 may be a list or a score.
+	sure *regexp.Regexp
+	// date is true of values with two digits of the year. Each must be a day: 20-41-72 is not.
+	date bool
 }{
-	{regexp.MustCompile(`^[-+(]?[$€£¥] ?[-+]?[0-9][0-9.,]*\)?$|^[-+]?[0-9][0-9.,]* ?[$€£¥]$`), "an amount with its currency: write the number alone"},
-	{regexp.MustCompile(`^[-+]?[0-9][0-9.,]* ?%$`), "a percentage: write the number alone"},
-	{regexp.MustCompile(`^[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`), "a number with commas between thousands: leave them out"},
-	{regexp.MustCompile(`^[-+]?[0-9]+,[0-9]+$`), "a number with a comma for its point: write a point"},
-	{regexp.MustCompile(`^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}$`), "a date with two digits of its year: write four"},
-	{regexp.MustCompile(`^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}\b`), "a date, but the rows have days and months in different orders: write all as 2024-02-29"},
+	{like: regexp.MustCompile(`^[-+(]?[$€£¥] ?[-+]?[0-9][0-9.,]*\)?$|^[-+]?[0-9][0-9.,]* ?[$€£¥]$`), what: "an amount with its currency: write the number alone"},
+	{like: regexp.MustCompile(`^[-+]?[0-9][0-9.,]* ?%$`), what: "a percentage: write the number alone"},
+	{like: regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$`), what: "a number with commas between thousands: leave them out"},
+	{like: regexp.MustCompile(`^[-+]?([0-9]+|[1-9][0-9]{0,2}(\.[0-9]{3})+),[0-9]+$`), what: "a number with a comma for its point: write it as 1234.56", sure: regexp.MustCompile(`[0-9]{2}`)},
+	// Points stand between two digits each: 1.2.11 is a version.
+	{like: regexp.MustCompile(`^[0-9]{1,2}[-/][0-9]{1,2}[-/][0-9]{2}$|^[0-9]{2}\.[0-9]{2}\.[0-9]{2}$`), what: "a date with two digits of its year: write four", date: true},
+	{like: regexp.MustCompile(`^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}\b`), what: "a date, but the rows have days and months in different orders: write all as 2024-02-29"},
 }
 
 // hint says how the words of a column could be numbers or dates; "" if almost none looks so.
 func (p *profile) hint() string {
 	for _, h := range hints {
-		n, example := 0, ""
+		n, example, sure := 0, "", h.sure == nil
 		for _, c := range p.counts {
-			if h.like.MatchString(c.word) {
-				n += c.n
-				if example == "" {
-					example = c.word
-				}
+			if !h.like.MatchString(c.word) || h.date && !shortDate(c.word) {
+				continue
 			}
+			if n += c.n; example == "" {
+				example = c.word
+			}
+			sure = sure || h.sure.MatchString(c.word)
 		}
-		if n*10 >= p.values*almostTenths {
-			return fmt.Sprintf("%q looks like %s, and it becomes features as one", short(example), h.what)
+		if sure && n*10 >= p.values*almostTenths {
+			return fmt.Sprintf("%q is taken as a word, but looks like %s", short(example), h.what)
 		}
 	}
 	return ""
+}
+
+// shortDate reports whether a word of three numbers, the year of two digits last, is a day.
+func shortDate(word string) bool {
+	long := word[:len(word)-2] + "20" + word[len(word)-2:]
+	return IsDate([]byte(long))
 }
 
 // packedDays reports whether sorted numbers are all days such as 20240229.

@@ -155,12 +155,17 @@ func number(field []byte) (float32, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%.40q is beyond the range of float32, ±%.4g: scale the column, or take the row out", field, math.MaxFloat32)
 	case err != nil:
-		return 0, fmt.Errorf("%.40q is not a number: %s", field, wordAdvice)
+		return 0, &unfit{fmt.Sprintf("%.40q is not a number", field), wordAdvice}
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, fmt.Errorf("%.40q is not finite: take the row out, or name it in data.missing", field)
 	}
 	return float32(v), nil
 }
+
+// unfit is the error of a value that a column cannot have, with what to do about it in a file.
+type unfit struct{ what, advice string }
+
+func (u *unfit) Error() string { return u.what + ": " + u.advice }
 
 // wordAdvice says what to do about a word among numbers or dates. A Finder knows
 // more about the column.

@@ -115,7 +115,7 @@ func (c *Column) Fills() string {
 	}
 	switch c.Kind {
 	case Number:
-		return median + " " + numberText(float32(c.Fill))
+		return median + " " + numberText(float32(c.Fill), 6)
 	case Date:
 		return median + " " + dateText(int32(c.Fill))
 	case Boolean:

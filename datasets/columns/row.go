@@ -3,6 +3,7 @@ package columns
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -16,11 +17,25 @@ func (f *Fitted) Row(fields [][]byte, dst []float32) error {
 	for i := range cells {
 		var err error
 		if cells[i], err = f.Cell(i, fields[i]); err != nil {
-			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
+			return fmt.Errorf("column %q: %w", f.Columns[i].Name, f.inRow(i, err))
 		}
 	}
 	f.Expand(cells, dst)
 	return nil
+}
+
+// inRow is an error about a value with what the sender of a row can do: the data and the training are
+// not the sender's.
+func (f *Fitted) inRow(i int, err error) error {
+	wrong, ok := errors.AsType[*unfit](err)
+	if !ok {
+		return err
+	}
+	advice := "the column needs a value in each row"
+	if f.Columns[i].Optional {
+		advice = "send null if it is missing"
+	}
+	return errors.New(wrong.what + ": " + advice)
 }
 
 // RowOf is Row for values by the names of their columns: texts, numbers, booleans, times, and

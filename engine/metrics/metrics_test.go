@@ -297,6 +297,31 @@ func TestAbsentClassHasNoCurves(t *testing.T) {
 	}
 }
 
+// Labels that are each 0 or 1 have the mean of those whose curve is defined: one that is always 0 has
+// none.
+func TestConstantLabelHasNoCurve(t *testing.T) {
+	task := metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 2, Answers: 4}
+	set, err := metrics.Choose(task, []string{"auc", "average_precision"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct {
+		cells []int32
+		want  float64
+	}{
+		"one is constant": {[]int32{0, 0, 0, 0, 2, 0, 2, 0}, 1},
+		"both are":        {[]int32{0, 0, 0, 0, 0, 0, 0, 0}, math.NaN()},
+	} {
+		c := &metrics.Collected{Task: task, Scores: metrics.NewScores(task)}
+		c.Scores.Add([]float32{0.1, 0.5, 0.2, 0.6, 0.8, 0.7, 0.9, 0.1}, x.cells)
+		for metric, v := range valuesOf(t, set, c) {
+			if v != x.want && !(math.IsNaN(v) && math.IsNaN(x.want)) {
+				t.Errorf("%s: %s is %v, want %v", name, metric, v, x.want)
+			}
+		}
+	}
+}
+
 func TestTopK(t *testing.T) {
 	output := ref.Floats([]float64{1, 3, 2, 2, 2, 1, 0, 1, 5}, 3, 3)
 	target := ref.Ints([]int32{0, 1, 2}, 3) // ranks 2, 1 (the first of equals comes first) and 0

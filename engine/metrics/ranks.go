@@ -3,13 +3,14 @@ package metrics
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/berth-ml/berth/internal/units"
 )
 
 func init() {
-	builtIn(ranked("auc", "area under the ROC curve: how often an answer of the class has a higher score than another one; equals count half. With two classes, of the positive one; with more, the mean of each class against the rest. Not defined where a class is absent", ranking.auc))
+	builtIn(ranked("auc", "area under the ROC curve: how often an answer of the class has a higher score than another one; equals count half. With two classes, of the positive one; with more, the mean of each class against the rest. Not defined where a class is absent. Of several labels, the mean of those for which it is defined, which vary in the rows", ranking.auc))
 	builtIn(ranked("average_precision", "area under the curve of precision over recall, as a sum without interpolation; otherwise as `auc`", ranking.averagePrecision))
 	builtInFamily(family{topPrefix, 1, "share of answers whose true class is among the N likeliest: `top_5`", top})
 	builtInFamily(rankedClass("auc_class_", "area under the ROC curve of class N against the rest", ranking.auc))
@@ -64,11 +65,13 @@ func ranked(name, doc string, of func(ranking) float64) Metric {
 			if c.Kind == Classes && c.Binary() {
 				return of(c.Scores.class(c.Positive()))
 			}
-			sum := 0.0
+			sum, n := 0.0, 0
 			for k := range c.Scores.lists {
-				sum += of(c.Scores.ranking(k))
+				if v := of(c.Scores.ranking(k)); c.Kind == Classes || !math.IsNaN(v) {
+					sum, n = sum+v, n+1
+				}
 			}
-			return sum / float64(len(c.Scores.lists))
+			return sum / float64(n)
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 // ClassWeightKeys are the keys of losses whose classes may count differently.
 type ClassWeightKeys struct {
 	// ClassWeights are of a config. In Go, [Spec.ClassWeights] has the numbers that follow.
-	ClassWeights registry.Weights `yaml:"class_weights,omitempty" words:"balanced" above:"0" doc:"how much each class counts in training, by its name, such as '{yes:5,no:1}'; a class without a number counts 1. 'balanced': n/(k·count), for a class with count of the n training samples, and k classes. The loss is divided by the sum of the weights, as PyTorch does; validation losses are without"`
+	ClassWeights registry.Weights `yaml:"class_weights,omitempty" words:"balanced" min:"1e-6" max:"1e6" doc:"how much each class counts in training, by its name, such as '{yes:5,no:1}'; a class without a number counts 1. 'balanced': n/(k·count), for a class with count of the n training samples, and k classes. The loss is divided by the sum of the weights, as PyTorch does; validation losses are without"`
 }
 
 // CrossEntropyKeys are the keys of the loss cross_entropy.

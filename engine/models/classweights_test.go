@@ -105,7 +105,7 @@ func TestWeightsAreRefused(t *testing.T) {
 	for want, s := range map[string]models.Spec{
 		"give them as numbers, in Spec.ClassWeights": {LossKeys: keys},
 		"weight 1 of Spec.ClassWeights is 0":         {ClassWeights: []float64{1, 0}},
-		"use balanced, or give each name a number above 0": {LossKeys: models.CrossEntropyKeys{ClassWeightKeys: models.ClassWeightKeys{
+		"use balanced, or give each name a number of at least 1e-06 and at most 1e+06": {LossKeys: models.CrossEntropyKeys{ClassWeightKeys: models.ClassWeightKeys{
 			ClassWeights: registry.Weights{ByName: map[string]float64{"a": -1}}}}},
 	} {
 		s.Input, s.Target, s.Loss, s.Layers = shape.F32(2), shape.I32(), "cross_entropy", models.Stack{models.Dense{Units: 2}}

@@ -24,7 +24,7 @@ func init() {
 // BCEKeys are the keys of the loss bce.
 type BCEKeys struct {
 	// PositiveWeights are of a config. In Go, [Spec.ClassWeights] has the numbers that follow.
-	PositiveWeights registry.Weights `yaml:"positive_weights,omitempty" words:"balanced" above:"0" doc:"how much a 1 counts in training where a 0 counts 1, by label, such as '{spam:5}'; a label without a number counts 1. 'balanced': as often as it is 0 for each 1. The loss is divided by the number of targets, as PyTorch does with pos_weight; validation losses are without"`
+	PositiveWeights registry.Weights `yaml:"positive_weights,omitempty" words:"balanced" min:"1e-6" max:"1e6" doc:"how much a 1 counts in training where a 0 counts 1, by label, such as '{spam:5}'; a label without a number counts 1. 'balanced': as often as it is 0 for each 1. The loss is divided by the number of targets, as PyTorch does with pos_weight; validation losses are without"`
 }
 
 // bce is, in training with weights p of ones, the sum of (1-y)·x + (1+(p-1)·y)·log(1+exp(-x)).

@@ -65,7 +65,11 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 	if !c.begun {
 		c.begun = true
 		header := c.header(p)
-		if name := twice(header); name != "" && len(p.Row) > 0 {
+		switch name := twice(header); {
+		case name == "":
+		case len(p.Row) == 0:
+			return cli.Usagef("the answers would have two columns %q: write JSON lines with --format jsonl", name)
+		default:
 			return cli.Usagef("--with: the answers would have two columns %q: leave it out, or write JSON lines with --format jsonl", name)
 		}
 		if err := c.w.Write(header); err != nil {

@@ -56,7 +56,30 @@ func numbersOf(e berth.Evaluation) string {
 	if len(e.Classes) == 0 || metrics == "" {
 		return wrapped(line + metrics)
 	}
-	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", ")) + averageOf(e)
+	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", ")) + averageOf(e) + curvesOf(e)
+}
+
+// curvesOf says of how many labels, that are each 0 or 1, the means of curves are, where that is not
+// all of them.
+func curvesOf(e berth.Evaluation) (lines string) {
+	for _, x := range []struct {
+		name string
+		of   func(berth.ClassResult) *float64
+	}{
+		{"auc", func(c berth.ClassResult) *float64 { return c.AUC }},
+		{"average_precision", func(c berth.ClassResult) *float64 { return c.AveragePrecision }},
+	} {
+		defined := 0
+		for _, c := range e.Classes {
+			if x.of(c) != nil {
+				defined++
+			}
+		}
+		if e.Classes[0].Accuracy != nil && e.Metrics.Get(x.name) != nil && defined < len(e.Classes) {
+			lines += fmt.Sprintf("\n%s is the mean of %d of %d labels: the others are the same in every row", x.name, defined, len(e.Classes))
+		}
+	}
+	return lines
 }
 
 // averageOf says which average precision, recall and f1 are, as a line of its own, where one

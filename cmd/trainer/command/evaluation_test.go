@@ -54,3 +54,17 @@ func TestAverageOfF1IsNamed(t *testing.T) {
 		t.Errorf("without f1: %q", got)
 	}
 }
+
+// A mean of curves says of how many labels it is, if one has none.
+func TestCurvesOfConstantLabels(t *testing.T) {
+	half := 0.5
+	e := berth.Evaluation{Samples: 10, Part: "validation", Metrics: map[string]float64{"auc": 0.5, "average_precision": 0.5}}
+	e.Classes = []berth.ClassResult{{Accuracy: &half, AUC: &half, AveragePrecision: &half}, {Accuracy: &half, AveragePrecision: &half}}
+	if got := numbersOf(e); !strings.HasSuffix(got, "\nauc is the mean of 1 of 2 labels: the others are the same in every row") {
+		t.Error(got)
+	}
+	e.Classes[1].AUC = &half
+	if got := numbersOf(e); strings.Contains(got, "is the mean of") {
+		t.Error(got)
+	}
+}
