@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/fault"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // Each row is in one part and comes once an epoch, whatever the number of rows and their blocks. Each
@@ -206,5 +207,16 @@ func TestSkippedLinesOfInputs(t *testing.T) {
 	spec.SkipRows = 0
 	if parts, err := OpenInputs(t.Context(), spec, &info, plain); err != nil || parts[0].Len() != 10 {
 		t.Errorf("skipping none: %v, %v", parts, err)
+	}
+}
+
+// A folder of cached files that cannot be used is noted, and the samples are elsewhere.
+func TestUnusableCacheIsNoted(t *testing.T) {
+	file := write(t, "x.csv", people(100))
+	t.Setenv(filecache.Variable, filepath.Join(file, "below a file"))
+	ds := open(t, Spec{Source: "csv", Path: file, Block: 1 << 12})
+	noted := func(note string) bool { return strings.Contains(note, "the folder of cached files cannot be used") }
+	if !slices.ContainsFunc(ds.Notes, noted) {
+		t.Errorf("%q", ds.Notes)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/shape"
@@ -36,9 +37,12 @@ func (k *kindTable) newCells(width int) (*cellRows, error) {
 		r.cells = make([]int32, 0, k.rows*width)
 		return r, nil
 	}
-	var err error
-	if r.file, err = nameless(); err != nil {
+	var instead, err error
+	if r.file, instead, err = nameless(); err != nil {
 		return nil, r.unwritten(err)
+	}
+	if instead != nil {
+		k.elsewhere = fmt.Sprintf("the folder of cached files cannot be used, so the samples are in %s: %v", filepath.Dir(r.file.Name()), instead)
 	}
 	r.out = bufio.NewWriterSize(r.file, 1<<20)
 	return r, nil
@@ -50,21 +54,21 @@ func (r *cellRows) unwritten(err error) error {
 }
 
 // nameless makes a file in the folder of cached files, and takes its name away where the system
-// lets it. Otherwise close does.
-func nameless() (*os.File, error) {
-	folder, err := filecache.Default(filecache.Tokens)
-	if err == nil {
-		err = os.MkdirAll(folder.Dir, 0o700)
+// lets it. Otherwise close does. instead is why the file is in the folder of temporary files; nil: it
+// is not.
+func nameless() (f *os.File, instead, err error) {
+	folder, instead := filecache.Default(filecache.Tokens)
+	if instead == nil {
+		instead = os.MkdirAll(folder.Dir, 0o700)
 	}
 	dir := folder.Dir
-	if err != nil {
+	if instead != nil {
 		dir = os.TempDir()
 	}
-	f, err := os.CreateTemp(dir, "table-*")
-	if err == nil {
+	if f, err = os.CreateTemp(dir, "table-*"); err == nil {
 		_ = os.Remove(f.Name()) // Windows removes it once it is closed
 	}
-	return f, err
+	return f, instead, err
 }
 
 // add adds a row.

@@ -213,7 +213,7 @@ func (c *csvColumns) chooseNamed(names []string) error {
 	for _, name := range names {
 		i, ok := c.named[name]
 		if !ok {
-			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, c.path, name, c.describe())
+			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, c.path, name, c.describe(), c.didYouMean(name, names))
 		}
 		c.features = append(c.features, i)
 	}

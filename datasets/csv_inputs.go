@@ -40,6 +40,9 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 			return nil, err
 		}
 	}
+	if k.elsewhere != "" {
+		s.note(k.elsewhere)
+	}
 	for _, text := range append(k.absent(info.Columns, from), k.news(info.Columns)...) {
 		s.note(text)
 	}
@@ -96,7 +99,7 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 		case byName && c.Optional:
 			j = -1
 		case byName:
-			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, k.path, c.Name, k.describe(), k.didYouMean(c.Name, f))
+			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, k.path, c.Name, k.describe(), k.didYouMean(c.Name, names))
 		case len(k.features) == len(f.Columns):
 			j = k.features[i]
 		default:

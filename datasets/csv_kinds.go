@@ -38,6 +38,8 @@ type kindTable struct {
 	skipped int               // rows without a label
 	unseen  []unseen          // by column that goes in, of a file for a model
 	keys    *rowKeys          // that divide the rows; nil: none do
+	// elsewhere notes that the cells are not in the folder of cached files; "": nothing is odd.
+	elsewhere string
 }
 
 // openKinds reads a table with columns of any kind.
@@ -170,6 +172,9 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 			lack = "lack one of the labels"
 		}
 		ds.Notes = append(ds.Notes, fmt.Sprintf("%d of %d rows %s and are left out", k.skipped, k.skipped+k.rows, lack))
+	}
+	if k.elsewhere != "" {
+		ds.Notes = append(ds.Notes, k.elsewhere)
 	}
 	ds.Info = info
 	return k.scale(ctx, s, ds, of)

@@ -27,7 +27,7 @@ func (k *kindTable) absent(f *columns.Fitted, from []int) (notes []string) {
 		}
 		c, near := &f.Columns[i], ""
 		if len(notes) < mostNotes {
-			near = k.didYouMean(c.Name, f)
+			near = k.didYouMean(c.Name, f.ColumnNames())
 		}
 		notes = append(notes, fmt.Sprintf("%s lacks the column %q: %s stands for it in all rows%s", k.path, c.Name, c.Fills(), near))
 	}
@@ -35,10 +35,10 @@ func (k *kindTable) absent(f *columns.Fitted, from []int) (notes []string) {
 }
 
 // didYouMean asks whether another column of the file is the one of that name; "" where none is
-// spelt like it.
-func (k *kindTable) didYouMean(name string, f *columns.Fitted) string {
-	known := setOf(f.ColumnNames())
-	others := slices.DeleteFunc(slices.Clone(k.header), func(other string) bool { return known[other] })
+// spelt like it. known are the columns of the model.
+func (c *csvColumns) didYouMean(name string, known []string) string {
+	model := setOf(known)
+	others := slices.DeleteFunc(slices.Clone(c.header), func(other string) bool { return model[other] })
 	if near := columns.Near(name, others); near != "" {
 		return fmt.Sprintf("; the file has %q: is that the column?", near)
 	}

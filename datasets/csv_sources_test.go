@@ -234,3 +234,13 @@ func TestNumbersNamedByNumbers(t *testing.T) {
 		t.Errorf("evaluated: %v", got)
 	}
 }
+
+// A table of numbers alone has the question about a name like that of a column it lacks, too.
+func TestNamesLikeLackingNumbers(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "x.csv", "spend,visits,y\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n"), Split: 1}
+	ds := open(t, s)
+	_, err := OpenInputs(t.Context(), s, &ds.Info, write(t, "new.csv", "Spend,visits\n1,2\n"))
+	if err == nil || !strings.HasSuffix(err.Error(), `it has Spend, visits; the file has "Spend": is that the column?`) {
+		t.Error(err)
+	}
+}
