@@ -7,8 +7,11 @@ import (
 	"strconv"
 )
 
-// Batch is the name of the dimension that counts samples.
-const Batch = "batch"
+// The names of the dimensions that count samples, and positions of a sequence.
+const (
+	Batch     = "batch"
+	Positions = "positions"
+)
 
 // Builder puts the graph of a model together. Values are known by their names, which it
 // chooses. One goroutine uses it.

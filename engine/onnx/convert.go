@@ -8,10 +8,23 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// The batches of the two graphs from which [Append] tells dimensions that count samples.
+// Graphs are a model's graph in several sizes, which tell the sizes that are the same in all
+// from those that follow the number of samples or positions.
+type Graphs struct {
+	Few  *graph.Graph // for Few samples
+	More *graph.Graph // for More of them
+	// Longer is for Few samples, and for LongerPositions where the others are for FewPositions.
+	// nil: the number of positions is fixed.
+	Longer *graph.Graph
+}
+
+// The sizes of Graphs.
 const (
 	Few  = 2
 	More = Few + 1
+
+	FewPositions    = 3
+	LongerPositions = FewPositions + 1
 )
 
 // Source is what a graph reads from outside.
@@ -19,49 +32,46 @@ type Source struct {
 	// Inputs are the values of the builder that are the graph's inputs, by the names of these.
 	// Whole numbers are i32.
 	Inputs map[string]string
-	// Samples is an input of the model whose first dimension counts samples.
+	// Samples is an input of the model whose first dimension counts samples, and with Longer
+	// the second one positions.
 	Samples string
 	// Read fills in the numbers of a variable.
 	Read func(v *graph.Value, dst []byte) error
 }
 
-// Append appends the nodes that the first output of a graph needs, and returns that output.
-// few and more are the same graph for Few and More samples, so that the nodes hold for any
-// number of them. It fails with [ErrOp] where an op has no form in ONNX, and names the layers
-// of all such ops.
-func Append(b *Builder, few, more *graph.Graph, s Source) (output string, dims []Dim, err error) {
-	x := &converting{b: b, source: s, names: map[*graph.Value]string{}, wide: map[*graph.Value]*graph.Value{}, masks: map[int]string{}}
-	if err := x.pair(few, more); err != nil {
-		return "", nil, err
-	}
-	out := few.Outputs[0]
+// Append appends the nodes that the first output of a graph needs, and returns that output
+// with its dimensions. It fails with [ErrOp] where an op has no form in ONNX, and names the
+// layers of all such ops.
+func Append(b *Builder, g Graphs, s Source) (output string, dims []Dim, err error) {
+	x := &converting{b: b, source: s, names: map[*graph.Value]string{}, masks: map[size]string{}}
+	out := g.Few.Outputs[0]
 	needed := needs(out)
-	if err := refusals(few, needed); err != nil {
+	if err := refusals(g.Few, needed); err != nil {
 		return "", nil, err
 	}
-	for i, n := range few.Nodes {
+	if x.more, err = pairs(g.Few, g.More); err == nil && g.Longer != nil {
+		x.longer, err = pairs(g.Few, g.Longer)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	for _, n := range g.Few.Nodes {
 		if !needed[n] {
 			continue
 		}
-		if err := x.node(n, more.Nodes[i]); err != nil {
+		if err := x.node(n); err != nil {
 			return "", nil, err
 		}
 	}
 	if output, err = x.value(out); err != nil {
 		return "", nil, err
 	}
-	for i, d := range out.Meta.Shape {
-		l, err := linear(d, x.wide[out].Meta.Shape[i])
-		switch {
-		case err != nil:
+	for i := range out.Meta.Shape {
+		s, err := x.size(out, func(v *graph.Value) int { return v.Meta.Shape[i] })
+		if err != nil {
 			return "", nil, err
-		case l.samples == 1:
-			dims = append(dims, Dim{Name: Batch})
-		case l.samples > 1:
-			dims = append(dims, Dim{Name: fmt.Sprintf("%d*%s", l.samples, Batch)})
-		default:
-			dims = append(dims, Dim{Size: l.fixed})
 		}
+		dims = append(dims, s.dim())
 	}
 	return output, dims, nil
 }
@@ -111,42 +121,53 @@ func refusals(g *graph.Graph, needed map[*graph.Node]bool) error {
 
 // converting is a conversion of a graph under way.
 type converting struct {
-	b      *Builder
-	source Source
-	names  map[*graph.Value]string       // in the model
-	wide   map[*graph.Value]*graph.Value // the same value of the graph for More samples
-	batch  string                        // the number of samples, i64[1]; "" until it is needed
-	masks  map[int]string                // of attention, by positions
+	b            *Builder
+	source       Source
+	names        map[*graph.Value]string // in the model
+	more, longer twins
+	counts       [2]string       // the numbers of samples and positions, i64[1]; "" until they are needed
+	masks        map[size]string // of attention, by positions
 }
 
-// pair finds the same values in both graphs.
-func (x *converting) pair(few, more *graph.Graph) error {
-	if len(few.Nodes) != len(more.Nodes) {
-		return fmt.Errorf("BUG: the graph has %d nodes for %d samples and %d for %d", len(few.Nodes), Few, len(more.Nodes), More)
+// twins are the same values of the graph in another size, and nodes likewise.
+type twins struct {
+	values map[*graph.Value]*graph.Value
+	nodes  map[*graph.Node]*graph.Node
+}
+
+// pairs finds the same values in both graphs.
+func pairs(g, other *graph.Graph) (twins, error) {
+	t := twins{map[*graph.Value]*graph.Value{}, map[*graph.Node]*graph.Node{}}
+	if len(g.Nodes) != len(other.Nodes) || len(g.Vars) != len(other.Vars) {
+		return t, fmt.Errorf("%w: the number of nodes depends on the number of samples or positions", ErrOp)
 	}
 	match := func(a, b []*graph.Value) {
 		for i := range a {
-			x.wide[a[i]] = b[i]
+			t.values[a[i]] = b[i]
 		}
 	}
-	match(few.Inputs, more.Inputs)
-	match(few.Vars, more.Vars)
-	for i, n := range few.Nodes {
-		if m := more.Nodes[i]; n.Op.Kind() != m.Op.Kind() || len(n.Out) != len(m.Out) {
-			return fmt.Errorf("BUG: node %d is %v for %d samples and %v for %d", i, n, Few, m, More)
+	match(g.Inputs, other.Inputs)
+	match(g.Vars, other.Vars)
+	for _, v := range g.Vars {
+		if w := t.values[v]; v.Name != w.Name || !v.Meta.Equal(w.Meta) {
+			return t, fmt.Errorf("%w: the weight %s depends on the number of samples or positions", ErrOp, v.Name)
 		}
-		match(n.Out, more.Nodes[i].Out)
 	}
-	return nil
+	for i, n := range g.Nodes {
+		twin := other.Nodes[i]
+		if forms[n.Op.Kind()].sized && n.Op.Kind() == twin.Op.Kind() || graph.OpString(n.Op) == graph.OpString(twin.Op) {
+			t.nodes[n] = twin
+			match(n.Out, twin.Out)
+			continue
+		}
+		return t, fmt.Errorf("%w: %v: %s depends on the number of samples or positions", ErrOp, n.Layer, graph.OpString(n.Op))
+	}
+	return t, nil
 }
 
 // node appends the form of a node.
-func (x *converting) node(n, wide *graph.Node) error {
-	c := &call{b: x.b, x: x, n: n, wide: wide}
-	f := forms[n.Op.Kind()]
-	if !f.sized && graph.OpString(n.Op) != graph.OpString(wide.Op) {
-		return fmt.Errorf("%w: %v: %s depends on the number of samples", ErrOp, n.Layer, graph.OpString(n.Op))
-	}
+func (x *converting) node(n *graph.Node) error {
+	c := &call{b: x.b, x: x, n: n}
 	for _, v := range n.In {
 		name, err := x.value(v)
 		if err != nil {
@@ -154,7 +175,7 @@ func (x *converting) node(n, wide *graph.Node) error {
 		}
 		c.in = append(c.in, name)
 	}
-	out := f.build(c)
+	out := forms[n.Op.Kind()].build(c)
 	if c.err != nil {
 		return fmt.Errorf("%w: %v: the op %s: %w", ErrOp, n.Layer, n.Op.Kind(), c.err)
 	}
@@ -190,38 +211,83 @@ func typeOf(t shape.DType) Type {
 	return Float32
 }
 
-// size is a number that may depend on the samples: fixed, or so many times the samples.
-type size struct{ fixed, samples int }
+// size is a number that may depend on the model's inputs: fixed, or so many times the samples or
+// the positions.
+type size struct{ fixed, samples, positions int }
 
-// linear is the size that is few with Few samples and more with More.
-func linear(few, more int) (size, error) {
-	slope := more - few
-	switch {
-	case slope == 0:
-		return size{fixed: few}, nil
-	case slope > 0 && few == slope*Few:
-		return size{samples: slope}, nil
+// dim is the size as a dimension.
+func (s size) dim() Dim {
+	n, name := s.samples, Batch
+	if s.positions > 0 {
+		n, name = s.positions, Positions
 	}
-	return size{}, fmt.Errorf("a size is %d for %d samples and %d for %d", few, Few, more, More)
+	switch n {
+	case 0:
+		return Dim{Size: s.fixed}
+	case 1:
+		return Dim{Name: name}
+	}
+	return Dim{Name: fmt.Sprintf("%d*%s", n, name)}
 }
 
-// sizes is a vector i64 of sizes, given for Few and for More samples.
-func (c *call) sizes(few, more []int) string {
-	fixed, parts, moves := make([]int64, len(few)), make([]string, len(few)), false
+// size is the size that of gives of a value.
+func (x *converting) size(v *graph.Value, of func(*graph.Value) int) (size, error) {
+	few := of(v)
+	bySamples, byPositions := of(x.more.values[v])-few, 0
+	if x.longer.values != nil {
+		byPositions = of(x.longer.values[v]) - few
+	}
+	return sized(few, bySamples, byPositions)
+}
+
+// sized is the size that is few in the graph Few, and grows so much with a sample and with a
+// position.
+func sized(few, bySamples, byPositions int) (size, error) {
+	switch {
+	case bySamples == 0 && byPositions == 0:
+		return size{fixed: few}, nil
+	case byPositions == 0 && few == bySamples*Few:
+		return size{samples: bySamples}, nil
+	case bySamples == 0 && few == byPositions*FewPositions:
+		return size{positions: byPositions}, nil
+	}
+	return size{}, fmt.Errorf("a size is %d, %d more with another sample, and %d more with another position", few, bySamples, byPositions)
+}
+
+// sizes are those that of gives of the node.
+func (c *call) sizes(of func(*graph.Node) []int) []size {
+	few, more := of(c.n), of(c.x.more.nodes[c.n])
+	longer := few
+	if c.x.longer.nodes != nil {
+		longer = of(c.x.longer.nodes[c.n])
+	}
+	list := make([]size, len(few))
 	for i := range few {
-		l, err := linear(few[i], more[i])
+		s, err := sized(few[i], more[i]-few[i], longer[i]-few[i])
 		if err != nil {
 			c.err = err
-			return ""
 		}
-		fixed[i] = int64(l.fixed)
-		switch {
-		case l.samples == 0:
+		list[i] = s
+	}
+	return list
+}
+
+// vector is a vector i64 of sizes.
+func (c *call) vector(list []size) string {
+	fixed, parts, moves := make([]int64, len(list)), make([]string, len(list)), false
+	for i, s := range list {
+		fixed[i] = int64(s.fixed)
+		n, axis := s.samples, 0
+		if s.positions > 0 {
+			n, axis = s.positions, 1
+		}
+		if n == 0 {
 			parts[i] = c.b.Ints(fixed[i])
-		case l.samples == 1:
-			parts[i], moves = c.x.samples(), true
-		default:
-			parts[i], moves = c.b.Node("Mul", nil, c.x.samples(), c.b.Ints(int64(l.samples))), true
+			continue
+		}
+		moves = true
+		if parts[i] = c.x.count(axis); n > 1 {
+			parts[i] = c.b.Node("Mul", nil, parts[i], c.b.Ints(int64(n)))
 		}
 	}
 	if !moves {
@@ -230,10 +296,11 @@ func (c *call) sizes(few, more []int) string {
 	return c.b.Node("Concat", []Attr{{"axis", int64(0)}}, parts...)
 }
 
-// samples is the number of samples, i64[1].
-func (x *converting) samples() string {
-	if x.batch == "" {
-		x.batch = x.b.Node("Shape", []Attr{{"start", int64(0)}, {"end", int64(1)}}, x.source.Samples)
+// count is the number of samples (axis 0) or positions (axis 1), i64[1].
+func (x *converting) count(axis int) string {
+	if x.counts[axis] == "" {
+		at := int64(axis)
+		x.counts[axis] = x.b.Node("Shape", []Attr{{"start", at}, {"end", at + 1}}, x.source.Samples)
 	}
-	return x.batch
+	return x.counts[axis]
 }

@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -32,6 +33,7 @@ type modelCase struct {
 	layers  models.Stack
 	lengths bool
 	bf16    bool
+	longer  bool // the number of positions is not fixed
 }
 
 const tokens = 7
@@ -76,6 +78,8 @@ func cases() []modelCase {
 		{name: "gru without bias", input: shape.F32(4, 3), layers: one(models.GRU{Units: 5, Last: true, NoBias: true})},
 		{name: "gpt", input: text, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 6, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})},
 		{name: "untied gpt", input: text, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 8, Layers: 1, Heads: 1, Width: 6, Untied: true, Activation: "silu"}, graph.Pos{})},
+		{name: "gpt of any length", input: text, longer: true, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 6, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})},
+		{name: "short gpt", input: shape.I32(2), longer: true, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 6, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})},
 		{name: "lengths", input: text, lengths: true, layers: one(models.Embedding{Vocab: tokens, Width: 4}, models.Attention{Heads: 2}, models.Mean{Axes: []int{0}})},
 		{name: "lengths of numbers", input: shape.F32(4, 3), lengths: true, layers: one(models.LSTM{Units: 4}, models.Max{Axes: []int{0}})},
 		{name: "lengths in loops", input: shape.F32(4, 3), lengths: true, layers: one(models.GRU{Units: 4, Last: true, Bidirectional: true})},
@@ -132,6 +136,19 @@ func cases() []modelCase {
 	return list
 }
 
+// graphs are those of a case in several sizes.
+func (c *modelCase) graphs(t *testing.T) (g onnx.Graphs) {
+	t.Helper()
+	sized := *c
+	if c.longer {
+		sized.input = shape.I32(onnx.LongerPositions)
+		g.Longer = sized.predict(t, onnx.Few)
+		sized.input = shape.I32(onnx.FewPositions)
+	}
+	g.Few, g.More = sized.predict(t, onnx.Few), sized.predict(t, onnx.More)
+	return g
+}
+
 // predict is the graph of a case for so many samples.
 func (c *modelCase) predict(t *testing.T, samples int) *graph.Graph {
 	t.Helper()
@@ -151,7 +168,9 @@ func (c *modelCase) predict(t *testing.T, samples int) *graph.Graph {
 
 // weights are first contents of a variable, none of which is a constant.
 func weights(v *graph.Value) []float32 {
-	r := rand.New(rand.NewPCG(uint64(v.ID), 5))
+	seed := fnv.New64a()
+	seed.Write([]byte(v.Name))
+	r := rand.New(rand.NewPCG(seed.Sum64(), 5))
 	w := make([]float32, v.Meta.Elems())
 	for i := range w {
 		if w[i] = float32(r.NormFloat64()) / 2; v.Role == graph.Statistic {
@@ -165,10 +184,12 @@ func weights(v *graph.Value) []float32 {
 func (c *modelCase) write(t *testing.T) string {
 	t.Helper()
 	b := onnx.NewBuilder("test")
-	few, more := c.predict(t, onnx.Few), c.predict(t, onnx.More)
 	dims := []onnx.Dim{{Name: onnx.Batch}}
 	for _, d := range c.input.Shape {
 		dims = append(dims, onnx.Dim{Size: d})
+	}
+	if c.longer {
+		dims[1] = onnx.Dim{Name: onnx.Positions}
 	}
 	kind := onnx.Float32
 	if c.input.DType == shape.Int32 {
@@ -185,7 +206,7 @@ func (c *modelCase) write(t *testing.T) string {
 	if c.lengths {
 		s.Inputs["length"] = b.Cast(b.Input("length", onnx.Int64, dims[0]), onnx.Int32)
 	}
-	out, outDims, err := onnx.Append(b, few, more, s)
+	out, outDims, err := onnx.Append(b, c.graphs(t), s)
 	if err != nil {
 		t.Fatalf("%s: %v", c.name, err)
 	}
@@ -304,10 +325,10 @@ func TestOpsWithoutAFormAreRefused(t *testing.T) {
 		want   string
 	}{
 		{c.layers[:2], `x.yaml:7: layer 1 (own "odd") uses the op cast`},
-		{models.Stack{c.layers[0], c.layers[2]}, `affine{Scale:0.5 Shift:0} depends on the number of samples`},
+		{models.Stack{c.layers[0], c.layers[2]}, `layer 1 (own "share"): affine{Scale:0.5 Shift:0} depends on the number of samples`},
 	} {
 		c.layers = x.layers
-		_, _, err := onnx.Append(onnx.NewBuilder("x"), c.predict(t, onnx.Few), c.predict(t, onnx.More), onnx.Source{Inputs: map[string]string{"input": "input"}})
+		_, _, err := onnx.Append(onnx.NewBuilder("x"), c.graphs(t), onnx.Source{Inputs: map[string]string{"input": "input"}})
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("got %v, expected %q", err, x.want)
 		}

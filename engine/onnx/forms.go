@@ -11,17 +11,17 @@ import (
 
 // call is a node of a graph that becomes nodes of a model.
 type call struct {
-	b       *Builder
-	x       *converting
-	n, wide *graph.Node // for Few and for More samples
-	in      []string    // the names of its inputs
-	err     error
+	b   *Builder
+	x   *converting
+	n   *graph.Node
+	in  []string // the names of its inputs
+	err error
 }
 
 // form appends the nodes for an op, and gives its first output.
 type form struct {
 	build func(c *call) string
-	// sized: attributes may be sizes that depend on the number of samples.
+	// sized: attributes may be sizes that depend on the number of samples or positions.
 	sized bool
 	// only, if not nil, says which ops of the kind have the form.
 	only func(op graph.Op) bool
@@ -112,9 +112,9 @@ func (c *call) half(y string) string {
 func (c *call) rounded(x string, t Type) string { return c.b.Cast(c.b.Cast(x, t), Float32) }
 
 // outputSizes is the shape of the output, a vector i64.
-func (c *call) outputSizes() string {
-	return c.sizes(c.n.Out[0].Meta.Shape, c.wide.Out[0].Meta.Shape)
-}
+func (c *call) outputSizes() string { return c.vector(c.sizes(outputShape)) }
+
+func outputShape(n *graph.Node) []int { return n.Out[0].Meta.Shape }
 
 var products = map[string]form{
 	"matmul": {build: func(c *call) string {
@@ -219,13 +219,13 @@ var movements = map[string]form{
 	"broadcast_to": {sized: true, build: func(c *call) string { return c.b.Node("Expand", nil, c.in[0], c.outputSizes()) }},
 }
 
-// reshape gives the elements other dimensions. One that depends on the samples follows from
+// reshape gives the elements other dimensions. If one of them is not fixed, it follows from
 // the others.
 func (c *call) reshape() string {
-	few, more := c.n.Out[0].Meta.Shape, c.wide.Out[0].Meta.Shape
-	dims, free, empty := make([]int64, len(few)), 0, false
-	for i := range few {
-		if dims[i] = int64(few[i]); few[i] != more[i] {
+	list := c.sizes(outputShape)
+	dims, free, empty := make([]int64, len(list)), 0, false
+	for i, s := range list {
+		if dims[i] = int64(s.fixed); s.samples+s.positions > 0 {
 			dims[i] = -1
 			free++
 		}
@@ -234,27 +234,25 @@ func (c *call) reshape() string {
 	if free < 2 && !empty {
 		return c.b.Node("Reshape", nil, c.in[0], c.b.Ints(dims...))
 	}
-	return c.b.Node("Reshape", []Attr{{"allowzero", int64(1)}}, c.in[0], c.sizes(few, more))
+	return c.b.Node("Reshape", []Attr{{"allowzero", int64(1)}}, c.in[0], c.vector(list))
 }
 
 // slice cuts out of the axes that are not whole.
 func (c *call) slice() string {
-	few, more := c.n.Op.(ops.Slice), c.wide.Op.(ops.Slice)
-	x, wider := c.n.In[0].Meta.Shape, c.wide.In[0].Meta.Shape
+	whole := c.sizes(func(n *graph.Node) []int { return n.In[0].Meta.Shape })
+	from := c.sizes(func(n *graph.Node) []int { return n.Op.(ops.Slice).Start })
+	to := c.sizes(func(n *graph.Node) []int { return n.Op.(ops.Slice).Stop })
 	var axes []int64
-	var start, startMore, stop, stopMore []int
-	for i := range x {
-		if few.Start[i] == 0 && more.Start[i] == 0 && few.Stop[i] == x[i] && more.Stop[i] == wider[i] {
-			continue
+	var start, stop []size
+	for i := range whole {
+		if from[i] != (size{}) || to[i] != whole[i] {
+			axes, start, stop = append(axes, int64(i)), append(start, from[i]), append(stop, to[i])
 		}
-		axes = append(axes, int64(i))
-		start, startMore = append(start, few.Start[i]), append(startMore, more.Start[i])
-		stop, stopMore = append(stop, few.Stop[i]), append(stopMore, more.Stop[i])
 	}
 	if axes == nil {
 		return c.in[0]
 	}
-	return c.b.Node("Slice", nil, c.in[0], c.sizes(start, startMore), c.sizes(stop, stopMore), c.b.Ints(axes...))
+	return c.b.Node("Slice", nil, c.in[0], c.vector(start), c.vector(stop), c.b.Ints(axes...))
 }
 
 var norms = map[string]form{
@@ -304,30 +302,31 @@ func (c *call) counts(positions int, lengths string) string {
 // attention is causal attention by heads, from queries, keys and values side by side.
 func (c *call) attention() string {
 	op, s := c.n.Op.(ops.CausalSelfAttention), c.n.In[0].Meta.Shape
-	t, d := s[1], s[2]/3
+	d := s[2] / 3
 	heads, each := int64(op.Heads), int64(d/op.Heads)
 	split := c.b.Append(Node{
 		Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{c.in[0], c.b.Ints(int64(d), int64(d), int64(d))},
 		Out: []string{"queries", "keys", "values"},
 	})
 	byHead := func(x string, perm ...int64) string {
-		x = c.b.Node("Reshape", nil, x, c.b.Ints(0, int64(t), heads, each)) // 0: as it is
+		x = c.b.Node("Reshape", nil, x, c.b.Ints(0, 0, heads, each)) // 0: as it is
 		return c.b.Node("Transpose", []Attr{{"perm", perm}}, x)
 	}
 	q, k, v := byHead(split[0], 0, 2, 1, 3), byHead(split[1], 0, 2, 3, 1), byHead(split[2], 0, 2, 1, 3)
 	q = c.b.Node("Mul", nil, q, c.b.Float(1/math.Sqrt(float64(each))))
-	scores := c.b.Node("Add", nil, c.b.Node("MatMul", nil, q, k), c.x.mask(t))
+	scores := c.b.Node("Add", nil, c.b.Node("MatMul", nil, q, k), c.mask())
 	y := c.b.Node("MatMul", nil, c.b.Node("Softmax", []Attr{{"axis", int64(-1)}}, scores), v)
 	y = c.b.Node("Transpose", []Attr{{"perm", []int64{0, 2, 1, 3}}}, y)
-	return c.b.Node("Reshape", nil, y, c.b.Ints(0, int64(t), int64(d)))
+	return c.b.Node("Reshape", nil, y, c.b.Ints(0, 0, int64(d)))
 }
 
 // mask is what is added to scores so that positions see none after them: f32[t,t].
-func (x *converting) mask(t int) string {
-	if x.masks[t] == "" {
+func (c *call) mask() string {
+	t := c.sizes(outputShape)[1]
+	if c.x.masks[t] == "" {
 		never := floats([]int{1}, float32(math.Inf(-1)))
-		all := x.b.Node("ConstantOfShape", []Attr{{"value", &never}}, x.b.Ints(int64(t), int64(t)))
-		x.masks[t] = x.b.Node("Trilu", []Attr{{"upper", int64(1)}}, all, x.b.Int(1))
+		all := c.b.Node("ConstantOfShape", []Attr{{"value", &never}}, c.vector([]size{t, t}))
+		c.x.masks[t] = c.b.Node("Trilu", []Attr{{"upper", int64(1)}}, all, c.b.Int(1))
 	}
-	return x.masks[t]
+	return c.x.masks[t]
 }
