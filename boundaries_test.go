@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
 	"executor/trace":            {"executor", "engine/fuse", "internal/units", "executor/schedule", "partition", "partition/picture", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
-	"checkpoint/exchange":       {"checkpoint", "checkpoint/pretrained", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "configs", "configs/specs", "datasets", "datasets/tokenizer", "engine/...", "internal/errs", "internal/stop"},
+	"checkpoint/exchange":       {"checkpoint", "checkpoint/initial", "checkpoint/pretrained", "checkpoint/restore", "checkpoint/rundir", "checkpoint/runstate", "configs", "configs/specs", "datasets", "datasets/columns", "datasets/tokenizer", "engine/...", "internal/errs", "internal/stop"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/pretrained":     {"checkpoint", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/restore":        {"checkpoint", "checkpoint/initial", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "datasets/columns", "datasets/tokenizer", "engine/graph", "engine/models", "engine/registry"},

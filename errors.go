@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/onnx"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
@@ -37,6 +38,12 @@ var (
 	ErrNoCheckpoint  = rundir.ErrNoCheckpoint  // a run that is to go on finds none
 	ErrFolder        = rundir.ErrFolder        // a run would replace files of the folder
 	ErrOutput        = rundir.ErrOutput        // a file must not be written to
+)
+
+// The causes of errors of ExportONNX.
+var (
+	ErrONNX      = onnx.ErrOp    // a layer that has no form in ONNX
+	ErrONNXLarge = onnx.ErrLarge // more weights than a file of ONNX has room for, 2 GiB
 )
 
 // The errors of Train that say more than their cause.
@@ -94,7 +101,7 @@ func IsUsage(err error) bool {
 		graph.ErrShape, graph.ErrOp, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrReplicas, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrAbsent, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrHeldHere, checkpoint.ErrNotFound, checkpoint.ErrTensors,
-		pretrained.ErrFormat, pretrained.ErrFolder, rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse,
+		pretrained.ErrFormat, pretrained.ErrFolder, rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse, ErrONNX, ErrONNXLarge,
 	} {
 		if errors.Is(err, cause) {
 			return true

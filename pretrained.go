@@ -37,3 +37,14 @@ func Export(ctx context.Context, w Weights, dir string) (*Exported, error) {
 	}
 	return exchange.Export(ctx, w, dir)
 }
+
+// ExportONNX writes the model of a run's checkpoint as an ONNX file at path, whole or not at
+// all. What was fitted to a table is in the graph, so that it takes raw rows: docs/export.md
+// says which inputs and outputs it has. A model with an op that has no form in ONNX is refused
+// with [ErrONNX], which names its layers. w.Init is not for this.
+func ExportONNX(ctx context.Context, w Weights, path string) (*Exported, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	return exchange.ExportONNX(ctx, w, path)
+}

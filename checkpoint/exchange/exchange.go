@@ -16,7 +16,6 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -196,72 +195,4 @@ func (x *importing) manifest() (m checkpoint.Manifest, err error) {
 	}
 	m.Extra, err = json.Marshal(runstate.State{Data: x.info})
 	return m, err
-}
-
-// Exported is a model that was exported.
-type Exported struct {
-	Used  checkpoint.Used
-	Notes []string // how it is other than its user may expect
-}
-
-// Export writes the model of a run's checkpoint into a new folder, in Hugging Face's
-// layout. The run's model must be of the preset gpt. w.Init is not for this.
-func Export(ctx context.Context, w rundir.Weights, dir string) (*Exported, error) {
-	if w.Init != "" {
-		return nil, fmt.Errorf("%w: a model is exported from a checkpoint, not from %s", errs.ErrOptions, w.Init)
-	}
-	w.Dir = osfile.Resolve(w.Dir)
-	const rounds = 8
-	for round := 1; ; round++ {
-		x, err := export(ctx, w, dir)
-		if round == rounds || w.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) { // by a run that trains meanwhile
-			return x, err
-		}
-	}
-}
-
-// export is Export of the checkpoint that is meant now.
-func export(ctx context.Context, w rundir.Weights, dir string) (_ *Exported, err error) {
-	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	m := &f.Snapshot.Manifest
-	c, err := configs.Parse(fmt.Sprintf("the config of checkpoint %d", m.ID), m.Config, configs.Overlay{})
-	if err != nil {
-		return nil, err
-	}
-	if c.Model.Preset != "gpt" {
-		return nil, fmt.Errorf("%w: the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", errs.ErrOptions, w.Dir)
-	}
-	st, err := runstate.Of(m)
-	if err != nil {
-		return nil, err
-	}
-	x := &Exported{Used: w.Used(f)}
-	model := pretrained.Model{Config: exportedConfig(c, &st.Data), Weights: f.Snapshot}
-	switch t := st.Data.Tokenizer.(type) {
-	case *tokenizer.BPE:
-		model.Tokenizer = t
-		if end, ok := t.EndOfText(); ok {
-			model.Config.EndOfText = &end
-		}
-	case tokenizer.Bytes:
-		model.Tokenizer = t.BPE()
-	case *tokenizer.Chars:
-		x.Notes = append(x.Notes, "tokenizer.json is not written: characters have no form there; data.tokenizer bytes, bpe:N and gpt2 have one")
-	default:
-		x.Notes = append(x.Notes, "tokenizer.json is not written: the model was not trained on a text")
-	}
-	return x, pretrained.Write(ctx, dir, model)
-}
-
-// exportedConfig describes a model that was trained on data.
-func exportedConfig(c *configs.Config, info *datasets.Info) pretrained.Config {
-	g := specs.GPT(c, info)
-	return pretrained.Config{
-		Vocab: g.Vocab, Context: g.Context, Width: g.Width, Layers: g.Layers, Heads: g.Heads,
-		Activation: g.Activation, Dropout: g.Dropout, Tied: !g.Untied,
-	}
 }

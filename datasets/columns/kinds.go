@@ -139,6 +139,34 @@ func isMissingNumber(words []string, field []byte) bool {
 	})
 }
 
+// MissingTexts lists the fields for which IsMissing holds, but for other spellings of numbers
+// among the words.
+func MissingTexts(words []string) []string {
+	texts := []string{""}
+	if words != nil {
+		return append(texts, words...)
+	}
+	for _, w := range missingWords {
+		texts = append(texts, spellings(w)...)
+	}
+	return texts
+}
+
+// spellings are all ways to write a word in upper and lower case.
+func spellings(word string) []string {
+	if word == "" {
+		return []string{""}
+	}
+	var out []string
+	for _, rest := range spellings(word[1:]) {
+		lower, upper := word[:1], strings.ToUpper(word[:1])
+		if out = append(out, lower+rest); upper != lower {
+			out = append(out, upper+rest)
+		}
+	}
+	return out
+}
+
 // isNumber reports whether a field looks like a number. It may be out of range.
 func isNumber(field []byte) bool {
 	if c := field[0]; c != '+' && c != '-' && c != '.' && (c < '0' || c > '9') {
