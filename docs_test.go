@@ -45,7 +45,7 @@ func TestLinksOfPages(t *testing.T) {
 func pages(t *testing.T) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == ".git" {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
 		if err == nil && filepath.Ext(path) == ".md" {
