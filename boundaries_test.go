@@ -120,7 +120,7 @@ var mayImport = map[string][]string{
 	"internal/panics":                  {},
 	"internal/memdir":                  {},
 	"internal/testall":                 {},
-	"internal/ort":                     {},
+	"internal/ort":                     {"engine/onnx"},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/columns", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units"},
 	"cmd/trainer/internal/addresses":   {},

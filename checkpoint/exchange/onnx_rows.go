@@ -42,16 +42,29 @@ type onnxRow struct{ *onnx.Builder }
 
 // column is the features of a column.
 func (r *onnxRow) column(f *columns.Fitted, c *columns.Column, in string) (features []string) {
-	var missing string // bool[batch,1]
-	switch c.Kind {
-	case columns.Category:
-		features, missing = r.category(f, c, in)
-	case columns.Date:
+	if c.Kind == columns.Category {
+		in = r.cell(f, c, in)
+	}
+	missing := "" // bool[batch,1]; "": no row may lack the column
+	switch {
+	case !c.Optional:
+	case c.Kind == columns.Category:
+		missing = r.Node("Equal", nil, in, r.Int(lacking(c)))
+		in = r.Node("Where", nil, missing, r.Int(0), in)
+	case c.Kind == columns.Date:
 		missing = r.Node("IsNaN", nil, in)
-		features = r.date(c, in, missing)
+		in = r.Node("Where", nil, missing, r.number(3600*float64(int32(c.Fill))), in)
 	default:
 		missing = r.Node("IsNaN", nil, in)
-		features = []string{r.filled(c, in, missing, r.Float(c.Fill))}
+		in = r.Node("Where", nil, missing, r.Float(c.Fill), in)
+	}
+	switch c.Kind {
+	case columns.Category:
+		features = []string{r.category(c, in)}
+	case columns.Date:
+		features = r.date(c, in)
+	default:
+		features = []string{in}
 	}
 	if c.Indicator {
 		features = append(features, r.Cast(missing, onnx.Float32))
@@ -59,48 +72,45 @@ func (r *onnxRow) column(f *columns.Fitted, c *columns.Column, in string) (featu
 	return features
 }
 
-// filled is x, with fill in the place of missing values if the column may lack them.
-func (r *onnxRow) filled(c *columns.Column, x, missing, fill string) string {
-	if !c.Optional {
-		return x
-	}
-	return r.Node("Where", nil, missing, fill, x)
-}
-
-// category is a feature for each value that has one.
-func (r *onnxRow) category(f *columns.Fitted, c *columns.Column, in string) (features []string, missing string) {
+// cell is the place of a word among the values of a category. The place after the last value stands
+// for all others, and the one after it for words that mean a missing value.
+func (r *onnxRow) cell(f *columns.Fitted, c *columns.Column, in string) string {
 	keys, cells := slices.Clone(c.Values), make([]int64, len(c.Values))
 	for i := range cells {
 		cells[i] = int64(i)
 	}
-	other, lacks := int64(len(c.Values)), int64(len(c.Values)+1)
 	for _, text := range columns.MissingTexts(f.Missing) {
 		if i := slices.Index(keys, text); i >= 0 {
-			cells[i] = lacks
+			cells[i] = lacking(c)
 			continue
 		}
-		keys, cells = append(keys, text), append(cells, lacks)
+		keys, cells = append(keys, text), append(cells, lacking(c))
 	}
-	cell := r.Append(onnx.Node{Op: "LabelEncoder", Domain: onnx.Tables, In: []string{in}, Attrs: []onnx.Attr{
-		{Name: "keys_strings", Value: keys}, {Name: "values_int64s", Value: cells}, {Name: "default_int64", Value: other},
+	return r.Append(onnx.Node{Op: "LabelEncoder", Domain: onnx.Tables, In: []string{in}, Attrs: []onnx.Attr{
+		{Name: "keys_strings", Value: keys}, {Name: "values_int64s", Value: cells}, {Name: "default_int64", Value: int64(len(c.Values))},
 	}})[0]
-	missing = r.Node("Equal", nil, cell, r.Int(lacks))
-	cell = r.filled(c, cell, missing, r.Int(0))
-	var places []int64
-	for i := range other {
-		places = append(places, i)
-	}
+}
+
+// lacking is the cell of a missing value.
+func lacking(c *columns.Column) int64 { return int64(len(c.Values) + 1) }
+
+// category is a feature for each value that has one.
+func (r *onnxRow) category(c *columns.Column, cell string) string {
+	places := make([]int64, len(c.Values))
 	if c.Other {
-		places = append(places, other)
+		places = append(places, 0)
 	}
-	return []string{r.Cast(r.Node("Equal", nil, cell, r.Ints(places...)), onnx.Float32)}, missing
+	for i := range places {
+		places[i] = int64(i)
+	}
+	return r.Cast(r.Node("Equal", nil, cell, r.Ints(places...)), onnx.Float32)
 }
 
 // date is the parts of a date, from its seconds since 1970. Calendar days are counted from March
 // on, so that leap days are at the end of a year, in eras of 400 years (Hinnant,
 // "chrono-Compatible Low-Level Date Algorithms").
-func (r *onnxRow) date(c *columns.Column, seconds, missing string) []string {
-	hours := r.filled(c, r.quotient(seconds, 3600), missing, r.number(float64(int32(c.Fill))))
+func (r *onnxRow) date(c *columns.Column, seconds string) []string {
+	hours := r.quotient(seconds, 3600)
 	days := r.quotient(hours, 24)
 	hour := r.minus(hours, r.times(days, 24))
 	weekday := r.remainder(r.plus(days, 3), 7) // 1970 began on a Thursday

@@ -75,6 +75,7 @@ func TestRowsBecomeTheSameFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.b.Output("features", features, onnx.Float32, onnx.Dim{Name: onnx.Batch}, onnx.Dim{Size: f.Features()})
+	ort.Check(t, o.b.Graph())
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	file, err := os.Create(path)
 	if err != nil {

@@ -1,12 +1,14 @@
 package exchange_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -249,50 +251,97 @@ func TestExportedNumbers(t *testing.T) {
 	}
 }
 
-// A model of text takes ids, of any number, and gives the logits of each position.
+// Models of text take ids and give the logits of each position. The last ones are those of
+// predict, whether the samples are windows of a text or lines of any length.
 func TestExportedText(t *testing.T) {
 	testall.Long(t)
-	text := runtest.Tied(t)
-	dir, m := trainedRun(t, text)
-	ids := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3}
-	raw := filepath.Join(t.TempDir(), "ids.bin")
-	var b []byte
-	for _, id := range ids {
-		b = append(b, byte(id), byte(id>>8))
+	windows := runtest.Tied(t)
+	text := ""
+	for i := range 60 {
+		text += fmt.Sprintf("%d more\n", i*i%117)
 	}
-	if err := os.WriteFile(raw, b, 0o644); err != nil {
+	path := filepath.Join(t.TempDir(), "lines.txt")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var want []float32
-	if _, err := m.Predict(t.Context(), raw, func(p berth.Prediction) error {
-		want = append(want, p.Values...)
+	lines := regexp.MustCompile("source: text, path: [^,]*, context: 8").ReplaceAllString(windows, "source: lines, path: "+path+", buckets: [6, 12]")
+	const gpt = "{preset: gpt, layers: 2, heads: 2, width: 16, dropout: 0.1}"
+	loops := strings.Replace(windows, gpt, "{layers: [{type: embedding, width: 6}, {type: lstm, units: 8}, {type: dense, units: 21}]}", 1)
+	short := filepath.Join(t.TempDir(), "short.txt")
+	if err := os.WriteFile(short, []byte("12 more\n1 m\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ids := filepath.Join(t.TempDir(), "ids.bin")
+	var b []byte
+	for id := range uint16(16) {
+		b = binary.LittleEndian.AppendUint16(b, id)
+	}
+	if err := os.WriteFile(ids, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct{ config, samples string }{
+		"windows": {windows, ids}, "lines": {lines, short}, "loops": {loops, ids},
+	} {
+		t.Run(name, func(t *testing.T) { sameText(t, x.config, x.samples) })
+	}
+}
+
+// sameText compares the answers about the samples of a file.
+func sameText(t *testing.T, config, samples string) {
+	dir, m := trainedRun(t, config)
+	var want [][]float32
+	if _, err := m.Predict(t.Context(), samples, func(p berth.Prediction) error {
+		want = append(want, p.Values)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int{8, 5} { // as many as in training, and fewer
-		out := inONNX(t, dir, map[string]ort.Tensor{"ids": ort.Numbers("int64", ids[:len(ids)/8*n], len(ids)/8, n)})["logits"]
+	spec, err := specs.Inputs(t.Context(), runtest.Parsed(t, config), samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := datasets.OpenInputs(t.Context(), spec, m.Info(), samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range parts {
+		dst := part.Alloc(len(want))
+		n, err := part.Read(datasets.Cursor{}, len(want), dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		field := part.Fields()[0]
+		positions := len(dst[0]) / len(want) / field.Meta.DType.Size()
+		field.Meta.Shape = shape.Of(positions)
+		out := inONNX(t, dir, map[string]ort.Tensor{"ids": valueOf(field, dst[0], n)})["logits"]
 		vocab := m.Info().Classes
-		if !slices.Equal(out.Dims, []int{2, n, vocab}) {
-			t.Fatalf("logits %v", out.Dims)
+		if !slices.Equal(out.Dims, []int{n, positions, vocab}) {
+			t.Fatalf("logits %v of %d samples", out.Dims, n)
 		}
-		if n != 8 {
-			continue
-		}
-		logits := out.Floats(t)
-		for s := range 2 {
-			last := logits[(s*n+n-1)*vocab:][:vocab]
-			sum := 0.0
-			for i, x := range last {
-				last[i] = math.Exp(x)
-				sum += last[i]
+		for s := range n {
+			last := positions - 1
+			if len(dst) > 1 {
+				last = int(shape.View[int32](dst[1])[s]) - 1
 			}
-			for i := range last {
-				last[i] /= sum
-			}
-			near(t, last, want[s*vocab:][:vocab])
+			near(t, softmax(out.Floats(t)[(s*positions+last)*vocab:][:vocab]), want[0])
+			want = want[1:]
 		}
 	}
+	if len(want) > 0 {
+		t.Errorf("%d samples more", len(want))
+	}
+}
+
+func softmax(logits []float64) []float64 {
+	p, sum := make([]float64, len(logits)), 0.0
+	for i, x := range logits {
+		p[i] = math.Exp(x)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
 }
 
 // An export that cannot be leaves nothing, and the file that was there as it was.

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -215,6 +216,9 @@ func typeOf(t shape.DType) Type {
 // the positions.
 type size struct{ fixed, samples, positions int }
 
+// moves reports whether the size is not fixed.
+func (s size) moves() bool { return s.samples+s.positions > 0 }
+
 // dim is the size as a dimension.
 func (s size) dim() Dim {
 	n, name := s.samples, Batch
@@ -274,24 +278,27 @@ func (c *call) sizes(of func(*graph.Node) []int) []size {
 
 // vector is a vector i64 of sizes.
 func (c *call) vector(list []size) string {
-	fixed, parts, moves := make([]int64, len(list)), make([]string, len(list)), false
+	fixed := make([]int64, len(list))
 	for i, s := range list {
 		fixed[i] = int64(s.fixed)
+	}
+	if !slices.ContainsFunc(list, size.moves) {
+		return c.b.Ints(fixed...)
+	}
+	parts := make([]string, len(list))
+	for i, s := range list {
 		n, axis := s.samples, 0
 		if s.positions > 0 {
 			n, axis = s.positions, 1
 		}
-		if n == 0 {
+		switch {
+		case n == 0:
 			parts[i] = c.b.Ints(fixed[i])
-			continue
+		case n == 1:
+			parts[i] = c.x.count(axis)
+		default:
+			parts[i] = c.b.Node("Mul", nil, c.x.count(axis), c.b.Ints(int64(n)))
 		}
-		moves = true
-		if parts[i] = c.x.count(axis); n > 1 {
-			parts[i] = c.b.Node("Mul", nil, parts[i], c.b.Ints(int64(n)))
-		}
-	}
-	if !moves {
-		return c.b.Ints(fixed...)
 	}
 	return c.b.Node("Concat", []Attr{{"axis", int64(0)}}, parts...)
 }

@@ -211,6 +211,7 @@ func (c *modelCase) write(t *testing.T) string {
 		t.Fatalf("%s: %v", c.name, err)
 	}
 	b.Output("output", out, onnx.Float32, outDims...)
+	ort.Check(t, b.Graph())
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	f, err := os.Create(path)
 	if err != nil {
@@ -308,8 +309,24 @@ func TestModelsGiveTheSameNumbers(t *testing.T) {
 	}
 }
 
-// Every op that a model of the module's layers answers with has a form, or is refused with
-// its layer.
+// doubled is an op of the program's own.
+type doubled struct{}
+
+func init() { ops.Register(1, doubled{}) }
+
+func (doubled) Kind() string                                { return "doubled" }
+func (doubled) Infer(in []shape.Meta) ([]shape.Meta, error) { return ops.SameMeta(in, 1) }
+func (doubled) Cost(in, out []shape.Meta) graph.Cost        { return ops.CostPerElement(1, in, out) }
+func (doubled) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return ops.NoGradient(b, n)
+}
+func (doubled) Map(y, a, _ []float32) {
+	for i, x := range a {
+		y[i] = 2 * x
+	}
+}
+
+// An op without a form, or of which only an output has none, is refused with its layer.
 func TestOpsWithoutAFormAreRefused(t *testing.T) {
 	c := modelCase{name: "refused", input: shape.F32(4), layers: models.Stack{
 		models.Named{Name: "fine", Layer: models.Dense{Units: 3}},
@@ -325,6 +342,11 @@ func TestOpsWithoutAFormAreRefused(t *testing.T) {
 		want   string
 	}{
 		{c.layers[:2], `x.yaml:7: layer 1 (own "odd") uses the op cast`},
+		{models.Stack{own{func(b *models.Builder, x *graph.Value) *graph.Value { return b.One(doubled{}, x) }}},
+			`layer 0 (own "own0") uses the op doubled that the program registered`},
+		{models.Stack{models.Reshape{Shape: []int{1, 2, 2}}, own{func(b *models.Builder, x *graph.Value) *graph.Value {
+			return ops.CastTo(b.Builder, b.Apply(ops.MaxPool2D{Kernel: 2, Stride: 2}, x)[1], "f32")
+		}}}, `layer 1 (own "own1"): output 1 of the op max_pool2d is used`},
 		{models.Stack{c.layers[0], c.layers[2]}, `layer 1 (own "share"): affine{Scale:0.5 Shift:0} depends on the number of samples`},
 	} {
 		c.layers = x.layers

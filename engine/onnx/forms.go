@@ -225,7 +225,7 @@ func (c *call) reshape() string {
 	list := c.sizes(outputShape)
 	dims, free, empty := make([]int64, len(list)), 0, false
 	for i, s := range list {
-		if dims[i] = int64(s.fixed); s.samples+s.positions > 0 {
+		if dims[i] = int64(s.fixed); s.moves() {
 			dims[i] = -1
 			free++
 		}

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+
+	"github.com/berth-ml/berth/engine/onnx"
 )
 
 // Tensor is a value that goes in or comes out. Data are float64s or strings.
@@ -139,4 +141,45 @@ func result(outputs map[string]json.RawMessage) (r Result, err error) {
 		r.Outputs[name] = t
 	}
 	return r, nil
+}
+
+// Check checks a graph on its own: a name has one value, a node reads values from before it, and
+// no constant and no node is in vain.
+func Check(tb testing.TB, g onnx.Graph) {
+	tb.Helper()
+	used := map[string]bool{} // by the names that there are so far
+	add := func(name string) {
+		if _, known := used[name]; known || name == "" {
+			tb.Errorf("%q is the name of two values, or none", name)
+		}
+		used[name] = false
+	}
+	read := func(what, name string) {
+		if _, known := used[name]; !known {
+			tb.Errorf("%s reads %q, which is not there yet", what, name)
+		}
+		used[name] = true
+	}
+	for _, v := range g.Inputs {
+		add(v.Name)
+	}
+	for i := range g.Initializers {
+		add(g.Initializers[i].Name)
+	}
+	for _, n := range g.Nodes {
+		for _, name := range n.In {
+			read(n.Op, name)
+		}
+		for _, name := range n.Out {
+			add(name)
+		}
+	}
+	for _, v := range g.Outputs {
+		read("the model", v.Name)
+	}
+	for name, yes := range used {
+		if !yes {
+			tb.Errorf("nothing reads %q", name)
+		}
+	}
 }

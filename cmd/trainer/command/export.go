@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -31,6 +33,7 @@ type exportFormat struct {
 // exportFormats are the formats in the order of help.
 var exportFormats = []exportFormat{
 	{"safetensors", ".safetensors", "the weights by name, for PyTorch and --init", (*export).safetensors},
+	{"onnx", ".onnx", "a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
 	{"hf", "", "a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
 }
 
@@ -45,10 +48,10 @@ type export struct {
 
 func exportCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "export RUN --out PATH", Short: "Write a run's weights for other programs",
-		Long: "Write the weights of a run's checkpoint, the newest unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
-			"\n\nRUN may also be a file of checkpoints, except for hf. The run may train meanwhile.",
-		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --best",
+		Use: "export RUN --out PATH", Short: "Write a run's model for other programs",
+		Long: "Write the model of a run's checkpoint, the newest unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
+			"\n\nRUN may also be a file of checkpoints, except for onnx and hf. The run may train meanwhile.",
+		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/churn --out churn.onnx\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --best",
 		Args:    exportArgs,
 	}
 	e := &export{c: c, weights: runs.AddCheckpointFlags(c)}
@@ -147,5 +150,18 @@ func library(write func(context.Context, berth.Weights, string) (*berth.Exported
 			fmt.Fprintln(e.c.ErrOrStderr(), note)
 		}
 		return x.Used, nil
+	}
+}
+
+// newFile is export for a path that has no file yet.
+func newFile(export func(context.Context, berth.Weights, string) (*berth.Exported, error)) func(context.Context, berth.Weights, string) (*berth.Exported, error) {
+	return func(ctx context.Context, w berth.Weights, path string) (*berth.Exported, error) {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, cli.Usagef("%s: %w: name a file that does not exist", path, fs.ErrExist)
+		}
+		if err := rundir.CheckOutput(path, ""); err != nil {
+			return nil, err
+		}
+		return export(ctx, w, path)
 	}
 }
