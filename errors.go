@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/exchange"
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/pretrained"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -40,10 +41,11 @@ var (
 	ErrOutput        = rundir.ErrOutput        // a file must not be written to
 )
 
-// The causes of errors of ExportONNX.
+// The causes of errors of models from and for other programs.
 var (
-	ErrONNX      = onnx.ErrOp    // a layer that has no form in ONNX
-	ErrONNXLarge = onnx.ErrLarge // more weights than a file of ONNX has room for, 2 GiB
+	ErrONNX      = onnx.ErrOp         // a layer that has no form in ONNX
+	ErrONNXLarge = onnx.ErrLarge      // more weights than a file of ONNX has room for, 2 GiB
+	ErrFitted    = exchange.ErrFitted // a file of weights that Import cannot make a run of
 )
 
 // The errors of Train that say more than their cause.
@@ -101,7 +103,7 @@ func IsUsage(err error) bool {
 		graph.ErrShape, graph.ErrOp, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrReplicas, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrAbsent, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrHeldHere, checkpoint.ErrNotFound, checkpoint.ErrTensors,
-		pretrained.ErrFormat, pretrained.ErrFolder, rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse, ErrONNX, ErrONNXLarge,
+		pretrained.ErrFormat, pretrained.ErrFolder, rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse, ErrONNX, ErrONNXLarge, ErrFitted,
 	} {
 		if errors.Is(err, cause) {
 			return true

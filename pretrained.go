@@ -22,6 +22,9 @@ type (
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
 // data.path then names. A dir that holds a run is refused. After an error, nothing of it is left.
+//
+// A from that ends in .safetensors is a file that [ExportSafetensors] wrote. The run then has its
+// weights, its config and what was fitted to its data, and answers as the run that it is of.
 func Import(ctx context.Context, from, dir string, o ImportOptions) (*Imported, error) {
 	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err
@@ -47,4 +50,14 @@ func ExportONNX(ctx context.Context, w Weights, path string) (*Exported, error) 
 		return nil, err
 	}
 	return exchange.ExportONNX(ctx, w, path)
+}
+
+// ExportSafetensors writes the weights of a run's checkpoint as a safetensors file at path, whole
+// or not at all, with the config and what was fitted to the data in its metadata: [Import] makes
+// a run of it, TrainOptions.Init takes the weights alone. w.Init is not for this.
+func ExportSafetensors(ctx context.Context, w Weights, path string) (*Exported, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	return exchange.ExportSafetensors(ctx, w, path)
 }

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func (db *DB) Export(id uint64, path string, roles ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.Export(context.Background(), path, func(t Tensor) string {
+	return s.Export(context.Background(), path, nil, func(t Tensor) string {
 		if len(roles) > 0 && !slices.Contains(roles, t.Role) {
 			return ""
 		}
@@ -29,9 +30,9 @@ func (db *DB) Export(id uint64, path string, roles ...string) error {
 	})
 }
 
-// Export is [DB.Export] with the names that name gives the tensors; "" leaves one
-// out. ctx ends it.
-func (s *Snapshot) Export(ctx context.Context, path string, name func(Tensor) string) error {
+// Export is [DB.Export] with more metadata, and with the names that name gives the tensors; ""
+// leaves one out. ctx ends it.
+func (s *Snapshot) Export(ctx context.Context, path string, more map[string]string, name func(Tensor) string) error {
 	var entries []safetensors.Entry
 	for _, t := range s.Manifest.Tensors {
 		read := func(dst []byte) error {
@@ -49,6 +50,7 @@ func (s *Snapshot) Export(ctx context.Context, path string, name func(Tensor) st
 		return fmt.Errorf("%s: checkpoint %d: %w: it has none of the tensors that are asked for", s.db.path, m.ID, ErrNotFound)
 	}
 	meta := map[string]string{"format": "pt", "berth.step": strconv.Itoa(m.Step), "berth.epoch": strconv.Itoa(m.Epoch)}
+	maps.Copy(meta, more)
 	if err := safetensors.WriteFile(path, entries, meta); err != nil {
 		return fmt.Errorf("%s: exporting checkpoint %d: %w", s.db.path, m.ID, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/pretrained"
@@ -47,10 +48,16 @@ type Imported struct {
 // evaluates and predicts, and a resumed run trains it further on the text that
 // data.path then names. The run folder has config.yaml, checkpoints.db and, unless the tokenizer is
 // GPT-2's, tokenizer.json; one that holds a run is refused. After an error, nothing of it is left.
+//
+// A from that ends in .safetensors is a file that ExportSafetensors wrote: the run has its
+// weights, its config and what was fitted to its data.
 func Import(ctx context.Context, from, dir string, o ImportOptions) (_ *Imported, err error) {
 	dir = osfile.Resolve(dir)
 	if err := rundir.CheckFolder(dir, rundir.Begin); err != nil {
 		return nil, err
+	}
+	if strings.HasSuffix(from, ".safetensors") {
+		return importFile(ctx, from, dir, o)
 	}
 	model, err := pretrained.Open(ctx, from)
 	if err != nil {
@@ -103,36 +110,45 @@ func (x *importing) configure() error {
 		return err
 	}
 	m, tokens := x.model.Config, x.model.Tokenizer
-	base.Name = x.opt.Name
-	if base.Name == "" {
-		base.Name = configs.NameOf(x.dir + ".yaml")
-	}
 	base.Model.Blocks, base.Model.Heads, base.Model.Width, base.Model.Context, base.Model.Vocab = m.Layers, m.Heads, m.Width, m.Context, m.Vocab
 	base.Model.Dropout, base.Model.Tied, base.Model.Activation = m.Dropout, m.Tied, m.Activation
 	base.Data.Context = min(m.Context, mostWindow)
 	if base.Data.Tokenizer = tokens.Kind(); base.Data.Tokenizer != "gpt2" {
 		base.Data.Tokenizer = filepath.Join(x.dir, rundir.TokenizerName)
 	}
-	text, err := base.Kept()
-	if err != nil {
+	if x.config, err = imported(base, x.dir, x.opt); err != nil {
 		return err
-	}
-	if x.config, err = configs.Parse("the config of "+x.dir, text, x.opt.Overlay); err != nil {
-		return err
-	}
-	now, err := x.config.Kept()
-	if err != nil {
-		return err
-	}
-	list, err := configs.Changes(text, now)
-	if err != nil {
-		return err
-	}
-	if list = restore.OfModel(list); len(list) > 0 {
-		return fmt.Errorf("%w: %s: this is part of the imported model and cannot be changed; leave it out", errs.ErrOptions, configs.SummaryOfChanges(list))
 	}
 	x.info = restore.ImportedInfo(tokens, x.config.Data.Context)
 	return nil
+}
+
+// imported is the config of an imported model, in the folder dir, with the values that the
+// options have for it.
+func imported(c *configs.Config, dir string, o ImportOptions) (*configs.Config, error) {
+	if c.Name = o.Name; c.Name == "" {
+		c.Name = configs.NameOf(dir + ".yaml")
+	}
+	text, err := c.Kept()
+	if err != nil {
+		return nil, err
+	}
+	c, err = configs.Parse("the config of "+dir, text, o.Overlay)
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.Kept()
+	if err != nil {
+		return nil, err
+	}
+	list, err := configs.Changes(text, now)
+	if err != nil {
+		return nil, err
+	}
+	if list = restore.OfModel(list); len(list) > 0 {
+		return nil, fmt.Errorf("%w: %s: this is part of the imported model and cannot be changed; leave it out", errs.ErrOptions, configs.SummaryOfChanges(list))
+	}
+	return c, nil
 }
 
 // openWeights checks the weights against the model's parameters.
@@ -174,13 +190,18 @@ func (x *importing) save() (err error) {
 		}
 		tokens = text.Bytes()
 	}
-	folder, err := rundir.Open(x.ctx, x.dir, rundir.OpenOptions{Mode: rundir.Begin})
+	return fill(x.ctx, x.dir, m, tokens, x.weights)
+}
+
+// fill makes a run folder with one checkpoint, and a tokenizer unless that is nil.
+func fill(ctx context.Context, dir string, m checkpoint.Manifest, tokens []byte, weights checkpoint.Source) (err error) {
+	folder, err := rundir.Open(ctx, dir, rundir.OpenOptions{Mode: rundir.Begin})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	return folder.Fill(m.Config, tokens, func(db *checkpoint.DB) error {
-		_, err := db.Save(x.ctx, m, x.weights)
+		_, err := db.Save(ctx, m, weights)
 		return err
 	})
 }

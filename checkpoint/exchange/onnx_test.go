@@ -256,15 +256,7 @@ func TestExportedNumbers(t *testing.T) {
 func TestExportedText(t *testing.T) {
 	testall.Long(t)
 	windows := runtest.Tied(t)
-	text := ""
-	for i := range 60 {
-		text += fmt.Sprintf("%d more\n", i*i%117)
-	}
-	path := filepath.Join(t.TempDir(), "lines.txt")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	lines := regexp.MustCompile("source: text, path: [^,]*, context: 8").ReplaceAllString(windows, "source: lines, path: "+path+", buckets: [6, 12]")
+	lines := linesConfig(t, windows)
 	const gpt = "{preset: gpt, layers: 2, heads: 2, width: 16, dropout: 0.1}"
 	loops := strings.Replace(windows, gpt, "{layers: [{type: embedding, width: 6}, {type: lstm, units: 8}, {type: dense, units: 21}]}", 1)
 	short := filepath.Join(t.TempDir(), "short.txt")
@@ -284,6 +276,19 @@ func TestExportedText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { sameText(t, x.config, x.samples) })
 	}
+}
+
+// linesConfig is a config of windows of a text for lines of another text.
+func linesConfig(t *testing.T, windows string) string {
+	text := ""
+	for i := range 60 {
+		text += fmt.Sprintf("%d more\n", i*i%117)
+	}
+	path := filepath.Join(t.TempDir(), "lines.txt")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile("source: text, path: [^,]*, context: 8").ReplaceAllString(windows, "source: lines, path: "+path+", buckets: [6, 12]")
 }
 
 // sameText compares the answers about the samples of a file.

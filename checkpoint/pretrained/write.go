@@ -107,7 +107,7 @@ func (u *unwritten) Unwrap() error { return u.cause }
 
 // writeFiles writes the files into a folder.
 func (m Model) writeFiles(ctx context.Context, dir string) error {
-	if err := m.Weights.Export(ctx, filepath.Join(dir, WeightsName), m.Config.nameOf); err != nil {
+	if err := m.Weights.Export(ctx, filepath.Join(dir, WeightsName), nil, m.Config.nameOf); err != nil {
 		return err
 	}
 	if m.Tokenizer != nil {

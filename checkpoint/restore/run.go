@@ -3,6 +3,7 @@ package restore
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -65,6 +66,14 @@ type Run struct {
 func ImportedPrints(c *configs.Config) (map[string]string, error) {
 	config, err := identity(c)
 	return map[string]string{configPrint: config, dataPrint: Imported}, err
+}
+
+// Portable are a checkpoint's fingerprints but for that of its kernels: those of its weights,
+// wherever they are used.
+func Portable(m *checkpoint.Manifest) map[string]string {
+	prints := maps.Clone(m.Fingerprints)
+	delete(prints, numericsPrint)
+	return prints
 }
 
 // ImportedInfo describes the unknown data of an imported model.

@@ -495,3 +495,24 @@ func TestRangesFit(t *testing.T) {
 		}
 	}
 }
+
+// The texts of missing values are those for which IsMissing holds, in upper and lower case.
+func TestMissingTexts(t *testing.T) {
+	texts := MissingTexts(nil)
+	for _, text := range texts {
+		if !IsMissing(nil, []byte(text)) {
+			t.Errorf("%q is not missing", text)
+		}
+	}
+	for _, text := range []string{"", "NA", "n/a", "Null", "?", "NaN", "nULL"} {
+		if !slices.Contains(texts, text) {
+			t.Errorf("%q is not among them", text)
+		}
+	}
+	if n := 1 + 4 + 4 + 16 + 1 + 8; len(texts) != n {
+		t.Errorf("%d texts, expected %d", len(texts), n)
+	}
+	if given := MissingTexts([]string{"-"}); !slices.Equal(given, []string{"", "-"}) {
+		t.Errorf("%q", given)
+	}
+}

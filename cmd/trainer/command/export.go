@@ -32,7 +32,7 @@ type exportFormat struct {
 
 // exportFormats are the formats in the order of help.
 var exportFormats = []exportFormat{
-	{"safetensors", ".safetensors", "the weights by name, for PyTorch and --init", (*export).safetensors},
+	{"safetensors", ".safetensors", "the weights by name, for PyTorch, --init and import", (*export).safetensors},
 	{"onnx", ".onnx", "a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
 	{"hf", "", "a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
 }

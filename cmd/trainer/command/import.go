@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
 )
 
@@ -32,11 +34,13 @@ type importing struct {
 
 func importCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "import DIR|FILE[:PREFIX]", Short: "Make a run of a GPT-2, or add weights to a run",
+		Use: "import DIR|FILE[:PREFIX]", Short: "Make a run of a GPT-2 or of exported weights, or add weights to a run",
 		Long: "Make a run of DIR, a GPT-2 in Hugging Face's layout: config.json, model.safetensors (or its index), and tokenizer.json (or vocab.json and merges.txt). The run is runs/NAME after DIR, or the next free one. It evaluates and generates text, and goes on with trainer resume RUN --set data.path=FILE.\n" +
 			"\n" +
-			"Or add a checkpoint to the run --run: the newest one with its weights replaced by those of FILE, in the format safetensors, found by PREFIX and name. To begin a run from weights, use trainer train --init.",
-		Example: "  trainer import gpt2 --run runs/gpt2\n  trainer generate runs/gpt2 --prompt \"Once upon a time\"\n  trainer resume runs/gpt2 --set data.path=book.txt --set train.steps=200\n  trainer import digits.safetensors --run runs/digits",
+			"Or make a run of FILE, which trainer export wrote in the format safetensors: it answers as the run that the file is of.\n" +
+			"\n" +
+			"Or add a checkpoint to the run --run, where there is one: the newest one with its weights replaced by those of FILE, in the format safetensors, found by PREFIX and name. To begin a run from weights, use trainer train --init.",
+		Example: "  trainer import gpt2 --run runs/gpt2\n  trainer generate runs/gpt2 --prompt \"Once upon a time\"\n  trainer resume runs/gpt2 --set data.path=book.txt --set train.steps=200\n  trainer import digits.safetensors --run runs/again\n  trainer import digits.safetensors --run runs/digits",
 		Args:    importArgs,
 	}
 	m := &importing{c: c, config: runs.AddConfigFlags(c), weights: runs.AddCheckpointFlags(c)}
@@ -47,7 +51,7 @@ func importCommand() *cobra.Command {
 		if args[0] == "" {
 			return cli.Usagef("the name of the folder is empty; name the folder of a model")
 		}
-		if path, prefix := splitPrefix(args[0]); m.isWeights(path) {
+		if path, prefix := splitPrefix(args[0]); m.isWeights(path) && !m.becomesRun(path, prefix) {
 			return m.file(path, prefix)
 		}
 		return m.folder(args[0])
@@ -68,6 +72,16 @@ func importArgs(c *cobra.Command, args []string) error {
 func (m *importing) isWeights(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && !st.IsDir() || err != nil && strings.Contains(filepath.Base(path), ".safetensors")
+}
+
+// becomesRun reports whether a run is made of a file of weights, since there is none that it
+// could go to.
+func (m *importing) becomesRun(path, prefix string) bool {
+	if _, err := os.Stat(path); err != nil || prefix != "" || filepath.Ext(path) != ".safetensors" {
+		return false
+	}
+	st, err := os.Stat(m.dir)
+	return err != nil || st.IsDir() && !rundir.IsRun(osfile.Resolve(m.dir))
 }
 
 // file adds a checkpoint with the weights of a file to a run.
@@ -101,7 +115,7 @@ func splitPrefix(arg string) (path, prefix string) {
 	return arg, ""
 }
 
-// folder makes a run of a model in Hugging Face's layout.
+// folder makes a run of a model in Hugging Face's layout, or of exported weights.
 func (m *importing) folder(path string) error {
 	if m.weights.Given() {
 		return cli.Usagef("--checkpoint and --best are of the run that a file's weights go to: leave them out, or name a file of weights")
@@ -110,7 +124,7 @@ func (m *importing) folder(path string) error {
 	if err != nil {
 		return err
 	}
-	o := berth.ImportOptions{Name: configs.NameOf(from + ".yaml"), Overlay: m.config.Overlay(m.c)}
+	o := berth.ImportOptions{Name: configs.NameOf(strings.TrimSuffix(from, ".safetensors") + ".yaml"), Overlay: m.config.Overlay(m.c)}
 	dir := cmp.Or(m.dir, runs.NewFolder(o.Name))
 	notes := m.c.ErrOrStderr()
 	if m.quiet {
@@ -134,7 +148,11 @@ func (m *importing) folder(path string) error {
 	if x.Config.Data.Path == "" {
 		data = " --set data.path=FILE"
 	}
-	_, err = fmt.Fprintf(m.c.OutOrStdout(), "%s: %s parameters, %s tokens; trainer resume %s%s trains it\n",
-		columns.Printed(dir), text.Commas(x.Parameters), text.Commas(int64(x.Config.Model.Vocab)), columns.Printed(dir), data)
+	tokens := ""
+	if vocab := x.Config.Model.Vocab; vocab > 0 {
+		tokens = fmt.Sprintf(", %s tokens", text.Commas(int64(vocab)))
+	}
+	_, err = fmt.Fprintf(m.c.OutOrStdout(), "%s: %s parameters%s; trainer resume %s%s trains it\n",
+		columns.Printed(dir), text.Commas(x.Parameters), tokens, columns.Printed(dir), data)
 	return err
 }

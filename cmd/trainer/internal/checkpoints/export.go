@@ -5,23 +5,19 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/exchange"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/engine/graph"
 )
 
 // Export writes the weights of the checkpoint of a run that w chooses into a new file in
-// the format safetensors; with all, the optimizer's state, too.
+// the format safetensors, with what was fitted to the data; with all, the optimizer's state, too.
 func Export(c *cobra.Command, run string, w *runs.WeightFlags, path string, all bool) (used berth.Used, err error) {
 	if err := checkNew(path); err != nil {
 		return used, err
 	}
-	roles := []string{graph.Parameter.String(), graph.Statistic.String()}
-	if all {
-		roles = nil
-	}
-	err = using(c, run, w, func(db *checkpoint.DB, s *checkpoint.Snapshot) error {
+	err = using(c, run, w, func(_ *checkpoint.DB, s *checkpoint.Snapshot) error {
 		used = berth.Used{ID: s.Manifest.ID, Step: s.Manifest.Step}
-		return db.Export(s.Manifest.ID, path, roles...)
+		return exchange.WriteSafetensors(c.Context(), s, path, all)
 	})
 	return used, advised(err, run)
 }
