@@ -56,6 +56,11 @@ func (r *onnxRow) column(f *columns.Fitted, c *columns.Column, in string) (featu
 		in = r.Node("Where", nil, missing, r.number(3600*float64(int32(c.Fill))), in)
 	default:
 		missing = r.Node("IsNaN", nil, in)
+		if c.Kind == columns.Number { // a boolean's 1 stands for yes
+			for _, number := range columns.MissingNumbers(f.Missing) {
+				missing = r.Node("Or", nil, missing, r.Node("Equal", nil, in, r.Float(float64(number))))
+			}
+		}
 		in = r.Node("Where", nil, missing, r.Float(c.Fill), in)
 	}
 	switch c.Kind {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func dates() (list []time.Time) {
 func TestRowsBecomeTheSameFeatures(t *testing.T) {
 	ort.Need(t)
 	f := &columns.Fitted{}
-	if err := f.UnmarshalJSON([]byte(`{"Version": 1, "Missing": ["gold", "-"], "Columns": [
+	if err := f.UnmarshalJSON([]byte(`{"Version": 1, "Missing": ["gold", "-", "-999", "1"], "Columns": [
 		{"Name": "day", "Kind": "date", "Order": "ymd", "Newest": 450000, "Optional": true, "Indicator": true, "Fill": -8761},
 		{"Name": "plan", "Kind": "category", "Values": ["plus", "gold", "free"], "Optional": true},
 		{"Name": "must", "Kind": "category", "Values": ["a"], "Other": true},
@@ -41,7 +42,7 @@ func TestRowsBecomeTheSameFeatures(t *testing.T) {
 	var rows [][]string
 	for i, d := range dates() {
 		rows = append(rows, []string{d.Format("2006-01-02 15:04:05"), []string{"plus", "gold", "free", "-", "", "odd"}[i%6],
-			[]string{"a", "b"}[i%2], []string{"yes", "no", "-"}[i%3], []string{"1.25", ""}[i/3%2]})
+			[]string{"a", "b"}[i%2], []string{"yes", "no", "-"}[i%3], []string{"1.25", "", "-999"}[i/3%3]})
 	}
 	rows[5][0] = ""
 	n := len(rows)
@@ -62,8 +63,8 @@ func TestRowsBecomeTheSameFeatures(t *testing.T) {
 		if s, ok := columns.Moment(fields[0], "ymd"); ok {
 			seconds[i] = s
 		}
-		if row[4] != "" {
-			number[i] = 1.25
+		if v, err := strconv.ParseFloat(row[4], 64); err == nil {
+			number[i] = v
 		}
 		if sure[i] = map[string]float64{"yes": 1, "no": 0}[row[3]]; row[3] == "-" {
 			sure[i] = math.NaN()

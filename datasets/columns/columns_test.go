@@ -515,4 +515,7 @@ func TestMissingTexts(t *testing.T) {
 	if given := MissingTexts([]string{"-"}); !slices.Equal(given, []string{"", "-"}) {
 		t.Errorf("%q", given)
 	}
+	if numbers := MissingNumbers([]string{"-", "-999", "", "1e99", "0.5"}); !slices.Equal(numbers, []float32{-999, 0.5}) {
+		t.Errorf("%v", numbers)
+	}
 }

@@ -152,6 +152,19 @@ func MissingTexts(words []string) []string {
 	return texts
 }
 
+// MissingNumbers are the numbers among the words that stand for a missing value.
+func MissingNumbers(words []string) (numbers []float32) {
+	for _, w := range words {
+		if w == "" || !isNumber([]byte(w)) {
+			continue
+		}
+		if v, err := number([]byte(w)); err == nil {
+			numbers = append(numbers, v)
+		}
+	}
+	return numbers
+}
+
 // spellings are all ways to write a word in upper and lower case.
 func spellings(word string) []string {
 	if word == "" {
