@@ -42,39 +42,42 @@ type onnxRow struct{ *onnx.Builder }
 
 // column is the features of a column.
 func (r *onnxRow) column(f *columns.Fitted, c *columns.Column, in string) (features []string) {
-	if c.Kind == columns.Category {
+	fill := r.Float
+	switch c.Kind {
+	case columns.Category:
 		in = r.cell(f, c, in)
+		fill = func(float64) string { return r.Int(0) }
+	case columns.Date:
+		fill = func(hours float64) string { return r.number(3600 * float64(int32(hours))) }
 	}
-	missing := "" // bool[batch,1]; "": no row may lack the column
-	switch {
-	case !c.Optional:
-	case c.Kind == columns.Category:
-		missing = r.Node("Equal", nil, in, r.Int(lacking(c)))
-		in = r.Node("Where", nil, missing, r.Int(0), in)
-	case c.Kind == columns.Date:
-		missing = r.Node("IsNaN", nil, in)
-		in = r.Node("Where", nil, missing, r.number(3600*float64(int32(c.Fill))), in)
-	default:
-		missing = r.Node("IsNaN", nil, in)
-		if c.Kind == columns.Number { // a boolean's 1 stands for yes
-			for _, number := range columns.MissingNumbers(f.Missing) {
-				missing = r.Node("Or", nil, missing, r.Node("Equal", nil, in, r.Float(float64(number))))
-			}
+	if c.Optional || c.Indicator {
+		missing := r.missing(f, c, in)
+		in = r.Node("Where", nil, missing, fill(c.Fill), in)
+		if c.Indicator {
+			features = []string{r.Cast(missing, onnx.Float32)}
 		}
-		in = r.Node("Where", nil, missing, r.Float(c.Fill), in)
 	}
 	switch c.Kind {
 	case columns.Category:
-		features = []string{r.category(c, in)}
+		return append([]string{r.category(c, in)}, features...)
 	case columns.Date:
-		features = r.date(c, in)
-	default:
-		features = []string{in}
+		return append(r.date(c, in), features...)
 	}
-	if c.Indicator {
-		features = append(features, r.Cast(missing, onnx.Float32))
+	return append([]string{in}, features...)
+}
+
+// missing says where a column's value is missing, bool[batch,1].
+func (r *onnxRow) missing(f *columns.Fitted, c *columns.Column, in string) string {
+	if c.Kind == columns.Category {
+		return r.Node("Equal", nil, in, r.Int(lacking(c)))
 	}
-	return features
+	missing := r.Node("IsNaN", nil, in)
+	if c.Kind == columns.Number { // a boolean's 1 stands for yes
+		for _, number := range columns.MissingNumbers(f.Missing) {
+			missing = r.Node("Or", nil, missing, r.Node("Equal", nil, in, r.Float(float64(number))))
+		}
+	}
+	return missing
 }
 
 // cell is the place of a word among the values of a category. The place after the last value stands
