@@ -172,12 +172,10 @@ func ShareOf(p *Pool, use []device.ID) (*Share, error) {
 	if err := p.checkOpened(); err != nil {
 		return nil, err
 	}
-	s := &Share{Pool: p}
-	for _, id := range use {
-		if !slices.ContainsFunc(p.list, func(d device.Device) bool { return d.ID() == id }) {
-			return nil, fmt.Errorf("%w: Use names %s, but the shared Devices are %s: name some of those", errs.ErrOptions, id, idsOf(p.list))
-		}
+	if err := p.checkUse(use); err != nil {
+		return nil, err
 	}
+	s := &Share{Pool: p}
 	for i, d := range p.list {
 		if use == nil || slices.Contains(use, d.ID()) {
 			s.use = append(s.use, i)
@@ -187,6 +185,24 @@ func ShareOf(p *Pool, use []device.ID) (*Share, error) {
 		return nil, fmt.Errorf("%w: Use names no device: leave it out for all of %s", errs.ErrOptions, idsOf(p.list))
 	}
 	return s, nil
+}
+
+// checkUse refuses names of devices that the pool does not have, or has lost, and one that is named twice.
+func (p *Pool) checkUse(use []device.ID) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for k, id := range use {
+		i := slices.IndexFunc(p.list, func(d device.Device) bool { return d.ID() == id })
+		switch {
+		case i < 0:
+			return fmt.Errorf("%w: Use names %s, but the shared Devices are %s: name some of those", errs.ErrOptions, id, idsOf(p.list))
+		case slices.Contains(use[:k], id):
+			return fmt.Errorf("%w: Use names %s twice: name each device once", errs.ErrOptions, id)
+		case p.lost[i]:
+			return fmt.Errorf("%w: Use names %s: name others of the shared Devices, or open new ones with OpenDevices", device.ErrLost, id)
+		}
+	}
+	return nil
 }
 
 // left lists the devices that are not lost, and the index of each in the config.

@@ -546,10 +546,82 @@ func TestSomeOfTheSharedDevices(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, o := range []berth.OpenOptions{{Devices: d, Use: []device.ID{"cpu:3"}}, {Devices: d, Use: []device.ID{}}, {Use: []device.ID{"cpu:0"}}} {
+	for _, o := range []berth.OpenOptions{{Devices: d, Use: []device.ID{"cpu:3"}}, {Devices: d, Use: []device.ID{"cpu:1", "cpu:0", "cpu:1"}}, {Devices: d, Use: []device.ID{}}, {Use: []device.ID{"cpu:0"}}} {
 		if _, err := berth.Open(t.Context(), c, o); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "Use") {
 			t.Errorf("%v: %v", o.Use, err)
 		}
+	}
+}
+
+// A run on some of the shared devices has the plan and the report of one alone on as many, but for
+// the devices' names. It goes on on others.
+func TestOtherSharedDevices(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=1", "devices.use=cpu:2", "devices.memory=8MiB")
+	alone, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	want := runtest.Train(t, alone, berth.TrainOptions{Dir: t.TempDir()})
+	d, dir := runtest.OpenDevices(t, "cpu:4", 8<<20), t.TempDir()
+	for i, use := range [][]device.ID{{"cpu:0", "cpu:2"}, {"cpu:1", "cpu:3"}} {
+		r, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: d, Use: use})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.Plan().Memory, alone.Plan().Memory; len(got) != 2 || got[0].Peak != want[0].Peak || got[1].Floor != want[1].Floor {
+			t.Errorf("%v: planned memory %+v, alone %+v", use, got, want)
+		}
+		o := berth.TrainOptions{Dir: dir, Resume: i > 0}
+		if i == 0 {
+			o.MaxSteps = 11
+		}
+		got := runtest.Train(t, r, o)
+		for k, x := range got.Devices {
+			if x.ID != use[k] || x.PeakBytes != want.Devices[k].PeakBytes || x.FloorBytes != want.Devices[k].FloorBytes {
+				t.Errorf("%v: %+v, alone %+v", use, x, want.Devices[k])
+			}
+		}
+		if i > 0 && got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("resumed on %v: weights %s, alone %s", use, got.WeightsSHA256, want.WeightsSHA256)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A lost device cannot be named any more.
+func TestUseOfALostDevice(t *testing.T) {
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:3"}, berth.DevicesOptions{Faults: []fault.Fault{{Device: "cpu:1", Op: fault.Launch, N: 2, Kind: fault.Lost}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c := runtest.Parsed(t, "digits", "train.epochs=1")
+	open := func(use ...device.ID) (*berth.Run, error) {
+		return berth.Open(t.Context(), c, berth.OpenOptions{Devices: d, Use: use})
+	}
+	r, err := open("cpu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost *berth.DeviceError
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); !errors.As(err, &lost) {
+		t.Errorf("training on the device: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := open("cpu:2", "cpu:1"); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "Use names cpu:1") {
+		t.Errorf("naming it: %v", err)
+	}
+	if r, err = open("cpu:2"); err != nil {
+		t.Fatal(err)
+	}
+	runtest.Train(t, r, berth.TrainOptions{MaxSteps: 1})
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

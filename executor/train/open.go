@@ -19,8 +19,9 @@ import (
 // OpenOptions are the options of Open. The zero value opens the config's own devices, for
 // the config's own data and model.
 type OpenOptions struct {
-	// Devices are shared with other runs; nil: the run opens those of its config. Use are
-	// those of them that the run may use; nil: all.
+	// Devices are shared with other runs; nil: the run opens those of its config. Use names
+	// those of them that the run may use, in any order; nil: all. A run is planned, and ends with
+	// the weights, as if it had opened so many devices of the kind. It may go on on others of the kind.
 	Devices *session.Pool
 	Use     []device.ID
 	// Costs is the file of measured times of segments; "": the one that

@@ -51,8 +51,8 @@ type Model struct {
 
 // OpenOptions are the options of Open. The zero value opens the config's own devices.
 type OpenOptions struct {
-	// Devices are shared with other runs; nil: the model opens those of its config. Use are
-	// those of them that the model may use; nil: all.
+	// Devices are shared with other runs; nil: the model opens those of its config. Use names
+	// those of them that the model may use, in any order; nil: all.
 	Devices *session.Pool
 	Use     []device.ID
 	// Model is a model of the program's own, for a config with `model: {preset: given}`: the
