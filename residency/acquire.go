@@ -106,8 +106,8 @@ func (a *attempt) try() (pause, error) {
 // stream wait.
 func (a *attempt) get() (pause, error) {
 	m := a.m
-	if a.tenant.gone {
-		return pause{}, fmt.Errorf("acquire: %w", ErrClosed)
+	if err := a.tenant.usable(); err != nil {
+		return pause{}, fmt.Errorf("acquire: %w", err)
 	}
 	m.host.Sweep()
 	if err := a.collect(); err != nil {

@@ -13,7 +13,7 @@ func (u *Tenant) AcquireNow(s device.Stream, needs []Need, l *Lease) bool {
 	m := u.Manager
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.held || u.gone || u.order.uses != nil || m.line.Len() > 0 {
+	if l.held || u.usable() != nil || u.order.uses != nil || m.line.Len() > 0 {
 		return false
 	}
 	m.clock++

@@ -36,6 +36,7 @@
 // Begin with manager.go and tensor.go, then read acquire.go: a call of Acquire, step by step.
 //
 //   - manager, tenant: who owns what, from the opening to the end.
+//   - suspend: a tenant that gives its floors up for a while.
 //   - device: the copies on one device, its memory, and the copy streams that a tenant has there.
 //   - tensor: the record of a tensor, and of its copy on one device.
 //   - acquire: a lease, from the call to the wait of the task's stream. acquire_supply gives

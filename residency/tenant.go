@@ -78,6 +78,8 @@ type Tenant struct {
 	spills  spills
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
+
+	suspended bool // its floors are not reserved
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
@@ -423,7 +425,9 @@ func (m *Manager) endLeases(u *Tenant) error {
 func (m *Manager) leave(u *Tenant) {
 	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
 	delete(m.names, u.opt.Name)
-	m.floors.Release(u.opt.Floors)
+	if !u.suspended {
+		m.floors.Release(u.opt.Floors)
+	}
 }
 
 // endStreams closes the tenant's copy streams, which waits for their work.
