@@ -17,7 +17,7 @@ import (
 )
 
 // Run is a config made concrete for training: data, model, devices and plan.
-// One goroutine uses it at a time.
+// One goroutine uses it at a time, but for Suspend and Continue.
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
 	Data   *datasets.Dataset
@@ -79,6 +79,32 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 		return nil, err
 	}
 	return &Training{t}, nil
+}
+
+// Suspend has the run's call under way (Train, a [Training], Eval, Predict or Generate) stand still between two steps, or two
+// batches of an evaluation, and returns once it does: at once where there is no call. Meanwhile it computes
+// nothing and keeps no memory from other runs on shared [Devices]: its tensors leave only where those need
+// the room. Calls that begin stand still, too. The weights at the end are those without a suspension.
+//
+// Where ctx ends first, the run will still stand still, unless Continue is called. A run that is suspended
+// already stays so. While it stands still, its own context, MaxTime (which counts on) and SaveNow have their
+// usual effect, and so have the methods of a Training that compute nothing. Any goroutine may call it
+// except, before the run stands still, an observer's function.
+func (r *Run) Suspend(ctx context.Context) error {
+	if err := cmp.Or(r.checkOpened(), errs.CheckContext(ctx)); err != nil {
+		return err
+	}
+	return r.run.Gate().Suspend(ctx)
+}
+
+// Continue undoes Suspend, and does not wait. The run goes on once its memory (the floor of the plan) is
+// free, as when it began, and copies in what has left: a Training with its next step.
+func (r *Run) Continue() error {
+	if err := r.checkOpened(); err != nil {
+		return err
+	}
+	r.run.Gate().Continue()
+	return nil
 }
 
 // Eval computes loss and metrics over the validation part, or over the

@@ -51,6 +51,9 @@ func (p *Program) Inputs() []*graph.Value { return p.inputs }
 // Residency manages the program's tensors.
 func (p *Program) Residency() *residency.Tenant { return p.rt.Residency }
 
+// Runtime is the one that the program was loaded by.
+func (p *Program) Runtime() *Runtime { return p.rt }
+
 // Graph is the graph of a full microbatch.
 func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }
 

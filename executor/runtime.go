@@ -34,6 +34,7 @@ type Runtime struct {
 	ending    func() bool               // undoes EndWith; nil unless that was called
 	compiler  compiler
 	refused   []error // of programs that are closed, not yet returned by Refused
+	rest      rest
 	closed    bool
 }
 

@@ -96,8 +96,8 @@ func (f *Feeder) Failed(t executor.Ticket) (b datasets.Batch, fed executor.Batch
 }
 
 // Each runs a program over a part, sample by sample in order, and calls done
-// after each step. Reading runs ahead of the steps. When it returns, nothing is
-// queued any more, however it ends.
+// after each step. Reading runs ahead of the steps. A runtime that is suspended stands still before a step.
+// When it returns, nothing is queued any more, however it ends.
 func Each(ctx context.Context, dev device.Device, p *executor.Program, part *datasets.Part, done func(datasets.Batch) error) (err error) {
 	f, err := New(dev, p, part, datasets.LoaderOptions{Batch: p.Inputs()[0].Meta.Shape[0], Epochs: 1})
 	if err != nil {
@@ -113,6 +113,9 @@ func Each(ctx context.Context, dev device.Device, p *executor.Program, part *dat
 			return nil
 		}
 		if err != nil {
+			return err
+		}
+		if err := p.Runtime().Rest(ctx); err != nil {
 			return err
 		}
 		if err := f.Step(work, b); err != nil {

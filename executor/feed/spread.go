@@ -34,7 +34,8 @@ func Places(lanes int) int { return 2 * lanes }
 
 // Spread runs the samples of a part from sample from on, batch by batch, each on the
 // lane that has been free for longest: so each lane has a batch again after at most
-// Places and one of each other lane. Reading runs ahead of the steps. When it returns,
+// Places and one of each other lane. Reading runs ahead of the steps. A runtime that is suspended stands
+// still once the steps that are queued have ended. When it returns,
 // nothing is queued any more, however it ends.
 func Spread(ctx context.Context, lanes []Lane, part *datasets.Part, from int, r Results) (err error) {
 	first := lanes[0]
@@ -139,10 +140,18 @@ func (s *spread) run(ctx context.Context) error {
 	}
 }
 
-// fill gives each free lane a batch, while there are places for results. ctx ends the
-// reading, work the steps.
+// fill gives each free lane a batch, while there are places for results and nobody suspends the work. ctx
+// ends the reading, work the steps.
 func (s *spread) fill(ctx, work context.Context) error {
 	for len(s.free) > 0 && s.next-s.first < len(s.places) && !s.read {
+		if rt := s.lanes[0].Program.Runtime(); rt.MustRest() {
+			if len(s.free) < len(s.lanes) {
+				return nil
+			}
+			if err := rt.Rest(ctx); err != nil {
+				return err
+			}
+		}
 		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			s.read = true

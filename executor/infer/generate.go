@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -229,7 +230,7 @@ func (g *Generator) Append(ctx context.Context, tokens []int32, number int) (nex
 		return 0, fmt.Errorf("BUG: %d tokens are read, with room for %d", len(tokens), g.Room())
 	}
 	for len(tokens) > 0 {
-		if err := context.Cause(ctx); err != nil {
+		if err := cmp.Or(context.Cause(ctx), g.rt.Rest(ctx)); err != nil {
 			return 0, err
 		}
 		r := g.read

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 type held struct {
 	shared *Share // nil: the devices are the model's own
 	user   user
+	gate   *executor.Gate // at which calls stand still
 	kept   atomic.Bool // a training step by step, or a service, has the devices
 	closed bool
 
@@ -33,7 +35,7 @@ func hold(o Options) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{shared: o.Shared, told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
+	h := &held{shared: o.Shared, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
 	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
 	if o.OnKernel != nil {
 		h.user.tell.kernel, h.user.tell.kernels = o.OnKernel, nil
@@ -98,13 +100,25 @@ func (h *held) onLaunch(x executor.Launched) {
 // Enter keeps the devices open until leave is called. On shared devices, a session has
 // one call at a time: a second one could wait for memory of the first for ever.
 func (s *Session) Enter() (leave func(), err error) {
-	calls, leave := s.held.user.enter()
+	calls, end := s.held.user.enter()
 	if s.held.kept.Load() || calls > 1 {
-		leave()
+		end()
 		return nil, errs.ErrInUse
 	}
-	return leave, nil
+	pass, err := s.held.gate.Enter(context.Background()) // at once: there is no other call
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return func() {
+		pass()
+		end()
+	}, nil
 }
+
+// Gate is where the session's call under way stands still while somebody asks for that. It is that of the
+// sessions without lost devices, too.
+func (s *Session) Gate() *executor.Gate { return s.held.gate }
 
 // Keep is Enter for a training step by step, or a service, which has the devices until leave.
 func (s *Session) Keep() (leave func(), err error) {

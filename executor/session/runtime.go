@@ -17,13 +17,32 @@ import (
 
 // Runtime makes a runtime on devs, which are the session's or have faults in addition, for the
 // plan; dir is the folder of the run. On shared devices it waits until the floors of the plan
-// are free.
+// are free. While the session is suspended, it waits for nothing, and stands still.
 func (s *Session) Runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (rt *executor.Runtime, err error) {
 	defer func() {
 		if err == nil && s.held.calls != nil {
 			s.OnLaunch(rt)
 		}
 	}()
+	err = s.held.gate.Pass(ctx, func(opens <-chan struct{}) error {
+		select {
+		case <-opens:
+			return nil
+		case <-ctx.Done():
+			return executor.EndedAtRest(ctx)
+		}
+	}, func(ctx context.Context) error {
+		rt, err = s.join(ctx, devs, dir, o)
+		return err
+	})
+	if err == nil {
+		rt.SetGate(s.held.gate)
+	}
+	return rt, err
+}
+
+// join makes the runtime of Runtime.
+func (s *Session) join(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
 	if o.Floors == nil {
 		o.Floors, o.Peaks = s.MemoryOf(s.Plan, s.Groups)
 	}
@@ -45,7 +64,7 @@ func (s *Session) Another(devs []device.Device, dir string) (*executor.Runtime, 
 	if s.Shared() {
 		return s.held.shared.devices.Join(ctx, executor.JoinOptions{Tenant: residency.TenantOptions{Name: s.held.user.name}, On: s.onShared()})
 	}
-	return s.Runtime(ctx, devs, dir, residency.TenantOptions{})
+	return s.join(ctx, devs, dir, residency.TenantOptions{})
 }
 
 // onShared is, per device, its index among the shared ones; -1 if the plan does not

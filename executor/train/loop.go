@@ -43,10 +43,16 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	// A cancelled ctx ends the run between steps: the one under way is finished.
 	work := context.WithoutCancel(ctx)
 	defer l.leave()
+	limited, cancel := l.a.opt.InTime(ctx)
+	defer cancel()
+	l.a.rt.RestUntil(limited)
 	if err := l.begin(ctx); err != nil {
-		return false, endedBy(err, func() error { return l.end(work) })
+		return l.ends(work, err)
 	}
 	for !l.a.goal.reached(&l.a.at) {
+		if err := l.rest(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
+			return false, err
+		}
 		if ctx.Err() != nil || l.a.goal.lacks(l.nextStep) {
 			l.hurry()
 			return true, l.end(work)
@@ -58,14 +64,27 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 		if err != nil && ctx.Err() != nil { // the data is slow, and someone wants to stop
 			continue
 		}
+		if err == nil && l.a.rt.MustRest() { // the data was slow
+			continue
+		}
 		if err == nil {
 			err = l.take(work)
 		}
 		if err != nil {
-			return false, endedBy(err, func() error { return l.end(work) })
+			return l.ends(work, err)
 		}
 	}
 	return false, l.end(work)
+}
+
+// ends ends the run with an error of a step. It stops, saved, where ctx or the time ended while an
+// evaluation stood still: the resumed run begins with that.
+func (l *loop) ends(work context.Context, err error) (stopped bool, _ error) {
+	if errors.Is(err, executor.ErrSuspended) {
+		l.hurry()
+		return true, l.end(work)
+	}
+	return false, endedBy(err, func() error { return l.end(work) })
 }
 
 // begin readies the first step. Where a checkpoint lacks the evaluation of its boundary,
@@ -78,14 +97,19 @@ func (l *loop) begin(ctx context.Context) error {
 	}
 	l.a.dump.From(l.first)
 	l.a.seal()
-	if l.a.at.Unmeasured {
-		if err := l.stand(context.WithoutCancel(ctx), due{boundary: true, save: l.savesNow(true)}); err != nil {
-			return err
-		}
-	}
 	l.saved = time.Now()
 	l.beginClock()
-	return nil
+	return l.catchUp(context.WithoutCancel(ctx))
+}
+
+// catchUp does the work of a boundary whose evaluation is missing.
+func (l *loop) catchUp(ctx context.Context) error {
+	if !l.a.at.Unmeasured {
+		return nil
+	}
+	l.stopClock()
+	defer l.beginClock()
+	return l.stand(ctx, due{boundary: true, save: l.savesNow(true)})
 }
 
 // leave ends what begin began.
@@ -206,10 +230,10 @@ func (l *loop) afterStep(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
-	start := time.Now()
+	start, stood := time.Now(), l.a.rt.Stood()
 	err := l.stand(ctx, d)
 	l.a.tellRetried()
-	l.between = max(l.between, time.Since(start))
+	l.between = max(l.between, time.Since(start)-(l.a.rt.Stood()-stood))
 	l.beginClock()
 	return err
 }
@@ -283,10 +307,11 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 	boundary.Unseal(l.a.rt.Residency)
 	defer l.a.seal()
 	e := Boundary{Epoch: l.a.at.LastEpoch(), Step: l.a.at.Step, LearningRate: l.a.rate.At(l.a.at.Step - 1)}
-	e.SamplesPerS, e.Time = l.clock.Lap()
 	if err := l.a.measure(ctx, &e); err != nil {
+		l.a.at.Unmeasured = l.a.at.Unmeasured || errors.Is(err, executor.ErrSuspended)
 		return nil, err
 	}
+	e.SamplesPerS, e.Time = l.clock.Lap()
 	l.a.at.Take(e, l.a.session.Config)
 	if err := l.a.journal.boundary(e); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 		e.GradNorm = finite(*norm)
 	}
 	a.count(e)
-	began := time.Now()
+	began, stood := time.Now(), a.rt.Stood()
 	if a.eval != nil {
 		score, err := a.evaluate(ctx, a.lastGood)
 		if err == nil {
@@ -104,7 +104,7 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 		}
 	}
 	e.At = time.Now()
-	e.ValTime = e.At.Sub(began)
+	e.ValTime = e.At.Sub(began) - (a.rt.Stood() - stood)
 	return nil
 }
 

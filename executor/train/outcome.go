@@ -118,6 +118,9 @@ func (a *attempt) ended(l *loop) (*Report, error) {
 		return nil, err
 	}
 	rep, err := a.finish(l)
+	if errors.Is(err, executor.ErrSuspended) { // all is saved, and the resumed run takes the evaluation
+		return nil, fmt.Errorf("%w at step %d of %d, before the last evaluation: %w", errs.ErrStopped, a.at.Step, a.goal.steps, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +209,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 		Checkpoints:   savesOf(a.saves.Stats(), l.clock.Saves(), a.bound, a.session.StateBytes()),
 		HostMemory:    hostOf(a.rt.Residency.HostMemory()),
 		Executables:   a.executableReport(l.first),
-		WeightsSHA256: hash, MetricsLost: a.folder.Metrics.End(), DeviceLosses: a.losses,
+		WeightsSHA256: hash, MetricsLost: a.folder.Metrics.End(), DeviceLosses: a.losses, SuspendedS: a.rt.Stood().Seconds(),
 	}
 	for _, x := range a.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, x.String())

@@ -42,6 +42,7 @@ type Report struct {
 	WeightsSHA256 string           `json:"weights_sha256"`
 	MetricsLost   *rundir.Lost     `json:"metrics_lost,omitempty"`  // lines that metrics.jsonl lacks
 	DeviceLosses  []DeviceLoss     `json:"device_losses,omitempty"` // in this call
+	SuspendedS    float64          `json:"suspended_s,omitempty"`   // for which this call stood still, since the loss of a device if there was one
 	Allowed       []string         `json:"allowed,omitempty"`       // with AssertResident: the transfers between host and devices
 }
 

@@ -27,6 +27,7 @@ type Run struct {
 	Data *datasets.Dataset
 
 	optim optim.Spec
+	gate  *executor.Gate
 	now   planned // after the loss of a device, what is planned for those that are left
 }
 
@@ -36,6 +37,10 @@ type planned struct {
 	tail    *partition.Plan   // of an epoch's smaller last batch; nil if there is none
 	buckets []*partition.Plan // see executor.LoadOptions
 }
+
+// Gate is where the call under way stands still while somebody asks for that. It may be used from any
+// goroutine.
+func (r *Run) Gate() *executor.Gate { return r.gate }
 
 // Session has the devices. After the loss of one, it is another session, on those that are left.
 func (r *Run) Session() *session.Session { return r.now.session }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/internal/errs"
 )
@@ -35,6 +36,7 @@ type Training struct {
 	leave  func()             // lets another call use the run
 	batch  *Batch             // that Next gave
 	ended  error              // the reason that no more steps are taken; nil: they are
+	within bool               // a call is under way: an observer's function may make another
 }
 
 // Batch is the samples of a step, in the memory from which the device copies them. They
@@ -60,6 +62,12 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 	if err != nil {
 		return nil, err
 	}
+	pass, err := r.gate.Enter(ctx)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	defer pass()
 	o = o.begun()
 	s := (&attempts{run: r, opt: o}).next()
 	s.fetches = true
@@ -80,11 +88,60 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 	if t.loop, err = s.begin(ctx); err != nil {
 		return nil, err
 	}
+	inTime, end := o.InTime(ctx)
+	defer end()
+	s.rt.RestUntil(inTime)
 	if err := t.loop.begin(context.WithoutCancel(ctx)); err != nil {
 		return nil, t.loop.fail(ctx, err)
 	}
 	opened = true
+	r.gate.SetIdle(t.idle)
 	return t, nil
+}
+
+// enter begins a call, while nobody has the training stand still between two. ctx ends that, and standing
+// still within the call.
+func (t *Training) enter(ctx context.Context) (leave func(), err error) {
+	if t.within {
+		return func() {}, nil
+	}
+	a := t.loop.a
+	pass, err := a.run.gate.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inTime, end := a.opt.InTime(ctx)
+	a.rt.RestUntil(inTime)
+	t.within = true
+	return func() {
+		t.within = false
+		end()
+		pass()
+	}, nil
+}
+
+// rest stands still while the run is suspended.
+func (t *Training) rest(ctx context.Context) error {
+	if t.ended != nil {
+		return nil
+	}
+	err := t.loop.rest(ctx)
+	if err != nil && !errors.Is(err, executor.ErrSuspended) {
+		err = t.fail(ctx, err)
+	}
+	return err
+}
+
+// idle stands still between two calls, on behalf of a goroutine that suspends the run. After a failure,
+// the next call tells it.
+func (t *Training) idle() {
+	ctx := context.Background()
+	if t.ended == nil || errors.Is(t.ended, io.EOF) {
+		if err := t.loop.standStill(ctx); err != nil {
+			_ = t.fail(ctx, err)
+		}
+	}
+	t.loop.a.rt.Stand()
 }
 
 // Steps is the number of steps that the run has queued, also before this call. After an
@@ -94,6 +151,13 @@ func (t *Training) Steps() int { return t.loop.a.at.Step }
 // More reports whether a step is left to take, and time for it: until the config's
 // length, MaxSteps, MaxTime, early stopping, or a function Inspect that returned ErrEnd.
 func (t *Training) More() bool {
+	if leave, err := t.enter(context.Background()); err == nil {
+		defer leave()
+	}
+	return t.more()
+}
+
+func (t *Training) more() bool {
 	l := t.loop
 	return t.ended == nil && !l.a.goal.reached(&l.a.at) && !l.a.goal.lacks(l.nextStep)
 }
@@ -104,6 +168,11 @@ func (t *Training) Next(ctx context.Context) (*Batch, error) {
 	if t.batch != nil {
 		return t.batch, nil
 	}
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := t.next(ctx); err != nil {
 		return nil, err
 	}
@@ -134,7 +203,7 @@ func (t *Training) next(ctx context.Context) error {
 		return t.ended
 	case err != nil:
 		return err
-	case !t.More():
+	case !t.more():
 		return io.EOF
 	}
 	err := t.loop.next(ctx)
@@ -147,8 +216,20 @@ func (t *Training) next(ctx context.Context) error {
 // Step queues a step; it runs while the program goes on. After it, a boundary, a log, a
 // checkpoint and Observer.Inspect come where the config and the observer ask for them.
 // It fails with io.EOF where no step is left, and with ctx's cause, before the step, where
-// ctx has ended.
+// ctx has ended. Where ctx ends while the evaluation of a boundary is suspended, the step is taken, and
+// the next one begins with that evaluation.
 func (t *Training) Step(ctx context.Context) error {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := t.rest(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
+		return err
+	}
+	if err := t.catchUp(ctx); err != nil {
+		return err
+	}
 	if err := t.next(ctx); err != nil {
 		return err
 	}
@@ -157,16 +238,28 @@ func (t *Training) Step(ctx context.Context) error {
 	}
 	t.batch = nil
 	work := context.WithoutCancel(ctx)
-	err := t.loop.take(work)
+	err = t.loop.take(work)
 	own, ok := errors.AsType[*observerError](err)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.Is(err, executor.ErrSuspended):
+		return err
 	case ok && errors.Is(own.err, ErrEnd):
 		t.ended = io.EOF
 		return nil
 	}
 	return t.fail(ctx, endedBy(err, func() error { return t.loop.end(work) }))
+}
+
+// catchUp evaluates at the boundary of the last step, where that was suspended when its context ended.
+func (t *Training) catchUp(ctx context.Context) error {
+	if t.ended != nil {
+		return nil
+	}
+	err := t.loop.catchUp(context.WithoutCancel(ctx))
+	if err != nil && !errors.Is(err, executor.ErrSuspended) {
+		err = t.fail(ctx, err)
+	}
+	return err
 }
 
 // checkBatch refuses ids that the program may have written into the batch and that the
@@ -218,7 +311,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 	case m.DType != want.DType || m.Elems() != want.Elems():
 		return fmt.Errorf("%w: %s is %v, but the value is %v: give a value of the same type with as many elements", errs.ErrOptions, name, want, m)
 	}
-	return t.stand(ctx, func() error {
+	return t.compute(ctx, func() error {
 		boundary.Unseal(t.loop.a.rt.Residency)
 		defer t.loop.a.seal()
 		t.loop.replaced = true
@@ -259,8 +352,26 @@ func (t *Training) sharedWith(other *Training) (names []string) {
 	return names
 }
 
+// compute is stand for work that needs device memory: while the run is suspended, it stands still.
+func (t *Training) compute(ctx context.Context, f func() error) error {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := t.rest(ctx); err != nil {
+		return err
+	}
+	return t.stand(ctx, f)
+}
+
 // stand waits for the steps so far, and calls f. Its time is not one of steps.
 func (t *Training) stand(ctx context.Context, f func() error) error {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
 		return t.ended
 	}
@@ -277,7 +388,7 @@ func (t *Training) stand(ctx context.Context, f func() error) error {
 // tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
 // a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
 func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *tensor.Dense, err error) {
-	err = t.stand(ctx, func() error {
+	err = t.compute(ctx, func() error {
 		out, err = t.loop.a.predict(ctx, samples)
 		return err
 	})
@@ -288,7 +399,7 @@ func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *ten
 // samples, as [Inspection.Activations] does. nil means the samples of the last step, as
 // the data has them, and is refused before the first.
 func (t *Training) Activations(ctx context.Context, layer string, samples *tensor.Dense) (out *tensor.Dense, err error) {
-	err = t.stand(ctx, func() error {
+	err = t.compute(ctx, func() error {
 		out, err = t.loop.a.activations(ctx, layer, samples)
 		return err
 	})
@@ -298,9 +409,14 @@ func (t *Training) Activations(ctx context.Context, layer string, samples *tenso
 // Save waits for the steps so far, and takes a checkpoint of them. It is on the disk
 // when Save returns.
 func (t *Training) Save(ctx context.Context) error {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	l := t.loop
 	var saving error
-	err := t.stand(ctx, func() error {
+	err = t.stand(ctx, func() error {
 		if saving = l.save(ctx); saving == nil {
 			saving = l.a.saves.Await()
 		}
@@ -315,8 +431,16 @@ func (t *Training) Save(ctx context.Context) error {
 // Finish waits for the steps so far, saves, and returns the report. A run that has steps
 // left can be resumed.
 func (t *Training) Finish(ctx context.Context) (*Report, error) {
+	leave, err := t.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
 		return nil, t.ended
+	}
+	if err := t.catchUp(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
+		return nil, err
 	}
 	t.ended = errFinished
 	work := context.WithoutCancel(ctx)
@@ -340,9 +464,15 @@ func (t *Training) Close() error {
 	if t == nil || t.leave == nil {
 		return nil
 	}
+	leave, err := t.enter(context.Background())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	t.loop.a.run.gate.SetIdle(nil)
 	t.ended = errFinished
 	t.loop.leave()
-	err := errors.Join(t.loop.a.closeAnswers(), t.loop.a.close())
+	err = errors.Join(t.loop.a.closeAnswers(), t.loop.a.close())
 	t.cancel()
 	t.leave()
 	t.leave = nil
