@@ -20,7 +20,7 @@ type held struct {
 	shared *Share // nil: the devices are the model's own
 	user   user
 	gate   *executor.Gate // at which calls stand still
-	kept   atomic.Bool // a training step by step, or a service, has the devices
+	kept   atomic.Bool    // a training step by step, or a service, has the devices
 	closed bool
 
 	told   func(device.Span) // of each operation; nil: nobody is

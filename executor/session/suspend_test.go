@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/runtest"
-	"github.com/berth-ml/berth/internal/testall"
 )
 
 // soon is a context for what should not take long.
@@ -125,4 +122,369 @@ func TestSuspendedTraining(t *testing.T) {
 	}
 }
 
-var _ = []any{errors.New, fmt.Sprint, sync.Mutex{}, rapid.Check, device.ErrLost, fault.Lost, testall.Long}
+// An evaluation at a boundary, or of the test part, is suspended between two batches. It goes on; or, where
+// its run is to end meanwhile, all is saved, and the resumed run takes it.
+func TestSuspendedEvaluation(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=2", "train.batch=90", "train.microbatches=30", "data.split={val: 0.2, test: 0.2}")
+	want, _, _ := alone(t, c, berth.TrainOptions{})
+	stop := errors.New("enough")
+	for _, x := range []struct {
+		name  string
+		at    func(o *berth.Observer, last int, suspend func()) // when it is suspended
+		ended bool
+	}{
+		{"at a boundary", atStep(1), false},
+		{"at the last boundary", atStep(2), false},
+		{"of the test part", atBoundary(2), false},
+		{"at a boundary, and ended", atStep(1), true},
+		{"at the last boundary, and ended", atStep(2), true},
+		{"of the test part, and ended", atBoundary(2), true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			d, dir := runtest.OpenDevices(t, "cpu", 64<<20), t.TempDir()
+			r := runtest.OpenOn(t, d, c)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			suspended := make(chan error, 1)
+			var o berth.Observer
+			x.at(&o, r.StepsPerEpoch(), func() {
+				go func() { suspended <- r.Suspend(soon(t)) }()
+				time.Sleep(50 * time.Millisecond) // until it has been asked
+			})
+			go func() {
+				if err := <-suspended; err != nil {
+					t.Error(err)
+				}
+				if x.ended {
+					cancel(stop)
+				} else if err := r.Continue(); err != nil {
+					t.Error(err)
+				}
+			}()
+			rep, err := r.Train(ctx, berth.TrainOptions{Dir: dir, Observer: &o})
+			if x.ended {
+				if !errors.Is(err, berth.ErrStopped) || !errors.Is(err, stop) {
+					t.Fatalf("ended meanwhile: %v", err)
+				}
+				if err := r.Continue(); err != nil {
+					t.Fatal(err)
+				}
+				rep, err = r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(rep.Losses, want.Losses) || *rep.Final.ValLoss != *want.Final.ValLoss || rep.Test.Loss != want.Test.Loss {
+				t.Errorf("weights %s, alone %s; test %+v, alone %+v", rep.WeightsSHA256, want.WeightsSHA256, rep.Test, want.Test)
+			}
+			if !x.ended && rep.SuspendedS == 0 {
+				t.Error("it was not suspended")
+			}
+		})
+	}
+}
+
+// atStep suspends a run with the last step of an epoch, and so in the evaluation after it.
+func atStep(epoch int) func(o *berth.Observer, steps int, suspend func()) {
+	return func(o *berth.Observer, steps int, suspend func()) {
+		o.Step = func(s berth.Step) {
+			if s.Step == epoch*steps {
+				suspend()
+			}
+		}
+	}
+}
+
+// atBoundary suspends a run after the evaluation of an epoch.
+func atBoundary(epoch int) func(o *berth.Observer, steps int, suspend func()) {
+	return func(o *berth.Observer, steps int, suspend func()) {
+		o.Boundary = func(b berth.Boundary) {
+			if b.Step == epoch*steps {
+				suspend()
+			}
+		}
+	}
+}
+
+// While a training is suspended, it saves as asked, and ends with its context or with its time.
+func TestEndOfASuspendedTraining(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=2")
+	want, _, _ := alone(t, c, berth.TrainOptions{})
+	d := runtest.OpenDevices(t, "cpu", 64<<20)
+	stop := errors.New("enough")
+	for _, timed := range []bool{false, true} {
+		r, dir := runtest.OpenOn(t, d, c), t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		o := berth.TrainOptions{Dir: dir}
+		save := make(chan struct{})
+		o.SaveNow = save
+		if timed {
+			o.MaxTime = runtest.Slowdown * 500 * time.Millisecond
+		}
+		if err := r.Suspend(soon(t)); err != nil { // before it begins
+			t.Fatal(err)
+		}
+		x := train(ctx, r, o)
+		if n := x.still(); n > 0 {
+			t.Errorf("%d steps while it is suspended", n)
+		}
+		if err := r.Continue(); err != nil {
+			t.Fatal(err)
+		}
+		x.reach(t, 3)
+		if err := r.Suspend(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+		if !timed {
+			save <- struct{}{}
+			save <- struct{}{} // it is saved already
+			close(save)
+			cancel(stop)
+		}
+		err := <-x.ended
+		if !errors.Is(err, berth.ErrStopped) || !timed && !errors.Is(err, stop) || x.report == nil || x.report.Steps < 3 {
+			t.Fatalf("timed: %t: %v", timed, err)
+		}
+		if err := r.Continue(); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+		if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("resumed: %v", err)
+		}
+		cancel(nil)
+		if err := errors.Join(r.Suspend(soon(t)), r.Close()); err != nil { // after the end
+			t.Error(err)
+		}
+	}
+}
+
+// A training that waits for memory can be suspended, too: it leaves the line. One that is suspended goes on in
+// the line.
+func TestSuspendedInTheLine(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=1")
+	want, floor, _ := alone(t, c, berth.TrainOptions{})
+	d := runtest.OpenDevices(t, "cpu", floor+floor/2)
+	var runs []*berth.Run
+	for range 3 {
+		runs = append(runs, runtest.OpenOn(t, d, c))
+	}
+	first, err := runs[0].Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	waits := make(chan struct{}, 4)
+	ended := make(chan error, 2)
+	var reports [3]*berth.Report
+	for i, r := range runs[1:] {
+		go func() {
+			var err error
+			o := berth.Observer{Note: func(text string) {
+				if strings.HasPrefix(text, "waiting until") {
+					waits <- struct{}{}
+				}
+			}}
+			reports[i+1], err = r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &o})
+			ended <- err
+		}()
+		<-waits
+		if err := r.Suspend(soon(t)); err != nil { // it waits, and does so no more
+			t.Fatal(err)
+		}
+	}
+	for first.More() {
+		if err := first.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(runs[0].Suspend(soon(t)), runs[2].Continue()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil || reports[2].WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("the one that goes on: %v", err)
+	}
+	if reports[0], err = first.Finish(t.Context()); err != nil || reports[0].WeightsSHA256 != want.WeightsSHA256 { // without memory
+		t.Errorf("the one that is suspended after its last step: %v", err)
+	}
+	if err := errors.Join(first.Close(), runs[1].Continue(), <-ended); err != nil || reports[1].WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("the last one: %v", err)
+	}
+}
+
+// A training that is taken step by step is suspended between two calls, and within one. Meanwhile, methods that
+// compute nothing work, and the others wait.
+func TestSuspendedOwnLoop(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=1", "train.batch=90", "train.microbatches=30", "schedule.warmup=0")
+	want, _, _ := alone(t, c, berth.TrainOptions{})
+	d := runtest.OpenDevices(t, "cpu", 64<<20)
+	r := runtest.OpenOn(t, d, c)
+	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), AssertResident: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for tr.More() {
+		at := tr.Steps()
+		if at%3 == 0 { // also before the first step
+			if err := r.Suspend(soon(t)); err != nil {
+				t.Fatal(err)
+			}
+			w, err := tr.Fetch(soon(t), "layers.0.bias")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, err := range map[string]error{"Step": tr.Step(short()), "Replace": tr.Replace(short(), "layers.0.bias", w)} {
+				if !errors.Is(err, context.DeadlineExceeded) || tr.Steps() != at {
+					t.Errorf("%s of a suspended training at step %d: %v", name, tr.Steps(), err)
+				}
+			}
+			if at == 6 {
+				if err := tr.Save(soon(t)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := r.Continue(); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.Replace(soon(t), "layers.0.bias", w); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := tr.Step(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep, err := tr.Finish(t.Context())
+	if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 || *rep.Final.ValLoss != *want.Final.ValLoss {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(r.Suspend(soon(t)), tr.Close(), r.Suspend(soon(t)), r.Continue()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the context of a step ends while the evaluation after it is suspended, the next call takes that.
+func TestEvaluationOfTheNextStep(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=2", "train.batch=90", "train.microbatches=30")
+	want, _, _ := alone(t, c, berth.TrainOptions{})
+	d := runtest.OpenDevices(t, "cpu", 64<<20)
+	r := runtest.OpenOn(t, d, c)
+	var o berth.Observer
+	boundaries, suspended := 0, make(chan error, 2)
+	o.Boundary = func(berth.Boundary) { boundaries++ }
+	for _, at := range []func(*berth.Observer, int, func()){atStep(1), atStep(2)} {
+		was := o.Step
+		at(&o, r.StepsPerEpoch(), func() {
+			go func() { suspended <- r.Suspend(soon(t)) }()
+			time.Sleep(50 * time.Millisecond)
+		})
+		if now := o.Step; was != nil {
+			o.Step = func(s berth.Step) { was(s); now(s) }
+		}
+	}
+	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	enough := errors.New("enough")
+	for tr.More() {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		at, last := tr.Steps()+1, tr.Steps()+1 == r.StepsPerEpoch() || tr.Steps()+1 == r.TotalSteps()
+		if last {
+			go func() {
+				<-suspended
+				cancel(enough)
+			}()
+		}
+		err := tr.Step(ctx)
+		cancel(nil)
+		if !last {
+			if err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !errors.Is(err, enough) || tr.Steps() != at || boundaries != (at-1)/r.StepsPerEpoch() {
+			t.Fatalf("step %d of %d, %d boundaries: %v", tr.Steps(), at, boundaries, err)
+		}
+		if err := r.Continue(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep, err := tr.Finish(t.Context())
+	if err != nil || boundaries != 2 || rep.WeightsSHA256 != want.WeightsSHA256 || *rep.Final.ValLoss != *want.Final.ValLoss {
+		t.Errorf("%d boundaries, %v", boundaries, err)
+	}
+}
+
+// An evaluation of its own is suspended, too, and has the same result; so is one on several groups of devices.
+func TestSuspendedEval(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "train.epochs=1", "train.batch=8", "partition.stages=1")
+	d, w := runtest.OpenDevices(t, "cpu:2", 64<<20), berth.Weights{Dir: t.TempDir()}
+	r := runtest.OpenOn(t, d, c)
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: w.Dir, MaxSteps: 5}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := r.Eval(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		done := make(chan error, 1)
+		go func() {
+			got, err := r.Eval(t.Context(), w)
+			if err == nil && got.Loss != want.Loss {
+				err = fmt.Errorf("loss %v, before %v", got.Loss, want.Loss)
+			}
+			done <- err
+		}()
+		time.Sleep(time.Duration(i) * time.Millisecond)
+		if err := errors.Join(r.Suspend(soon(t)), r.Continue(), <-done); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.Suspend(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := r.Eval(ctx, w); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an evaluation of a suspended run: %v", err)
+	}
+}
+
+// A device that is lost while a training is suspended is lost for that, too: it goes on without it.
+func TestDeviceLostWhileSuspended(t *testing.T) {
+	const steps = 12
+	c := runtest.Parsed(t, "digits", "train.epochs=1", "devices.on_device_loss=replan", "checkpoint.every=5")
+	want, _, _ := alone(t, c, berth.TrainOptions{MaxSteps: steps})
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2"}, berth.DevicesOptions{Faults: []fault.Fault{{Device: "cpu:1", Op: fault.Launch, N: 40, Kind: fault.Lost}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := runtest.OpenOn(t, d, c), runtest.OpenOn(t, d, c)
+	x := train(t.Context(), first, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps})
+	x.reach(t, 3)
+	if err := first.Suspend(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if y := runtest.Train(t, second, berth.TrainOptions{MaxSteps: 30}); len(y.DeviceLosses) != 1 {
+		t.Fatalf("the other one lost %+v", y.DeviceLosses)
+	}
+	if err := errors.Join(first.Continue(), <-x.ended); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.report.DeviceLosses) != 1 || x.report.WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("%+v, weights %s, alone %s", x.report.DeviceLosses, x.report.WeightsSHA256, want.WeightsSHA256)
+	}
+	if err := errors.Join(first.Close(), second.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
