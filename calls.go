@@ -26,7 +26,7 @@ func (r *Run) checkOpen() error {
 	if err := r.checkOpened(); err != nil {
 		return err
 	}
-	return r.run.Session().CheckOpen()
+	return r.run.CheckOpen()
 }
 
 // check also refuses a nil context.

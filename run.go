@@ -91,7 +91,7 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 // usual effect, and so have the methods of a Training that compute nothing. Any goroutine may call it
 // except, before the run stands still, an observer's function.
 func (r *Run) Suspend(ctx context.Context) error {
-	if err := cmp.Or(r.checkOpened(), errs.CheckContext(ctx)); err != nil {
+	if err := r.check(ctx); err != nil {
 		return err
 	}
 	return r.run.Gate().Suspend(ctx)
@@ -100,7 +100,7 @@ func (r *Run) Suspend(ctx context.Context) error {
 // Continue undoes Suspend, and does not wait. The run goes on once its memory (the floor of the plan) is
 // free, as when it began, and copies in what has left: a Training with its next step.
 func (r *Run) Continue() error {
-	if err := r.checkOpened(); err != nil {
+	if err := r.checkOpen(); err != nil {
 		return err
 	}
 	r.run.Gate().Continue()

@@ -25,7 +25,8 @@ type TrainOptions = train.Options
 //	report, err := t.Finish(ctx)
 //
 // After a step that fails, Close is left, and the run can be resumed from its newest
-// checkpoint. One goroutine uses a Training at a time.
+// checkpoint. One goroutine uses a Training at a time. While the run is suspended ([Run.Suspend]), Step and
+// the methods that compute something wait, until their context ends; the others work.
 type Training struct{ training *train.Training }
 
 // Batch is the samples of a step, in the memory from which the device copies them. They
@@ -57,7 +58,8 @@ func (t *Training) Next(ctx context.Context) (*Batch, error) {
 // Step queues a step; it runs while the program goes on. After it, a boundary, a log, a
 // checkpoint and Observer.Inspect come where the config and the observer ask for them.
 // It fails with io.EOF where no step is left, and with ctx's cause, before the step, where
-// ctx has ended.
+// ctx has ended. Where ctx ends while the evaluation of a boundary is suspended, the step is taken, and
+// the next one begins with that evaluation.
 func (t *Training) Step(ctx context.Context) error {
 	if err := t.check(ctx); err != nil {
 		return err

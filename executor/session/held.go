@@ -21,7 +21,7 @@ type held struct {
 	user   user
 	gate   *executor.Gate // at which calls stand still
 	kept   atomic.Bool    // a training step by step, or a service, has the devices
-	closed bool
+	closed atomic.Bool    // its devices are
 
 	told   func(device.Span) // of each operation; nil: nobody is
 	spans  trace.Spans
@@ -49,7 +49,7 @@ func (h *held) open(c *configs.Config) (devs []device.Device, at []int, err erro
 	if c.Devices.Runs(configs.OpByOpLog) {
 		h.calls = trace.NewCalls(os.Stderr)
 	}
-	h.closed = false
+	h.closed.Store(false)
 	if h.shared != nil {
 		if devs, at = h.shared.left(); len(devs) == 0 {
 			return nil, nil, fmt.Errorf("%w: all shared devices are lost: open new ones with OpenDevices", device.ErrLost)
@@ -68,10 +68,9 @@ func (h *held) open(c *configs.Config) (devs []device.Device, at []int, err erro
 // close closes devices that are the model's own, and leaves shared ones. A second call does
 // nothing.
 func (h *held) close(devs []device.Device) (err error) {
-	if h.closed {
+	if h.closed.Swap(true) {
 		return nil
 	}
-	h.closed = true
 	if h.shared == nil {
 		err = closeAll(devs)
 	} else {

@@ -213,7 +213,7 @@ func (s *Session) Limited() bool { return s.limits != nil }
 // CheckOpen refuses a closed session, and one whose shared devices are closed.
 func (s *Session) CheckOpen() error {
 	switch {
-	case s.held.closed:
+	case s.held.closed.Load():
 		return errs.ErrClosed
 	case s.held.shared.isClosed():
 		return fmt.Errorf("the shared Devices are %w", errs.ErrClosed)

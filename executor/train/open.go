@@ -81,7 +81,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.gate = r.now.session.Gate()
+	r.first = r.now.session
 	return r, nil
 }
 

@@ -33,7 +33,8 @@ type Options struct {
 	// 0 means the config's length. The learning rate's schedule ignores it.
 	MaxSteps int
 	// MaxTime ends the call, saved, before it has taken that long, as far as
-	// the time of a step and of a save can be foreseen; 0 means no limit. The
+	// the time of a step and of a save can be foreseen; 0 means no limit. Time for which the
+	// run is suspended counts. The
 	// error is errs.ErrStopped where the run was not complete by then.
 	MaxTime time.Duration
 	// Began is when MaxTime begins to count; zero: with the call.

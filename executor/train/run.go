@@ -27,8 +27,8 @@ type Run struct {
 	Data *datasets.Dataset
 
 	optim optim.Spec
-	gate  *executor.Gate
-	now   planned // after the loss of a device, what is planned for those that are left
+	first *session.Session // which the run was opened with
+	now   planned          // after the loss of a device, what is planned for those that are left
 }
 
 // planned is a session, and the plans of steps that are other than its full one.
@@ -38,9 +38,12 @@ type planned struct {
 	buckets []*partition.Plan // see executor.LoadOptions
 }
 
+// CheckOpen refuses a closed run, and one whose shared devices are closed. It may be called from any goroutine.
+func (r *Run) CheckOpen() error { return r.first.CheckOpen() }
+
 // Gate is where the call under way stands still while somebody asks for that. It may be used from any
 // goroutine.
-func (r *Run) Gate() *executor.Gate { return r.gate }
+func (r *Run) Gate() *executor.Gate { return r.first.Gate() }
 
 // Session has the devices. After the loss of one, it is another session, on those that are left.
 func (r *Run) Session() *session.Session { return r.now.session }

@@ -29,7 +29,8 @@ import (
 //	report, err := t.Finish(ctx)
 //
 // After a step that fails, Close is left, and the run can be resumed from its newest
-// checkpoint. One goroutine uses a Training at a time.
+// checkpoint. One goroutine uses a Training at a time. While the run is suspended, Step and
+// the methods that compute something wait, until their context ends; the others work.
 type Training struct {
 	loop   *loop
 	cancel context.CancelFunc // of the context that opened the attempt
@@ -62,7 +63,7 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pass, err := r.gate.Enter(ctx)
+	pass, err := r.Gate().Enter(ctx)
 	if err != nil {
 		leave()
 		return nil, err
@@ -95,7 +96,7 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 		return nil, t.loop.fail(ctx, err)
 	}
 	opened = true
-	r.gate.SetIdle(t.idle)
+	r.Gate().SetIdle(t.idle)
 	return t, nil
 }
 
@@ -106,7 +107,7 @@ func (t *Training) enter(ctx context.Context) (leave func(), err error) {
 		return func() {}, nil
 	}
 	a := t.loop.a
-	pass, err := a.run.gate.Enter(ctx)
+	pass, err := a.run.Gate().Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -469,7 +470,7 @@ func (t *Training) Close() error {
 		return err
 	}
 	defer leave()
-	t.loop.a.run.gate.SetIdle(nil)
+	t.loop.a.run.Gate().SetIdle(nil)
 	t.ended = errFinished
 	t.loop.leave()
 	err = errors.Join(t.loop.a.closeAnswers(), t.loop.a.close())
