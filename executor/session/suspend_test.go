@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/runtest"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // soon is a context for what should not take long.
@@ -48,10 +51,17 @@ type training struct {
 	report *berth.Report
 }
 
-// train starts to train a run that was opened on shared devices. o's observer is the test's.
-func train(ctx context.Context, r *berth.Run, o berth.TrainOptions) *training {
+// train starts to train a run, which suspends itself with a step. o has no observer.
+func train(ctx context.Context, r *berth.Run, step int, o berth.TrainOptions) *training {
 	x := &training{run: r, steps: make(chan int, 1<<16), ended: make(chan error, 1)}
-	o.Observer = &berth.Observer{Step: func(s berth.Step) { x.steps <- s.Step }}
+	asked := false
+	o.Observer = &berth.Observer{Step: func(s berth.Step) {
+		if s.Step == step && !asked { // it may take the step again, after the loss of a device
+			asked = true
+			ask(r)
+		}
+		x.steps <- s.Step
+	}}
 	go func() {
 		var err error
 		x.report, err = r.Train(ctx, o)
@@ -60,19 +70,11 @@ func train(ctx context.Context, r *berth.Run, o berth.TrainOptions) *training {
 	return x
 }
 
-// reach waits for a step.
-func (x *training) reach(t *testing.T, step int) {
-	t.Helper()
-	for {
-		select {
-		case at := <-x.steps:
-			if at >= step {
-				return
-			}
-		case <-soon(t).Done():
-			t.Fatalf("step %d does not come", step)
-		}
-	}
+// ask suspends a run, and does not wait until it stands still: an observer may do that.
+func ask(r *berth.Run) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = r.Suspend(ended) // it says that the run does not stand still yet
 }
 
 // still counts the steps that come within a short time.
@@ -91,8 +93,9 @@ func TestSuspendedTraining(t *testing.T) {
 	want, floor, peak := alone(t, c, berth.TrainOptions{})
 	d := runtest.OpenDevices(t, "cpu", max(floor, peak)+floor/2)
 	first, second := runtest.OpenOn(t, d, c), runtest.OpenOn(t, d, c)
-	x := train(t.Context(), first, berth.TrainOptions{Dir: t.TempDir(), AssertResident: true})
-	x.reach(t, 5)
+	x := train(t.Context(), first, 5, berth.TrainOptions{Dir: t.TempDir(), AssertResident: true})
+	for <-x.steps < 5 {
+	}
 	for range 2 {
 		if err := first.Suspend(soon(t)); err != nil {
 			t.Fatal(err)
@@ -145,14 +148,15 @@ func TestSuspendedEvaluation(t *testing.T) {
 			r := runtest.OpenOn(t, d, c)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			suspended := make(chan error, 1)
+			asked := make(chan struct{})
 			var o berth.Observer
 			x.at(&o, r.StepsPerEpoch(), func() {
-				go func() { suspended <- r.Suspend(soon(t)) }()
-				time.Sleep(50 * time.Millisecond) // until it has been asked
+				ask(r)
+				close(asked)
 			})
 			go func() {
-				if err := <-suspended; err != nil {
+				<-asked
+				if err := r.Suspend(soon(t)); err != nil {
 					t.Error(err)
 				}
 				if x.ended {
@@ -206,56 +210,55 @@ func atBoundary(epoch int) func(o *berth.Observer, steps int, suspend func()) {
 	}
 }
 
-// While a training is suspended, it saves as asked, and ends with its context or with its time.
+// While a training is suspended, it saves as asked, and ends with its context.
 func TestEndOfASuspendedTraining(t *testing.T) {
 	c := runtest.Parsed(t, "digits", "train.epochs=2")
 	want, _, _ := alone(t, c, berth.TrainOptions{})
-	d := runtest.OpenDevices(t, "cpu", 64<<20)
-	stop := errors.New("enough")
-	for _, timed := range []bool{false, true} {
-		r, dir := runtest.OpenOn(t, d, c), t.TempDir()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		o := berth.TrainOptions{Dir: dir}
-		save := make(chan struct{})
-		o.SaveNow = save
-		if timed {
-			o.MaxTime = runtest.Slowdown * 500 * time.Millisecond
-		}
-		if err := r.Suspend(soon(t)); err != nil { // before it begins
-			t.Fatal(err)
-		}
-		x := train(ctx, r, o)
-		if n := x.still(); n > 0 {
-			t.Errorf("%d steps while it is suspended", n)
-		}
-		if err := r.Continue(); err != nil {
-			t.Fatal(err)
-		}
-		x.reach(t, 3)
-		if err := r.Suspend(soon(t)); err != nil {
-			t.Fatal(err)
-		}
-		if !timed {
-			save <- struct{}{}
-			save <- struct{}{} // it is saved already
-			close(save)
-			cancel(stop)
-		}
-		err := <-x.ended
-		if !errors.Is(err, berth.ErrStopped) || !timed && !errors.Is(err, stop) || x.report == nil || x.report.Steps < 3 {
-			t.Fatalf("timed: %t: %v", timed, err)
-		}
-		if err := r.Continue(); err != nil {
-			t.Fatal(err)
-		}
-		rep, err := r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
-		if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 {
-			t.Errorf("resumed: %v", err)
-		}
-		cancel(nil)
-		if err := errors.Join(r.Suspend(soon(t)), r.Close()); err != nil { // after the end
-			t.Error(err)
-		}
+	r, dir := runtest.OpenOn(t, runtest.OpenDevices(t, "cpu", 64<<20), c), t.TempDir()
+	if err := r.Suspend(soon(t)); err != nil { // before it begins
+		t.Fatal(err)
+	}
+	stop, save := errors.New("enough"), make(chan struct{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	x := train(ctx, r, 3, berth.TrainOptions{Dir: dir, SaveNow: save})
+	if n := x.still(); n > 0 {
+		t.Errorf("%d steps while it is suspended", n)
+	}
+	if err := r.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	for <-x.steps < 3 {
+	}
+	save <- struct{}{}
+	save <- struct{}{} // it is saved already
+	close(save)
+	if saved, err := os.Stat(rundir.CheckpointPath(dir)); err != nil || saved.Size() == 0 {
+		t.Errorf("it has not saved: %v", err)
+	}
+	cancel(stop)
+	if err := <-x.ended; !errors.Is(err, berth.ErrStopped) || !errors.Is(err, stop) || x.report == nil || x.report.Steps != 3 || x.report.Checkpoints.Count != 1 {
+		t.Fatalf("%v, %+v", err, x.report)
+	}
+	if err := r.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+	if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("resumed: %v", err)
+	}
+	if err := errors.Join(r.Suspend(soon(t)), r.Close()); err != nil { // after the end
+		t.Error(err)
+	}
+}
+
+// The time of a training counts while it is suspended.
+func TestTimeOfASuspendedTraining(t *testing.T) {
+	testall.Long(t)
+	c := runtest.Parsed(t, "digits", "train.epochs=2")
+	r := runtest.OpenOn(t, runtest.OpenDevices(t, "cpu", 64<<20), c)
+	x := train(t.Context(), r, 3, berth.TrainOptions{Dir: t.TempDir(), MaxTime: runtest.Slowdown * 2 * time.Second})
+	if err := <-x.ended; !errors.Is(err, berth.ErrStopped) || x.report == nil || x.report.Steps != 3 || x.report.SuspendedS == 0 {
+		t.Errorf("%v, %+v", err, x.report)
 	}
 }
 
@@ -376,13 +379,13 @@ func TestEvaluationOfTheNextStep(t *testing.T) {
 	d := runtest.OpenDevices(t, "cpu", 64<<20)
 	r := runtest.OpenOn(t, d, c)
 	var o berth.Observer
-	boundaries, suspended := 0, make(chan error, 2)
+	boundaries, asked := 0, make(chan struct{}, 2)
 	o.Boundary = func(berth.Boundary) { boundaries++ }
 	for _, at := range []func(*berth.Observer, int, func()){atStep(1), atStep(2)} {
 		was := o.Step
 		at(&o, r.StepsPerEpoch(), func() {
-			go func() { suspended <- r.Suspend(soon(t)) }()
-			time.Sleep(50 * time.Millisecond)
+			ask(r)
+			asked <- struct{}{}
 		})
 		if now := o.Step; was != nil {
 			o.Step = func(s berth.Step) { was(s); now(s) }
@@ -399,7 +402,10 @@ func TestEvaluationOfTheNextStep(t *testing.T) {
 		at, last := tr.Steps()+1, tr.Steps()+1 == r.StepsPerEpoch() || tr.Steps()+1 == r.TotalSteps()
 		if last {
 			go func() {
-				<-suspended
+				<-asked
+				if err := r.Suspend(soon(t)); err != nil {
+					t.Error(err)
+				}
 				cancel(enough)
 			}()
 		}
@@ -470,8 +476,9 @@ func TestDeviceLostWhileSuspended(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := runtest.OpenOn(t, d, c), runtest.OpenOn(t, d, c)
-	x := train(t.Context(), first, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps})
-	x.reach(t, 3)
+	x := train(t.Context(), first, 3, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps})
+	for <-x.steps < 3 {
+	}
 	if err := first.Suspend(soon(t)); err != nil {
 		t.Fatal(err)
 	}
