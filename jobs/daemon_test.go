@@ -36,7 +36,12 @@ type running struct {
 
 func start(t testing.TB, dir string, devices string) running {
 	t.Helper()
-	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: devices}, Told: func(s string) { t.Log(s) }})
+	return startOn(t, dir, configs.Devices{Use: devices})
+}
+
+func startOn(t testing.TB, dir string, devices configs.Devices) running {
+	t.Helper()
+	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: devices, Told: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,5 +141,22 @@ func TestJobs(t *testing.T) {
 			t.Errorf("job %d has weights %s, and alone %s", id, got, want[min(i, 1)])
 		}
 		t.Log(id, v.Step, v.Steps, v.Length, len(v.Events), v.Events)
+	}
+}
+
+// TestRoomOfSuspendedJobs: a job that gives way leaves its memory, too, where there is room for one job alone.
+func TestRoomOfSuspendedJobs(t *testing.T) {
+	dir := t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:1", Memory: configs.Memory{Bytes: 320 << 10}})
+	long, short := text(t, "train.epochs=20", "seed=1"), text(t, "train.epochs=1", "seed=2")
+	first := d.submit(t, dir, "long", long)
+	time.Sleep(30 * time.Millisecond)
+	second := d.submit(t, dir, "short", short)
+	for id, config := range map[int][]byte{first: long, second: short} {
+		if v := d.await(t, id); v.State != queue.Finished {
+			t.Fatalf("job %d is %s: %s", id, v.State, v.Failure())
+		} else if got := hash(t, v.Dir); got != alone(t, config) {
+			t.Errorf("job %d has weights %s, and alone %s", id, got, alone(t, config))
+		}
 	}
 }

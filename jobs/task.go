@@ -151,7 +151,7 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
-	for training.More() && t.standAside() == nil {
+	for training.More() && t.standAside(run) == nil {
 		if err := training.Step(t.halted); err != nil {
 			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
 				break
@@ -163,8 +163,9 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 	return training.Finish(context.Background())
 }
 
-// standAside waits while the task is suspended. Its error says that the task is to end.
-func (t *task) standAside() error {
+// standAside waits while the task is suspended, and leaves its memory to others. Its error says that the
+// task is to end.
+func (t *task) standAside(run *berth.Run) error {
 	d := t.daemon
 	d.mu.Lock()
 	if !t.aside {
@@ -175,6 +176,9 @@ func (t *task) standAside() error {
 	t.still = true
 	length, left := t.pace.times()
 	d.mu.Unlock()
+	if err := run.Suspend(t.halted); err != nil {
+		return err
+	}
 	d.wake()
 	d.queue.Stood(t.job.ID, true, length, left)
 	select {
@@ -183,7 +187,7 @@ func (t *task) standAside() error {
 	case <-t.halted.Done():
 	}
 	t.note(t.pace.start)
-	return context.Cause(t.halted)
+	return errors.Join(run.Continue(), context.Cause(t.halted))
 }
 
 // note changes what the lock guards.
