@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/runtest"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestSuspendedCrowd: two or three trainings on one or two devices with little memory are suspended, go on, save
@@ -33,7 +34,7 @@ func TestSuspendedCrowd(t *testing.T) {
 		suspended, spilled = suspended+c.suspended, spilled+c.spilled
 	})
 	t.Logf("%d suspensions, %d bytes left a device", suspended, spilled)
-	if suspended == 0 || spilled == 0 {
+	if testall.Wanted() && (suspended == 0 || spilled == 0) { // few cases may have none
 		t.Errorf("%d suspensions, %d bytes left a device: nothing is shown", suspended, spilled)
 	}
 }
