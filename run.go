@@ -81,15 +81,18 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 	return &Training{t}, nil
 }
 
-// Suspend has the run's call under way (Train, a [Training], Eval, Predict or Generate) stand still between two steps, or two
-// batches of an evaluation, and returns once it does: at once where there is no call. Meanwhile it computes
-// nothing and keeps no memory from other runs on shared [Devices]: its tensors leave only where those need
-// the room. Calls that begin stand still, too. The weights at the end are those without a suspension.
+// Suspend has the run's call under way (Train, a [Training], Eval, Predict or Generate) stand still
+// between two steps, or two batches of an evaluation, and returns once it does: at once where there is no
+// call, or the run is suspended already. Calls that begin later stand still, too. Meanwhile the run computes
+// nothing and keeps no memory from other runs on shared [Devices]: its tensors leave the devices only where
+// those need the room. The weights at the end are those of a run without a suspension.
 //
-// Where ctx ends first, the run will still stand still, unless Continue is called. A run that is suspended
-// already stays so. While it stands still, its own context, MaxTime (which counts on) and SaveNow have their
-// usual effect, and so have the methods of a Training that compute nothing. Any goroutine may call it
-// except, before the run stands still, an observer's function.
+// While a call stands still, its context, SaveNow and MaxTime, which counts on, have their usual effect, and
+// so have the methods of a Training that compute nothing.
+//
+// Where ctx ends before the run stands still, the error is its cause, and the run still will, unless Continue
+// is called. An observer's function may ask for that with a context that has ended: a call that waits
+// would wait for itself.
 func (r *Run) Suspend(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err

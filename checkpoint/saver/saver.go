@@ -151,6 +151,14 @@ func (s *Saver) Await() error {
 	return s.ended(<-s.done)
 }
 
+// Settle waits for the save under way, and leaves its result to Poll or Await: nobody is told yet.
+func (s *Saver) Settle() {
+	if s.done != nil {
+		r := <-s.done
+		s.done <- r // there is room for it
+	}
+}
+
 // Busy reports whether a save is under way.
 func (s *Saver) Busy() bool { return s.done != nil }
 

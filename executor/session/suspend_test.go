@@ -318,11 +318,17 @@ func TestSuspendedInTheLine(t *testing.T) {
 // A training that is taken step by step is suspended between two calls, and within one. Meanwhile, methods that
 // compute nothing work, and the others wait.
 func TestSuspendedOwnLoop(t *testing.T) {
-	c := runtest.Parsed(t, "digits", "train.epochs=1", "train.batch=90", "train.microbatches=30", "schedule.warmup=0")
+	c := runtest.Parsed(t, "digits", "train.epochs=1", "train.batch=90", "train.microbatches=30", "schedule.warmup=0", "checkpoint.every=3")
 	want, _, _ := alone(t, c, berth.TrainOptions{})
 	d := runtest.OpenDevices(t, "cpu", 64<<20)
 	r := runtest.OpenOn(t, d, c)
-	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), AssertResident: true})
+	var tr *berth.Training
+	saved := 0
+	o := &berth.Observer{Saved: func(s berth.Saved) {
+		saved++
+		tr.More() // within the call that tells of the save
+	}}
+	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), AssertResident: true, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,8 +370,8 @@ func TestSuspendedOwnLoop(t *testing.T) {
 		}
 	}
 	rep, err := tr.Finish(t.Context())
-	if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 || *rep.Final.ValLoss != *want.Final.ValLoss {
-		t.Errorf("%v", err)
+	if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 || *rep.Final.ValLoss != *want.Final.ValLoss || saved != rep.Checkpoints.Count {
+		t.Errorf("told of %d saves, %v", saved, err)
 	}
 	if err := errors.Join(r.Suspend(soon(t)), tr.Close(), r.Suspend(soon(t)), r.Continue()); err != nil {
 		t.Error(err)

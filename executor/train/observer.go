@@ -8,8 +8,7 @@ import (
 )
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
-// from the goroutine that trains, which waits for them; between two calls of a Training,
-// also from one that suspends its run. On shared devices, a
+// from the goroutine that trains, which waits for them. On shared devices, a
 // function calls no method that uses the devices: one of the same run fails with
 // errs.ErrInUse, and one of another run may wait for memory that this run keeps until the
 // function returns. Start a goroutine for that, and do not wait for it.

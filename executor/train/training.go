@@ -133,16 +133,14 @@ func (t *Training) rest(ctx context.Context) error {
 	return err
 }
 
-// idle stands still between two calls, on behalf of a goroutine that suspends the run. After a failure,
-// the next call tells it.
+// idle stands still between two calls, on behalf of a goroutine that suspends the run. It calls no
+// observer: the next call finds failures and the end of a save, and tells them.
 func (t *Training) idle() {
-	ctx := context.Background()
-	if t.ended == nil || errors.Is(t.ended, io.EOF) {
-		if err := t.loop.standStill(ctx); err != nil {
-			_ = t.fail(ctx, err)
-		}
-	}
-	t.loop.a.rt.Stand()
+	l := t.loop
+	_ = l.settle(context.Background(), 0)
+	l.stopClock()
+	l.a.saves.Settle()
+	l.a.rt.Stand()
 }
 
 // Steps is the number of steps that the run has queued, also before this call. After an
