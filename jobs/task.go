@@ -21,26 +21,26 @@ type task struct {
 	devices []string
 	cancel  context.CancelCauseFunc
 	halted  context.Context // ends when the task is to end
-	onward  chan struct{}   // lets it go on after it was suspended
 
 	// ---
-	aside  bool // it is to stand aside, or does
-	still  bool // it does
-	ending bool // it is to end
+	opened *berth.Run // nil before it is open, and once it is closed
+	aside  int        // counts the wishes that it stand aside and that it go on: odd, it is to stand aside
+	still  bool       // it stands aside
+	ending bool       // it is to end
 	safe   float64
 	pace   pace
 	loss   *float64
 }
 
 func newTask(d *Daemon, j queue.Job, devices []string) *task {
-	t := &task{daemon: d, job: j, devices: devices, onward: make(chan struct{}, 1)}
+	t := &task{daemon: d, job: j, devices: devices}
 	t.halted, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }
 
 // runs says whether the task has its devices and is to keep them; stands, whether it is suspended.
 // The caller of these and of the following methods holds the daemon's lock.
-func (t *task) runs() bool   { return !t.aside }
+func (t *task) runs() bool   { return t.aside%2 == 0 }
 func (t *task) stands() bool { return t.still }
 
 // stop lets the task end after its step, saved.
@@ -49,15 +49,80 @@ func (t *task) stop(cause error) {
 	t.cancel(cause)
 }
 
-func (t *task) suspend() { t.aside = true }
+// suspend asks the task to stand aside: between two steps, or two batches of an evaluation.
+func (t *task) suspend() {
+	if t.runs() {
+		t.aside++
+		t.stand()
+	}
+}
 
-func (t *task) proceed() {
-	t.aside = false
-	if !t.still {
+// stand waits for the run to stand still, if it is open, in a goroutine of its own.
+func (t *task) stand() {
+	run, wish, d := t.opened, t.aside, t.daemon
+	if run == nil {
 		return
 	}
-	t.still = false // from now on it has its devices
-	t.onward <- struct{}{}
+	d.tasks.Add(1)
+	go func() {
+		defer d.tasks.Done()
+		if run.Suspend(t.halted) == nil {
+			t.stood(wish)
+		}
+	}()
+}
+
+// stood notes that the run stands still, if that is still what is wanted.
+func (t *task) stood(wish int) {
+	d := t.daemon
+	d.mu.Lock()
+	if t.aside != wish || t.opened == nil {
+		d.mu.Unlock()
+		return
+	}
+	t.still = true
+	t.pace.stand()
+	length, left := t.pace.times()
+	d.mu.Unlock()
+	d.queue.Stood(t.job.ID, true, length, left)
+	d.wake()
+}
+
+// proceed lets the task go on: its devices are its own again.
+func (t *task) proceed() {
+	if t.runs() {
+		return
+	}
+	t.aside++
+	was := t.still
+	t.still = false
+	if t.opened != nil {
+		_ = t.opened.Continue() // it fails for a closed run alone
+	}
+	if was {
+		t.pace.start()
+		length, left := t.pace.times()
+		t.daemon.queue.Stood(t.job.ID, false, length, left)
+	}
+}
+
+// open keeps the run, for suspend and proceed; close forgets it before it is closed.
+func (t *task) open(run *berth.Run) {
+	t.note(func() {
+		t.opened = run
+		if !t.runs() {
+			t.stand()
+		}
+	})
+}
+
+func (t *task) close() {
+	t.note(func() {
+		if t.opened != nil {
+			_ = t.opened.Continue()
+		}
+		t.opened, t.still = nil, false
+	})
 }
 
 // run opens the job's run, trains, and notes how it ended.
@@ -145,13 +210,15 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	t.open(run)
+	defer t.close()
 	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log, resume)})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
-	for training.More() && t.standAside(run) == nil {
+	for training.More() && t.halted.Err() == nil {
 		if err := training.Step(t.halted); err != nil {
 			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
 				break
@@ -160,34 +227,8 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 		}
 		t.note(func() { t.pace.step(training.Steps()) })
 	}
+	t.close() // the last save is made, whoever has the devices
 	return training.Finish(context.Background())
-}
-
-// standAside waits while the task is suspended, and leaves its memory to others. Its error says that the
-// task is to end.
-func (t *task) standAside(run *berth.Run) error {
-	d := t.daemon
-	d.mu.Lock()
-	if !t.aside {
-		d.mu.Unlock()
-		return context.Cause(t.halted)
-	}
-	t.pace.stand()
-	t.still = true
-	length, left := t.pace.times()
-	d.mu.Unlock()
-	if err := run.Suspend(t.halted); err != nil {
-		return err
-	}
-	d.wake()
-	d.queue.Stood(t.job.ID, true, length, left)
-	select {
-	case <-t.onward:
-		d.queue.Stood(t.job.ID, false, length, left)
-	case <-t.halted.Done():
-	}
-	t.note(t.pace.start)
-	return errors.Join(run.Continue(), context.Cause(t.halted))
 }
 
 // note changes what the lock guards.
