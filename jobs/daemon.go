@@ -22,7 +22,7 @@ type Options struct {
 
 	// Observe makes the observer of a job's training, which writes to the job's log. Nil: one
 	// line for each boundary and note.
-	Observe func(log io.Writer, run *berth.Run, resumed bool) *berth.Observer
+	Observe func(log io.Writer, run *berth.Run) *berth.Observer
 
 	// Told hears of what happens to jobs, a line each, and Ended of a job that is over; nil for
 	// nobody. Calls come from one goroutine each and may take long.

@@ -73,9 +73,10 @@ func (l *Local) SetPriority(id, priority int) (queue.Job, error) {
 	return l.queue.SetPriority(id, priority)
 }
 
-// OpenFor opens a daemon with the devices that one job needs, for [Daemon.RunOnly].
-func OpenFor(path string, id int, told func(line string)) (*Daemon, error) {
-	l, err := OpenLocal(path)
+// OpenFor opens a daemon with the devices that one job needs, for [Daemon.RunOnly]. It has no use for the
+// devices of o.
+func OpenFor(id int, o Options) (*Daemon, error) {
+	l, err := OpenLocal(o.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,8 @@ func OpenFor(path string, id int, told func(line string)) (*Daemon, error) {
 	for _, n := range j.Needs {
 		each = append(each, configs.DeviceEntry{Use: fmt.Sprintf("%s:%d", n.Kind, n.Count)})
 	}
-	return Open(Options{Queue: path, Devices: configs.Devices{Each: each}, Told: told})
+	o.Devices = configs.Devices{Each: each}
+	return Open(o)
 }
 
 // errOver ends a daemon whose only job is over.

@@ -212,7 +212,7 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 	defer func() { err = errors.Join(err, run.Close()) }()
 	t.open(run)
 	defer t.close()
-	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log, resume)})
+	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log)})
 	if err != nil {
 		return nil, err
 	}
@@ -246,10 +246,10 @@ func deviceIDs(names []string) (ids []device.ID) {
 }
 
 // observer tells the daemon of the training's progress, and the log of the rest.
-func (t *task) observer(run *berth.Run, log *logFile, resumed bool) *berth.Observer {
+func (t *task) observer(run *berth.Run, log *logFile) *berth.Observer {
 	var o *berth.Observer
 	if t.daemon.options.Observe != nil {
-		o = t.daemon.options.Observe(log, run, resumed)
+		o = t.daemon.options.Observe(log, run)
 	} else {
 		o = lines(log)
 	}

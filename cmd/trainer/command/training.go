@@ -190,7 +190,7 @@ const mostColumns = 40
 // display shows a run on out in the form that --progress asks for.
 func (t *training) display(out io.Writer, run *berth.Run) display {
 	if t.progress == progressJSON {
-		lines := progress.NewLines(out, progressOf(run, t.options.MaxSteps))
+		lines := progress.NewLines(out, progress.Of(run, t.options.MaxSteps))
 		if t.note != "" {
 			lines.Note(t.note)
 		}
@@ -202,7 +202,7 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 	if list := run.Data.Columns; list != nil && !t.options.Resume { // which the first run has printed
 		fmt.Fprintln(out, columns.Table(list, mostColumns)+columns.Thresholds)
 	}
-	bar := progress.New(out, progressOf(run, t.options.MaxSteps))
+	bar := progress.New(out, progress.Of(run, t.options.MaxSteps))
 	o := bar.Observer()
 	o.Warn = func(string) { bar.Clear() }
 	end := func(r *berth.Report, c closing) { printReport(out, run, r, c) }
@@ -219,14 +219,6 @@ func byFlag(err error) error {
 		return fmt.Errorf("--%s %w", strings.ToLower(o.Option), o.Err)
 	}
 	return err
-}
-
-// progressOf is the part of a run that its progress shows.
-func progressOf(run *berth.Run, maxSteps int) progress.Run {
-	return progress.Run{
-		Name: run.Config.Name, Samples: run.Data.Train.Samples(),
-		LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, MaxSteps: maxSteps,
-	}
 }
 
 // nothingSaved ends the error of a run that was stopped before its first step.

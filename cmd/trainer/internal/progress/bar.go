@@ -35,6 +35,14 @@ type Run struct {
 	MaxSteps int  // the step that ends the call; 0: the run's last
 }
 
+// Of is the part of a run that its progress shows. maxSteps is the step that ends the call, or 0.
+func Of(run *berth.Run, maxSteps int) Run {
+	return Run{
+		Name: run.Config.Name, Samples: run.Data.Train.Samples(),
+		LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, MaxSteps: maxSteps,
+	}
+}
+
 // Bar shows a training: a bar on a terminal, and lines elsewhere.
 type Bar struct {
 	out   io.Writer

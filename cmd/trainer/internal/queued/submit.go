@@ -144,7 +144,7 @@ func runHere(ctx context.Context, out io.Writer, stop *signals.Stop, id int) (er
 	if err != nil {
 		return err
 	}
-	d, err := jobs.OpenFor(path, id, func(line string) { fmt.Fprintln(out, line) })
+	d, err := jobs.OpenFor(id, jobs.Options{Queue: path, Observe: observe, Told: func(line string) { fmt.Fprintln(out, line) }})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
@@ -48,7 +50,7 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 		return err
 	}
 	d, err := jobs.Open(jobs.Options{
-		Queue: path, Devices: devices,
+		Queue: path, Devices: devices, Observe: observe,
 		Told:  func(line string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), line) },
 		Ended: func(j queue.Job) { runOnEnd(ctx, errs, onEnd, j) },
 	})
@@ -80,6 +82,11 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	err = errors.Join(err, <-served)
 	stop.Saves(false)
 	return err
+}
+
+// observe writes to a job's log what train prints where there is no terminal.
+func observe(log io.Writer, run *berth.Run) *berth.Observer {
+	return progress.New(log, progress.Of(run, 0)).Observer()
 }
 
 // longestOnEnd is how long the command of --on-end may take.
