@@ -13,7 +13,7 @@
 //	defer run.Close()
 //	report, err := run.Train(ctx, berth.TrainOptions{Dir: "runs/digits"})
 //	…
-//	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: "runs/digits", Best: true}, berth.TrainedOptions{})
+//	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: "runs/digits"}, berth.TrainedOptions{})
 //	…
 //	defer best.Close()
 //	evaluation, err := best.Eval(ctx)

@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir, Best: true}, berth.TrainedOptions{})
+	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir}, berth.TrainedOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

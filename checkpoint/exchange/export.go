@@ -53,7 +53,7 @@ func export(ctx context.Context, w rundir.Weights, write func(*exporting) error)
 
 // exportNow is export of the checkpoint that is meant now.
 func exportNow(ctx context.Context, w rundir.Weights, write func(*exporting) error) (_ *Exported, err error) {
-	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
+	f, err := rundir.Find(ctx, w)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // newestInfo is the config and the description of the data in the newest checkpoint of a run;
 // nil where there is none. A folder that cannot be resumed is refused later.
 func newestInfo(ctx context.Context, dir string) (*configs.Config, *datasets.Info) {
-	f, err := rundir.Find(ctx, dir, false, 0)
+	f, err := rundir.Find(ctx, rundir.Weights{Dir: dir, Last: true})
 	if err != nil {
 		return nil, nil
 	}

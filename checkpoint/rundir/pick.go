@@ -4,36 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
 )
 
-// Pick finds the checkpoint that is meant: the one with the ID, or without one
-// (0) the best by the watched metric, or the newest. Damaged ones passed over
-// are the second result. It fails with checkpoint.ErrDamaged where there are
+// Pick finds the checkpoint that w means; w.Dir and w.Init do not count. Damaged ones
+// passed over are the second result. It fails with checkpoint.ErrDamaged where there are
 // checkpoints and none is whole.
-func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
+func Pick(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
 	switch {
-	case id != 0 && best:
-		return nil, nil, fmt.Errorf("%w: the best, and checkpoint %d; give one", ErrPick, id)
-	case id != 0:
-		s, err := db.Load(id)
+	case w.ID != 0 && w.Best:
+		return nil, nil, fmt.Errorf("%w: the best, and checkpoint %d; give one", ErrPick, w.ID)
+	case w.ID != 0 && w.Last:
+		return nil, nil, fmt.Errorf("%w: the newest, and checkpoint %d; give one", ErrPick, w.ID)
+	case w.Best && w.Last:
+		return nil, nil, fmt.Errorf("%w: the best, and the newest; give one", ErrPick)
+	case w.ID != 0:
+		s, err := db.Load(w.ID)
 		return s, nil, err
 	}
-	find := db.Latest
-	if best {
-		find = db.Best
+	find := bestOrLatest
+	if w.Best {
+		find = (*checkpoint.DB).Best
 	}
-	s, skipped, err := find(ctx)
+	if w.Last {
+		find = (*checkpoint.DB).Latest
+	}
+	s, skipped, err := find(db, ctx)
 	switch {
 	case !errors.Is(err, checkpoint.ErrNotFound):
 		return s, skipped, err
 	case len(skipped) > 0:
 		return nil, skipped, noneWhole(db.Path(), skipped)
-	case best:
+	case w.Best:
 		return nil, nil, fmt.Errorf("%s: %w: no checkpoint has checkpoint.best's metric (it is recorded at boundaries, train.boundary, with validation data); use the newest", db.Path(), checkpoint.ErrNotFound)
 	}
 	return nil, nil, fmt.Errorf("%s: %w: it holds none yet: train until the first is saved, or name another run", db.Path(), checkpoint.ErrNotFound)
+}
+
+// bestOrLatest is the best whole checkpoint, or the newest where none has the metric.
+func bestOrLatest(db *checkpoint.DB, ctx context.Context) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
+	s, skipped, err := db.Best(ctx)
+	if !errors.Is(err, checkpoint.ErrNotFound) {
+		return s, skipped, err
+	}
+	s, more, err := db.Latest(ctx)
+	for _, x := range more {
+		if !slices.ContainsFunc(skipped, func(y checkpoint.Skipped) bool { return x.ID == y.ID }) {
+			skipped = append(skipped, x)
+		}
+	}
+	return s, skipped, err
 }
 
 // Found is a checkpoint to use. Until it is closed, its file stays open for
@@ -41,31 +63,31 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 // and may delete the checkpoint: reading then fails with checkpoint.ErrDeleted.
 type Found struct {
 	Snapshot *checkpoint.Snapshot
-	BestID   uint64               // the folder's best by the watched metric; 0: none has one
 	Skipped  []checkpoint.Skipped // damaged ones passed over
 
-	db *checkpoint.DB
+	db  *checkpoint.DB
+	all []checkpoint.Manifest // those of the folder, oldest first
 }
 
 // Close closes the file.
 func (f *Found) Close() error { return f.db.Close() }
 
-// Find opens the checkpoints of a run folder for reading, and finds the one that
-// is meant (see [Pick]). The caller closes it.
-func Find(ctx context.Context, dir string, best bool, id uint64) (*Found, error) {
-	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
+// Find opens the checkpoints of the run folder w.Dir for reading, and finds the one
+// that w means (see [Pick]). The caller closes it.
+func Find(ctx context.Context, w Weights) (*Found, error) {
+	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
 	if err != nil {
-		return nil, advised(dir, err)
+		return nil, advised(w.Dir, err)
 	}
-	snap, skipped, err := Pick(ctx, db, best, id)
+	snap, skipped, err := Pick(ctx, db, w)
 	if err != nil {
-		return nil, errors.Join(advised(dir, err), db.Close())
+		return nil, errors.Join(advised(w.Dir, err), db.Close())
 	}
 	all, _, err := db.List()
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Found{Snapshot: snap, BestID: checkpoint.BestOf(all), Skipped: skipped, db: db}, nil
+	return &Found{Snapshot: snap, Skipped: skipped, db: db, all: all}, nil
 }
 
 // newest gives the manifest of a folder's newest checkpoint to f, beside a process

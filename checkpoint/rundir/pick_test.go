@@ -26,28 +26,35 @@ func TestFind(t *testing.T) {
 	save(t, dir, ended(20, 0.3, 0.3))
 	save(t, dir, ended(30, 0.4, 0.3))
 	for _, c := range []struct {
-		best bool
-		id   uint64
+		w    rundir.Weights
 		want int // step
-	}{{want: 30}, {best: true, want: 20}, {id: 1, want: 10}} {
-		f, err := rundir.Find(t.Context(), dir, c.best, c.id)
+	}{
+		{rundir.Weights{Dir: dir}, 20},
+		{rundir.Weights{Dir: dir, Best: true}, 20},
+		{rundir.Weights{Dir: dir, Last: true}, 30},
+		{rundir.Weights{Dir: dir, ID: 1}, 10},
+	} {
+		f, err := rundir.Find(t.Context(), c.w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Snapshot.Manifest.Step != c.want || f.BestID != 2 || len(f.Skipped) > 0 {
-			t.Errorf("%+v: step %d, best %d, skipped %v", c, f.Snapshot.Manifest.Step, f.BestID, f.Skipped)
+		if u := c.w.Used(f); u.Step != c.want || u.BestID != 2 || u.NewestID != 3 || u.Best != (c.want == 20) || len(f.Skipped) > 0 {
+			t.Errorf("%+v: %+v", c, u)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := rundir.Find(t.Context(), dir, true, 1); !errors.Is(err, rundir.ErrPick) {
-		t.Errorf("the best and an ID: %v", err)
+	for _, w := range []rundir.Weights{{Best: true, ID: 1}, {Last: true, ID: 1}, {Best: true, Last: true}} {
+		w.Dir = dir
+		if _, err := rundir.Find(t.Context(), w); !errors.Is(err, rundir.ErrPick) {
+			t.Errorf("%+v: %v", w, err)
+		}
 	}
-	if _, err := rundir.Find(t.Context(), dir, false, 9); !errors.Is(err, checkpoint.ErrNotFound) {
+	if _, err := rundir.Find(t.Context(), rundir.Weights{Dir: dir, ID: 9}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("an ID that is missing: %v", err)
 	}
-	if _, err := rundir.Find(t.Context(), t.TempDir(), false, 0); !errors.Is(err, checkpoint.ErrNotFound) {
+	if _, err := rundir.Find(t.Context(), rundir.Weights{Dir: t.TempDir()}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	save(t, dir, ended(40, 0.2, 0.2)) // nobody has the file open any more
@@ -63,25 +70,26 @@ func TestFindWithoutCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rundir.Find(t.Context(), dir, false, 0); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "train until the first is saved, or name another run") {
+	if _, err := rundir.Find(t.Context(), rundir.Weights{Dir: dir}); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "train until the first is saved, or name another run") {
 		t.Error(err)
 	}
 }
 
-// Without the metric there is no best, which the error explains.
+// Without the metric there is no best, and the newest is used. Who insists on the best is
+// told why there is none.
 func TestFindWithoutABest(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
-	if _, err := rundir.Find(t.Context(), dir, true, 0); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "checkpoint.best's metric") {
+	if _, err := rundir.Find(t.Context(), rundir.Weights{Dir: dir, Best: true}); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "checkpoint.best's metric") {
 		t.Errorf("got %v", err)
 	}
-	f, err := rundir.Find(t.Context(), dir, false, 0)
+	f, err := rundir.Find(t.Context(), rundir.Weights{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if f.BestID != 0 {
-		t.Errorf("the best is %d", f.BestID)
+	if u := (rundir.Weights{}).Used(f); u.ID != 1 || u.BestID != 0 || u.NewestID != 1 {
+		t.Errorf("%+v", u)
 	}
 }
 

@@ -27,7 +27,7 @@ func open(ctx context.Context, run string) (*serve.Server, error) {
 		return nil, err
 	}
 	return serve.Open(ctx, serve.OpenOptions{
-		Config: cfg, Weights: berth.Weights{Dir: run, Best: true},
+		Config: cfg, Weights: berth.Weights{Dir: run},
 		Limits: serve.Limits{Samples: 100},
 		Log:    func(text string) { log.Print(text) },
 	})

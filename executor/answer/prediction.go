@@ -156,7 +156,7 @@ func (o *OddAnswers) Text() string {
 }
 
 // OtherWeights is the advice about values that are not finite.
-const OtherWeights = "use other weights (--checkpoint, --best), or look for samples that are out of range"
+const OtherWeights = "use other weights (--checkpoint, --last), or look for samples that are out of range"
 
 // answered are the numbers of an output that its Prediction has: all of them, or for
 // classes those of the last position of a sequence.

@@ -56,7 +56,7 @@ func TestImportedWeightsAreEvaluated(t *testing.T) {
 	before := runtest.Train(t, runtest.Open(t, runtest.Everything, "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir})
 	imported(t, dir)
 	rep := runtest.Train(t, runtest.Open(t, runtest.Everything, "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, Resume: true})
-	res, err := runtest.Open(t, runtest.Everything).Eval(t.Context(), berth.Weights{Dir: dir})
+	res, err := runtest.Open(t, runtest.Everything).Eval(t.Context(), berth.Weights{Dir: dir, Last: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (t *Model) open(ctx context.Context, shared *session.Share, o OpenOptions) 
 // which checkpoint is meant.
 func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 	w := t.weights
-	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
+	f, err := rundir.Find(ctx, w)
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) {
 		t.used = checkpoint.Used{File: w.Init}
 		if t.data, err = specs.OpenData(ctx, t.config, specs.DataOptions{With: t.with}); err != nil {

@@ -189,7 +189,8 @@ func TestTrained(t *testing.T) {
 		w    berth.Weights
 		want berth.Used
 	}{
-		{berth.Weights{Dir: dir}, berth.Used{ID: 3, Step: 33}},
+		{berth.Weights{Dir: dir}, berth.Used{}},
+		{berth.Weights{Dir: dir, Last: true}, berth.Used{ID: 3, Step: 33}},
 		{berth.Weights{Dir: dir, ID: 1}, berth.Used{ID: 1, Step: 11}},
 		{berth.Weights{Dir: dir, Best: true}, berth.Used{}},
 	} {
@@ -207,7 +208,7 @@ func TestTrained(t *testing.T) {
 		if got.ID != used.ID || got.ID != m.Used().ID || n != res.Samples {
 			t.Errorf("%+v: eval used %+v, predict %+v on %d samples", x.w, got, used, n)
 		}
-		if got.BestID == 0 || got.Best != (got.ID == got.BestID) || x.w.Best && !got.Best {
+		if got.BestID == 0 || got.Best != (got.ID == got.BestID) || x.w.ID == 0 && !x.w.Last && !got.Best {
 			t.Errorf("%+v: used %+v", x.w, got)
 		}
 		if x.want.ID != 0 && (got.ID != x.want.ID || got.Step != x.want.Step) {

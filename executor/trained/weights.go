@@ -37,7 +37,7 @@ func (t *Model) load(ctx context.Context, to answer.Loader) (err error) {
 
 // pick finds the checkpoint that is meant.
 func (t *Model) pick(ctx context.Context) error {
-	f, err := rundir.Find(ctx, t.weights.Dir, t.weights.Best, t.weights.ID)
+	f, err := rundir.Find(ctx, t.weights)
 	if err == nil {
 		t.found, t.used = f, t.weights.Used(f)
 	}
@@ -56,7 +56,7 @@ func (t *Model) contents(ctx context.Context) (c executor.Contents, err error) {
 		return session.ContentsOf(t.values), nil
 	}
 	if t.found == nil {
-		if t.found, err = rundir.Find(ctx, w.Dir, false, t.used.ID); err != nil {
+		if t.found, err = rundir.Find(ctx, rundir.Weights{Dir: w.Dir, ID: t.used.ID}); err != nil {
 			return c, err
 		}
 	}

@@ -14,10 +14,10 @@ func evalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
 		Short: "Compute loss and metrics of a trained run",
-		Long: "Compute loss and metrics of a run's checkpoint over the validation part of its data, or over the training part where there is none. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
+		Long: "Compute loss and metrics of a run's checkpoint over the validation part of its data, or over the training part where there is none. The checkpoint is the best, or with --last the newest; where none has the metric checkpoint.best, the newest. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
 			"\n" +
 			"The run may train meanwhile.",
-		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
+		Example: "  trainer eval runs/digits\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}
 	flags := addTrained(c)

@@ -49,12 +49,12 @@ type export struct {
 func exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export RUN --out PATH", Short: "Write a run's model for other programs",
-		Long: "Write the model of a run's checkpoint, the newest unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
+		Long: "Write the model of a run's checkpoint, the best unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
 			"\n\nRUN may also be a file of checkpoints, except for onnx and hf. The run may train meanwhile.",
-		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/churn --out churn.onnx\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --best",
+		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/churn --out churn.onnx\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --last",
 		Args:    exportArgs,
 	}
-	e := &export{c: c, weights: runs.AddCheckpointFlags(c)}
+	e := &export{c: c, weights: runs.AddChoiceFlags(c)}
 	c.Flags().StringVar(&e.out, "out", "", "make the file or folder `PATH`")
 	c.Flags().StringVar(&e.format, "format", "", "`FORMAT` of PATH: "+strings.Join(formatNames(), ", ")+" (default: as PATH ends)")
 	c.Flags().BoolVar(&e.optimizer, "optimizer", false, "write the optimizer's state, too (safetensors)")
@@ -99,6 +99,9 @@ func (e *export) to(run string) error {
 	used, err := f.write(e)
 	if err != nil {
 		return err
+	}
+	if !e.weights.Given() {
+		fmt.Fprintln(e.c.ErrOrStderr(), e.weights.UsedText(used))
 	}
 	_, err = fmt.Fprintf(e.c.OutOrStdout(), "checkpoint %d, step %d: %s\n", used.ID, used.Step, columns.Printed(e.out))
 	return err

@@ -27,7 +27,7 @@ func generateCommand() *cobra.Command {
 			"The text ends after --tokens tokens, before a --stop text, at the token that ends a document, or once the context is full. With --slide it then goes on: the model reads the later half again. The same --seed gives the same text on the same kind of device.",
 		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300 --slide\n" +
 			"  trainer generate runs/shakespeare --prompt - --temperature 0 < beginning.txt\n" +
-			"  trainer generate runs/shakespeare --best --top-k 40 --seed 2 --stop User:",
+			"  trainer generate runs/shakespeare --last --top-k 40 --seed 2 --stop User:",
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)

@@ -22,7 +22,7 @@ func predictCommand() *cobra.Command {
 		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part. Answers are JSON lines, or CSV: --out's suffix or --format says which. docs/report.md describes them.\n" +
 			"\n" +
 			"The run may train meanwhile.",
-		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv\n  trainer predict runs/churn --with customer,churn",
+		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --last --format csv\n  trainer predict runs/churn --with customer,churn",
 		Args:    cli.ArgsBetween(1, 2),
 	}
 	flags := addTrained(c)

@@ -99,17 +99,13 @@ func numbersOfTest(t *berth.Test) string {
 
 // nextCommand is what a user may do next with the run in a folder.
 func nextCommand(run *berth.Run, r *berth.Report, dir string) string {
-	best := ""
-	if r.Best != nil && r.Best.Step != r.Steps {
-		best = " --best"
-	}
 	switch info := run.Data.Info; {
 	case !r.Finished:
 		return "trainer resume " + dir
 	case info.Tokenizer != nil && info.ClassNames == nil:
-		return "trainer generate " + dir + best
+		return "trainer generate " + dir
 	}
-	return "trainer eval " + dir + best
+	return "trainer eval " + dir
 }
 
 // printDetails prints times, transfers and the weights' hash.

@@ -26,10 +26,10 @@ func serveCommand() *cobra.Command {
 		Short: "Answer over HTTP with a trained model",
 		Long: "Answer requests over HTTP with a trained model, whose weights stay on the devices: POST /predict answers samples, POST /generate continues a text. GET / describes both for the model. docs/serving.md has all requests, limits and metrics.\n" +
 			"\n" +
-			"The run may train meanwhile: a newer checkpoint (with --best a better one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
+			"The run may train meanwhile: a better checkpoint (with --last a newer one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
 			"\n" +
 			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. Ctrl-C or SIGTERM ends it once the requests under way are answered.",
-		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --best --address 127.0.0.1:9000 --texts 8\n" +
+		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --last --address 127.0.0.1:9000 --texts 8\n" +
 			"  curl -d '{\"inputs\": [[5.1, 3.5, 1.4, 0.2]]}' localhost:8080/predict",
 		Args: cli.Args(1),
 	}
@@ -62,7 +62,7 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
 	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
 	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once")
-	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a newer checkpoint every `TIME`; 0: at POST /reload alone")
+	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a better or newer checkpoint every `TIME`; 0: at POST /reload alone")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests get when the server ends")
 	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take")
 	c.Flags().Var((*sizeFlag)(&f.limits.Body), "max-body", "refuse requests of more than `SIZE`, such as 16MiB (default 4MiB)")
@@ -91,7 +91,7 @@ func (f *serveFlags) check(c *cobra.Command) error {
 		return cli.Usagef("--client-share %d: give a number from 1 to 100", f.limits.Share)
 	}
 	if f.follow < 0 {
-		return cli.Usagef("--follow %v: give the time between looks for a newer checkpoint, such as 10s, or 0 to keep the first one", f.follow)
+		return cli.Usagef("--follow %v: give the time between looks for another checkpoint, such as 10s, or 0 to keep the first one", f.follow)
 	}
 	if f.follow == 0 {
 		f.follow = -1

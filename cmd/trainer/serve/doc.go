@@ -3,7 +3,7 @@
 // devices; requests that wait are put together into batches; newer checkpoints of the run
 // take the place of older ones between two requests.
 //
-//	s, err := serve.Open(ctx, serve.OpenOptions{Config: cfg, Weights: berth.Weights{Dir: "runs/digits", Best: true}})
+//	s, err := serve.Open(ctx, serve.OpenOptions{Config: cfg, Weights: berth.Weights{Dir: "runs/digits"}})
 //	…
 //	defer s.Close()
 //	err = s.HTTP("127.0.0.1:8080").ListenAndServe()   // or http.Handle("/digits/", http.StripPrefix("/digits", s))

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
-// follower looks for newer checkpoints of the run.
+// follower looks for better or newer checkpoints of the run.
 type follower struct {
 	opt    OpenOptions
 	models *models
@@ -70,8 +70,8 @@ func (f *follower) watch() {
 	}
 }
 
-// look loads the newest checkpoint, or the best, unless it is the one in use. asked says
-// that somebody waits for the result.
+// look loads the checkpoint that the options choose now, unless it is the one in use.
+// asked says that somebody waits for the result.
 func (f *follower) look(ctx context.Context, asked bool) (used berth.Used, changed bool, err error) {
 	x, w := f.models, f.opt.Weights
 	select {
@@ -83,7 +83,7 @@ func (f *follower) look(ctx context.Context, asked bool) (used berth.Used, chang
 	if !f.follows() {
 		return x.used(), false, nil
 	}
-	id, damaged, err := newest(ctx, w)
+	id, damaged, err := chosen(ctx, w)
 	if ctx.Err() == nil {
 		f.tell(damaged, err, asked)
 	}
@@ -107,10 +107,10 @@ func (f *follower) look(ctx context.Context, asked bool) (used berth.Used, chang
 	return x.used(), true, nil
 }
 
-// newest is the ID of the newest whole checkpoint, or of the best, and the damaged ones that
+// chosen is the ID of the whole checkpoint that w chooses now, and the damaged ones that
 // would have come before it.
-func newest(ctx context.Context, w berth.Weights) (id uint64, damaged []checkpoint.Skipped, err error) {
-	found, err := rundir.Find(ctx, w.Dir, w.Best, 0)
+func chosen(ctx context.Context, w berth.Weights) (id uint64, damaged []checkpoint.Skipped, err error) {
+	found, err := rundir.Find(ctx, w)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -122,7 +122,7 @@ func (f *follower) tell(damaged []checkpoint.Skipped, err error, asked bool) {
 	why := ""
 	switch {
 	case err != nil:
-		why = fmt.Sprintf("no newer checkpoint can be found: %v", err)
+		why = fmt.Sprintf("the checkpoints cannot be read: %v", err)
 	case len(damaged) > 0:
 		why = fmt.Sprintf("damaged: %v", damaged[0])
 	}
@@ -157,7 +157,7 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		p := problemOf(ctx, err)
 		if !errors.Is(err, context.Canceled) {
-			p = unavailable(fmt.Sprintf("no newer checkpoint could be loaded: %v", err))
+			p = unavailable(fmt.Sprintf("no other checkpoint could be loaded: %v", err))
 		}
 		return p
 	}

@@ -208,7 +208,7 @@ func (x *models) instead(w berth.Weights) error {
 		return err
 	}
 	before := x.opt.Weights
-	before.Best, before.ID = false, old.service.Used().ID
+	before.Best, before.Last, before.ID = false, false, old.service.Used().ID
 	if err := x.end(old); err != nil { // a device was lost meanwhile
 		x.fail(nil, err)
 		return err

@@ -16,8 +16,9 @@ type OpenOptions struct {
 	Service berth.ServeOptions
 	Limits  Limits
 
-	// Follow is the pause between two looks for a newer checkpoint, or a better one with
-	// Weights.Best. Default 2 s; below 0 it never looks. Weights of an ID or of a file stay.
+	// Follow is the pause between two looks for the checkpoint that Weights chooses: a better
+	// one, or a newer one with Weights.Last or where none has the metric. Default 2 s; below 0
+	// it never looks. Weights of an ID or of a file stay.
 	Follow time.Duration
 
 	// Hosts are names under which requests may come, as in https://NAME/. Always known are

@@ -419,6 +419,26 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// A newer checkpoint that is worse answers only with --last.
+func TestReloadChooses(t *testing.T) {
+	x := table(t)
+	for _, last := range []bool{false, true} {
+		_, c := open(t, x, serve.OpenOptions{Follow: -1, Weights: berth.Weights{Last: last}})
+		worse := *x.config
+		worse.Optimizer.LR = 50
+		run{&worse, x.dir}.goOn(t)
+		x.config.Train.Epochs++
+		var now struct {
+			Changed bool
+			Weights berth.Used
+		}
+		c.post(t, "/reload", "", &now)
+		if now.Changed != last || now.Weights.Best == last {
+			t.Errorf("last %v: %+v", last, now)
+		}
+	}
+}
+
 // A newer checkpoint is answered with once it is asked for, or found.
 func TestReload(t *testing.T) {
 	x := table(t)
@@ -440,13 +460,13 @@ func TestReload(t *testing.T) {
 	if err := os.Rename(rundir.CheckpointPath(x.dir), kept); err != nil {
 		t.Fatal(err)
 	}
-	if code, text, _ := asked.do(t.Context(), http.MethodPost, "/reload", ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "no newer checkpoint could be loaded") {
+	if code, text, _ := asked.do(t.Context(), http.MethodPost, "/reload", ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "no other checkpoint could be loaded") {
 		t.Errorf("without checkpoints: %d %s", code, text)
 	}
 	if code, text, _ := asked.do(t.Context(), http.MethodGet, "/metrics", ""); code != http.StatusOK || !strings.Contains(text, "berth_serve_failed_reloads_total 1\n") {
 		t.Errorf("without checkpoints: %d %s", code, text)
 	}
-	if text := <-logged; !strings.HasPrefix(text, "no newer checkpoint can be found: ") {
+	if text := <-logged; !strings.HasPrefix(text, "the checkpoints cannot be read: ") {
 		t.Error(text)
 	}
 	time.Sleep(20 * time.Millisecond) // the follower looks again, and says nothing
@@ -538,7 +558,7 @@ func TestHangingDevice(t *testing.T) {
 func (x run) damageNewest(t *testing.T) {
 	t.Helper()
 	path := rundir.CheckpointPath(x.dir)
-	found, err := rundir.Find(t.Context(), x.dir, false, 0)
+	found, err := rundir.Find(t.Context(), berth.Weights{Dir: x.dir, Last: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -811,7 +831,7 @@ func TestReloadWhileModelIsBroken(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
-	for text := ""; !strings.HasPrefix(text, "no newer checkpoint can be found: "); {
+	for text := ""; !strings.HasPrefix(text, "the checkpoints cannot be read: "); {
 		select {
 		case text = <-told:
 		default:

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/exchange"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
 
@@ -15,8 +16,12 @@ func Export(c *cobra.Command, run string, w *runs.WeightFlags, path string, all 
 	if err := checkNew(path); err != nil {
 		return used, err
 	}
-	err = using(c, run, w, func(_ *checkpoint.DB, s *checkpoint.Snapshot) error {
-		used = berth.Used{ID: s.Manifest.ID, Step: s.Manifest.Step}
+	err = using(c, run, w, func(db *checkpoint.DB, s *checkpoint.Snapshot) error {
+		list, _, err := db.List()
+		if err != nil {
+			return err
+		}
+		used = rundir.UsedOf(&s.Manifest, list)
 		return exchange.WriteSafetensors(c.Context(), s, path, all)
 	})
 	return used, advised(err, run)

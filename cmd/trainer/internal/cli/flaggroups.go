@@ -14,7 +14,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Flags", nil},
-	{"Data and model", []string{"set", "init", "metrics", "checkpoint", "best", "part", "context", "precision", "overfit-batch"}},
+	{"Data and model", []string{"set", "init", "metrics", "checkpoint", "best", "last", "part", "context", "precision", "overfit-batch"}},
 	{"Limits", []string{"batch", "client-share", "deadline", "drain", "max-body", "max-memory", "max-requests", "max-samples", "max-tokens", "queue", "texts"}},
 	{"Devices and memory", []string{
 		"devices", "threads", "device-memory", "host-memory", "spill-dir", "share-device", "microbatches", "stages", "schedule", "reduction", "replicas", "shard",

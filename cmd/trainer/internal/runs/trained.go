@@ -15,21 +15,36 @@ import (
 // WeightFlags are the flags that choose trained weights.
 type WeightFlags struct {
 	best  bool
+	last  bool
 	which *Which
 	init  string
-	said  uint64 // ID of the checkpoint that was named as used
+
+	newest bool   // the newest is the default, not the best
+	said   uint64 // ID of the checkpoint that was named as used
 }
 
 // AddWeightFlags gives c those flags.
 func AddWeightFlags(c *cobra.Command) *WeightFlags {
-	f := AddCheckpointFlags(c)
+	f := AddChoiceFlags(c)
 	c.Flags().StringVar(&f.init, "init", "", "use the weights of a safetensors `FILE[:PREFIX]`, not of a checkpoint")
 	return f
 }
 
-// AddCheckpointFlags gives c the flags that choose a checkpoint.
+// AddChoiceFlags gives c the flags that choose a checkpoint of which the best is the
+// default: see [rundir.Weights].
+func AddChoiceFlags(c *cobra.Command) *WeightFlags {
+	f := AddCheckpointFlags(c)
+	f.newest = false
+	c.Flags().BoolVar(&f.last, "last", false, "use the newest checkpoint, not the best (checkpoint.best)")
+	c.Flags().Lookup("best").Usage = "use the best checkpoint, as without flags, and none where no checkpoint has the metric checkpoint.best"
+	cli.Rare(c, "best")
+	return f
+}
+
+// AddCheckpointFlags gives c the flags that choose a checkpoint of which the newest is
+// the default.
 func AddCheckpointFlags(c *cobra.Command) *WeightFlags {
-	f := &WeightFlags{which: AddWhich(c, "use the checkpoint with this ID, or of this step")}
+	f := &WeightFlags{which: AddWhich(c, "use the checkpoint with this ID, or of this step"), newest: true}
 	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, by the metric checkpoint.best")
 	return f
 }
@@ -40,7 +55,14 @@ func (f *WeightFlags) Weights(dir string) (berth.Weights, error) {
 		return berth.Weights{}, err
 	}
 	id, err := f.which.IDIn(dir)
-	return berth.Weights{Dir: dir, Best: f.best, ID: id, Init: f.init}, err
+	w := f.chosen(id)
+	w.Dir = dir
+	return w, err
+}
+
+// chosen are the weights of some folder, where --checkpoint means the ID id.
+func (f *WeightFlags) chosen(id uint64) berth.Weights {
+	return berth.Weights{Best: f.best, Last: f.last || f.newest && !f.best && id == 0, ID: id, Init: f.init}
 }
 
 // Pick finds the checkpoint that the flags choose in db, and warns of those that were
@@ -53,7 +75,7 @@ func (f *WeightFlags) Pick(c *cobra.Command, db *checkpoint.DB) (s *checkpoint.S
 	if err != nil {
 		return nil, false, err
 	}
-	s, skipped, err := rundir.Pick(c.Context(), db, f.best, id)
+	s, skipped, err := rundir.Pick(c.Context(), db, f.chosen(id))
 	if err == nil {
 		TellSkipped(c, skipped)
 	}
@@ -61,15 +83,19 @@ func (f *WeightFlags) Pick(c *cobra.Command, db *checkpoint.DB) (s *checkpoint.S
 }
 
 // Given reports whether the flags choose a checkpoint or a file.
-func (f *WeightFlags) Given() bool { return f.best || f.which.Given() || f.init != "" }
+func (f *WeightFlags) Given() bool { return f.best || f.last || f.which.Given() || f.init != "" }
 
 // check refuses flags that exclude each other.
 func (f *WeightFlags) check() error {
 	switch given := f.which.Given(); {
 	case f.best && given:
 		return cli.Usagef("--best and --checkpoint exclude each other; give one")
-	case f.init != "" && (f.best || given):
-		return cli.Usagef("--init takes the place of a checkpoint; leave out --best and --checkpoint")
+	case f.last && given:
+		return cli.Usagef("--last and --checkpoint exclude each other; give one")
+	case f.best && f.last:
+		return cli.Usagef("--best and --last exclude each other; give one")
+	case f.init != "" && (f.best || f.last || given):
+		return cli.Usagef("--init takes the place of a checkpoint; leave out --best, --last and --checkpoint")
 	}
 	return nil
 }
@@ -124,22 +150,26 @@ func TellUsed(c *cobra.Command, wf *WeightFlags, u berth.Used) {
 	}
 }
 
-// UsedText names the weights that are used, and unless the flags chose them the best
+// UsedText names the weights that are used, and unless the flags chose them the newest
 // checkpoint.
-func (f *WeightFlags) UsedText(u berth.Used) string { return usedText(u, f.which.Given()) }
+func (f *WeightFlags) UsedText(u berth.Used) string {
+	return usedText(u, f.best || f.last || f.which.Given())
+}
 
-// usedText names the weights that are used and, unless they were chosen, the
-// best checkpoint.
+// usedText names the weights that are used and, unless they were chosen, the newest
+// checkpoint.
 func usedText(u berth.Used, chosen bool) string {
 	if u.ID == 0 {
 		return "using the weights of " + u.File
 	}
 	used := fmt.Sprintf("using checkpoint %d of step %d", u.ID, u.Step)
 	switch {
+	case u.Best && u.ID != u.NewestID && !chosen:
+		return fmt.Sprintf("%s, the best; the newest is checkpoint %d: --last uses it", used, u.NewestID)
 	case u.Best:
 		return used + ", the best"
-	case u.BestID != 0 && !chosen:
-		return fmt.Sprintf("%s; the best is checkpoint %d: --best uses it", used, u.BestID)
+	case u.ID == u.NewestID:
+		return used + ", the newest"
 	}
 	return used
 }

@@ -12,10 +12,12 @@ func TestUsedText(t *testing.T) {
 		chosen bool
 		want   string
 	}{
-		{berth.Used{ID: 3, Step: 90, Best: true, BestID: 3}, false, "using checkpoint 3 of step 90, the best"},
-		{berth.Used{ID: 3, Step: 90, BestID: 2}, false, "using checkpoint 3 of step 90; the best is checkpoint 2: --best uses it"},
-		{berth.Used{ID: 3, Step: 90, BestID: 2}, true, "using checkpoint 3 of step 90"},
-		{berth.Used{ID: 3, Step: 90}, false, "using checkpoint 3 of step 90"},
+		{berth.Used{ID: 3, Step: 90, Best: true, BestID: 3, NewestID: 3}, false, "using checkpoint 3 of step 90, the best"},
+		{berth.Used{ID: 3, Step: 90, Best: true, BestID: 3, NewestID: 5}, false, "using checkpoint 3 of step 90, the best; the newest is checkpoint 5: --last uses it"},
+		{berth.Used{ID: 3, Step: 90, Best: true, BestID: 3, NewestID: 5}, true, "using checkpoint 3 of step 90, the best"},
+		{berth.Used{ID: 3, Step: 90, BestID: 2, NewestID: 3}, true, "using checkpoint 3 of step 90, the newest"},
+		{berth.Used{ID: 3, Step: 90, BestID: 2, NewestID: 5}, true, "using checkpoint 3 of step 90"},
+		{berth.Used{ID: 3, Step: 90, NewestID: 3}, false, "using checkpoint 3 of step 90, the newest"},
 		{berth.Used{File: "w.safetensors"}, false, "using the weights of w.safetensors"},
 	} {
 		if got := usedText(c.used, c.chosen); got != c.want {
