@@ -2,11 +2,8 @@ package configs
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // A decoder holds the state of reading one tree into structs: the origin of
@@ -41,15 +38,6 @@ func (d *decoder) posOf(e entry) Pos {
 		return d.pos(e.value)
 	}
 	return d.pos(e.key)
-}
-
-// folder is the one that a relative path in a node begins at: the file's, or the
-// working directory for what comes from outside the file.
-func (d *decoder) folder(n *yaml.Node) string {
-	if d.origin[n] != "" {
-		return "."
-	}
-	return filepath.Dir(osfile.Resolve(d.file))
 }
 
 // mark sets the origin of a node and of all below it.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,7 +30,10 @@ func (o order) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, near+"; or give the path of a schedule's file, with a / or a . in it")
 		return
 	}
-	text, err := orderText(v, d.folder(n))
+	if isPath(v) && !isText(v) {
+		v = d.path(n, path, v)
+	}
+	text, err := orderText(v)
 	if err != nil {
 		d.fail(d.pos(n), path, "%v", err)
 		return
@@ -58,19 +60,19 @@ func isPath(v string) bool { return strings.ContainsAny(v, `/\.`) }
 // maxOrder is the size in bytes beyond which no file is a schedule.
 const maxOrder = 1 << 18
 
-// orderText is a valid schedule's text, given a path from a folder; of a name or a
-// text, that itself.
-func orderText(v, folder string) (string, error) {
+// orderText is a valid schedule's text, given a path from the working folder; of a name
+// or a text, that itself.
+func orderText(v string) (string, error) {
 	if !isText(v) && !isPath(v) {
 		return v, nil
 	}
 	text, name := v, ""
 	if !isText(v) {
-		name = orderPath(v, folder)
+		name = v
 		data, err := osfile.Read(name, maxOrder+1)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("there is no file %s; give the path of a schedule's file, relative to the config's folder", name)
+			return "", fmt.Errorf("there is no file %s; give the path of a schedule's file: in a config it starts from the config's folder", name)
 		case err != nil:
 			return "", err
 		case len(data) > maxOrder:
@@ -85,18 +87,10 @@ func orderText(v, folder string) (string, error) {
 	return text, nil
 }
 
-// orderPath is the path of a schedule's file, given one from a folder.
-func orderPath(v, folder string) string {
-	if filepath.IsAbs(v) {
-		return v
-	}
-	return filepath.Clean(osfile.Resolve(folder + "/" + v))
-}
-
 // Order is the schedule that Schedule has the text of, or the path from the working
 // directory; nil if it is a name.
 func (p Partition) Order() (*schedule.Schedule, error) {
-	text, err := orderText(p.Schedule, ".")
+	text, err := orderText(p.Schedule)
 	if err != nil || !isText(text) {
 		return nil, err
 	}

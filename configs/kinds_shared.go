@@ -17,7 +17,7 @@ const taskMultilabel = "multilabel"
 
 // Kinds that several keys share.
 var (
-	pathText  = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
+	pathText  = text{listed: true, path: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
 	runName   = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	layerName = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	blockName = layerName

@@ -103,7 +103,7 @@ func (s splitKind) part(d *decoder, n *yaml.Node, path string, to *float64, file
 	case ok:
 		*to = v
 	case s.files && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && pathText.pattern.MatchString(n.Value):
-		*file = n.Value
+		*file = d.path(n, path, n.Value)
 	default:
 		d.mismatch(n, path, expected)
 	}

@@ -48,12 +48,14 @@ type text struct {
 	bare    bool // a whole number needs no quotes
 	listed  bool // a list of such texts is valid, too
 	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
+	path    bool // a path: see decoder.path
+	named   bool // of a path: the name of a tokenizer is none
 }
 
 // Texts without a pattern, and paths that may be "".
 var (
 	anyText   = text{valid: "text"}
-	laterPath = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]*$`)}
+	laterPath = text{listed: true, path: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]*$`)}
 )
 
 func (t text) expect() string { return t.valid }
@@ -68,7 +70,11 @@ func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, t.valid)
 		return
 	}
-	*dst.(*string) = n.Value
+	v := n.Value
+	if t.path && !(t.named && (&Data{Tokenizer: v}).TokenizerFile() == "") {
+		v = d.path(n, path, v)
+	}
+	*dst.(*string) = v
 }
 
 func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }

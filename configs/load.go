@@ -74,8 +74,9 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// Parse reads a config from memory. Messages name it file, whose base name is
-// the default of the config's name.
+// Parse reads a config from memory. Messages name it file, whose base name is the
+// default of the config's name. Relative paths in it begin at file's folder, and those of
+// o at the working folder; in the config that is returned, all begin at the latter.
 func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	return parseAs(file, NameOf(file), data, o)
 }

@@ -16,7 +16,7 @@ var (
 	dataPositive = key{name: "positive", kind: fieldWord{}, at: at(func(d *Data) *string { return &d.Positive }), free: true,
 		doc: "of two classes, the name of the positive one, which `f1_positive`, `precision_positive`, `recall_positive` and `average_precision` are about; without the key, the second one, in sorted order"}
 	textPath      = key{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true}
-	dataTokenizer = key{name: "tokenizer", kind: text{valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
+	dataTokenizer = key{name: "tokenizer", kind: text{path: true, named: true, valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
 		at: at(func(d *Data) *string { return &d.Tokenizer }), def: "char",
 		doc: "`char`: the characters of the text; `bytes`: its bytes; `gpt2`: GPT-2's 50,257 tokens, inside the binary; `bpe:N`: N tokens that are learnt from the text (a byte pair encoding); or the path of a `tokenizer.json` with such an encoding, or of its folder"}
 	dataField = key{name: "field", kind: anyText, at: at(func(d *Data) *string { return &d.Field }),
@@ -48,7 +48,7 @@ func splitOf(def, doc string, s splitKind) *key {
 const SourceGiven = "given"
 
 var dataSection = chosen(&section{
-	doc:        "The training data. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
+	doc:        "The training data. Relative paths in a config start from its folder, and those of flags, `--set` and variables from the working folder. `data: digits` is short for `data: {source: digits}`.",
 	pos:        posOf(func(d *Data) *Pos { return &d.Pos }),
 	shorthand:  "source",
 	names:      registry.Source,

@@ -125,7 +125,7 @@ func (c *Config) Rooted() (*Config, error) {
 			return nil, err
 		}
 	}
-	text, err := orderText(out.Partition.Schedule, ".")
+	text, err := orderText(out.Partition.Schedule)
 	if err != nil {
 		return nil, fmt.Errorf("partition.schedule: %w", err)
 	}
@@ -136,7 +136,7 @@ func (c *Config) Rooted() (*Config, error) {
 // root makes the paths of a key absolute.
 func root(key string, list []*string) error {
 	for _, path := range list {
-		if *path == "" || strings.HasPrefix(*path, "builtin:") {
+		if *path == "" || strings.HasPrefix(*path, builtIn) {
 			continue
 		}
 		full, err := filepath.Abs(*path)

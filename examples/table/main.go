@@ -23,9 +23,7 @@ func main() {
 
 // run trains in the folder dir, from the files in from, and prints answers to w.
 func run(ctx context.Context, w io.Writer, from, dir string) error {
-	cfg, err := configs.Load(filepath.Join(from, "churn.yaml"), configs.Overlay{
-		Set: []string{"data.path=" + filepath.Join(from, "churn.csv")},
-	})
+	cfg, err := configs.Load(filepath.Join(from, "churn.yaml"), configs.Overlay{})
 	if err != nil {
 		return err
 	}
