@@ -48,7 +48,26 @@ type Config struct {
 	// Notes are about keys and values of the file that are gone, and passed over.
 	Notes []string
 
-	where map[string]Pos
+	where   map[string]Pos
+	written *written // nil: the config was made by code
+}
+
+// written is what the file says of a run's length, before overrides.
+type written struct {
+	train    Train
+	schedule Schedule
+}
+
+// Shortened is the config with the length that its file gives, where an override or code
+// has another in place of it and the warm-up is as in the file; ok is false otherwise.
+func (c *Config) Shortened() (as *Config, ok bool) {
+	w := c.written
+	if w == nil || w.schedule.Warmup != c.Schedule.Warmup {
+		return nil, false
+	}
+	whole := *c
+	whole.Train = w.train
+	return &whole, w.train.Epochs != c.Train.Epochs || w.train.Steps != c.Train.Steps || w.train.Batch != c.Train.Batch
 }
 
 // Given reports whether a key was given, in the file or by an override.

@@ -97,9 +97,11 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := d.written(root)
 	applyOverlay(d, root, o)
 	d.dropRetired(root)
 	c := decodeConfig(d, root)
+	c.written = own
 	if c.Name == "" {
 		c.Name = name
 	}
@@ -107,6 +109,15 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// written reads what a file says of the run's length. Its faults are reported later, unless
+// an override mends them.
+func (d *decoder) written(root *yaml.Node) *written {
+	w, apart := &written{}, newDecoder(d.file, d.paths)
+	trainSection.decode(apart, lookUp(root, "train"), "train", &w.train)
+	scheduleSection.decode(apart, lookUp(root, "schedule"), "schedule", &w.schedule)
+	return w
 }
 
 // decodeConfig turns a tree into a config. Faults collect in d.

@@ -245,7 +245,7 @@ func FuzzParse(f *testing.F) {
 func withoutPos(c *Config) *Config {
 	out := *c
 	out.Model.Layers = append([]Layer(nil), c.Model.Layers...)
-	out.where, out.Notes = nil, nil
+	out.where, out.Notes, out.written = nil, nil, nil
 	clearPos(reflect.ValueOf(&out).Elem())
 	return &out
 }

@@ -32,5 +32,5 @@ var scheduleSection = chosen(&section{
 	selector: &key{name: "name", at: at(func(s *Schedule) *string { return &s.Name }), def: "constant",
 		doc: "it decides the other keys"},
 	keys: []*key{{name: "warmup", kind: counting, at: at(func(s *Schedule) *int { return &s.Warmup }), def: "0",
-		doc: "steps at the start over which the rate rises to `lr`"}},
+		doc: "steps at the start over which the rate rises to `lr`. A run that an override makes no longer than that warms up in proportion to its length"}},
 })

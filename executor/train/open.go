@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
@@ -69,6 +70,9 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
+	if note := fitWarmup(c, data.Train.Len()); note != "" {
+		so.Notes = append(slices.Clone(so.Notes), note)
+	}
 	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
 	r := &Run{Data: data, optim: specs.Optimizer(c, so.Sizes.Total)}
 	_, err = session.Open(so, func(s *session.Session) (err error) {
@@ -83,6 +87,23 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	}
 	r.first = r.now.session
 	return r, nil
+}
+
+// fitWarmup makes the warm-up of a run that is shorter than its config's file says
+// shorter by as much, where it would take the whole run, and returns a note of it. One that
+// is too long in the file itself stays, for warmsUp to refuse.
+func fitWarmup(c *configs.Config, samples int) (note string) {
+	written, shortened := c.Shortened()
+	warmup, total := c.Schedule.Warmup, session.NewSizes(c, samples).Total
+	if !shortened || warmup < total || total < 1 {
+		return ""
+	}
+	whole := session.NewSizes(written, samples).Total
+	if warmup >= whole {
+		return ""
+	}
+	c.Schedule.Warmup = min(total-1, max(1, warmup*total/whole))
+	return fmt.Sprintf("schedule.warmup is %d in place of %d, in proportion: the run takes %d steps, and with the length in the file %d", c.Schedule.Warmup, warmup, total, whole)
 }
 
 // open reads the data of a run that begins or goes on. c then names the kinds of a table's columns.
