@@ -76,6 +76,9 @@ func (c *Config) Given(path string) bool {
 	return given
 }
 
+// Overridden reports whether a flag, --set or a variable gave a key.
+func (c *Config) Overridden(path string) bool { return c.Given(path) && c.where[path].Line == 0 }
+
 // Where gives the position of a key, by its dotted path. For a key that was not
 // given, it is the position of the innermost section around it that was.
 func (c *Config) Where(path string) Pos {
@@ -217,6 +220,7 @@ type Schedule struct {
 	Pos        Pos
 	Name       string // constant, step, cosine, linear or another name of the registry
 	Warmup     int    // steps over which the rate rises to Optimizer.LR
+	EndsAt     int    // the step at which the schedule ends, and the rate stays; 0: the run's last
 	Registered        // such as an *ops.Cosine
 }
 

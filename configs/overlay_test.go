@@ -83,7 +83,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s has no usage", f.Name)
 		}
 	}
-	if want := []string{"compile devices.compile", "device-memory devices.memory", "devices devices.use", "host-memory devices.host_memory", "metrics train.metrics", "op-by-op devices.op_by_op", "share-device devices.share_device", "spill-dir devices.spill_dir", "threads devices.threads", "watch train.watch"}; !reflect.DeepEqual(got, want) {
+	if want := []string{"compile devices.compile", "device-memory devices.memory", "devices devices.use", "epochs train.epochs", "host-memory devices.host_memory", "metrics train.metrics", "op-by-op devices.op_by_op", "schedule schedule.name", "share-device devices.share_device", "spill-dir devices.spill_dir", "threads devices.threads", "watch train.watch"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

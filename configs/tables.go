@@ -30,7 +30,7 @@ var trainSection = &section{
 	doc: "The length of training and the size of a step.",
 	pos: posOf(func(t *Train) *Pos { return &t.Pos }),
 	keys: []*key{
-		{name: "epochs", kind: positive, at: at(func(t *Train) *int { return &t.Epochs }), def: "10", unless: "steps",
+		{name: "epochs", kind: positive, at: at(func(t *Train) *int { return &t.Epochs }), def: "10", unless: "steps", flag: "epochs", flagTakes: "N", flagTrains: true,
 			doc: "passes over the training samples; the learning rate's schedule ends with the last"},
 		{name: "steps", kind: positive, at: at(func(t *Train) *int { return &t.Steps }),
 			doc: "steps of the run, in place of `epochs`; the learning rate's schedule ends with the last"},

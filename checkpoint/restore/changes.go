@@ -28,6 +28,9 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 		if sameData {
 			list = withoutPath(list)
 		}
+		if r.Longer > 0 && r.Longer == m.Step {
+			list = withoutLength(list)
+		}
 		if err != nil {
 			said = append(said, err.Error())
 		} else if len(list) > 0 {
@@ -162,6 +165,13 @@ func withoutPath(list []configs.Change) (left []configs.Change) {
 		}
 	}
 	return left
+}
+
+// withoutLength leaves out changes of the length and of the schedule.
+func withoutLength(list []configs.Change) []configs.Change {
+	return slices.DeleteFunc(slices.Clone(list), func(c configs.Change) bool {
+		return c.Key == "train.epochs" || c.Key == "train.steps" || strings.HasPrefix(c.Key, "schedule.")
+	})
 }
 
 // movedPart reports whether a change is of the path of a part of the data.

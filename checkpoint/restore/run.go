@@ -53,6 +53,9 @@ type Run struct {
 	Model
 	Numerics string       // the kernels of its devices
 	Graph    *graph.Graph // of a step
+	// Longer is the step at which the run was finished, where its config now goes on beyond
+	// it: length and schedule may then be others. 0: it does not.
+	Longer int
 	// LostDevices: the run goes on with the devices that are left, whatever their kernels.
 	LostDevices bool
 

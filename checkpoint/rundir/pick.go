@@ -110,12 +110,19 @@ func newest(dir string, beside bool, f func(*checkpoint.DB, checkpoint.Manifest)
 	return errors.Join(err, db.Close())
 }
 
+// Newest is the manifest of the newest checkpoint of a run folder, also while a run trains
+// there.
+func Newest(dir string) (m checkpoint.Manifest, err error) {
+	err = newest(dir, true, func(_ *checkpoint.DB, found checkpoint.Manifest) error {
+		m = found
+		return nil
+	})
+	return m, err
+}
+
 // SavedConfig is the config that the newest checkpoint of a run folder was made
 // with, as the run resolved it, and that checkpoint's ID.
 func SavedConfig(dir string) (text []byte, id uint64, err error) {
-	err = newest(dir, true, func(_ *checkpoint.DB, m checkpoint.Manifest) error {
-		text, id = m.Config, m.ID
-		return nil
-	})
-	return text, id, err
+	m, err := Newest(dir)
+	return m.Config, m.ID, err
 }

@@ -72,8 +72,7 @@ func statusAt(db *checkpoint.DB, m checkpoint.Manifest) (Status, error) {
 	if steps > 0 {
 		st.Total = at.Resume(runstate.PaceOf(c.Train, steps, c.Train.Batch))
 	}
-	over := c.Train.Steps == 0 && at.Epoch >= c.Train.Epochs || c.Train.Steps > 0 && at.Step >= c.Train.Steps
-	if !at.Unmeasured && (over || at.StoppedEarly(c.EarlyStopping)) {
+	if !at.Unmeasured && (at.Over(c.Train) || at.StoppedEarly(c.EarlyStopping)) {
 		st.State = Finished
 	}
 	return st, nil

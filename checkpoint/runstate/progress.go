@@ -64,6 +64,14 @@ func (p *Progress) Resume(l Pace) (total int) {
 	return p.Step + max(0, l.Epochs-p.Epoch)*l.Epoch - done
 }
 
+// Over reports whether a run of that length has taken its last step.
+func (p *Progress) Over(t configs.Train) bool {
+	if t.Steps > 0 {
+		return p.Step >= t.Steps
+	}
+	return p.Epoch >= t.Epochs
+}
+
 // AtBoundary reports whether the last step ends at a boundary, in a run of so many
 // steps.
 func (p *Progress) AtBoundary(l Pace, total int) bool {

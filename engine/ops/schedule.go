@@ -19,8 +19,9 @@ import (
 type LearningRate struct {
 	Schedule      string // constant, step, cosine, linear or one of [RegisterSchedule]
 	Base          float64
-	Warmup, Total int // in steps
-	Keys          any // of the schedule, such as Cosine{Min: 0.01}; nil: the defaults
+	Warmup, Total int  // in steps
+	Held          bool // from step Total on, the rate stays that of the step before
+	Keys          any  // of the schedule, such as Cosine{Min: 0.01}; nil: the defaults
 }
 
 // Kind is "learning_rate".
@@ -35,14 +36,21 @@ func (o LearningRate) String() string {
 		}
 		return 0
 	}
-	if o.Keys != nil && own != nil && !own.ours {
-		return fmt.Sprintf("{Schedule:%s Base:%v Min:0 Gamma:0 Warmup:%d Total:%d Every:0 Keys:%+v}", o.Schedule, o.Base, o.Warmup, o.Total, o.Keys)
+	held := ""
+	if o.Held {
+		held = " Held"
 	}
-	return fmt.Sprintf("{Schedule:%s Base:%v Min:%v Gamma:%v Warmup:%d Total:%d Every:%v}", o.Schedule, o.Base, key("min_lr"), key("gamma"), o.Warmup, o.Total, key("every"))
+	if o.Keys != nil && own != nil && !own.ours {
+		return fmt.Sprintf("{Schedule:%s Base:%v Min:0 Gamma:0 Warmup:%d Total:%d Every:0 Keys:%+v%s}", o.Schedule, o.Base, o.Warmup, o.Total, o.Keys, held)
+	}
+	return fmt.Sprintf("{Schedule:%s Base:%v Min:%v Gamma:%v Warmup:%d Total:%d Every:%v%s}", o.Schedule, o.Base, key("min_lr"), key("gamma"), o.Warmup, o.Total, key("every"), held)
 }
 
 // At is the rate of a step, counted from 0.
 func (o LearningRate) At(step int) float64 {
+	if o.Held {
+		step = min(step, o.Total-1)
+	}
 	if step < o.Warmup {
 		return o.Base * float64(step+1) / float64(o.Warmup)
 	}
@@ -70,7 +78,7 @@ func (o LearningRate) Course() (steadyFor int, ends bool) {
 	if !known {
 		return 0, false
 	}
-	return s.steadyFor(o.Keys), s.ends
+	return s.steadyFor(o.Keys), s.ends || o.Held
 }
 
 // Infer wants the step, and a schedule whose numbers make sense.

@@ -115,7 +115,7 @@ var reserved = map[Kind][]string{
 	Loss:      {"name", "version"},
 	Metric:    {"name", "version"},
 	Optimizer: {"name", "version", "lr", "clip_norm", "no_decay", "freeze"},
-	Schedule:  {"name", "version", "warmup"},
+	Schedule:  {"name", "version", "warmup", "ends_at"},
 	Source:    {"source", "version", "split", "task"},
 }
 

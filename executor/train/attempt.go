@@ -241,6 +241,7 @@ func (a *attempt) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	now.Longer = a.run.longer
 	if a.at, a.goal.steps, err = now.Resume(snap, a.opt.AllowChanged, a.opt.Observer.note); err != nil {
 		return nil, err
 	}

@@ -70,11 +70,15 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
+	longer := goOnLonger(c, o.Resume, data.Train.Len())
+	if longer.note != "" {
+		so.Notes = append(slices.Clone(so.Notes), longer.note)
+	}
 	if note := fitWarmup(c, data.Train.Len()); note != "" {
 		so.Notes = append(slices.Clone(so.Notes), note)
 	}
 	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
-	r := &Run{Data: data, optim: specs.Optimizer(c, so.Sizes.Total)}
+	r := &Run{Data: data, longer: longer.than, optim: specs.Optimizer(c, so.Sizes.Total)}
 	_, err = session.Open(so, func(s *session.Session) (err error) {
 		r.now, err = r.prepare(ctx, s)
 		return err

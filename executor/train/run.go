@@ -26,9 +26,10 @@ import (
 type Run struct {
 	Data *datasets.Dataset
 
-	optim optim.Spec
-	first *session.Session // which the run was opened with
-	now   planned          // after the loss of a device, what is planned for those that are left
+	optim  optim.Spec
+	longer int              // see restore.Run
+	first  *session.Session // which the run was opened with
+	now    planned          // after the loss of a device, what is planned for those that are left
 }
 
 // planned is a session, and the plans of steps that are other than its full one.

@@ -12,8 +12,8 @@ func resumeCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "resume RUN",
 		Short:   "Continue a run from its newest checkpoint",
-		Long:    "Continue the run in a folder from its newest whole checkpoint, bit for bit, with the config saved there. Other devices may take over.",
-		Example: "  trainer resume runs/digits\n  trainer resume runs/digits --devices cpu:2 --threads 2",
+		Long:    "Continue the run in a folder from its newest whole checkpoint, bit for bit, with the config saved there. Other devices may take over. A run that is finished goes on with more --epochs.",
+		Example: "  trainer resume runs/digits\n  trainer resume runs/digits --devices cpu:2 --threads 2\n  trainer resume runs/digits --epochs 60",
 		Args:    cli.Args(1),
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
@@ -24,6 +25,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
+	cli.Rare(c, "epochs", "schedule")
 	o := &t.options
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default: runs/NAME, or the next free one)")
 	resume := addResumeFlag(c)

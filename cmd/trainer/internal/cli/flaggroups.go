@@ -17,7 +17,7 @@ var flagGroups = []struct {
 	{"Data and model", []string{"set", "init", "metrics", "checkpoint", "best", "last", "part", "context", "precision", "overfit-batch"}},
 	{"Limits", []string{"batch", "client-share", "deadline", "drain", "max-body", "max-memory", "max-requests", "max-samples", "max-tokens", "queue", "texts"}},
 	{"Devices and memory", []string{
-		"devices", "threads", "device-memory", "host-memory", "spill-dir", "share-device", "microbatches", "stages", "schedule", "reduction", "replicas", "shard",
+		"devices", "threads", "device-memory", "host-memory", "spill-dir", "share-device", "microbatches", "stages", "reduction", "replicas", "shard",
 		"recompute",
 	}},
 	{"Checking and drills", []string{"allow-changed", "assert-resident", "compile", "costs", "dump", "fault", "op-by-op", "profile", "report", "timeout"}},

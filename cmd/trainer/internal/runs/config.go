@@ -75,9 +75,11 @@ func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 var short = map[string]string{
 	"compile":       "when segments are compiled: wait (before the first step), or beside (while steps run op by op)",
 	"device-memory": "memory that each device may use: 64MiB, or 50% of what the plan takes without a limit; 0: all it has",
+	"epochs":        "passes over the training samples; more of them go on with a run that is finished",
 	"host-memory":   "most host memory for tensors that are on no device, such as 1GiB; the others go to a file",
 	"metrics":       "metrics to compute: auto, all, or a list such as auc,top_3",
 	"op-by-op":      "run each op by itself and stop at the first NaN or infinite result: plain, or log, trace or sync to see more",
+	"schedule":      "the schedule of the learning rate, such as cosine",
 	"share-device":  "let several devices of opencl be on one physical device, for tests",
 	"spill-dir":     "folder of the file that --host-memory needs (default: the run folder)",
 	"threads":       "worker threads of all devices together; 0: one for each core",

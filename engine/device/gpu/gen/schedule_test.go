@@ -52,12 +52,13 @@ func TestRatesAreThoseOfTheOp(t *testing.T) {
 			t.Errorf("give schedule %s keys in scheduleKeys", e.Name)
 			continue
 		}
-		for _, warmup := range []int{0, 10} {
-			o := ops.LearningRate{Schedule: e.Name, Keys: keys, Base: 0.3, Warmup: warmup, Total: 100}
+		for _, o := range []ops.LearningRate{{}, {Warmup: 10}, {Held: true}, {Warmup: 10, Held: true}} {
+			o.Schedule, o.Keys, o.Base, o.Total = e.Name, keys, 0.3, 100
+			warmup := o.Warmup
 			rate := looksUp(t, o)
 			for step := range 1000 {
 				got, ok := rate(step)
-				if over(e.Name, step-warmup, 100-warmup) {
+				if !o.Held && over(e.Name, step-warmup, 100-warmup) {
 					if ok && over(e.Name, step-warmup-20, 100-warmup) {
 						t.Errorf("%s has a rate for step %d: its function panics there", e.Name, step)
 					}

@@ -1,0 +1,94 @@
+package train
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/configs/specs"
+	"github.com/berth-ml/berth/executor/session"
+)
+
+// longer says how a run goes on that was finished.
+type longer struct {
+	than int    // its steps when it was; 0: it was not finished, or does not go on
+	note string // for its user
+}
+
+// goOnLonger decides the schedule of a finished run in a folder that a config goes on with
+// beyond its end. The step at which the schedule ends is then a key of the config
+// (schedule.ends_at), so that a run that is killed goes on as if it had not been.
+func goOnLonger(c *configs.Config, dir string, samples int) (l longer) {
+	if dir == "" {
+		return l
+	}
+	then, at := finishedRun(dir)
+	if then == nil {
+		return l
+	}
+	total := at.Resume(session.NewSizes(c, samples).Pace)
+	if total <= at.Step {
+		return l
+	}
+	l.than = at.Step
+	goes := fmt.Sprintf("the run was finished at step %d, and goes on to step %d", at.Step, total)
+	s := &c.Schedule
+	switch {
+	case c.Overridden("schedule.ends_at"):
+	case c.Overridden("schedule.name"), s.EndsAt == then.Schedule.EndsAt && !sameSchedule(*s, then.Schedule):
+		s.EndsAt = total
+	case s.EndsAt == 0 && asShort(c, then, at.Step, total):
+		l.note = goes + ": the rates of its schedule do not depend on the length"
+		return l
+	case s.EndsAt == 0:
+		s.EndsAt = at.Step // where the schedule ended
+	}
+	rates := fmt.Sprintf("the learning rate follows the schedule %s", s.Name)
+	if s.EndsAt < total {
+		rates = fmt.Sprintf("the learning rate stays %.3g from step %d on (schedule.ends_at), unless --schedule names a schedule", specs.Optimizer(c, total).Schedule.At(total-1), s.EndsAt)
+	}
+	l.note = fmt.Sprintf("%s: %s; the weights differ from those of a run of that length", goes, rates)
+	return l
+}
+
+// finishedRun is the config of a folder's newest checkpoint and where it stands, if the run
+// has taken all of its steps; nil if not. What is wrong with the folder is said later.
+func finishedRun(dir string) (then *configs.Config, at runstate.Progress) {
+	m, err := rundir.Newest(dir)
+	if err != nil {
+		return nil, at
+	}
+	st, err := runstate.Of(&m)
+	if err != nil {
+		return nil, at
+	}
+	if then, err = configs.Parse("the config of the newest checkpoint", m.Config, configs.Overlay{}); err != nil {
+		return nil, at
+	}
+	at = st.Progress
+	at.Step, at.Epoch, at.Index = m.Step, m.Epoch, m.Index
+	if at.Unmeasured || at.Step == 0 || !at.Over(then.Train) {
+		return nil, at
+	}
+	return then, at
+}
+
+// sameSchedule reports whether two schedules are the same up to their ends.
+func sameSchedule(a, b configs.Schedule) bool {
+	return a.Name == b.Name && a.Warmup == b.Warmup && reflect.DeepEqual(a.Keys, b.Keys)
+}
+
+// asShort reports whether the schedule gives the first steps of a run of total steps the
+// rates that it gave those of a run that ended with them.
+func asShort(c, then *configs.Config, steps, total int) bool {
+	was, is := specs.Optimizer(then, steps).Schedule, specs.Optimizer(c, total).Schedule
+	is.Base = was.Base
+	for i := range steps {
+		if was.At(i) != is.At(i) {
+			return false
+		}
+	}
+	return true
+}
