@@ -215,7 +215,7 @@ func (s Spec) pathAdvice() string {
 	case s.Path == "":
 		return advice + "; a relative path counts from the working directory, " + full
 	}
-	return fmt.Sprintf("a relative path counts from the working directory, so this is %s; %s", full, advice)
+	return fmt.Sprintf("its full path is %s; %s", full, advice)
 }
 
 // splitOr is the fraction to train on: Split, or the source's default. It is 0 where Division

@@ -26,8 +26,8 @@ func TestPathErrors(t *testing.T) {
 		{Spec{Source: "mnist", Path: BuiltinShakespeare}, ErrSpec, []string{BuiltinShakespeare, BuiltinMNIST}},
 		{Spec{Source: "csv", Path: "builtin:digits"}, ErrSpec, []string{"digits needs no path"}},
 		{Spec{Source: "csv"}, ErrSpec, []string{"needs a path", wd}},
-		{Spec{Source: "csv", Path: "nowhere.csv"}, fs.ErrNotExist, []string{"counts from the working directory, so this is " + filepath.Join(wd, "nowhere.csv")}},
-		{Spec{Source: "text", Path: "nowhere.txt", Text: text}, fs.ErrNotExist, []string{"so this is " + filepath.Join(wd, "nowhere.txt"), BuiltinShakespeare}},
+		{Spec{Source: "csv", Path: "nowhere.csv"}, fs.ErrNotExist, []string{"its full path is " + filepath.Join(wd, "nowhere.csv")}},
+		{Spec{Source: "text", Path: "nowhere.txt", Text: text}, fs.ErrNotExist, []string{"its full path is " + filepath.Join(wd, "nowhere.txt"), BuiltinShakespeare}},
 		{Spec{Source: "tensors", Path: "testdata", Tensors: TensorOptions{Input: "none"}}, fs.ErrNotExist, []string{": name another array with data.input or data.target, or set data.path to a folder that has it"}},
 		{Spec{Source: "tensors", Path: "/nowhere.npz"}, fs.ErrNotExist, []string{"/nowhere.npz", "existing"}},
 	} {
