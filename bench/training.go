@@ -126,6 +126,7 @@ func (s *training) fillBatches(dev device.Device) error {
 	for i := range s.batch {
 		b := &s.batch[i]
 		b.Samples = s.w.Batch
+		var memory [][]byte
 		for _, v := range s.prog.Inputs() {
 			hb, err := dev.AllocHost(v.Meta.Bytes() * int64(s.parts))
 			if err != nil {
@@ -133,7 +134,15 @@ func (s *training) fillBatches(dev device.Device) error {
 			}
 			s.fields = append(s.fields, hb)
 			b.Fields = append(b.Fields, hb)
-			fill(s.w, v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
+			memory = append(memory, hb.Bytes())
+			if s.w.own == nil {
+				fill(s.w, v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
+			}
+		}
+		if s.w.own != nil {
+			if err := s.w.own.read(i, s.w.Batch, s.prog.Inputs(), memory); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

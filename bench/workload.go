@@ -27,6 +27,12 @@ type Workload struct {
 	Input      shape.Meta
 	Target     shape.Meta
 	Layers     models.Stack
+
+	// Of a config: what it says of a step; zero of the others.
+	Microbatches int
+	Precision    string
+
+	own *own // of a config, in place of Layers; nil of the others
 }
 
 // seed is the seed of weights and batches.
@@ -89,7 +95,11 @@ func Lookup(name string) (Workload, error) {
 // Graph is one training step of the workload in that many equal microbatches,
 // in float32 or with bfloat16 in dense layers' products.
 func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
-	return models.Train(w.spec(bf16), adamW, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
+	by := adamW
+	if w.own != nil {
+		by = w.own.optim
+	}
+	return models.Train(w.spec(bf16), by, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
 }
 
 // adamW learns slowly. A model that has learned its few batches by heart has
@@ -101,5 +111,10 @@ var adamW = optim.Spec{
 
 // spec is the workload's model, in float32 or with bfloat16 in dense layers' products.
 func (w Workload) spec(bf16 bool) models.Spec {
+	if w.own != nil {
+		spec := w.own.spec
+		spec.BF16 = bf16
+		return spec
+	}
 	return models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed, BF16: bf16}
 }

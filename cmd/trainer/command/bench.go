@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -22,11 +24,11 @@ var quickest = []string{"mlp", "cnn", "gpt-nano"}
 
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "bench [NAME...]",
+		Use:   "bench [NAME|CONFIG...]",
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches, and print the time of a step, samples per second, the share of this machine's speed that the model's arithmetic reaches, and memory. Without names it measures the quickest: " +
-			strings.Join(quickest, ", ") + ". docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
+			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
 	benchFlags(c, &o)
@@ -107,7 +109,7 @@ func checkBench(c *cobra.Command, o bench.RunOptions) error {
 		return cli.Usagef("--timeout %v: give a time above 0", o.Timeout)
 	}
 	if pairs := configs.KeyVariables(os.Environ()); len(pairs) > 0 {
-		return cli.Usagef("%s: bench reads no config, so these variables have no effect: unset them, and use flags of bench instead", strings.Join(pairs, ", "))
+		return cli.Usagef("%s: bench takes no keys from variables: unset them, and use flags of bench instead", strings.Join(pairs, ", "))
 	}
 	return nil
 }
@@ -186,33 +188,65 @@ func benchList() string {
 	return strings.Join(lines, "\n")
 }
 
-// workloads looks the named workloads up.
-func workloads(names []string) (ws []bench.Workload, err error) {
+// workloads looks the named workloads up, and opens the data of configs.
+func workloads(c *cobra.Command, names []string) (ws []bench.Workload, err error) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return nil, cli.Usagef("%s is named twice: name it once; to measure it longer, raise --seconds", name)
 		}
-		w, err := bench.Lookup(name)
+		w, err := workload(c, name)
 		if err != nil {
-			return nil, cli.Usage(err)
+			return nil, err
 		}
 		ws = append(ws, w)
 	}
 	return ws, nil
 }
 
+// workload is the named one, or that of a config.
+func workload(c *cobra.Command, name string) (bench.Workload, error) {
+	w, unknown := bench.Lookup(name)
+	if unknown == nil {
+		return w, nil
+	}
+	cfg, err := configs.Load(name, configs.Overlay{})
+	if errors.Is(err, configs.ErrNotFound) && !strings.ContainsAny(name, `/\.`) {
+		return w, cli.Usagef("%w; or a config", unknown)
+	}
+	if err != nil {
+		return w, cli.Usage(err)
+	}
+	done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading the data")
+	w, err = bench.Of(c.Context(), cfg)
+	done()
+	return w, usageOf(err)
+}
+
+// asConfigured takes the microbatches and the precision of a config where no flag gives them.
+func asConfigured(c *cobra.Command, w bench.Workload, o bench.RunOptions) bench.RunOptions {
+	if w.Microbatches > 0 && !c.Flags().Changed("microbatches") {
+		o.Microbatches = w.Microbatches
+	}
+	if w.Precision != "" && !c.Flags().Changed("precision") {
+		o.Precision = w.Precision
+	}
+	return o
+}
+
 // runBench measures the named workloads one after the other. All names are
 // looked up, and the options tried, before anything runs.
 func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
-	ws, err := workloads(names)
+	ws, err := workloads(c, names)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Check(ws...); err != nil {
-		return nil, usageOf(err)
+	for _, w := range ws {
+		if err := asConfigured(c, w, o).Check(w); err != nil {
+			return nil, usageOf(err)
+		}
 	}
 	return measurement[bench.Result]{
-		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, o) },
+		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, asConfigured(c, w, o)) },
 		rate: func(r bench.Result) string { return fmt.Sprintf("%.2f ms a step", r.StepMS.Median) },
 		tell: func(r bench.Result) {
 			for _, text := range r.Notes {

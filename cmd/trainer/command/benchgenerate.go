@@ -34,12 +34,14 @@ func benchGenerate(c *cobra.Command, names []string, o bench.RunOptions, asJSON 
 	if len(names) == 0 {
 		names = speakers
 	}
-	ws, err := workloads(names)
+	ws, err := workloads(c, names)
 	if err != nil {
 		return err
 	}
 	rs, err := measurement[bench.Generation]{
-		of:   func(w bench.Workload) (bench.Generation, error) { return bench.Generate(c.Context(), w, o) },
+		of: func(w bench.Workload) (bench.Generation, error) {
+			return bench.Generate(c.Context(), w, asConfigured(c, w, o))
+		},
 		rate: func(r bench.Generation) string { return fmt.Sprintf("%.2f ms a token", r.DecodeMS.Median) },
 	}.all(c, ws)
 	if err != nil {

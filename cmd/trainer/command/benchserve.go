@@ -42,7 +42,7 @@ func (f *servingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 	if len(names) == 0 {
 		names = quickest
 	}
-	ws, err := workloads(names)
+	ws, err := workloads(c, names)
 	if err != nil {
 		return err
 	}

@@ -62,9 +62,9 @@ func (f *scalingFlags) defaults(c *cobra.Command, o *bench.RunOptions) {
 // run measures, prints and draws.
 func (f *scalingFlags) run(c *cobra.Command, names []string, o bench.RunOptions, asJSON bool) error {
 	f.defaults(c, &o)
-	w, err := bench.Lookup(append(names, "gpt-small")[0])
+	w, err := workload(c, append(names, "gpt-small")[0])
 	if err != nil {
-		return cli.Usage(err)
+		return err
 	}
 	if f.svg != "" {
 		if err := rundir.CheckOutput(f.svg, ""); err != nil {
