@@ -117,6 +117,7 @@ var mayImport = map[string][]string{
 	"internal/units":                   {},
 	"internal/svg":                     {},
 	"internal/svg/raster":              {"internal/svg"},
+	"internal/svg/svgtest":             {"internal/svg"},
 	"internal/panics":                  {},
 	"internal/memdir":                  {},
 	"internal/testall":                 {},

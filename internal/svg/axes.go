@@ -76,14 +76,14 @@ func (a *Axes) inside() (b Box, slanted bool) {
 func (p *Picture) Axes(a Axes) *Plot {
 	b, slanted := a.inside()
 	c := &Plot{p: p, Inside: b, x: a.X, y: a.Y}
-	p.Text(Text{X: b.X + b.W/2, Y: a.Box.Y + HeadSize, Words: a.Title, Size: HeadSize, Bold: true, Anchor: Middle})
+	p.Text(Head(b.X+b.W/2, a.Box.Y+HeadSize, a.Title).Fit(b.W).At(Middle))
 	bottom, right := b.Y+b.H, b.X+b.W
 	for _, t := range a.X.Ticks {
 		x := c.X(t.At)
 		if !a.X.Names {
 			p.Line(x, b.Y, x, bottom, Style{Stroke: Grid})
 		}
-		text := Text{X: x, Y: bottom + 15, Words: t.Label, Size: SmallSize, Color: Faint, Anchor: Middle}
+		text := t.text(x, bottom+15).At(Middle)
 		if slanted {
 			text.X, text.Y, text.Anchor, text.Turn = x+4, bottom+tickGap+5, End, -45
 		}
@@ -94,21 +94,24 @@ func (p *Picture) Axes(a Axes) *Plot {
 		if !a.Y.Names {
 			p.Line(b.X, y, right, y, Style{Stroke: Grid})
 		}
-		p.Text(Text{X: b.X - tickGap, Y: y + 4, Words: t.Label, Size: SmallSize, Color: Faint, Anchor: End})
+		p.Text(t.text(b.X-tickGap, y+4).At(End))
 	}
 	if !a.X.Names || !a.Y.Names {
 		p.Line(b.X, b.Y, b.X, bottom, Style{Stroke: Edge})
 		p.Line(b.X, bottom, right, bottom, Style{Stroke: Edge})
 	}
-	label := Text{X: b.X + b.W/2, Y: a.Box.Y + a.Box.H - 4, Words: a.X.Label, Size: SmallSize, Color: Faint, Anchor: Middle}
-	if a.X.Label != "" {
-		p.Text(label)
-	}
-	if a.Y.Label != "" {
-		label.X, label.Y, label.Words, label.Turn = a.Box.X+SmallSize, b.Y+b.H/2, a.Y.Label, -90
-		p.Text(label)
-	}
+	p.Text(Small(b.X+b.W/2, a.Box.Y+a.Box.H-4, a.X.Label).At(Middle))
+	up := Small(a.Box.X+SmallSize, b.Y+b.H/2, a.Y.Label).At(Middle)
+	up.Turn = -90
+	p.Text(up)
 	return c
+}
+
+// text is the label.
+func (t Tick) text(x, y float64) Text {
+	text := Small(x, y, t.Label)
+	text.Hint = t.Hint
+	return text
 }
 
 // Plot is a chart within axes. Its methods take values, not pixels.

@@ -25,11 +25,27 @@ func (e *Entry) sample() float64 {
 
 func (e *Entry) wide() float64 { return e.sample() + 6 + Width(e.Words, SmallSize) + entryGap }
 
-// legendRows cuts entries into rows that fit.
-func legendRows(entries []Entry, wide float64) (rows [][]Entry) {
+// legendRows cuts entries into rows that fit, and gives the width of a column: 0 where each
+// entry has its own. More than two rows have columns.
+func legendRows(entries []Entry, wide float64) (rows [][]Entry, column float64) {
+	rows = rowsOf(entries, wide, 0)
+	if len(rows) <= 2 {
+		return rows, 0
+	}
+	for _, row := range rows {
+		for i := range row {
+			column = max(column, row[i].wide())
+		}
+	}
+	return rowsOf(entries, wide, column), column
+}
+
+// rowsOf cuts entries into rows that fit, of columns that wide at least.
+func rowsOf(entries []Entry, wide, column float64) (rows [][]Entry) {
 	left := -1.0
 	for _, e := range entries {
-		need := e.wide()
+		e.Words = Cut(e.Words, SmallSize, wide-e.sample()-6)
+		need := max(e.wide(), column)
 		if left < need-entryGap {
 			rows, left = append(rows, nil), wide
 		}
@@ -39,18 +55,14 @@ func legendRows(entries []Entry, wide float64) (rows [][]Entry) {
 	return rows
 }
 
-// LegendHigh is the height of a legend.
-func LegendHigh(entries []Entry, wide float64) float64 {
-	return legendRow * float64(len(legendRows(entries, wide)))
-}
-
 // Legend draws entries in rows from a corner on, and returns the bottom.
 func (p *Picture) Legend(x, y, wide float64, entries ...Entry) float64 {
-	for _, row := range legendRows(entries, wide) {
+	rows, column := legendRows(entries, wide)
+	for _, row := range rows {
 		at := x
 		for i := range row {
 			row[i].draw(p, at, y+legendRow/2)
-			at += row[i].wide()
+			at += max(row[i].wide(), column)
 		}
 		y += legendRow
 	}

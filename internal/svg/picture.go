@@ -34,9 +34,21 @@ func (p *Picture) Path(path Path, s Style) {
 
 // Text adds a text.
 func (p *Picture) Text(t Text) {
+	if t.Words == "" {
+		return
+	}
 	t.Words = Clean(t.Words)
 	p.elements = append(p.elements, func(to Pen) { to.Text(t) })
 }
+
+// Heading adds the title on top of the picture, which has its width.
+func (p *Picture) Heading() {
+	t := Text{X: Margin, Y: Margin + TitleSize, Words: p.Title, Size: TitleSize, Bold: true}
+	p.Text(t.Fit(p.Width - 2*Margin))
+}
+
+// HeadingHigh is the height of a heading, with the room above and below.
+const HeadingHigh = Margin + TitleSize + 10
 
 // Line adds a straight line.
 func (p *Picture) Line(x1, y1, x2, y2 float64, s Style) {
@@ -140,5 +152,9 @@ func (w *writer) Text(t Text) {
 	if t.Inside {
 		w.attribute("pointer-events", "none")
 	}
-	fmt.Fprintf(w.b, ">%s</text>\n", escape(t.Words))
+	hint := ""
+	if t.Hint != "" {
+		hint = "<title>" + escape(Clean(t.Hint)) + "</title>"
+	}
+	fmt.Fprintf(w.b, ">%s%s</text>\n", hint, escape(t.Words))
 }

@@ -37,6 +37,12 @@ var Series = []Color{Blue, Vermilion, Green, Purple, Orange, Sky, "#444444"}
 // Tints are light colours for areas with text in them.
 var Tints = []Color{"#eaf2fb", "#fdf1e3", "#eaf6ec", "#f3edf8", "#fdecec", "#e8f6f7"}
 
+// Widths of lines; those of frames and grids are 1.
+const (
+	ThinLine = 1.5 // arrows, and curves behind others
+	BoldLine = 2.0 // curves, limits, and what stands out
+)
+
 // Style is how a path is drawn.
 type Style struct {
 	Fill    Color // "": not filled

@@ -96,6 +96,8 @@ func TestTicks(t *testing.T) {
 		{"far from 0", svg.Ticks(1234, 1236, 4), "1234 1234.5 1235 1235.5 1236"},
 		{"large", svg.Ticks(0, 45000, 6), "0 10k 20k 30k 40k"},
 		{"whole", svg.WholeTicks(0, 3, 10), "0 1 2 3"},
+		{"in ms", svg.TimeTicks(0, 0.0124, 3), "0 5|ms 10|ms"},
+		{"in min", svg.TimeTicks(0, 400, 4), "0 2|min 4|min 6|min"},
 		{"in words", svg.TicksOf(0, 2, 2, func(v float64) string { return fmt.Sprintf("%g ms", v) }), "0 ms|1 ms|2 ms"},
 		{"a decade and more", svg.LogTicks(0.3, 30), "0.5 1 2 5 10 20"},
 		{"many decades", svg.LogTicks(1e-12, 1), "1e-12 1e-10 1e-08 1e-06 0.0001 0.01 1"},
@@ -154,5 +156,54 @@ func TestNumber(t *testing.T) {
 	}
 	if have := svg.Rounded(2474e6) + " " + svg.Rounded(1.0/3); have != "2.47G 0.333" {
 		t.Errorf("%q", have)
+	}
+}
+
+func TestTime(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0 s", 3e-10: "0.3 ns", 2.5e-8: "25 ns", 1.25e-5: "12.5 µs", 0.0999: "99.9 ms", 0.99996: "1 s", 12.345: "12.3 s", 119: "119 s", 960: "16 min", 36000: "10 h", 1e9: "278k h",
+	} {
+		if have := svg.Time(v); have != want {
+			t.Errorf("%g s: %q, want %q", v, have, want)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	for v, want := range map[float64]string{0: "0%", 0.0004: "0%", 0.001: "0.1%", 0.0994: "9.9%", 0.0996: "10%", 0.5: "50%", 1: "100%"} {
+		if have := svg.Share(v); have != want {
+			t.Errorf("%g: %q, want %q", v, have, want)
+		}
+	}
+}
+
+// A text that does not fit is cut, and the pointer shows all of it.
+func TestFit(t *testing.T) {
+	for _, text := range []svg.Text{svg.Head(0, 0, "a heading"), svg.Small(0, 0, "a small text")} {
+		if have := text.Fit(200); have != text {
+			t.Errorf("%q in 200: %q", text.Words, have.Words)
+		}
+		if have := text.Fit(40); have.Wide() > 40 || have.Hint != text.Words || have.Words == "" {
+			t.Errorf("%q in 40: %q of width %g, hint %q", text.Words, have.Words, have.Wide(), have.Hint)
+		}
+	}
+}
+
+// Entries in more than two rows stand in columns.
+func TestLegendHasColumns(t *testing.T) {
+	var entries []svg.Entry
+	for i := range 9 {
+		entries = append(entries, svg.Entry{Words: strings.Repeat("run ", 1+i%4), Style: svg.Style{Stroke: svg.Blue}})
+	}
+	for wide, columns := range map[float64]bool{900: false, 260: true} {
+		p := &svg.Picture{Width: wide, Height: 200}
+		p.Legend(0, 0, wide, entries...)
+		places := map[string]bool{}
+		for _, part := range strings.Split(p.String(), `<text x="`)[1:] {
+			places[strings.SplitN(part, `"`, 2)[0]] = true
+		}
+		if have := len(places) < len(entries); have != columns {
+			t.Errorf("%g wide: texts begin at %d places", wide, len(places))
+		}
 	}
 }

@@ -19,6 +19,9 @@ const (
 	SmallSize = 11.0
 )
 
+// Margin is the room around what a picture shows.
+const Margin = 16.0
+
 // Text is a line of text.
 type Text struct {
 	X, Y   float64 // of its base line, at Anchor
@@ -30,6 +33,35 @@ type Text struct {
 	Anchor Anchor
 	Turn   float64 // in degrees, clockwise around X, Y
 	Inside bool    // it labels what is below it: the pointer sees the hint of that
+	Hint   string  // shown while the pointer is on the text, such as the words that Fit has cut
+}
+
+// Head is the heading of a part.
+func Head(x, y float64, words string) Text {
+	return Text{X: x, Y: y, Words: words, Size: HeadSize, Bold: true}
+}
+
+// Small is a text of less weight.
+func Small(x, y float64, words string) Text {
+	return Text{X: x, Y: y, Words: words, Size: SmallSize, Color: Faint}
+}
+
+// At is the text with another anchor.
+func (t Text) At(a Anchor) Text {
+	t.Anchor = a
+	return t
+}
+
+// Fit is the text cut to a room; its hint has all words then.
+func (t Text) Fit(room float64) Text {
+	if t.Wide() <= room {
+		return t
+	}
+	if t.Bold {
+		room /= boldness
+	}
+	t.Hint, t.Words = t.Words, Cut(t.Words, t.size(), room)
+	return t
 }
 
 // Anchor is the part of a text that is at its X.

@@ -10,6 +10,7 @@ import (
 type Tick struct {
 	At    float64
 	Label string
+	Hint  string // shown while the pointer is on the label
 }
 
 // Ticks marks multiples of 1, 2 or 5 times a power of ten from low to high: about as many
@@ -26,13 +27,28 @@ func TicksOf(low, high float64, most int, words func(float64) string) []Tick {
 	return ticks(low, high, niceStep((high-low)/float64(most)), words)
 }
 
+// TimeTicks marks times in seconds, all in the unit that suits the longest.
+func TimeTicks(low, high float64, most int) []Tick {
+	u := timeUnit(max(math.Abs(low), math.Abs(high)))
+	list := ticks(low/u.seconds, high/u.seconds, niceStep((high-low)/u.seconds/float64(most)), func(v float64) string {
+		if v == 0 {
+			return "0"
+		}
+		return Number(v) + " " + u.name
+	})
+	for i := range list {
+		list[i].At *= u.seconds
+	}
+	return list
+}
+
 // mostTicks ends an axis whose steps are lost in rounding, such as from 1e16 to 1e16+2.
 const mostTicks = 50
 
 func ticks(low, high, step float64, words func(float64) string) (list []Tick) {
 	first := math.Ceil(low/step-1e-9) + 0 // -0 becomes 0
 	for i := first; i*step <= high+step*1e-9 && len(list) < mostTicks; i++ {
-		list = append(list, Tick{i * step, words(i * step)})
+		list = append(list, Tick{At: i * step, Label: words(i * step)})
 	}
 	return list
 }
@@ -63,7 +79,7 @@ func LogTicks(low, high float64) (list []Tick) {
 		}
 		for _, f := range factors {
 			if v := f * math.Pow(10, e); v >= low*(1-1e-9) && v <= high*(1+1e-9) {
-				list = append(list, Tick{v, Number(v)})
+				list = append(list, Tick{At: v, Label: Number(v)})
 			}
 		}
 	}
@@ -80,6 +96,8 @@ func Number(v float64) string {
 		return "0"
 	case a >= 1e15 || a < 1e-4:
 		return fmt.Sprintf("%.3g", v)
+	case a >= 1e12:
+		return trimmed(v/1e12) + "T"
 	case a >= 1e9:
 		return trimmed(v/1e9) + "G"
 	case a >= 1e6:
@@ -91,12 +109,53 @@ func Number(v float64) string {
 }
 
 // Rounded is Number to three digits: 2.47G, 0.333.
-func Rounded(v float64) string {
+func Rounded(v float64) string { return Number(threeDigits(v)) }
+
+// threeDigits rounds a number to three digits.
+func threeDigits(v float64) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {
 		panic("BUG: no number: " + err.Error())
 	}
-	return Number(rounded)
+	return rounded
+}
+
+// unit is a unit of time.
+type unit struct {
+	name    string
+	seconds float64
+	from    float64 // in seconds, from which on it is used
+}
+
+// The units of time. Two minutes are the shortest time in minutes: 90 s is read faster than 1.5 min.
+var timeUnits = []unit{{"h", 3600, 2 * 3600}, {"min", 60, 2 * 60}, {"s", 1, 1}, {"ms", 1e-3, 1e-3}, {"µs", 1e-6, 1e-6}, {"ns", 1e-9, 0}}
+
+// timeUnit is the unit for a time in seconds.
+func timeUnit(seconds float64) unit {
+	for _, u := range timeUnits {
+		if seconds >= u.from {
+			return u
+		}
+	}
+	panic("BUG: a time below 0")
+}
+
+// Time is a time in seconds to three digits, in a unit that suits it: 12.5 ms, 3.2 s, 15 min.
+func Time(seconds float64) string {
+	if seconds == 0 {
+		return "0 s"
+	}
+	rounded := threeDigits(seconds) // 999.9 ms becomes 1 s, not 1000 ms
+	u := timeUnit(math.Abs(rounded))
+	return Rounded(rounded/u.seconds) + " " + u.name
+}
+
+// Share is a part of a whole in percent: 0.4%, 12%, 100%.
+func Share(part float64) string {
+	if part > 0 && part < 0.0995 {
+		return trimmed(math.Round(1000*part)/10) + "%"
+	}
+	return trimmed(math.Round(100*part)) + "%"
 }
 
 // trimmed is a number to six digits, without zeros at the end.
