@@ -27,6 +27,7 @@ type (
 	Forecast   = forecast.Forecast
 	Prediction = simulate.Prediction
 	LaunchSpan = simulate.LaunchSpan
+	Wait       = simulate.Wait
 	CopySpan   = simulate.CopySpan
 	Fewer      = cut.Fewer
 	PinError   = cut.PinError

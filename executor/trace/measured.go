@@ -72,9 +72,14 @@ func (t *Spans) timeline(r *ran, p *partition.Plan) (line picture.Timeline) {
 		index[string(spec.ID)] = i
 	}
 	at := func(x time.Time) float64 { return x.Sub(r.start).Seconds() }
+	kernels := t.kernelsOf(r)
 	for _, s := range r.launches {
 		x := t.tasks[s.Event]
-		line.Launches = append(line.Launches, picture.Launch{Name: x.Task, Kind: x.Kind, Device: index[string(s.Device)], Start: at(s.Start), End: at(s.End)})
+		l := picture.Launch{Name: x.Task, Kind: x.Kind, Device: index[string(s.Device)], Start: at(s.Start), End: at(s.End)}
+		for _, w := range waits(s, kernels[s.Event]) {
+			l.Waits = append(l.Waits, partition.Wait{Start: at(w.start), End: at(w.end)})
+		}
+		line.Launches = append(line.Launches, l)
 	}
 	for _, s := range t.spans {
 		row, ok := t.copies[s.Event]
@@ -87,4 +92,52 @@ func (t *Spans) timeline(r *ran, p *partition.Plan) (line picture.Timeline) {
 		})
 	}
 	return line
+}
+
+// kernelsOf are the kernels of a step's launches that waited, in order, by launch.
+func (t *Spans) kernelsOf(r *ran) map[device.Event][]interval {
+	list := map[device.Event][]interval{}
+	for _, s := range r.launches {
+		if s.Waited > 0 {
+			list[s.Event] = nil
+		}
+	}
+	for _, k := range t.kernels {
+		if _, waited := list[k.Launch]; waited {
+			list[k.Launch] = append(list[k.Launch], interval{k.Start, k.End})
+		}
+	}
+	for _, of := range list {
+		slices.SortFunc(of, func(a, b interval) int { return a.start.Compare(b.start) })
+	}
+	return list
+}
+
+// waits are the times at which a launch waited, in order. The span has their sum alone; a
+// launch waits between kernels, so the longest gaps between them are taken, up to the sum.
+func waits(s device.Span, kernels []interval) (list []interval) {
+	free := s.Start
+	for _, k := range append(kernels, interval{s.End, s.End}) {
+		if k.start.After(free) {
+			list = append(list, interval{free, k.start})
+		}
+		if k.end.After(free) {
+			free = k.end
+		}
+	}
+	long := func(w interval) time.Duration { return w.end.Sub(w.start) }
+	slices.SortStableFunc(list, func(a, b interval) int { return cmp.Compare(long(b), long(a)) })
+	left := s.Waited
+	for i, w := range list {
+		if left <= 0 {
+			list = list[:i]
+			break
+		}
+		if long(w) > left+left/10 { // the rest of it is work between kernels
+			list[i].start = w.end.Add(-left)
+		}
+		left -= long(list[i])
+	}
+	slices.SortFunc(list, func(a, b interval) int { return a.start.Compare(b.start) })
+	return list
 }

@@ -3,13 +3,19 @@ package trace_test
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/internal/svg/svgtest"
 )
 
 // A launch is named after its task, however late that is told; a kernel stands in its
@@ -84,4 +90,50 @@ func TestSpansInPieces(t *testing.T) {
 	if err := spans.Write(&p); err != nil || p.all < 50*many || p.largest > 64<<10 {
 		t.Errorf("%d bytes, the largest write has %d; %v", p.all, p.largest, err)
 	}
+}
+
+// A launch that waited is drawn with its waits: the longest gaps between its kernels, up to the
+// time that it waited.
+func TestWaitsAreDrawn(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	order, err := schedule.New(schedule.Spec{Name: "1f1b", Stages: 1, Microbatches: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spans trace.Spans
+	dir := t.TempDir()
+	d, err := trace.NewDump(dir, "small", r.Plan, order, &spans, plainly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := time.Now()
+	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
+	work := &device.Work{Name: "matmul", Nodes: []*graph.Node{{Out: []*graph.Value{{Name: "fc.matmul"}}}}}
+	for i := range executor.Ticket(2) {
+		done := device.Event{Queue: &queue{}, Seq: uint64(i)}
+		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kind: schedule.Backward})
+		for _, k := range [][2]int{{1, 20}, {50, 70}, {71, 99}} { // gaps of 1, 30, 1 and 1 ms
+			spans.Kernel(device.KernelSpan{Work: work, Launch: done, Start: at(k[0]), End: at(k[1])})
+		}
+		spans.Add(device.Span{What: "s0.FBU", Device: "cpu:0", Stream: "compute", Start: zero, End: at(100), Waited: 25 * time.Millisecond, Event: done})
+	}
+	x, err := r.Plan.Predict(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Draw("train", x); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "step.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hint := "<title>s0.FBU0: 100 ms, from 0 s on; it waits for 25 ms of that</title>"
+	if n := strings.Count(string(text), hint); n != 3 { // work, the wait, work
+		t.Errorf("%d of 3 parts of the launch are drawn:\n%s", n, text)
+	}
+	svgtest.Check(t, string(text))
 }

@@ -37,7 +37,7 @@ type pos struct {
 
 func newDrawing(p *partition.Plan) *drawing {
 	d := &drawing{p: p, at: map[string]pos{}}
-	x, box := margin, 0
+	x, box := svg.Margin, 0
 	for s := range p.Stages {
 		if s > 0 {
 			x += stageGap - 2*stagePad
@@ -59,13 +59,13 @@ func newDrawing(p *partition.Plan) *drawing {
 		d.stages, d.inner = append(d.stages, list), append(d.inner, x-left)
 		x += stagePad
 	}
-	d.wide = x - margin
+	d.wide = x - svg.Margin
 	return d
 }
 
 // textWide is the width of a stage's title and of the start of its cause.
 func (d *drawing) textWide(s int) float64 {
-	return max(head(0, 0, d.title(s)).Wide(), min(mostCause, small(0, 0, d.p.Stages[s].Cause).Wide()))
+	return max(svg.Head(0, 0, d.title(s)).Wide(), min(mostCause, svg.Small(0, 0, d.p.Stages[s].Cause).Wide()))
 }
 
 // title names a stage and its devices.
@@ -179,29 +179,29 @@ func (d *drawing) frame(c *svg.Picture, s int, list []shown, y float64) {
 	st, x, inner := &d.p.Stages[s], list[0].x, d.inner[s]
 	around := svg.Box{X: x - stagePad, Y: y - stageAbove + 8, W: inner + 2*stagePad, H: stageAbove + blockHigh + 36}
 	c.Rect(around, 10, svg.Style{Fill: svg.Tints[s%len(svg.Tints)], Stroke: svg.Frame, Hint: st.Cause})
-	c.Text(head(x, y-16, d.title(s)))
-	c.Text(small(x, y+blockHigh+20, svg.Cut(units.Thousands(st.Parameters)+" parameters", svg.SmallSize, inner)))
-	c.Text(small(x, y+blockHigh+34, svg.Cut(st.Cause, svg.SmallSize, inner)))
+	c.Text(svg.Head(x, y-16, d.title(s)))
+	c.Text(svg.Small(x, y+blockHigh+20, units.Thousands(st.Parameters)+" parameters").Fit(inner))
+	c.Text(svg.Small(x, y+blockHigh+34, st.Cause).Fit(inner))
 }
 
 // style is how the arrow is drawn: one that crosses a cut stands out.
 func (f *flow) style() svg.Style {
 	if f.from.stage != f.to.stage {
-		return svg.Style{Stroke: svg.Limit, Width: 1.6}
+		return svg.Style{Stroke: svg.Limit, Width: svg.BoldLine}
 	}
-	return svg.Style{Stroke: svg.Faint, Width: 1.3}
+	return svg.Style{Stroke: svg.Faint, Width: svg.ThinLine}
 }
 
 // edge is an arrow to the next box.
 func (f *flow) edge(c *svg.Picture, y float64) {
 	x1, x2, mid := f.from.x+blockWide, f.to.x, y+blockHigh/2
 	c.Arrow(svg.Line(svg.Point{X: x1 + 1, Y: mid}, svg.Point{X: x2 - 1, Y: mid}), f.style())
-	c.Text(centred(small((x1+x2)/2, mid-6, units.Bytes(f.bytes))))
+	c.Text(svg.Small((x1+x2)/2, mid-6, units.Bytes(f.bytes)).At(svg.Middle))
 }
 
 // arc is an arrow over boxes between.
 func (f *flow) arc(c *svg.Picture, y, top float64) {
 	x1, x2 := f.from.x+blockWide/2+10, f.to.x+blockWide/2-10
 	c.Arrow(svg.Curve(svg.Point{X: x1, Y: y}, svg.Point{X: x1, Y: top}, svg.Point{X: x2, Y: top}, svg.Point{X: x2, Y: y - 1}), f.style())
-	c.Text(centred(small((x1+x2)/2, top+(y-top)*0.25-4, units.Bytes(f.bytes))))
+	c.Text(svg.Small((x1+x2)/2, top+(y-top)*0.25-4, units.Bytes(f.bytes)).At(svg.Middle))
 }

@@ -15,83 +15,71 @@ import (
 func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	d := newDrawing(p)
 	title := fmt.Sprintf("%s on %s", name, deviceList(p))
-	c := begin(title, max(leastWide, d.wide+2*margin))
-	c.Text(small(margin, 54, x.String()))
+	c := begin(title, max(leastWide, d.wide+2*svg.Margin))
+	c.Text(svg.Small(svg.Margin, 54, x.String()).Fit(c.Width - 2*svg.Margin))
 	y := d.draw(c, 76)
 	y = drawMemory(c, p, y+30)
-	title = fmt.Sprintf("A step, predicted: schedule %s, %d microbatches", p.Schedule(), p.Microbatches)
-	if x.Moving > 0 {
-		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", seconds(x.Moving))
+	title = fmt.Sprintf("A step, predicted: schedule %s, %s", p.Schedule(), units.Count(p.Microbatches, "microbatch"))
+	if x.Moving > x.Seconds/1000 { // less is not seen
+		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", svg.Time(x.Moving))
 	}
 	line := predicted(p, x)
 	y = drawTimeline(c, p, title, line, line.end(), y+30)
-	return end(c, y+8, slices.Concat(passes, line.copyColors()))
+	return end(c, y+8, colors(line))
 }
 
 // StepSVG draws a step of a plan twice, on one scale of time: above as x predicts it,
 // below as it ran. step is the number of the step that ran.
 func StepSVG(name string, p *partition.Plan, x *partition.Prediction, step int, ran Timeline) string {
 	c := begin(titleOf(name, p), leastWide)
-	line := predicted(p, x)
+	line, ran := predicted(p, x), ran.fromWork()
 	last := max(line.end(), ran.end())
 	y := drawTimeline(c, p, "Predicted", line, last, 64)
 	y = drawTimeline(c, p, fmt.Sprintf("Measured: step %d, from its first launch to its last", step), ran, last, y+30)
-	return end(c, y+8, slices.Concat(passes, line.copyColors(), []svg.Entry{hostCopies}))
+	return end(c, y+8, colors(line, ran))
 }
 
 // ScheduleSVG draws the simulation of a plan's schedule by the arithmetic of its actions:
 // times are flops.
 func ScheduleSVG(name string, p *partition.Plan, t schedule.Timeline) string {
 	c := begin(titleOf(name, p), leastWide)
-	line := Timeline{words: svg.Number}
+	line := Timeline{words: svg.Number, ticks: svg.Ticks}
 	for _, sp := range t.Spans {
 		a := sp.Action
-		line.Launches = append(line.Launches, Launch{a.String(), a.Kind, p.DevicesOf(a.Stage)[a.Replica], sp.Start, sp.End})
+		line.Launches = append(line.Launches, Launch{a.String(), a.Kind, p.DevicesOf(a.Stage)[a.Replica], sp.Start, sp.End, nil})
 	}
 	title := fmt.Sprintf("By the arithmetic of its actions alone: %s flops, devices idle %.0f%% of the time", svg.Rounded(t.Makespan), 100*t.Bubble)
 	y := drawTimeline(c, p, title, line, line.end(), 64)
-	note := small(leastWide-margin, y+21, "a line: an action without arithmetic of its own")
-	note.Anchor = svg.End
-	c.Text(note)
-	return end(c, y+8, passes)
+	c.Text(svg.Small(leastWide-svg.Margin, y+21, "a line: an action without arithmetic of its own").At(svg.End))
+	return end(c, y+8, colors(line))
 }
 
 // begin begins a picture of a width.
 func begin(title string, wide float64) *svg.Picture {
 	c := &svg.Picture{Title: title, Width: wide}
-	c.Text(svg.Text{X: margin, Y: 34, Words: title, Size: svg.TitleSize, Bold: true})
+	c.Heading()
 	return c
 }
 
 // end explains colours, and returns the picture.
 func end(c *svg.Picture, y float64, colours []svg.Entry) string {
-	c.Height = c.Legend(laneLeft, y, c.Width-laneLeft-margin, colours...) + margin
+	c.Height = c.Legend(laneLeft, y, c.Width-laneLeft-svg.Margin, colours...) + svg.Margin
 	return c.String()
 }
 
 // titleOf is the title of a schedule.
 func titleOf(name string, p *partition.Plan) string {
-	return fmt.Sprintf("%s on %s: schedule %s, %d microbatches", name, deviceList(p), p.Schedule(), p.Microbatches)
+	return fmt.Sprintf("%s on %s: schedule %s, %s", name, deviceList(p), p.Schedule(), units.Count(p.Microbatches, "microbatch"))
 }
 
-// head is the heading of a part.
-func head(x, y float64, words string) svg.Text {
-	return svg.Text{X: x, Y: y, Words: words, Size: svg.HeadSize, Bold: true}
-}
+// mostNamed is the most devices that a title names.
+const mostNamed = 4
 
-// small is a text of less weight.
-func small(x, y float64, words string) svg.Text {
-	return svg.Text{X: x, Y: y, Words: words, Size: svg.SmallSize, Color: svg.Faint}
-}
-
-// centred is a text around its place.
-func centred(t svg.Text) svg.Text {
-	t.Anchor = svg.Middle
-	return t
-}
-
-// deviceList names the devices with a stage.
+// deviceList names the devices with a stage, or counts them.
 func deviceList(p *partition.Plan) string {
+	if n := len(p.Devices()); n > mostNamed {
+		return units.Count(n, "device")
+	}
 	var ids []string
 	for _, d := range p.Devices() {
 		ids = append(ids, string(p.Specs()[d].ID))
@@ -102,18 +90,18 @@ func deviceList(p *partition.Plan) string {
 // drawMemory draws a bar for each device with a stage: the peak of a step by usages, and a
 // mark at the device's limit where that is lower. y is the top; it returns the bottom.
 func drawMemory(c *svg.Picture, p *partition.Plan, y float64) float64 {
-	c.Text(head(margin, y, "Memory of a step"))
+	c.Text(svg.Head(svg.Margin, y, "Memory of a step"))
 	y += 10
 	most, tight := int64(1), false
 	for i := range p.Memory {
 		most, tight = max(most, p.Memory[i].Peak), tight || p.Memory[i].Tight()
 	}
 	const left, right = 150.0, 330.0
-	scale := (c.Width - left - right - margin) / float64(most)
-	limit := svg.Style{Stroke: svg.Limit, Width: 2, Dash: []float64{4, 2}}
+	scale := (c.Width - left - right - svg.Margin) / float64(most)
+	limit := svg.Style{Stroke: svg.Limit, Width: svg.BoldLine, Dash: []float64{4, 2}}
 	for i := range p.Memory {
 		f := &p.Memory[i]
-		c.Text(svg.Text{X: margin, Y: y + 15, Words: string(p.Specs()[f.Device].ID)})
+		c.Text(svg.Text{X: svg.Margin, Y: y + 15, Words: string(p.Specs()[f.Device].ID)}.Fit(left - svg.Margin - 8))
 		x := left
 		for u, b := range f.PeakBy {
 			w := scale * float64(b)
@@ -126,14 +114,15 @@ func drawMemory(c *svg.Picture, p *partition.Plan, y float64) float64 {
 			at := left + scale*float64(f.Limit)
 			c.Line(at, y, at, y+22, limit)
 		}
-		c.Text(small(left+scale*float64(f.Peak)+8, y+15, memoryText(f)))
+		x = left + scale*float64(f.Peak) + 8
+		c.Text(svg.Small(x, y+15, memoryText(f)).Fit(c.Width - svg.Margin - x))
 		y += 24
 	}
 	shown := usages[:len(usages)-1] // a step of training has no caches
 	if tight {
 		shown = append(slices.Clone(shown), svg.Entry{Words: "limit", Style: limit})
 	}
-	return c.Legend(left, y+2, c.Width-left-margin, shown...)
+	return c.Legend(left, y+2, c.Width-left-svg.Margin, shown...)
 }
 
 // memoryText says what a step takes of a device's memory.

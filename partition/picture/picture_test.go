@@ -1,9 +1,7 @@
 package picture_test
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,21 +9,10 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/internal/svg"
+	"github.com/berth-ml/berth/internal/svg/svgtest"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/picture"
 )
-
-// wellFormed fails if a picture is not XML.
-func wellFormed(t *testing.T, text string) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
-	}
-}
 
 // A schedule has a lane for each device. Actions without arithmetic, such as updates, are
 // drawn too.
@@ -36,7 +23,7 @@ func TestScheduleSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := picture.ScheduleSVG("digits <& co>", r.Plan, s.Simulate(r.Plan.ActionFlops()))
-	wellFormed(t, text)
+	svgtest.Check(t, text)
 	actions := 0
 	for _, row := range s.Rows {
 		for _, a := range row {
@@ -66,13 +53,13 @@ func TestStepSVG(t *testing.T) {
 		Launches: []picture.Launch{{Name: "s0.F0", Kind: schedule.Forward, Start: 0, End: 1e3}},
 		Copies:   []picture.Copy{{Name: "<input>", Bytes: 64, From: "host", To: "cpu:0", End: 1}},
 	})
-	wellFormed(t, text)
+	svgtest.Check(t, text)
 	for _, w := range []string{"digits &lt;&amp; co&gt; on cpu:0, cpu:1", "Predicted", "Measured: step 7", "s1.FBU0: ", ">s0.F0<", "&lt;input&gt;, 64 B from host to cpu:0"} {
 		if !strings.Contains(text, w) {
 			t.Errorf("the picture lacks %q:\n%s", w, text)
 		}
 	}
-	if n := strings.Count(text, ">1000 s<"); n != 2 {
+	if n := strings.Count(text, ">16 min<"); n != 2 {
 		t.Errorf("%d of 2 scales end with the measured step", n)
 	}
 }
@@ -85,7 +72,7 @@ func TestSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := picture.SVG("digits <& co>", r.Plan, x)
-	wellFormed(t, text)
+	svgtest.Check(t, text)
 	want := []string{"digits &lt;&amp; co&gt; on cpu:0, cpu:1", "stage 0 · cpu:0", "stage 1 · cpu:1", "s1.FBU"}
 	for _, s := range r.Plan.Stages {
 		want = append(want, s.Blocks...)
@@ -120,4 +107,59 @@ func TestHostedCopies(t *testing.T) {
 			t.Errorf("between devices: explained is %v, with hosted %v", got, hosted)
 		}
 	}
+}
+
+// A launch is drawn where it works. Between two parts of its work there is a thin line, which
+// the legend explains. Before the first one there is nothing: the step begins with work.
+func TestWaitsAreGaps(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	draw := func(waits ...partition.Wait) string {
+		text := picture.StepSVG("digits", r.Plan, &partition.Prediction{}, 1, picture.Timeline{
+			Launches: []picture.Launch{{Name: "s0.F0", Kind: schedule.Forward, Start: 0, End: 10e-3, Waits: waits}},
+		})
+		svgtest.Check(t, text)
+		return text
+	}
+	blocks := func(text string) int {
+		return strings.Count(text, `fill="`+string(svg.Blue)+`"`) - 1 // of the legend
+	}
+	const words = "a launch waits for an input"
+	if text := draw(); blocks(text) != 1 || strings.Contains(text, words) {
+		t.Errorf("without waits: %d blocks in\n%s", blocks(text), text)
+	}
+	text := draw(partition.Wait{Start: 2e-3, End: 5e-3}, partition.Wait{Start: 6e-3, End: 7e-3})
+	if blocks(text) != 3 || !strings.Contains(text, words) || !strings.Contains(text, "s0.F0: 10 ms, from 0 s on; it waits for 4 ms of that") {
+		t.Errorf("with waits: %d blocks in\n%s", blocks(text), text)
+	}
+	if text := draw(partition.Wait{End: 4e-3}); blocks(text) != 1 || strings.Contains(text, words) || !strings.Contains(text, "s0.F0: 6 ms, from 0 s on<") {
+		t.Errorf("a wait at the start: %d blocks in\n%s", blocks(text), text)
+	}
+}
+
+// Extreme steps are drawn within the picture, without texts over each other.
+func TestExtremes(t *testing.T) {
+	many := smallrun.New(t, "cpu:16")
+	long := strings.Repeat("a very long name ", 20)
+	for name, step := range map[string]struct {
+		length   float64 // of a launch, in seconds
+		launches int
+	}{"one launch": {1, 1}, "200 microbatches": {1e-3, 400}, "tiny": {3e-10, 7}, "huge": {1e9, 9}} {
+		var line picture.Timeline
+		for i := range step.launches {
+			start := float64(i) * step.length
+			line.Launches = append(line.Launches, picture.Launch{Name: fmt.Sprintf("s0.F%d", i), Kind: []schedule.Kind{schedule.Forward, schedule.Backward}[i%2], Start: start, End: start + step.length})
+		}
+		x, err := many.Plan.Predict(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range svgtest.Faults(picture.StepSVG(long, many.Plan, x, 1<<40, line)) {
+			t.Errorf("%s: %s", name, fault)
+		}
+	}
+	x, err := many.Plan.Predict(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svgtest.Check(t, picture.SVG(long, many.Plan, x))
 }

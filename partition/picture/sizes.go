@@ -2,7 +2,6 @@ package picture
 
 // Sizes in pixels.
 const (
-	margin     = 24.0
 	blockWide  = 96.0
 	blockHigh  = 34.0
 	blockGap   = 54.0 // between blocks of a stage

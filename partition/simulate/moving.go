@@ -91,22 +91,35 @@ func (m *mover) use(n *step.Need, end float64) { m.used[m.object[n.Number]] = en
 // and the time from which the input is there.
 type reading struct{ share, there float64 }
 
-// course is the start and the end of a launch that has its memory from free on, and its
-// time in between in which it waits for inputs. With late inputs it waits for each where
-// it first reads it, otherwise for all before it starts.
-func course(free, seconds float64, inputs []reading, late bool) (start, end, waited float64) {
+// course is the start and the end of a launch that has its memory from free on. With late
+// inputs it waits for each where it first reads it, otherwise for all before it starts.
+func course(free, seconds float64, inputs []reading, late bool) (start, end float64) {
 	start = free
 	if !late {
 		for _, x := range inputs {
 			start = max(start, x.there)
 		}
-		return start, start + seconds, 0
+		return start, start + seconds
 	}
+	waited := 0.0
 	slices.SortFunc(inputs, func(x, y reading) int { return cmp.Compare(x.share, y.share) })
 	for _, x := range inputs {
 		waited = max(waited, x.there-start-x.share*seconds)
 	}
-	return start, start + seconds + waited, waited
+	return start, start + seconds + waited
+}
+
+// waits are the times at which a launch waits for its late inputs, which are in the order of
+// their first reads.
+func waits(start, seconds float64, inputs []reading) (list []Wait) {
+	waited := 0.0
+	for _, x := range inputs {
+		if at := start + x.share*seconds + waited; x.there > at {
+			list = append(list, Wait{at, x.there})
+			waited += x.there - at
+		}
+	}
+	return list
 }
 
 // firstReads are, per input of a variant, the shares of its work before it reads the input.

@@ -43,7 +43,18 @@ type LaunchSpan struct {
 	Launch     step.Launch
 	Device     int // index in PlanOptions.Devices
 	Start, End float64
-	Waited     float64 // between them, for inputs
+	Waits      []Wait // between them, for inputs, in order
+}
+
+// Wait is a time in which a launch waits.
+type Wait struct{ Start, End float64 }
+
+// Waited is the time of all waits.
+func (l *LaunchSpan) Waited() (sum float64) {
+	for _, w := range l.Waits {
+		sum += w.End - w.Start
+	}
+	return sum
 }
 
 // CopySpan is a copy to a device in time.
@@ -170,13 +181,17 @@ func (s *stepSimulation) step() error {
 func (s *stepSimulation) run(l *step.Launch, d int) LaunchSpan {
 	free, seconds := s.free[d], s.time(l, d)
 	late := s.late(d)
-	start, end, waited := course(free, seconds, s.readings(l, d, nil), late)
+	start, end := course(free, seconds, s.readings(l, d, nil), late)
 	if m := s.movers[d]; m != nil {
 		without, own := end, m.begin(free)
-		start, end, waited = course(own, seconds, s.readings(l, d, m), late)
+		start, end = course(own, seconds, s.readings(l, d, m), late)
 		m.stalled += end - without
 	}
-	return LaunchSpan{*l, d, start, end, waited}
+	x := LaunchSpan{Launch: *l, Device: d, Start: start, End: end}
+	if s.keep && late {
+		x.Waits = waits(start, seconds, s.inputs)
+	}
+	return x
 }
 
 // late reports whether launches on a device wait for each input where they first read it.
@@ -271,13 +286,17 @@ func (s *stepSimulation) finish() {
 	}
 	first := out.Launches[0].Start
 	used, busy := map[int]bool{}, 0.0
-	for _, l := range out.Launches {
-		first, busy = min(first, l.Start), busy+l.End-l.Start-l.Waited
+	for i := range out.Launches {
+		l := &out.Launches[i]
+		first, busy = min(first, l.Start), busy+l.End-l.Start-l.Waited()
 		used[l.Device] = true
 	}
 	for i := range out.Launches {
-		out.Launches[i].Start -= first
-		out.Launches[i].End -= first
+		l := &out.Launches[i]
+		l.Start, l.End = l.Start-first, l.End-first
+		for k, w := range l.Waits {
+			l.Waits[k] = Wait{w.Start - first, w.End - first}
+		}
 	}
 	for i := range out.Copies {
 		out.Copies[i].Start -= first

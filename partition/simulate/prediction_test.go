@@ -131,10 +131,17 @@ func TestLaunchesTakeTurns(t *testing.T) {
 	got := predict(t, 3, 4, speed.Speeds{Devices: devices, Run: everyRun(1)})
 	free, busy := make([]float64, len(devices)), make([]float64, len(devices))
 	for _, l := range got.Launches {
-		if l.Start < free[l.Device] || l.End < l.Start+l.Waited {
-			t.Errorf("%s runs from %v to %v and waits %v; its device is free from %v", l.Launch.Name(), l.Start, l.End, l.Waited, free[l.Device])
+		if l.Start < free[l.Device] || l.End < l.Start+l.Waited() {
+			t.Errorf("%s runs from %v to %v and waits %v; its device is free from %v", l.Launch.Name(), l.Start, l.End, l.Waited(), free[l.Device])
 		}
-		free[l.Device], busy[l.Device] = l.End, busy[l.Device]+l.End-l.Start-l.Waited
+		at := l.Start
+		for _, w := range l.Waits {
+			if w.Start < at || w.End <= w.Start || w.End > l.End {
+				t.Errorf("%s runs from %v to %v and waits from %v to %v", l.Launch.Name(), l.Start, l.End, w.Start, w.End)
+			}
+			at = w.End
+		}
+		free[l.Device], busy[l.Device] = l.End, busy[l.Device]+l.End-l.Start-l.Waited()
 	}
 	link := make([]float64, len(devices))
 	for _, c := range got.Copies {
