@@ -11,10 +11,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/internal/svg/svgtest"
 )
 
 // A curve keeps each value in the mean and the range of a bucket, however many
@@ -129,8 +131,8 @@ func TestPlot(t *testing.T) {
 		{[]string{a, "--x", "epoch"}, []string{"epoch", "|3|"}, []string{"|30|"}},
 		{[]string{a, b, "--log"}, []string{"2 runs", "/a|", "b<&> ", "loss"}, []string{"confusion", "\x1b"}},
 		{[]string{a, "--metrics", "samples_per_s"}, []string{"samples per s"}, []string{"loss", "accuracy"}},
-		{[]string{a, "--confusion", "--title", "Mine"}, []string{"Mine", "true class", "|5|1|6"}, []string{"loss"}},
-		{[]string{answer}, []string{"cat", "a dog", "|5|1|6"}, nil},
+		{[]string{a, "--confusion", "--title", "Mine"}, []string{"Mine", "true class", "|5|83%|1|17%|6|100%"}, []string{"loss"}},
+		{[]string{answer}, []string{"cat", "a dog", "|5|83%|1|17%|6|100%"}, nil},
 	} {
 		svg, err := drawn(t, "x.svg", c.args...)
 		if err != nil {
@@ -226,6 +228,7 @@ func FuzzPlot(f *testing.F) {
 		if bytes.Contains(b.Bytes(), []byte("NaN")) || bytes.Contains(b.Bytes(), []byte("Inf")) {
 			t.Errorf("a coordinate is no number: %s", b.Bytes())
 		}
+		svgtest.Check(t, b.String())
 	})
 }
 
@@ -271,4 +274,86 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%v: %s", err, b.Bytes())
 		}
 	})
+}
+
+// A value that is null leaves a gap in the line; a value between two gaps has a mark.
+func TestGaps(t *testing.T) {
+	var b strings.Builder
+	for step := 1; step <= 60; step++ {
+		value := fmt.Sprint(step)
+		if slices.Contains([]int{20, 40, 42}, step) {
+			value = "null"
+		}
+		fmt.Fprintf(&b, `{"step":%d,"epoch":0,"val_f1":%s}`+"\n", step, value)
+	}
+	picture, err := drawn(t, "x.svg", runOf(t, "a", b.String()), "--metrics", "f1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	svgtest.Check(t, string(picture))
+	// Three lines and the legend's, and the mark of step 41.
+	lines, marks := bytes.Count(picture, []byte(`stroke="#d55e00"`)), bytes.Count(picture, []byte(`fill="#d55e00"`))
+	if lines != 4 || marks != 1 {
+		t.Errorf("%d lines and %d marks, want 4 and 1:\n%s", lines, marks, picture)
+	}
+}
+
+// A confusion matrix is readable with any number of classes, alone and in a panel, whatever
+// their names and counts are. Names that are cut are shown whole by the pointer.
+func TestMatrices(t *testing.T) {
+	long := "a class with a very long name that goes on and on, number "
+	for _, n := range []int{1, 2, 3, 5, 10, 16, 20, 31, 50, 100} {
+		for _, largest := range []float64{1, 300, 123456, 1e15} {
+			counts, names := make([][]float64, n), make([]string, n)
+			for i := range counts {
+				counts[i], names[i] = make([]float64, n), long+fmt.Sprint(i)
+				for j := range counts[i] {
+					counts[i][j] = math.Floor(largest * float64((i*7+j*3)%11) / 10)
+				}
+			}
+			m, err := newMatrix(counts, names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := readHistory(t.Context(), runOf(t, "a", learning()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone, panel := figureOf("x", nil, nil, view{}, m).picture().String(), figureOf("x", []*history{h}, []subject{{"loss"}}, view{}, m).picture().String()
+			for _, text := range []string{alone, panel} {
+				for _, fault := range svgtest.Faults(text) {
+					t.Errorf("%d classes, counts up to %g: %s", n, largest, fault)
+				}
+				if whole := "<title>" + long + "0</title>"; !strings.Contains(text, whole) {
+					t.Errorf("%d classes: no name is whole", n)
+				}
+			}
+		}
+	}
+}
+
+// Many runs with long names and extreme values are drawn within the picture.
+func TestManyRuns(t *testing.T) {
+	for _, n := range []int{1, 2, 8, mostRuns} {
+		for _, scale := range []float64{1e-12, 1, 1e15} {
+			var runs []*history
+			for i := range n {
+				text := ""
+				for step := range 30 {
+					text += fmt.Sprintf(`{"step":%d,"epoch":0,"loss":%g}`+"\n", 1000*step+1, scale*float64(i+1)/float64(step+1))
+				}
+				h, err := readHistory(t.Context(), runOf(t, "a", text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.name = strings.Repeat("a long name of a run ", 1+i%9)
+				runs = append(runs, h)
+			}
+			for _, v := range []view{{}, {log: true}} {
+				for _, fault := range svgtest.Faults(figureOf(strings.Repeat("title ", 99), runs, []subject{{"loss"}}, v, nil).picture().String()) {
+					t.Errorf("%d runs, losses about %g, %+v: %s", n, scale, v, fault)
+				}
+			}
+		}
+	}
 }

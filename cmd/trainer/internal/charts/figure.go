@@ -21,8 +21,7 @@ const (
 	aloneWidth, aloneHeight = 740, 460 // of the only panel
 	squareSide              = 600
 	inPanel, inSquare       = 16, 30 // labels of classes along the axis of a panel, and of a square
-	border, between         = 16, 24
-	titleHeight             = 30
+	between                 = 24
 	pngScale                = 2 // pixels of a PNG for one of the figure
 )
 
@@ -34,6 +33,7 @@ func figureOf(title string, runs []*history, subjects []subject, v view, cells *
 		f.panels = append(f.panels, v.panel(s, runs))
 	}
 	if cells != nil {
+		f.legend = append(f.legend, shades()...)
 		room := inPanel
 		if len(f.panels) == 0 {
 			room, f.square = inSquare, true
@@ -91,18 +91,18 @@ func (f *figure) shape() (columns int, w, h float64) {
 // picture draws the figure.
 func (f *figure) picture() *svg.Picture {
 	columns, w, h := f.shape()
-	p := &svg.Picture{Title: f.title, Width: 2*border + float64(columns)*(w+between) - between}
-	p.Text(svg.Text{X: border, Y: border + svg.TitleSize - 2, Words: f.title, Size: svg.TitleSize, Bold: true})
-	top := p.Legend(border, border+titleHeight-6, p.Width-2*border, f.legend...) + 12
+	p := &svg.Picture{Title: f.title, Width: 2*svg.Margin + float64(columns)*(w+between) - between}
+	p.Heading()
+	top := p.Legend(svg.Margin, svg.HeadingHigh, p.Width-2*svg.Margin, f.legend...) + 12
 	left := 0.0
 	for _, x := range f.panels {
 		left = max(left, x.LeftRoom())
 	}
 	for i, x := range f.panels {
-		x.Box = svg.Box{X: border + float64(i%columns)*(w+between), Y: top + float64(i/columns)*(h+between), W: w, H: h}
+		x.Box = svg.Box{X: svg.Margin + float64(i%columns)*(w+between), Y: top + float64(i/columns)*(h+between), W: w, H: h}
 		x.Left = left
 		x.draw(p.Axes(x.Axes))
-		p.Height = x.Box.Y + h + border
+		p.Height = x.Box.Y + h + svg.Margin
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,9 @@ func (h *history) take(r rundir.Record) error {
 		c := to[name]
 		switch {
 		case math.Abs(v) > largest:
+			if c != nil {
+				c.miss()
+			}
 			continue
 		case c == nil && len(to) == mostFields:
 			h.left++
@@ -88,7 +92,26 @@ func (h *history) take(r rundir.Record) error {
 		}
 		c.add(r.Step, v)
 	}
+	for _, name := range undefined(r.Text) {
+		if c := to[name]; c != nil {
+			c.miss()
+		}
+	}
 	return nil
+}
+
+// undefined are the fields of a line that are null.
+func undefined(line []byte) (names []string) {
+	var fields map[string]json.RawMessage
+	if !bytes.Contains(line, []byte("null")) || json.Unmarshal(line, &fields) != nil {
+		return nil
+	}
+	for name, v := range fields {
+		if string(v) == "null" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // confusionOf is the confusion matrix of a boundary's line, or the one before it.

@@ -18,8 +18,11 @@ type matrix struct {
 
 const (
 	mostClasses = 1000     // of a confusion matrix
-	mostWritten = 20       // classes up to which cells have numbers
+	mostHinted  = 100      // classes up to which cells have hints: more make a file of many megabytes
 	mostEval    = 16 << 20 // bytes of an answer
+	leastCount  = 7.0      // the size of the least text that is read
+	labelRoom   = 96.0     // for the name of a class along an axis, in pixels
+	mostName    = 80       // characters of a class in the hint of a cell
 )
 
 func newMatrix(counts [][]float64, labels []string) (*matrix, error) {
@@ -52,7 +55,7 @@ func (m *matrix) name(names []string) {
 	}
 	for i, name := range names {
 		if name != "" {
-			m.labels[i] = shown(name, 16)
+			m.labels[i] = shown(name, mostName)
 		}
 	}
 }
@@ -101,15 +104,34 @@ func (m *matrix) panel(room int) *panel {
 // for all.
 func (m *matrix) ticks(room int) (list []svg.Tick) {
 	for i := 0; i < len(m.labels); i += 1 + (len(m.labels)-1)/room {
-		list = append(list, svg.Tick{At: float64(i), Label: m.labels[i]})
+		t := svg.Tick{At: float64(i), Label: svg.Cut(m.labels[i], svg.SmallSize, labelRoom)}
+		if t.Label != m.labels[i] {
+			t.Hint = m.labels[i]
+		}
+		list = append(list, t)
 	}
 	return list
 }
 
-// draw draws the cells: the darker, the larger the part of the true class.
+// shades explain the colours of cells.
+func shades() (list []svg.Entry) {
+	for i, part := range []float64{0, 0.01, 0.1, 0.5, 1} {
+		words := svg.Share(part)
+		if i == 0 {
+			words = "share of the true class: " + words
+		}
+		list = append(list, svg.Entry{Words: words, Style: svg.Style{Fill: svg.Shade(part), Stroke: svg.Frame}})
+	}
+	return list
+}
+
+// draw draws the cells: the darker, the larger the part of the true class. Cells with room have
+// their counts, and those with more room their parts.
 func (m *matrix) draw(p *svg.Plot) {
 	n := len(m.counts)
-	last, size := float64(n)-0.5, m.textSize(p.X(1)-p.X(0)-3)
+	last, side := float64(n)-0.5, p.X(1)-p.X(0)
+	high := p.Y(1) - p.Y(0)
+	size, shares := m.textSize(side-3, 0.7*high), high >= 2.4*svg.HeadSize && side >= 2.6*svg.HeadSize
 	p.Rect(svg.Point{X: -0.5, Y: -0.5}, svg.Point{X: last, Y: last}, svg.Style{Fill: svg.Shade(0)})
 	for i, row := range m.counts {
 		total := 0.0
@@ -121,20 +143,32 @@ func (m *matrix) draw(p *svg.Plot) {
 				continue
 			}
 			x, y, fill := float64(j), float64(i), svg.Shade(v/total)
-			p.Rect(svg.Point{X: x - 0.5, Y: y - 0.5}, svg.Point{X: x + 0.5, Y: y + 0.5}, svg.Style{Fill: fill})
-			if n <= mostWritten {
-				p.Text(svg.Point{X: x, Y: y}, svg.Text{Words: countText(v), Size: size, Color: svg.On(fill), Anchor: svg.Middle})
+			cell := svg.Style{Fill: fill}
+			if n <= mostHinted {
+				cell.Hint = fmt.Sprintf("%s, predicted as %s: %s of %s (%s)", m.labels[i], m.labels[j], countText(v), countText(total), svg.Share(v/total))
 			}
+			p.Rect(svg.Point{X: x - 0.5, Y: y - 0.5}, svg.Point{X: x + 0.5, Y: y + 0.5}, cell)
+			if size < leastCount {
+				continue
+			}
+			text := svg.Text{Words: countText(v), Size: size, Color: svg.On(fill), Anchor: svg.Middle, Inside: true}
+			if !shares {
+				p.Text(svg.Point{X: x, Y: y}, text)
+				continue
+			}
+			p.Text(svg.Point{X: x, Y: y - 8/high}, text)
+			text.Words, text.Size = svg.Share(v/total), min(size, svg.SmallSize)
+			p.Text(svg.Point{X: x, Y: y + 8/high}, text)
 		}
 	}
 }
 
-// textSize is a size in which each count is as wide as a room, at most.
-func (m *matrix) textSize(room float64) float64 {
-	size := svg.HeadSize
+// textSize is a size in which each count fits into a cell.
+func (m *matrix) textSize(wide, high float64) float64 {
+	size := min(svg.HeadSize, high)
 	for _, row := range m.counts {
 		for _, v := range row {
-			size = min(size, svg.HeadSize*room/svg.Width(countText(v), svg.HeadSize))
+			size = min(size, svg.HeadSize*wide/svg.Width(countText(v), svg.HeadSize))
 		}
 	}
 	return size

@@ -36,9 +36,9 @@ func lookOf(i, n int) look {
 }
 
 // The lines of curves.
-func solid(c svg.Color) svg.Style { return svg.Style{Stroke: c, Width: 2} }
+func solid(c svg.Color) svg.Style { return svg.Style{Stroke: c, Width: svg.BoldLine} }
 func dashed(c svg.Color) svg.Style {
-	return svg.Style{Stroke: c, Width: 1.8, Dash: []float64{5, 3}}
+	return svg.Style{Stroke: c, Width: svg.BoldLine, Dash: []float64{5, 3}}
 }
 func faint(c svg.Color) svg.Style { return svg.Style{Stroke: c, Opacity: 0.45} }
 
@@ -76,7 +76,7 @@ func (v view) drawRun(p *svg.Plot, s subject, h *history, l look) {
 			v.addBand(p, h, c, l.steps.Stroke)
 		}
 		if s.train(h) == nil && s.val(h) == nil { // it is all that there is
-			l.steps = svg.Style{Stroke: l.train.Stroke, Width: 1.5}
+			l.steps = svg.Style{Stroke: l.train.Stroke, Width: svg.ThinLine}
 		}
 		v.addLine(p, h, c, l.steps, svg.NoMark)
 	}
@@ -123,24 +123,36 @@ func (v view) x(h *history, b bucket) float64 {
 	return b.step
 }
 
-// addLine adds a curve's means.
+// addLine adds a curve's means: a line up to each gap, or a mark where that is one value.
 func (v view) addLine(p *svg.Plot, h *history, c *curve, style svg.Style, mark svg.Mark) {
-	var at []svg.Point
+	var part, marked []svg.Point
+	some := v.marked(c.buckets)
+	end := func() {
+		switch {
+		case len(part) > 1:
+			p.Line(part, style)
+		case mark == svg.NoMark || len(some) < len(c.buckets):
+			p.Marks(part, svg.Circle, style.Stroke)
+		}
+		part = nil
+	}
 	for _, b := range c.buckets {
-		at = append(at, svg.Point{X: v.x(h, b), Y: b.mean})
+		if b.gap {
+			end()
+		}
+		part = append(part, svg.Point{X: v.x(h, b), Y: b.mean})
 	}
-	if len(at) > 1 {
-		p.Line(at, style)
-	} else if mark == svg.NoMark {
-		mark = svg.Circle
-	}
+	end()
 	if mark != svg.NoMark {
-		p.Marks(v.marked(at), mark, style.Stroke)
+		for _, b := range some {
+			marked = append(marked, svg.Point{X: v.x(h, b), Y: b.mean})
+		}
+		p.Marks(marked, mark, style.Stroke)
 	}
 }
 
-// marked are the points of a curve that have a mark.
-func (v view) marked(at []svg.Point) (some []svg.Point) {
+// marked are the values of a curve that have a mark.
+func (v view) marked(at []bucket) (some []bucket) {
 	every := 1
 	switch {
 	case len(at) <= mostMarked:
@@ -203,9 +215,12 @@ func (b *bounds) axes(v view) (x, y svg.Axis) {
 		y.Ticks = svg.LogTicks(y.Low, y.High)
 		return x, y
 	}
+	if b.low == 0 && b.high == 0 {
+		b.high = 1
+	}
 	air := 0.05 * (b.high - b.low)
 	if air == 0 {
-		air = max(math.Abs(b.high)*0.5, 1e-6)
+		air = math.Abs(b.high) / 2
 	}
 	low := b.low
 	if low > 0 && low < 0.25*b.high {
