@@ -9,7 +9,6 @@ import (
 // The sizes of the chart, in pixels.
 const (
 	chartWidth = 820.0
-	chartTop   = 62.0
 	chartRow   = 26.0
 )
 
@@ -17,9 +16,11 @@ const (
 func (s Scaling) SVG() string {
 	title := s.Workload + ": speed of a training step, one device = 1"
 	p := &svg.Picture{Title: title, Width: chartWidth}
-	p.Text(svg.Text{X: 16, Y: 28, Words: title, Size: svg.TitleSize, Bold: true})
+	p.Heading()
 	threads := threadsOf(s.Ways)
-	p.Text(svg.Text{X: 16, Y: 48, Words: fmt.Sprintf("%d microbatches, %s for each device. Bars are measured, marks simulated with measured times.", s.Microbatches, threads), Size: svg.SmallSize, Color: svg.Faint})
+	note := fmt.Sprintf("%d microbatches, %s for each device. Bars are measured, marks simulated with measured times.", s.Microbatches, threads)
+	p.Text(svg.Small(svg.Margin, svg.HeadingHigh+6, note).Fit(chartWidth - 2*svg.Margin))
+	const chartTop = svg.HeadingHigh + 20
 	most := 1.0
 	var names []svg.Tick
 	for i, x := range s.Ways {
@@ -28,7 +29,7 @@ func (s Scaling) SVG() string {
 	}
 	rows := float64(len(s.Ways))
 	plot := p.Axes(svg.Axes{
-		Box: svg.Box{X: 16, Y: chartTop, W: chartWidth - 32, H: chartRow*rows + 22},
+		Box: svg.Box{X: svg.Margin, Y: chartTop, W: chartWidth - 2*svg.Margin, H: chartRow*rows + 22},
 		X:   svg.Axis{High: 1.08 * most, Ticks: svg.WholeTicks(0, most, 10)}, // with room for the last bar's number
 		Y:   svg.Axis{Low: rows - 0.5, High: -0.5, Names: true, Ticks: names},
 	})
@@ -41,8 +42,8 @@ func (s Scaling) SVG() string {
 
 // draw draws a way in a row.
 func (x *Way) draw(p *svg.Picture, plot *svg.Plot, row float64) {
-	plot.Rect(svg.Point{X: 0, Y: row - 0.3}, svg.Point{X: x.SpeedUp, Y: row + 0.3}, svg.Style{Fill: x.color(), Hint: fmt.Sprintf("%.2f ms a step", x.StepMS)})
-	plot.Line([]svg.Point{{X: x.PredictedSpeedUp, Y: row - 0.38}, {X: x.PredictedSpeedUp, Y: row + 0.38}}, svg.Style{Stroke: svg.Ink, Width: 2})
+	plot.Rect(svg.Point{X: 0, Y: row - 0.3}, svg.Point{X: x.SpeedUp, Y: row + 0.3}, svg.Style{Fill: x.color(), Hint: svg.Time(x.StepMS/1e3) + " a step"})
+	plot.Line([]svg.Point{{X: x.PredictedSpeedUp, Y: row - 0.38}, {X: x.PredictedSpeedUp, Y: row + 0.38}}, svg.Style{Stroke: svg.Ink, Width: svg.BoldLine})
 	p.Text(svg.Text{X: plot.X(max(x.SpeedUp, x.PredictedSpeedUp)) + 6, Y: plot.Y(row) + 4, Words: fmt.Sprintf("%.2f", x.SpeedUp)})
 }
 

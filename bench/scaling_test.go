@@ -2,12 +2,11 @@ package bench
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/internal/svg/svgtest"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
@@ -47,13 +46,7 @@ func TestScalingOutput(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, svg)
 		}
 	}
-	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	svgtest.Check(t, svg)
 }
 
 func TestScalingRefuses(t *testing.T) {

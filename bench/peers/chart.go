@@ -20,8 +20,7 @@ var inks = map[string]svg.Color{
 // The sizes of the chart, in pixels; barWide is a part of the distance between workloads.
 const (
 	chartWide, chartHigh = 900.0, 400.0
-	chartTop             = 74.0
-	barWide              = 0.14
+	barWide              = 0.18
 )
 
 // chart draws each program's median step, by workload, in units of Berth's: so
@@ -29,8 +28,8 @@ const (
 func (r report) chart(file string) error {
 	const title = "Time of a training step, Berth = 1 (shorter is faster)"
 	p := &svg.Picture{Title: title, Width: chartWide, Height: chartHigh}
-	p.Text(svg.Text{X: 16, Y: 30, Words: title, Size: svg.TitleSize, Bold: true})
-	p.Legend(16, 40, chartWide-32, r.legend()...)
+	p.Heading()
+	top := p.Legend(svg.Margin, svg.HeadingHigh, chartWide-2*svg.Margin, r.legend()...) + 12
 	most := 0.0
 	var names []svg.Tick
 	for x, t := range targets {
@@ -40,7 +39,7 @@ func (r report) chart(file string) error {
 		}
 	}
 	plot := p.Axes(svg.Axes{
-		Box: svg.Box{X: 16, Y: chartTop, W: chartWide - 32, H: chartHigh - chartTop - 10},
+		Box: svg.Box{X: svg.Margin, Y: top, W: chartWide - 2*svg.Margin, H: chartHigh - top - svg.Margin/2},
 		X:   svg.Axis{Low: -0.6, High: float64(len(names)) - 0.4, Names: true, Ticks: names},
 		Y:   svg.Axis{High: most, Ticks: svg.WholeTicks(0, most, 12)},
 	})
@@ -49,7 +48,7 @@ func (r report) chart(file string) error {
 		for i, e := range es {
 			at := float64(x) + barWide*(float64(i)-float64(len(es)-1)/2)
 			plot.Rect(svg.Point{X: at - barWide/2}, svg.Point{X: at + barWide/2, Y: e.slower}, svg.Style{Fill: inks[e.family]})
-			p.Text(svg.Text{X: plot.X(at), Y: plot.Y(e.slower) - 4, Words: ms(e.median), Size: 10, Anchor: svg.Middle})
+			p.Text(svg.Text{X: plot.X(at), Y: plot.Y(e.slower) - 4, Words: ms(e.median), Size: svg.SmallSize, Anchor: svg.Middle})
 		}
 	}
 	return os.WriteFile(file, []byte(p.String()), 0o644)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/svg/svgtest"
 )
 
 // fake is a program that always takes as long.
@@ -183,9 +185,11 @@ func TestWrite(t *testing.T) {
 	if again, err := os.ReadFile(page); err != nil || !bytes.Equal(first, again) {
 		t.Errorf("%v: not the same from the written results", err)
 	}
-	if svg, err := os.ReadFile(filepath.Join(dir, "performance.svg")); err != nil || !bytes.Contains(svg, []byte("<svg")) {
-		t.Errorf("%v: no picture", err)
+	svg, err := os.ReadFile(filepath.Join(dir, "performance.svg"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	svgtest.Check(t, string(svg))
 }
 
 func TestReadLLMC(t *testing.T) {

@@ -30,14 +30,13 @@ var runs = []struct {
 // does not hide it.
 var precisions = []svg.Entry{
 	{Words: "float32", Style: svg.Style{Stroke: svg.Orange.Mixed(svg.White, 0.4), Width: 4}},
-	{Words: "bf16", Style: svg.Style{Stroke: svg.Blue, Width: 1.4}},
+	{Words: "bf16", Style: svg.Style{Stroke: svg.Blue, Width: svg.ThinLine}},
 }
 
 // The sizes of the picture, in pixels.
 const (
-	border, gap   = 16.0, 24.0
-	panel, height = 430.0, 340.0
-	top           = 36.0 // of the panels
+	gap           = 24.0
+	panel, height = 430.0, 370.0
 )
 
 func main() {
@@ -63,8 +62,9 @@ func run(root, folder string) error {
 	if err != nil {
 		return err
 	}
-	p := &svg.Picture{Title: "Training losses in float32 and bf16", Width: 2*border + float64(len(runs))*(panel+gap) - gap, Height: height}
-	p.Legend(border, 10, p.Width-2*border, precisions...)
+	p := &svg.Picture{Title: "Training losses in float32 and bf16", Width: 2*svg.Margin + float64(len(runs))*(panel+gap) - gap, Height: height}
+	p.Heading()
+	top := p.Legend(svg.Margin, svg.HeadingHigh, p.Width-2*svg.Margin, precisions...) + 12
 	for i, r := range runs {
 		var lines [][]svg.Point
 		for _, precision := range precisions {
@@ -75,7 +75,7 @@ func run(root, folder string) error {
 			}
 			lines = append(lines, points)
 		}
-		draw(p, svg.Box{X: border + float64(i)*(panel+gap), Y: top, W: panel, H: height - top - 8}, r.config, lines)
+		draw(p, svg.Box{X: svg.Margin + float64(i)*(panel+gap), Y: top, W: panel, H: height - top - svg.Margin/2}, r.config, lines)
 	}
 	return os.WriteFile(filepath.Join(root, "docs", "precision.svg"), []byte(p.String()), 0o644)
 }
