@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/berth-ml/berth/internal/svg/svgtest"
 )
 
 var (
@@ -175,6 +177,27 @@ func TestArchitecturePage(t *testing.T) {
 }
 
 var drawnPackage = regexp.MustCompile(`font-family="ui-monospace[^>]*>([a-z/]+)<`)
+
+// The texts of drawings are within them, readable, and not over each other. Those of run.svg
+// have the fonts of a terminal, and are left out.
+func TestDrawingsAreReadable(t *testing.T) {
+	list, err := filepath.Glob("docs/*.svg")
+	if err != nil || len(list) < 10 {
+		t.Fatal(len(list), err)
+	}
+	for _, file := range list {
+		if file == filepath.Join("docs", "run.svg") {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range svgtest.Faults(string(b)) {
+			t.Errorf("%s: %s", file, fault)
+		}
+	}
+}
 
 // TestDrawnLayers: docs/architecture.svg draws packages in layers, the highest
 // first, and no package imports one of a higher layer.
