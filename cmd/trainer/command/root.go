@@ -50,7 +50,7 @@ type commandGroup struct {
 // commandGroups are the commands in the order of help.
 func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
-		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
+		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, revision()), queued.Submit(stop, revision()), queued.Jobs(revision()), queued.Down(revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(), charts.Command(), checkpoints.Command()}},

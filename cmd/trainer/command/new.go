@@ -1,0 +1,310 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/columns"
+	shown "github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+func newCommand() *cobra.Command {
+	var n starter
+	c := &cobra.Command{
+		Use:   "new FILE",
+		Short: "Write a first config for your own data",
+		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet) or a text (a file or a folder), ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
+			"\n" +
+			"A file that is there already is never overwritten.",
+		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/",
+		Args:    cli.Args(1),
+	}
+	c.Flags().BoolVar(&n.yes, "yes", false, "ask nothing: take the defaults, which are printed")
+	c.Flags().StringVar(&n.out, "out", "", "write the config to `FILE.yaml`")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		n.command, n.path = c, args[0]
+		return n.run(c.Context())
+	}
+	return c
+}
+
+// starter writes a first config.
+type starter struct {
+	command *cobra.Command
+	path    string // of the data
+	out     string // of the config
+	yes     bool
+	lines   *bufio.Reader // of the answers
+}
+
+func (n *starter) run(ctx context.Context) error {
+	if err := n.check(); err != nil {
+		return err
+	}
+	st, err := os.Stat(n.path)
+	folder := err == nil && st.IsDir()
+	if folder && holdsImages(n.path) {
+		return cli.Usagef("%s: folders of images are not read yet: turn them into an array of numbers (.npy), and name it with data.source: tensors", n.path)
+	}
+	text, err := fileConfig(ctx, n.path, folder)
+	if err != nil {
+		return err
+	}
+	cfg, err := configs.Parse("data", text, configs.Overlay{})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	var yaml []byte
+	switch cfg.Data.Source {
+	case "csv":
+		yaml, err = n.table(ctx, cfg)
+	case "text":
+		yaml, err = n.text(ctx, cfg)
+	default:
+		return cli.Usagef("%s: trainer new knows tables and texts; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
+	}
+	if err != nil {
+		return err
+	}
+	return n.write(ctx, yaml)
+}
+
+// check refuses what cannot end well before anything is asked.
+func (n *starter) check() error {
+	if _, err := os.Stat(n.path); err != nil && !strings.ContainsAny(n.path, "*?[") {
+		return cli.Usage(err)
+	}
+	if n.out == "" {
+		n.out = nameOfData(n.path) + ".yaml"
+	}
+	if _, err := os.Lstat(n.out); !errors.Is(err, fs.ErrNotExist) {
+		return cli.Usagef("%s is there already, and is never overwritten: name another file with --out", n.out)
+	}
+	if !n.yes && !console.IsTerminal(n.command.InOrStdin()) {
+		return cli.Usagef("nobody can answer questions here, since standard input is no terminal: give --yes for the defaults")
+	}
+	n.lines = bufio.NewReader(n.command.InOrStdin())
+	return nil
+}
+
+// nameOfData is the name of a file without its endings, in letters that any name may have.
+func nameOfData(path string) string {
+	name := filepath.Base(filepath.Clean(path))
+	for _, packed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	name = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+	return cmp.Or(strings.Trim(name, "-."), "mine")
+}
+
+// holdsImages reports whether a folder, or one in it, has files of pictures.
+func holdsImages(folder string) bool {
+	for _, ending := range []string{"png", "jpg", "jpeg", "gif", "webp", "PNG", "JPG", "JPEG"} {
+		if holds(folder, "*."+ending) || holds(folder, filepath.Join("*", "*."+ending)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask asks a question with a default, until check takes the answer. With --yes it prints the default.
+func (n *starter) ask(ctx context.Context, question, usual string, check func(string) error) (string, error) {
+	out := n.command.ErrOrStderr()
+	for {
+		fmt.Fprintf(out, "%s [%s] ", question, usual)
+		answer := usual
+		if n.yes {
+			fmt.Fprintln(out)
+		} else {
+			line, err := console.Wait(ctx, func() (string, error) { return n.lines.ReadString('\n') })
+			if err != nil && (err != io.EOF || line == "") {
+				fmt.Fprintln(out)
+				return "", fmt.Errorf("nothing was written: %w", cmp.Or(ctx.Err(), err))
+			}
+			answer = cmp.Or(strings.TrimSpace(line), usual)
+		}
+		err := check(answer)
+		if err == nil || n.yes {
+			return answer, err
+		}
+		fmt.Fprintln(out, err)
+	}
+}
+
+// table asks about a table, and writes its config.
+func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error) {
+	done := phase.Wait(ctx, n.command.ErrOrStderr(), "reading")
+	name, list, err := berth.DescribeTable(ctx, cfg)
+	if done(); err != nil {
+		return nil, unplaced(err)
+	}
+	out := n.command.OutOrStdout()
+	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
+	printColumns(out, list)
+	t := tableDraft{name: nameOfData(n.out), path: n.path, delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
+	label, err := n.ask(ctx, "Which column is to be predicted?", usualLabel(list), func(s string) error { return canBeLabel(list, s) })
+	if err != nil {
+		return nil, err
+	}
+	t.label = list[indexOf(list, label)]
+	usual, sure := "classes", true
+	if t.label.Kind == columns.Number {
+		few := t.label.Different > 0 && t.label.Different <= fewClasses
+		sure = !few
+		if !few {
+			usual = "number"
+		}
+	}
+	t.task = usual
+	if !sure {
+		question := fmt.Sprintf("%s has %d numbers. Predict one of these classes, or any number (classes, number)?", shown.Printed(t.label.Name), t.label.Different)
+		if t.task, err = n.ask(ctx, question, usual, oneOf("classes", "number")); err != nil {
+			return nil, err
+		}
+	}
+	share, err := n.ask(ctx, "Which share of the rows is kept aside, to judge the model once at the end (0: none)?", "0.15", func(s string) error {
+		if v, err := strconv.ParseFloat(s, 64); err != nil || v < 0 || v > 0.5 {
+			return fmt.Errorf("%s: expected a number from 0 to 0.5", s)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.test, _ = strconv.ParseFloat(share, 64)
+	return t.yaml(), nil
+}
+
+// fewClasses is the most different numbers in a label that are asked about as classes.
+const fewClasses = 10
+
+// usualLabels are names that columns to be predicted often have.
+var usualLabels = []string{"label", "target", "class", "y", "churn", "survived", "price", "outcome", "species", "quality", "default", "fraud"}
+
+// usualLabel is the column that is probably to be predicted: one of a usual name, or else the last that
+// can be.
+func usualLabel(list []columns.Description) string {
+	for _, name := range usualLabels {
+		for _, d := range list {
+			if strings.EqualFold(d.Name, name) && canBeLabel(list, d.Name) == nil {
+				return d.Name
+			}
+		}
+	}
+	for _, d := range slices.Backward(list) {
+		if canBeLabel(list, d.Name) == nil {
+			return d.Name
+		}
+	}
+	return list[len(list)-1].Name
+}
+
+func indexOf(list []columns.Description, name string) int {
+	return slices.IndexFunc(list, func(d columns.Description) bool { return d.Name == name })
+}
+
+// canBeLabel says why a column is not to be predicted; nil if it may be.
+func canBeLabel(list []columns.Description, name string) error {
+	i := indexOf(list, name)
+	if i < 0 {
+		return fmt.Errorf("there is no column %s", shown.Printed(name))
+	}
+	switch d := list[i]; {
+	case d.Kind != columns.Number && d.Kind != columns.Boolean && d.Kind != columns.Category:
+		return fmt.Errorf("%s is of kind %s: classes, yes and no, or numbers can be predicted", shown.Printed(name), d.Kind)
+	case d.Different == 1:
+		return fmt.Errorf("%s has the same value in all rows: there is nothing to predict", shown.Printed(name))
+	}
+	return nil
+}
+
+func oneOf(words ...string) func(string) error {
+	return func(s string) error {
+		if slices.Contains(words, s) {
+			return nil
+		}
+		return fmt.Errorf("%s: expected %s", s, strings.Join(words, " or "))
+	}
+}
+
+// text asks about a text, and writes its config.
+func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error) {
+	size := sizeOf(n.path)
+	t := textDraft{name: nameOfData(n.out), path: n.path, field: cfg.Data.Field, bytes: size}
+	fmt.Fprintf(n.command.OutOrStdout(), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
+	usual := "char"
+	if size > 4<<20 {
+		usual = "bpe"
+	}
+	var err error
+	if t.tokens, err = n.ask(ctx, "Is the text read by single characters, or by pieces of words that are learnt from it (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
+		return nil, err
+	}
+	t.size, err = n.ask(ctx, "How large is the model to be: small learns in minutes, medium in an hour (small, medium)?", "small", oneOf("small", "medium"))
+	return t.yaml(), err
+}
+
+// sizeOf is the bytes of a file, or of the files in a folder.
+func sizeOf(path string) (n int64) {
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if st, err := d.Info(); err == nil {
+				n += st.Size()
+			}
+		}
+		return nil // reading says what is wrong
+	})
+	return n
+}
+
+// write checks the config as plan does, and writes it into a new file.
+func (n *starter) write(ctx context.Context, yaml []byte) error {
+	cfg, err := configs.Parse(n.out, yaml, configs.Overlay{})
+	if err != nil {
+		return err
+	}
+	done := phase.Wait(ctx, n.command.ErrOrStderr(), "planning")
+	run, err := berth.Open(ctx, cfg, berth.OpenOptions{})
+	done()
+	if err != nil {
+		return fmt.Errorf("%w; nothing was written", err)
+	}
+	steps := run.TotalSteps()
+	if err := run.Close(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(n.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(yaml)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(n.out))
+	}
+	fmt.Fprintf(n.command.OutOrStdout(), "%s is written: at most %s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), n.out)
+	return nil
+}
