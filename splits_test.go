@@ -125,3 +125,36 @@ func TestTestPartOutlivesADevice(t *testing.T) {
 		t.Error("no launch of the evaluation failed")
 	}
 }
+
+// The test part is judged with the best checkpoint, and not with the newest, as Eval judges.
+func TestTestPartOfTheBest(t *testing.T) {
+	c, err := configs.Load("digits", configs.Overlay{Set: []string{"data.split={val: 0.2, test: 0.2}", "train.epochs=6", "optimizer.lr=0.1", "schedule.name=constant", "schedule.warmup=0", "checkpoint.keep.last=2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	dir := filepath.Join(t.TempDir(), "run")
+	rep, err := run.Train(t.Context(), berth.TrainOptions{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Best.Step == rep.Steps {
+		t.Fatal("the best checkpoint is the newest: the test shows nothing")
+	}
+	model, err := berth.OpenTrained(t.Context(), run.Config, berth.Weights{Dir: dir}, berth.TrainedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	best, err := model.EvalTest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Test.Checkpoint != rep.Best.Checkpoint || rep.Test.Step != rep.Best.Step || rep.Test.Loss != best.Loss {
+		t.Errorf("test %+v, best %+v, evaluated %+v", rep.Test, rep.Best, best)
+	}
+}

@@ -7,24 +7,28 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/infer"
 )
 
-// test evaluates the test part, with the weights that have a hash: those of the run's last
-// checkpoint, which end has saved. It does so once the run is completed, and once for those
-// weights: a report that has it is repeated. nil: there is no test part, or steps are left.
+// test evaluates the test part, with the weights that `trainer eval` takes: those of the best
+// checkpoint, or of the newest one where none has the metric. It does so once the run is completed,
+// and once for those weights, where weights is the hash of the newest: a report that has it is repeated. nil: there
+// is no test part, or steps are left. The run trains no more after it.
 func (a *attempt) test(ctx context.Context, weights string) (*Test, error) {
 	part := a.run.Data.Test
 	if part == nil || !a.goal.completed(&a.at) {
 		return nil, nil
 	}
-	saved, err := a.newestSaved()
+	snap, err := a.takeBest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var old Report
-	if a.opt.Resume && !a.opt.AllowChanged && json.Unmarshal(a.folder.Report(), &old) == nil && old.Test != nil && old.WeightsSHA256 == weights && old.Test.Checkpoint == saved {
+	if a.opt.Resume && !a.opt.AllowChanged && json.Unmarshal(a.folder.Report(), &old) == nil && old.Test != nil && old.WeightsSHA256 == weights && old.Test.Checkpoint == snap.Manifest.ID {
 		return old.Test, nil
 	}
 	score, err := a.scoreTest(ctx)
@@ -36,7 +40,7 @@ func (a *attempt) test(ctx context.Context, weights string) (*Test, error) {
 		return nil, err
 	}
 	t := &Test{
-		Checkpoint: saved, Step: a.at.Step, Samples: part.Samples(),
+		Checkpoint: snap.Manifest.ID, Step: snap.Manifest.Step, Samples: part.Samples(),
 		Loss: score.Loss, Accuracy: score.Accuracy, RMSE: a.session.RMSE(&score.Loss),
 	}
 	t.Metrics, err = a.session.Tester.Values(ctx, score)
@@ -63,11 +67,24 @@ func (a *attempt) scoreTest(ctx context.Context) (score infer.Score, err error) 
 	return score, errors.Join(err, e.Close())
 }
 
-// newestSaved is the newest checkpoint.
-func (a *attempt) newestSaved() (id uint64, err error) {
-	list, _, err := a.folder.DB.List()
-	if err != nil || len(list) == 0 {
-		return 0, err
+// takeBest gives the variables of the model the contents of the checkpoint that is to be judged, if it is
+// not the newest one.
+func (a *attempt) takeBest(ctx context.Context) (*checkpoint.Snapshot, error) {
+	snap, _, err := rundir.Pick(ctx, a.folder.DB, rundir.Weights{})
+	if err != nil || snap.Manifest.Step == a.at.Step {
+		return snap, err
 	}
-	return list[len(list)-1].ID, nil
+	for _, t := range snap.Tensors() {
+		if t.Role != graph.Parameter.String() && t.Role != graph.Statistic.String() {
+			continue
+		}
+		b := make([]byte, t.Meta.Bytes())
+		if err := snap.Read(t.Name, 0, b); err != nil {
+			return nil, err
+		}
+		if _, err := a.prog.Replace(ctx, t.Name, b); err != nil {
+			return nil, err
+		}
+	}
+	return snap, nil
 }
