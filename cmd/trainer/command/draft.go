@@ -27,10 +27,10 @@ func (t *tableDraft) yaml() []byte {
 	say("# Predicts %s from the other columns of a table of %s.", comment(t.label.Name), units.Count(t.rows, "row"))
 	say("# docs/tables.md explains what is done to columns, and docs/config.md every key.")
 	say("name: %s", quote(t.name))
-	if t.task == "number" {
-		say("task: regression   # %s is a number", comment(t.label.Name))
-	}
 	say("data:\n  source: csv\n  path: %s\n  label: %s", quote(t.path), quote(t.label.Name))
+	if t.task == "number" {
+		say("  task: regression   # %s is a number", comment(t.label.Name))
+	}
 	if t.delimiter != "" && t.delimiter != "," {
 		say("  delimiter: %s", quote(t.delimiter))
 	}
@@ -96,11 +96,18 @@ func (t *textDraft) yaml() []byte {
 	}
 	say("  split: 0.9   # the rest validates\n  context: %d   # tokens that the model sees", context)
 	say("\nmodel:\n  preset: gpt\n  layers: %d\n  heads: %d\n  width: %d\n  context: %d\n  dropout: 0.1", layers, width/32, width, context)
-	say("\ntrain:\n  epochs: 2\n  boundary: 500   # steps between validations and checkpoints\n  batch: %d\n  watch: 1s       # shows the loss every second, for a few microseconds each; without it, at a boundary", batch)
+	epochs, boundary, warmup := 2, "\n  boundary: 500   # steps between validations and checkpoints", 100
+	if t.bytes < shortText { // fewer steps than that in an epoch
+		epochs, boundary, warmup = 20, "", 0
+	}
+	say("\ntrain:\n  epochs: %d%s\n  batch: %d\n  watch: 1s       # shows the loss every second, for a few microseconds each; without it, at a boundary", epochs, boundary, batch)
 	say("\noptimizer:\n  name: adamw\n  lr: 0.001\n  betas: [0.9, 0.99]\n  weight_decay: 0.1\n  clip_norm: 1.0\n  no_decay: [bias, norm]")
-	say("\nschedule:\n  name: cosine\n  warmup: 100\n  min_lr: 0.0001")
+	say("\nschedule:\n  name: cosine\n  warmup: %d\n  min_lr: 0.0001", warmup)
 	return []byte(b.String())
 }
+
+// shortText is the size in bytes up to which a text is gone through more often.
+const shortText = 1 << 20
 
 // quote writes a text so that YAML reads it as it is. A JSON string is one of YAML.
 func quote(s string) string {

@@ -105,6 +105,26 @@ func (n *starter) check() error {
 	return nil
 }
 
+// pathThere is the path of the data as the config has it: from the config's folder.
+func (n *starter) pathThere() string {
+	if filepath.IsAbs(n.path) {
+		return n.path
+	}
+	from, err := filepath.Abs(filepath.Dir(n.out))
+	if err != nil {
+		return n.path
+	}
+	to, err := filepath.Abs(n.path)
+	if err != nil {
+		return n.path
+	}
+	rel, err := filepath.Rel(from, to)
+	if err != nil { // on another disk
+		return to
+	}
+	return filepath.ToSlash(rel)
+}
+
 // nameOfData is the name of a file without its endings, in letters that any name may have.
 func nameOfData(path string) string {
 	name := filepath.Base(filepath.Clean(path))
@@ -148,8 +168,11 @@ func (n *starter) ask(ctx context.Context, question, usual string, check func(st
 			answer = cmp.Or(strings.TrimSpace(line), usual)
 		}
 		err := check(answer)
-		if err == nil || n.yes {
-			return answer, err
+		if err == nil {
+			return answer, nil
+		}
+		if n.yes {
+			return "", cli.Usage(err)
 		}
 		fmt.Fprintln(out, err)
 	}
@@ -165,7 +188,7 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	out := n.command.OutOrStdout()
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
-	t := tableDraft{name: nameOfData(n.out), path: n.path, delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
+	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
 	label, err := n.ask(ctx, "Which column is to be predicted?", usualLabel(list), func(s string) error { return canBeLabel(list, s) })
 	if err != nil {
 		return nil, err
@@ -181,12 +204,12 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	}
 	t.task = usual
 	if !sure {
-		question := fmt.Sprintf("%s has %d numbers. Predict one of these classes, or any number (classes, number)?", shown.Printed(t.label.Name), t.label.Different)
+		question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", shown.Printed(t.label.Name), t.label.Different)
 		if t.task, err = n.ask(ctx, question, usual, oneOf("classes", "number")); err != nil {
 			return nil, err
 		}
 	}
-	share, err := n.ask(ctx, "Which share of the rows is kept aside, to judge the model once at the end (0: none)?", "0.15", func(s string) error {
+	share, err := n.ask(ctx, "Share of the rows to keep aside for a test at the end (0: none)?", "0.15", func(s string) error {
 		if v, err := strconv.ParseFloat(s, 64); err != nil || v < 0 || v > 0.5 {
 			return fmt.Errorf("%s: expected a number from 0 to 0.5", s)
 		}
@@ -254,17 +277,17 @@ func oneOf(words ...string) func(string) error {
 // text asks about a text, and writes its config.
 func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error) {
 	size := sizeOf(n.path)
-	t := textDraft{name: nameOfData(n.out), path: n.path, field: cfg.Data.Field, bytes: size}
+	t := textDraft{name: nameOfData(n.out), path: n.pathThere(), field: cfg.Data.Field, bytes: size}
 	fmt.Fprintf(n.command.OutOrStdout(), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
 	usual := "char"
 	if size > 4<<20 {
 		usual = "bpe"
 	}
 	var err error
-	if t.tokens, err = n.ask(ctx, "Is the text read by single characters, or by pieces of words that are learnt from it (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
+	if t.tokens, err = n.ask(ctx, "Read single characters, or pieces of words (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
 		return nil, err
 	}
-	t.size, err = n.ask(ctx, "How large is the model to be: small learns in minutes, medium in an hour (small, medium)?", "small", oneOf("small", "medium"))
+	t.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return t.yaml(), err
 }
 
