@@ -155,7 +155,7 @@ func holdsImages(folder string) bool {
 func (n *starter) ask(ctx context.Context, question, usual string, check func(string) error) (string, error) {
 	out := n.command.ErrOrStderr()
 	for {
-		fmt.Fprintf(out, "%s [%s] ", question, usual)
+		fmt.Fprintf(out, "%s [%s] ", question, shown.Printed(usual))
 		answer := usual
 		if n.yes {
 			fmt.Fprintln(out)
@@ -291,8 +291,18 @@ func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error)
 	return t.yaml(), err
 }
 
-// sizeOf is the bytes of a file, or of the files in a folder.
+// sizeOf is the bytes of a file, of the files in a folder, or of those that match a pattern. Of a packed
+// file it is about what it unpacks to.
 func sizeOf(path string) (n int64) {
+	if found, err := filepath.Glob(path); err == nil && !slices.Equal(found, []string{path}) {
+		for _, f := range found {
+			n += sizeOf(f)
+		}
+		return n
+	}
+	if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
+		defer func() { n *= 3 }()
+	}
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if st, err := d.Info(); err == nil {
