@@ -45,7 +45,6 @@ type Daemon struct {
 	places map[int]order.Place // as decided last
 	drain  bool                // nothing new begins
 	only   int                 // the one job that may run; 0: all
-	over   func(queue.Job)     // hears of each attempt that has ended; nil for nobody
 }
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
@@ -86,14 +85,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		d.decide()
+		if d.done() {
+			break
+		}
 		select {
 		case <-ctx.Done():
 		case <-d.woken:
 		case <-timer.C:
 			_ = d.queue.Flush()
-		}
-		if d.drained() {
-			break
 		}
 	}
 	d.stopAll(fmt.Errorf("the daemon ends: %w", context.Cause(ctx)))
@@ -118,10 +117,15 @@ func (d *Daemon) Finish() {
 	d.wake()
 }
 
-func (d *Daemon) drained() bool {
+// done says whether all that Run was to do is done.
+func (d *Daemon) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.drain && len(d.open) == 0
+	if len(d.open) > 0 || d.only == 0 {
+		return d.drain && len(d.open) == 0
+	}
+	j, err := d.queue.Job(d.only)
+	return d.drain || err != nil || j.State.Over() || j.State == queue.Paused
 }
 
 // wake asks Run to decide anew.

@@ -64,11 +64,11 @@ func (d *Daemon) heed(list []queue.Job) {
 // line then.
 func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	off := errorsOf(list)
-	alone := suspect(list)
+	alone := d.suspect(list)
 	for _, j := range list {
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, d.drain && t == nil, d.only != 0 && j.ID != d.only, alone != 0 && j.ID != alone:
+		case !wants(&j), t != nil && t.ending, !d.may(j.ID), alone != 0 && j.ID != alone:
 			continue
 		}
 		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
@@ -81,14 +81,20 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	return line
 }
 
-// suspect is the first suspect job that wants to run; 0 if there is none.
-func suspect(list []queue.Job) int {
+// suspect is the first suspect job that wants to run and may; 0 if there is none. One that may not
+// run, as others wait in RunOnly, must not keep the rest from it.
+func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
-		if list[i].Suspect && wants(&list[i]) {
-			return list[i].ID
+		if id := list[i].ID; list[i].Suspect && wants(&list[i]) && d.may(id) {
+			return id
 		}
 	}
 	return 0
+}
+
+// may says whether the job may be open: RunOnly and Finish keep others from it.
+func (d *Daemon) may(id int) bool {
+	return (d.only == 0 || id == d.only) && (!d.drain || d.open[id] != nil)
 }
 
 func wants(j *queue.Job) bool {

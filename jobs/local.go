@@ -92,20 +92,10 @@ func OpenFor(id int, o Options) (*Daemon, error) {
 	return Open(o)
 }
 
-// errOver ends a daemon whose only job is over.
-var errOver = errors.New("the job is over")
-
 // RunOnly is [Daemon.Run] for one job: others wait, and it returns once that one is over.
 func (d *Daemon) RunOnly(ctx context.Context, id int) (View, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	d.mu.Lock()
 	d.only = id
-	d.over = func(j queue.Job) {
-		if j.ID == id && (j.State.Over() || j.State == queue.Paused) {
-			cancel(errOver)
-		}
-	}
 	d.mu.Unlock()
 	err := d.Run(ctx)
 	v, missing := d.View(id)

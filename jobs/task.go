@@ -139,14 +139,10 @@ func (t *task) run() {
 	}
 	d.mu.Lock()
 	delete(d.open, t.job.ID)
-	over := d.over
 	d.mu.Unlock()
 	d.wake()
 	if err != nil {
 		return // it was removed meanwhile
-	}
-	if over != nil {
-		over(j)
 	}
 	if j.State.Over() {
 		d.options.Ended(j)

@@ -48,7 +48,7 @@ func (d *Daemon) Views() []View {
 			ends[line[i].Number] = now.Add(s.Ends)
 		}
 	}
-	views, off, alone := make([]View, len(list)), errorsOf(list), suspect(list)
+	views, off, alone := make([]View, len(list)), errorsOf(list), d.suspect(list)
 	for i, j := range list {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {

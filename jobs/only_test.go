@@ -1,0 +1,76 @@
+package jobs
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/order"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// killedQueue is the file that a daemon leaves that was killed while its first job ran. The
+// second job waits.
+func killedQueue(t *testing.T) (path string, suspect, waiting int) {
+	t.Helper()
+	dir := t.TempDir()
+	q, err := queue.Open(filepath.Join(dir, "queue.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	submit := func(key string) int {
+		j, err := q.Submit(queue.Submission{
+			Key: key, Name: key, Config: text(t, "train.epochs=1"), Dir: filepath.Join(dir, key),
+			Needs: []order.Need{{Kind: "cpu", Count: 1}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.ID
+	}
+	suspect, waiting = submit("a"), submit("b")
+	if _, err := q.Begin(suspect, []string{"cpu:0"}, false); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadFile(filepath.Join(dir, "queue.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "left.db")
+	if err := os.WriteFile(path, left, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, suspect, waiting
+}
+
+func openCPU(t *testing.T, path string) *Daemon {
+	t.Helper()
+	d, err := Open(Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// TestRunOnly: a job that is to run alone does not keep the one of RunOnly from running, and one
+// that is over ends RunOnly at once.
+func TestRunOnly(t *testing.T) {
+	path, suspect, waiting := killedQueue(t)
+	d := openCPU(t, path)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if v, err := d.RunOnly(ctx, waiting); err != nil || v.State != queue.Finished {
+		t.Fatalf("beside a suspect job: %s (%s), %v", v.State, v.Where, err)
+	}
+	if _, err := d.Want(suspect, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := d.RunOnly(ctx, suspect); err != nil || v.State != queue.Cancelled || ctx.Err() != nil {
+		t.Errorf("a cancelled job: %s, %v, %v", v.State, err, ctx.Err())
+	}
+}
