@@ -331,11 +331,13 @@ type csvClasses struct {
 	classNames []string // by class; until they are numbered, in the order of their first rows
 	classOf    map[string]int32
 	model      *columns.Words // the names of a model's classes, which classNames has; nil: there is no model
+	booleans   bool           // the model's classes are the two words of a boolean
 }
 
 // follow takes the classes of a model.
 func (c *csvClasses) follow(names []string) {
 	c.classNames, c.model = names, columns.NewWords(names)
+	c.booleans = len(names) == 2 && columns.IsPair(names[0], names[1])
 }
 
 // addClass adds the class of a row, which column j names.
@@ -368,7 +370,7 @@ func (c *csvClasses) addClass(in *csvColumns, row csvRow, j int) error {
 // addKnown adds a class of the model's.
 func (c *csvClasses) addKnown(in *csvColumns, row csvRow, j int, name []byte) error {
 	id, known := c.model.Find(name)
-	if !known && isValue(row, j) {
+	if !known && (c.booleans || isValue(row, j)) {
 		id, known = c.model.FindValue(name)
 	}
 	if !known {

@@ -324,6 +324,10 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 	defer func() { err = errors.Join(err, out.close()) }()
 	k.unseen = make([]unseen, out.width)
 	cells := make([]int32, out.width)
+	cellOf := f.CellOfFile
+	if allow != nil {
+		cellOf = f.Cell
+	}
 	err = k.each(ctx, k.used(from), func(row csvRow) error {
 		for i, j := range from {
 			var field []byte
@@ -333,9 +337,9 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 			if allow != nil && !f.Columns[i].Optional && f.Lacks(field) {
 				allow(i)
 			}
-			cell, err := f.Cell(i, field)
+			cell, err := cellOf(i, field)
 			if err == nil && f.New(i, cell) && isValue(row, j) {
-				cell, err = f.Cell(i, f.Spelt(i, field))
+				cell, err = cellOf(i, f.Spelt(i, field))
 			}
 			if err != nil {
 				return k.cellError(row, j, f.Columns[i].Name, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // typedRow is a row with a column for each type. nil is missing.
@@ -265,4 +266,25 @@ func typedRows(t *testing.T, r *rand.Rand) bool {
 		}
 	}
 	return true
+}
+
+// A model whose classes are the two words of a boolean knows a class by any such word.
+func TestBooleanClasses(t *testing.T) {
+	for _, trained := range []string{"false true", "no yes", "off on"} {
+		words := strings.Fields(trained)
+		rows := "x,k\n"
+		for i := range 8 {
+			rows += strconv.Itoa(i*i%5) + "," + words[i%2] + "\n"
+		}
+		info := open(t, Spec{Source: "csv", Path: write(t, "a.csv", rows)}).Info
+		for _, text := range []string{"x,k\n1,yes\n2,no\n", "x,k\n1,True\n2,False\n", "x,k\n1,ON\n2,off\n"} {
+			s := Spec{Source: "csv", Path: write(t, "b.csv", text), Like: saved(t, info), KeepOrder: true}
+			ds, err := Open(t.Context(), s)
+			if err != nil {
+				t.Errorf("%s, then %q: %v", trained, text, err)
+			} else if got := shape.View[int32](readAll(t, ds.Train, 0)[1]); !slices.Equal(got, []int32{1, 0}) {
+				t.Errorf("%s, then %q: classes %v", trained, text, got)
+			}
+		}
+	}
 }

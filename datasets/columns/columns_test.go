@@ -467,15 +467,18 @@ func TestHintsOfCommas(t *testing.T) {
 func TestRowErrorsSpeakOfTheRow(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		f := &Fitted{Columns: []Column{{Name: "age", Kind: Number, Optional: optional}}}
-		want := `column "age": "old" is not a number: the column needs a value in each row`
+		want := `column "age": "old" is not a number: send a finite number`
 		if optional {
-			want = `column "age": "old" is not a number: send null if it is missing`
+			want += ", or null if it is missing"
 		}
 		if err := f.RowOf(map[string]any{"age": "old"}, make([]float32, f.Features())); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := f.Cell(0, []byte("old")); err == nil || !strings.Contains(err.Error(), wordAdvice) {
-			t.Errorf("in a file: %v", err)
+			t.Errorf("in a file to train on: %v", err)
+		}
+		if _, err := f.CellOfFile(0, []byte("old")); err == nil || strings.Contains(err.Error(), "data.") || !strings.Contains(err.Error(), "write a finite number") {
+			t.Errorf("in a file for a model: %v", err)
 		}
 	}
 }
@@ -517,5 +520,27 @@ func TestMissingTexts(t *testing.T) {
 	}
 	if numbers := MissingNumbers([]string{"-", "-999", "", "1e99", "0.5"}); !slices.Equal(numbers, []float32{-999, 0.5}) {
 		t.Errorf("%v", numbers)
+	}
+}
+
+// A date with the year in front has one meaning, so a model takes it whatever the order of the dates
+// that it was trained on: a time in Go, a date of Parquet, and a text.
+func TestISODatesOfAnyOrder(t *testing.T) {
+	for order, native := range map[string]string{YMD: "2018-12-08", DMY: "08/12/2018", MDY: "12/08/2018"} {
+		f := &Fitted{Columns: []Column{{Name: "day", Kind: Date, Order: order}}}
+		want := make([]float32, f.Features())
+		if err := f.RowOf(map[string]any{"day": native}, want); err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range []any{"2018-12-08", "2018-12-08T00:30:00Z", time.Date(2018, 12, 8, 0, 0, 0, 0, time.UTC)} {
+			got := make([]float32, len(want))
+			if err := f.RowOf(map[string]any{"day": value}, got); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v in the order %s: %v, %v, want %v", value, order, got, err, want)
+			}
+		}
+		err := f.RowOf(map[string]any{"day": "soon"}, want)
+		if err == nil || !strings.HasSuffix(err.Error(), "send a date such as 2024-02-29") {
+			t.Errorf("a word in the order %s: %v", order, err)
+		}
 	}
 }

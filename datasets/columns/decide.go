@@ -61,7 +61,7 @@ func (p *profile) findDate(c *Column) (bool, error) {
 func (p *profile) ofWords() Kind {
 	n, different := p.values, p.different()
 	switch {
-	case different == 2 && len(p.counts) == 2 && isPair(p.counts[0].word, p.counts[1].word):
+	case different == 2 && len(p.counts) == 2 && IsPair(p.counts[0].word, p.counts[1].word):
 		return Boolean
 	case different > few && p.sentences*10 >= n*almostTenths && 2*different >= n:
 		return p.leaveOut(Text, "%s different texts in %d rows: left out", p.howMany(), n)

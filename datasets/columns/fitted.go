@@ -184,8 +184,11 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 		return 0, nil
 	case Date:
 		v, ok := date(field, c.Order)
+		if !ok { // a year in front leaves no doubt: it may come from a date of another format
+			v, ok = date(field, YMD)
+		}
 		if !ok {
-			return 0, &unfit{fmt.Sprintf("%.40q is not a date in the order %s", field, c.Order), wordAdvice}
+			return 0, &unfit{fmt.Sprintf("%.40q is not a date in the order %s, or such as 2024-02-29", field, c.Order), wordAdvice}
 		}
 		return v, nil
 	}

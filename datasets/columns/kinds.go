@@ -198,12 +198,13 @@ func number(field []byte) (float32, error) {
 	case err != nil:
 		return 0, &unfit{fmt.Sprintf("%.40q is not a number", field), wordAdvice}
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fmt.Errorf("%.40q is not finite: take the row out, or name it in data.missing", field)
+		return 0, &unfit{fmt.Sprintf("%.40q is not finite", field), "take the row out, or name it in data.missing"}
 	}
 	return float32(v), nil
 }
 
-// unfit is the error of a value that a column cannot have, with what to do about it in a file.
+// unfit is the error of a value that a column cannot have, with what to do about it in a file to
+// train on.
 type unfit struct{ what, advice string }
 
 func (u *unfit) Error() string { return u.what + ": " + u.advice }
@@ -239,8 +240,8 @@ func Truth(field []byte) (value, ok bool) {
 	return boolean(field)
 }
 
-// isPair reports whether two words are those of a boolean.
-func isPair(a, b string) bool {
+// IsPair reports whether two words are those of a boolean.
+func IsPair(a, b string) bool {
 	for _, p := range pairs {
 		if strings.EqualFold(a, p[0]) && strings.EqualFold(b, p[1]) || strings.EqualFold(b, p[0]) && strings.EqualFold(a, p[1]) {
 			return true

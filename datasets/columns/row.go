@@ -16,26 +16,53 @@ func (f *Fitted) Row(fields [][]byte, dst []float32) error {
 	cells := make([]int32, len(f.Columns))
 	for i := range cells {
 		var err error
-		if cells[i], err = f.Cell(i, fields[i]); err != nil {
-			return fmt.Errorf("column %q: %w", f.Columns[i].Name, f.inRow(i, err))
+		if cells[i], err = f.CellOfRow(i, fields[i]); err != nil {
+			return fmt.Errorf("column %q: %w", f.Columns[i].Name, err)
 		}
 	}
 	f.Expand(cells, dst)
 	return nil
 }
 
-// inRow is an error about a value with what the sender of a row can do: the data and the training are
-// not the sender's.
-func (f *Fitted) inRow(i int, err error) error {
+// CellOfRow is Cell for a row that is sent to a model: the error advises its sender, who changes
+// neither the data nor the training.
+func (f *Fitted) CellOfRow(i int, field []byte) (int32, error) {
+	return f.cellFor(i, field, "send ", "null")
+}
+
+// CellOfFile is Cell for a field of a file that a model reads: the error names no option of the
+// training, which is over.
+func (f *Fitted) CellOfFile(i int, field []byte) (int32, error) {
+	return f.cellFor(i, field, "write ", "nothing")
+}
+
+// cellFor is Cell with an error that says what to send or write, and how a missing value is written.
+func (f *Fitted) cellFor(i int, field []byte, verb, missing string) (int32, error) {
+	cell, err := f.Cell(i, field)
 	wrong, ok := errors.AsType[*unfit](err)
 	if !ok {
-		return err
+		return cell, err
 	}
+	c := &f.Columns[i]
 	advice := "the column needs a value in each row"
-	if f.Columns[i].Optional {
-		advice = "send null if it is missing"
+	if !f.Lacks(field) {
+		advice = verb + c.example()
+		if c.Optional {
+			advice += ", or " + missing + " if it is missing"
+		}
 	}
-	return errors.New(wrong.what + ": " + advice)
+	return cell, errors.New(wrong.what + ": " + advice)
+}
+
+// example is a value of a column that not every word can be, for advice.
+func (c *Column) example() string {
+	switch c.Kind {
+	case Date:
+		return "a date such as 2024-02-29"
+	case Boolean:
+		return "yes or no, or true or false"
+	}
+	return "a finite number"
 }
 
 // RowOf is Row for values by the names of their columns: texts, numbers, booleans, times, and

@@ -60,7 +60,7 @@ func (x *samples) row() error {
 			return bad(x.where(), "%q is missing: send each of %s", short(c.Name), listed(r.required()))
 		}
 		var err error
-		if cells[i], err = r.columns.Cell(i, field); err != nil {
+		if cells[i], err = r.columns.CellOfRow(i, field); err != nil {
 			x.key = c.Name
 			return bad(x.where(), "%v", err)
 		}
