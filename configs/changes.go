@@ -28,6 +28,8 @@ func Changes(then, now []byte) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	nameLoss(before, after)
+	nameLoss(after, before)
 	was, is := byKey(before), byKey(after)
 	seen := map[string]bool{}
 	var out []Change
@@ -47,6 +49,16 @@ func Changes(then, now []byte) ([]Change, error) {
 		}
 	}
 	return out, nil
+}
+
+// nameLoss turns `loss: NAME` into `loss: {name: NAME}`, of which it is short, where the other
+// config has the long form.
+func nameLoss(settings, other []Setting) {
+	isLong := func(s Setting) bool { return s.Key == "loss.name" }
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == "loss" })
+	if i >= 0 && slices.ContainsFunc(other, isLong) {
+		settings[i].Key = "loss.name"
+	}
 }
 
 // SummaryOfChanges joins changes into one line: the first six, and the number

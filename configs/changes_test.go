@@ -71,3 +71,20 @@ func TestSummaryOfChanges(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// `loss: NAME` is short for a mapping, so a key that is added to it is the only change.
+func TestChangesOfTheLoss(t *testing.T) {
+	text := func(loss string) []byte {
+		return []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\nloss: " + loss + "\n")
+	}
+	for _, c := range []struct{ then, now, want string }{
+		{"cross_entropy", "{name: cross_entropy, class_weights: balanced}", "loss.class_weights was not set, is balanced"},
+		{"{name: cross_entropy, class_weights: balanced}", "cross_entropy", "loss.class_weights was balanced, is not set"},
+		{"cross_entropy", "focal", "loss.name was cross_entropy, is focal; loss.gamma was not set, is 2"},
+	} {
+		list, err := configs.Changes(text(c.then), text(c.now))
+		if got := configs.SummaryOfChanges(list); err != nil || got != c.want {
+			t.Errorf("from %s to %s: %q, %v, want %q", c.then, c.now, got, err, c.want)
+		}
+	}
+}

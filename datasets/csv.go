@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column,
 	names := sortedClasses(c.classNames)
 	err := c.renumber(ctx, names)
 	if err == nil {
-		err = checkClasses(c.path, names, c.rows)
+		err = cmp.Or(checkClasses(c.path, names, c.rows), c.checkAlone())
 	}
 	info.ClassNames, info.Classes = names, len(names)
 	return newColumn(target, shape.Bytes(c.classes)), err

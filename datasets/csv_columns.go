@@ -91,6 +91,9 @@ func (c *csvData) choose(in csvInput) (err error) {
 		return err
 	}
 	if c.labels, err = c.find("label", "label", labels); err != nil {
+		if in.like != nil && c.header != nil {
+			err = fmt.Errorf("%w; a label that has another name in this file is named by --set data.label=NAME", err)
+		}
 		return err
 	}
 	ignore := in.opt.Ignore
@@ -241,7 +244,7 @@ func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
 
 // hint asks whether another column was meant; "" where none is called like it.
 func (c *csvColumns) hint(name string) string {
-	if near := columns.Near(name, c.header); near != "" {
+	if near := columns.Meant(name, c.header); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
@@ -419,6 +422,26 @@ func sortedClasses(names []string) []string {
 // mostNumbers is the most classes whose names may be any numbers. More
 // numbers are a quantity if they are not whole, or more than half the rows.
 const mostNumbers = 10
+
+// checkAlone refuses classes of which most rows have one of their own, as a key or a text has: there
+// is nothing to learn from a class with one row.
+func (c *csvData) checkAlone() error {
+	counts := make([]int32, len(c.classNames))
+	for _, class := range c.classes {
+		counts[class]++
+	}
+	alone := 0
+	for _, n := range counts {
+		if n == 1 {
+			alone++
+		}
+	}
+	if alone <= mostNumbers || 2*alone <= c.rows {
+		return nil
+	}
+	return blame("label", fmt.Errorf("%w: %s: %d of %d rows have a class of their own, such as %s, as in a column of keys or texts: take another column as the label",
+		ErrSpec, c.path, alone, c.rows, few(c.classNames)))
+}
 
 // checkClasses refuses a label column that cannot hold classes.
 func checkClasses(path string, names []string, rows int) error {

@@ -213,3 +213,18 @@ func TestLastKey(t *testing.T) {
 		}
 	}
 }
+
+// A label with a class of its own in most rows is a key. Classes that come again are not.
+func TestClassesOfTheirOwn(t *testing.T) {
+	for most, refused := range map[int]bool{60: true, 31: true, 30: false, 20: false} {
+		text := "x,k\n"
+		for i := range 60 {
+			text += fmt.Sprintf("%d,k%d\n", i, min(i, most)) // so many rows with a class of their own
+		}
+		_, err := Open(t.Context(), Spec{Source: "csv", Path: write(t, "a.csv", text)})
+		says := err != nil && strings.Contains(err.Error(), "rows have a class of their own")
+		if says != refused || err != nil && !refused {
+			t.Errorf("%d rows of 60 with a class of their own: %v", most, err)
+		}
+	}
+}

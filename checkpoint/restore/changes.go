@@ -69,10 +69,32 @@ func columnChanges(c *configs.Config, m *checkpoint.Manifest) (list []configs.Ch
 			list = append(list, change)
 		}
 	}
-	if then, now := fmt.Sprint(old.Data.Missing), fmt.Sprint(c.Data.Missing); then != now {
+	if then, now := missingText(old.Data.Missing), missingText(c.Data.Missing); then != now {
 		list = append(list, configs.Change{Key: "data.missing", Then: then, Now: now})
 	}
 	return list
+}
+
+// otherFeatures reports whether the columns of a table become other features than a checkpoint's.
+func (r *Run) otherFeatures(m *checkpoint.Manifest) bool {
+	if Untrained(m) || m.Fingerprints[dataPrint] == r.Data {
+		return false
+	}
+	return slices.ContainsFunc(columnChanges(r.Config, m), func(c configs.Change) bool { return !leftOut(c.Then) || !leftOut(c.Now) })
+}
+
+// leftOut reports whether a column that is used so, as columnText says it, is no feature. "" is one
+// that the table lacks.
+func leftOut(used string) bool {
+	return slices.Contains([]columns.Kind{"", columns.Text, columns.Identifier, columns.Ignore}, columns.Kind(used))
+}
+
+// missingText is data.missing as a config has it; "" where it is not set.
+func missingText(words []string) string {
+	if words == nil {
+		return ""
+	}
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
 // otherPositive says that the class differs that checkpoint.best or early_stopping.metric is about;

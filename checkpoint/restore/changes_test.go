@@ -105,12 +105,28 @@ func TestWhatChangedInColumns(t *testing.T) {
 		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}, n: category}`: "data.columns.n was number, is category; " + data,
 		`columns: {"*": number, plan: {kind: category, top: 9}, day: ignore}`: "data.columns.plan was {kind: category, missing: frequent}, is {kind: category, top: 9}; " +
 			"data.columns.day was {kind: date, order: ymd}, is ignore; " + data,
-		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`: "data.missing was [], is [none]; " + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`: "data.missing was not set, is [none]; " + data,
 		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  data,
 	} {
 		got, err := tableOf(t, keys, "d2").changed(m)
 		if err != nil || !strings.HasPrefix(got, want) {
 			t.Errorf("%s:\n%q, %v, want\n%q", keys, got, err, want)
+		}
+	}
+}
+
+// Other features are refused also where changes are allowed, since the weights do not fit them. What
+// was left out may be left out for another reason.
+func TestOtherFeaturesNeverResume(t *testing.T) {
+	m := manifestOf(t, tableOf(t, `columns: {"*": number, note: text}`, "d1"))
+	for keys, refused := range map[string]bool{
+		`columns: {"*": number, note: text, n: category}`:    true,
+		`columns: {"*": number, note: text}, missing: ["x"]`: true,
+		`columns: {"*": number, note: identifier}`:           false,
+	} {
+		_, _, err := tableOf(t, keys, "d2").Resume(&checkpoint.Snapshot{Manifest: *m}, true, func(string) {})
+		if got := err != nil && strings.Contains(err.Error(), "train anew"); got != refused {
+			t.Errorf("%s: %v", keys, err)
 		}
 	}
 }

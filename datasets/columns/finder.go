@@ -110,10 +110,18 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 			return nil, err
 		}
 		if x.Name != All && !known[x.Name] {
-			return nil, &OptionError{x.Name, fmt.Sprintf("there is no column %.40q among the features, which are %s: name one of them", x.Name, listed(names))}
+			return nil, &OptionError{x.Name, fmt.Sprintf("there is no column %.40q among the features, which are %s: %s", x.Name, listed(names), nameOne(x.Name, names))}
 		}
 	}
 	return f, nil
+}
+
+// nameOne advises about a name that is none of some.
+func nameOne(written string, names []string) string {
+	if near := Meant(written, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", short(near))
+	}
+	return "name one of them"
 }
 
 // listed lists the first of some names.

@@ -29,6 +29,15 @@ func Near(name string, names []string) string {
 	return ""
 }
 
+// Meant is the one of some names that a person who wrote another probably meant; "" if there is
+// none. No column has the written name, so also one that differs in the last letter is meant.
+func Meant(written string, names []string) string {
+	if near := Near(written, names); near != "" || len(names) > mostCompared {
+		return near
+	}
+	return edit.Nearest(written, names, len(written)/3)
+}
+
 // sameWord is the one of some names from which another differs in upper and lower case, spaces
 // and dashes alone; "" if there is none.
 func sameWord(name string, names []string) string {

@@ -117,7 +117,11 @@ func Open(ctx context.Context, path string, o Options) (*Table, error) {
 
 // matches lists the files of a path or pattern.
 func matches(path string) ([]string, error) {
-	if _, err := os.Stat(osfile.Resolve(path)); err == nil || !strings.ContainsAny(path, "*?[") {
+	st, err := os.Stat(osfile.Resolve(path))
+	switch {
+	case err == nil && st.IsDir():
+		return nil, fmt.Errorf("%w: %s is a folder: name a file in it, or several by a pattern such as %q", fault.ErrSpec, path, filepath.Join(path, "*.csv"))
+	case err == nil || !strings.ContainsAny(path, "*?["):
 		return []string{path}, nil
 	}
 	found, err := glob(path)

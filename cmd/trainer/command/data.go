@@ -112,6 +112,8 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 		data, model = []string{"source: mnist"}, "preset: mlp"
 	case folder && holds(path, "*.npy"), ext == ".npy", ext == ".npz", ext == ".safetensors":
 		data, model = []string{"source: tensors", "split: 1"}, "preset: mlp"
+	case folder && tablesIn(path) != "":
+		return nil, cli.Usagef("%s is a folder with tables: describe one of them, or all as one table: trainer data '%s'", path, tablesIn(path))
 	case folder:
 	case ext == ".csv", ext == ".parquet":
 		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
@@ -130,6 +132,16 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	}
 	quoted := strings.ReplaceAll(cmp.Or(path, "."), "'", "''")
 	return fmt.Appendf(nil, "data: {path: '%s', %s}\nmodel: {%s}\n", quoted, strings.Join(data, ", "), model), nil
+}
+
+// tablesIn is the pattern for the tables in a folder that has no texts; "" if it has none.
+func tablesIn(folder string) string {
+	for _, pattern := range []string{"*.csv", "*.tsv", "*.parquet"} {
+		if holds(folder, pattern) && !holds(folder, "*.txt") {
+			return filepath.Join(folder, pattern)
+		}
+	}
+	return ""
 }
 
 // holds reports whether a folder has files of a pattern.

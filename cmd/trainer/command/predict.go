@@ -39,6 +39,9 @@ func predictCommand() *cobra.Command {
 		if len(args) == 2 {
 			samples = args[1]
 		}
+		if samples == "-" {
+			return cli.Usagef("predict reads no standard input: name a file of rows, or leave - out for the validation part")
+		}
 		if err := checkOut(*file, samples); err != nil {
 			return err
 		}

@@ -192,7 +192,7 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 	if net.ParseIP(host) == nil && host != "" && host != "localhost" { // those are known
 		o.Hosts = append(o.Hosts, host)
 	}
-	o.Config, err = flags.config.LoadRun(c, dir)
+	o.Config, err = flags.config.LoadTrained(c, dir)
 	return o, err
 }
 

@@ -13,9 +13,13 @@ import (
 )
 
 // unknown refuses a path that there is not, or a method that the path does not have.
-func unknown(_ http.ResponseWriter, r *http.Request) error {
+func (s *desk) unknown(_ http.ResponseWriter, r *http.Request) error {
+	generate := ""
+	if s.texts {
+		generate = "POST /generate, "
+	}
 	return &problem{status: http.StatusNotFound, Kind: kindPath,
-		Text: fmt.Sprintf("%s %s: there is POST /predict, POST /generate, POST /reload, GET /healthz, GET /metrics and GET /", short(r.Method), short(r.URL.Path))}
+		Text: fmt.Sprintf("%s %s: there is POST /predict, %sPOST /reload, GET /healthz, GET /metrics and GET /", short(r.Method), short(r.URL.Path), generate)}
 }
 
 // healthz answers GET /healthz.

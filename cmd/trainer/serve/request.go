@@ -26,6 +26,7 @@ type desk struct {
 	models *models
 	gate   *gate
 	costs  *costs
+	texts  bool // the model continues texts
 }
 
 // The sizes of reading, in bytes.

@@ -39,7 +39,7 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
 	s.gate = newGate(&s.opt)
 	m := s.models.newest
-	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, newCosts(m.trained.Info(), m.service.AnswerBytes(), &s.opt.Limits)}
+	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, newCosts(m.trained.Info(), m.service.AnswerBytes(), &s.opt.Limits), m.trained.CanGenerate() == nil}
 	if err := d.costs.fits(s.gate, &d.limits); err != nil {
 		return nil, errors.Join(err, s.models.close())
 	}
@@ -50,7 +50,7 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	s.handle("GET /healthz", withoutPass(d.healthz))
 	s.handle("GET /metrics", withoutPass(d.metrics))
 	s.handle("GET /{$}", withoutPass(d.describe))
-	s.handle("/", withoutPass(unknown))
+	s.handle("/", withoutPass(d.unknown))
 	return s, nil
 }
 

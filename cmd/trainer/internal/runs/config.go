@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -155,6 +156,21 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 		return nil, cli.Usage(err)
 	}
 	return cfg, nil
+}
+
+// modelKeys are the keys that say how a table becomes features. Training measured what they ask for.
+var modelKeys = []string{"data.columns", "data.missing"}
+
+// LoadTrained is LoadRun for a command that uses the model as it was trained: it refuses the keys
+// that could not change it.
+func (f *ConfigFlags) LoadTrained(c *cobra.Command, dir string) (*configs.Config, error) {
+	for _, pair := range f.set {
+		name, _, _ := strings.Cut(pair, "=")
+		if name = strings.TrimSpace(name); slices.Contains(modelKeys, name) {
+			return nil, cli.Usagef("--set %s: %s belongs to the model, which was trained with it: leave it out, or train anew with it", pair, name)
+		}
+	}
+	return f.LoadRun(c, dir)
 }
 
 // isFile reports whether a path leads to something other than a folder.

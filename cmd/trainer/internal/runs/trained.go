@@ -106,7 +106,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 	if err := wf.check(); err != nil {
 		return nil, err
 	}
-	cfg, err := cf.LoadRun(c, dir)
+	cfg, err := cf.LoadTrained(c, dir)
 	if err != nil {
 		return nil, err
 	}
