@@ -188,7 +188,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 			v, ok = date(field, YMD)
 		}
 		if !ok {
-			return 0, &unfit{fmt.Sprintf("%.40q is not a date in the order %s, or such as 2024-02-29", field, c.Order), wordAdvice}
+			return 0, &unfit{fmt.Sprintf("%.40q is not a date in the order %s", field, c.Order), wordAdvice}
 		}
 		return v, nil
 	}
