@@ -35,12 +35,17 @@ func (d *Daemon) decide() {
 			d.carry(t, p)
 		}
 	}
+	alone := d.suspect(list)
+	if alone != 0 {
+		d.clearFor(alone)
+	}
 	held := d.held()
 	for i, p := range places {
 		j := line[i]
-		if t := d.open[j.Number]; p.Devices == nil || slices.ContainsFunc(p.Devices, func(name string) bool { return held[name] != 0 && held[name] != j.Number }) {
+		if p.Devices == nil || taken(held, p.Devices, j.Number) || alone != 0 && others(held, alone) {
 			continue
-		} else if t == nil {
+		}
+		if t := d.open[j.Number]; t == nil {
 			d.begin(j.Number, p)
 		} else {
 			t.proceed()
@@ -49,6 +54,29 @@ func (d *Daemon) decide() {
 			held[name] = j.Number
 		}
 	}
+}
+
+// clearFor suspends all jobs but the one that is to run alone.
+func (d *Daemon) clearFor(alone int) {
+	for id, t := range d.open {
+		if id != alone && !t.ending {
+			t.suspend()
+		}
+	}
+}
+
+// taken says whether another job has one of the devices; others, whether another job has any.
+func taken(held map[string]int, devices []string, id int) bool {
+	return slices.ContainsFunc(devices, func(name string) bool { return held[name] != 0 && held[name] != id })
+}
+
+func others(held map[string]int, id int) bool {
+	for _, other := range held {
+		if other != id {
+			return true
+		}
+	}
+	return false
 }
 
 // heed ends the tasks of jobs that somebody wants paused or cancelled.
