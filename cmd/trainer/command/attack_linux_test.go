@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -238,6 +239,27 @@ func (p *printed) text() string {
 	return p.all.String()
 }
 
+// ownPeak is the most memory that this process has had in use since a moment ago, in KiB: the system counts it as
+// the next command's, too, so that a command that takes no more cannot be told from it.
+func ownPeak() (kib int64) {
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	status, _ := os.ReadFile("/proc/self/status")
+	if _, text, ok := strings.Cut(string(status), "VmHWM:"); ok {
+		_, _ = fmt.Sscan(text, &kib)
+	}
+	return kib
+}
+
+// takenBy is the most memory that a command took, in MiB; 0 if that is not known, since this process has
+// as much.
+func takenBy(usage *syscall.Rusage, own int64) int {
+	if usage.Maxrss <= own+8<<10 {
+		return 0
+	}
+	return int(usage.Maxrss >> 10)
+}
+
 // run joins a control group and runs the command until it ends or its time is over.
 func (a *attack) run(dir, join string) (*ended, error) {
 	line := join + "exec " + a.Run
@@ -250,6 +272,7 @@ func (a *attack) run(dir, join string) (*ended, error) {
 	cmd.Stdout, cmd.Stderr = stream{&out, false}, stream{&out, true}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
+	own := ownPeak()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -265,7 +288,7 @@ func (a *attack) run(dir, join string) (*ended, error) {
 		return nil, fmt.Errorf("%w\nit printed:\n%s", err, out.text())
 	}
 	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return &ended{cmd.ProcessState.ExitCode(), out.all.String(), out.stderr.String(), late, int(usage.Maxrss >> 10)}, nil
+	return &ended{cmd.ProcessState.ExitCode(), out.all.String(), out.stderr.String(), late, takenBy(usage, own)}, nil
 }
 
 // signals sends the case's signals, each at its moment.

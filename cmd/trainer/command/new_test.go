@@ -3,46 +3,63 @@ package command
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestNew draws tables: what new writes is a config that plan accepts, or it says why it writes none.
+// The commands are processes of their own: their memory must not count as that of this one, which
+// other tests pass on to what they measure.
 func TestNew(t *testing.T) {
+	testall.Long(t)
 	dir := t.TempDir()
-	n, written := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		n++
+	tables, written := testall.Or(25, 150), 0
+	for n := range tables {
 		table := filepath.Join(dir, fmt.Sprintf("t%d.csv", n))
 		config := filepath.Join(dir, fmt.Sprintf("t%d.yaml", n))
-		if err := os.WriteFile(table, drawnTable(t), 0o600); err != nil {
+		text := rapid.Custom(drawnTable).Example(n)
+		if err := os.WriteFile(table, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var errs bytes.Buffer
-		code := run(t.Context(), &signals.Stop{}, []string{"new", table, "--yes", "--out", config}, io.Discard, &errs)
+		code, errs := ran(t, "new", table, "--yes", "--out", config)
 		yaml, err := os.ReadFile(config)
 		if code != cli.ExitOK {
 			if err == nil || code != cli.ExitUsage {
-				t.Fatalf("exit code %d, config %q: %s", code, yaml, &errs)
+				t.Fatalf("exit code %d, config %q: %s\n%s", code, yaml, errs, text)
 			}
-			return
+			continue
 		}
 		written++
-		if code := run(t.Context(), &signals.Stop{}, []string{"plan", config}, io.Discard, &errs); code != cli.ExitOK {
-			t.Fatalf("plan: exit code %d: %s\n%s", code, &errs, yaml)
+		if code, errs := ran(t, "plan", config); code != cli.ExitOK {
+			t.Fatalf("plan: exit code %d: %s\n%s\n%s", code, errs, yaml, text)
 		}
-	})
-	if written < n/4 {
-		t.Errorf("%d configs for %d tables", written, n)
 	}
+	if written < tables/4 {
+		t.Errorf("%d configs for %d tables", written, tables)
+	}
+}
+
+// ran runs a command to its end, and gives what it says on standard error.
+func ran(t *testing.T, args ...string) (code int, errs string) {
+	t.Helper()
+	var b bytes.Buffer
+	c := exec.Command("trainer", args...)
+	c.Stderr = &b
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), b.String()
 }
 
 // drawnTable is a table with words, dates, numbers and missing values under names of any kind.
