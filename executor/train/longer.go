@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // longer says how a run goes on that was finished.
@@ -53,23 +54,29 @@ func goOnLonger(c *configs.Config, dir string, samples int) (l longer) {
 	return l
 }
 
+// endedEarly refuses more epochs of a run that stopped early: they would end at once.
+func endedEarly(c *configs.Config, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	then, at := newestOf(dir)
+	if then == nil || !at.StoppedEarly(c.EarlyStopping) || c.Train.Epochs <= then.Train.Epochs && c.Train.Steps <= then.Train.Steps {
+		return nil
+	}
+	key, left := "train.epochs", "epochs"
+	if c.Train.Steps > then.Train.Steps {
+		key, left = "train.steps", "steps"
+	}
+	err := fmt.Errorf("%s: the run stopped early, at step %d, so it would end at once again: leave this out, and give --set early_stopping.patience=0 for the %s that were left, or a patience above %d",
+		key, at.Step, left, c.EarlyStopping.Patience)
+	return errs.With(configs.At(c.Where(key), err), errs.ErrOptions)
+}
+
 // finishedRun is the config of a folder's newest checkpoint and where it stands, if the run
 // has taken all of its steps; nil if not. What is wrong with the folder is said later.
 func finishedRun(dir string) (then *configs.Config, at runstate.Progress) {
-	m, err := rundir.Newest(dir)
-	if err != nil {
-		return nil, at
-	}
-	st, err := runstate.Of(&m)
-	if err != nil {
-		return nil, at
-	}
-	if then, err = configs.Parse("the config of the newest checkpoint", m.Config, configs.Overlay{}); err != nil {
-		return nil, at
-	}
-	at = st.Progress
-	at.Step, at.Epoch, at.Index = m.Step, m.Epoch, m.Index
-	if at.Unmeasured || at.Step == 0 || !at.Over(then.Train) {
+	then, at = newestOf(dir)
+	if then == nil || at.Unmeasured || at.Step == 0 || !at.Over(then.Train) {
 		return nil, at
 	}
 	return then, at
@@ -91,4 +98,22 @@ func asShort(c, then *configs.Config, steps, total int) bool {
 		}
 	}
 	return true
+}
+
+// newestOf is the config of a folder's newest checkpoint, and where it stands; nil if it cannot be read.
+func newestOf(dir string) (then *configs.Config, at runstate.Progress) {
+	m, err := rundir.Newest(dir)
+	if err != nil {
+		return nil, at
+	}
+	st, err := runstate.Of(&m)
+	if err != nil {
+		return nil, at
+	}
+	if then, err = configs.Parse("the config of the newest checkpoint", m.Config, configs.Overlay{}); err != nil {
+		return nil, at
+	}
+	at = st.Progress
+	at.Step, at.Epoch, at.Index = m.Step, m.Epoch, m.Index
+	return then, at
 }

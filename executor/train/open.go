@@ -70,6 +70,9 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
+	if err := endedEarly(c, o.Resume); err != nil {
+		return nil, err
+	}
 	longer := goOnLonger(c, o.Resume, data.Train.Len())
 	if longer.note != "" {
 		so.Notes = append(slices.Clone(so.Notes), longer.note)

@@ -29,8 +29,8 @@ func serveCommand() *cobra.Command {
 			"The run may train meanwhile: a better checkpoint (with --last a newer one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
 			"\n" +
 			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. Ctrl-C or SIGTERM ends it once the requests under way are answered.",
-		Example: "  trainer serve runs/digits\n  trainer serve runs/shakespeare --last --address 127.0.0.1:9000 --texts 8\n" +
-			"  curl -d '{\"inputs\": [[5.1, 3.5, 1.4, 0.2]]}' localhost:8080/predict",
+		Example: "  trainer serve runs/churn\n  trainer serve runs/shakespeare --last --address 127.0.0.1:9000 --texts 8\n" +
+			"  curl -d '{\"inputs\": [{\"age\": 41, \"plan\": \"gold\"}]}' localhost:8080/predict",
 		Args: cli.Args(1),
 	}
 	flags := addTrained(c)
