@@ -1,5 +1,5 @@
 # Everything here is a plain go command; the file only gives them short names.
-.PHONY: check opencl limits predictions test attack race bench peers generate-check
+.PHONY: check opencl limits predictions test attack fuzz race bench peers generate-check
 
 check: ; .ci/run $(FLAGS) && $(MAKE) limits opencl
 opencl: ; TEST_ALL=1 go test ./engine/device/gpu/cl -timeout 1h && TEST_ALL=1 go test ./engine/device/gpu/gen -sweep -timeout 1h
@@ -7,6 +7,7 @@ predictions: ; TEST_PREDICTION="mlp cnn gpt-nano gpt-small gpt2" go test ./bench
 limits: ; t=$$(mktemp -d) && trap 'rm -r "$$t"' EXIT && go build -o "$$t" ./cmd/trainer && .ci/limits "$$t/trainer" gpt2 789 700+1024 floor
 test:  ; go test ./... # TEST_ALL=1 makes the longest tests whole, as in .ci/run
 attack: ; go test ./cmd/trainer/command -run TestAttack -attack -count=1 -timeout 1h
+fuzz:  ; .ci/fuzz $(TIME)
 race:  ; CGO_ENABLED=1 go test -race -short . ./executor/... ./engine/device/... ./residency ./datasets ./checkpoint
 bench: ; go run ./cmd/trainer bench
 peers: ; go -C bench/peers run .
