@@ -413,16 +413,10 @@ func (f *Folder) SetTokenizer(text []byte) error {
 // Report is report.json as an earlier call left it, nil if there is none. A file
 // that is longer than a report with the losses of the metrics is cut off.
 func (f *Folder) Report() []byte {
-	const perLoss, others = 32, 1 << 20 // bytes
-	most := others
-	if f.Metrics != nil {
-		most += perLoss * len(f.Metrics.Losses())
+	if f.Metrics == nil {
+		return readReport(f.dir, 0)
 	}
-	text, err := osfile.Read(filepath.Join(f.dir, ReportName), most)
-	if err != nil {
-		return nil
-	}
-	return text
+	return readReport(f.dir, len(f.Metrics.Losses()))
 }
 
 // SetReport writes report.json.

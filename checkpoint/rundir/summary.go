@@ -107,6 +107,7 @@ type Summary struct {
 	Best        checkpoint.Best // the best value so far, of which the checkpoint may be gone
 	Last        Record          // the newest boundary
 	Measured    bool            // there is one
+	Test        *Test           // of a run that is finished; nil: it has no test part, or its report is gone
 	Bytes       int64           // of the run's files
 	Changed     time.Time       // when one of them was written last
 	Problem     error           // of its checkpoints; nil: they can be read
@@ -128,6 +129,9 @@ func Summarize(dir string) *Summary {
 		s.Config, _ = configs.Parse(ConfigName, s.Newest.Config, configs.Overlay{})
 	}
 	s.Condition = s.conditionOf(dir, held.State, err)
+	if s.Condition == Completed && s.Newest != nil {
+		s.Test = reportedTest(dir, s.Newest.Step)
+	}
 	if s.Measured && s.Last.Step > s.Step { // the run saves it, or did not any more
 		s.Step = s.Last.Step
 		if s.Config != nil && s.Config.Train.Boundary == 0 {

@@ -135,6 +135,19 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// A finished run shows the result of its test part, unless the report is of an earlier call.
+func TestSummarizeTest(t *testing.T) {
+	for steps, want := range map[int]bool{30: true, 20: false} {
+		dir := t.TempDir()
+		save(t, dir, runstate.Progress{Step: 30, Epoch: 3})
+		put(t, dir, rundir.ReportName, fmt.Sprintf(`{"steps": %d, "epochs": 3, "losses": [0.5], "test": {"step": 20, "loss": 0.25, "metrics": {"auc": null}}}`, steps))
+		s := rundir.Summarize(dir)
+		if got := s.Test != nil; got != want || want && (s.Test.Step != 20 || s.Test.Loss != 0.25 || !math.IsNaN(s.Test.Metrics["auc"])) {
+			t.Errorf("a report of %d steps: %+v", steps, s.Test)
+		}
+	}
+}
+
 // A run that trains shows how far it is, beyond its newest checkpoint.
 func TestSummarizeRunning(t *testing.T) {
 	dir := t.TempDir()

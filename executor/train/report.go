@@ -86,17 +86,8 @@ type Best struct {
 	Metrics    map[string]float64 `json:"metrics"` // of its boundary, those that are defined, by their names in metrics.jsonl
 }
 
-// Test are the loss and the metrics over the test part, with the weights of the run's last
-// checkpoint.
-type Test struct {
-	Checkpoint uint64         `json:"checkpoint"`
-	Step       int            `json:"step"`
-	Samples    int            `json:"samples"`
-	Loss       float64        `json:"loss"`
-	Accuracy   *float64       `json:"accuracy,omitempty"` // nil for regression
-	RMSE       *float64       `json:"rmse,omitempty"`
-	Metrics    metrics.Values `json:"metrics,omitempty"` // those of boundaries
-}
+// Test are the loss and the metrics over the test part.
+type Test = rundir.Test
 
 // Throughput is over all training steps, without evaluation and checkpoints.
 type Throughput struct {

@@ -16,7 +16,7 @@ import (
 func compareCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare RUN RUN…", Short: "Compare the configs and metrics of runs",
-		Long:    "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their metrics side by side. Runs that do not fit beside each other follow below.",
+		Long:    "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their metrics and results of the test part side by side. Runs that do not fit beside each other follow below.",
 		Example: "  trainer runs compare runs/digits runs/digits-2", Args: cli.ArgsBetween(2, math.MaxInt),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON object")
@@ -99,15 +99,19 @@ func compared(list []summarized, keys []difference) (out string) {
 	for _, d := range keys {
 		row(d.Key, func(i int) string { return d.Values[i] })
 	}
-	for _, name := range metricNames(list) {
-		row(name, func(i int) string {
-			if v, ok := list[i].metrics()[name]; ok {
-				return value(name, v)
-			}
-			return ""
-		})
+	measured := func(of func(summarized) map[string]float64) {
+		for _, name := range metricNames(list, of) {
+			row(name, func(i int) string {
+				if v, ok := of(list[i])[name]; ok {
+					return value(name, v)
+				}
+				return ""
+			})
+		}
 	}
+	measured(summarized.metrics)
 	row("best", func(i int) string { return list[i].best() })
+	measured(summarized.tests)
 	row("size", func(i int) string { return units.Bytes(list[i].Bytes) })
 	for first := 1; first <= len(list); {
 		n := fitting(rows, first)

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -19,7 +20,7 @@ import (
 func showCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show how far a run came, its metrics and its size",
-		Long:    "Show a run: its state, steps and epochs, the metrics of its newest boundary, its best value and its size. It may train meanwhile.",
+		Long:    "Show a run: its state, steps and epochs, the metrics of its newest boundary, its best value, the result of its test part and its size. It may train meanwhile.",
 		Example: "  trainer runs show runs/digits", Args: cli.Args(1),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON object")
@@ -41,7 +42,7 @@ func showCommand() *cobra.Command {
 // shown is a run as show prints it, whole or cut to a terminal.
 func shown(s summarized, now time.Time, whole bool) string {
 	rows := [][]string{{"run", s.dir}, {"state", string(s.Condition)}}
-	add := func(name, text string) { rows = append(rows, []string{name, text}) }
+	add := func(name, value string) { rows = append(rows, []string{name, value}) }
 	if s.Config != nil {
 		add("config", s.Config.Name)
 	}
@@ -54,15 +55,21 @@ func shown(s summarized, now time.Time, whole bool) string {
 		}
 		add("newest metrics", at)
 	}
-	for _, name := range metricNames([]summarized{s}) {
+	for _, name := range metricNames([]summarized{s}, summarized.metrics) {
 		add("  "+name, value(name, s.metrics()[name]))
 	}
 	if s.best() != "" {
-		text := fmt.Sprintf("%s at step %d", s.best(), s.Best.Step)
+		best := fmt.Sprintf("%s at step %d", s.best(), s.Best.Step)
 		if s.BestID != 0 {
-			text += fmt.Sprintf(", checkpoint %d", s.BestID)
+			best += fmt.Sprintf(", checkpoint %d", s.BestID)
 		}
-		add("best", text)
+		add("best", best)
+	}
+	if s.Test != nil {
+		add("test part", fmt.Sprintf("%s, with the weights of step %d", text.Count(s.Test.Samples, "sample"), s.Test.Step))
+		for _, name := range metricNames([]summarized{s}, summarized.tests) {
+			add("  "+name, value(name, s.tests()[name]))
+		}
 	}
 	add("checkpoints", fmt.Sprint(s.Checkpoints))
 	add("size", units.Bytes(s.Bytes))

@@ -89,6 +89,24 @@ func (s summarized) metrics() map[string]float64 {
 	return all
 }
 
+// tests are the losses and metrics of the test part by name; nil without such a part, and before the
+// run is finished.
+func (s summarized) tests() map[string]float64 {
+	if s.Test == nil {
+		return nil
+	}
+	all := map[string]float64{"test_loss": s.Test.Loss}
+	for name, v := range s.Test.Metrics {
+		all["test_"+name] = v
+	}
+	for name, v := range map[string]*float64{"test_accuracy": s.Test.Accuracy, "test_rmse": s.Test.RMSE} {
+		if v != nil {
+			all[name] = *v
+		}
+	}
+	return all
+}
+
 // best is "val_accuracy 0.9916"; "" where no checkpoint has the metric.
 func (s summarized) best() string {
 	if s.Best.Metric == "" || math.IsNaN(s.Best.Value) {
@@ -144,6 +162,7 @@ type record struct {
 	Epoch       int                `json:"epoch"`
 	Metrics     map[string]float64 `json:"metrics"`
 	Best        *bestRecord        `json:"best,omitempty"`
+	Test        *rundir.Test       `json:"test,omitempty"` // as in report.json
 	Checkpoints int                `json:"checkpoints"`
 	Bytes       int64              `json:"bytes"`
 	Changed     time.Time          `json:"changed"`
@@ -160,7 +179,7 @@ type bestRecord struct {
 func (s summarized) record() record {
 	r := record{
 		Run: s.dir, State: string(s.Condition), Step: s.Step, Steps: s.Total, Epoch: s.Epoch, Metrics: s.metrics(),
-		Checkpoints: s.Checkpoints, Bytes: s.Bytes, Changed: s.Changed.UTC(),
+		Checkpoints: s.Checkpoints, Bytes: s.Bytes, Changed: s.Changed.UTC(), Test: s.Test,
 	}
 	if s.Config != nil {
 		r.Name = s.Config.Name
@@ -182,15 +201,15 @@ func printJSON(out io.Writer, v any) error {
 }
 
 // metricNames are the names of the runs' metrics: losses first, measurements last.
-func metricNames(list []summarized) []string {
+func metricNames(list []summarized, of func(summarized) map[string]float64) []string {
 	have := map[string]bool{}
 	for _, s := range list {
-		for name := range s.metrics() {
+		for name := range of(s) {
 			have[name] = true
 		}
 	}
 	place := func(name string) int {
-		order := []string{"train_loss", "val_loss", "train_accuracy", "val_accuracy"}
+		order := []string{"train_loss", "val_loss", "test_loss", "train_accuracy", "val_accuracy", "test_accuracy"}
 		late := []string{"learning_rate", "grad_norm", "samples_per_s", "train_s", "val_s", "samples_seen", "tokens_seen", "device_peak_bytes"}
 		if i := slices.Index(order, name); i >= 0 {
 			return i
