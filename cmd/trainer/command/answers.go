@@ -97,7 +97,8 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 }
 
 // header names the columns. Classification has one for each class's
-// probability, regression one for each number, called after the label that it is.
+// probability, regression one for each number, called after the label that it is: predicted_NAME
+// where a column of the table has that name.
 func (c *csvAnswers) header(p berth.Prediction) []string {
 	h := []string{"index"}
 	for _, x := range p.Row {
@@ -107,16 +108,26 @@ func (c *csvAnswers) header(p berth.Prediction) []string {
 		h = append(h, "class", "label")
 	}
 	for i := range p.Values {
-		switch {
+		name := fmt.Sprintf("value%d", i)
+		switch labels := c.labels(p); {
 		case c.classes:
-			h = append(h, "prob_"+c.className(i))
-		case i < len(p.Names):
-			h = append(h, p.Names[i])
-		default:
-			h = append(h, fmt.Sprintf("value%d", i))
+			name = "prob_" + c.className(i)
+		case i < len(labels) && slices.Contains(h, labels[i]):
+			name = "predicted_" + labels[i]
+		case i < len(labels):
+			name = labels[i]
 		}
+		h = append(h, name)
 	}
 	return h
+}
+
+// labels are the names of the numbers of an answer; nil where they have none.
+func (c *csvAnswers) labels(p berth.Prediction) []string {
+	if p.Names == nil && len(c.info.Labels) == len(p.Values) {
+		return c.info.Labels
+	}
+	return p.Names
 }
 
 // twice is the first of some names that comes again; "" if none does.
