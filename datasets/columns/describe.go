@@ -112,7 +112,7 @@ const (
 )
 
 // Thresholds says by which numbers kinds are found.
-var Thresholds = fmt.Sprintf("A column is left out where %d of 10 values or more differ, or are texts of three\nwords or more, if more than %d differ. The %d most frequent values of a category\nhave a feature each. data.columns changes this.", almostTenths, few, DefaultTop)
+var Thresholds = fmt.Sprintf("A column of more than %d different words is left out where %d of 10 values or\nmore differ, or have three words or more while half of them differ. The %d most\nfrequent values of a category have a feature each. data.columns changes this.", few, almostTenths, DefaultTop)
 
 // Table prints descriptions, in lines of 80 characters. Of more than most columns it
 // has those that are not plain numbers first, and counts the rest; 0: it has all.

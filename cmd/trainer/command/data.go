@@ -51,6 +51,7 @@ func dataCommand() *cobra.Command {
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 			printColumns(c.OutOrStdout(), list)
+			fmt.Fprintln(c.OutOrStdout(), "Every column is shown as a feature. Training takes the last as the label unless\ndata.label names another; --set data.label=NAME shows it.")
 			return nil
 		}
 		data, err := berth.ReadData(c.Context(), cfg)
