@@ -215,7 +215,23 @@ func (f *Folder) openToBegin(ctx context.Context) error {
 	if len(list) == 0 {
 		what = fmt.Sprintf("%s, though a damaged one: %v", what, skipped[0])
 	}
+	return hasCheckpoint(what)
+}
+
+func hasCheckpoint(what string) error {
 	return fmt.Errorf("%w: %s: resume it (--resume), or begin anew and delete it (--fresh)", ErrHasCheckpoint, what)
+}
+
+// CheckBegin refuses a folder in which no run can begin: as Open does, but before anything is read or
+// planned for the run. What it cannot tell without a lock on the folder is left to Open.
+func CheckBegin(dir string) error {
+	if err := CheckFolder(dir, Begin); err != nil {
+		return err
+	}
+	if st, err := StatusOf(dir); err == nil && st.State != None {
+		return hasCheckpoint(dir)
+	}
+	return nil
 }
 
 // openToResume opens the checkpoints. It first recovers those that damage

@@ -41,6 +41,11 @@ func TestOpenModes(t *testing.T) {
 		dir := t.TempDir()
 		c.fill(dir)
 		before := files(t, dir)
+		if c.mode == rundir.Begin {
+			if err := rundir.CheckBegin(dir); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%s: checked: got %v, want %v", c.name, err, c.want)
+			}
+		}
 		f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: c.mode})
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)

@@ -44,7 +44,11 @@ type Folder struct {
 // once the newest is finished.
 func ChooseFolder(given, name string, m Mode) (Folder, error) {
 	if given = osfile.Resolve(given); given != "" {
-		return Folder{Dir: given, Resume: goesOn(given, m)}, nil
+		f := Folder{Dir: given, Resume: goesOn(given, m)}
+		if m == Begin {
+			return f, rundir.CheckBegin(given)
+		}
+		return f, nil
 	}
 	newest, status, err := newestRun(name)
 	switch {
