@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Change is a key of the identity whose value differs between two configs. An
+// Change is a key of the identity whose value differs between two configs. A
 // key that is not set has an empty value.
 type Change struct{ Key, Then, Now string }
 
@@ -30,6 +30,7 @@ func Changes(then, now []byte) ([]Change, error) {
 	}
 	nameLoss(before, after)
 	nameLoss(after, before)
+	before, after = joinMappings(before, after), joinMappings(after, before)
 	was, is := byKey(before), byKey(after)
 	seen := map[string]bool{}
 	var out []Change
@@ -59,6 +60,28 @@ func nameLoss(settings, other []Setting) {
 	if i >= 0 && slices.ContainsFunc(other, isLong) {
 		settings[i].Key = "loss.name"
 	}
+}
+
+// joinMappings makes one value of a mapping, such as data.split: {val: 0.1, test: 0.1}, where the other
+// config has a value in its place, such as data.split: 0.8.
+func joinMappings(settings, other []Setting) (out []Setting) {
+	whole := byKey(other)
+	for _, s := range settings {
+		i := strings.LastIndexByte(s.Key, '.')
+		if i < 0 {
+			out = append(out, s)
+			continue
+		}
+		mapping, entry := s.Key[:i], s.Key[i+1:]+": "+s.Value
+		if _, ok := whole[mapping]; !ok {
+			out = append(out, s)
+		} else if n := len(out) - 1; n >= 0 && out[n].Key == mapping {
+			out[n].Value = strings.TrimSuffix(out[n].Value, "}") + ", " + entry + "}"
+		} else {
+			out = append(out, Setting{mapping, "{" + entry + "}"})
+		}
+	}
+	return out
 }
 
 // SummaryOfChanges joins changes into one line: the first six, and the number

@@ -88,3 +88,24 @@ func TestChangesOfTheLoss(t *testing.T) {
 		}
 	}
 }
+
+// A mapping in place of a value is one change of the key, both ways.
+func TestChangesOfAValueToAMapping(t *testing.T) {
+	text := func(split, loss string) []byte {
+		return []byte("data: {source: csv, path: x.csv, split: " + split + "}\nmodel: {preset: mlp, hidden: [8]}\nloss: {name: cross_entropy, class_weights: " + loss + "}\n")
+	}
+	number, parts := text("0.8", "balanced"), text("{val: 0.1, test: 0.2}", "{a: 2, b: 1}")
+	for _, c := range []struct {
+		then, now []byte
+		want      string
+	}{
+		{number, parts, "data.split was 0.8, is {val: 0.1, test: 0.2, stratify: true}; loss.class_weights was balanced, is {a: 2, b: 1}"},
+		{parts, number, "data.split was {val: 0.1, test: 0.2, stratify: true}, is 0.8; loss.class_weights was {a: 2, b: 1}, is balanced"},
+		{parts, text("{val: 0.1, test: 0.3}", "{a: 2, b: 1}"), "data.split.test was 0.2, is 0.3"},
+	} {
+		list, err := configs.Changes(c.then, c.now)
+		if got := configs.SummaryOfChanges(list); err != nil || got != c.want {
+			t.Errorf("%q, %v, want %q", got, err, c.want)
+		}
+	}
+}
