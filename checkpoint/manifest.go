@@ -76,6 +76,9 @@ type Best struct {
 	Value    float64
 	Step     int
 	Minimize bool // smaller is better
+	// Since is the step up to which checkpoints have other values under that name, which do not compare; 0:
+	// all compare.
+	Since int `json:",omitempty"`
 }
 
 // TensorEntry is a stored tensor.
@@ -115,7 +118,7 @@ func (h *Hash) UnmarshalText(b []byte) error {
 // whether the manifest has one.
 func (m *Manifest) ranks(by Best) (float64, bool) {
 	v, ok := m.Metrics[by.Metric]
-	if !ok || by.Metric == "" || math.IsNaN(v) {
+	if !ok || by.Metric == "" || math.IsNaN(v) || by.Since > 0 && m.Step <= by.Since {
 		return 0, false
 	}
 	if by.Minimize {

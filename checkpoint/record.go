@@ -140,6 +140,7 @@ type bestJSON struct {
 	Value    number `json:"value"`
 	Step     int    `json:"step"`
 	Minimize bool   `json:"minimize"`
+	Since    int    `json:"since,omitempty"`
 }
 
 func encodeManifest(m *Manifest, to links) ([]byte, error) {
@@ -155,7 +156,7 @@ func encodeManifest(m *Manifest, to links) ([]byte, error) {
 		}
 	}
 	if b := m.Best; b != (Best{}) {
-		w.Best = &bestJSON{b.Metric, number(b.Value), b.Step, b.Minimize}
+		w.Best = &bestJSON{b.Metric, number(b.Value), b.Step, b.Minimize, b.Since}
 	}
 	return json.Marshal(w)
 }
@@ -177,7 +178,7 @@ func decodeManifest(payload []byte) (*Manifest, links, error) {
 		}
 	}
 	if b := w.Best; b != nil {
-		m.Best = Best{b.Metric, float64(b.Value), b.Step, b.Minimize}
+		m.Best = Best{b.Metric, float64(b.Value), b.Step, b.Minimize, b.Since}
 	}
 	return m, links{w.Table, w.Small}, nil
 }

@@ -78,7 +78,7 @@ func at(step int) (Manifest, *mem) {
 	m := Manifest{Step: step, Epoch: step / 10, Index: step % 10,
 		Fingerprints: map[string]string{"model": "m1", "seed": "7"},
 		Metrics:      map[string]float64{"loss": 1 / float64(step+1)},
-		Best:         Best{"loss", 1 / float64(step+1), step, true},
+		Best:         Best{Metric: "loss", Value: 1 / float64(step+1), Step: step, Minimize: true},
 		Extra:        json.RawMessage(`{"patience":3}`), Config: []byte("model: mlp\n"),
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
 	return m, s

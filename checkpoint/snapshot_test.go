@@ -135,3 +135,22 @@ func TestConcurrentLoads(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// Checkpoints up to Best.Since have other values under the name of the metric: none is the best.
+func TestBestSince(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
+	for step, f1 := range []float64{0.9, 0.8, 0.3, 0.4} {
+		m, src := at(step + 1)
+		m.Step, m.Metrics, m.Best = step+1, map[string]float64{"f1": f1}, Best{Metric: "f1", Value: f1, Step: step + 1}
+		if step >= 2 {
+			m.Best.Since = 2
+		}
+		if _, err := db.Save(t.Context(), m, src); err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := db.List()
+		if best, want := BestOf(list), []uint64{1, 1, 3, 4}[step]; best != want || err != nil {
+			t.Errorf("after step %d: the best is %d, %v, want %d", step+1, best, err, want)
+		}
+	}
+}

@@ -110,12 +110,18 @@ func otherPositive(c *configs.Config, m *checkpoint.Manifest) string {
 		by = append(by, configs.Change{Key: "early_stopping.metric", Now: c.EarlyStopping.Metric})
 	}
 	for _, x := range by {
-		if name := configs.MetricOf(x.Now); name == "average_precision" || strings.HasSuffix(name, "_positive") {
+		if aboutPositive(x.Now) {
 			change := configs.Change{Key: "data.positive", Then: old.Data.Positive, Now: c.Data.Positive}
 			return fmt.Sprintf("%s, and %s is %s: its values so far are about the other class", configs.SummaryOfChanges([]configs.Change{change}), x.Key, x.Now)
 		}
 	}
 	return ""
+}
+
+// aboutPositive reports whether a metric is about the positive class.
+func aboutPositive(metric string) bool {
+	name := configs.MetricOf(metric)
+	return name == "average_precision" || strings.HasSuffix(name, "_positive")
 }
 
 // columnText says how a column is used, as a config does; without an option of its own, as all others.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/graph"
 	_ "github.com/berth-ml/berth/engine/ops"
@@ -150,6 +151,15 @@ func TestPositiveClassOfTheBest(t *testing.T) {
 		m := manifestOf(t, of(""))
 		if got, err := of(", positive: no").changed(m); got != want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", keys, got, err, want)
+		}
+		m.Step, m.Extra = 5, []byte(`{"Progress": {"Best": {"Metric": "val_f1", "Value": 0.5, "Step": 3}, "Watched": {"Metric": "val_average_precision", "Bad": 1}}}`)
+		var notes []string
+		r := of(", positive: no")
+		r.Batch, r.Samples, r.Pace = 1, 9, runstate.Pace{Epoch: 9, Epochs: 1, Batch: 1}
+		at, _, err := r.Resume(&checkpoint.Snapshot{Manifest: *m}, true, func(text string) { notes = append(notes, text) })
+		best, early := strings.Contains(keys, "best: val_f1_positive"), strings.Contains(keys, "early")
+		if err != nil || (at.Best == checkpoint.Best{Since: 5}) != best || (at.Watched.Bad == 0) != early || (len(notes) > 1) != (want != "") {
+			t.Errorf("%s: allowed: %+v, %v, %q", keys, at, err, notes)
 		}
 		if got, err := of("").changed(m); got != "" || err != nil {
 			t.Errorf("%s: %q, %v without a change", keys, got, err)

@@ -39,6 +39,10 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	if what != "" {
 		note("going on although " + what)
+		if otherPositive(r.Config, m) != "" {
+			at.Forget(r.Config, aboutPositive)
+			note("checkpoint.best and early stopping begin anew where they are about the positive class")
+		}
 		moved := at.Realign(m.Fingerprints[dataPrint] == r.Data, r.Batch, r.Samples)
 		if moved {
 			note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", at.Epoch))

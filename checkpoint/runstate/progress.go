@@ -121,11 +121,22 @@ func (p *Progress) Take(e Boundary, c *configs.Config) {
 	p.Last, p.Unmeasured = e, false
 	named, best := e.Named(), c.Checkpoint.Best
 	if v, ok := named[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
-		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
+		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best), Since: p.Best.Since}
 	}
 	es := c.EarlyStopping
 	if v, ok := named[es.Metric]; ok && es.Patience > 0 {
 		p.Watched.take(es, v)
+	}
+}
+
+// Forget has the best value, and that of early stopping, begin anew where the metric that the config
+// names is one of those whose values so far do not compare with later ones.
+func (p *Progress) Forget(c *configs.Config, others func(metric string) bool) {
+	if others(c.Checkpoint.Best) {
+		p.Best = checkpoint.Best{Since: p.Step}
+	}
+	if others(c.EarlyStopping.Metric) {
+		p.Watched = Watched{}
 	}
 }
 

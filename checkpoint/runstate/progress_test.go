@@ -139,6 +139,24 @@ func TestEarlyStopping(t *testing.T) {
 	}
 }
 
+// Values about something else are forgotten, and the best one says from which step on it is.
+func TestForget(t *testing.T) {
+	c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: "val_loss", Patience: 2}}
+	c.Checkpoint.Best = "val_accuracy"
+	p := runstate.Progress{Step: 10}
+	loss, accuracy, less := 0.5, 0.9, 0.6
+	p.Take(runstate.Boundary{Step: 10, ValLoss: &loss, ValAccuracy: &accuracy}, c)
+	p.Forget(c, func(metric string) bool { return metric == "val_accuracy" })
+	p.Take(runstate.Boundary{Step: 20, ValLoss: &less, ValAccuracy: &less}, c)
+	if want := (checkpoint.Best{Metric: "val_accuracy", Value: 0.6, Step: 20, Since: 10}); p.Best != want || p.Watched.Bad != 1 {
+		t.Errorf("%+v, %+v", p.Best, p.Watched)
+	}
+	p.Forget(c, func(metric string) bool { return metric == "val_loss" })
+	if p.Best.Step != 20 || p.Watched != (runstate.Watched{}) {
+		t.Errorf("%+v, %+v", p.Best, p.Watched)
+	}
+}
+
 // A metric that is not defined, or infinite, is never the best, counts as no
 // improvement, and hinders no save.
 func TestMetricsThatAreNotFinite(t *testing.T) {
