@@ -120,6 +120,15 @@ func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 	return r.used().Eval(ctx, w)
 }
 
+// EvalTest is Eval over the test part, which Train has evaluated once at its end: see
+// [Report].Test.
+func (r *Run) EvalTest(ctx context.Context, w Weights) (Evaluation, error) {
+	if err := r.check(ctx); err != nil {
+		return Evaluation{}, err
+	}
+	return r.used().EvalTest(ctx, w)
+}
+
 // Predict is [Trained.Predict] with a checkpoint of this run's model and data,
 // or a file of weights.
 func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Prediction) error) (Used, error) {

@@ -154,6 +154,9 @@ func TestTestPartOfTheBest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if own, err := run.EvalTest(t.Context(), berth.Weights{Dir: dir}); err != nil || own.Part != "test" || own.Loss != best.Loss || own.Weights.ID != best.Weights.ID {
+		t.Errorf("the run evaluated %+v, %v, want %+v", own, err, best)
+	}
 	if rep.Test.Checkpoint != rep.Best.Checkpoint || rep.Test.Step != rep.Best.Step || rep.Test.Loss != best.Loss {
 		t.Errorf("test %+v, best %+v, evaluated %+v", rep.Test, rep.Best, best)
 	}

@@ -28,6 +28,15 @@ func (r OfRun) Eval(ctx context.Context, w rundir.Weights) (answer.Evaluation, e
 	return t.Eval(ctx)
 }
 
+// EvalTest is [Model.EvalTest].
+func (r OfRun) EvalTest(ctx context.Context, w rundir.Weights) (answer.Evaluation, error) {
+	t, err := r.model(ctx, w)
+	if err != nil {
+		return answer.Evaluation{}, err
+	}
+	return t.EvalTest(ctx)
+}
+
 // Predict is [Model.Predict].
 func (r OfRun) Predict(ctx context.Context, w rundir.Weights, path string, emit func(answer.Prediction) error) (checkpoint.Used, error) {
 	t, err := r.model(ctx, w)
