@@ -139,10 +139,10 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	if err != nil {
 		return textIDs{}, err
 	}
+	_, ids, err := c.ids(ctx, s, path)
 	for _, text := range c.notes() {
 		s.note(text)
 	}
-	_, ids, err := c.ids(ctx, s, path)
 	return ids, err
 }
 

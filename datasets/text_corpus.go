@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/datasets/files"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // corpus is a text of documents: files, or the lines of files of JSON lines. It
@@ -39,6 +40,7 @@ type corpus struct {
 	leftOut   int    // files of folders that are no JSON lines
 	oneLeft   string // the first of them
 	twice     string // a file that two paths stand for
+	uncached  error  // why what is made of a large text is not kept; nil: it is
 }
 
 // textFile is a file of a corpus.
@@ -90,6 +92,9 @@ func (c *corpus) notes() (list []string) {
 	}
 	if c.twice != "" {
 		list = append(list, fmt.Sprintf("%s is read more than once: more than one path stands for it", c.twice))
+	}
+	if c.uncached != nil {
+		list = append(list, fmt.Sprintf("the folder of cached files cannot be used, so the text is tokenized at each start: %v; %s names another folder", c.uncached, filecache.Variable))
 	}
 	return list
 }

@@ -282,13 +282,14 @@ func (c *corpus) cachedLearn(ctx context.Context, vocab int) (*tokenizer.BPE, er
 }
 
 // open opens the cached file of something that write makes of the corpus. It
-// is nil for a small corpus, and where there is no folder for it or no room in it.
+// is nil for a small corpus, and where there is no folder for it or no room in it, which notes say.
 func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) error) (*filecache.File, error) {
 	if c.size < cacheFrom {
 		return nil, nil
 	}
 	folder, err := filecache.Default(filecache.Tokens)
 	if err != nil {
+		c.uncached = err
 		return nil, nil
 	}
 	before, err := c.stats()
@@ -318,6 +319,7 @@ func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) er
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+	c.uncached = err
 	return nil, nil
 }
 

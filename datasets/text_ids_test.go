@@ -183,6 +183,9 @@ func TestTextCache(t *testing.T) {
 	s.Text.Known = nil
 	t.Setenv(filecache.Variable, s.Path) // which is no folder
 	check("no cache", "reading", "counting words", "learning a tokenizer", "tokenizing")
+	if notes := open(t, s).Notes; len(notes) != len(first.Notes)+1 || !strings.HasPrefix(notes[0], "the folder of cached files cannot be used, so the text is tokenized at each start: ") {
+		t.Errorf("no cache: %q", notes)
+	}
 	t.Setenv(filecache.Variable, dir)
 	if err := os.WriteFile(s.Path, []byte("\xff"+strings.Repeat("x", cacheFrom)), 0o600); err != nil {
 		t.Fatal(err)
