@@ -69,7 +69,7 @@ var dataSection = chosen(&section{
 				"; `by: customer` keeps the rows with one value of a column together; `latest: date` has the newest rows test, and those before them validate"+filesDoc,
 				splitKind{number: fraction, files: true, keys: tableKeys}),
 			{name: "memory", kind: size{least: leastBlock}, at: at(func(d *Data) *int64 { return &d.Memory }), def: "0",
-				doc: "for a table larger than memory: its samples are in a file, and are shuffled and split by blocks of so many bytes, such as `1GiB`. The order depends on it, so a run keeps it; 0: all samples are in memory. It takes a number as `split`"},
+				doc: "for a table larger than memory: its samples are in a file, and are shuffled and split by blocks of so many bytes, such as `1GiB`. The order depends on it, so a run keeps it; 0: all samples are in memory"},
 			{name: "skip_rows", kind: counting, at: at(func(d *Data) *int { return &d.SkipRows }), def: "0", free: true, inData: true,
 				doc: "lines to skip above the header, or above the first row, of each file of text"},
 			{name: "header", kind: enum{"auto", "true", "false"}, at: at(func(d *Data) *string { return &d.Header }), def: "auto",

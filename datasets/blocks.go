@@ -44,6 +44,13 @@ func splitBlocks(t *table, s Spec, fraction float64, size int) (train, val *Part
 	return train, val, nil
 }
 
+// blocksOf are blocks of a part that has some of the rows of a table, in the order of the file: as
+// many blocks as the table has, so a block lies within about as many bytes.
+func blocksOf(count, rows, size int) *blocks {
+	n := max(1, int(int64(min(size, rows))*int64(count)/int64(rows)))
+	return &blocks{size: n, rows: count, full: n, last: count % n}
+}
+
 // place is the block of the part's row i, and its number among the part's rows of that block.
 func (b *blocks) place(i int) (block, j int) {
 	all := b.rows / b.size

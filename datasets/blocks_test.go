@@ -3,6 +3,7 @@ package datasets
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -218,5 +219,81 @@ func TestUnusableCacheIsNoted(t *testing.T) {
 	noted := func(note string) bool { return strings.Contains(note, "the folder of cached files cannot be used") }
 	if !slices.ContainsFunc(ds.Notes, noted) {
 		t.Errorf("%q", ds.Notes)
+	}
+}
+
+// The files of a table beside memory are read once: what follows the first reading needs none of them.
+func TestReadOnce(t *testing.T) {
+	s := Spec{Source: "csv", Path: write(t, "x.csv", mixedTable(300)), Block: 1 << 12, Division: &Division{Val: 0.2, Latest: "day"}, With: []string{"n"}}
+	in := csvInput{path: s.Path, block: s.Block}
+	k, err := newKindTable(t.Context(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.release() }()
+	if err := errors.Join(k.choose(in), k.keep(s, k.features, k.labels), k.readLabels(t.Context()), os.Remove(s.Path)); err != nil {
+		t.Fatal(err)
+	}
+	if k.keys, err = k.csvData.keys(t.Context(), s, k.each); err != nil || len(k.keys.latest) != 300 {
+		t.Error(k.keys, err)
+	}
+	if finder, fitted, err := k.find(t.Context(), s, &Part{table: &table{rows: 300}, count: 300}); err != nil {
+		t.Error(err)
+	} else if rows, err := k.readCells(t.Context(), fitted, k.from(finder), nil); err != nil || len(rows.cells) != 900 {
+		t.Error(rows, err)
+	}
+	if texts, err := k.textsOf(t.Context(), s, k.each); err != nil || len(texts.ends) != 300 {
+		t.Error(texts, err)
+	}
+}
+
+// A Division gives the rows of a table beside memory to the parts that they have in memory. Its training
+// part is read by blocks, and all of it in each epoch.
+func TestBlocksDivided(t *testing.T) {
+	lines := strings.SplitAfter(mixedTable(300), "\n")
+	for i := range lines[1:300] {
+		lines[i+1] = fmt.Sprintf("g%d,%s", i%23, lines[i+1])
+	}
+	lines[0], lines[300] = "who,"+lines[0], "g1,"+lines[300]
+	s := Spec{Source: "csv", Path: write(t, "x.csv", strings.Join(lines, "")), Seed: 4, Columns: columns.Options{Columns: []columns.Option{{Name: "who", Kind: columns.Ignore}}}}
+	for _, d := range []Division{
+		{Val: 0.1, Test: 0.1, Stratify: true}, {Val: 0.2, By: "who"}, {Val: 0.1, Test: 0.2, Latest: "day"}, {Folds: 5, Fold: 2}, {Folds: 3, Fold: 1, By: "who", Test: 0.2},
+	} {
+		s.Division, s.Block = &d, 0
+		want := open(t, s)
+		s.Block = 4 * 5 * 40 // the rows of a block: 40
+		got := open(t, s)
+		for i, part := range []*Part{got.Train, got.Val, got.Test} {
+			if in := []*Part{want.Train, want.Val, want.Test}[i]; !slices.Equal(rowsIn(part), rowsIn(in)) {
+				t.Errorf("%+v: other rows in part %d", d, i)
+			}
+		}
+		size := 40 * got.Train.count / 300
+		if got.Train.blocks == nil || got.Train.blocks.size != size {
+			t.Fatalf("%+v: blocks %+v, want %d rows", d, got.Train.blocks, size)
+		}
+		all := rowsIn(got.Train)
+		for epoch := range 2 {
+			order := got.Train.epochOrder(epoch)
+			var read []int
+			changes := 0
+			for i := range all {
+				read = append(read, got.Train.row(i, order))
+				if i > 0 && slices.Index(all, read[i])/size != slices.Index(all, read[i-1])/size {
+					changes++
+				}
+			}
+			if slices.Equal(read, all) || changes > (len(all)-1)/size {
+				t.Errorf("%+v: %d changes of the block", d, changes)
+			}
+			if slices.Sort(read); !slices.Equal(read, all) {
+				t.Errorf("%+v: epoch %d reads %v", d, epoch, read)
+			}
+		}
+		like := s
+		like.Like = kept(t, got.Info)
+		if again := open(t, like); !slices.Equal(rowsIn(again.Val), rowsIn(got.Val)) || !slices.Equal(rowsIn(again.Test), rowsIn(got.Test)) {
+			t.Errorf("%+v: evaluation reads other parts", d)
+		}
 	}
 }

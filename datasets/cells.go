@@ -37,24 +37,33 @@ func (k *kindTable) newCells(width int) (*cellRows, error) {
 		r.cells = make([]int32, 0, k.rows*width)
 		return r, nil
 	}
-	var instead, err error
-	if r.file, instead, err = nameless(); err != nil {
-		return nil, r.unwritten(err)
-	}
-	if instead != nil {
-		k.elsewhere = fmt.Sprintf("the folder of cached files cannot be used, so the samples are in %s: %v", filepath.Dir(r.file.Name()), instead)
+	var err error
+	if r.file, err = k.scratch(); err != nil {
+		return nil, err
 	}
 	r.out = bufio.NewWriterSize(r.file, 1<<20)
 	return r, nil
 }
 
-// unwritten is an error of the file.
-func (r *cellRows) unwritten(err error) error {
-	return fmt.Errorf("the file for the samples of %s, which data.memory asks for (BERTH_CACHE says in which folder): %w", r.path, err)
+// scratch makes a file for what is beside memory. closeNameless closes it.
+func (k *kindTable) scratch() (*os.File, error) {
+	f, instead, err := nameless()
+	if err != nil {
+		return nil, unwritten(k.path, err)
+	}
+	if instead != nil {
+		k.elsewhere = fmt.Sprintf("the folder of cached files cannot be used, so the samples are in %s: %v", filepath.Dir(f.Name()), instead)
+	}
+	return f, nil
+}
+
+// unwritten is an error of such a file.
+func unwritten(path string, err error) error {
+	return fmt.Errorf("the file for the samples of %s, which data.memory asks for (BERTH_CACHE says in which folder): %w", path, err)
 }
 
 // nameless makes a file in the folder of cached files, and takes its name away where the system
-// lets it. Otherwise close does. instead is why the file is in the folder of temporary files; nil: it
+// lets it. Otherwise closeNameless does. instead is why the file is in the folder of temporary files; nil: it
 // is not.
 func nameless() (f *os.File, instead, err error) {
 	folder, instead := filecache.Default(filecache.Tokens)
@@ -71,6 +80,13 @@ func nameless() (f *os.File, instead, err error) {
 	return f, instead, err
 }
 
+// closeNameless closes a file that nameless made.
+func closeNameless(f *os.File) error {
+	err := f.Close()
+	_ = os.Remove(f.Name()) // it may have no name any more
+	return err
+}
+
 // add adds a row.
 func (r *cellRows) add(row []int32) error {
 	if r.written == r.most {
@@ -82,7 +98,7 @@ func (r *cellRows) add(row []int32) error {
 		return nil
 	}
 	if _, err := r.out.Write(shape.Bytes(row)); err != nil {
-		return r.unwritten(err)
+		return unwritten(r.path, err)
 	}
 	return nil
 }
@@ -96,10 +112,10 @@ func (r *cellRows) end(n int) (err error) {
 		return nil
 	}
 	if err := r.out.Flush(); err != nil {
-		return r.unwritten(err)
+		return unwritten(r.path, err)
 	}
 	if r.mapping, err = osfile.Map(r.file, 4*int64(n)*int64(r.width)); err != nil {
-		return r.unwritten(err)
+		return unwritten(r.path, err)
 	}
 	r.cells = shape.View[int32](r.mapping.Bytes())
 	return nil
@@ -110,9 +126,7 @@ func (r *cellRows) close() error {
 	if r.file == nil {
 		return nil
 	}
-	err := r.file.Close()
-	_ = os.Remove(r.file.Name()) // it may have no name any more
-	return err
+	return closeNameless(r.file)
 }
 
 // guard runs f, which reads the rows. A disk that fails is an error then.

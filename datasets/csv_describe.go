@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -125,6 +126,10 @@ func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Des
 		if !slices.Contains(ignored, i) {
 			k.features = append(k.features, i)
 		}
+	}
+	defer func() { err = errors.Join(err, k.release()) }()
+	if err := k.keep(s, k.features); err != nil {
+		return "", nil, err
 	}
 	if err := k.readLabels(ctx); err != nil {
 		return "", nil, err

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 )
 
 // kindInputs reads the rows of a file to predict from.
-func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
+func kindInputs(ctx context.Context, s Spec, info *Info, path string) (_ *table, err error) {
 	in := csvInput{path: path, opt: s.CSV, skip: s.SkipRows, block: s.Block, predict: true, wanted: info.Columns.ColumnNames(), fitted: info.Columns, memory: s.Memory}
 	k, err := newKindTable(ctx, in, info.Columns.Missing)
 	if err != nil {
@@ -26,6 +27,10 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	}
 	from, err := k.sources(info.Columns)
 	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, k.release()) }()
+	if err := k.keep(s, from); err != nil {
 		return nil, err
 	}
 	if err := k.each(ctx, k.used(), func(csvRow) error { k.rows++; return nil }); err != nil {

@@ -6,15 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // A table in which not every field is a number is read several times: for its labels, for
 // the kinds of its columns, and for its cells. So it takes four bytes of memory for a field,
-// and never holds its text.
+// and never holds its text. Beside memory, the first reading keeps the texts in a file, and the
+// others read that.
 
 // errKinds is the error of a table that must be read in that way.
 var errKinds = errors.New("not a table of numbers")
@@ -38,12 +41,13 @@ type kindTable struct {
 	skipped int               // rows without a label
 	unseen  []unseen          // by column that goes in, of a file for a model
 	keys    *rowKeys          // that divide the rows; nil: none do
+	texts   *os.File          // of a table beside memory, while it is opened; nil: its files are read
 	// elsewhere notes that the cells are not in the folder of cached files; "": nothing is odd.
 	elsewhere string
 }
 
 // openKinds reads a table with columns of any kind.
-func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
+func openKinds(ctx context.Context, s Spec) (_ *Dataset, err error) {
 	missing := s.Columns.Missing
 	in := csvInput{path: s.Path, opt: s.CSV, skip: s.SkipRows, block: s.Block, unit: s.UnitTarget, memory: s.Memory, like: s.Like}
 	if s.Like != nil {
@@ -56,8 +60,12 @@ func openKinds(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := k.choose(in); err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, k.release()) }()
 	if s.Like != nil {
 		return k.openLike(ctx, s)
+	}
+	if err := k.keep(s, k.features, k.labels); err != nil {
+		return nil, err
 	}
 	if err := k.readLabels(ctx); err != nil {
 		return nil, err
@@ -107,12 +115,16 @@ func (k *kindTable) measure(ctx context.Context, s Spec, ds *Dataset, finder *co
 	return nil
 }
 
-// split divides the rows of t into parts; beside memory, each block alike.
+// split divides the rows of t into parts. Beside memory, a fraction divides each block alike, and a
+// Division the whole table, whose training part has blocks of its own.
 func (k *kindTable) split(ds *Dataset, t *table, s Spec, fraction float64) (err error) {
-	if s.Block == 0 {
-		return ds.split(t, s, fraction, k.keys)
+	if s.Block > 0 && (s.Division == nil || fraction == 1) {
+		ds.Train, ds.Val, err = splitBlocks(t, s, fraction, k.blockRows(s))
+		return err
 	}
-	ds.Train, ds.Val, err = splitBlocks(t, s, fraction, k.blockRows(s))
+	if err = ds.split(t, s, fraction, k.keys); err == nil && s.Block > 0 {
+		ds.Train.blocks = blocksOf(ds.Train.count, t.rows, k.blockRows(s))
+	}
 	return err
 }
 
@@ -126,6 +138,9 @@ func (k *kindTable) openLike(ctx context.Context, s Spec) (*Dataset, error) {
 	fitted := s.Like.Columns
 	from, err := k.sources(fitted)
 	if err != nil {
+		return nil, err
+	}
+	if err := k.keep(s, from, k.labels); err != nil {
 		return nil, err
 	}
 	if err := k.readLabels(ctx); err != nil {
@@ -236,10 +251,43 @@ func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTabl
 	return k, k.begin(t, in)
 }
 
+// keep has the first reading of a table beside memory keep these columns and those that s names, so
+// that the table's files are read once. The caller calls release.
+func (k *kindTable) keep(s Spec, columns ...[]int) (err error) {
+	if k.block == 0 {
+		return nil
+	}
+	if k.texts, err = k.scratch(); err != nil {
+		return err
+	}
+	used, names := k.used(columns...), slices.Clone(s.With)
+	if d := s.Division; d != nil {
+		names = append(names, d.By, d.Latest)
+	}
+	for _, name := range names {
+		if j, ok := k.column(name); ok && name != "" {
+			used[j] = true
+		}
+	}
+	for j, nested := range k.table.Nested {
+		used[j] = used[j] && !nested
+	}
+	k.table.Keep(k.texts, used)
+	return nil
+}
+
+// release closes the file of what was kept.
+func (k *kindTable) release() error {
+	if k.texts == nil {
+		return nil
+	}
+	return closeNameless(k.texts)
+}
+
 // each hands over the rows that have a label. used says which columns are read.
 func (k *kindTable) each(ctx context.Context, used []bool, f func(row csvRow) error) error {
 	i := 0
-	return k.table.Each(ctx, used, func(row csvRow) error {
+	err := k.table.Each(ctx, used, func(row csvRow) error {
 		dropped := k.dropped != nil && i < len(k.dropped) && k.dropped[i]
 		if i++; dropped {
 			return nil
@@ -249,6 +297,10 @@ func (k *kindTable) each(ctx context.Context, used []bool, f func(row csvRow) er
 		}
 		return f(row)
 	})
+	if failed, ok := errors.AsType[*tabular.KeepError](err); ok {
+		return unwritten(k.path, failed)
+	}
+	return err
 }
 
 // readLabels reads the labels. It counts the rows that have one.

@@ -183,9 +183,6 @@ func (s Spec) check() error {
 		if err := d.check(); err != nil {
 			return err
 		}
-		if s.Block > 0 && d.divides() {
-			return blame("split", fmt.Errorf("%w: with data.memory, each block of the table is divided by one share: write data.split as a number, such as 0.8, or leave data.memory out", ErrSpec))
-		}
 	}
 	if i := s.Images; !(i.Std >= 0) || math.IsInf(i.Std, 0) || math.IsNaN(i.Mean) || math.IsInf(i.Mean, 0) {
 		return fmt.Errorf("%w: images need a finite mean and a positive std: the mean is %v, the std %v", ErrSpec, i.Mean, i.Std)

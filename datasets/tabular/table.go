@@ -50,6 +50,7 @@ type Table struct {
 	orders  [][]int        // by file of CSV: the column of the table of each column; nil: that of the same number
 	texts   int64          // JSON lines: rows
 	packed  []*parquetFile // by file of Parquet
+	kept    *kept          // nil: each reading is of the files
 }
 
 // Row is a row of a table, valid until the next one is read.
@@ -274,6 +275,13 @@ func beginText(l *files.Lines, skip int) ([]byte, error) {
 // Each hands over the rows of all files, until ctx is done or f fails. used says which columns are
 // read; nil: all are. It fails, too, if a file is not as it was when the table was opened.
 func (t *Table) Each(ctx context.Context, used []bool, f func(row *Row) error) error {
+	switch {
+	case !t.kept.has(used):
+	case t.kept.whole:
+		return t.kept.each(ctx, t, f)
+	default:
+		return t.kept.write(ctx, t, f)
+	}
 	for i := range t.Files {
 		if err := t.eachOf(ctx, i, used, f); err != nil {
 			return err
