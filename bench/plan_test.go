@@ -45,7 +45,7 @@ func TestFloors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f := p.Memory[0]; f.Floor > x.limit || f.Moved() == 0 {
-				t.Errorf("floor %d, moves %d bytes\n%s", f.Floor, f.Moved(), p.Table())
+				t.Errorf("floor %d, moves %d bytes\n%s", f.Floor, f.Moved(), p.Table(0))
 			}
 		})
 	}

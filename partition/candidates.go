@@ -153,8 +153,9 @@ func PredictAll(list []Candidate, ask func() error) (err error) {
 }
 
 // CandidateTable lists candidates: the predicted time of a step, the share of it in which
-// devices wait, and the most memory on a device. head and cells are a column before the others.
-func CandidateTable(head string, cells []string, list []Candidate) string {
+// devices wait, and the most memory on a device. head and cells are a column before the
+// others. A line has at most width characters.
+func CandidateTable(head string, cells []string, list []Candidate, width int) string {
 	rows := [][]string{{head, "stages", "replicas", "schedule", "devices", "step", "idle", "most memory", "note"}}
 	for i := range list {
 		c := &list[i]
@@ -166,7 +167,7 @@ func CandidateTable(head string, cells []string, list []Candidate) string {
 		}
 		rows = append(rows, row)
 	}
-	return align(rows, map[int]bool{3: true, 8: true})
+	return align(rows, width, map[int]bool{3: true, 8: true}, 6, 2)
 }
 
 // note says whether auto takes the plan, and where it is short of memory.

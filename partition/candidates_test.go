@@ -50,7 +50,7 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("%d replicas, %v: two have no bubble", best.Replicas, err)
 	}
 	cells := make([]string, len(list))
-	if text := CandidateTable("", cells, list); strings.Count(text, "\n") != len(list)+1 {
+	if text := CandidateTable("", cells, list, 0); strings.Count(text, "\n") != len(list)+1 {
 		t.Error(text)
 	}
 }
@@ -67,7 +67,7 @@ func TestChooseFewDevices(t *testing.T) {
 	if _, err := Choose(list); !errors.Is(err, ErrMemory) {
 		t.Error(err)
 	}
-	if text := CandidateTable("", make([]string, len(list)), list); !strings.Contains(text, "does not fit") {
+	if text := CandidateTable("", make([]string, len(list)), list, 0); !strings.Contains(text, "does not fit") {
 		t.Error(text)
 	}
 }

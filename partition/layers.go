@@ -37,8 +37,8 @@ func (p *Plan) Layers() []LayerLoad {
 	return l.list
 }
 
-// LayerTable is the layers as a table, with their sum.
-func (p *Plan) LayerTable() string {
+// LayerTable is the layers as a table, with their sum, in lines of width characters.
+func (p *Plan) LayerTable(width int) string {
 	rows := [][]string{{"layer", "type", "stage", "output", "parameters", "flops", "resident", "kept"}}
 	all := LayerLoad{}
 	for _, l := range p.Layers() {
@@ -47,7 +47,7 @@ func (p *Plan) LayerTable() string {
 		all.Resident, all.Kept = all.Resident+l.Resident, all.Kept+l.Kept
 	}
 	rows = append(rows, append([]string{"all", "-", "-", "-"}, all.cells()...))
-	return align(rows, map[int]bool{0: true, 1: true, 3: true})
+	return align(rows, width, map[int]bool{0: true, 1: true, 3: true}, 5, 3)
 }
 
 // cells are the numbers of a layer's row.

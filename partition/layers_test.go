@@ -38,5 +38,5 @@ func TestLayers(t *testing.T) {
 			t.Errorf("%s: %d bytes are resident, elsewhere %d", name, all.Resident, resident)
 		}
 	}
-	golden.Check(t, "testdata/layers.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).LayerTable())
+	golden.Check(t, "testdata/layers.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).LayerTable(0))
 }

@@ -478,8 +478,8 @@ func TestNoBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
-		t.Error(p.Table())
+	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(0), "no layers to cut at") {
+		t.Error(p.Table(0))
 	}
 	if _, err := New(g, PlanOptions{Devices: nets.Specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
 		t.Error(err)

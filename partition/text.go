@@ -15,12 +15,13 @@ import (
 )
 
 // Table is the plan in four tables: the load of each stage, its segments and the
-// cause of its place, and for each device its peak by usage, and its limit.
-func (p *Plan) Table() string {
-	return p.stageTable() + "\n" + p.segmentTable() + "\n" + p.peakTable() + "\n" + p.limitTable()
+// cause of its place, and for each device its peak by usage, and its limit. A line has at
+// most width characters (0: 100); of a wider table, texts are cut and columns left out.
+func (p *Plan) Table(width int) string {
+	return p.stageTable(width) + "\n" + p.segmentTable(width) + "\n" + p.peakTable(width) + "\n" + p.limitTable(width)
 }
 
-func (p *Plan) stageTable() string {
+func (p *Plan) stageTable(width int) string {
 	rows := [][]string{{"stage", "device", "layers", "parameters", "flops", "recomputed", "in", "out"}}
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
@@ -28,16 +29,16 @@ func (p *Plan) stageTable() string {
 			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut),
 		})
 	}
-	return align(rows, map[int]bool{1: true, 2: true})
+	return align(rows, width, map[int]bool{1: true, 2: true}, 5, 6)
 }
 
-func (p *Plan) segmentTable() string {
+func (p *Plan) segmentTable(width int) string {
 	rows := [][]string{{"stage", "device", "segments", "cause"}}
 	segments := p.segmentsOf()
 	for _, s := range p.Stages {
 		rows = append(rows, []string{fmt.Sprint(s.Index), p.devicesText(s.Index), passesText(segments[s.Index]), s.Cause})
 	}
-	return align(rows, map[int]bool{1: true, 2: true, 3: true})
+	return align(rows, width, map[int]bool{1: true, 2: true, 3: true})
 }
 
 // devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2".
@@ -65,7 +66,7 @@ func (p *Plan) usages() int {
 
 // peakTable lists the peak of a step without a limit for each device that has a
 // stage, and the peak of each usage.
-func (p *Plan) peakTable() string {
+func (p *Plan) peakTable(width int) string {
 	rows := [][]string{{"device", "peak"}}
 	for u := range p.usages() {
 		rows[0] = append(rows[0], device.Usage(u).String())
@@ -78,13 +79,13 @@ func (p *Plan) peakTable() string {
 		}
 		rows = append(rows, row)
 	}
-	return align(rows, map[int]bool{0: true})
+	return align(rows, width, map[int]bool{0: true}, 6, 5)
 }
 
 // limitTable lists each device's limit; the floor, and the launch that needs it; the
 // pieces that segments are; the bytes that move per step because the limit is below
 // the peak; and the time for which it works in a step.
-func (p *Plan) limitTable() string {
+func (p *Plan) limitTable(width int) string {
 	rows := [][]string{{"device", "limit", "floor", "of", "segments", "moved", "time"}}
 	busy := p.busySeconds()
 	for i := range p.Memory {
@@ -97,7 +98,7 @@ func (p *Plan) limitTable() string {
 			string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), units.Seconds(busy[f.Device]),
 		})
 	}
-	return align(rows, map[int]bool{0: true, 3: true, 4: true})
+	return align(rows, width, map[int]bool{0: true, 3: true, 4: true})
 }
 
 // cutText names where segments are cut: "blocks, ranges".
@@ -223,9 +224,10 @@ func blocksText(blocks []string) string {
 }
 
 // align lays out a table in which the columns of left are texts, and the others
-// numbers. Where it is too wide, texts are cut, the last column first, which is prose.
-func align(rows [][]string, left map[int]bool) string {
-	var l columns.Layout
+// numbers. Where it is wider than width, texts are cut, the last column first, which is
+// prose; and then the columns of drop are left out.
+func align(rows [][]string, width int, left map[int]bool, drop ...int) string {
+	l := columns.Layout{Width: width, Drop: drop}
 	for i := range rows[0] {
 		if left[i] {
 			l.Cut = append([]int{i}, l.Cut...)

@@ -20,14 +20,14 @@ func TestGoldenPlans(t *testing.T) {
 	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, nets.Tied(1), byHand).dump())
 	s := nets.Chain(7, 16, 8, 4)
 	s.Adam, s.Stats, s.Dropout = true, true, true
-	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).Table())
+	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: nets.Specs(2, 0), Count: 3}).Table(0))
 }
 
 // dump is the whole plan as text: stages, transfers, and every segment with
 // its nodes and slots.
 func (p *Plan) dump() string {
 	var b strings.Builder
-	b.WriteString(p.Table())
+	b.WriteString(p.Table(0))
 	b.WriteString("\ntransfers\n")
 	for _, t := range p.Transfers {
 		how := ""

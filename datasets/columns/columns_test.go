@@ -254,12 +254,12 @@ func TestTable(t *testing.T) {
 		{Name: "plan", Kind: Category, Different: 3, Range: "gold, silver, …", Features: 3},
 		{Name: "k", Kind: Category, Label: true, Different: 2, Range: "a, b"},
 	}
-	for line := range strings.Lines(Table(list, 0)) {
-		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 {
+	for line := range strings.Lines(Table(list, 0, 79)) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 79 {
 			t.Errorf("%d characters: %s", n, line)
 		}
 	}
-	if got := Table(list, 2); strings.Contains(got, "age") || !strings.HasSuffix(got, "and 2 more columns\n") {
+	if got := Table(list, 2, 79); strings.Contains(got, "age") || !strings.HasSuffix(got, "and 2 more columns\n") {
 		t.Error(got)
 	}
 }
@@ -282,7 +282,7 @@ func FuzzFinder(f *testing.F) {
 		if err != nil {
 			return
 		}
-		Table(list, 5)
+		Table(list, 5, 79)
 		b, err := json.Marshal(fitted)
 		if err != nil {
 			t.Fatal(err)

@@ -34,6 +34,9 @@ func (d *Description) remark(format string, args ...any) {
 	d.Remark += fmt.Sprintf(format, args...)
 }
 
+// rangeWidth is the most characters of a range in a table.
+const rangeWidth = 21
+
 // numberText writes a number with at most so many digits.
 func numberText(v float32, digits int) string {
 	return strconv.FormatFloat(float64(v), 'g', digits, 32)
@@ -104,42 +107,22 @@ func (d *Description) becomes() string {
 	return fmt.Sprintf("%d features", d.Features)
 }
 
-// The widths of a printed table.
-const (
-	lineWidth  = 80
-	leastName  = 10
-	rangeWidth = 21
-)
-
 // Thresholds says by which numbers kinds are found.
-var Thresholds = fmt.Sprintf("A column of more than %d different words is left out where %d of 10 values or\nmore differ, or have three words or more while half of them differ. The %d most\nfrequent values of a category have a feature each. data.columns changes this.", few, almostTenths, DefaultTop)
+var Thresholds = fmt.Sprintf("A column of more than %d different words is left out where %d of 10 values or more differ, or have three words or more while half of them differ. The %d most frequent values of a category have a feature each. data.columns changes this.", few, almostTenths, DefaultTop)
 
-// Table prints descriptions, in lines of 80 characters. Of more than most columns it
+// Table prints descriptions, in lines of width characters. Of more than most columns it
 // has those that are not plain numbers first, and counts the rest; 0: it has all.
-func Table(list []Description, most int) string {
+func Table(list []Description, most, width int) string {
 	shown := slices.Clone(list)
 	if most > 0 && len(list) > most {
 		slices.SortStableFunc(shown, func(a, b Description) int { return a.rank() - b.rank() })
 		shown = shown[:most]
 	}
 	rows := [][]string{{"COLUMN", "KIND", "DISTINCT", "MISSING", "RANGE", "BECOMES"}}
-	widths := make([]int, len(rows[0]))
 	for _, d := range shown {
 		rows = append(rows, d.cells())
 	}
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	left := lineWidth + widths[0] + 2
-	for _, w := range widths {
-		left -= w + 2
-	}
-	for _, row := range rows {
-		row[0] = table.Cut(row[0], max(left, leastName))
-	}
-	text := table.Format(rows, table.Layout{Right: []int{2, 3}})
+	text := table.Format(rows, table.Layout{Right: []int{2, 3}, Cut: []int{0}, Drop: []int{2}, Width: width})
 	if more := len(list) - len(shown); more > 0 {
 		text += fmt.Sprintf("and %d more columns\n", more)
 	}

@@ -114,7 +114,7 @@ func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 	line := s.Simulate(p.ActionFlops())
 	line.Unit = "flops"
 	files := map[string]string{
-		"graph.dot": p.Graph.DOT(), "plan.dot": p.DOT(), "plan.txt": p.Table(),
+		"graph.dot": p.Graph.DOT(), "plan.dot": p.DOT(), "plan.txt": p.Table(0),
 		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": picture.ScheduleSVG(d.name, p, line),
 	}
 	for name, text := range files {

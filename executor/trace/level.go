@@ -52,7 +52,7 @@ func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
 		s := x.Spec()
 		fmt.Fprintf(d.Out, "%s: %s, %d threads, %d bytes\n", s.ID, s.Description, s.Threads, s.MemoryBytes)
 	}
-	fmt.Fprintln(d.Out, p.Table())
+	fmt.Fprintln(d.Out, p.Table(0))
 }
 
 // Batches prints how many batches each group of devices has computed; without groups,

@@ -4,24 +4,29 @@ package columns
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Width is the most characters of a line.
+// Width is the most characters of a line, where nobody says how wide a line may be.
 const Width = 100
 
-// leastWidth is the least width to which a column is cut.
-const leastWidth = 12
+// The least widths to which columns are cut.
+const (
+	leastWidth = 16
+	leastProse = 28
+)
 
-// Layout says how columns are laid out, by their numbers from 0.
+// Layout says how columns are laid out, by their numbers from 0. What happens to a table
+// that is wider than Width: columns are cut, and then left out.
 type Layout struct {
 	Right []int // numbers, aligned on the right
-	Cut   []int // texts that are cut where a line is wider than Width, the first of these columns first
-	Prose []int // texts that lose their end where they are cut; others lose their middle
-	Width int   // the most characters of a line; 0: Width
-	Whole bool  // nothing is cut, for programs that read the table
+	Cut   []int // texts that lose their middle, the first of these columns first
+	Prose []int // those of Cut whose texts go on in further lines: they lose nothing, and a longer word stays whole
+	Drop  []int // columns that are left out, the first of these first
+	Width int   // the most characters of a line; 0: the constant
 }
 
 // Format is rows of cells, in columns with two spaces between them.
@@ -29,64 +34,91 @@ func Format(rows [][]string, l Layout) string {
 	widths := l.widths(rows)
 	var b strings.Builder
 	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			if slices.Contains(l.Prose, i) {
-				cell = cutEnd(cell, widths[i])
-			} else {
-				cell = Cut(cell, widths[i])
-			}
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if slices.Contains(l.Right, i) {
-				line.WriteString(pad + cell + "  ")
-			} else {
-				line.WriteString(cell + pad + "  ")
-			}
+		for more := true; more; {
+			row, more = l.line(&b, row, widths)
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
 }
 
-// widths are those of the columns.
-func (l Layout) widths(rows [][]string) (widths []int) {
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+// line writes a line of a row. rest is what goes on in the next line, if there is more.
+func (l Layout) line(b *strings.Builder, row []string, widths []int) (rest []string, more bool) {
+	var line strings.Builder
+	rest = make([]string, len(row))
+	for i, cell := range row {
+		if widths[i] < 0 {
+			continue
+		}
+		if lines := Wrap(cell, widths[i]); slices.Contains(l.Prose, i) && len(lines) > 0 {
+			cell, rest[i] = Cut(lines[0], math.MaxInt), strings.Join(lines[1:], " ")
+			more = more || len(lines) > 1
+		} else {
+			cell = Cut(cell, widths[i])
+		}
+		pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
+		if slices.Contains(l.Right, i) {
+			line.WriteString(pad + cell + "  ")
+		} else {
+			line.WriteString(cell + pad + "  ")
 		}
 	}
-	over := -cmp.Or(l.Width, Width) - 2
-	for _, w := range widths {
+	b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	return rest, more
+}
+
+// widths are those of the columns, -1 for one that is left out.
+func (l Layout) widths(rows [][]string) []int {
+	var whole []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(whole) {
+				whole = append(whole, 0)
+			}
+			whole[i] = max(whole[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for dropped := 0; ; dropped++ {
+		widths, over := l.cut(whole, l.Drop[:dropped])
+		if over <= 0 || dropped == len(l.Drop) {
+			return widths
+		}
+	}
+}
+
+// cut is the widths of the columns without some, cut as far as they may be, and by how
+// many characters a line is still too wide.
+func (l Layout) cut(whole, without []int) (widths []int, over int) {
+	widths, over = slices.Clone(whole), -2
+	for i, w := range whole {
+		if slices.Contains(without, i) {
+			widths[i] = -1
+			continue
+		}
 		over += w + 2
 	}
+	over -= cmp.Or(l.Width, Width)
 	for _, i := range l.Cut {
-		if i < len(widths) && over > 0 && !l.Whole {
-			less := min(over, max(0, widths[i]-leastWidth))
+		least := leastWidth
+		if slices.Contains(l.Prose, i) {
+			least = leastProse
+		}
+		if i < len(widths) && over > 0 {
+			less := min(over, max(0, widths[i]-least))
 			widths[i] -= less
 			over -= less
 		}
 	}
-	return widths
+	return widths, over
 }
 
 // Cut is a text of at most n characters on one line: of a longer one, the middle is
 // left out.
 func Cut(s string, n int) string {
-	return cut(s, n, (n-1)/2)
-}
-
-// cutEnd is Cut that leaves the end out.
-func cutEnd(s string, n int) string { return cut(s, n, n-1) }
-
-// cut keeps the first left characters, and of the last ones as many as n allows.
-func cut(s string, n, left int) string {
 	r := []rune(strings.Map(printable, strings.ToValidUTF8(s, "\ufffd")))
 	if len(r) <= n || n < 3 {
 		return string(r)
 	}
+	left := (n - 1) / 2
 	return string(r[:left]) + "…" + string(r[len(r)-(n-1-left):])
 }
 
@@ -121,4 +153,41 @@ func Wrap(s string, width int) (lines []string) {
 		lines = append(lines, word)
 	}
 	return lines
+}
+
+// Fold breaks lines of more than width characters at spaces, and leaves others as they
+// are. A broken line goes on behind its own indent; a longer word stays whole.
+func Fold(s string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		text := strings.TrimRight(line, " \r\n")
+		end := line[len(text):]
+		indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+		for utf8.RuneCountInString(text) > width {
+			first := breakAt(text, width)
+			if first < 0 {
+				break
+			}
+			b.WriteString(text[:first] + "\n")
+			text = indent + strings.TrimLeft(text[first:], " ")
+		}
+		b.WriteString(text + end)
+	}
+	return b.String()
+}
+
+// breakAt is the length of the first line of a text of more than width characters: that
+// of the words that fit, or of the first word; -1 where the text has one word.
+func breakAt(text string, width int) int {
+	at, n := -1, 0
+	for i, c := range text {
+		if c == ' ' && strings.TrimLeft(text[:i], " ") != "" && text[i-1] != ' ' {
+			if n > width && at >= 0 {
+				break
+			}
+			at = i
+		}
+		n++
+	}
+	return at
 }

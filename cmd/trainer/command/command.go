@@ -36,7 +36,7 @@ import (
 // exit code. Help and messages have the name of the program's file.
 func Main() {
 	stop := &signals.Stop{}
-	ctx, _ := stop.Watch(context.Background(), console.NewStream(os.Stderr)) // to the end of the process: a late signal must not change its exit code
+	ctx, _ := stop.Watch(context.Background(), console.NewStream(console.NewProse(os.Stderr))) // to the end of the process: a late signal must not change its exit code
 	limitHeap()
 	os.Exit(runAs(programName(os.Args[0]), ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -64,7 +64,7 @@ func run(ctx context.Context, stop *signals.Stop, args []string, stdout, stderr 
 
 // runAs is run for a program of any name.
 func runAs(name string, ctx context.Context, stop *signals.Stop, args []string, stdout, stderr io.Writer) int {
-	out, errs := console.NewStream(stdout), console.NewStream(stderr)
+	out, errs := console.NewStream(stdout), console.NewStream(console.NewProse(stderr))
 	defer console.FailOnClosedPipe()()
 	cmd := newRoot(stop)
 	cli.Rename(cmd, name)

@@ -3,12 +3,12 @@ package command
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/columns"
 )
@@ -45,18 +45,14 @@ func configsCommand() *cobra.Command {
 // listConfigs prints each shipped config's name and first sentence.
 func listConfigs(w io.Writer) error {
 	var rows [][]string
-	widest := len(slices.MaxFunc(configs.Names(), func(a, b string) int { return len(a) - len(b) }))
 	for _, name := range configs.Names() {
 		text, err := configs.Source(name)
 		if err != nil {
 			return err
 		}
-		about := columns.Wrap(firstComment(string(text)), columns.Width-widest-2)
-		for _, line := range about {
-			rows, name = append(rows, []string{name, line}), ""
-		}
+		rows = append(rows, []string{name, firstComment(string(text))})
 	}
-	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{}))
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{1}, Prose: []int{1}, Width: console.Room(w)}))
 	return err
 }
 

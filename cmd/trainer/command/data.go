@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
@@ -49,9 +50,10 @@ func dataCommand() *cobra.Command {
 			if done(); err != nil {
 				return unplaced(err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", name, units.Count(rowsOf(list), "row"))
-			printColumns(c.OutOrStdout(), list)
-			fmt.Fprintln(c.OutOrStdout(), "Every column is shown as a feature. Training takes the last as the label unless\ndata.label names another; --set data.label=NAME shows it.")
+			out := console.NewProse(c.OutOrStdout())
+			fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
+			printColumns(out, list)
+			fmt.Fprintln(out, "Every column is shown as a feature. Training takes the last as the label unless data.label names another; --set data.label=NAME shows it.")
 			return nil
 		}
 		data, err := berth.ReadData(c.Context(), cfg)
@@ -152,15 +154,16 @@ func holds(folder, pattern string) bool {
 }
 
 // printData prints what data is. positive is the class that a config names so.
-func printData(w io.Writer, data *datasets.Dataset, positive string) {
-	fmt.Fprintf(w, "%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
+func printData(out io.Writer, data *datasets.Dataset, positive string) {
+	w := console.NewProse(out)
+	line := fmt.Sprintf("%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
 	if data.Val != nil {
-		fmt.Fprintf(w, " to train on, %d to validate", data.Val.Samples())
+		line += fmt.Sprintf(" to train on, %d to validate", data.Val.Samples())
 	}
 	if data.Test != nil {
-		fmt.Fprintf(w, ", %d to test", data.Test.Samples())
+		line += fmt.Sprintf(", %d to test", data.Test.Samples())
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, line)
 	if data.Columns != nil {
 		printColumns(w, data.Columns)
 	}
@@ -224,8 +227,9 @@ func ofWhat(info *datasets.Info, f datasets.Field, positive string) string {
 const mostDescribed = 200
 
 // printColumns prints the columns of a table, and what is odd about them.
-func printColumns(w io.Writer, list []columns.Description) {
-	fmt.Fprint(w, columns.Table(list, mostDescribed))
+func printColumns(out io.Writer, list []columns.Description) {
+	w := console.NewProse(out)
+	fmt.Fprint(w, columns.Table(list, mostDescribed, console.Room(w)))
 	for _, note := range columns.Notes(list) {
 		fmt.Fprintln(w, note)
 	}

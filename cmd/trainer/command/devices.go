@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -25,8 +26,9 @@ func devicesCommand() *cobra.Command {
 		Example: "  trainer devices\n  trainer devices --kernels",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			out := console.NewProse(c.OutOrStdout())
 			if kernels {
-				_, err := io.WriteString(c.OutOrStdout(), kernelTable())
+				_, err := io.WriteString(out, kernelTable())
 				return err
 			}
 			var missing strings.Builder
@@ -36,7 +38,7 @@ func devicesCommand() *cobra.Command {
 				specs, err := device.List(kind)
 				switch {
 				case errors.Is(err, device.ErrAbsent) || err != nil && specs != nil:
-					missing.WriteString(strings.Join(columns.Wrap(err.Error(), columns.Width-2), "\n  ") + "\n")
+					missing.WriteString(err.Error() + "\n")
 				case err != nil:
 					rows, errs = append(rows, []string{kind}), append(errs, err)
 				}
@@ -44,7 +46,7 @@ func devicesCommand() *cobra.Command {
 					rows = append(rows, rowOf(s))
 				}
 			}
-			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}})+missing.String())
+			_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}, Drop: []int{4, 3}, Width: console.Room(out)})+missing.String())
 			return errors.Join(append(errs, err)...)
 		},
 	}
@@ -71,7 +73,7 @@ func kernelTable() string {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		rows = append(rows, []string{name, strings.Join(kinds[name], ", ")})
 	}
-	return text.String() + columns.Format(rows, columns.Layout{Prose: []int{1}})
+	return text.String() + columns.Format(rows, columns.Layout{})
 }
 
 // rowOf is the row of a device.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
 
@@ -41,7 +42,7 @@ func evalCommand() *cobra.Command {
 			if *asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(res)
 			}
-			return printEvaluation(c.OutOrStdout(), res)
+			return printEvaluation(console.NewProse(c.OutOrStdout()), res)
 		})
 	}
 	return c

@@ -138,10 +138,7 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 		}
 		rows = append(rows, row)
 	}
-	l := columns.Layout{Cut: []int{1}}
-	if console.Terminal(out) != nil {
-		l.Width = console.Width(out) - 1
-	}
+	l := columns.Layout{Cut: []int{1}, Width: console.Room(out)}
 	for i := range head {
 		l.Right = append(l.Right, i)
 	}
@@ -155,7 +152,7 @@ func printLabels(out io.Writer, list []berth.LabelResult) error {
 	for i, x := range list {
 		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), fmt.Sprintf("%.6g", x.RMSE), fmt.Sprintf("%.6g", x.MAE), orDash(x.R2)})
 	}
-	_, err := fmt.Fprintf(out, "\n%s", columns.Format(rows, columns.Layout{Right: []int{1, 2, 3}, Cut: []int{0}}))
+	_, err := fmt.Fprintf(out, "\n%s", columns.Format(rows, columns.Layout{Right: []int{1, 2, 3}, Cut: []int{0}, Width: console.Room(out)}))
 	return err
 }
 

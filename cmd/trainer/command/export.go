@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -103,7 +104,7 @@ func (e *export) to(run string) error {
 	if !e.weights.Given() {
 		fmt.Fprintln(e.c.ErrOrStderr(), e.weights.UsedText(used))
 	}
-	_, err = fmt.Fprintf(e.c.OutOrStdout(), "checkpoint %d, step %d: %s\n", used.ID, used.Step, columns.Printed(e.out))
+	_, err = fmt.Fprintf(console.NewProse(e.c.OutOrStdout()), "checkpoint %d, step %d: %s\n", used.ID, used.Step, columns.Printed(e.out))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
@@ -99,7 +100,7 @@ func (m *importing) file(path, prefix string) error {
 	if err != nil || m.quiet {
 		return err
 	}
-	_, err = fmt.Fprintf(m.c.OutOrStdout(), "checkpoint %d: step %d, weights from %s\n", added.ID, added.Step, columns.Printed(path))
+	_, err = fmt.Fprintf(console.NewProse(m.c.OutOrStdout()), "checkpoint %d: step %d, weights from %s\n", added.ID, added.Step, columns.Printed(path))
 	return err
 }
 
@@ -152,7 +153,7 @@ func (m *importing) folder(path string) error {
 	if vocab := x.Config.Model.Vocab; vocab > 0 {
 		tokens = fmt.Sprintf(", %s tokens", text.Commas(int64(vocab)))
 	}
-	_, err = fmt.Fprintf(m.c.OutOrStdout(), "%s: %s parameters%s; trainer resume %s%s trains it\n",
+	_, err = fmt.Fprintf(console.NewProse(m.c.OutOrStdout()), "%s: %s parameters%s; trainer resume %s%s trains it\n",
 		columns.Printed(dir), text.Commas(x.Parameters), tokens, columns.Printed(dir), data)
 	return err
 }

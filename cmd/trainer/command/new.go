@@ -185,7 +185,7 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	if done(); err != nil {
 		return nil, unplaced(err)
 	}
-	out := n.command.OutOrStdout()
+	out := console.NewProse(n.command.OutOrStdout())
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
 	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
@@ -278,7 +278,7 @@ func oneOf(words ...string) func(string) error {
 func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error) {
 	size := sizeOf(n.path)
 	t := textDraft{name: nameOfData(n.out), path: n.pathThere(), field: cfg.Data.Field, bytes: size}
-	fmt.Fprintf(n.command.OutOrStdout(), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
 	usual := "char"
 	if size > 4<<20 {
 		usual = "bpe"
@@ -338,6 +338,6 @@ func (n *starter) write(ctx context.Context, yaml []byte) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(n.out))
 	}
-	fmt.Fprintf(n.command.OutOrStdout(), "%s is written: at most %s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), n.out)
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "%s is written: at most %s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), n.out)
 	return nil
 }

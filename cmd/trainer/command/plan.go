@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
@@ -68,11 +69,11 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 			return err
 		}
 	}
-	switch out := c.OutOrStdout(); {
+	switch out := console.NewProse(c.OutOrStdout()); {
 	case f.dot:
-		fmt.Fprintln(out, run.Plan().DOT())
+		fmt.Fprintln(c.OutOrStdout(), run.Plan().DOT())
 	case f.layers:
-		_, err := io.WriteString(out, run.Plan().LayerTable())
+		_, err := io.WriteString(out, run.Plan().LayerTable(console.Room(out)))
 		return err
 	case f.clusters:
 		list, err := run.Clusters()
@@ -122,7 +123,8 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	if err != nil {
 		return err
 	}
-	text := run.Plan().Table()
+	width := console.Room(w)
+	text := run.Plan().Table(width)
 	for _, line := range run.Plan().Floors() {
 		text += line + "\n"
 	}
@@ -132,7 +134,7 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan().Elsewhere() {
 		text += line + "\n"
 	}
-	buckets, err := bucketTable(ctx, run)
+	buckets, err := bucketTable(ctx, run, width)
 	if err != nil {
 		return err
 	}
@@ -141,13 +143,13 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n%s\n", text, s.Begin(columns.Width), inFlight(s), p, executablesLine(x))
+	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n%s\n", text, s.Begin(min(width, columns.Width)), inFlight(s), p, executablesLine(x))
 	return err
 }
 
 // bucketTable has a line for each bucket of samples with different lengths; "" if all have
 // one shape.
-func bucketTable(ctx context.Context, run *berth.Run) (string, error) {
+func bucketTable(ctx context.Context, run *berth.Run, width int) (string, error) {
 	list := run.Buckets()
 	if list == nil {
 		return "", nil
@@ -171,7 +173,7 @@ func bucketTable(ctx context.Context, run *berth.Run) (string, error) {
 		rows = append(rows, row)
 	}
 	return fmt.Sprintf("\n%sthe other tables are of a step with the most tokens; a step takes %s in the mean of an epoch\n",
-		columns.Format(rows, columns.Layout{Right: []int{0, 1, 2, 3, 4}}), units.Seconds(seconds/float64(max(1, steps)))), nil
+		columns.Format(rows, columns.Layout{Right: []int{0, 1, 2, 3, 4}, Width: width}), units.Seconds(seconds/float64(max(1, steps)))), nil
 }
 
 // executablesLine is a line about the executables that training takes.
@@ -244,6 +246,6 @@ func printComparison(c *cobra.Command, w io.Writer, run *berth.Run) error {
 		}
 		cells, candidates = append(cells, cell), append(candidates, x.Candidate)
 	}
-	_, err = io.WriteString(w, partition.CandidateTable("microbatches", cells, candidates)+below)
+	_, err = io.WriteString(w, partition.CandidateTable("microbatches", cells, candidates, console.Room(w))+below)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
-	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/metrics"
@@ -32,11 +31,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
 		printDetails(out, run, r)
 	}
 	for _, a := range r.Allowed {
-		line := "allowed: " + shortened(a)
-		if console.Terminal(out) != nil {
-			line = wrapped(line)
-		}
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, "allowed: "+shortened(a))
 	}
 	fmt.Fprintf(out, "run folder %s\n", columns.Printed(c.dir))
 	if c.next {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,21 +18,55 @@ func init() { terminalText = textOnTerminal }
 
 func textOnTerminal(t *testing.T, args ...string) string {
 	t.Helper()
+	return onTerminal(t, func(terminal *os.File) {
+		var errs bytes.Buffer
+		if code := run(t.Context(), &signals.Stop{}, args, terminal, &errs); code != cli.ExitOK {
+			t.Fatalf("trainer %q: exit code %d: %s", args, code, errs.String())
+		}
+	})
+}
+
+// onTerminal is what print prints to a terminal.
+func onTerminal(t *testing.T, print func(terminal *os.File)) string {
+	t.Helper()
 	reader, terminal := openTerminal(t)
 	text := make(chan string, 1)
 	go func() {
 		read, _ := io.ReadAll(reader) // it ends with EIO once the terminal is closed
 		text <- string(read)
 	}()
-	var errs bytes.Buffer
-	code := run(t.Context(), &signals.Stop{}, args, terminal, &errs)
+	print(terminal)
 	if err := terminal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code != cli.ExitOK {
-		t.Fatalf("trainer %q: exit code %d: %s", args, code, errs.String())
-	}
 	return <-text
+}
+
+// TestErrorsFit: an error and a note are broken between words on a terminal, and stay one
+// line in a pipe.
+func TestErrorsFit(t *testing.T) {
+	dir := t.TempDir()
+	commandText(t, "train", "digits", "--run", dir, "--max-steps", "100", "--quiet")
+	for _, args := range [][]string{
+		{"train", "nothing.yaml"},
+		{"train", "digits", "--set", "optimizer.lr=abc"},
+		{"train", "digits", "--set", "train.stepz=3"},
+		{"plan", "digits", "--devices", "cpu:8", "--set", "partition.replicas=4"},
+		{"checkpoints", "diff", dir, "1"},
+		{"eval", dir, "--best", "--last", "--checkpoint", "2"},
+		{"runs", "show", "nothing"},
+		{"predict", dir, "--set", "data.columns={a: ignore}"},
+	} {
+		var piped bytes.Buffer
+		if code := run(t.Context(), &signals.Stop{}, args, io.Discard, &piped); code == cli.ExitOK || strings.Count(piped.String(), "\n") != 1 {
+			t.Errorf("trainer %q in a pipe: exit code %d, %q", args, code, piped.String())
+		}
+		shown := onTerminal(t, func(terminal *os.File) { run(t.Context(), &signals.Stop{}, args, io.Discard, terminal) })
+		fits(t, args, shown)
+		if got, want := strings.Join(strings.Fields(shown), " "), strings.TrimSpace(piped.String()); got != want {
+			t.Errorf("trainer %q: %q on a terminal, %q in a pipe", args, got, want)
+		}
+	}
 }
 
 // openTerminal opens a terminal, and a reader of its screen.

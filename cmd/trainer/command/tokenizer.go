@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
@@ -75,7 +76,7 @@ func (f *tokenizerFlags) run(c *cobra.Command, paths []string) error {
 	if t.Len() < f.vocab {
 		note = fmt.Sprintf(", fewer than %s: no further pair comes twice in the text", text.Commas(int64(f.vocab)))
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), columns.Printed(f.out), note)
+	_, err = fmt.Fprintf(console.NewProse(c.OutOrStdout()), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), columns.Printed(f.out), note)
 	return err
 }
 

@@ -196,11 +196,12 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 		}
 		return display{lines.Observer(), func() {}, func(r *berth.Report, c closing) { lines.End(r, c.dir) }}
 	}
+	out = console.NewProse(out)
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)
 	}
 	if list := run.Data.Columns; list != nil && !t.options.Resume { // which the first run has printed
-		fmt.Fprintln(out, columns.Table(list, mostColumns)+columns.Thresholds)
+		fmt.Fprintln(out, columns.Table(list, mostColumns, console.Room(out))+columns.Thresholds)
 	}
 	bar := progress.New(out, progress.Of(run, t.options.MaxSteps))
 	o := bar.Observer()

@@ -59,15 +59,16 @@ func diff(c *cobra.Command, a, b *checkpoint.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	out := console.NewProse(c.OutOrStdout())
 	changes, _ := configs.Changes(a.Manifest.Config, b.Manifest.Config) // none where one cannot be read
 	for _, line := range changes {
-		fmt.Fprintf(c.OutOrStdout(), "config: %s\n", line)
+		fmt.Fprintf(out, "config: %s\n", line)
 	}
 	if len(ds)+len(changes) == 0 {
-		fmt.Fprintln(c.OutOrStdout(), "the same")
+		fmt.Fprintln(out, "the same")
 		return nil
 	}
-	if err := printDiff(c.OutOrStdout(), ds); err != nil {
+	if err := printDiff(out, ds); err != nil {
 		return err
 	}
 	return fmt.Errorf("%d of %d tensors and %d config keys differ", len(ds), len(a.Manifest.Tensors), len(changes))
@@ -88,6 +89,6 @@ func printDiff(w io.Writer, ds []checkpoint.Difference) error {
 		}
 		rows = append(rows, []string{d.Name, side(d.A), side(d.B), fmt.Sprint(d.Count), fmt.Sprintf("%.4g", d.Largest)})
 	}
-	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}, Whole: console.Terminal(w) == nil}))
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}, Width: console.Room(w)}))
 	return err
 }

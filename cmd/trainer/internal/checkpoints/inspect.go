@@ -56,12 +56,12 @@ func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 		}
 		numbers = append(numbers, row)
 	}
-	layout := columns.Layout{Cut: []int{0}, Whole: console.Terminal(c.OutOrStdout()) == nil}
+	layout := columns.Layout{Cut: []int{0}, Width: console.Room(c.OutOrStdout())}
 	fmt.Fprintf(out, "%s\n%s", columns.Format(kinds, layout), columns.Format(numbers, layout))
 	if st, err := runstate.Of(m); err == nil {
 		printRow(out, &st.Data)
 	}
-	_, err := out.WriteTo(c.OutOrStdout())
+	_, err := out.WriteTo(console.NewProse(c.OutOrStdout()))
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -20,7 +21,7 @@ import (
 func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls RUN", Short: "List checkpoints",
-		Long:    "List checkpoints. SIZE is a checkpoint's whole size, SHARED the part that it shares with earlier ones. In JSON, a damaged checkpoint has an \"id\" and an \"error\" alone.",
+		Long:    "List checkpoints. SIZE is a checkpoint's whole size, SHARED the part that it shares with earlier ones. A narrow terminal lacks columns. In JSON, a damaged checkpoint has an \"id\" and an \"error\" alone.",
 		Example: "  trainer checkpoints ls runs/digits", Args: cli.Args(1),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
@@ -52,11 +53,11 @@ func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.S
 			metric(m, by), units.Bytes(m.Bytes), units.Bytes(m.Bytes - m.Fresh), m.Time.Local().Format("2006-01-02 15:04"), mark,
 		})
 	}
-	text := columns.Format(rows, columns.Layout{Cut: []int{5}})
+	text := columns.Format(rows, columns.Layout{Cut: []int{5}, Drop: []int{7, 2, 6}, Width: console.Room(out)})
 	for _, s := range skipped {
 		text += fmt.Sprintf("%v\n", s)
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(console.NewProse(out), text)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 )
 
 func repairCommand() *cobra.Command {
@@ -18,7 +19,7 @@ func repairCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			err := toNewFile(c, args[0], args[1], func(from, to string) (int, error) {
 				return checkpoint.Salvage(c.Context(), from, to, func(s checkpoint.Skipped) {
-					fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s)
+					fmt.Fprintf(console.NewProse(c.OutOrStdout()), "left out: %v\n", s)
 				})
 			})
 			if errors.Is(err, checkpoint.ErrDamaged) {

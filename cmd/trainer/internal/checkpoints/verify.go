@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
@@ -37,7 +38,7 @@ func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 			return // no fault of the file: the error says it
 		}
 		found++
-		fmt.Fprintln(c.OutOrStdout(), s)
+		fmt.Fprintln(console.NewProse(c.OutOrStdout()), s)
 	})
 	switch {
 	case err == nil:

@@ -36,11 +36,14 @@ func Width(w io.Writer) int {
 	return 80
 }
 
+// clearLine clears a terminal's line behind the cursor.
+const clearLine = "\x1b[K"
+
 // ClearLine is the text that clears a terminal's line of a progress bar and the
 // ^C behind it; "" where none is drawn.
 func ClearLine(w io.Writer) string {
 	if Redraws(w) {
-		return "\r\x1b[K"
+		return "\r" + clearLine
 	}
 	return ""
 }

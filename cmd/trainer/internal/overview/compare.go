@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -32,7 +33,7 @@ func compareCommand() *cobra.Command {
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), comparison(list, keys))
 		}
-		_, err = io.WriteString(c.OutOrStdout(), compared(list, keys))
+		_, err = io.WriteString(c.OutOrStdout(), compared(list, keys, console.Room(c.OutOrStdout())))
 		return err
 	}
 	return c
@@ -81,8 +82,9 @@ func differences(list []summarized) (out []difference, err error) {
 	return out, nil
 }
 
-// compared is runs as compare prints them, in as many tables as their widths need.
-func compared(list []summarized, keys []difference) (out string) {
+// compared is runs as compare prints them, in lines of width characters, and so in as
+// many tables as their widths need.
+func compared(list []summarized, keys []difference, width int) (out string) {
 	rows := [][]string{{""}, {"state"}, {"steps"}, {"epochs"}}
 	for _, s := range list {
 		for i, cell := range []string{s.dir, string(s.Condition), s.steps(), s.epochs()} {
@@ -114,35 +116,35 @@ func compared(list []summarized, keys []difference) (out string) {
 	measured(summarized.tests)
 	row("size", func(i int) string { return units.Bytes(list[i].Bytes) })
 	for first := 1; first <= len(list); {
-		n := fitting(rows, first)
+		n := fitting(rows, first, width)
 		var part [][]string
 		for _, r := range rows {
-			part = append(part, append([]string{columns.Cut(r[0], mostName)}, r[first:first+n]...))
+			part = append(part, append([]string{r[0]}, r[first:first+n]...))
 		}
 		if first > 1 {
 			out += "\n"
 		}
-		out += columns.Format(part, columns.Layout{Cut: values(n)})
+		out += columns.Format(part, columns.Layout{Cut: append(values(n), 0), Width: width})
 		first += n
 	}
 	return out
 }
 
 const (
-	mostName  = 40 // characters of a key
+	mostName  = 32 // characters of a key
 	mostValue = 28 // characters of a value, where several stand side by side
 )
 
-// fitting is the number of the columns from first on that fit beside the names: at
-// least one.
-func fitting(rows [][]string, first int) int {
+// fitting is the number of the columns from first on that fit beside the names, in lines
+// of room characters: at least one.
+func fitting(rows [][]string, first, room int) int {
 	width := func(i, most int) (w int) {
 		for _, r := range rows {
 			w = max(w, min(most, utf8.RuneCountInString(r[i])))
 		}
 		return w
 	}
-	left := columns.Width - width(0, mostName)
+	left := room - width(0, mostName)
 	n := 0
 	for i := first; i < len(rows[0]); i++ {
 		if left -= 2 + width(i, mostValue); left < 0 && n > 0 {

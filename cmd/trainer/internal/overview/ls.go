@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -20,7 +21,7 @@ const defaultParent = "runs"
 func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [DIR]", Short: "List the runs of a folder, the newest first",
-		Long:    "List the runs in DIR (default: runs), the newest first. LOSS is the newest of the validation, or else of the training part. SIZE is that of the run's own files. Long names are cut on a terminal alone. docs/looking.md explains each STATE.",
+		Long:    "List the runs in DIR (default: runs), the newest first. LOSS is the newest of the validation part (val), or else of the training part (train). SIZE is that of the run's own files. On a terminal long names are cut, and a narrow one lacks columns. docs/looking.md explains each STATE.",
 		Example: "  trainer runs ls\n  trainer runs ls experiments --json", Args: cli.ArgsBetween(0, 1),
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
@@ -45,24 +46,24 @@ func lsCommand() *cobra.Command {
 			fmt.Fprintf(c.ErrOrStderr(), "%s holds no runs\n", columns.Printed(dir))
 			return nil
 		}
-		return listTable(c.OutOrStdout(), list, time.Now(), console.Terminal(c.OutOrStdout()) == nil)
+		return listTable(c.OutOrStdout(), list, time.Now(), console.Room(c.OutOrStdout()))
 	}
 	return c
 }
 
-func listTable(out io.Writer, list []summarized, now time.Time, whole bool) error {
+func listTable(out io.Writer, list []summarized, now time.Time, width int) error {
 	rows := [][]string{{"RUN", "STATE", "STEP", "EPOCH", "LOSS", "BEST", "SIZE", "WHEN"}}
 	for _, s := range list {
 		all := s.metrics()
 		loss := "-"
-		for _, name := range []string{"val_loss", "train_loss"} {
-			if v, ok := all[name]; ok {
-				loss = value(name, v)
+		for _, part := range []string{"val", "train"} {
+			if v, ok := all[part+"_loss"]; ok {
+				loss = part + " " + text.Loss(v)
 				break
 			}
 		}
 		rows = append(rows, []string{s.dir, string(s.Condition), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Whole: whole}))
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Drop: []int{6, 3, 7}, Width: width}))
 	return err
 }

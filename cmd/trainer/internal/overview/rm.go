@@ -45,7 +45,7 @@ func rmCommand() *cobra.Command {
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", columns.Printed(dir))
 			if len(left) > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "the folder stays: it holds %s, which no run wrote\n", columns.Printed(strings.Join(left, ", ")))
+				fmt.Fprintf(console.NewProse(c.OutOrStdout()), "the folder stays: it holds %s, which no run wrote\n", columns.Printed(strings.Join(left, ", ")))
 			}
 		}
 		return nil

@@ -33,14 +33,14 @@ func showCommand() *cobra.Command {
 			return printJSON(c.OutOrStdout(), list[0].record())
 		}
 		out := c.OutOrStdout()
-		_, err = io.WriteString(out, shown(list[0], time.Now(), console.Terminal(out) == nil))
+		_, err = io.WriteString(out, shown(list[0], time.Now(), console.Room(out)))
 		return err
 	}
 	return c
 }
 
-// shown is a run as show prints it, whole or cut to a terminal.
-func shown(s summarized, now time.Time, whole bool) string {
+// shown is a run as show prints it, in lines of width characters.
+func shown(s summarized, now time.Time, width int) string {
 	rows := [][]string{{"run", s.dir}, {"state", string(s.Condition)}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }
 	if s.Config != nil {
@@ -80,7 +80,7 @@ func shown(s summarized, now time.Time, whole bool) string {
 	if next := s.next(); next != "" {
 		add("next", next)
 	}
-	return columns.Format(rows, columns.Layout{Cut: []int{1}, Whole: whole})
+	return columns.Format(rows, columns.Layout{Cut: []int{1, 0}, Prose: []int{1}, Width: width})
 }
 
 // next is the command that most want next.

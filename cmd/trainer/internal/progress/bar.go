@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
-	"github.com/berth-ml/berth/internal/columns"
 )
 
 // The width of the bar itself in columns, and of what is around it: the percentage, and
@@ -85,13 +84,8 @@ func (p *Bar) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format, args...)
 }
 
-// note prints a text, on a terminal in lines that fit.
-func (p *Bar) note(s string) {
-	if p.fancy {
-		s = strings.Join(columns.Wrap(s, console.Width(p.out)-1), "\n")
-	}
-	p.line("%s\n", s)
-}
+// note prints a text.
+func (p *Bar) note(s string) { p.line("%s\n", s) }
 
 func (p *Bar) started(s berth.Start) {
 	p.start, p.begun = s, time.Time{}

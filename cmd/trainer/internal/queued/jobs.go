@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/socket"
@@ -96,12 +97,12 @@ func (m maker) ls() *cobra.Command {
 
 // printJobs prints a table.
 func printJobs(out io.Writer, list []jobs.View) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tNAME\tSTATE\tSTEP\tLOSS\tENDS\tWHERE, OR WHY NOT")
+	rows := [][]string{{"JOB", "NAME", "STATE", "STEP", "LOSS", "ENDS", "WHERE, OR WHY NOT"}}
 	for _, v := range list {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, text.Short(v.Name, 24), v.State, steps(&v), loss(v.Loss), ends(&v), text.Short(v.Where, 80))
+		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), steps(&v), loss(v.Loss), ends(&v), v.Where})
 	}
-	return w.Flush()
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4}, Width: console.Room(out)}))
+	return err
 }
 
 func steps(v *jobs.View) string {
@@ -156,27 +157,27 @@ func (m maker) show() *cobra.Command {
 		if asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(v)
 		}
-		printJob(c.OutOrStdout(), &v)
+		printJob(console.NewProse(c.OutOrStdout()), &v)
 		return nil
 	})
 }
 
 func printJob(out io.Writer, v *jobs.View) {
-	fmt.Fprintf(out, "job %d (%s): %s", v.ID, v.Name, v.State)
+	line := fmt.Sprintf("job %d (%s): %s", v.ID, v.Name, v.State)
 	if v.Where != "" {
-		fmt.Fprintf(out, ", %s", v.Where)
+		line += ", " + v.Where
 	}
-	fmt.Fprintf(out, "\nrun folder  %s\nplan        %s\npriority    %d\n", shortPath(v.Dir), outlook(&v.Job), v.Priority)
+	fmt.Fprintf(out, "%s\nrun folder  %s\nplan        %s\npriority    %d\n", line, shortPath(v.Dir), outlook(&v.Job), v.Priority)
 	for i, a := range v.Attempts {
-		fmt.Fprintf(out, "attempt %d   %s", i+1, a.Began.Local().Format(time.DateTime))
+		line := fmt.Sprintf("attempt %d   %s", i+1, a.Began.Local().Format(time.DateTime))
 		if !a.Ended.IsZero() {
-			fmt.Fprintf(out, " to %s", a.Ended.Local().Format(time.DateTime))
+			line += " to " + a.Ended.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(out, " on %v", a.Devices)
+		line += fmt.Sprintf(" on %v", a.Devices)
 		if a.Error != "" {
-			fmt.Fprintf(out, ": %s", a.Error)
+			line += ": " + a.Error
 		}
-		fmt.Fprintln(out)
+		fmt.Fprintln(out, line)
 	}
 	for _, e := range v.Events {
 		fmt.Fprintf(out, "  %s  %s\n", e.At.Local().Format(time.DateTime), e.What)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/internal/units"
@@ -62,7 +63,7 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out := c.OutOrStdout()
+		out := console.NewProse(c.OutOrStdout())
 		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
 		switch {
 		case wait && daemon:

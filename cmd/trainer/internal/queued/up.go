@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
@@ -49,6 +50,7 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	if err != nil {
 		return err
 	}
+	out = console.NewProse(out)
 	d, err := jobs.Open(jobs.Options{
 		Queue: path, Devices: devices, Observe: observe,
 		Told:  func(line string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), line) },
