@@ -77,6 +77,7 @@ type layering struct {
 	known map[string]leaf
 	used  map[string]leaf   // the keys that are overridden, by path
 	pairs map[string]string // by path: the --set that sets it
+	unset []string          // sections that --set takes back
 }
 
 // applyOverlay writes the overlay's values into the tree.
@@ -89,14 +90,34 @@ func applyOverlay(d *decoder, root *yaml.Node, o Overlay) {
 	l.env(o.Env)
 	l.set(o.Set)
 	l.flags(o.Flags)
-	for _, path := range slices.Sorted(maps.Keys(l.used)) {
-		switch won := l.v.Get(path).(type) {
-		case override:
-			put(d, root, l.used[path], won)
-		case string:
-			put(d, root, l.used[path], override{won, "--set " + l.pairs[path]})
+	for _, path := range l.unset {
+		parts := strings.Split(path, ".")
+		last := len(parts) - 1
+		if in := descend(root, parts[:last], nil); in != nil {
+			removeKey(in, parts[last])
 		}
 	}
+	won := l.won()
+	for path, value := range won {
+		dropOthers(root, l.used[path], value.text)
+	}
+	for _, path := range slices.Sorted(maps.Keys(won)) {
+		put(d, root, l.used[path], won[path])
+	}
+}
+
+// won are the overrides that win, by path.
+func (l *layering) won() map[string]override {
+	won := map[string]override{}
+	for path := range l.used {
+		switch value := l.v.Get(path).(type) {
+		case override:
+			won[path] = value
+		case string:
+			won[path] = override{value, "--set " + l.pairs[path]}
+		}
+	}
+	return won
 }
 
 // file tells viper which keys the file gives; their values stay in the tree.
@@ -217,6 +238,8 @@ func (l *layering) set(pairs []string) {
 		switch {
 		case !ok:
 			l.d.fail(Pos{File: "--set " + pair}, "", "expected key=value, such as train.batch=64")
+		case !known && text == "" && l.isSection(name):
+			l.unset = append(l.unset, name)
 		case !known:
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
 		default:
@@ -229,20 +252,26 @@ func (l *layering) set(pairs []string) {
 	}
 }
 
+// isSection reports whether keys that can be set are below a name.
+func (l *layering) isSection(name string) bool { return len(l.below(name)) > 0 }
+
+// below lists the keys of a section, sorted.
+func (l *layering) below(name string) (keys []string) {
+	for _, path := range slices.Sorted(maps.Keys(l.known)) {
+		if strings.HasPrefix(path, name+".") {
+			keys = append(keys, path)
+		}
+	}
+	return keys
+}
+
 // hint names the keys below a section, or the nearest key.
 func (l *layering) hint(name string) string {
 	if now := retiredKey(name); now != "" {
 		return "; it is gone: " + now
 	}
-	known := slices.Sorted(maps.Keys(l.known))
-	var below []string
-	for _, path := range known {
-		if strings.HasPrefix(path, name+".") {
-			below = append(below, path)
-		}
-	}
-	if len(below) > 0 {
-		return "; it is a section, set one of " + list(below)
+	if below := l.below(name); len(below) > 0 {
+		return "; it is a section, set one of " + list(below) + ", or give " + name + "= to take it back"
 	}
 	if above, own, _ := strings.Cut(name, "."); above == "loss" && own != "" {
 		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": VALUE}'"

@@ -75,6 +75,49 @@ func TestOverlayOnShorthand(t *testing.T) {
 	}
 }
 
+// TestOverlayOfVariant: another variant from outside does away with the keys of the file's,
+// which a saved config has all; those that are given with it stay.
+func TestOverlayOfVariant(t *testing.T) {
+	saved := small + "schedule: {name: cosine, warmup: 3, min_lr: 0.001}\noptimizer: {name: adamw, betas: [0.8, 0.9]}\n"
+	for _, c := range []struct {
+		over Overlay
+		want string // of the schedule and optimizer; "" for an error
+	}{
+		{Overlay{}, "cosine 3 adamw"},
+		{Overlay{Flags: map[string]string{"schedule": "constant"}}, "constant 3 adamw"},
+		{Overlay{Set: []string{"schedule.name=step", "schedule.every=5"}}, "step 3 adamw"},
+		{Overlay{Set: []string{"schedule=linear", "schedule.min_lr=0.0002"}}, "linear 3 adamw"},
+		{Overlay{Env: []string{"BERTH_OPTIMIZER_NAME=sgd"}}, "cosine 3 sgd"},
+		{Overlay{Set: []string{"schedule=constant", "schedule.min_lr=0.002"}}, ""},
+		{Overlay{Set: []string{"schedule=cosin"}}, ""},
+	} {
+		x, err := Parse("saved.yaml", []byte(saved), c.over)
+		if err != nil {
+			if c.want != "" {
+				t.Errorf("%+v: %v", c.over, err)
+			}
+			continue
+		}
+		if got := fmt.Sprint(x.Schedule.Name, x.Schedule.Warmup, x.Optimizer.Name); strings.ReplaceAll(c.want, " ", "") != strings.ReplaceAll(got, " ", "") {
+			t.Errorf("%+v: %s, want %s", c.over, got, c.want)
+		}
+	}
+}
+
+// TestUnsetSection: a section without a value is taken back, before other keys are set.
+func TestUnsetSection(t *testing.T) {
+	text := small + "early_stopping: {patience: 7, min_delta: 0.5}\n"
+	for set, want := range map[string]string{"": "7 0.5", "early_stopping=": "0 0", "early_stopping= early_stopping.patience=3": "3 0", "early_stopping.patience=3 early_stopping=": "3 0"} {
+		c := parse(t, text, Overlay{Set: strings.Fields(set)})
+		if got := fmt.Sprint(c.EarlyStopping.Patience, c.EarlyStopping.MinDelta); got != want {
+			t.Errorf("--set %s: %s, want %s", set, got, want)
+		}
+	}
+	if _, err := Parse("x.yaml", []byte(text), Overlay{Set: []string{"early_stoping="}}); err == nil {
+		t.Error("a section that there is not was taken back")
+	}
+}
+
 func TestFlags(t *testing.T) {
 	var got []string
 	for _, f := range Flags() {

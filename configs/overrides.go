@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,6 +41,48 @@ func put(d *decoder, root *yaml.Node, lf leaf, from override) {
 	name := str(parts[last])
 	d.origin[name] = from.origin
 	in.Content = append(in.Content, name, value)
+}
+
+// dropOthers removes, where an override chooses another variant of a section than the
+// file, the keys that go with the file's choice alone: a saved config has them all, and
+// they say nothing about the new one.
+func dropOthers(root *yaml.Node, lf leaf, text string) {
+	parts := strings.Split(lf.path, ".")
+	last := len(parts) - 1
+	s := rootSection
+	for _, name := range parts[:last] {
+		if s = s.child(name); s == nil {
+			return
+		}
+	}
+	in := descend(root, parts[:last], nil)
+	if s.selector != lf.key || in == nil {
+		return
+	}
+	old := lookUp(in, parts[last])
+	if old == nil || old.Value == text {
+		return
+	}
+	before, _ := s.active(old.Value)
+	after, ok := s.active(text)
+	if !ok {
+		return
+	}
+	for _, k := range before {
+		if !slices.ContainsFunc(after, func(other *key) bool { return other.name == k.name }) {
+			removeKey(in, k.name)
+		}
+	}
+}
+
+// removeKey removes a key of a mapping, if it is there.
+func removeKey(in *yaml.Node, name string) {
+	for i := 0; i+1 < len(in.Content); i += 2 {
+		if in.Content[i].Value == name {
+			in.Content = slices.Delete(in.Content, i, i+2)
+			return
+		}
+	}
 }
 
 // descend gives the mapping at a path of sections. On the way it expands
