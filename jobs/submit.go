@@ -27,6 +27,10 @@ type Submission struct {
 	Key string
 	// Config is YAML that means the same from any working folder: see [configs.Config.Kept].
 	Config []byte
+	// Length is what is set in place of the length that Config gives, as --set does: "train.steps=9".
+	// A warm-up that was meant for Config's length then becomes shorter in proportion. See
+	// [configs.Config.Shortened].
+	Length []string
 	// Dir is the run folder, an absolute path. If it is empty, the job gets the first of
 	// Parent/NAME, Parent/NAME-2, … that is not there.
 	Dir, Parent string
@@ -53,13 +57,18 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	if s.Key == "" {
 		return queue.Job{}, fmt.Errorf("%w: the submission has no key", berth.ErrOptions)
 	}
-	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{})
+	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{Set: s.Length})
 	if err != nil {
 		return queue.Job{}, err
 	}
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
 	if err := plan(ctx, c, &q); err != nil {
 		return queue.Job{}, err
+	}
+	if len(s.Length) > 0 {
+		if q.Config, err = c.Kept(); err != nil {
+			return queue.Job{}, err
+		}
 	}
 	d.folders.Lock()
 	defer d.folders.Unlock()
@@ -91,13 +100,14 @@ func (d *Daemon) plan(ctx context.Context, c *configs.Config, q *queue.Submissio
 	return foresee(ctx, c, berth.OpenOptions{Devices: d.owned, Use: deviceIDs(places[0].Devices)}, q)
 }
 
-// foresee plans the run, for its memory and its length.
+// foresee plans the run, for its memory and its length. c gets the warm-up that the run has.
 func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *queue.Submission) error {
 	run, err := berth.Open(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
+	c.Schedule.Warmup = run.Config.Schedule.Warmup
 	for _, m := range run.Plan().Memory {
 		q.Memory = max(q.Memory, m.Peak)
 	}

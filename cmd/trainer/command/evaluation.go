@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
@@ -164,29 +166,48 @@ func orDash(v *float64) string {
 	return fmt.Sprintf("%.4f", *v)
 }
 
-// printMatrix prints the confusion matrix, if a line of it fits.
+// mostLabel is the most characters of a class's name beside a confusion matrix.
+const mostLabel = 16
+
+// printMatrix prints the confusion matrix, with the names of the classes where a line of
+// it fits so, or else with their numbers.
 func printMatrix(out io.Writer, e berth.Evaluation) error {
 	n := len(e.Confusion)
 	if n == 0 {
 		return nil
 	}
+	for _, name := range []func(i int) string{
+		func(i int) string {
+			if len(e.Classes) != n {
+				return fmt.Sprint(i)
+			}
+			return cmp.Or(columns.Cut(e.Classes[i].Label, mostLabel), fmt.Sprint(i))
+		},
+		func(i int) string { return fmt.Sprint(i) },
+	} {
+		if text, width := matrixTable(e.Confusion, name); width <= lineWidth {
+			_, err := fmt.Fprintf(out, "\nconfusion matrix: a row for each true class, a column for each predicted one\n%s", text)
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(out, "\nthe confusion matrix is in the output of --json, and trainer plot draws that")
+	return err
+}
+
+// matrixTable is a confusion matrix as a table, and the characters of its lines.
+func matrixTable(confusion [][]int64, name func(i int) string) (text string, width int) {
 	rows := [][]string{{""}}
-	l := columns.Layout{Right: []int{0}}
-	width := 0
-	for i, row := range e.Confusion {
-		rows[0] = append(rows[0], fmt.Sprint(i))
+	l := columns.Layout{Right: []int{0}, Width: math.MaxInt}
+	for i, row := range confusion {
+		rows[0] = append(rows[0], name(i))
 		l.Right = append(l.Right, i+1)
-		cells := []string{fmt.Sprint(i)}
+		cells := []string{name(i)}
 		for _, v := range row {
 			cells = append(cells, fmt.Sprint(v))
 		}
 		rows = append(rows, cells)
-		width = max(width, len(fmt.Sprint(slices.Max(row))))
 	}
-	if n*(width+2) > lineWidth-4 {
-		_, err := fmt.Fprintln(out, "\nthe confusion matrix is in the output of --json, and trainer plot draws that")
-		return err
-	}
-	_, err := fmt.Fprintf(out, "\nconfusion matrix: a row for each true class, a column for each predicted one\n%s", columns.Format(rows, l))
-	return err
+	text = columns.Format(rows, l)
+	first, _, _ := strings.Cut(text, "\n")
+	return text, utf8.RuneCountInString(first)
 }

@@ -55,6 +55,32 @@ func TestAverageOfF1IsNamed(t *testing.T) {
 	}
 }
 
+// A confusion matrix has the names of classes, unless it is too wide with them.
+func TestMatrixNamesClasses(t *testing.T) {
+	e := berth.Evaluation{Confusion: [][]int64{{50, 4}, {14, 22}}, Classes: []berth.ClassResult{{Label: "no"}, {Class: 1, Label: "yes"}}}
+	shown := func() string {
+		var b strings.Builder
+		if err := printMatrix(&b, e); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if got := shown(); !strings.HasSuffix(got, "one\n     no  yes\n no  50    4\nyes  14   22\n") {
+		t.Error(got)
+	}
+	e.Classes = e.Classes[:1]
+	if got := shown(); !strings.HasSuffix(got, "one\n    0   1\n0  50   4\n1  14  22\n") {
+		t.Error(got)
+	}
+	e.Confusion, e.Classes = nil, nil
+	for i := range 10 {
+		e.Confusion, e.Classes = append(e.Confusion, make([]int64, 10)), append(e.Classes, berth.ClassResult{Class: i, Label: "a class with a name"})
+	}
+	if got := shown(); !strings.Contains(got, "\n   0  1  2  3") {
+		t.Error(got)
+	}
+}
+
 // A mean of curves says of how many labels it is, if one has none.
 func TestCurvesOfConstantLabels(t *testing.T) {
 	half := 0.5

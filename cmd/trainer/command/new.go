@@ -20,14 +20,15 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets/columns"
 	shown "github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func newCommand() *cobra.Command {
-	var n starter
+func newCommand(stop *signals.Stop) *cobra.Command {
+	n := starter{stop: stop}
 	c := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a first config for your own data",
@@ -49,6 +50,7 @@ func newCommand() *cobra.Command {
 // starter writes a first config.
 type starter struct {
 	command *cobra.Command
+	stop    *signals.Stop
 	path    string // of the data
 	out     string // of the config
 	yes     bool
@@ -160,7 +162,9 @@ func (n *starter) ask(ctx context.Context, question, usual string, check func(st
 		if n.yes {
 			fmt.Fprintln(out)
 		} else {
+			n.stop.Asks(true)
 			line, err := console.Wait(ctx, func() (string, error) { return n.lines.ReadString('\n') })
+			n.stop.Asks(false)
 			if err != nil && (err != io.EOF || line == "") {
 				fmt.Fprintln(out)
 				return "", fmt.Errorf("nothing was written: %w", cmp.Or(ctx.Err(), err))

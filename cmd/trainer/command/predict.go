@@ -13,6 +13,8 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func predictCommand() *cobra.Command {
@@ -62,17 +64,23 @@ func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples,
 	if err := checkOut(out, run.Reads(samples)...); err != nil {
 		return err
 	}
-	return output(c.OutOrStdout(), out, func(w io.Writer) error {
+	n := 0
+	err := output(c.OutOrStdout(), out, func(w io.Writer) error {
 		write, told := answerWriter(format, w, run.Info(), run.Classifies()), false
 		_, err := run.Predict(c.Context(), samples, func(p berth.Prediction) error {
 			if !told {
 				told = true
 				runs.TellUsed(c, wf, run.Used())
 			}
+			n++
 			return write(p)
 		})
 		return err
 	})
+	if err == nil && out != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "%s in %s, as %s\n", text.Count(n, "answer"), columns.Printed(out), format)
+	}
+	return err
 }
 
 // checkOut refuses a file that cannot be written, or that is an input.

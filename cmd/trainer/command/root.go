@@ -50,10 +50,10 @@ type commandGroup struct {
 // commandGroups are the commands in the order of help.
 func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
-		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
+		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, revision()), queued.Submit(stop, revision()), queued.Jobs(revision()), queued.Down(revision())}},
-		{"Look at runs", []*cobra.Command{overview.Command(), charts.Command(), checkpoints.Command()}},
+		{"Look at runs", []*cobra.Command{overview.Command(stop), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand()), completionCommand(), cli.Printing(versionCommand())}},

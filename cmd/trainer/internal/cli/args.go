@@ -56,7 +56,10 @@ func Group(c *cobra.Command) {
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = fmt.Sprintf("did you mean %q?", near[0])
 		}
-		return Usagef("%s has no command %q; %s", c.CommandPath(), args[0], hint)
+		if c.HasParent() {
+			return Usagef("%s has no command %q; %s", c.Name(), args[0], hint)
+		}
+		return Usagef("there is no command %q; %s", args[0], hint)
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }

@@ -15,11 +15,12 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func rmCommand() *cobra.Command {
+func rmCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm RUN…", Short: "Delete runs",
 		Long:    "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and then no run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
@@ -34,7 +35,7 @@ func rmCommand() *cobra.Command {
 			}
 		}
 		if !*yes {
-			if sure, err := ask(c, args); err != nil || !sure {
+			if sure, err := ask(c, stop, args); err != nil || !sure {
 				return err
 			}
 		}
@@ -75,7 +76,7 @@ func refused(err error) error {
 }
 
 // ask asks on a terminal whether runs are to be deleted.
-func ask(c *cobra.Command, dirs []string) (sure bool, err error) {
+func ask(c *cobra.Command, stop *signals.Stop, dirs []string) (sure bool, err error) {
 	if !console.IsTerminal(c.InOrStdin()) || console.Terminal(c.ErrOrStderr()) == nil {
 		return false, cli.Usagef("runs rm deletes for good, and there is no terminal to ask on: give --yes")
 	}
@@ -88,8 +89,11 @@ func ask(c *cobra.Command, dirs []string) (sure bool, err error) {
 		what = "them"
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Delete %s? [y/N] ", what)
+	stop.Asks(true)
 	line, err := console.Wait(c.Context(), func() (string, error) { return bufio.NewReader(c.InOrStdin()).ReadString('\n') })
+	stop.Asks(false)
 	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(c.ErrOrStderr())
 		return false, err
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {

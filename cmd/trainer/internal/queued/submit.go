@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -42,7 +43,9 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.Config, err = cfg.Kept(); err != nil {
+		written, length := apart(cfg)
+		s.Length = length
+		if s.Config, err = written.Kept(); err != nil {
 			return err
 		}
 		if s.Dir != "" {
@@ -78,6 +81,31 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// apart is a config with the length that its file gives, and what has another length in
+// place of it, for --set.
+func apart(cfg *configs.Config) (written *configs.Config, length []string) {
+	whole, ok := cfg.Shortened()
+	if !ok {
+		return cfg, nil
+	}
+	c := *cfg
+	for _, x := range []struct {
+		key      string
+		was      int
+		now, its *int
+	}{
+		{"train.epochs", whole.Train.Epochs, &cfg.Train.Epochs, &c.Train.Epochs},
+		{"train.steps", whole.Train.Steps, &cfg.Train.Steps, &c.Train.Steps},
+		{"train.batch", whole.Train.Batch, &cfg.Train.Batch, &c.Train.Batch},
+	} {
+		*x.its = x.was
+		if *x.now != x.was && *x.now > 0 { // 0: another key stands in place of it
+			length = append(length, fmt.Sprintf("%s=%d", x.key, *x.now))
+		}
+	}
+	return &c, length
 }
 
 // outlook is what the plan says of a job.

@@ -17,6 +17,7 @@ import (
 // Stop turns SIGINT, SIGTERM and SIGHUP into requests to stop.
 type Stop struct {
 	saves atomic.Bool
+	asks  atomic.Bool
 	done  atomic.Pointer[int] // the exit code of what is done; nil before that
 }
 
@@ -27,6 +28,10 @@ func (s *Stop) Done(code int) { s.done.Store(&code) }
 // Saves says whether a stop saves from now on: a training under way does, and
 // nothing else has anything to save. What the user is told depends on it.
 func (s *Stop) Saves(saves bool) { s.saves.Store(saves) }
+
+// Asks says whether the program waits for an answer from now on. A signal then ends it
+// at once, and there is nothing to tell about stopping.
+func (s *Stop) Asks(asks bool) { s.asks.Store(asks) }
 
 // burst is the time within which signals are one: timeout(1) sends SIGTERM to the process
 // and, at once, to its group.
@@ -52,7 +57,9 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 		select {
 		case sig := <-c:
 			first = time.Now()
-			fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
+			if !s.asks.Load() {
+				fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
+			}
 			cancel(interrupted{sig})
 		case <-done:
 			return

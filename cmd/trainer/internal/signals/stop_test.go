@@ -66,6 +66,24 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// A signal at a question says nothing about stopping.
+func TestSignalAtQuestion(t *testing.T) {
+	var stop Stop
+	stop.Asks(true)
+	said := heard{make(chan string, 4)}
+	ctx, undo := stop.Watch(t.Context(), said)
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	undo()
+	select {
+	case text := <-said.to:
+		t.Errorf("told %q", text)
+	default:
+	}
+}
+
 // The second signal says what of the run stays.
 func TestSecondSignal(t *testing.T) {
 	for saves, want := range map[bool]string{

@@ -61,17 +61,25 @@ func Rate(v float64, what string) string {
 	return fmt.Sprintf("%s %ss/s", Number(v), what)
 }
 
-// Time is a duration in the way that suits its size: 0.02 ms, 0.002 s, 1.51 s, 12:34.
+// Time is a duration in the way that suits its size, with three digits: 0.451 ms, 23.1 ms,
+// 476 ms, 1.51 s, 15.0 s; or 12:34.
 func Time(d time.Duration) string {
 	switch s := d.Seconds(); {
-	case s < 0.001:
-		return fmt.Sprintf("%.2g ms", 1000*s)
-	case s < 1:
-		return fmt.Sprintf("%.3f s", s)
+	case s < 0.9995:
+		return threeDigits(1000*s) + " ms"
 	case s < 59.95:
-		return fmt.Sprintf("%.3g s", s)
+		return threeDigits(s) + " s"
 	}
 	return Clock(d)
+}
+
+// threeDigits writes a number up to 1000 with three digits, but at most three decimals.
+func threeDigits(v float64) string {
+	decimals := 3
+	for limit := 0.9995; decimals > 0 && v >= limit; limit *= 10 {
+		decimals--
+	}
+	return fmt.Sprintf("%.*f", decimals, v)
 }
 
 // Share is a share as a percentage: 97.50%.

@@ -62,7 +62,9 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		1540 * time.Microsecond: "0.002 s", 21 * time.Microsecond: "0.021 ms", 1514 * time.Millisecond: "1.51 s", 15 * time.Second: "15 s",
+		1540 * time.Microsecond: "1.54 ms", 21 * time.Microsecond: "0.021 ms", 451 * time.Microsecond: "0.451 ms", 23140 * time.Microsecond: "23.1 ms",
+		476 * time.Millisecond: "476 ms", 9996 * time.Microsecond: "10.0 ms", 999600 * time.Microsecond: "1.00 s",
+		1514 * time.Millisecond: "1.51 s", 15 * time.Second: "15.0 s",
 		59960 * time.Millisecond: "1:00", time.Hour: "1:00:00",
 	} {
 		if got := Time(d); got != want {
