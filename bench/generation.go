@@ -267,8 +267,8 @@ func memorySpeed(threads int) (best float64) {
 }
 
 // WriteGenerations prints measurements as a table, a line each, under a line that names
-// the machine and the devices.
-func WriteGenerations(w io.Writer, rs []Generation) error {
+// the machine and the devices. The table has lines of width characters.
+func WriteGenerations(w io.Writer, rs []Generation, width int) error {
 	if len(rs) == 0 {
 		return nil
 	}
@@ -283,6 +283,6 @@ func WriteGenerations(w io.Writer, rs []Generation) error {
 		row = append(append(row, decimals(1, r.DecodeGBytesPerS)...), percent(r.MemoryFraction))
 		rows = append(rows, append(row, decimals(1, r.DecodeAllocs)...))
 	}
-	_, err := io.WriteString(w, numbers(rows))
+	_, err := io.WriteString(w, numbers(rows, width, 9, 4, 7))
 	return err
 }

@@ -129,7 +129,7 @@ func MeasureScaling(ctx context.Context, w Workload, o RunOptions, tell func(tex
 		s.Ways = append(s.Ways, x)
 		last := &s.Ways[len(s.Ways)-1]
 		last.SpeedUp, last.PredictedSpeedUp = s.Ways[0].StepMS/x.StepMS, s.Ways[0].PredictedMS/x.PredictedMS
-		tell(fmt.Sprintf("%.2f ms a step, %.2f times as fast as one device\n", x.StepMS, last.SpeedUp))
+		tell(fmt.Sprintf("%.2f ms a step, %.2f times as fast\n", x.StepMS, last.SpeedUp))
 	}
 	return s, nil
 }

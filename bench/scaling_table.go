@@ -9,8 +9,8 @@ import (
 )
 
 // WriteScaling prints two tables, a line for each way, under a line that names the
-// machine: the times of a step, and their parts.
-func WriteScaling(w io.Writer, s Scaling) error {
+// machine: the times of a step, and their parts. They have lines of width characters.
+func WriteScaling(w io.Writer, s Scaling, width int) error {
 	m := s.Machine
 	each := 0
 	if len(s.Ways) > 0 {
@@ -34,6 +34,6 @@ func WriteScaling(w io.Writer, s Scaling) error {
 		idle := []string{percent(x.BubbleMeasured), percent(x.BubbleSimulated)}
 		parts = append(parts, slices.Concat(way, idle, decimals(2, x.KernelMS, x.BesideMS, mib(x.PeerBytes))))
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s", numbers(times), numbers(parts))
+	_, err := fmt.Fprintf(w, "%s\n%s", numbers(times, width, 3), numbers(parts, width, 3, 5))
 	return err
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestScalingOutput(t *testing.T) {
 		{Devices: 2, Threads: 2, Schedule: "1f1b", Stages: 1, Replicas: 2, Shard: partition.ShardOptimizer, StepMS: 5, SpeedUp: 2, PredictedSpeedUp: 2},
 	}}
 	var text bytes.Buffer
-	if err := WriteScaling(&text, s); err != nil {
+	if err := WriteScaling(&text, s, math.MaxInt); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"mlp: a <b>, batch 8 in 4 microbatches", "2 threads for each device", "zb-h1", "6.25", "1.60", "1.75", "20%", "12%", "3.00", "0.25", "optimizer"} {

@@ -262,8 +262,8 @@ func (s *serving) result() Serving {
 }
 
 // WriteServings prints measurements as a table, a line each, under a line that names the
-// machine and the devices.
-func WriteServings(w io.Writer, rs []Serving) error {
+// machine and the devices. The table has lines of width characters.
+func WriteServings(w io.Writer, rs []Serving, width int) error {
 	if len(rs) == 0 {
 		return nil
 	}
@@ -275,6 +275,6 @@ func WriteServings(w io.Writer, rs []Serving) error {
 		row := append([]string{r.Name, fmt.Sprint(r.Clients)}, decimals(0, r.RequestsPerS)...)
 		rows = append(rows, append(append(row, decimals(2, r.LatencyMS.Median, r.LatencyMS.P99, r.LatencyMS.Max)...), decimals(1, r.SamplesPerBatch)...))
 	}
-	_, err := io.WriteString(w, numbers(rows))
+	_, err := io.WriteString(w, numbers(rows, width, 5))
 	return err
 }

@@ -12,8 +12,9 @@ import (
 
 // WriteTable prints results as two tables, a line each, under a line that names the
 // machine and the devices: the speed of a step, and its memory. A third table has the
-// workloads that a limit on device memory makes move tensors.
-func WriteTable(w io.Writer, rs []Result) error {
+// workloads that a limit on device memory makes move tensors. Tables have lines of width
+// characters.
+func WriteTable(w io.Writer, rs []Result, width int) error {
 	if len(rs) == 0 {
 		return nil
 	}
@@ -32,13 +33,13 @@ func WriteTable(w io.Writer, rs []Result) error {
 		speeds = append(speeds, append(row, fmt.Sprintf("%.1f", r.Gflops), percent(r.PeakFraction)))
 		memory = append(memory, append([]string{r.Name}, decimals(1, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))...))
 	}
-	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds), numbers(memory)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds, width, 4, 3, 7), numbers(memory, width)); err != nil {
 		return err
 	}
-	if err := writeMoves(w, rs); err != nil {
+	if err := writeMoves(w, rs, width); err != nil {
 		return err
 	}
-	return writeLooks(w, rs)
+	return writeLooks(w, rs, width)
 }
 
 // writeMachine prints a line that names the machine and the devices.
@@ -49,7 +50,7 @@ func writeMachine(w io.Writer, m Machine, devices []string, numerics string, n i
 
 // writeMoves prints, for workloads whose steps move tensors for want of device
 // memory, the bytes and the time of it, a line each.
-func writeMoves(w io.Writer, rs []Result) error {
+func writeMoves(w io.Writer, rs []Result, width int) error {
 	rs = slices.DeleteFunc(slices.Clone(rs), func(r Result) bool { return r.Copies.LoadedBytes+r.Copies.SpilledBytes == 0 })
 	if len(rs) == 0 {
 		return nil
@@ -64,13 +65,14 @@ func writeMoves(w io.Writer, rs []Result) error {
 		row := append([]string{r.Name}, decimals(1, mib(peak), mib(limit), mib(floor), mib(r.Copies.LoadedBytes), mib(r.Copies.SpilledBytes))...)
 		rows = append(rows, append(row, decimals(2, r.Copies.HiddenMS, r.Copies.ExposedMS)...))
 	}
-	_, err := io.WriteString(w, numbers(rows))
+	_, err := io.WriteString(w, numbers(rows, width, 3, 6))
 	return err
 }
 
-// numbers lays out a table of numbers beside the names of the first column.
-func numbers(rows [][]string) string {
-	l := columns.Layout{Cut: []int{0}}
+// numbers lays out a table of numbers beside the names of the first column, in lines of
+// width characters. Where it is wider, the columns of drop are left out.
+func numbers(rows [][]string, width int, drop ...int) string {
+	l := columns.Layout{Cut: []int{0}, Drop: drop, Width: width}
 	for i := range rows[0] {
 		l.Right = append(l.Right, i)
 	}
@@ -97,8 +99,8 @@ func threads(n int) string {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// WriteProfile prints a step's time by kinds of kernels, a line each.
-func WriteProfile(w io.Writer, r Result) error {
+// WriteProfile prints a step's time by kinds of kernels, a line each of width characters.
+func WriteProfile(w io.Writer, r Result, width int) error {
 	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
 	rows := [][]string{{"KERNEL", "CALLS", "ms", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, k := range r.Profile {
@@ -106,6 +108,6 @@ func WriteProfile(w io.Writer, r Result) error {
 		row = append(row, fmt.Sprintf("%.3f", k.MS), fmt.Sprintf("%.1f%%", 100*k.Share))
 		rows = append(rows, append(row, decimals(1, k.Gflops, k.GBytesPerS)...))
 	}
-	_, err := io.WriteString(w, numbers(rows))
+	_, err := io.WriteString(w, numbers(rows, width))
 	return err
 }

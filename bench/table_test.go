@@ -11,7 +11,7 @@ import (
 func TestOutput(t *testing.T) {
 	r := Result{Name: "gpt-nano", Steps: 7, StepMS: StepMS{Median: 12.345}, TokensPerS: 768, PeakFraction: 0.5, Threads: 1, Devices: []string{"cpu:0"}}
 	var text bytes.Buffer
-	if err := WriteTable(&text, []Result{r, {Name: "mlp"}}); err != nil {
+	if err := WriteTable(&text, []Result{r, {Name: "mlp"}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"gpt-nano", "12.35", "768", "50%", "1 thread on cpu:0"} {
@@ -25,7 +25,7 @@ func TestOutput(t *testing.T) {
 	text.Reset()
 	r.Memory = []DeviceMemory{{Limit: 3 << 20, Peak: 5 << 20, Floor: 1 << 20}, {Limit: 4 << 20, Peak: 5 << 20, Floor: 1 << 20}}
 	r.Copies = Copies{LoadedBytes: 6 << 20, SpilledBytes: 13 << 19, HiddenMS: 1.25, ExposedMS: 0.75}
-	if err := WriteTable(&text, []Result{{Name: "mlp"}, r}); err != nil {
+	if err := WriteTable(&text, []Result{{Name: "mlp"}, r}, 0); err != nil {
 		t.Fatal(err)
 	}
 	_, moves, _ := strings.Cut(text.String(), "EXPOSED ms")
@@ -33,7 +33,7 @@ func TestOutput(t *testing.T) {
 		t.Errorf("moves are %q in\n%s", got, &text)
 	}
 	text.Reset()
-	if err := WriteTable(&text, nil); err != nil || text.Len() > 0 {
+	if err := WriteTable(&text, nil, 0); err != nil || text.Len() > 0 {
 		t.Errorf("%v and %q for no results", err, &text)
 	}
 	b, err := json.Marshal(r)
@@ -50,7 +50,7 @@ func TestOutput(t *testing.T) {
 func TestProfileOutput(t *testing.T) {
 	r := Result{Name: "mlp", StepMS: StepMS{Median: 2}, Profile: []KernelTime{{Kind: "matmul+relu", Calls: 3, MS: 1.5, Share: 0.75}}}
 	var text bytes.Buffer
-	if err := WriteProfile(&text, r); err != nil {
+	if err := WriteProfile(&text, r, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"mlp: 2.00 ms a step", "matmul+relu", "1.500", "75.0%"} {

@@ -96,7 +96,7 @@ func medianUS(times []time.Duration) float64 {
 }
 
 // writeLooks prints the cost of looks, a line for each workload that was watched.
-func writeLooks(w io.Writer, rs []Result) error {
+func writeLooks(w io.Writer, rs []Result, width int) error {
 	rows := [][]string{{"WORKLOAD", "LOOKS", "CPU µs EACH", "HOST µs", "COPY µs"}}
 	for _, r := range rs {
 		if l := r.Looks; l != nil {
@@ -106,6 +106,6 @@ func writeLooks(w io.Writer, rs []Result) error {
 	if len(rows) == 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\nLooks at the losses while steps run (train.watch), of which training waits for none\n%s", numbers(rows))
+	_, err := fmt.Fprintf(w, "\nLooks at the losses while steps run (train.watch), of which training waits for none\n%s", numbers(rows, width))
 	return err
 }

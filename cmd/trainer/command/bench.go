@@ -164,15 +164,15 @@ func (memoryFlag) Expected() string {
 }
 
 // printBench prints the table, and the profiles if there are any.
-func printBench(w io.Writer, rs []bench.Result) error {
-	if err := bench.WriteTable(w, rs); err != nil {
+func printBench(w io.Writer, rs []bench.Result, width int) error {
+	if err := bench.WriteTable(w, rs, width); err != nil {
 		return err
 	}
 	for _, r := range rs {
 		if r.Profile == nil {
 			continue
 		}
-		if err := bench.WriteProfile(w, r); err != nil {
+		if err := bench.WriteProfile(w, r, width); err != nil {
 			return err
 		}
 	}
