@@ -32,7 +32,7 @@ func configsCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "reference", Short: "Print every key that a config may have", Example: "  trainer configs reference", Args: cli.Args(0),
 			RunE: func(c *cobra.Command, _ []string) error {
-				_, err := fmt.Fprint(c.OutOrStdout(), configs.Reference())
+				_, err := fmt.Fprint(console.NewProse(c.OutOrStdout()), configs.Reference())
 				return err
 			},
 		})

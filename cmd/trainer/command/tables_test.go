@@ -42,7 +42,7 @@ func TestTablesFit(t *testing.T) {
 		{"plan", config, "--clusters"},
 		{"plan", config, "--compare", "--devices", "cpu:2"},
 		{"data", "digits"},
-		{"devices"}, {"devices", "--kernels"}, {"configs", "list"}, {"configs", "show", "digits"}, {"version"},
+		{"devices"}, {"devices", "--kernels"}, {"configs", "list"}, {"configs", "show", "digits"}, {"configs", "reference"}, {"version"},
 		{"eval", a},
 		{"checkpoints", "ls", a}, {"checkpoints", "inspect", b},
 		{"runs", "ls", filepath.Dir(a)}, {"runs", "show", b}, {"runs", "compare", a, b, a, b},

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
@@ -66,6 +67,19 @@ func TestErrorsFit(t *testing.T) {
 		if got, want := strings.Join(strings.Fields(shown), " "), strings.TrimSpace(piped.String()); got != want {
 			t.Errorf("trainer %q: %q on a terminal, %q in a pipe", args, got, want)
 		}
+	}
+}
+
+// TestProseBehindBar: a message in place of a bar is broken as well, and the bar is not.
+func TestProseBehindBar(t *testing.T) {
+	bar, message := "\rstep 1/9 "+strings.Repeat("=", 80), strings.Repeat("so many words ", 8)
+	shown := onTerminal(t, func(terminal *os.File) {
+		p := console.NewProse(terminal)
+		fmt.Fprint(p, bar)
+		fmt.Fprintf(p, "\r\x1b[K%s\n", message)
+	})
+	if want := bar + "\r\x1b[K" + strings.Repeat("so many words ", 5) + "so many\r\nwords so many words so many words\r\n"; strings.ReplaceAll(shown, " \r\n", "\r\n") != want {
+		t.Errorf("%q, want %q", shown, want)
 	}
 }
 
