@@ -62,21 +62,25 @@ func nameLoss(settings, other []Setting) {
 	}
 }
 
+// mappings are the keys that have one value or a mapping.
+var mappings = []string{"data.split", "loss.class_weights", "loss.positive_weights"}
+
 // joinMappings makes one value of a mapping, such as data.split: {val: 0.1, test: 0.1}, where the other
-// config has a value in its place, such as data.split: 0.8.
+// config has one value in its place, such as data.split: 0.8.
 func joinMappings(settings, other []Setting) (out []Setting) {
 	whole := byKey(other)
 	for _, s := range settings {
-		i := strings.LastIndexByte(s.Key, '.')
+		i := slices.IndexFunc(mappings, func(m string) bool { return strings.HasPrefix(s.Key, m+".") })
 		if i < 0 {
 			out = append(out, s)
 			continue
 		}
-		mapping, entry := s.Key[:i], s.Key[i+1:]+": "+s.Value
+		mapping := mappings[i]
+		entry := s.Key[len(mapping)+1:] + ": " + s.Value
 		if _, ok := whole[mapping]; !ok {
 			out = append(out, s)
-		} else if n := len(out) - 1; n >= 0 && out[n].Key == mapping {
-			out[n].Value = strings.TrimSuffix(out[n].Value, "}") + ", " + entry + "}"
+		} else if at := slices.IndexFunc(out, func(o Setting) bool { return o.Key == mapping }); at >= 0 {
+			out[at].Value = strings.TrimSuffix(out[at].Value, "}") + ", " + entry + "}"
 		} else {
 			out = append(out, Setting{mapping, "{" + entry + "}"})
 		}

@@ -102,6 +102,7 @@ func TestChangesOfAValueToAMapping(t *testing.T) {
 		{number, parts, "data.split was 0.8, is {val: 0.1, test: 0.2, stratify: true}; loss.class_weights was balanced, is {a: 2, b: 1}"},
 		{parts, number, "data.split was {val: 0.1, test: 0.2, stratify: true}, is 0.8; loss.class_weights was {a: 2, b: 1}, is balanced"},
 		{parts, text("{val: 0.1, test: 0.3}", "{a: 2, b: 1}"), "data.split.test was 0.2, is 0.3"},
+		{text("0.8", "{St: 2, St Ives: 1, St. Ives: 3}"), text("0.8", "{St: 9, St Ives: 1, St. Ives: 4}"), "loss.class_weights.St was 2, is 9; loss.class_weights.St. Ives was 3, is 4"},
 	} {
 		list, err := configs.Changes(c.then, c.now)
 		if got := configs.SummaryOfChanges(list); err != nil || got != c.want {

@@ -3,7 +3,6 @@ package datasets
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -222,28 +221,15 @@ func TestUnusableCacheIsNoted(t *testing.T) {
 	}
 }
 
-// The files of a table beside memory are read once: what follows the first reading needs none of them.
-func TestReadOnce(t *testing.T) {
-	s := Spec{Source: "csv", Path: write(t, "x.csv", mixedTable(300)), Block: 1 << 12, Division: &Division{Val: 0.2, Latest: "day"}, With: []string{"n"}}
-	in := csvInput{path: s.Path, block: s.Block}
-	k, err := newKindTable(t.Context(), in, nil)
-	if err != nil {
-		t.Fatal(err)
+// A column that holds lists is ignored beside memory, too.
+func TestNestedBesideMemory(t *testing.T) {
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, `{"a": %d, "list": [%d], "y": "%c"}`+"\n", i, i, 'k'+rune(i%2))
 	}
-	defer func() { _ = k.release() }()
-	if err := errors.Join(k.choose(in), k.keep(s, k.features, k.labels), k.readLabels(t.Context()), os.Remove(s.Path)); err != nil {
-		t.Fatal(err)
-	}
-	if k.keys, err = k.csvData.keys(t.Context(), s, k.each); err != nil || len(k.keys.latest) != 300 {
-		t.Error(k.keys, err)
-	}
-	if finder, fitted, err := k.find(t.Context(), s, &Part{table: &table{rows: 300}, count: 300}); err != nil {
-		t.Error(err)
-	} else if rows, err := k.readCells(t.Context(), fitted, k.from(finder), nil); err != nil || len(rows.cells) != 900 {
-		t.Error(rows, err)
-	}
-	if texts, err := k.textsOf(t.Context(), s, k.each); err != nil || len(texts.ends) != 300 {
-		t.Error(texts, err)
+	s := Spec{Source: "csv", Path: write(t, "x.jsonl", b.String()), Block: 1 << 12, Columns: columns.Options{Columns: []columns.Option{{Name: "list", Kind: columns.Ignore}}}}
+	if ds := open(t, s); len(ds.Info.Features) != 1 {
+		t.Error(ds.Info.Features)
 	}
 }
 

@@ -339,7 +339,7 @@ func (d *Division) groupMarks(order rng.Permutation, groups, classes []int32, co
 	for _, b := range bins {
 		b.have = make([]int, count)
 	}
-	of := make(map[int32]int32, len(list)) // the mark of a group
+	of := make([]int32, 1+slices.Max(groups)) // by the number of a group
 	for _, g := range list {
 		best, least := bins[0], math.Inf(1)
 		for _, b := range bins {
@@ -369,7 +369,7 @@ type group struct {
 // sumGroups counts the rows of each group by class, and those of each class in all. The groups
 // come in a random order.
 func sumGroups(order rng.Permutation, groups, classes []int32, count int) (list []*group, total []int) {
-	found := map[int32]*group{}
+	found := make([]*group, 1+slices.Max(groups))
 	total = make([]int, count)
 	for i := range order.Len() {
 		row := order.At(i)

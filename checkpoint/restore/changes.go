@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets/columns"
 )
@@ -97,12 +98,21 @@ func missingText(words []string) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
+// positiveChange is that of the positive class since a checkpoint; nil if there is none.
+func positiveChange(c *configs.Config, m *checkpoint.Manifest) *configs.Change {
+	old, err := configs.Parse("config", m.Config, configs.Overlay{})
+	if err != nil || old.Data.Positive == c.Data.Positive {
+		return nil
+	}
+	return &configs.Change{Key: "data.positive", Then: old.Data.Positive, Now: c.Data.Positive}
+}
+
 // otherPositive says that the class differs that checkpoint.best or early_stopping.metric is about;
 // "" where it does not. The key is free otherwise. But values about one class must not be compared with
 // those about the other, which would choose a wrong best checkpoint.
 func otherPositive(c *configs.Config, m *checkpoint.Manifest) string {
-	old, err := configs.Parse("config", m.Config, configs.Overlay{})
-	if err != nil || old.Data.Positive == c.Data.Positive {
+	change := positiveChange(c, m)
+	if change == nil {
 		return ""
 	}
 	by := []configs.Change{{Key: "checkpoint.best", Now: c.Checkpoint.Best}}
@@ -110,18 +120,11 @@ func otherPositive(c *configs.Config, m *checkpoint.Manifest) string {
 		by = append(by, configs.Change{Key: "early_stopping.metric", Now: c.EarlyStopping.Metric})
 	}
 	for _, x := range by {
-		if aboutPositive(x.Now) {
-			change := configs.Change{Key: "data.positive", Then: old.Data.Positive, Now: c.Data.Positive}
-			return fmt.Sprintf("%s, and %s is %s: its values so far are about the other class", configs.SummaryOfChanges([]configs.Change{change}), x.Key, x.Now)
+		if runstate.AboutPositive(x.Now) {
+			return fmt.Sprintf("%s, and %s is %s: its values so far are about the other class", change, x.Key, x.Now)
 		}
 	}
 	return ""
-}
-
-// aboutPositive reports whether a metric is about the positive class.
-func aboutPositive(metric string) bool {
-	name := configs.MetricOf(metric)
-	return name == "average_precision" || strings.HasSuffix(name, "_positive")
 }
 
 // columnText says how a column is used, as a config does; without an option of its own, as all others.

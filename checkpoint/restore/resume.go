@@ -39,10 +39,6 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	if what != "" {
 		note("going on although " + what)
-		if otherPositive(r.Config, m) != "" {
-			at.Forget(r.Config, aboutPositive)
-			note("checkpoint.best and early stopping begin anew where they are about the positive class")
-		}
 		moved := at.Realign(m.Fingerprints[dataPrint] == r.Data, r.Batch, r.Samples)
 		if moved {
 			note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", at.Epoch))
@@ -50,6 +46,9 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 		if moved || !r.sameRings(snap) {
 			at.Lost = m.Step
 		}
+	}
+	if positiveChange(r.Config, m) != nil && !at.Over(r.Config.Train) && at.AnotherPositive(r.Config) {
+		note("checkpoint.best and early stopping begin anew where they are about the positive class")
 	}
 	if ring, ok := snap.Tensor(models.GradNormRing); !ok || ring.Meta.Bytes() != int64(4*r.Pace.Longest()) {
 		at.NormsLost = m.Step

@@ -3,6 +3,7 @@ package runstate
 import (
 	"cmp"
 	"maps"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
@@ -21,6 +22,7 @@ type Progress struct {
 	Lost         int // the device's rings hold nothing of steps up to this one
 	NormsLost    int `json:",omitempty"` // the same for the ring of gradient norms, which older checkpoints lack
 	Imported     int // newest step whose weights were replaced by a file's; 0: none
+	OtherClass   int `json:",omitempty"` // values about the positive class up to this step are about another one; 0: none are
 	Best         checkpoint.Best
 	Watched      Watched
 	Last         Boundary // the newest boundary
@@ -121,7 +123,10 @@ func (p *Progress) Take(e Boundary, c *configs.Config) {
 	p.Last, p.Unmeasured = e, false
 	named, best := e.Named(), c.Checkpoint.Best
 	if v, ok := named[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
-		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best), Since: p.Best.Since}
+		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
+		if AboutPositive(best) {
+			p.Best.Since = p.OtherClass
+		}
 	}
 	es := c.EarlyStopping
 	if v, ok := named[es.Metric]; ok && es.Patience > 0 {
@@ -129,15 +134,23 @@ func (p *Progress) Take(e Boundary, c *configs.Config) {
 	}
 }
 
-// Forget has the best value, and that of early stopping, begin anew where the metric that the config
-// names is one of those whose values so far do not compare with later ones.
-func (p *Progress) Forget(c *configs.Config, others func(metric string) bool) {
-	if others(c.Checkpoint.Best) {
-		p.Best = checkpoint.Best{Since: p.Step}
+// AnotherPositive notes that later values about the positive class are about another one. The best value
+// and that of early stopping begin anew where they are about it, and anew says whether one does.
+func (p *Progress) AnotherPositive(c *configs.Config) (anew bool) {
+	p.OtherClass = p.Step
+	if AboutPositive(c.Checkpoint.Best) {
+		p.Best, anew = checkpoint.Best{}, true
 	}
-	if others(c.EarlyStopping.Metric) {
-		p.Watched = Watched{}
+	if es := c.EarlyStopping; AboutPositive(es.Metric) {
+		p.Watched, anew = Watched{}, anew || es.Patience > 0
 	}
+	return anew
+}
+
+// AboutPositive reports whether a metric is about the positive class.
+func AboutPositive(metric string) bool {
+	name := configs.MetricOf(metric)
+	return name == "average_precision" || strings.HasSuffix(name, "_positive")
 }
 
 // StoppedEarly reports whether the watched metric has not improved for as many

@@ -139,21 +139,39 @@ func TestEarlyStopping(t *testing.T) {
 	}
 }
 
-// Values about something else are forgotten, and the best one says from which step on it is.
-func TestForget(t *testing.T) {
+// After a change of the positive class, the best begins anew where it is about that class, and so does
+// early stopping. Other metrics compare with their values before; the step stays known for later.
+func TestAnotherPositive(t *testing.T) {
 	c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: "val_loss", Patience: 2}}
-	c.Checkpoint.Best = "val_accuracy"
+	c.Checkpoint.Best = "val_f1_positive"
 	p := runstate.Progress{Step: 10}
-	loss, accuracy, less := 0.5, 0.9, 0.6
-	p.Take(runstate.Boundary{Step: 10, ValLoss: &loss, ValAccuracy: &accuracy}, c)
-	p.Forget(c, func(metric string) bool { return metric == "val_accuracy" })
-	p.Take(runstate.Boundary{Step: 20, ValLoss: &less, ValAccuracy: &less}, c)
-	if want := (checkpoint.Best{Metric: "val_accuracy", Value: 0.6, Step: 20, Since: 10}); p.Best != want || p.Watched.Bad != 1 {
+	take := func(step int, f1, loss float64) {
+		p.Step = step
+		p.Take(runstate.Boundary{Step: step, ValLoss: &loss, Metrics: map[string]float64{"f1_positive": f1}}, c)
+	}
+	take(10, 0.9, 0.5)
+	if !p.AnotherPositive(c) {
+		t.Error("nothing begins anew")
+	}
+	take(20, 0.6, 0.6)
+	if want := (checkpoint.Best{Metric: "val_f1_positive", Value: 0.6, Step: 20, Since: 10}); p.Best != want || p.Watched.Bad != 1 {
 		t.Errorf("%+v, %+v", p.Best, p.Watched)
 	}
-	p.Forget(c, func(metric string) bool { return metric == "val_loss" })
-	if p.Best.Step != 20 || p.Watched != (runstate.Watched{}) {
-		t.Errorf("%+v, %+v", p.Best, p.Watched)
+	c.Checkpoint.Best = "val_loss"
+	if p.AnotherPositive(c) {
+		t.Error("the loss begins anew")
+	}
+	take(30, 0.7, 0.6)
+	if want := (checkpoint.Best{Metric: "val_loss", Value: 0.6, Step: 30, Minimize: true}); p.Best != want {
+		t.Errorf("%+v", p.Best)
+	}
+	c.Checkpoint.Best, c.EarlyStopping.Metric = "val_f1_positive", "val_f1_positive"
+	take(40, 0.5, 0.6)
+	if want := (checkpoint.Best{Metric: "val_f1_positive", Value: 0.5, Step: 40, Since: 20}); p.Best != want {
+		t.Errorf("%+v", p.Best)
+	}
+	if p.AnotherPositive(c); p.Watched != (runstate.Watched{}) {
+		t.Errorf("%+v", p.Watched)
 	}
 }
 
