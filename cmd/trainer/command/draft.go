@@ -1,8 +1,8 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/columns"
@@ -25,7 +25,7 @@ func (t *tableDraft) yaml() []byte {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("# Predicts %s from the other columns of a table of %s.", comment(t.label.Name), units.Count(t.rows, "row"))
-	say("# docs/tables.md explains what is done to columns, and docs/config.md every key.")
+	say("# trainer configs reference lists every key, and docs/tables.md explains what is done to columns.")
 	say("name: %s", quote(t.name))
 	say("data:\n  source: csv\n  path: %s\n  label: %s", quote(t.path), quote(t.label.Name))
 	if t.task == "number" {
@@ -41,10 +41,10 @@ func (t *tableDraft) yaml() []byte {
 			say("  #   %s: %s", comment(d.Name), becomes(&d))
 		}
 	}
-	say("\nmodel:\n  preset: mlp\n  hidden: [32]   # one hidden layer; []: a linear model")
-	epochs := min(max(300_000/max(t.rows, 1), 10), 60)
-	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second, for a few microseconds each; without it, at the end of an epoch", epochs)
-	say("\noptimizer:\n  name: adamw\n  lr: 0.005\n  weight_decay: 0.1   # keeps weights small, since tables have few rows")
+	s := settingsFor(t.rows)
+	say("\nmodel:\n  preset: mlp\n  hidden: %s", s.hidden)
+	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second, for a few microseconds each; without it, at the end of an epoch", s.epochs)
+	say("\noptimizer:\n  name: adamw\n  lr: 0.002\n  weight_decay: %s", s.decay)
 	say("\nschedule:\n  name: cosine   # the learning rate falls to 0 by the last epoch")
 	if t.task == "classes" && t.label.Kind != columns.Number {
 		say("\n# loss: {name: cross_entropy, class_weights: balanced}   # where a rare class matters more than its share")
@@ -52,6 +52,23 @@ func (t *tableDraft) yaml() []byte {
 	say("\nearly_stopping:\n  patience: 10   # epochs without a better validation loss")
 	return []byte(b.String())
 }
+
+// tableSettings are those that depend on the number of rows.
+type tableSettings struct {
+	hidden, decay string
+	epochs        int
+}
+
+// settingsFor gives few rows a small model and many steps, and from manyRows on a deeper one.
+func settingsFor(rows int) tableSettings {
+	if rows < manyRows {
+		return tableSettings{"[64]   # one hidden layer; []: a linear model", "0.3   # keeps weights small, since the table has few rows", min(max(40_000/max(rows, 1), 60), 200)}
+	}
+	return tableSettings{"[64, 64]   # two hidden layers; []: a linear model", "0.1   # keeps weights small", min(max(6_000_000/rows, 5), 60)}
+}
+
+// manyRows is the number of rows from which a table feeds a second layer.
+const manyRows = 10_000
 
 func (t *tableDraft) split(say func(string, ...any)) {
 	switch {
@@ -81,44 +98,51 @@ type textDraft struct {
 func (t *textDraft) yaml() []byte {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	layers, width, context, batch := 4, 128, 64, 16
+	layers, width, context, batch, steps := 4, 128, 64, 16, 5000
 	if t.size == "medium" {
-		layers, width, context, batch = 6, 384, 256, 16
+		layers, width, context, batch, steps = 6, 384, 256, 16, 3000
 	}
 	say("# Continues a text of %s: a small GPT.", units.Bytes(t.bytes))
-	say("# docs/text.md explains texts, and docs/config.md every key.")
+	say("# trainer configs reference lists every key, and docs/text.md explains texts.")
 	say("name: %s\ndata:\n  source: text\n  path: %s", quote(t.name), quote(t.path))
 	if t.field != "" {
 		say("  field: %s   # of each line of JSON", quote(t.field))
 	}
+	tokens := t.bytes
 	if t.tokens == "bpe" {
+		tokens /= 4 // or so
 		say("  tokenizer: bpe:2048   # pieces of words, learnt from the text")
 	}
-	say("  split: 0.9   # the rest validates\n  context: %d   # tokens that the model sees", context)
+	say("  split: %s   # the rest validates\n  context: %d   # tokens that the model sees", textSplit(t.bytes), context)
 	say("\nmodel:\n  preset: gpt\n  layers: %d\n  heads: %d\n  width: %d\n  context: %d\n  dropout: 0.1", layers, width/32, width, context)
-	epochs, boundary, warmup := 2, "\n  boundary: 500   # steps between validations and checkpoints", 100
-	if t.bytes < shortText { // fewer steps than that in an epoch
-		epochs, boundary, warmup = 20, "", 0
-	}
-	say("\ntrain:\n  epochs: %d%s\n  batch: %d\n  watch: 1s       # shows the loss every second, for a few microseconds each; without it, at a boundary", epochs, boundary, batch)
+	// A short text is gone through 20 times, a long one in part.
+	steps = int(min(max(20*tokens/int64(context*batch), 200), int64(steps)))
+	boundary := steps / 20
+	say("\ntrain:\n  steps: %d      # at most; see early_stopping\n  boundary: %d    # steps between validations and checkpoints\n  batch: %d\n  watch: 1s       # shows the loss every second, for a few microseconds each; without it, at a boundary", steps, boundary, batch)
 	say("\noptimizer:\n  name: adamw\n  lr: 0.001\n  betas: [0.9, 0.99]\n  weight_decay: 0.1\n  clip_norm: 1.0\n  no_decay: [bias, norm]")
-	say("\nschedule:\n  name: cosine\n  warmup: %d\n  min_lr: 0.0001", warmup)
+	say("\nschedule:\n  name: cosine\n  warmup: %d\n  min_lr: 0.0001", min(100, steps/10))
+	say("\nearly_stopping:\n  patience: 5   # boundaries without a better validation loss")
 	return []byte(b.String())
 }
 
-// shortText is the size in bytes up to which a text is gone through more often.
-const shortText = 1 << 20
+// textSplit is the share of a text that trains: nine tenths, or more where a tenth would take long
+// to validate.
+func textSplit(size int64) string {
+	if size <= 10*mostValidated {
+		return "0.9"
+	}
+	return strconv.FormatFloat(min(1-float64(mostValidated)/float64(size), 0.999999), 'f', 6, 64)
+}
 
-// quote writes a text so that YAML reads it as it is. A JSON string is one of YAML.
+// mostValidated is about the most bytes that validate.
+const mostValidated = 400 << 10
+
+// quote writes a text so that YAML reads it as it is. A string of Go is one of YAML, if it is UTF-8.
 func quote(s string) string {
 	if plainWord(s) {
 		return s
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return string(text)
+	return strconv.Quote(s)
 }
 
 // plainWord reports whether YAML reads a word as a text without quotes.

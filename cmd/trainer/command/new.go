@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -156,30 +157,44 @@ func holdsImages(folder string) bool {
 // ask asks a question with a default, until check takes the answer. With --yes it prints the default.
 func (n *starter) ask(ctx context.Context, question, usual string, check func(string) error) (string, error) {
 	out := n.command.ErrOrStderr()
-	for {
-		fmt.Fprintf(out, "%s [%s] ", question, shown.Printed(usual))
-		answer := usual
-		if n.yes {
-			fmt.Fprintln(out)
-		} else {
-			n.stop.Asks(true)
-			line, err := console.Wait(ctx, func() (string, error) { return n.lines.ReadString('\n') })
-			n.stop.Asks(false)
-			if err != nil && (err != io.EOF || line == "") {
-				fmt.Fprintln(out)
-				return "", fmt.Errorf("nothing was written: %w", cmp.Or(ctx.Err(), err))
-			}
-			answer = cmp.Or(strings.TrimSpace(line), usual)
+	if n.yes {
+		fmt.Fprintf(out, "%s %s, the default\n", question, usual)
+		if err := check(usual); err != nil {
+			return "", cli.Usage(err)
 		}
-		err := check(answer)
+		return usual, nil
+	}
+	for {
+		fmt.Fprintf(out, "%s [%s] ", question, usual)
+		n.stop.Asks(true)
+		line, err := console.Wait(ctx, func() (string, error) { return n.lines.ReadString('\n') })
+		n.stop.Asks(false)
+		switch {
+		case ctx.Err() != nil:
+			fmt.Fprintln(out)
+			return "", context.Cause(ctx)
+		case err == io.EOF && line == "":
+			fmt.Fprintln(out)
+			return "", cli.Usagef("the answers ended, and nothing was written: give --yes for the defaults")
+		case err != nil && err != io.EOF:
+			return "", fmt.Errorf("nothing was written: %w", err)
+		}
+		answer := cmp.Or(strings.TrimSpace(line), usual)
+		err = check(answer)
 		if err == nil {
 			return answer, nil
 		}
-		if n.yes {
-			return "", cli.Usage(err)
-		}
 		fmt.Fprintln(out, err)
 	}
+}
+
+// typed is the name of a column as a person types it: in quotes where it has what cannot be
+// typed or seen, such as the end of a line.
+func typed(name string) string {
+	if strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // table asks about a table, and writes its config.
@@ -193,7 +208,7 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
 	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
-	label, err := n.ask(ctx, "Which column is to be predicted?", usualLabel(list), func(s string) error { return canBeLabel(list, s) })
+	label, err := n.ask(ctx, "Which column is to be predicted?", typed(usualLabel(list)), func(s string) error { return canBeLabel(list, s) })
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +223,7 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	}
 	t.task = usual
 	if !sure {
-		question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", shown.Printed(t.label.Name), t.label.Different)
+		question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", typed(t.label.Name), t.label.Different)
 		if t.task, err = n.ask(ctx, question, usual, oneOf("classes", "number")); err != nil {
 			return nil, err
 		}
@@ -229,8 +244,9 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 // fewClasses is the most different numbers in a label that are asked about as classes.
 const fewClasses = 10
 
-// usualLabels are names that columns to be predicted often have.
-var usualLabels = []string{"label", "target", "class", "y", "churn", "survived", "price", "outcome", "species", "quality", "default", "fraud"}
+// usualLabels are names that columns to be predicted often have. The last ones are also those of
+// others: a ticket has a class, and a diamond has a length x and a width y.
+var usualLabels = []string{"label", "target", "outcome", "churn", "survived", "price", "species", "quality", "default", "fraud", "class", "y"}
 
 // usualLabel is the column that is probably to be predicted: one of a usual name, or else the last that
 // can be.
@@ -251,20 +267,20 @@ func usualLabel(list []columns.Description) string {
 }
 
 func indexOf(list []columns.Description, name string) int {
-	return slices.IndexFunc(list, func(d columns.Description) bool { return d.Name == name })
+	return slices.IndexFunc(list, func(d columns.Description) bool { return d.Name == name || typed(d.Name) == name })
 }
 
 // canBeLabel says why a column is not to be predicted; nil if it may be.
 func canBeLabel(list []columns.Description, name string) error {
 	i := indexOf(list, name)
 	if i < 0 {
-		return fmt.Errorf("there is no column %s", shown.Printed(name))
+		return fmt.Errorf("there is no column %s: give one of the names above", typed(name))
 	}
 	switch d := list[i]; {
 	case d.Kind != columns.Number && d.Kind != columns.Boolean && d.Kind != columns.Category:
-		return fmt.Errorf("%s is of kind %s: classes, yes and no, or numbers can be predicted", shown.Printed(name), d.Kind)
+		return fmt.Errorf("%s is of kind %s: classes, yes and no, or numbers can be predicted", typed(d.Name), d.Kind)
 	case d.Different == 1:
-		return fmt.Errorf("%s has the same value in all rows: there is nothing to predict", shown.Printed(name))
+		return fmt.Errorf("%s has the same value in all rows: there is nothing to predict", typed(d.Name))
 	}
 	return nil
 }
@@ -331,8 +347,9 @@ func (n *starter) write(ctx context.Context, yaml []byte) error {
 		return fmt.Errorf("%w; nothing was written", err)
 	}
 	steps := run.TotalSteps()
-	if err := run.Close(); err != nil {
-		return err
+	step, err := run.StepTime(ctx)
+	if err = errors.Join(err, run.Close()); err != nil {
+		return fmt.Errorf("%w; nothing was written", err)
 	}
 	file, err := os.OpenFile(n.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -342,6 +359,20 @@ func (n *starter) write(ctx context.Context, yaml []byte) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(n.out))
 	}
-	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "%s is written: at most %s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), n.out)
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "%s is written: at most %s%s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), about(float64(steps)*step.Seconds), n.out)
 	return nil
+}
+
+// about is the time of a whole run as its plan predicts it. A short run takes longer than its
+// steps, so it has none.
+func about(seconds float64) string {
+	switch {
+	case seconds < 10:
+		return ""
+	case seconds < 100:
+		return fmt.Sprintf(", about %.0f s by arithmetic", seconds)
+	case seconds < 100*60:
+		return fmt.Sprintf(", about %.0f minutes by arithmetic", seconds/60)
+	}
+	return fmt.Sprintf(", about %.0f hours by arithmetic", seconds/3600)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -48,12 +50,52 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// ran runs a command to its end, and gives what it says on standard error.
-func ran(t *testing.T, args ...string) (code int, errs string) {
+// A name with characters that nobody sees is one that plan reads in the config, and that is asked for in quotes.
+func TestNewOfAnUnseenName(t *testing.T) {
+	dir := t.TempDir()
+	table, config := filepath.Join(dir, "t.csv"), filepath.Join(dir, "t.yaml")
+	text := "x,\"la\x7fb\u0085e\nl\u2028 \x01.\"\n" + strings.Repeat("1,2\n2,3\n5,3\n", 10)
+	if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, says := ran(t, "new", table, "--yes", "--out", config)
+	if want := `Which column is to be predicted? "la\x7fb\u0085e\nl\u2028 \x01.", the default`; code != cli.ExitOK || !strings.Contains(says, want) {
+		t.Fatalf("exit code %d; want %s:\n%s", code, want, says)
+	}
+	if code, says := ran(t, "plan", config); code != cli.ExitOK {
+		t.Errorf("plan: exit code %d: %s", code, says)
+	}
+}
+
+// A long text is read in part, and validated by a small one. The time of a run that is longer than some
+// seconds is told.
+func TestNewOfALongText(t *testing.T) {
+	dir := t.TempDir()
+	text, config := filepath.Join(dir, "t.txt"), filepath.Join(dir, "t.yaml")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("The day was like the day before, and the sea was calm.\n"), 75_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, says := ran(t, "new", text, "--yes", "--out", config)
+	yaml, err := os.ReadFile(config)
+	if err != nil || code != cli.ExitOK {
+		t.Fatalf("exit code %d, %v: %s", code, err, says)
+	}
+	for _, want := range []string{"\n  split: 0.90", "\n  steps: 5000 ", "\n  boundary: 250 ", "\nearly_stopping:\n  patience: 5 "} {
+		if !strings.Contains(string(yaml), want) {
+			t.Errorf("the config lacks %q:\n%s", want, yaml)
+		}
+	}
+	if !regexp.MustCompile(`is written: at most 5000 steps, about \d+ (s|minutes) by arithmetic\n`).MatchString(says) {
+		t.Errorf("no time of the run: %s", says)
+	}
+}
+
+// ran runs a command to its end, and gives what it says.
+func ran(t *testing.T, args ...string) (code int, says string) {
 	t.Helper()
 	var b bytes.Buffer
 	c := exec.Command("trainer", args...)
-	c.Stderr = &b
+	c.Stdout, c.Stderr = &b, &b
 	err := c.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
