@@ -67,6 +67,9 @@ func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, er
 	if o, err = o.checked(); err != nil {
 		return res, err
 	}
+	if err := w.oneShape("generate"); err != nil {
+		return res, err
+	}
 	if w.Tokens == 0 {
 		return res, fmt.Errorf("%w: --generate: %s is not a model of text; name gpt-nano, gpt-small or gpt2", ErrOptions, w.Name)
 	}

@@ -15,64 +15,108 @@ import (
 
 // own is a workload of a config: its model, loss and optimizer, on samples of its data.
 type own struct {
-	spec  models.Spec
-	optim optim.Spec
-	data  *datasets.Part
+	spec      models.Spec
+	optim     optim.Spec
+	data      *datasets.Part
+	positions int                      // to which samples of different lengths are padded; 0 where all have one shape
+	from      [batches]datasets.Cursor // of the batches
 }
 
 // Of is the workload of a config: steps of its model with its loss and optimizer, on the
 // first samples of its training part. The learning rate is that of the other workloads.
-func Of(ctx context.Context, c *configs.Config) (w Workload, err error) {
+// Samples of different lengths have a workload for each bucket, from the shortest.
+func Of(ctx context.Context, c *configs.Config) (ws []Workload, err error) {
 	if c, err = specs.Check(c, nil); err != nil {
-		return w, err
+		return nil, err
 	}
 	data, err := specs.OpenData(ctx, c, specs.DataOptions{})
 	if err != nil {
-		return w, err
+		return nil, err
 	}
-	info := &data.Info
-	if len(info.Buckets) > 0 {
-		return w, configs.At(c.Where("data.source"), fmt.Errorf("%w: samples of %s have several lengths, so their steps take different times; bench measures data whose samples have one shape", ErrOptions, data.Name))
-	}
-	w = Workload{
-		Name: c.Name, About: "the config's model on " + data.Name, Batch: session.NewSizes(c, data.Train.Len()).Batch,
+	info, part := &data.Info, data.Train
+	base := Workload{
+		Name: c.Name, About: "the config's model on " + data.Name, Batch: session.NewSizes(c, part.Len()).Batch,
 		Classes: info.Classes, Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Microbatches: c.Train.Microbatches, Precision: c.Precision,
-		own: &own{specs.Model(c, info, nil), specs.Optimizer(c, 1), data.Train},
 	}
-	w.own.optim.Schedule = adamW.Schedule
-	if info.Tokenizer != nil && w.Input.Shape.Rank() > 0 {
-		w.Tokens = w.Input.Shape[0]
+	base.own = &own{spec: specs.Model(c, info, nil), optim: specs.Optimizer(c, 1), data: part}
+	base.own.optim.Schedule = adamW.Schedule
+	if info.Tokenizer != nil && base.Input.Shape.Rank() > 0 {
+		base.Tokens = base.Input.Shape[0]
 	}
-	g, err := w.Graph(1, false)
+	g, err := base.Graph(1, false)
 	if err != nil {
-		return w, err
+		return nil, err
 	}
 	for _, v := range g.Vars {
 		if v.Role == graph.Parameter {
-			w.Parameters += int64(v.Meta.Shape.Elems())
+			base.Parameters += int64(v.Meta.Shape.Elems())
 		}
 	}
-	return w, nil
+	if part.Buckets() == nil {
+		for i := range base.own.from {
+			if at := part.Next(datasets.Cursor{}, i*base.Batch); at.Epoch == 0 && at.Index+base.Batch <= part.Len() { // an epoch's last batch may be smaller
+				base.own.from[i] = at
+			}
+		}
+		return []Workload{base}, nil
+	}
+	for i, positions := range part.Buckets() {
+		ws = append(ws, base.inBucket(i, positions))
+	}
+	return ws, nil
+}
+
+// inBucket is the workload of the batches of a bucket alone. Its tokens are those that are no padding, on average.
+func (w Workload) inBucket(bucket, positions int) Workload {
+	o := *w.own
+	o.positions = positions
+	var samples, tokens int64
+	n := 0
+	for at := (datasets.Cursor{}); at.Epoch == 0; at = o.data.Next(at, w.Batch) {
+		if o.data.Bucket(at) != bucket {
+			continue
+		}
+		if n < batches {
+			o.from[n] = at
+		}
+		n++
+		more, seen := o.data.Counted(at)
+		samples, tokens = samples+more, tokens+seen
+	}
+	for i := n; i < batches; i++ {
+		o.from[i] = o.from[0]
+	}
+	if w.Tokens > 0 {
+		w.Tokens = int((tokens + samples/2) / samples)
+	}
+	w.Name, w.own = fmt.Sprintf("%s:%d", w.Name, positions), &o
+	return w
+}
+
+// oneShape refuses a workload whose samples have several lengths.
+func (w Workload) oneShape(flag string) error {
+	if w.own == nil || w.own.positions == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: --%s: the samples of %s have several lengths: leave it out to measure training, or name a config whose samples have one shape", ErrOptions, flag, w.Name)
 }
 
 // read fills batch i, whose fields are those of the program's inputs.
 func (o *own) read(i, samples int, inputs []*graph.Value, into [][]byte) error {
-	fields := make([][]byte, len(o.data.Fields()))
+	fields := o.data.Alloc(samples) // for the longest samples, which the program's inputs may lack room for
+	if _, err := o.data.Read(o.from[i], samples, fields); err != nil {
+		return err
+	}
 	for k, v := range inputs {
 		at := 0
-		if v.Name == models.TargetName {
+		switch v.Name {
+		case models.TargetName:
 			at = len(fields) - 1
+		case models.LengthName:
+			at = 1
 		}
-		fields[at] = into[k]
+		copy(into[k], fields[at])
 	}
-	at := datasets.Cursor{}
-	for range i {
-		at = o.data.Next(at, samples)
-	}
-	if at.Epoch > 0 || at.Index+samples > o.data.Len() { // an epoch's last batch may be smaller
-		at = datasets.Cursor{}
-	}
-	_, err := o.data.Read(at, samples, fields)
-	return err
+	return nil
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/berth-ml/berth/configs"
@@ -14,10 +15,11 @@ func TestOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Of(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
+	ws, err := Of(t.Context(), c)
+	if err != nil || len(ws) != 1 {
+		t.Fatalf("%d workloads, %v", len(ws), err)
 	}
+	w := ws[0]
 	if w.Name != "mine" || w.Batch != 1000 || w.Microbatches != 2 || w.Classes != 10 || w.Parameters == 0 || w.Tokens != 0 {
 		t.Errorf("%+v", w)
 	}
@@ -35,13 +37,37 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Samples of several lengths have no one step to measure.
+// Samples of several lengths have a step to measure for each bucket. Those of a longer one have more
+// tokens and take more arithmetic.
 func TestOfLines(t *testing.T) {
 	c, err := configs.Load("shakespeare-lines", configs.Overlay{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Of(t.Context(), c); !errors.Is(err, ErrOptions) {
-		t.Errorf("got %v", err)
+	ws, err := Of(t.Context(), c)
+	if err != nil || len(ws) < 2 {
+		t.Fatalf("%d workloads, %v", len(ws), err)
+	}
+	tokens, flops := 0, 0.0
+	for _, w := range ws {
+		if w.Tokens <= tokens || w.Tokens > w.own.positions || w.Name != fmt.Sprintf("%s:%d", c.Name, w.own.positions) {
+			t.Errorf("%s: %d tokens of %d, after %d", w.Name, w.Tokens, w.own.positions, tokens)
+		}
+		tokens = w.Tokens
+		if w.own.positions > 64 {
+			continue // the longer ones take long
+		}
+		r, err := Run(t.Context(), w, RunOptions{Steps: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := r.Gflops * r.StepMS.Median; r.Loss < 2 || r.Loss > 6 || of <= flops {
+			t.Errorf("%s: loss %g, %g Mflop a step after %g", w.Name, r.Loss, of, flops)
+		} else {
+			flops = of
+		}
+	}
+	if _, err := Generate(t.Context(), ws[0], RunOptions{Steps: 1}); !errors.Is(err, ErrOptions) {
+		t.Errorf("generation: %v", err)
 	}
 }

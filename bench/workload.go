@@ -95,11 +95,11 @@ func Lookup(name string) (Workload, error) {
 // Graph is one training step of the workload in that many equal microbatches,
 // in float32 or with bfloat16 in dense layers' products.
 func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
-	by := adamW
+	by, positions := adamW, 0
 	if w.own != nil {
-		by = w.own.optim
+		by, positions = w.own.optim, w.own.positions
 	}
-	return models.Train(w.spec(bf16), by, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
+	return models.Train(w.spec(bf16), by, models.Size{Positions: positions, Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
 }
 
 // adamW learns slowly. A model that has learned its few batches by heart has

@@ -27,7 +27,7 @@ func benchCommand() *cobra.Command {
 		Use:   "bench [NAME|CONFIG...]",
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches, and print the time of a step, samples per second, the share of this machine's speed that the model's arithmetic reaches, and memory. Without names it measures the quickest: " +
-			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
+			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. Samples of different lengths have a line for each bucket. docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
@@ -194,32 +194,32 @@ func workloads(c *cobra.Command, names []string) (ws []bench.Workload, err error
 		if slices.Contains(names[:i], name) {
 			return nil, cli.Usagef("%s is named twice: name it once; to measure it longer, raise --seconds", name)
 		}
-		w, err := workload(c, name)
+		list, err := workload(c, name)
 		if err != nil {
 			return nil, err
 		}
-		ws = append(ws, w)
+		ws = append(ws, list...)
 	}
 	return ws, nil
 }
 
-// workload is the named one, or that of a config.
-func workload(c *cobra.Command, name string) (bench.Workload, error) {
+// workload is the named one, or those of a config: one, or one for each bucket of its data.
+func workload(c *cobra.Command, name string) (ws []bench.Workload, err error) {
 	w, unknown := bench.Lookup(name)
 	if unknown == nil {
-		return w, nil
+		return []bench.Workload{w}, nil
 	}
 	cfg, err := configs.Load(name, configs.Overlay{})
 	if errors.Is(err, configs.ErrNotFound) && !strings.ContainsAny(name, `/\.`) {
-		return w, cli.Usagef("%w; or a config", unknown)
+		return nil, cli.Usagef("%w; or a config", unknown)
 	}
 	if err != nil {
-		return w, cli.Usage(err)
+		return nil, cli.Usage(err)
 	}
 	done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading the data")
-	w, err = bench.Of(c.Context(), cfg)
+	ws, err = bench.Of(c.Context(), cfg)
 	done()
-	return w, usageOf(err)
+	return ws, usageOf(err)
 }
 
 // asConfigured takes the microbatches and the precision of a config where no flag gives them.

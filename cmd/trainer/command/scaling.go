@@ -62,10 +62,11 @@ func (f *scalingFlags) defaults(c *cobra.Command, o *bench.RunOptions) {
 // run measures, prints and draws.
 func (f *scalingFlags) run(c *cobra.Command, names []string, o bench.RunOptions, asJSON bool) error {
 	f.defaults(c, &o)
-	w, err := workload(c, append(names, "gpt-small")[0])
+	ws, err := workload(c, append(names, "gpt-small")[0])
 	if err != nil {
 		return err
 	}
+	w := ws[len(ws)-1] // of several buckets, that of the longest samples
 	if f.svg != "" {
 		if err := rundir.CheckOutput(f.svg, ""); err != nil {
 			return fmt.Errorf("--svg %w", err)
