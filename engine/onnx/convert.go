@@ -96,7 +96,7 @@ func refusals(g *graph.Graph, needed map[*graph.Node]bool) error {
 	seen := map[string]bool{}
 	for _, n := range g.Nodes {
 		kind := n.Op.Kind()
-		if f, known := forms[kind]; !needed[n] || known && !graph.BringsKernel(n.Op) && f.takes(n.Op) {
+		if _, known := forms[kind]; !needed[n] || known && !graph.BringsKernel(n.Op) {
 			continue
 		}
 		text := "the op " + kind

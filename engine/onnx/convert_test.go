@@ -93,6 +93,20 @@ func cases() []modelCase {
 		{name: "rounding", input: row, layers: pair(func(b *models.Builder, x, y *graph.Value) *graph.Value {
 			return ops.Sub(b.Builder, ops.CastTo(b.Builder, x, "bf16"), ops.CastTo(b.Builder, y, "f16"))
 		})},
+		{name: "whole numbers", input: row, layers: pair(func(b *models.Builder, x, y *graph.Value) *graph.Value {
+			whole := func(v *graph.Value) *graph.Value {
+				return ops.CastTo(b.Builder, ops.CastTo(b.Builder, v, "i32"), "f32")
+			}
+			return ops.Add(b.Builder, whole(b.One(ops.Affine{Scale: 3}, x)), // and beyond the ends, and NaN
+				ops.Add(b.Builder, whole(b.One(ops.Affine{Scale: 3e12}, y)), whole(ops.Sqrt(b.Builder, x))))
+		})},
+		{name: "sums to a shape", input: row, layers: pair(func(b *models.Builder, x, y *graph.Value) *graph.Value {
+			n := x.Meta.Shape[0]
+			both := ops.Mul(b.Builder, ops.ReshapeTo(b.Builder, x, 1, n, 3, 1), ops.ReshapeTo(b.Builder, y, 1, n, 1, 3))
+			both = b.One(ops.BroadcastTo{Shape: shape.Of(4, n, 3, 3)}, both)
+			sums := ops.ReshapeTo(b.Builder, b.One(ops.SumTo{Shape: shape.Of(n, 1, 3)}, both), n, 3)
+			return ops.Add(b.Builder, sums, b.One(ops.SumTo{Shape: shape.Of(n, 3)}, sums))
+		})},
 		{name: "padding of numbers", input: text, layers: one(own{func(b *models.Builder, x *graph.Value) *graph.Value {
 			column := func(i int) *graph.Value {
 				n := x.Meta.Shape[0]
@@ -331,7 +345,7 @@ func TestOpsWithoutAFormAreRefused(t *testing.T) {
 	c := modelCase{name: "refused", input: shape.F32(4), layers: models.Stack{
 		models.Named{Name: "fine", Layer: models.Dense{Units: 3}},
 		models.Named{Name: "odd", Pos: graph.Pos{File: "x.yaml", Line: 7}, Layer: own{func(b *models.Builder, x *graph.Value) *graph.Value {
-			return ops.CastTo(b.Builder, ops.CastTo(b.Builder, x, "i32"), "f32")
+			return b.One(ops.BroadcastTo{Shape: x.Meta.Shape}, b.One(ops.SumSquares{}, x))
 		}}},
 		models.Named{Name: "share", Layer: own{func(b *models.Builder, x *graph.Value) *graph.Value {
 			return b.One(ops.Affine{Scale: 1 / float64(x.Meta.Shape[0])}, x)
@@ -341,7 +355,7 @@ func TestOpsWithoutAFormAreRefused(t *testing.T) {
 		layers models.Stack
 		want   string
 	}{
-		{c.layers[:2], `x.yaml:7: layer 1 (own "odd") uses the op cast`},
+		{c.layers[:2], `x.yaml:7: layer 1 (own "odd") uses the op sum_squares`},
 		{models.Stack{own{func(b *models.Builder, x *graph.Value) *graph.Value { return b.One(doubled{}, x) }}},
 			`layer 0 (own "own0") uses the op doubled that the program registered`},
 		{models.Stack{models.Reshape{Shape: []int{1, 2, 2}}, own{func(b *models.Builder, x *graph.Value) *graph.Value {

@@ -23,12 +23,7 @@ type form struct {
 	build func(c *call) string
 	// sized: attributes may be sizes that depend on the number of samples or positions.
 	sized bool
-	// only, if not nil, says which ops of the kind have the form.
-	only func(op graph.Op) bool
 }
-
-// takes reports whether an op of the kind has the form.
-func (f form) takes(op graph.Op) bool { return f.only == nil || f.only(op) }
 
 // forms are the forms of all ops that have one, by their kind.
 var forms = map[string]form{}
@@ -82,9 +77,11 @@ var elementwise = map[string]form{
 			return c.rounded(c.in[0], BFloat16)
 		case "f16":
 			return c.rounded(c.in[0], Float16)
+		case "i32":
+			return c.whole()
 		}
 		return c.b.Cast(c.in[0], Float32)
-	}, only: func(op graph.Op) bool { return op.(ops.Cast).To != "i32" }}, // NaN and large numbers are not defined there
+	}},
 	"fill": {sized: true, build: func(c *call) string {
 		op := c.n.Op.(ops.Fill)
 		value := floats([]int{1}, float32(op.Value))
@@ -110,6 +107,14 @@ func (c *call) half(y string) string {
 
 // rounded is x rounded to a narrower type.
 func (c *call) rounded(x string, t Type) string { return c.b.Cast(c.b.Cast(x, t), Float32) }
+
+// whole is the input as whole numbers: NaN is 0, and large numbers are the nearest that there are. A Cast of
+// ONNX defines neither.
+func (c *call) whole() string {
+	end := func(v int) string { return c.b.Cast(c.b.Int32(v), Float64) } // which float32 does not have exactly
+	x := c.b.Node("Where", nil, c.b.Node("IsNaN", nil, c.in[0]), c.b.Float(0), c.in[0])
+	return c.b.Cast(c.b.Node("Clip", nil, c.b.Cast(x, Float64), end(math.MinInt32), end(math.MaxInt32)), Int32)
+}
 
 // outputSizes is the shape of the output, a vector i64.
 func (c *call) outputSizes() string { return c.vector(c.sizes(outputShape)) }
@@ -176,8 +181,31 @@ var sums = map[string]form{
 		}
 		return c.b.Node("ReduceSum", keep, in...)
 	}},
+	"sum_to":      {sized: true, build: (*call).sumTo},
 	"reduce_mean": {build: func(c *call) string { return c.reduced("ReduceMean") }},
 	"reduce_max":  {build: func(c *call) string { return c.reduced("ReduceMax") }},
+}
+
+// sumTo sums over the dimensions in front that the output lacks, and then over those that are 1 there.
+func (c *call) sumTo() string {
+	in, out := c.n.In[0].Meta.Shape, c.n.Out[0].Meta.Shape
+	extra := len(in) - len(out)
+	var gone, ones []int64
+	for i := range in {
+		switch {
+		case i < extra:
+			gone = append(gone, int64(i))
+		case out[i-extra] != in[i]:
+			ones = append(ones, int64(i-extra))
+		}
+	}
+	x := c.in[0]
+	for keep, axes := range [][]int64{gone, ones} {
+		if axes != nil {
+			x = c.b.Node("ReduceSum", []Attr{{"keepdims", int64(keep)}}, x, c.b.Ints(axes...))
+		}
+	}
+	return x
 }
 
 // reduction is the axes of a reduction, none for all, and its attribute.

@@ -81,7 +81,7 @@ func Write(w io.Writer, m *Model) error {
 	}
 	out.head(modelGraph, bytes)
 	if total := int64(len(out)) + bytes; total > MaxBytes {
-		return fmt.Errorf("%w: it would have %d bytes, and the format ends at %d", ErrLarge, total, int64(MaxBytes))
+		return fmt.Errorf("%w: it would have %d bytes, and the format ends at %d; write the weights alone, as safetensors", ErrLarge, total, int64(MaxBytes))
 	}
 	return writeParts(w, append(out, graph...), tensors, m.Graph.Initializers)
 }
