@@ -3,8 +3,10 @@ package command
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +89,45 @@ func TestNewOfALongText(t *testing.T) {
 	}
 	if !regexp.MustCompile(`is written: at most 5000 steps, about \d+ (s|minutes) by arithmetic\n`).MatchString(says) {
 		t.Errorf("no time of the run: %s", says)
+	}
+}
+
+// A written config trains a model that answers well where a linear one cannot, and from few rows where it can.
+func TestNewTrainsWell(t *testing.T) {
+	testall.Long(t)
+	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name  string
+		rows  int
+		class func(x, y float64) bool
+		least float64 // share of the test part that is right; 5 in 100 labels are wrong
+	}{
+		{"xor", 2000, func(x, y float64) bool { return x > 0 != (y > 0) }, 0.88}, // a linear model: 0.5
+		{"line", 150, func(x, y float64) bool { return x+2*y > 0 }, 0.8},
+	} {
+		var b strings.Builder
+		b.WriteString("x,y,noise,class\n")
+		for range c.rows {
+			x, y := r.NormFloat64(), r.NormFloat64()
+			fmt.Fprintf(&b, "%.3f,%.3f,%.3f,%v\n", x, y, r.NormFloat64(), c.class(x, y) != (r.IntN(20) == 0))
+		}
+		table, config, run := filepath.Join(dir, c.name+".csv"), filepath.Join(dir, c.name+".yaml"), filepath.Join(dir, c.name)
+		if err := os.WriteFile(table, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"new", table, "--yes", "--out", config}, {"train", config, "--run", run, "--quiet"}} {
+			if code, says := ran(t, args...); code != cli.ExitOK {
+				t.Fatalf("trainer %q: exit code %d: %s", args, code, says)
+			}
+		}
+		var report struct{ Test struct{ Accuracy float64 } }
+		text, err := os.ReadFile(filepath.Join(run, "report.json"))
+		if err = errors.Join(err, json.Unmarshal(text, &report)); err != nil {
+			t.Fatal(err)
+		}
+		if report.Test.Accuracy < c.least {
+			t.Errorf("%s: %.3f of the test part is right, want %g", c.name, report.Test.Accuracy, c.least)
+		}
 	}
 }
 
