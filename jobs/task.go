@@ -72,20 +72,19 @@ func (t *task) stand() {
 	}()
 }
 
-// stood notes that the run stands still, if that is still what is wanted.
+// stood notes that the run stands still, if that is still what is wanted. The queue has it before the lock
+// is free, so that a proceed that comes next is written after it.
 func (t *task) stood(wish int) {
-	d := t.daemon
-	d.mu.Lock()
-	if t.aside != wish || t.opened == nil {
-		d.mu.Unlock()
-		return
-	}
-	t.still = true
-	t.pace.stand()
-	length, left := t.pace.times()
-	d.mu.Unlock()
-	d.queue.Stood(t.job.ID, true, length, left)
-	d.wake()
+	t.note(func() {
+		if t.aside != wish || t.opened == nil {
+			return
+		}
+		t.still = true
+		t.pace.stand()
+		length, left := t.pace.times()
+		t.daemon.queue.Stood(t.job.ID, true, length, left)
+	})
+	t.daemon.wake()
 }
 
 // proceed lets the task go on: its devices are its own again.
@@ -165,15 +164,17 @@ func (t *task) train() (r queue.Result) {
 		return failed(err)
 	}
 	defer log.Close()
-	report, err := t.attempt(text, log)
+	complete, err := t.attempt(text, log)
 	switch {
+	case err == nil && complete: // whatever is wanted since
+		return queue.Result{Complete: true}
 	case t.halted.Err() != nil && (err == nil || errors.Is(err, context.Cause(t.halted)) || errors.Is(err, berth.ErrStopped)):
 		return queue.Result{}
 	case err != nil:
 		fmt.Fprintf(log, "failed: %v\n", err)
 		return failed(err)
 	}
-	return queue.Result{Complete: report != nil}
+	return queue.Result{}
 }
 
 // failed is a failure, with whether another attempt may succeed: the same steps give the same loss, and
@@ -189,11 +190,11 @@ func failed(err error) queue.Result {
 	return r
 }
 
-// attempt opens the run and trains it.
-func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err error) {
+// attempt opens the run and trains it. complete says that it has no step left.
+func (t *task) attempt(text []byte, log *logFile) (complete bool, err error) {
 	c, err := configs.Parse(fmt.Sprintf("config of job %d", t.job.ID), text, configs.Overlay{})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	status, err := rundir.StatusOf(t.job.Dir)
 	resume := err != nil || status.State != rundir.None
@@ -203,14 +204,14 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 	}
 	run, err := berth.Open(t.halted, c, o)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	t.open(run)
 	defer t.close()
 	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log)})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
@@ -219,12 +220,14 @@ func (t *task) attempt(text []byte, log *logFile) (report *berth.Report, err err
 			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
 				break
 			}
-			return nil, err
+			return false, err
 		}
 		t.note(func() { t.pace.step(training.Steps()) })
 	}
 	t.close() // the last save is made, whoever has the devices
-	return training.Finish(context.Background())
+	complete = !training.More()
+	_, err = training.Finish(context.Background())
+	return complete, err
 }
 
 // note changes what the lock guards.

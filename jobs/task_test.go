@@ -1,0 +1,102 @@
+package jobs
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// TestStoodAndProceeds: a job that goes on the moment it stands still is running in the queue, too: the
+// later of the two is written last.
+func TestStoodAndProceeds(t *testing.T) {
+	testall.Long(t)
+	dir := t.TempDir()
+	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	j, err := d.Submit(t.Context(), Submission{Key: "a", Config: text(t), Parent: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err = d.queue.Begin(j.ID, []string{"cpu:0"}, false); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("digits", text(t), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{Devices: d.owned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Close() })
+	x := newTask(d, j, []string{"cpu:0"})
+	x.open(run)
+	over, asked := make(chan struct{}), make(chan struct{})
+	go func() { // requests meanwhile keep the queue busy
+		defer close(asked)
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			default:
+				_, _ = d.SetPriority(j.ID, i)
+			}
+		}
+	}()
+	defer func() { close(over); <-asked }()
+	for i := range 60 {
+		x.note(x.suspend)
+		for stood := false; !stood; {
+			x.note(func() {
+				if stood = x.still; stood {
+					x.proceed()
+				}
+			})
+		}
+		d.tasks.Wait()
+		if j, err = d.queue.Job(j.ID); err != nil || j.State != queue.Running {
+			t.Fatalf("after suspension %d, the job runs, and is %s in the queue: %v", i+1, j.State, err)
+		}
+	}
+}
+
+// TestCancelledAtItsEnd: a job that has taken its last step when somebody cancels it is finished.
+func TestCancelledAtItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	var d *Daemon
+	cancelled := func(b berth.Boundary) {
+		if v, err := d.View(1); err != nil || b.Step < v.Steps {
+			return
+		}
+		if _, err := d.Want(1, queue.Cancel); err != nil {
+			t.Error(err)
+		}
+		for v, err := d.View(1); err == nil && v.Where != "saving"; v, err = d.View(1) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	d, err := Open(Options{
+		Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"},
+		Observe: func(io.Writer, *berth.Run) *berth.Observer { return &berth.Observer{Boundary: cancelled} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	if _, err := d.Submit(t.Context(), Submission{Key: "a", Config: text(t, "train.epochs=1"), Parent: dir}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	v, err := d.RunOnly(ctx, 1)
+	if err != nil || v.State != queue.Finished {
+		t.Errorf("the job is %s, %v", v.State, err)
+	}
+	hash(t, v.Dir) // it has its report
+}
