@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/berth-ml/berth"
@@ -150,11 +151,6 @@ func (t *task) run() {
 
 // train trains until the run is complete, or until it is to end.
 func (t *task) train() (r queue.Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			r = queue.Result{Err: fmt.Errorf("panic: %v", p), Code: 2}
-		}
-	}()
 	text, err := t.daemon.queue.Config(t.job.ID)
 	if err != nil {
 		return failed(err)
@@ -164,6 +160,12 @@ func (t *task) train() (r queue.Result) {
 		return failed(err)
 	}
 	defer log.Close()
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(log, "panic: %v\n%s", p, debug.Stack())
+			r = queue.Result{Err: fmt.Errorf("panic: %v: its log says where", p), Code: 2}
+		}
+	}()
 	complete, err := t.attempt(text, log)
 	switch {
 	case err == nil && complete: // whatever is wanted since

@@ -3,7 +3,9 @@ package jobs
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,4 +101,42 @@ func TestCancelledAtItsEnd(t *testing.T) {
 		t.Errorf("the job is %s, %v", v.State, err)
 	}
 	hash(t, v.Dir) // it has its report
+}
+
+// TestPanic: a job that panics fails at once, with where in its log, and others go on.
+func TestPanic(t *testing.T) {
+	dir := t.TempDir()
+	jobs := 0
+	d, err := Open(Options{
+		Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"},
+		Observe: func(io.Writer, *berth.Run) *berth.Observer {
+			if jobs++; jobs > 1 {
+				return &berth.Observer{}
+			}
+			return &berth.Observer{Boundary: func(berth.Boundary) { panic("bad observer") }}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	for _, key := range []string{"a", "b"} {
+		s := Submission{Key: key, Config: text(t, "train.epochs=1"), Parent: dir, Retries: 2}
+		if _, err := d.Submit(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	v, err := d.RunOnly(ctx, 1)
+	if err != nil || v.State != queue.Failed || len(v.Attempts) != 1 || !strings.Contains(v.Failure(), "bad observer") {
+		t.Errorf("the job is %s: %+v, %v", v.State, v.Attempts, err)
+	}
+	log, err := os.ReadFile(filepath.Join(v.Dir, LogName))
+	if err != nil || !strings.Contains(string(log), "task_test.go:") {
+		t.Errorf("its log does not say where it panicked: %s, %v", log, err)
+	}
+	if v, err = d.RunOnly(ctx, 2); err != nil || v.State != queue.Finished {
+		t.Errorf("the other job is %s, %v", v.State, err)
+	}
 }
