@@ -109,12 +109,13 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	return line
 }
 
-// suspect is the first suspect job that wants to run and may; 0 if there is none. One that may not
-// run, as others wait in RunOnly, must not keep the rest from it.
+// suspect is the first suspect job that wants to run and can; 0 if there is none. One that cannot
+// run, as others wait in RunOnly or there are too few devices, must not keep the rest from it.
 func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
-		if id := list[i].ID; list[i].Suspect && wants(&list[i]) && d.may(id) {
-			return id
+		j := &list[i]
+		if j.Suspect && wants(j) && d.may(j.ID) && order.Fits(j.Needs, d.usable()) {
+			return j.ID
 		}
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,23 +17,29 @@ import (
 // second job waits.
 func killedQueue(t *testing.T) (path string, suspect, waiting int) {
 	t.Helper()
+	return killedQueueOf(t, 1)
+}
+
+// killedQueueOf is that with a first job that takes so many devices.
+func killedQueueOf(t *testing.T, takes int) (path string, suspect, waiting int) {
+	t.Helper()
 	dir := t.TempDir()
 	q, err := queue.Open(filepath.Join(dir, "queue.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	submit := func(key string) int {
+	submit := func(key string, count int) int {
 		j, err := q.Submit(queue.Submission{
 			Key: key, Name: key, Config: text(t, "train.epochs=1"), Dir: filepath.Join(dir, key),
-			Needs: []order.Need{{Kind: "cpu", Count: 1}},
+			Needs: []order.Need{{Kind: "cpu", Count: count}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return j.ID
 	}
-	suspect, waiting = submit("a"), submit("b")
+	suspect, waiting = submit("a", takes), submit("b", 1)
 	if _, err := q.Begin(suspect, []string{"cpu:0"}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -73,4 +80,36 @@ func TestRunOnly(t *testing.T) {
 	if v, err := d.RunOnly(ctx, suspect); err != nil || v.State != queue.Cancelled || ctx.Err() != nil {
 		t.Errorf("a cancelled job: %s, %v, %v", v.State, err, ctx.Err())
 	}
+}
+
+// TestSuspectWithoutDevices: a job that is to run alone and does not fit on the devices that there are keeps
+// nobody waiting.
+func TestSuspectWithoutDevices(t *testing.T) {
+	path, suspect, waiting := killedQueueOf(t, 2)
+	d := openCPU(t, path)
+	run(t, d)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if v, err := d.View(waiting); err != nil || v.State == queue.Finished {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("the other job is %s: %s", v.State, v.Where)
+		}
+	}
+	if v, err := d.View(suspect); err != nil || !strings.Contains(v.Where, "there are fewer") {
+		t.Errorf("the suspect job: %s (%s), %v", v.State, v.Where, err)
+	}
+}
+
+// run runs a daemon until the test ends.
+func run(t *testing.T, d *Daemon) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -24,6 +24,11 @@ func newShares(devices []Device) *shares {
 	return s
 }
 
+// Fits reports whether there are enough devices for a job that has them all to itself.
+func Fits(needs []Need, devices []Device) bool {
+	return newShares(devices).wait(&Job{Needs: needs}).Lacks.Count == 0
+}
+
 // take gives the job all that it needs, or nothing.
 func (s *shares) take(j *Job) bool {
 	if slices.ContainsFunc(j.Needs, s.short) {
