@@ -43,6 +43,7 @@ type Daemon struct {
 	mu     sync.Mutex
 	open   map[int]*task       // by job
 	places map[int]order.Place // as decided last
+	later  map[int]time.Time   // when jobs may begin again that found no room on their disk
 	drain  bool                // nothing new begins
 	only   int                 // the one job that may run; 0: all
 }
@@ -65,7 +66,7 @@ func Open(o Options) (*Daemon, error) {
 	}
 	return &Daemon{
 		desk: desk{queue: q}, options: o, owned: devices,
-		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{},
+		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{}, later: map[int]time.Time{},
 	}, nil
 }
 
@@ -77,6 +78,9 @@ func (d *Daemon) Close() error {
 // tick is how often the line is looked at when nothing happens: the time that is left
 // changes while jobs run.
 const tick = time.Second
+
+// roomAgain is how long a job waits that found no room on its disk.
+var roomAgain = 30 * time.Second
 
 // Run trains jobs until ctx ends. Then it lets the step of each running one end, saves all,
 // and returns. Those that have not ended go on with the next daemon.

@@ -39,16 +39,17 @@ func (d *Daemon) decide() {
 	if alone != 0 {
 		d.clearFor(alone)
 	}
-	held := d.held()
+	held, full := d.held(), d.queue.Full() != nil
 	for i, p := range places {
 		j := line[i]
 		if p.Devices == nil || taken(held, p.Devices, j.Number) || alone != 0 && others(held, alone) {
 			continue
 		}
-		if t := d.open[j.Number]; t == nil {
-			d.begin(j.Number, p)
-		} else {
+		switch t := d.open[j.Number]; {
+		case t != nil:
 			t.proceed()
+		case !full:
+			d.begin(j.Number, p)
 		}
 		for _, name := range p.Devices {
 			held[name] = j.Number
@@ -96,7 +97,7 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	for _, j := range list {
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, !d.may(j.ID), alone != 0 && j.ID != alone:
+		case !wants(&j), t != nil && t.ending, !d.may(j.ID), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
 			continue
 		}
 		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
@@ -114,7 +115,7 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
 		j := &list[i]
-		if j.Suspect && wants(j) && d.may(j.ID) && order.Fits(j.Needs, d.usable()) {
+		if j.Suspect && wants(j) && d.may(j.ID) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
 			return j.ID
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -135,11 +137,14 @@ func (t *task) run() {
 	d.queue.End(t.job.ID, r)
 	j, err := d.queue.Job(t.job.ID)
 	if err == nil {
-		d.say(j, string(j.State))
+		d.say(j, ended(j, r))
 	}
-	d.mu.Lock()
-	delete(d.open, t.job.ID)
-	d.mu.Unlock()
+	t.note(func() {
+		delete(d.open, t.job.ID)
+		if r.NoRoom {
+			d.later[t.job.ID] = time.Now().Add(roomAgain)
+		}
+	})
 	d.wake()
 	if err != nil {
 		return // it was removed meanwhile
@@ -147,6 +152,17 @@ func (t *task) run() {
 	if j.State.Over() {
 		d.options.Ended(j)
 	}
+}
+
+// ended says what has become of a job whose attempt is over.
+func ended(j queue.Job, r queue.Result) string {
+	switch {
+	case r.Err == nil:
+		return string(j.State)
+	case j.State == queue.Failed:
+		return fmt.Sprintf("failed: %v", r.Err)
+	}
+	return fmt.Sprintf("is %s after a failure: %v", j.State, r.Err)
 }
 
 // train trains until the run is complete, or until it is to end.
@@ -188,6 +204,9 @@ func failed(err error) queue.Result {
 	}
 	for _, final := range []error{berth.ErrNonFinite, berth.ErrChanged, berth.ErrHasCheckpoint, berth.ErrFolder} {
 		r.Again = r.Again && !errors.Is(err, final)
+	}
+	for _, full := range osfile.NoRoom { // of these, a limit on files does not go away
+		r.NoRoom = r.NoRoom || errors.Is(err, full) && full != syscall.EFBIG
 	}
 	return r
 }

@@ -78,8 +78,11 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	case t != nil && t.runs():
 		return strings.Join(t.devices, ", ")
 	}
-	if late := d.queue.Late(); late != nil {
-		return fmt.Sprintf("no room for the queue: %v", late)
+	if full := d.queue.Full(); full != nil {
+		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
+	}
+	if again := time.Until(d.later[j.ID]); again > 0 {
+		return fmt.Sprintf("no room on the disk of its run folder: begins again in %d s", int(again.Seconds())+1)
 	}
 	if alone != 0 && alone != j.ID {
 		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)
@@ -125,6 +128,11 @@ func numbers(ids []int) string {
 // Want changes what is wanted of a job: to run, to pause, or to be cancelled.
 func (d *Daemon) Want(id int, w queue.Wish) (queue.Job, error) {
 	defer d.wake()
+	if w == queue.Run {
+		d.mu.Lock()
+		delete(d.later, id)
+		d.mu.Unlock()
+	}
 	return d.queue.Want(id, w)
 }
 
@@ -140,5 +148,6 @@ func (d *desk) Remove(id int) error { return d.queue.Remove(id) }
 // Config is the config of a job.
 func (d *desk) Config(id int) ([]byte, error) { return d.queue.Config(id) }
 
-// Late is why the file of the queue does not have the jobs as they are; nil if it has.
-func (d *desk) Late() error { return d.queue.Late() }
+// Full is why the disk takes no more of the queue: requests are refused, and nothing begins. It is nil
+// if the disk does.
+func (d *desk) Full() error { return d.queue.Full() }

@@ -18,7 +18,7 @@
 //
 // A request may be refused: who asked is there, and can ask again. So [Queue.Submit], [Queue.Want] and [Queue.Begin]
 // change nothing before the disk has it. What has happened cannot be refused. So [Queue.Stood]
-// and [Queue.End] change the job at once, and a full disk makes the file late: [Queue.Late] says
+// and [Queue.End] change the job at once, and a full disk makes the file late: [Queue.Full] says
 // so, and [Queue.Flush] tries again. A process that is killed meanwhile finds the job running; it opens the
 // run folder again, where the work is done already.
 //

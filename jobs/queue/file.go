@@ -265,6 +265,23 @@ func (f *file) config(id int) (text []byte, err error) {
 	return text, err
 }
 
+// enoughRoom is how many bytes the disk must take before it counts as one with room.
+const enoughRoom = 256 << 10
+
+// room fails while the disk takes no file of enoughRoom beside the queue. It leaves none there.
+func (f *file) room() (err error) {
+	path := osfile.Beside(f.path, ".room")
+	probe, err := osfile.OpenMode(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, probe.Close(), os.Remove(path)) }()
+	if _, err := probe.Write(make([]byte, enoughRoom)); err != nil {
+		return err
+	}
+	return probe.Sync()
+}
+
 func (f *file) close() error {
 	osfile.RemovePid(f.path)
 	return f.guard(f.db.Close)

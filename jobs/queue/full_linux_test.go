@@ -42,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("a submission on a full disk: %v", err)
 	}
 	q.End(runs, Result{Complete: true})
-	t.Logf("%d of 200 changes of a priority were refused; late: %v", refused, q.Late())
+	t.Logf("%d of 200 changes of a priority were refused; full: %v", refused, q.Full())
 	before := q.Jobs()
 	if before[0].State != Finished {
 		t.Errorf("the job that ended is %s", before[0].State)
@@ -50,8 +50,8 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Flush(); err != nil || q.Late() != nil {
-		t.Errorf("with room again: %v, %v", err, q.Late())
+	if err := q.Flush(); err != nil || q.Full() != nil {
+		t.Errorf("with room again: %v, %v", err, q.Full())
 	}
 	after := killed(t, path).Jobs()
 	if len(after) != 2 || after[0].State != Finished || after[1].Priority != before[1].Priority {
@@ -74,5 +74,44 @@ func fill(t *testing.T, path string) {
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
+	}
+}
+
+// TestFullForSubmissions: a submission that found no room makes the queue full until there is, though all that
+// has happened is written.
+func TestFullForSubmissions(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skip("mount: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(dir, "full")
+	q := opened(t, filepath.Join(dir, "queue.db"))
+	fill(t, filler)
+	if q.Full() != nil {
+		t.Errorf("before anything is refused: %v", q.Full())
+	}
+	big := submission("c")
+	big.Config = make([]byte, 1<<20)
+	if _, err := q.Submit(big); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a submission on a full disk: %v", err)
+	}
+	for range 2 {
+		if err := q.Flush(); err != nil || !errors.Is(q.Full(), syscall.ENOSPC) {
+			t.Errorf("after a submission that was refused: %v, %v", err, q.Full())
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Flush(); err != nil || q.Full() != nil {
+		t.Errorf("with room again: %v, %v", err, q.Full())
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 { // with its lock
+		t.Errorf("%v, %v", names, err)
 	}
 }

@@ -29,7 +29,7 @@ type Queue struct {
 	jobs map[int]*Job // a job that is here never changes: another one takes its place
 	keys map[string]int
 	late map[int]bool // jobs that the file does not have as they are
-	why  error        // why it does not
+	why  error        // why the disk takes no more; nil if it does, as far as is known
 }
 
 // Submission is what is asked for by a submit.
@@ -62,6 +62,7 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	}
 	j.note(now, "submitted")
 	if err := q.file.add(j, s.Config); err != nil {
+		q.why = err
 		return Job{}, fmt.Errorf("job %s is not queued: %w", s.Name, err)
 	}
 	q.jobs[j.ID], q.keys[s.Key] = j, j.ID
@@ -191,6 +192,7 @@ func (q *Queue) Remove(id int) error {
 		return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
 	}
 	if err := q.file.remove(j); err != nil {
+		q.why = err
 		return fmt.Errorf("job %d is kept: %w", id, err)
 	}
 	delete(q.jobs, id)
@@ -212,6 +214,7 @@ func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error)
 		return Job{}, err
 	}
 	if err := q.file.put(next); err != nil {
+		q.why = err
 		return Job{}, fmt.Errorf("job %d stays as it was: %w", id, err)
 	}
 	q.jobs[id] = next
@@ -262,8 +265,9 @@ type Result struct {
 	// Code is the exit code that `trainer train` would have had.
 	Code int
 	// Again says that another attempt may succeed: the failure does not follow from the job
-	// alone.
-	Again bool
+	// alone. NoRoom says that it failed for a full disk: it waits for another attempt, which is
+	// none of its retries.
+	Again, NoRoom bool
 	// Length and Left are what the whole job takes, and what is left of it, as measured; 0: too
 	// little was.
 	Length, Left time.Duration
@@ -302,6 +306,8 @@ func (q *Queue) failed(j *Job, r Result, now time.Time) {
 	switch {
 	case j.Wish != Run:
 		j.enter(idle(j.Wish), now)
+	case r.NoRoom:
+		j.enter(Waiting, now)
 	case r.Again && j.Retries > 0:
 		j.Retries--
 		j.enter(Waiting, now)
@@ -324,7 +330,7 @@ func (q *Queue) report(id int, change func(*Job, time.Time)) {
 	q.flush()
 }
 
-// Flush writes what is late.
+// Flush writes what is late, and finds out whether the disk takes more again where it did not.
 func (q *Queue) Flush() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -332,22 +338,27 @@ func (q *Queue) Flush() error {
 }
 
 func (q *Queue) flush() error {
-	if len(q.late) == 0 {
-		q.why = nil
+	if len(q.late) == 0 && q.why == nil {
 		return nil
 	}
 	late := make([]*Job, 0, len(q.late))
 	for _, id := range slices.Sorted(maps.Keys(q.late)) {
 		late = append(late, q.jobs[id])
 	}
-	if q.why = q.file.put(late...); q.why == nil {
-		clear(q.late)
+	if err := q.file.put(late...); err != nil {
+		q.why = err
+		return err
 	}
-	return q.why
+	clear(q.late)
+	if q.why != nil { // the file may have had free pages for that much
+		q.why = q.file.room()
+	}
+	return nil
 }
 
-// Late is why the file does not have the jobs as they are; nil if it has.
-func (q *Queue) Late() error {
+// Full is why the disk takes no more: requests may be refused, and what has happened may not
+// be on it. It is nil if the disk does.
+func (q *Queue) Full() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.why

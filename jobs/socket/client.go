@@ -80,11 +80,12 @@ func (c *Client) Submit(ctx context.Context, s jobs.Submission) (j queue.Job, er
 	return j, c.ask(ctx, http.MethodPost, "/jobs", s, &j)
 }
 
-// Views are all jobs, by number. late says why the daemon's queue is not on the disk as it is.
-func (c *Client) Views(ctx context.Context) (list []jobs.View, late string, err error) {
+// Views are all jobs, by number. full says why the disk takes no more of
+// the daemon's queue: see [jobs.Daemon.Full].
+func (c *Client) Views(ctx context.Context) (list []jobs.View, full string, err error) {
 	var l listing
 	err = c.ask(ctx, http.MethodGet, "/jobs", nil, &l)
-	return l.Jobs, l.Late, err
+	return l.Jobs, l.Full, err
 }
 
 // View is one job.

@@ -72,7 +72,7 @@ type (
 // listing is the answer to a request for all jobs.
 type listing struct {
 	Jobs []jobs.View
-	Late string `json:",omitempty"` // why the queue is not on the disk as it is
+	Full string `json:",omitempty"` // why the disk takes no more of the queue
 }
 
 // causes are the errors that keep their identity on the way to a client.

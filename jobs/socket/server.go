@@ -184,8 +184,8 @@ func (s *Server) list(*http.Request) (any, error) {
 	for i := range l.Jobs { // the answer for one job has them
 		l.Jobs[i].Events, l.Jobs[i].Attempts = nil, nil
 	}
-	if err := s.daemon.Late(); err != nil {
-		l.Late = err.Error()
+	if err := s.daemon.Full(); err != nil {
+		l.Full = err.Error()
 	}
 	return l, nil
 }

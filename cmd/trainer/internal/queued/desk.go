@@ -40,7 +40,7 @@ func queuePath() (string, error) {
 // desk is the queue as a command reaches it: through its daemon, or as a file where none runs.
 type desk interface {
 	Submit(ctx context.Context, s jobs.Submission) (queue.Job, error)
-	Views(ctx context.Context) (list []jobs.View, late string, err error)
+	Views(ctx context.Context) (list []jobs.View, full string, err error)
 	View(ctx context.Context, id int) (jobs.View, error)
 	Want(ctx context.Context, id int, w queue.Wish) (queue.Job, error)
 	SetPriority(ctx context.Context, id, priority int) (queue.Job, error)

@@ -80,12 +80,12 @@ func (m maker) ls() *cobra.Command {
 			return err
 		}
 		defer d.Close()
-		list, late, err := d.Views(c.Context())
+		list, full, err := d.Views(c.Context())
 		if err != nil {
 			return err
 		}
-		if late != "" {
-			cli.Tell(c, c.ErrOrStderr(), "the queue is not on the disk as it is: "+late)
+		if full != "" {
+			cli.Tell(c, c.ErrOrStderr(), "the queue cannot be written, so requests are refused and nothing begins: "+full)
 		}
 		if asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(list)

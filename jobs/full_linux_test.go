@@ -1,0 +1,133 @@
+package jobs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// small is a folder on a disk of its own.
+func small(t *testing.T, size string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skip("mount: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill leaves no room in a folder, until empty.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	f.Close()
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// until waits for a view of a job.
+func (r running) until(t *testing.T, id int, wanted func(View) bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		v, err := r.View(id)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case wanted(v):
+			return
+		case time.Now().After(end):
+			t.Fatalf("job %d is %s (%s): %+v", id, v.State, v.Where, v.Attempts)
+		}
+	}
+}
+
+// TestFullQueue: while the disk of the queue is full, submissions are refused, what runs goes on, nothing
+// begins, and each says so.
+func TestFullQueue(t *testing.T) {
+	disk, dir := small(t, "2m"), t.TempDir()
+	d := start(t, disk, "cpu:1")
+	long := d.submit(t, dir, "long", text(t, "train.epochs=400"))
+	d.until(t, long, func(v View) bool { return v.Step > 0 })
+	if _, err := d.SetPriority(long, 1); err != nil {
+		t.Fatal(err)
+	}
+	waits := d.submit(t, dir, "waits", text(t, "train.epochs=1"))
+	empty := fill(t, disk)
+	big := append(text(t), "# "+strings.Repeat("x", 200_000)...)
+	s := Submission{Key: "big", Config: big, Parent: filepath.Join(dir, "runs")}
+	if _, err := d.Submit(t.Context(), s); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a submission on a full disk: %v", err)
+	}
+	if v, err := d.View(waits); err == nil && v.State == queue.Running {
+		t.Fatal("the other job has begun: the test shows nothing")
+	}
+	if _, err := d.Want(long, queue.Cancel); err != nil {
+		t.Skip("the file has no free page for the wish: ", err)
+	}
+	d.until(t, long, func(v View) bool { return v.State == queue.Cancelled })
+	time.Sleep(2 * tick)
+	if v, err := d.View(waits); err != nil || v.State != queue.Waiting || !strings.Contains(v.Where, "cannot be written: ") {
+		t.Errorf("the job that waits is %s: %s, %v", v.State, v.Where, err)
+	}
+	if d.Full() == nil {
+		t.Error("the daemon does not say that the disk is full")
+	}
+	empty()
+	if v := d.await(t, waits); v.State != queue.Finished {
+		t.Errorf("with room again, the job is %s", v.State)
+	}
+}
+
+// TestFullRunFolder: a job whose checkpoints find no room waits for it, uses up none of its retries, and has
+// the weights that it has alone.
+func TestFullRunFolder(t *testing.T) {
+	testall.Long(t)
+	again := roomAgain
+	roomAgain = 500 * time.Millisecond
+	defer func() { roomAgain = again }()
+	disk, dir := small(t, "8m"), t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:1"})
+	config := text(t, "train.epochs=100", "checkpoint.every=20")
+	id := d.submit(t, disk, "a", config)
+	d.until(t, id, func(v View) bool { return v.Step > 0 })
+	empty := fill(t, disk)
+	d.until(t, id, func(v View) bool { return strings.Contains(v.Where, "no room on the disk") })
+	other := d.submit(t, dir, "b", text(t, "train.epochs=1"))
+	if v := d.await(t, other); v.State != queue.Finished {
+		t.Errorf("a job with room is %s: %s", v.State, v.Failure())
+	}
+	empty()
+	v := d.await(t, id)
+	if v.State != queue.Finished || hash(t, v.Dir) != alone(t, config) {
+		t.Errorf("with room again, the job is %s: %+v", v.State, v.Attempts)
+	}
+	if len(v.Attempts) < 2 {
+		t.Errorf("the disk was never full for it: %+v", v.Attempts)
+	}
+}
