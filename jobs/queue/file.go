@@ -133,10 +133,18 @@ func openLocked(path string) (*os.File, error) {
 	return file, nil
 }
 
+// Holder is the process that has the queue in the file at path; 0 if none does, or none is known.
+func Holder(path string) int {
+	if pid, alive := osfile.LeftPid(path); alive {
+		return pid
+	}
+	return 0
+}
+
 // held is the error about a file that another process has.
 func held(path string) error {
 	by := "another process"
-	if pid, alive := osfile.LeftPid(path); alive {
+	if pid := Holder(path); pid != 0 {
 		by = fmt.Sprintf("process %d", pid)
 	}
 	return fmt.Errorf("%w by %s: %s", ErrHeld, by, path)

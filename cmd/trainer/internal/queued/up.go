@@ -62,6 +62,8 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	defer func() { err = errors.Join(err, d.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
 	served := make(chan error, 1)
 	down := func(finish bool) {
 		if finish {
@@ -71,7 +73,7 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 		}
 	}
 	go func() {
-		err := socket.Serve(ctx, socket.Path(path), d, socket.ThisProgram(version), down)
+		err := socket.Serve(serving, socket.Path(path), d, socket.ThisProgram(version), down)
 		if err != nil {
 			cancel()
 		}
@@ -80,7 +82,7 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	stop.Saves(true)
 	fmt.Fprintf(out, "trains on %s the jobs of %s. Submit with: trainer submit CONFIG\n", d.Devices(), path)
 	err = d.Run(ctx)
-	cancel()
+	stopServing() // not before all is saved: commands see until then what becomes of the jobs
 	err = errors.Join(err, <-served)
 	stop.Saves(false)
 	return err
@@ -116,6 +118,19 @@ func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) 
 	}
 }
 
+// gone waits until the daemon has ended, and the next one can have its queue.
+func gone(ctx context.Context, client *socket.Client, path string) error {
+	err := client.Gone(ctx)
+	for err == nil && queue.Holder(path) == client.Daemon().Process {
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(pollEvery):
+		}
+	}
+	return err
+}
+
 // Down is the command down.
 func Down(version string) *cobra.Command {
 	var finish bool
@@ -139,7 +154,7 @@ func Down(version string) *cobra.Command {
 		if err := client.Down(c.Context(), finish); err != nil {
 			return err
 		}
-		return client.Gone(c.Context())
+		return gone(c.Context(), client, path)
 	}
 	return c
 }
