@@ -12,7 +12,10 @@ import (
 
 // Local is a queue without a daemon: jobs can be submitted, looked at and changed, and none
 // runs. Its methods are those of [Daemon].
-type Local struct{ desk }
+type Local struct {
+	desk
+	path string
+}
 
 // OpenLocal opens the queue in the file at path. queue.ErrHeld says that a daemon has it. The
 // caller calls Close.
@@ -21,19 +24,28 @@ func OpenLocal(path string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Local{desk{queue: q}}, nil
+	return &Local{desk{queue: q}, path}, nil
 }
 
 // Close gives the queue free.
 func (l *Local) Close() error { return l.queue.Close() }
 
-// Submit plans a config on devices of its own, and queues it.
+// Submit plans a config on devices of its own, and queues it. Others can have the queue while it plans:
+// queue.ErrHeld says that one still has it.
 func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	return l.submit(ctx, s, func(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
 		if q.Needs, err = needs(c, nil); err != nil {
 			return err
 		}
-		return foresee(ctx, c, berth.OpenOptions{}, q)
+		if err := l.queue.Close(); err != nil {
+			return err
+		}
+		planned := foresee(ctx, c, berth.OpenOptions{}, q)
+		again, err := queue.Open(l.path)
+		if err == nil {
+			l.queue = again
+		}
+		return errors.Join(planned, err)
 	})
 }
 

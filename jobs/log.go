@@ -98,13 +98,15 @@ func (r *LogReader) Copy(to io.Writer) error {
 		}
 		return r.from(LogName, to)
 	}
+	now, err := os.Stat(filepath.Join(r.dir, LogName)) // before the rest is read: nothing more comes to a file that is let go
 	if _, err := io.Copy(to, r.file); err != nil {
 		return err
 	}
-	if now, err := os.Stat(filepath.Join(r.dir, LogName)); err == nil {
-		if was, err := r.file.Stat(); err == nil && !os.SameFile(now, was) {
-			return r.from(LogName, to)
-		}
+	if err != nil {
+		return nil
+	}
+	if was, err := r.file.Stat(); err == nil && !os.SameFile(now, was) {
+		return r.from(LogName, to)
 	}
 	return nil
 }

@@ -62,6 +62,9 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 		return queue.Job{}, err
 	}
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
+	if d.queue.Has(s.Key) {
+		return d.queue.Again(q)
+	}
 	if err := plan(ctx, c, &q); err != nil {
 		return queue.Job{}, err
 	}
@@ -72,11 +75,12 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	}
 	d.folders.Lock()
 	defer d.folders.Unlock()
+	if d.queue.Has(s.Key) { // it was sent twice at once
+		return d.queue.Again(q)
+	}
 	made := ""
-	if !d.queue.Has(s.Key) { // otherwise it has its folder
-		if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
-			return queue.Job{}, err
-		}
+	if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
+		return queue.Job{}, err
 	}
 	j, err := d.queue.Submit(q)
 	if made != "" && err != nil {

@@ -77,6 +77,17 @@ func (q *Queue) Has(key string) bool {
 	return ok
 }
 
+// Again answers a submission whose key the queue has.
+func (q *Queue) Again(s Submission) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	id, ok := q.keys[s.Key]
+	if !ok {
+		return Job{}, fmt.Errorf("%w: that of this submission was removed meanwhile", ErrNoJob)
+	}
+	return q.again(id, s)
+}
+
 // again answers a submission that was answered before.
 func (q *Queue) again(id int, s Submission) (Job, error) {
 	j := q.jobs[id]

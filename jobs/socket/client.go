@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -54,6 +55,8 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrNoDaemon
+	case errors.Is(err, syscall.EINVAL) && tooLong(path) != "":
+		return nil, fmt.Errorf("%w %s%s", errPath, path, tooLong(path))
 	case err != nil:
 		return nil, err
 	case !sameUser(conn):
@@ -159,7 +162,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 	defer answer.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	if err != nil {
-		return fmt.Errorf("the daemon's answer was cut short: %w", err)
+		return fmt.Errorf("%w: it was cut short: %w", ErrNoAnswer, err)
 	}
 	if answer.StatusCode != http.StatusOK {
 		return refusal(answer.StatusCode, text)
@@ -172,15 +175,14 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 
 // plain takes the made-up address out of an error.
 func plain(err error) error {
-	for _, known := range []error{ErrNoDaemon, ErrOwner} {
-		if errors.Is(err, known) {
-			return known
-		}
+	var made *url.Error
+	if errors.As(err, &made) {
+		err = made.Err
 	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return fmt.Errorf("daemon: %w", inner)
+	if errors.Is(err, ErrNoDaemon) || errors.Is(err, ErrOwner) || errors.Is(err, errPath) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
 // refused is an error of the daemon: its text is the daemon's.

@@ -15,6 +15,9 @@ func ownedAlone(dir string) error {
 	if err != nil {
 		return fmt.Errorf("folder of the socket: %w", err)
 	}
+	if !st.IsDir() {
+		return fmt.Errorf("%w: %s is a file, where a folder is needed", errPath, dir)
+	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || int(sys.Uid) != os.Geteuid() {
 		return fmt.Errorf("%w: another user owns its folder %s", ErrOwner, dir)

@@ -49,8 +49,11 @@ func (p Program) differs(daemon Program) error {
 // The causes of errors of a client.
 var (
 	ErrNoDaemon = errors.New("no daemon runs: start one with `trainer up`")
+	ErrNoAnswer = errors.New("the daemon did not answer") // whether it did what was asked for, is not known
 	ErrProgram  = errors.New("the daemon is another program")
 	ErrOwner    = errors.New("the socket is not this user's alone")
+
+	errPath = errors.New("socket")
 )
 
 // The bodies of requests.

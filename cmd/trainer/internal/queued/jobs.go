@@ -194,29 +194,56 @@ func (m maker) logs() *cobra.Command {
 			return err
 		}
 		reader := jobs.NewLogReader(v.Dir)
+		defer reader.Close()
+		if err := reader.Copy(c.OutOrStdout()); err != nil || !follow || v.State.Over() {
+			return err
+		}
+		if d, err = m.lasting(c.Context(), d, &v); err != nil {
+			return err
+		}
+		defer d.Close()
 		for {
-			v, err = d.View(c.Context(), id)
-			if err == nil {
-				err = reader.Copy(c.OutOrStdout())
+			v, err := d.View(c.Context(), id)
+			if copied := reader.Copy(c.OutOrStdout()); copied != nil {
+				return copied
 			}
-			if err != nil || !follow || v.State.Over() {
-				return err
+			switch {
+			case c.Context().Err() != nil:
+				return nil
+			case err != nil:
+				return fmt.Errorf("job %d is not over: %w", id, err)
+			case v.State.Over():
+				return nil
 			}
 			select {
 			case <-c.Context().Done():
-				return nil
 			case <-time.After(pollEvery):
 			}
 		}
 	})
 }
 
+// lasting is a desk that a command may keep while it waits for a job: that of a daemon. A queue without one is
+// given free, since a daemon that starts now needs it.
+func (m maker) lasting(ctx context.Context, d desk, v *jobs.View) (desk, error) {
+	if _, ok := d.(local); !ok {
+		return d, nil
+	}
+	d.Close()
+	path, err := queuePath()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dialSoon(ctx, path, m.version)
+	if err != nil {
+		return nil, fmt.Errorf("job %d is %s, and %w", v.ID, v.State, err)
+	}
+	return client, nil
+}
+
 func (m maker) wait() *cobra.Command {
 	return m.of(&cobra.Command{Use: "wait", Short: "Wait for a job's end, and exit with its training's exit code"},
 		func(c *cobra.Command, d desk, id int) error {
-			if _, ok := d.(local); !ok {
-				return await(c.Context(), d, id)
-			}
 			v, err := d.View(c.Context(), id)
 			switch {
 			case err != nil:
@@ -224,23 +251,17 @@ func (m maker) wait() *cobra.Command {
 			case v.State.Over():
 				return outcome(&v)
 			}
-			d.Close() // a daemon that starts now needs the file
-			path, err := queuePath()
-			if err != nil {
+			if d, err = m.lasting(c.Context(), d, &v); err != nil {
 				return err
 			}
-			client, err := dialSoon(c.Context(), path, m.version)
-			if err != nil {
-				return fmt.Errorf("job %d is %s, and %w", id, v.State, err)
-			}
-			defer client.Close()
-			return await(c.Context(), client, id)
+			defer d.Close()
+			return await(c.Context(), d, id)
 		})
 }
 
 // dialSoon reaches a daemon, also one that is about to start.
 func dialSoon(ctx context.Context, path, version string) (client *socket.Client, err error) {
-	for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(pollEvery) {
+	for began := time.Now(); time.Since(began) < betweenDaemons; time.Sleep(pollEvery) {
 		client, err = socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
 		if !errors.Is(err, socket.ErrNoDaemon) {
 			break

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
 )
 
 // Submit is the command submit.
@@ -57,15 +58,11 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 			return err
 		}
 		s.Key = newKey()
-		d, daemon, err := openDesk(c.Context(), version)
+		d, daemon, j, err := submit(c.Context(), s, version)
 		if err != nil {
 			return err
 		}
 		defer func() { d.Close() }()
-		j, err := d.Submit(c.Context(), s)
-		if err != nil {
-			return err
-		}
 		out := console.NewProse(c.OutOrStdout())
 		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
 		switch {
@@ -108,6 +105,33 @@ func apart(cfg *configs.Config) (written *configs.Config, length []string) {
 	return &c, length
 }
 
+// mostTries is how often a submission is sent that is not answered: a config whose planning ends the daemon would
+// end each one.
+const mostTries = 3
+
+// submit sends a submission, and sends it again where the answer was lost: its key makes no second job. It leaves the
+// desk open.
+func submit(ctx context.Context, s jobs.Submission, version string) (d desk, daemon bool, j queue.Job, err error) {
+	for range mostTries {
+		if d, daemon, err = openDesk(ctx, version); err != nil {
+			return nil, false, j, err
+		}
+		if j, err = d.Submit(ctx, s); err == nil {
+			return d, daemon, j, nil
+		}
+		d.Close()
+		if ctx.Err() != nil || !unanswered(err) && !errors.Is(err, queue.ErrHeld) { // a daemon may have begun while this planned
+			break
+		}
+	}
+	return nil, false, j, err
+}
+
+// unanswered says whether a daemon ended, or had ended, before it answered.
+func unanswered(err error) bool {
+	return errors.Is(err, socket.ErrNoAnswer) || errors.Is(err, socket.ErrNoDaemon)
+}
+
 // outlook is what the plan says of a job.
 func outlook(j *queue.Job) string {
 	if j.Length > 0 {
@@ -134,19 +158,27 @@ func (nothing) Close() {}
 // pollEvery is how often a waiting command asks.
 const pollEvery = 100 * time.Millisecond
 
+// betweenDaemons is how long a command that waits for a job does without a daemon: one may follow the other.
+const betweenDaemons = 2 * time.Second
+
 // await waits until a job is over, and returns its failure.
 func await(ctx context.Context, d desk, id int) error {
-	for {
+	for answered := time.Now(); ; {
 		v, err := d.View(ctx, id)
-		if err != nil {
-			return err
-		}
-		if v.State.Over() {
+		switch {
+		case ctx.Err() != nil:
+		case err == nil && v.State.Over():
 			return outcome(&v)
+		case err == nil:
+			answered = time.Now()
+		case !unanswered(err):
+			return err
+		case time.Since(answered) > betweenDaemons:
+			return fmt.Errorf("job %d is not over: %w", id, err)
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("job %d goes on: %w", id, context.Cause(ctx))
 		case <-time.After(pollEvery):
 		}
 	}

@@ -1,0 +1,92 @@
+//go:build unix
+
+package queued
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/socket"
+)
+
+// TestSubmitAgain: a submission whose answer is lost is sent again, and there is one job.
+func TestSubmitAgain(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "q.db")
+	t.Setenv(pathVariable, path)
+	t.Chdir(dir)
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	behind := filepath.Join(dir, "behind.sock")
+	go func() { served <- socket.Serve(ctx, behind, d, socket.ThisProgram("1"), func(bool) {}) }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	lost := loses(t, socket.Path(path), behind)
+	var out bytes.Buffer
+	c := Submit(&signals.Stop{}, "1")
+	c.SetArgs([]string{"digits"})
+	c.SetOut(&out)
+	c.SetErr(&out)
+	if err := c.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "job 1 in runs/digits: ") {
+		t.Errorf("%v, %s", err, out.String())
+	}
+	if *lost != 1 || len(d.Views()) != 1 {
+		t.Errorf("%d answers were lost, and there are %d jobs", *lost, len(d.Views()))
+	}
+}
+
+// loses hands on what comes to a socket to the one behind it, and loses the first answer to a submission.
+func loses(t *testing.T, path, behind string) (lost *int) {
+	t.Helper()
+	lost = new(int)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "daemon"})
+	proxy.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", behind)
+	}}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || *lost > 0 {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		if answer.Code != http.StatusOK {
+			t.Errorf("the daemon: %d %s", answer.Code, answer.Body)
+		}
+		*lost++
+		panic(http.ErrAbortHandler)
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return lost
+}
