@@ -165,8 +165,20 @@ func count(devices []order.Device, kind string) (n int) {
 	return n
 }
 
+// cleaned is a path in one spelling; none stays none.
+func cleaned(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Clean(path)
+}
+
 // reserve chooses the run folder. made is the folder that it made for that, if it made one.
 func (d *desk) reserve(s Submission, name string) (dir, made string, err error) {
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
+		return "", "", fmt.Errorf("%w: the run folder %s is no absolute path", berth.ErrOptions, s.Dir)
+	}
+	s.Dir = cleaned(s.Dir)
 	used := map[string]int{}
 	for _, j := range d.queue.Jobs() {
 		if !j.State.Over() {
@@ -189,6 +201,9 @@ func (d *desk) reserve(s Submission, name string) (dir, made string, err error) 
 		dir = filepath.Join(s.Parent, name)
 		if n > 1 {
 			dir += "-" + strconv.Itoa(n)
+		}
+		if used[dir] != 0 { // somebody has removed it meanwhile: its job makes it again
+			continue
 		}
 		err := os.Mkdir(dir, 0o777)
 		if err == nil {

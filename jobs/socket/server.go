@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/berth-ml/berth"
@@ -124,18 +125,17 @@ func (l *ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-// ownConn gives its place free once.
+// ownConn gives its place free once, whoever closes it: the server's end and the end of a request may
+// come at the same time.
 type ownConn struct {
 	net.Conn
-	free func()
+	closed sync.Once
+	free   func()
 }
 
 func (c *ownConn) Close() error {
 	err := c.Conn.Close()
-	if c.free != nil {
-		c.free()
-		c.free = nil
-	}
+	c.closed.Do(c.free)
 	return err
 }
 
@@ -226,7 +226,10 @@ func (s *Server) change(r *http.Request) (any, error) {
 	if err := decode(r, &c); err != nil {
 		return nil, err
 	}
-	if c.Priority != nil {
+	switch {
+	case c.Priority != nil && c.Wish != "":
+		return nil, errors.New("request: it has a wish and a priority: send one of them")
+	case c.Priority != nil:
 		return s.daemon.SetPriority(id, *c.Priority)
 	}
 	return s.daemon.Want(id, c.Wish)

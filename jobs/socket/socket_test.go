@@ -3,6 +3,7 @@ package socket
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,8 +187,43 @@ func TestFolders(t *testing.T) {
 	if _, err := listen(filepath.Join(dir, "other.sock")); !errors.Is(err, ErrOwner) {
 		t.Errorf("listening in a folder for all: %v", err)
 	}
-	if _, err := Dial(t.Context(), filepath.Join(dir, "other.sock"), ThisProgram("1")); !errors.Is(err, ErrOwner) {
+	if _, err := Dial(t.Context(), filepath.Join(dir, "other.sock"), ThisProgram("1")); !errors.Is(err, ErrOwner) || !strings.Contains(err.Error(), "chmod 700") {
 		t.Errorf("dialing in a folder for all: %v", err)
+	}
+	for path, says := range map[string]string{
+		filepath.Join(file, "q.sock"):                file + " is a file",
+		filepath.Join(dir, strings.Repeat("x", 110)): "set BERTH_QUEUE to a shorter one",
+	} {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Dial(t.Context(), path, ThisProgram("1")); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("dialing %s: %v", path, err)
+		}
+	}
+}
+
+// TestClosedTwice: a connection that is closed from two sides at once gives one place free.
+func TestClosedTwice(t *testing.T) {
+	slots := make(chan struct{}, 2)
+	for range 2000 {
+		slots <- struct{}{}
+		a, b := net.Pipe()
+		c := &ownConn{Conn: a, free: func() { <-slots }}
+		var closing sync.WaitGroup
+		begin := make(chan struct{})
+		for range 2 {
+			closing.Go(func() { <-begin; c.Close() })
+		}
+		close(begin)
+		done := make(chan struct{})
+		go func() { closing.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits for a place that is free")
+		}
+		b.Close()
 	}
 }
 
@@ -215,7 +252,9 @@ func TestHostile(t *testing.T) {
 		{"GET", "/jobs/-1", "", 400, "no such job"},
 		{"GET", "/jobs/..%2f..%2fetc", "", 400, "expected a number"},
 		{"PATCH", "/jobs/1", `{"Wish": "run"}`, 400, "no such job"},
+		{"PATCH", "/jobs/1", `{"Wish": "run", "Priority": 1}`, 400, "one of them"},
 		{"DELETE", "/jobs/1", "", 400, "no such job"},
+		{"POST", "/jobs", `{"Key": "a", "Config": "` + base64.StdEncoding.EncodeToString(digits(t)) + `", "Dir": "runs/a"}`, 400, "absolute"},
 	}
 	for _, c := range cases {
 		r, err := http.NewRequest(c.method, "http://daemon"+c.path, strings.NewReader(c.body))

@@ -1,0 +1,64 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/berth-ml/berth"
+)
+
+// TestFolders: two jobs that are not over never share a run folder, whatever happens to folders.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	submit := func(key string, s Submission) (string, error) {
+		s.Key, s.Config = key, text(t)
+		j, err := d.Submit(t.Context(), s)
+		return j.Dir, err
+	}
+	first, err := submit("a", Submission{Parent: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(first); err != nil { // while its job waits
+		t.Fatal(err)
+	}
+	if second, err := submit("b", Submission{Parent: dir}); err != nil || second == first {
+		t.Errorf("the second job is in %s: %v", second, err)
+	}
+	for _, path := range []string{first, dir + "/x/../digits", "digits"} {
+		if _, err := submit(path, Submission{Dir: path}); !errors.Is(err, berth.ErrFolder) && !errors.Is(err, berth.ErrOptions) {
+			t.Errorf("a job in %s: %v", path, err)
+		}
+	}
+}
+
+// TestSubmitsAtOnce: submissions at the same time with one key make one job and one folder, and with many keys as
+// many.
+func TestSubmitsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	config := text(t)
+	var submits sync.WaitGroup
+	for i := range 16 {
+		submits.Go(func() {
+			s := Submission{Key: fmt.Sprint(max(i-7, 0)), Config: config, Parent: filepath.Join(dir, "runs")}
+			if _, err := d.Submit(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	submits.Wait()
+	folders := map[string]bool{}
+	for _, v := range d.Views() {
+		folders[v.Dir] = true
+	}
+	made, err := os.ReadDir(filepath.Join(dir, "runs"))
+	if err != nil || len(d.Views()) != 9 || len(folders) != 9 || len(made) != 9 {
+		t.Errorf("%d jobs in %d folders; %d were made: %v", len(d.Views()), len(folders), len(made), err)
+	}
+}
