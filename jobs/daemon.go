@@ -25,7 +25,7 @@ type Options struct {
 	Observe func(log io.Writer, run *berth.Run) *berth.Observer
 
 	// Told hears of what happens to jobs, a line each, and Ended of a job that is over; nil for
-	// nobody. Calls come from one goroutine each and may take long.
+	// nobody. Calls come from many goroutines. Those of Ended may take long: Close waits for them.
 	Told  func(line string)
 	Ended func(queue.Job)
 }
@@ -39,6 +39,7 @@ type Daemon struct {
 
 	woken chan struct{} // holds one wish to decide anew
 	tasks sync.WaitGroup
+	ends  sync.WaitGroup // calls of Ended
 
 	mu     sync.Mutex
 	open   map[int]*task       // by job
@@ -72,6 +73,7 @@ func Open(o Options) (*Daemon, error) {
 
 // Close gives the devices and the queue free. Run must have returned.
 func (d *Daemon) Close() error {
+	d.ends.Wait()
 	return errors.Join(d.owned.Close(), d.queue.Close())
 }
 
@@ -85,6 +87,10 @@ var roomAgain = 30 * time.Second
 // Run trains jobs until ctx ends. Then it lets the step of each running one end, saves all,
 // and returns. Those that have not ended go on with the next daemon.
 func (d *Daemon) Run(ctx context.Context) error {
+	for _, j := range d.queue.Blamed() {
+		d.say(j, "failed: "+j.Failure())
+		d.over(j)
+	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -139,6 +145,9 @@ func (d *Daemon) wake() {
 	default:
 	}
 }
+
+// over tells of a job that is over.
+func (d *Daemon) over(j queue.Job) { d.ends.Go(func() { d.options.Ended(j) }) }
 
 // stopAll ends all open tasks, saved.
 func (d *Daemon) stopAll(cause error) {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +98,47 @@ func TestSuspectWithoutDevices(t *testing.T) {
 	}
 	if v, err := d.View(suspect); err != nil || !strings.Contains(v.Where, "there are fewer") {
 		t.Errorf("the suspect job: %s (%s), %v", v.State, v.Where, err)
+	}
+}
+
+// TestEnded: who listens hears of each job that is over, also of one that never began, and of one that has ended the
+// process.
+func TestEnded(t *testing.T) {
+	path, blamed, waiting := killedQueue(t)
+	q, err := queue.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Begin(blamed, []string{"cpu:0"}, true); err != nil { // alone, for the second time
+		t.Fatal(err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan queue.Job, 4)
+	d, err := Open(Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}, Ended: func(j queue.Job) { heard <- j }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Want(waiting, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Want(waiting, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	d.Finish()
+	if err := errors.Join(d.Run(ctx), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	close(heard)
+	got := map[int]queue.State{}
+	for j := range heard {
+		got[j.ID] = j.State
+	}
+	if len(got) != 2 || got[blamed] != queue.Failed || got[waiting] != queue.Cancelled {
+		t.Errorf("ended: %v", got)
 	}
 }
 

@@ -150,7 +150,7 @@ func (t *task) run() {
 		return // it was removed meanwhile
 	}
 	if j.State.Over() {
-		d.options.Ended(j)
+		d.over(j)
 	}
 }
 

@@ -133,7 +133,12 @@ func (d *Daemon) Want(id int, w queue.Wish) (queue.Job, error) {
 		delete(d.later, id)
 		d.mu.Unlock()
 	}
-	return d.queue.Want(id, w)
+	j, err := d.queue.Want(id, w)
+	if err == nil && j.State.Over() { // it was not open: an open one ends later
+		d.say(j, string(j.State))
+		d.over(j)
+	}
+	return j, err
 }
 
 // SetPriority changes a job's place in the line.

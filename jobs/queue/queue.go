@@ -25,11 +25,12 @@ var (
 type Queue struct {
 	file *file
 
-	mu   sync.Mutex
-	jobs map[int]*Job // a job that is here never changes: another one takes its place
-	keys map[string]int
-	late map[int]bool // jobs that the file does not have as they are
-	why  error        // why the disk takes no more; nil if it does, as far as is known
+	mu     sync.Mutex
+	jobs   map[int]*Job // a job that is here never changes: another one takes its place
+	keys   map[string]int
+	late   map[int]bool // jobs that the file does not have as they are
+	blamed []int        // see Blamed
+	why    error        // why the disk takes no more; nil if it does, as far as is known
 }
 
 // Submission is what is asked for by a submit.

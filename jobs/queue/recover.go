@@ -2,6 +2,7 @@ package queue
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,10 +26,27 @@ func Open(path string) (*Queue, error) {
 		if j.Open() {
 			j.interrupted(now)
 			q.late[id] = true
+			if j.State == Failed {
+				q.blamed = append(q.blamed, id)
+			}
 		}
 	}
 	_ = q.Flush() // on a full disk they stay late
 	return q, nil
+}
+
+// Blamed are the jobs that have failed since the process before this one ended while they ran alone. The
+// second call has none.
+func (q *Queue) Blamed() (list []Job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range slices.Sorted(slices.Values(q.blamed)) {
+		if j := q.jobs[id]; j != nil && j.State == Failed {
+			list = append(list, *j)
+		}
+	}
+	q.blamed = nil
+	return list
 }
 
 // interrupted ends the attempt that lasted when the process ended.

@@ -88,11 +88,21 @@ func (m maker) ls() *cobra.Command {
 			cli.Tell(c, c.ErrOrStderr(), "the queue cannot be written, so requests are refused and nothing begins: "+full)
 		}
 		if asJSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(list)
+			records := make([]record, len(list))
+			for i := range list {
+				records[i] = recordOf(&list[i])
+			}
+			return printJSON(c.OutOrStdout(), records)
 		}
 		return printJobs(c.OutOrStdout(), list)
 	}
 	return c
+}
+
+func printJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // printJobs prints a table.
@@ -155,7 +165,7 @@ func (m maker) show() *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(v)
+			return printJSON(c.OutOrStdout(), recordOf(&v))
 		}
 		printJob(console.NewProse(c.OutOrStdout()), &v)
 		return nil

@@ -101,7 +101,7 @@ func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) 
 	if command == "" {
 		return
 	}
-	text, err := json.Marshal(j)
+	text, err := json.Marshal(ended(j))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -112,6 +112,7 @@ func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) 
 		shell = []string{"cmd", "/c", command}
 	}
 	run := exec.CommandContext(ctx, shell[0], shell[1:]...)
+	run.WaitDelay = time.Second // for what it has started and left
 	run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), errs, errs
 	if err := run.Run(); err != nil {
 		fmt.Fprintf(errs, "--on-end for job %d: %v\n", j.ID, err)

@@ -1,0 +1,77 @@
+package queued
+
+import (
+	"time"
+
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// record is a job as --json prints it, and as the command of --on-end has it on its input.
+type record struct {
+	ID       int      `json:"id"`
+	Name     string   `json:"name"`
+	State    string   `json:"state"`
+	Wish     string   `json:"wish"`
+	Priority int      `json:"priority"`
+	Run      string   `json:"run"`
+	Step     int      `json:"step,omitempty"`
+	Steps    int      `json:"steps,omitempty"`
+	Loss     *float64 `json:"loss,omitempty"`
+
+	Where  string     `json:"where,omitempty"`
+	Ends   *time.Time `json:"ends,omitempty"`
+	Needs  []need     `json:"needs"`
+	Memory int64      `json:"memory_bytes"`
+
+	Predicted float64 `json:"predicted_seconds"`
+	Length    float64 `json:"length_seconds,omitempty"`
+	Left      float64 `json:"left_seconds,omitempty"`
+
+	Submitted time.Time `json:"submitted"`
+	PausedAt  time.Time `json:"paused_at,omitzero"`
+	Suspect   bool      `json:"suspect,omitempty"`
+	Retries   int       `json:"retries"`
+	Attempts  []attempt `json:"attempts,omitempty"`
+	Events    []event   `json:"events,omitempty"`
+}
+
+type need struct {
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
+}
+
+type attempt struct {
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Devices []string  `json:"devices"`
+	Error   string    `json:"error,omitempty"`
+	Code    int       `json:"code"`
+}
+
+type event struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+}
+
+func recordOf(v *jobs.View) record {
+	r := record{
+		ID: v.ID, Name: v.Name, State: string(v.State), Wish: string(v.Wish), Priority: v.Priority, Run: v.Dir,
+		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory,
+		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
+		Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
+	}
+	for _, n := range v.Needs {
+		r.Needs = append(r.Needs, need{n.Kind, n.Count})
+	}
+	for _, a := range v.Attempts {
+		r.Attempts = append(r.Attempts, attempt{a.Began, a.Ended, a.Devices, a.Error, a.Code})
+	}
+	for _, e := range v.Events {
+		r.Events = append(r.Events, event(e))
+	}
+	return r
+}
+
+// ended is a job that is over.
+func ended(j queue.Job) record { return recordOf(&jobs.View{Job: j}) }
