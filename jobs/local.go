@@ -85,22 +85,23 @@ func (l *Local) SetPriority(id, priority int) (queue.Job, error) {
 	return l.queue.SetPriority(id, priority)
 }
 
-// OpenFor opens a daemon with the devices that one job needs, for [Daemon.RunOnly]. It has no use for the
-// devices of o.
+// OpenFor opens a daemon with the devices of one job's config, for [Daemon.RunOnly]. It has no use for those
+// of o.
 func OpenFor(id int, o Options) (*Daemon, error) {
 	l, err := OpenLocal(o.Queue)
 	if err != nil {
 		return nil, err
 	}
-	j, err := l.queue.Job(id)
+	text, err := l.Config(id)
 	if err := errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
-	var each []configs.DeviceEntry
-	for _, n := range j.Needs {
-		each = append(each, configs.DeviceEntry{Use: fmt.Sprintf("%s:%d", n.Kind, n.Count)})
+	c, err := configs.Parse(fmt.Sprintf("config of job %d", id), text, configs.Overlay{})
+	if err != nil {
+		return nil, err
 	}
-	o.Devices = configs.Devices{Each: each}
+	o.Devices = c.Devices
+	o.Devices.Memory = configs.Memory{} // the job's plan keeps to it, also to a share of what it takes
 	return Open(o)
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +36,7 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait",
 		Args:    cli.Args(1),
 	}
-	cf := runs.AddConfigFlags(c)
+	cf := runs.AddConfigFlags(c, daemonKeys()...)
 	c.Flags().StringVar(&s.Dir, "run", "", "train in the folder `DIR`")
 	c.Flags().IntVar(&s.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
 	c.Flags().IntVar(&s.Retries, "retry", 2, "begin again up to `N` times after a failure that need not repeat")
@@ -63,6 +65,9 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 			return err
 		}
 		defer func() { d.Close() }()
+		if daemon || !wait {
+			ignored(c, cfg)
+		}
 		out := console.NewProse(c.OutOrStdout())
 		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
 		switch {
@@ -103,6 +108,25 @@ func apart(cfg *configs.Config) (written *configs.Config, length []string) {
 		}
 	}
 	return &c, length
+}
+
+// daemonKeys are the keys of a config that do not count for a job: those of trainer up do. Of its own it has the
+// devices that it asks for, and the memory that it may use of each.
+func daemonKeys() (keys []string) {
+	for _, key := range configs.Keys() {
+		if strings.HasPrefix(key, "devices.") && key != "devices.use" && key != "devices.memory" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// ignored tells of keys that were given and do not count.
+func ignored(c *cobra.Command, cfg *configs.Config) {
+	given := slices.DeleteFunc(daemonKeys(), func(key string) bool { return !cfg.Given(key) })
+	if len(given) > 0 {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("%s: trainer up has its own, so the job's does not count", strings.Join(given, ", ")))
+	}
 }
 
 // mostTries is how often a submission is sent that is not answered: a config whose planning ends the daemon would

@@ -40,11 +40,11 @@ func (v *configValue) Set(text string) error { v.text = text; return nil }
 func (v *configValue) String() string        { return v.text }
 func (v *configValue) Type() string          { return v.takes }
 
-// AddConfigFlags gives c those flags.
-func AddConfigFlags(c *cobra.Command) *ConfigFlags {
+// AddConfigFlags gives c those flags, but those of keys that do not count for the command.
+func AddConfigFlags(c *cobra.Command, but ...string) *ConfigFlags {
 	f := &ConfigFlags{values: map[string]*configValue{}}
 	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: `KEY=VALUE`, such as train.batch=64; can be repeated")
-	f.add(c, func(flag configs.Flag) bool { return !flag.Trains })
+	f.add(c, func(flag configs.Flag) bool { return !flag.Trains && !slices.Contains(but, flag.Key) })
 	return f
 }
 
