@@ -44,7 +44,7 @@ type Daemon struct {
 	mu     sync.Mutex
 	open   map[int]*task       // by job
 	places map[int]order.Place // as decided last
-	later  map[int]time.Time   // when jobs may begin again that found no room on their disk
+	later  map[int]time.Time   // when jobs may begin again that have failed
 	drain  bool                // nothing new begins
 	only   int                 // the one job that may run; 0: all
 }
@@ -81,8 +81,9 @@ func (d *Daemon) Close() error {
 // changes while jobs run.
 const tick = time.Second
 
-// roomAgain is how long a job waits that found no room on its disk.
-var roomAgain = 30 * time.Second
+// retryAfter is how long a job waits after a failure that may not come again: what is wrong around it takes
+// time to pass.
+var retryAfter = 10 * time.Second
 
 // Run trains jobs until ctx ends. Then it lets the step of each running one end, saves all,
 // and returns. Those that have not ended go on with the next daemon.

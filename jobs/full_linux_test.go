@@ -51,25 +51,10 @@ func fill(t *testing.T, dir string) (empty func()) {
 	}
 }
 
-// until waits for a view of a job.
-func (r running) until(t *testing.T, id int, wanted func(View) bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		v, err := r.View(id)
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case wanted(v):
-			return
-		case time.Now().After(end):
-			t.Fatalf("job %d is %s (%s): %+v", id, v.State, v.Where, v.Attempts)
-		}
-	}
-}
-
 // TestFullQueue: while the disk of the queue is full, submissions are refused, what runs goes on, nothing
 // begins, and each says so.
 func TestFullQueue(t *testing.T) {
+	testall.Long(t)
 	disk, dir := small(t, "2m"), t.TempDir()
 	d := start(t, disk, "cpu:1")
 	long := d.submit(t, dir, "long", text(t, "train.epochs=400"))
@@ -108,16 +93,14 @@ func TestFullQueue(t *testing.T) {
 // the weights that it has alone.
 func TestFullRunFolder(t *testing.T) {
 	testall.Long(t)
-	again := roomAgain
-	roomAgain = 500 * time.Millisecond
-	defer func() { roomAgain = again }()
+	retrySoon(t)
 	disk, dir := small(t, "8m"), t.TempDir()
 	d := startOn(t, dir, configs.Devices{Use: "cpu:1"})
 	config := text(t, "train.epochs=100", "checkpoint.every=20")
 	id := d.submit(t, disk, "a", config)
 	d.until(t, id, func(v View) bool { return v.Step > 0 })
 	empty := fill(t, disk)
-	d.until(t, id, func(v View) bool { return strings.Contains(v.Where, "no room on the disk") })
+	d.until(t, id, func(v View) bool { return strings.Contains(v.Where, "begins again in 1 s: checkpoint at step") })
 	other := d.submit(t, dir, "b", text(t, "train.epochs=1"))
 	if v := d.await(t, other); v.State != queue.Finished {
 		t.Errorf("a job with room is %s: %s", v.State, v.Failure())

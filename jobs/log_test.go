@@ -7,10 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestLog: a log is bounded, and a reader beside the writer misses nothing at its turns.
 func TestLog(t *testing.T) {
+	testall.Long(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	l, err := openLog(dir)
 	if err != nil {

@@ -141,8 +141,8 @@ func (t *task) run() {
 	}
 	t.note(func() {
 		delete(d.open, t.job.ID)
-		if r.NoRoom {
-			d.later[t.job.ID] = time.Now().Add(roomAgain)
+		if r.Err != nil && err == nil && j.State == queue.Waiting {
+			d.later[t.job.ID] = time.Now().Add(retryAfter)
 		}
 	})
 	d.wake()

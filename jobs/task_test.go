@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -138,5 +139,79 @@ func TestPanic(t *testing.T) {
 	}
 	if v, err = d.RunOnly(ctx, 2); err != nil || v.State != queue.Finished {
 		t.Errorf("the other job is %s, %v", v.State, err)
+	}
+}
+
+// retrySoon shortens the wait after failures.
+func retrySoon(t *testing.T) {
+	t.Helper()
+	was := retryAfter
+	retryAfter = 500 * time.Millisecond
+	t.Cleanup(func() { retryAfter = was })
+}
+
+// TestRetries: a failure that may not come again is tried again, after a while and as often as is asked for; one that
+// follows from the config is not.
+func TestRetries(t *testing.T) {
+	retrySoon(t)
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	submit := func(key string, config []byte) View {
+		path := filepath.Join(dir, key)
+		if err := os.MkdirAll(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if key == "again" { // a run folder without its place, until the second attempt is over
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(dir, "no", "folder"), path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j, err := d.queue.Submit(queue.Submission{
+			Key: key, Name: key, Config: config, Dir: path, Retries: 2, Needs: []order.Need{{Kind: "cpu", Count: 1}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.wake()
+		if key == "again" {
+			d.until(t, j.ID, func(v View) bool { return strings.HasPrefix(v.Where, "begins again in 1 s: ") && v.Retries == 0 })
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return d.await(t, j.ID)
+	}
+	v := submit("again", text(t, "train.epochs=1"))
+	if v.State != queue.Finished || len(v.Attempts) != 3 {
+		t.Errorf("the job is %s: %+v", v.State, v.Attempts)
+	}
+	for i := 1; i < len(v.Attempts); i++ {
+		if rest := v.Attempts[i].Began.Sub(v.Attempts[i-1].Ended); rest < retryAfter {
+			t.Errorf("attempt %d began %v after the one before", i+1, rest)
+		}
+	}
+	for key, config := range map[string][]byte{"not finite": text(t, "optimizer.lr=1e38"), "usage": []byte("model: none")} {
+		if v := submit(key, config); v.State != queue.Failed || len(v.Attempts) != 1 {
+			t.Errorf("%s: the job is %s: %+v", key, v.State, v.Attempts)
+		}
+	}
+}
+
+// until waits for a view of a job.
+func (r running) until(t *testing.T, id int, wanted func(View) bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		v, err := r.View(id)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case wanted(v):
+			return
+		case time.Now().After(end):
+			t.Fatalf("job %d is %s (%s): %+v", id, v.State, v.Where, v.Attempts)
+		}
 	}
 }

@@ -82,7 +82,7 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
 	}
 	if again := time.Until(d.later[j.ID]); again > 0 {
-		return fmt.Sprintf("no room on the disk of its run folder: begins again in %d s", int(again.Seconds())+1)
+		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
 	}
 	if alone != 0 && alone != j.ID {
 		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)

@@ -114,7 +114,7 @@ func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) 
 	run := exec.CommandContext(ctx, shell[0], shell[1:]...)
 	run.WaitDelay = time.Second // for what it has started and left
 	run.Stdin, run.Stdout, run.Stderr = bytes.NewReader(text), errs, errs
-	if err := run.Run(); err != nil {
+	if err := run.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		fmt.Fprintf(errs, "--on-end for job %d: %v\n", j.ID, err)
 	}
 }
