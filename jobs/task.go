@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -169,11 +170,11 @@ func ended(j queue.Job, r queue.Result) string {
 func (t *task) train() (r queue.Result) {
 	text, err := t.daemon.queue.Config(t.job.ID)
 	if err != nil {
-		return failed(err)
+		return t.failed(err)
 	}
 	log, err := openLog(t.job.Dir)
 	if err != nil {
-		return failed(err)
+		return t.failed(err)
 	}
 	defer log.Close()
 	defer func() {
@@ -190,14 +191,14 @@ func (t *task) train() (r queue.Result) {
 		return queue.Result{}
 	case err != nil:
 		fmt.Fprintf(log, "failed: %v\n", err)
-		return failed(err)
+		return t.failed(err)
 	}
 	return queue.Result{}
 }
 
 // failed is a failure, with whether another attempt may succeed: the same steps give the same loss, and
 // a mistake in the config stays one.
-func failed(err error) queue.Result {
+func (t *task) failed(err error) queue.Result {
 	r := queue.Result{Err: err, Code: 1, Again: true}
 	if berth.IsUsage(err) {
 		r.Code, r.Again = 2, false
@@ -206,9 +207,16 @@ func failed(err error) queue.Result {
 		r.Again = r.Again && !errors.Is(err, final)
 	}
 	for _, full := range osfile.NoRoom { // of these, a limit on files does not go away
-		r.NoRoom = r.NoRoom || errors.Is(err, full) && full != syscall.EFBIG
+		r.Outside = r.Outside || errors.Is(err, full) && full != syscall.EFBIG
 	}
+	r.Outside = r.Outside || t.lost(err)
 	return r
+}
+
+// lost says whether a failure is the loss of a device, which no job gets any more.
+func (t *task) lost(err error) bool {
+	var loss *berth.DeviceError
+	return errors.As(err, &loss) && !slices.Contains(t.daemon.owned.Usable(), loss.Device)
 }
 
 // attempt opens the run and trains it. complete says that it has no step left.

@@ -81,7 +81,12 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 			if t.loop != nil {
 				t.loop.leave()
 			}
-			err = errors.Join(err, s.close())
+			err = s.outcome(err)
+			closing := s.close()
+			if errors.As(err, new(*DeviceError)) {
+				closing = executor.Unrelated(closing)
+			}
+			err = errors.Join(err, closing)
 			cancel()
 			leave()
 		}
@@ -446,7 +451,8 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	if err := errors.Join(t.loop.end(work), t.loop.a.closeAnswers()); err != nil {
 		return nil, t.fail(work, err)
 	}
-	return t.loop.a.ended(t.loop)
+	rep, err := t.loop.a.ended(t.loop)
+	return rep, t.loop.a.outcome(err)
 }
 
 // CheckOpen refuses a training that is closed.

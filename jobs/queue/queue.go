@@ -277,9 +277,9 @@ type Result struct {
 	// Code is the exit code that `trainer train` would have had.
 	Code int
 	// Again says that another attempt may succeed: the failure does not follow from the job
-	// alone. NoRoom says that it failed for a full disk: it waits for another attempt, which is
-	// none of its retries.
-	Again, NoRoom bool
+	// alone. Outside says that it cannot follow from the job, as that of a full disk: another attempt
+	// is none of its retries.
+	Again, Outside bool
 	// Length and Left are what the whole job takes, and what is left of it, as measured; 0: too
 	// little was.
 	Length, Left time.Duration
@@ -318,7 +318,7 @@ func (q *Queue) failed(j *Job, r Result, now time.Time) {
 	switch {
 	case j.Wish != Run:
 		j.enter(idle(j.Wish), now)
-	case r.NoRoom:
+	case r.Outside:
 		j.enter(Waiting, now)
 	case r.Again && j.Retries > 0:
 		j.Retries--
