@@ -70,13 +70,17 @@ func TestLostDevice(t *testing.T) {
 		dir = t.TempDir()
 		d = losing(t, dir, 1, copies, fault.CopyOut)
 		id := d.submit(t, dir, "a", config)
-		d.until(t, id, func(v View) bool { return v.State == queue.Waiting && strings.Contains(v.Where, "needs 1 cpu: there are fewer") })
+		d.until(t, id, func(v View) bool {
+			return v.State == queue.Waiting && strings.Contains(v.Where, "needs 1 cpu: there are fewer")
+		})
 	})
 	t.Run("the only one", func(t *testing.T) {
 		dir := t.TempDir()
 		d := losing(t, dir, 1, 50, fault.Launch)
 		id := d.submit(t, dir, "a", config)
-		d.until(t, id, func(v View) bool { return v.State == queue.Waiting && strings.Contains(v.Where, "needs 1 cpu: there are fewer") })
+		d.until(t, id, func(v View) bool {
+			return v.State == queue.Waiting && strings.Contains(v.Where, "needs 1 cpu: there are fewer")
+		})
 		_, err := d.Submit(t.Context(), Submission{Key: "b", Config: config, Parent: dir})
 		if !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "this daemon has 0") {
 			t.Errorf("a submission without a device: %v", err)
