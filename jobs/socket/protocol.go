@@ -24,7 +24,7 @@ type Program struct {
 	Process  int
 }
 
-// ThisProgram is the program that calls it. version names its build.
+// ThisProgram is the program that calls it. version names its build: see [Version].
 func ThisProgram(version string) Program {
 	sum := sha256.Sum256([]byte(configs.Reference()))
 	return Program{protocol, version, hex.EncodeToString(sum[:8]), os.Getpid()}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/internal/build"
 )
 
 // newRoot is the command trainer. Commands that save tell stop.
@@ -52,7 +53,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
-		{"Queue trainings", []*cobra.Command{queued.Up(stop, revision()), queued.Submit(stop, revision()), queued.Jobs(revision()), queued.Down(revision())}},
+		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(stop), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},

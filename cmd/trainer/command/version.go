@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu"
+	"github.com/berth-ml/berth/internal/build"
 )
 
 func versionCommand() *cobra.Command {
@@ -51,29 +52,14 @@ func printVersion(c *cobra.Command) error {
 	return err
 }
 
-// revision tells this build from others.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	text := berthVersion(info)
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
-			text += " " + s.Value
-		}
-	}
-	return text
-}
-
 // versionText words a build and the instruction set in use.
 func versionText(info *debug.BuildInfo, isa string) string {
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	version, program := berthVersion(info), ""
-	if info.Main.Path != "" && info.Main.Path != berthModule {
+	version, program := build.Version(info), ""
+	if info.Main.Path != "" && info.Main.Path != build.Module {
 		program = fmt.Sprintf("program\t%s %s\n", info.Main.Path, cmp.Or(info.Main.Version, "(devel)"))
 	}
 	revision := settings["vcs.revision"]
@@ -88,22 +74,6 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	fmt.Fprintf(w, "%sberth\t%s\nrevision\t%s\ngo\t%s\nplatform\t%s/%s\ncpu\t%s\n", program, version, revision, info.GoVersion, runtime.GOOS, runtime.GOARCH, isa)
 	w.Flush()
 	return b.String()
-}
-
-const berthModule = "github.com/berth-ml/berth"
-
-// berthVersion is the version of Berth in a build, of which it may be a dependency.
-func berthVersion(info *debug.BuildInfo) string {
-	module := &info.Main
-	for _, d := range info.Deps {
-		if d.Path == berthModule {
-			module = d
-		}
-	}
-	if r := module.Replace; r != nil {
-		return fmt.Sprintf("%s, replaced by %s %s", module.Version, r.Path, cmp.Or(r.Version, "(devel)"))
-	}
-	return cmp.Or(module.Version, "(devel)")
 }
 
 // instructionSet names the instruction set that the device cpu computes with.
