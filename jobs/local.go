@@ -34,19 +34,24 @@ func (l *Local) Close() error { return l.queue.Close() }
 // queue.ErrHeld says that one still has it.
 func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	return l.submit(ctx, s, func(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
-		if q.Needs, err = needs(c, nil); err != nil {
-			return err
-		}
 		if err := l.queue.Close(); err != nil {
 			return err
 		}
-		planned := foresee(ctx, c, berth.OpenOptions{}, q)
+		planned := planApart(ctx, c, q)
 		again, err := queue.Open(l.path)
 		if err == nil {
 			l.queue = again
 		}
 		return errors.Join(planned, err)
 	})
+}
+
+// planApart finds out what a job takes, on devices of its own.
+func planApart(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
+	if q.Needs, err = needs(c, nil); err != nil {
+		return err
+	}
+	return foresee(ctx, c, berth.OpenOptions{}, q)
 }
 
 // View is one job.
@@ -65,6 +70,9 @@ func (l *Local) Views() []View {
 	return views
 }
 
+// waitsForDaemon is why a job waits that nobody is there to train.
+const waitsForDaemon = "waits for a daemon: trainer up"
+
 // resting is a job that nobody runs.
 func resting(j queue.Job) View {
 	v := View{Job: j}
@@ -72,7 +80,7 @@ func resting(j queue.Job) View {
 	case queue.Failed:
 		v.Where = j.Failure()
 	case queue.Waiting:
-		v.Where = "waits for a daemon: trainer up"
+		v.Where = waitsForDaemon
 	}
 	return v
 }

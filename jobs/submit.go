@@ -43,6 +43,12 @@ type Submission struct {
 // Submit returns.
 func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	defer d.wake()
+	d.mu.Lock()
+	only := d.only
+	d.mu.Unlock()
+	if only != 0 { // the job is for another daemon, with other devices
+		return d.desk.submit(ctx, s, planApart)
+	}
 	return d.desk.submit(ctx, s, d.plan)
 }
 

@@ -283,7 +283,9 @@ func (t *task) observer(run *berth.Run, log *logFile) *berth.Observer {
 	}
 	saved, boundary := o.Saved, o.Boundary
 	o.Saved = func(s berth.Saved) {
-		t.daemon.queue.Saved(t.job.ID)
+		if t.daemon.queue.Saved(t.job.ID) {
+			t.daemon.wake()
+		}
 		if saved != nil {
 			saved(s)
 		}

@@ -87,6 +87,9 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	if alone != 0 && alone != j.ID {
 		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)
 	}
+	if d.only != 0 && d.only != j.ID {
+		return waitsForDaemon
+	}
 	if d.drain {
 		return "the daemon begins no more jobs"
 	}

@@ -250,14 +250,15 @@ func (q *Queue) Stood(id int, suspended bool, length, left time.Duration) {
 	})
 }
 
-// Saved notes that a job has a checkpoint of this attempt, and so is suspect no more.
-func (q *Queue) Saved(id int) {
+// Saved notes that a job has a checkpoint of this attempt, and so is suspect no more. cleared says that
+// it was.
+func (q *Queue) Saved(id int) (cleared bool) {
 	q.mu.Lock()
 	j := q.jobs[id]
 	known := j == nil || !j.Suspect
 	q.mu.Unlock()
 	if known {
-		return
+		return false
 	}
 	q.report(id, func(j *Job, now time.Time) {
 		j.Suspect = false
@@ -266,6 +267,7 @@ func (q *Queue) Saved(id int) {
 		}
 		j.note(now, "it has saved, and other jobs may run beside it again")
 	})
+	return true
 }
 
 // Result is how an attempt ended.

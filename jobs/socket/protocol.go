@@ -22,12 +22,13 @@ type Program struct {
 	Version  string // of the build
 	Keys     string // a hash of all keys that configs may have, with those that the program registered
 	Process  int
+	Only     int `json:",omitempty"` // the one job that it trains; 0: all
 }
 
 // ThisProgram is the program that calls it. version names its build: see [Version].
 func ThisProgram(version string) Program {
 	sum := sha256.Sum256([]byte(configs.Reference()))
-	return Program{protocol, version, hex.EncodeToString(sum[:8]), os.Getpid()}
+	return Program{Protocol: protocol, Version: version, Keys: hex.EncodeToString(sum[:8]), Process: os.Getpid()}
 }
 
 // differs says how a daemon's program differs from a client's; nil if they are the same.

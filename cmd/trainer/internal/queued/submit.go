@@ -70,14 +70,11 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		}
 		out := console.NewProse(c.OutOrStdout())
 		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
-		switch {
-		case wait && daemon:
-			return await(c.Context(), d, j.ID)
-		case wait:
-			d.Close()
-			d = nothing{}
-			return runHere(c.Context(), out, stop, j.ID)
-		case !daemon:
+		if wait {
+			w := waiter{out: out, stop: stop, version: version, id: j.ID}
+			return w.end(c.Context(), d)
+		}
+		if !daemon {
 			fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
 		}
 		return nil
@@ -108,6 +105,41 @@ func apart(cfg *configs.Config) (written *configs.Config, length []string) {
 		}
 	}
 	return &c, length
+}
+
+// waiter waits for the end of a job, and trains it where no daemon does.
+type waiter struct {
+	out     io.Writer
+	stop    *signals.Stop
+	version string
+	id      int
+}
+
+// end returns the job's failure. Another command that trains one job has the queue until that ends.
+func (w waiter) end(ctx context.Context, d desk) error {
+	for {
+		if client, ok := d.(*socket.Client); ok {
+			err := await(ctx, client, w.id)
+			if client.Daemon().Only == 0 || !unanswered(err) {
+				return err
+			}
+		}
+		d.Close()
+		err := w.train(ctx)
+		if !errors.Is(err, queue.ErrHeld) {
+			return err
+		}
+		path, missing := queuePath()
+		if missing != nil {
+			return missing
+		}
+		client, missing := dialSoon(ctx, path, w.version)
+		if missing != nil {
+			return err
+		}
+		defer client.Close()
+		d = client
+	}
 }
 
 // daemonKeys are the keys of a config that do not count for a job: those of trainer up do. Of its own it has the
@@ -174,11 +206,6 @@ func shortPath(path string) string {
 	return path
 }
 
-// nothing is a desk that has been closed.
-type nothing struct{ desk }
-
-func (nothing) Close() {}
-
 // pollEvery is how often a waiting command asks.
 const pollEvery = 100 * time.Millisecond
 
@@ -223,25 +250,31 @@ func outcome(v *jobs.View) error {
 	return fmt.Errorf("job %d is %s", v.ID, v.State)
 }
 
-// runHere trains one job of the queue in this process.
-func runHere(ctx context.Context, out io.Writer, stop *signals.Stop, id int) (err error) {
+// train trains the job in this process. Other commands reach the queue meanwhile.
+func (w waiter) train(ctx context.Context) (err error) {
 	path, err := queuePath()
 	if err != nil {
 		return err
 	}
-	d, err := jobs.OpenFor(id, jobs.Options{Queue: path, Observe: observe, Told: func(line string) { fmt.Fprintln(out, line) }})
+	d, err := jobs.OpenFor(w.id, jobs.Options{Queue: path, Observe: observe, Told: func(line string) { fmt.Fprintln(w.out, line) }})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	stop.Saves(true)
-	defer stop.Saves(false)
-	v, err := d.RunOnly(ctx, id)
+	w.stop.Saves(true)
+	defer w.stop.Saves(false)
+	only := socket.ThisProgram(w.version)
+	only.Only = w.id
+	var v jobs.View
+	stopped, err := serve(ctx, path, d, only, func(ctx context.Context) (err error) {
+		v, err = d.RunOnly(ctx, w.id)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if !v.State.Over() && ctx.Err() != nil {
-		return fmt.Errorf("%w and saved: job %d goes on with trainer up, or with trainer resume %s", errStopped, id, shortPath(v.Dir))
+	if !v.State.Over() && stopped {
+		return fmt.Errorf("%w and saved: job %d goes on with trainer up, or with trainer resume %s", errStopped, w.id, shortPath(v.Dir))
 	}
 	return outcome(&v)
 }

@@ -5,6 +5,8 @@ package queued
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +17,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/socket"
 )
 
@@ -89,4 +93,68 @@ func loses(t *testing.T, path, behind string) (lost *int) {
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return lost
+}
+
+// TestSubmitWaits: while a command trains its job itself, others reach the queue. Their jobs wait for a daemon with the
+// devices that they need, and a second command that waits trains its own once the first has ended.
+func TestSubmitWaits(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "q.db")
+	t.Setenv(pathVariable, path)
+	t.Chdir(dir)
+	submit := func(args ...string) (ended chan error) {
+		ended = make(chan error, 1)
+		c := Submit(&signals.Stop{}, "1")
+		c.SetArgs(append([]string{"digits"}, args...))
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		go func() { ended <- c.ExecuteContext(t.Context()) }()
+		return ended
+	}
+	first := submit("--wait", "--set", "train.epochs=100000")
+	var client *socket.Client
+	for client == nil {
+		client, _ = socket.Dial(t.Context(), socket.Path(path), socket.ThisProgram("1"))
+	}
+	defer client.Close()
+	second := submit("--wait", "--set", "train.epochs=1")
+	if err := <-submit("--devices", "cpu:3"); err != nil {
+		t.Errorf("a job with more devices: %v", err)
+	}
+	for waiting := 0; waiting < 2; {
+		list, _, err := client.Views(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting = 0
+		for _, v := range list {
+			if v.ID > 1 && v.Where == "waits for a daemon: trainer up" {
+				waiting++
+			}
+		}
+	}
+	if err := client.Down(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; !errors.Is(err, berth.ErrStopped) {
+		t.Errorf("the first command: %v", err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the second command: %v", err)
+	}
+	l, err := jobs.OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	states := map[queue.State]int{}
+	for _, v := range l.Views() {
+		states[v.State]++
+	}
+	if states[queue.Waiting] != 2 || states[queue.Finished] != 1 {
+		t.Errorf("%v", states)
+	}
 }

@@ -60,6 +60,15 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	stop.Saves(true)
+	defer stop.Saves(false)
+	fmt.Fprintf(out, "trains on %s the jobs of %s. Submit with: trainer submit CONFIG\n", d.Devices(), path)
+	_, err = serve(ctx, path, d, socket.ThisProgram(version), d.Run)
+	return err
+}
+
+// serve answers commands while run runs the daemon. stopped says that it was to end before it was done.
+func serve(ctx context.Context, path string, d *jobs.Daemon, p socket.Program, run func(context.Context) error) (stopped bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -73,19 +82,16 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 		}
 	}
 	go func() {
-		err := socket.Serve(serving, socket.Path(path), d, socket.ThisProgram(version), down)
+		err := socket.Serve(serving, socket.Path(path), d, p, down)
 		if err != nil {
 			cancel()
 		}
 		served <- err
 	}()
-	stop.Saves(true)
-	fmt.Fprintf(out, "trains on %s the jobs of %s. Submit with: trainer submit CONFIG\n", d.Devices(), path)
-	err = d.Run(ctx)
+	err = run(ctx)
+	stopped = ctx.Err() != nil
 	stopServing() // not before all is saved: commands see until then what becomes of the jobs
-	err = errors.Join(err, <-served)
-	stop.Saves(false)
-	return err
+	return stopped, errors.Join(err, <-served)
 }
 
 // observe writes to a job's log what train prints where there is no terminal.
