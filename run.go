@@ -20,7 +20,8 @@ import (
 // One goroutine uses it at a time, but for Suspend and Continue.
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
-	Data   *datasets.Dataset
+	// Data is for reading: on shared Devices, other runs may have it, too.
+	Data *datasets.Dataset
 
 	run *train.Run
 }
@@ -168,13 +169,14 @@ func (r *Run) Reads() []string {
 	return r.run.Session().Inputs("")
 }
 
-// Close closes the devices. It fails if anything on them was not freed, and with
-// ErrInUse within a call of another method. A nil or closed Run has none.
+// Close closes the devices, and gives data that runs on shared [Devices] have in common back. It fails if
+// anything on the devices was not freed, and with ErrInUse within a call of another method. A nil or closed
+// Run has none.
 func (r *Run) Close() error {
 	if r.checkOpened() != nil {
 		return nil
 	}
-	return r.run.Session().Close()
+	return r.run.Close()
 }
 
 // Bucket is the samples of a run that are padded to one length.
@@ -187,6 +189,15 @@ func (r *Run) Buckets() []Bucket {
 		return nil
 	}
 	return r.run.Buckets()
+}
+
+// HostBytes is the most host memory that a training takes, in bytes: batches, a save, and tensors that are
+// on no device. Data.Bytes are those of its data, which runs on shared devices may have in common.
+func (r *Run) HostBytes() int64 {
+	if r.checkOpened() != nil {
+		return 0
+	}
+	return r.run.Session().HostBytes()
 }
 
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].

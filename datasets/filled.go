@@ -285,6 +285,8 @@ func (f *Filled) sequenceTable(targets bool) (t *table, err error) {
 
 func (r *filledRows) rows() int { return len(r.lengths) }
 
+func (r *filledRows) bytes() int64 { return int64(4 * len(r.lengths)) }
+
 func (r *filledRows) length(row int) int { return int(r.lengths[row]) }
 
 func (r *filledRows) write(s Sample, input, target []byte) error {

@@ -283,6 +283,8 @@ type lineRows struct {
 
 func (r *lineRows) rows() int { return len(r.begins) - 1 }
 
+func (r *lineRows) bytes() int64 { return int64(len(r.ids.data) + 8*len(r.begins) + 4*len(r.labels)) }
+
 func (r *lineRows) length(row int) int { return int(r.begins[row+1] - r.begins[row]) }
 
 // write writes a sample, whose targets are one token later.

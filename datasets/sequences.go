@@ -30,6 +30,7 @@ type rowSource interface {
 	write(s Sample, input, target []byte) error
 	// hash writes all that decides the samples in buckets.
 	hash(ctx context.Context, buckets []int, w io.Writer) error
+	bytes() int64 // that they take in memory
 }
 
 // targetOf is the metadata of the target of a sample of so many positions.
@@ -187,6 +188,8 @@ type givenRows struct {
 }
 
 func (r *givenRows) rows() int { return r.n }
+
+func (r *givenRows) bytes() int64 { return 0 }
 
 func (r *givenRows) length(row int) int { return len(r.given(row)) / r.per }
 

@@ -12,12 +12,12 @@ import (
 )
 
 // Spec describes the data to open. The zero value of every option is its
-// default.
+// default. In JSON it is what decides the data: a [Shelf] compares that.
 type Spec struct {
 	Source string // digits, mnist, csv, text, lines or tensors; any with Filled
 	// Filled are samples that a function writes. Path and the options of formats are
 	// not used then.
-	Filled *Filled
+	Filled *Filled `json:"-"`
 	// Path is the file or, for mnist and pairs of .npy files, the folder.
 	// digits has none. "builtin:mnist" and "builtin:shakespeare" are the data
 	// inside the binary for mnist and text.
@@ -43,11 +43,11 @@ type Spec struct {
 
 	// Note hears how a file of OpenInputs is other than its user may expect; nil:
 	// nobody. Of Open, Dataset.Notes has it.
-	Note func(text string)
+	Note func(text string) `json:"-"`
 
 	// Memory is the most bytes that the samples may take. Data that needs more is
 	// refused before it is read. 0 means no limit.
-	Memory int64
+	Memory int64 `json:"-"`
 
 	// ScaleTarget, for csv and regression, scales targets to mean 0 and
 	// deviation 1, as measured on the training part.
@@ -112,12 +112,12 @@ type TextOptions struct {
 	Tokenizer string
 	// Known is used in place of the one that Tokenizer names, if it is not nil: a
 	// run that goes on needs its own.
-	Known tokenizer.Tokenizer
-	More  []string // files and folders after Spec.Path
-	Field string   // of JSON lines, the key of the text; "": files are text
+	Known tokenizer.Tokenizer `json:"-"`
+	More  []string            // files and folders after Spec.Path
+	Field string              // of JSON lines, the key of the text; "": files are text
 	// Progress hears what is done to the text and how far, from 0 to 1. nil:
 	// nobody asks.
-	Progress func(doing string, share float64)
+	Progress func(doing string, share float64) `json:"-"`
 }
 
 // LineOptions are the options of lines, beside those of TextOptions but Context.

@@ -121,6 +121,7 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 	for _, m := range run.Plan().Memory {
 		q.Memory = max(q.Memory, m.Peak)
 	}
+	q.Host, q.Data, q.DataID = run.HostBytes(), run.Data.Bytes(), run.Data.Info.Fingerprint
 	step, err := run.StepTime(ctx)
 	if err != nil {
 		return err

@@ -26,23 +26,31 @@ type DataOptions struct {
 	Given    *custom.Set                       // the program's samples; nil: it gives none
 	Known    tokenizer.Tokenizer               // reads a text in place of the one that the config names; nil
 	Progress func(doing string, share float64) // of reading a text, from 0 to 1; nil
+	// Open opens it in place of [datasets.Open], such as from a [datasets.Shelf]; nil.
+	Open func(context.Context, datasets.Spec) (*datasets.Dataset, error)
 }
 
 // OpenData reads the config's data.
-func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (data *datasets.Dataset, err error) {
+func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (_ *datasets.Dataset, err error) {
 	s := datasetSpec(c)
 	s.Like, s.GoesOn, s.Describe, s.With, s.Text.Known, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.With, o.Known, o.Progress
 	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
 		return nil, err
 	}
-	if data, err = datasets.Open(ctx, s); err != nil {
+	open := datasets.Open
+	if o.Open != nil {
+		open = o.Open
+	}
+	read, err := open(ctx, s)
+	if err != nil {
 		return nil, dataError(ctx, c, err)
 	}
-	if err := cmp.Or(checkWeights(c, &data.Info), checkPositive(c, &data.Info)); err != nil {
+	if err := cmp.Or(checkWeights(c, &read.Info), checkPositive(c, &read.Info)); err != nil {
 		return nil, err
 	}
-	data.Train = data.Train.InBatches(c.Train.Batch)
-	return data, nil
+	own := *read // which others may have, too
+	own.Train = read.Train.InBatches(c.Train.Batch)
+	return &own, nil
 }
 
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is

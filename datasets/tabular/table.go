@@ -83,7 +83,7 @@ type rows interface {
 
 // Open finds the columns of the table at a path or pattern.
 func Open(ctx context.Context, path string, o Options) (*Table, error) {
-	names, err := matches(path)
+	names, err := Matches(path)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func Open(ctx context.Context, path string, o Options) (*Table, error) {
 	return t, nil
 }
 
-// matches lists the files of a path or pattern.
-func matches(path string) ([]string, error) {
+// Matches lists the files of a path or pattern.
+func Matches(path string) ([]string, error) {
 	st, err := os.Stat(osfile.Resolve(path))
 	switch {
 	case err == nil && st.IsDir():
@@ -189,7 +189,7 @@ func FormatOf(ctx context.Context, path string, skip int) (format string, err er
 // Looks finds the format of the first file of a path or pattern, by its contents. texts says that
 // it is JSON lines whose first object has a text of the key `text`: documents, and no table.
 func Looks(ctx context.Context, path string) (format string, texts bool, err error) {
-	names, err := matches(path)
+	names, err := Matches(path)
 	if err != nil {
 		return "", false, err
 	}

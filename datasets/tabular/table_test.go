@@ -292,11 +292,11 @@ func FuzzPattern(f *testing.F) {
 		if strings.Contains(pattern, "..") {
 			t.Skip("other folders may change meanwhile")
 		}
-		found, err := matches(filepath.Join(dir, "x-*") + pattern)
+		found, err := Matches(filepath.Join(dir, "x-*") + pattern)
 		if err == nil && (len(found) == 0 || !slices.IsSorted(found)) {
 			t.Errorf("%q", found)
 		}
-		found, err = matches(dir + string(filepath.Separator) + pattern)
+		found, err = Matches(dir + string(filepath.Separator) + pattern)
 		if err != nil {
 			if !errors.Is(err, fault.ErrSpec) && !errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)

@@ -35,6 +35,12 @@ func (s *Session) hostMemory(dir string) residency.ManagerOptions {
 // before the first step, or those that a step's devices have no room for.
 func (s *Session) hostBytes() int64 { return max(s.StateBytes(), s.leaving()) }
 
+// HostBytes is the most host memory that a training takes beside its data: for batches, a save, and tensors
+// that are on no device.
+func (s *Session) HostBytes() int64 {
+	return s.Batches + s.SaveBound().Takes(s.Plan.Graph.Vars) + s.hostBytes()
+}
+
 // leaving is the bytes on the host of tensors that leave their device for lack of room.
 func (s *Session) leaving() (bytes int64) {
 	for i := range s.Plan.Memory {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
@@ -26,6 +27,7 @@ type Pool struct {
 	config  configs.Devices
 	list    []device.Device
 	devices *executor.Devices
+	data    datasets.Shelf
 
 	mu     sync.RWMutex
 	lost   []bool           // per device: it was given up
@@ -145,6 +147,15 @@ func (p *Pool) Usable() (ids []device.ID) {
 		}
 	}
 	return ids
+}
+
+// Data has the data of the runs that are open on these devices. Those that name the same files and options
+// share it in memory.
+func (p *Pool) Data() *datasets.Shelf {
+	if p.checkOpened() != nil {
+		return nil
+	}
+	return &p.data
 }
 
 // Missed says of each fault that did not happen how many such operations there were.

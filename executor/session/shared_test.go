@@ -639,3 +639,63 @@ func TestZeroDevices(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Runs of equal data on shared devices read one copy of it, and end with the weights that they have alone. It is
+// given back when the last of them is closed; a run that is not opened keeps nothing.
+func TestRunsShareData(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "x.csv")
+	rows := "a,b,c,label\n"
+	for i := range 300 {
+		rows += fmt.Sprintf("%d,w%d,%d,%s\n", i%17, i%5, i, []string{"yes", "no"}[i/3%2])
+	}
+	if err := os.WriteFile(table, []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + table + "}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 2}\n"
+	one := runtest.Parsed(t, text)
+	two := runtest.Parsed(t, text, "train.batch=50", "model.hidden=[16]") // the data is the same
+	var want []string
+	for _, c := range []*configs.Config{one, two} {
+		r, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, runtest.Train(t, r, berth.TrainOptions{}).WeightsSHA256)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := runtest.OpenDevices(t, "cpu", 64<<20)
+	var runs []*berth.Run
+	var all sync.WaitGroup
+	for i := range 4 {
+		r, err := berth.Open(t.Context(), []*configs.Config{one, two}[i%2], berth.OpenOptions{Devices: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+		all.Go(func() {
+			got, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+			if err != nil || got.WeightsSHA256 != want[i%2] {
+				t.Errorf("run %d: %v, %v; alone %s", i, got, err, want[i%2])
+			}
+		})
+	}
+	all.Wait()
+	if runs[0].Data.Val != runs[3].Data.Val || d.Data().Bytes() != runs[0].Data.Bytes() {
+		t.Errorf("%d bytes of data are open; one copy takes %d", d.Data().Bytes(), runs[0].Data.Bytes())
+	}
+	if _, err := berth.Open(t.Context(), runtest.Parsed(t, text, "model.hidden=[9999]", "devices.memory=64KiB"), berth.OpenOptions{Devices: d}); err == nil {
+		t.Error("the model fits into 64 KiB")
+	}
+	for i, r := range runs {
+		for range 2 {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if open := d.Data().Bytes() > 0; open != (i < len(runs)-1) {
+			t.Errorf("after %d of %d runs are closed, data is open: %t", i+1, len(runs), open)
+		}
+	}
+}

@@ -62,7 +62,13 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Model != nil {
 		c.Model.Program = specs.ProgramName()
 	}
-	data, err := o.open(ctx, c)
+	data, done, err := o.open(ctx, c)
+	opened := false
+	defer func() {
+		if !opened {
+			done()
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +87,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 		so.Notes = append(slices.Clone(so.Notes), note)
 	}
 	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
-	r := &Run{Data: data, longer: longer.than, optim: specs.Optimizer(c, so.Sizes.Total)}
+	r := &Run{Data: data, done: done, longer: longer.than, optim: specs.Optimizer(c, so.Sizes.Total)}
 	_, err = session.Open(so, func(s *session.Session) (err error) {
 		r.now, err = r.prepare(ctx, s)
 		return err
@@ -92,7 +98,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.first = r.now.session
+	r.first, opened = r.now.session, true
 	return r, nil
 }
 
@@ -113,9 +119,18 @@ func fitWarmup(c *configs.Config, samples int) (note string) {
 	return fmt.Sprintf("schedule.warmup is %d in place of %d, in proportion: the run takes %d steps, and with the length in the file %d", c.Schedule.Warmup, warmup, total, whole)
 }
 
-// open reads the data of a run that begins or goes on. c then names the kinds of a table's columns.
-func (o OpenOptions) open(ctx context.Context, c *configs.Config) (*datasets.Dataset, error) {
+// open reads the data of a run that begins or goes on. c then names the kinds of a table's columns. The caller
+// calls done, which gives back what others may share, also after an error.
+func (o OpenOptions) open(ctx context.Context, c *configs.Config) (_ *datasets.Dataset, done func(), _ error) {
+	done = func() {}
 	d := specs.DataOptions{Given: o.Data, Progress: o.Reading}
+	d.Open = func(ctx context.Context, s datasets.Spec) (*datasets.Dataset, error) {
+		data, end, err := o.Devices.Data().Open(ctx, s)
+		if err == nil {
+			done = end
+		}
+		return data, err
+	}
 	if o.Resume != "" && c.Data.Tokenizer != "" {
 		d.Known = restore.Tokenizer(ctx, c, o.Resume)
 	}
@@ -132,7 +147,7 @@ func (o OpenOptions) open(ctx context.Context, c *configs.Config) (*datasets.Dat
 	if err == nil && data.Options != nil {
 		c.Data.Columns = specs.FoundColumns(data.Options)
 	}
-	return data, err
+	return data, done, err
 }
 
 // overfit is a config and its data for training on one batch again and again, for so

@@ -26,6 +26,7 @@ import (
 type Run struct {
 	Data *datasets.Dataset
 
+	done   func() // gives the data back
 	optim  optim.Spec
 	longer int              // see restore.Run
 	first  *session.Session // which the run was opened with
@@ -41,6 +42,15 @@ type planned struct {
 
 // CheckOpen refuses a closed run, and one whose shared devices are closed. It may be called from any goroutine.
 func (r *Run) CheckOpen() error { return r.first.CheckOpen() }
+
+// Close closes the session, and gives the data back unless a call still uses it. A second call does nothing.
+func (r *Run) Close() error {
+	err := r.now.session.Close()
+	if !errors.Is(err, errs.ErrInUse) {
+		r.done()
+	}
+	return err
+}
 
 // Gate is where the call under way stands still while somebody asks for that. It may be used from any
 // goroutine.

@@ -47,6 +47,11 @@ type Job struct {
 	Needs  []order.Need
 	Memory int64
 
+	// Host is the most host memory that it takes beside its data, in bytes, and Data what that
+	// takes. Jobs with the same DataID may have it in common.
+	Host, Data int64
+	DataID     string
+
 	// Predicted is what the whole job takes alone, by its plan. Length is the same as its steps
 	// were measured, and Left what is left of that; Length is 0 before enough of them were.
 	Predicted, Length, Left time.Duration

@@ -47,6 +47,9 @@ type Submission struct {
 	Needs    []order.Need
 	Length   time.Duration // predicted
 	Memory   int64
+	Host     int64
+	Data     int64
+	DataID   string
 }
 
 // Submit adds a job, which waits. It is on the disk when Submit returns without an error.
@@ -59,7 +62,7 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	now := time.Now()
 	j := &Job{
 		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
-		Needs: slices.Clone(s.Needs), Predicted: s.Length, Memory: s.Memory, Submitted: now, key: s.Key,
+		Needs: slices.Clone(s.Needs), Predicted: s.Length, Memory: s.Memory, Host: s.Host, Data: s.Data, DataID: s.DataID, Submitted: now, key: s.Key,
 	}
 	j.note(now, "submitted")
 	if err := q.file.add(j, s.Config); err != nil {

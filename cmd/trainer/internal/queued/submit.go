@@ -190,10 +190,11 @@ func unanswered(err error) bool {
 
 // outlook is what the plan says of a job.
 func outlook(j *queue.Job) string {
+	length, from := j.Predicted, "by arithmetic"
 	if j.Length > 0 {
-		return fmt.Sprintf("at most %s on a device, %s as measured", units.Bytes(j.Memory), units.Seconds(j.Length.Seconds()))
+		length, from = j.Length, "as measured"
 	}
-	return fmt.Sprintf("at most %s on a device, %s by arithmetic", units.Bytes(j.Memory), units.Seconds(j.Predicted.Seconds()))
+	return fmt.Sprintf("at most %s on a device and %s of host memory, %s %s", units.Bytes(j.Memory), units.Bytes(j.Host+j.Data), units.Seconds(length.Seconds()), from)
 }
 
 // shortPath is a path as one would type it here.
