@@ -36,6 +36,7 @@ type Daemon struct {
 	desk
 	options Options
 	owned   *berth.Devices
+	host    int64 // bytes of host memory for all jobs together; 0: it is not known
 
 	woken chan struct{} // holds one wish to decide anew
 	tasks sync.WaitGroup
@@ -45,6 +46,7 @@ type Daemon struct {
 	open   map[int]*task       // by job
 	places map[int]order.Place // as decided last
 	later  map[int]time.Time   // when jobs may begin again that have failed
+	short  map[int]bool        // jobs that have devices, and no host memory yet
 	drain  bool                // nothing new begins
 	only   int                 // the one job that may run; 0: all
 }
@@ -66,8 +68,8 @@ func Open(o Options) (*Daemon, error) {
 		o.Ended = func(queue.Job) {}
 	}
 	return &Daemon{
-		desk: desk{queue: q}, options: o, owned: devices,
-		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{}, later: map[int]time.Time{},
+		desk: desk{queue: q}, options: o, owned: devices, host: devices.HostMemory(),
+		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{}, later: map[int]time.Time{}, short: map[int]bool{},
 	}, nil
 }
 

@@ -28,6 +28,7 @@ func (d *Daemon) decide() {
 	line := d.line(list, time.Now())
 	places := order.Arrange(line, d.usable())
 	clear(d.places)
+	clear(d.short)
 	for i, p := range places {
 		d.places[line[i].Number] = p
 		if t := d.open[line[i].Number]; t != nil {
@@ -48,8 +49,12 @@ func (d *Daemon) decide() {
 		switch t := d.open[j.Number]; {
 		case t != nil:
 			t.proceed()
-		case !full:
+		case full:
+		case len(d.short) == 0 && d.room(j.Number, line, places):
 			d.begin(j.Number, p)
+		default: // later ones would take what it waits for
+			d.short[j.Number] = true
+			continue
 		}
 		for _, name := range p.Devices {
 			held[name] = j.Number

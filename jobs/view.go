@@ -93,6 +93,9 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	if d.drain {
 		return "the daemon begins no more jobs"
 	}
+	if d.short[j.ID] {
+		return shortage(j)
+	}
 	return reason(j.Needs, d.places[j.ID])
 }
 

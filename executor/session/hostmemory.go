@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/answer"
@@ -157,10 +158,15 @@ func (s *Session) Room() int64 {
 	if room == 0 || err != nil {
 		return room
 	}
-	for _, d := range s.Planner.Specs {
-		if d.HostVisible { // the same memory
-			free -= d.MemoryBytes
+	return room + max(0, free-hostVisible(s.Planner.Specs))
+}
+
+// hostVisible is the memory of devices that is the host's.
+func hostVisible(specs []device.Spec) (bytes int64) {
+	for _, d := range specs {
+		if d.HostVisible {
+			bytes += d.MemoryBytes
 		}
 	}
-	return room + max(0, free)
+	return bytes
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/eager"
 	"github.com/berth-ml/berth/internal/errs"
@@ -28,6 +29,7 @@ type Pool struct {
 	list    []device.Device
 	devices *executor.Devices
 	data    datasets.Shelf
+	host    int64 // see HostMemory
 
 	mu     sync.RWMutex
 	lost   []bool           // per device: it was given up
@@ -90,7 +92,26 @@ func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, er
 	if p.devices, err = executor.NewDevices(p.list, o); err != nil {
 		return nil, errors.Join(err, closeAll(p.list))
 	}
+	p.host = cmp.Or(c.HostMemory, besideDevices(p.list))
 	return p, nil
+}
+
+// besideDevices is the free memory of the machine, without what the devices may take of it. 0: it is not known.
+func besideDevices(list []device.Device) int64 {
+	free, err := host.Available()
+	if err != nil {
+		return 0
+	}
+	return max(1, free-goHeap-hostVisible(specsOf(list)))
+}
+
+// HostMemory is the memory in bytes that the host has for the runs beside these devices: devices.host_memory, or
+// else what was free when they were opened. 0: it is not known.
+func (p *Pool) HostMemory() int64 {
+	if p.checkOpened() != nil {
+		return 0
+	}
+	return p.host
 }
 
 // checkOpened refuses a nil Pool, and one that OpenPool did not make.

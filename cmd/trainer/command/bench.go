@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -88,7 +87,7 @@ func benchFlags(c *cobra.Command, o *bench.RunOptions) {
 	c.Flags().BoolVar(&o.OpByOp, "op-by-op", false, "run each op by itself, and check that its results are finite")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
 	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT` of products: float32 or bf16")
-	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "most host memory, a `SIZE` such as 1GiB; tensors beyond it go to a file")
+	c.Flags().Var((*cli.Size)(&o.HostMemory), "host-memory", "most host memory, a `SIZE` such as 1GiB; tensors beyond it go to a file")
 	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "folder `DIR` of the file that --host-memory needs")
 	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use: 64MiB, or 50% of what the plan takes without a limit")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
@@ -113,30 +112,6 @@ func checkBench(c *cobra.Command, o bench.RunOptions) error {
 	}
 	return nil
 }
-
-// sizeFlag is a flag with a number of bytes.
-type sizeFlag int64
-
-// Set reads the flag's value.
-func (f *sizeFlag) Set(text string) error {
-	v, err := configs.ParseSize(text)
-	*f = sizeFlag(v)
-	return err
-}
-
-// String is the flag's value; empty for 0.
-func (f *sizeFlag) String() string {
-	if *f == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*f), 10)
-}
-
-// Type is the name of the flag's value.
-func (*sizeFlag) Type() string { return "SIZE" }
-
-// Expected words the flag's values.
-func (*sizeFlag) Expected() string { return "a number of bytes such as 512MiB or 2GB" }
 
 // memoryFlag is a flag with a limit on a device's memory.
 type memoryFlag struct{ *configs.Memory }

@@ -38,6 +38,7 @@ func Up(stop *signals.Stop, version string) *cobra.Command {
 	}
 	c.Flags().StringVar(&devices.Use, "devices", "cpu:1", "`DEVICES` to own, a kind and a count. cpu: one with all cores; cpu:2: two that divide them")
 	c.Flags().IntVar(&devices.Threads, "threads", 0, "`N` worker threads of all devices together; 0: one for each core")
+	c.Flags().Var((*cli.Size)(&devices.HostMemory), "host-memory", "most host memory for all jobs together, a `SIZE` such as 8GiB (default: what devices leave free)")
 	c.Flags().StringVar(&onEnd, "on-end", "", "`COMMAND` to run for each job that ends, with the job as JSON on its input")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return up(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), stop, devices, onEnd, version)

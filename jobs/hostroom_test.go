@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// TestHostMemory: where host memory has room for one job alone, one that gives way in the middle of an epoch is
+// saved and closed. It goes on from there, and has the weights that it has alone.
+func TestHostMemory(t *testing.T) {
+	dir := t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:1", HostMemory: 1 << 20})
+	long := text(t, "train.epochs=20", "seed=1", "train.batch=7")
+	first := d.submit(t, dir, "long", long)
+	want := map[int][]byte{first: long}
+	for i := range 3 {
+		for v, _ := d.View(first); v.Step < (i+1)*200+3; v, _ = d.View(first) {
+			time.Sleep(time.Millisecond)
+		}
+		short := text(t, "train.epochs=3", "train.batch=128", fmt.Sprintf("seed=%d", 2+i))
+		j, err := d.Submit(t.Context(), Submission{Key: fmt.Sprint("short", i), Config: short, Parent: dir, Priority: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[j.ID] = short
+	}
+	for id, config := range want {
+		v := d.await(t, id)
+		if v.State != queue.Finished {
+			t.Fatalf("job %d is %s: %s", id, v.State, v.Failure())
+		}
+		if got := hash(t, v.Dir); got != alone(t, config) {
+			t.Errorf("job %d has weights %s, and alone %s", id, got, alone(t, config))
+		}
+	}
+	if v, _ := d.View(first); len(v.Attempts) != 4 {
+		t.Errorf("the long job was opened %d times, and gave way 3 times", len(v.Attempts))
+	}
+}
+
+// TestHostMemoryOfRunningJobs: a job whose device is free waits while those that run have the host memory, and says
+// so. None of them is closed.
+func TestHostMemoryOfRunningJobs(t *testing.T) {
+	dir := t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:2", HostMemory: 1 << 20})
+	first := d.submit(t, dir, "first", text(t, "train.epochs=20", "seed=1", "train.batch=7"))
+	second := d.submit(t, dir, "second", text(t, "train.epochs=3", "train.batch=128"))
+	said := false
+	for {
+		views := d.Views()
+		a, b := views[0], views[1]
+		if a.State.Over() {
+			break
+		}
+		if b.State == queue.Running {
+			if now, _ := d.View(first); !now.State.Over() {
+				t.Fatalf("both run: %+v", views)
+			}
+		}
+		time.Sleep(time.Millisecond)
+		said = said || strings.HasPrefix(b.Where, "needs ") && strings.HasSuffix(b.Where, " of host memory: after others are saved or have ended")
+	}
+	for _, id := range []int{first, second} {
+		if v := d.await(t, id); v.State != queue.Finished || len(v.Attempts) != 1 {
+			t.Errorf("job %d is %s after %d attempts: %s", id, v.State, len(v.Attempts), v.Failure())
+		}
+	}
+	if !said {
+		t.Error("the second job has not said what it waits for")
+	}
+}
+
+// TestHostBytes: jobs with data in common count it once.
+func TestHostBytes(t *testing.T) {
+	all, data := hostBytes([]queue.Job{{Host: 1, Data: 10, DataID: "a"}, {Host: 2, Data: 10, DataID: "a"}, {Host: 4, Data: 20, DataID: "b"}})
+	if all != 37 || data != 30 {
+		t.Errorf("%d bytes, %d of data", all, data)
+	}
+}
