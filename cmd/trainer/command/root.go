@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -48,13 +49,16 @@ type commandGroup struct {
 	commands []*cobra.Command
 }
 
+// waiting lists the run folders of queued jobs that wait.
+func waiting(ctx context.Context) []string { return queued.Waiting(ctx, build.Revision()) }
+
 // commandGroups are the commands in the order of help.
 func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
-		{"Look at runs", []*cobra.Command{overview.Command(stop), charts.Command(), checkpoints.Command()}},
+		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand()), completionCommand(), cli.Printing(versionCommand())}},

@@ -16,10 +16,12 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -121,6 +123,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	out = console.NewBestEffort(out, func(err error) {
 		fmt.Fprintf(notes, "standard output: %v: nothing more is printed there, the run is not affected\n", console.Cause(err))
 	})
+	if text := queued.Beside(ctx, build.Revision()); text != "" && notes != nil {
+		cli.Tell(t.of, notes, text)
+	}
 	waits := notes
 	if t.progress == progressJSON {
 		waits = nil

@@ -1,20 +1,23 @@
 package overview
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
-// Command is the command runs with its subcommands. stop hears when one asks.
-func Command(stop *signals.Stop) *cobra.Command {
+// Command is the command runs with its subcommands. stop hears when one asks, and waiting lists the run
+// folders of queued jobs that wait.
+func Command(stop *signals.Stop, waiting func(context.Context) []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "runs",
 		Short:   "List, show, compare and delete runs",
 		Example: "  trainer runs ls\n  trainer runs compare runs/digits runs/digits-2",
 	}
 	cli.Group(c)
-	c.AddCommand(cli.Printing(lsCommand()), cli.Printing(showCommand()), cli.Printing(compareCommand()), rmCommand(stop))
+	c.AddCommand(cli.Printing(lsCommand(waiting)), cli.Printing(showCommand(waiting)), cli.Printing(compareCommand(waiting)), rmCommand(stop))
 	return c
 }

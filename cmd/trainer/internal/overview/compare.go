@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"context"
 	"io"
 	"math"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func compareCommand() *cobra.Command {
+func compareCommand(waiting func(context.Context) []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare RUN RUN…", Short: "Compare the configs and metrics of runs",
 		Long:    "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their metrics and results of the test part side by side. Runs that do not fit beside each other follow below.",
@@ -26,6 +27,7 @@ func compareCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		markWaiting(list, waiting(c.Context()))
 		keys, err := differences(list)
 		if err != nil {
 			return err

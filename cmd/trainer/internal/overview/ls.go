@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // defaultParent is the folder of the runs whose folder nobody named.
 const defaultParent = "runs"
 
-func lsCommand() *cobra.Command {
+func lsCommand(waiting func(context.Context) []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [DIR]", Short: "List the runs of a folder, the newest first",
 		Long:    "List the runs in DIR (default: runs), the newest first. LOSS is the newest of the validation part (val), or else of the training part (train). SIZE is that of the run's own files. On a terminal long names are cut, and a narrow one lacks columns. docs/looking.md explains each STATE.",
@@ -34,6 +35,7 @@ func lsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		list = append(list, queuedIn(dir, markWaiting(list, waiting(c.Context())))...)
 		slices.SortStableFunc(list, func(a, b summarized) int { return b.Changed.Compare(a.Changed) })
 		if *asJSON {
 			all := []record{}

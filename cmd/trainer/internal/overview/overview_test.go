@@ -1,7 +1,10 @@
 package overview
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,5 +71,39 @@ func TestDifferences(t *testing.T) {
 	keys, err := differences(list)
 	if got, want := fmt.Sprint(keys), "[{train.steps [ 5 ]} {train.epochs [3  3]}]"; err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+// The runs of jobs that wait say so, also where their folder is named by a link; those that have not begun are listed,
+// too, if they are in the folder.
+func TestWaiting(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"begun", "other", "new", "elsewhere/new"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	list := []summarized{
+		{filepath.Join(link, "begun"), &rundir.Summary{Condition: rundir.Running}},
+		{filepath.Join(link, "other"), &rundir.Summary{Condition: rundir.Running}},
+	}
+	var waiting []string
+	for _, name := range []string{"begun", "new", "elsewhere/new", "gone"} {
+		waiting = append(waiting, filepath.Join(dir, name))
+	}
+	list = append(list, queuedIn(link, markWaiting(list, waiting))...)
+	var got []string
+	for _, s := range list {
+		got = append(got, filepath.Base(s.dir)+" "+string(s.Condition))
+		if _, err := json.Marshal(s.record()); err != nil || shown(s, time.Now(), 80) == "" {
+			t.Error(err)
+		}
+	}
+	if want := "begun waiting, other running, new queued"; strings.Join(got, ", ") != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func showCommand() *cobra.Command {
+func showCommand(waiting func(context.Context) []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show how far a run came, its metrics and its size",
 		Long:    "Show a run: its state, steps and epochs, the metrics of its newest boundary, its best value, the result of its test part and its size. It may train meanwhile.",
@@ -29,6 +30,7 @@ func showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		markWaiting(list, waiting(c.Context()))
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), list[0].record())
 		}
@@ -93,6 +95,8 @@ func (s summarized) next() string {
 		return "trainer train CONFIG --fresh --run " + s.dir
 	case rundir.Completed:
 		return "trainer eval " + s.dir
+	case waits:
+		return "trainer jobs ls"
 	}
 	if errors.Is(s.Problem, checkpoint.ErrDamaged) {
 		return fmt.Sprintf("trainer checkpoints repair %s whole.db", s.dir)

@@ -1,0 +1,66 @@
+package queued
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
+)
+
+// aside is how long a command waits for the queue that works without it, too.
+const aside = time.Second
+
+// Beside says for a training with devices of its own that a daemon holds others; "" where none runs.
+func Beside(ctx context.Context, version string) string {
+	path, err := queuePath()
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, aside)
+	defer cancel()
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+	if err != nil {
+		return ""
+	}
+	defer client.Close()
+	return fmt.Sprintf("trainer up (process %d) trains on this machine, too; this run has devices of its own. trainer submit shares those of trainer up", client.Daemon().Process)
+}
+
+// Waiting lists the run folders of the jobs that wait, whether they have begun or not. It has none where the
+// queue does not answer.
+func Waiting(ctx context.Context, version string) (dirs []string) {
+	path, err := queuePath()
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil { // to look makes no queue
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, aside)
+	defer cancel()
+	var d desk
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+	switch d = client; {
+	case errors.Is(err, socket.ErrNoDaemon):
+		l, err := jobs.OpenLocal(path)
+		if err != nil {
+			return nil
+		}
+		d = local{l}
+	case err != nil:
+		return nil
+	}
+	defer d.Close()
+	list, _, _ := d.Views(ctx)
+	for _, v := range list {
+		if v.State == queue.Waiting {
+			dirs = append(dirs, v.Dir)
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,99 @@
+package queued
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
+)
+
+func submission(t *testing.T, parent, key string, priority int) jobs.Submission {
+	t.Helper()
+	c, err := configs.Load("digits", configs.Overlay{Set: []string{"train.epochs=100000", "name=" + key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := c.Kept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs.Submission{Key: key, Config: kept, Parent: parent, Priority: priority}
+}
+
+// TestBeside: a command that is no part of the queue sees which jobs wait, with a daemon and without, and whether one
+// runs. It makes no queue.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "q")
+	t.Setenv(pathVariable, path)
+	if got, text := Waiting(t.Context(), "1"), Beside(t.Context(), "1"); got != nil || text != "" {
+		t.Errorf("without a queue: %q, %q", got, text)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("to look made a queue")
+	}
+	l, err := jobs.OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := l.Submit(t.Context(), submission(t, dir, "first", 0))
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, text := Waiting(t.Context(), "1"), Beside(t.Context(), "1"); !slices.Equal(got, []string{first.Dir}) || text != "" {
+		t.Errorf("without a daemon: %q, %q", got, text)
+	}
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- d.Run(ctx) }()
+	go func() { ended <- socket.Serve(ctx, socket.Path(path), d, socket.ThisProgram("1"), func(bool) {}) }()
+	defer func() {
+		stop()
+		for range cap(ended) {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	await := func(id int, s queue.State, dirs ...string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			v, err := d.View(id)
+			got := Waiting(t.Context(), "1")
+			if err == nil && v.State == s && slices.Equal(got, dirs) {
+				return
+			}
+			if err != nil || time.Now().After(end) {
+				t.Fatalf("job %d is %s, %v; these wait: %q, not %q", id, v.State, err, got, dirs)
+			}
+		}
+	}
+	await(first.ID, queue.Running)
+	second, err := d.Submit(t.Context(), submission(t, dir, "second", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(second.ID, queue.Running, first.Dir) // it was suspended
+	if text := Beside(t.Context(), "another version"); !strings.HasPrefix(text, fmt.Sprintf("trainer up (process %d) trains on this machine, too", os.Getpid())) {
+		t.Errorf("beside a daemon: %q", text)
+	}
+}
