@@ -126,8 +126,27 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 	if err != nil {
 		return err
 	}
-	q.Length = time.Duration(min(step.Seconds*float64(run.TotalSteps())*float64(time.Second), math.MaxInt64/4))
+	q.Length = length(run, step.Seconds)
 	return nil
+}
+
+// perSave is the time of a save of a small model: it waits for the disk a few times.
+const perSave = 10 * time.Millisecond
+
+// length is what a run takes by its plan, whose step takes so many seconds. At each boundary come an evaluation,
+// of whose samples a third of a step's work is done, and a save.
+func length(run *berth.Run, step float64) time.Duration {
+	c, steps := run.Config, run.TotalSteps()
+	boundaries := 1 + (steps-1)/cmp.Or(c.Train.Boundary, run.StepsPerEpoch())
+	saves, evaluated := boundaries, 0
+	if every := c.Checkpoint.Every; every > 0 {
+		saves += steps / every
+	}
+	if v := run.Data.Val; v != nil {
+		evaluated = 1 + (v.Len()-1)/c.Train.Batch
+	}
+	work := float64(steps) + float64(boundaries)*float64(evaluated)/3
+	return time.Duration(min(step*work*float64(time.Second)+float64(saves)*float64(perSave), math.MaxInt64/4))
 }
 
 // needs are the devices that a config asks for: one of the daemon's first kind if it does not say.

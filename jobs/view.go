@@ -48,13 +48,15 @@ func (d *Daemon) Views() []View {
 			ends[line[i].Number] = now.Add(s.Ends)
 		}
 	}
-	views, off, alone := make([]View, len(list)), errorsOf(list), d.suspect(list)
+	views, alone := make([]View, len(list)), d.suspect(list)
 	for i, j := range list {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {
 			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
+			if length, left := t.pace.times(); length > 0 {
+				v.Length, v.Left = length, left
+			}
 		}
-		v.Length, v.Left = off.times(&j, d.open[j.ID])
 		if end, ok := ends[j.ID]; ok {
 			v.Ends = &end
 		}

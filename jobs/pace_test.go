@@ -1,0 +1,62 @@
+package jobs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// TestEndsAsMeasured: once steps were measured, length and end follow from them, and the prediction stays what it was.
+// A job that has not begun has none measured.
+func TestEndsAsMeasured(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	first := d.submit(t, dir, "first", text(t, "train.epochs=20000"))
+	second, err := d.Submit(t.Context(), Submission{Key: "second", Config: text(t, "name=other", "train.epochs=20001"), Parent: dir, Priority: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Length != 0 || second.Predicted == 0 {
+		t.Errorf("before it begins: %+v", second)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		views := d.Views()
+		v, w := views[0], views[1]
+		if v.State == queue.Running && v.Step >= enough {
+			d.mu.Lock()
+			each := d.open[first].pace.each()
+			d.mu.Unlock()
+			if v.Length == 0 || v.Length == v.Predicted || v.Length/time.Duration(v.Steps)/2 > each {
+				t.Errorf("after %d steps of %s: %s of %s are measured, and %s predicted", v.Step, each, v.Left, v.Length, v.Predicted)
+			}
+			if off := time.Until(*v.Ends) - v.Left; off.Abs() > v.Left/10+time.Second {
+				t.Errorf("it ends in %s, and %s are left as measured", time.Until(*v.Ends), v.Left)
+			}
+			if w.Length != 0 || w.Ends == nil || !w.Ends.After(*v.Ends) {
+				t.Errorf("the job behind it: %+v", w)
+			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v", views)
+		}
+	}
+}
+
+// TestLengthCountsBoundaries: a prediction has the time of saves, which is most of that of a small model.
+func TestLengthCountsBoundaries(t *testing.T) {
+	d := openCPU(t, t.TempDir()+"/queue.db")
+	predicted := func(key string, set ...string) time.Duration {
+		j, err := d.Submit(t.Context(), Submission{Key: key, Config: text(t, set...), Parent: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.Predicted
+	}
+	whole := predicted("whole", "train.boundary=1800")
+	often := predicted("often", "train.boundary=45")
+	if least := whole + 39*perSave; often < least || often > 2*least {
+		t.Errorf("%s with 40 boundaries, and %s with one", often, whole)
+	}
+}
