@@ -2,11 +2,14 @@ package jobs
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -81,4 +84,46 @@ func TestHostBytes(t *testing.T) {
 	if all != 37 || data != 30 {
 		t.Errorf("%d bytes, %d of data", all, data)
 	}
+}
+
+// TestHostMemoryOfACrowd: jobs whose priorities change all the time are saved and closed in any order, some with data
+// in common, and have the weights that they have alone.
+func TestHostMemoryOfACrowd(t *testing.T) {
+	testall.Long(t)
+	dir := t.TempDir()
+	var all [][]byte
+	for i := range 6 {
+		all = append(all, text(t, "train.epochs=30", fmt.Sprintf("seed=%d", i%3), fmt.Sprintf("train.batch=%d", 7+i*9)))
+	}
+	table := onTable(t, dir, 2000, "train.epochs=30")
+	all = append(all, table, table)
+	var want []string
+	for _, c := range all {
+		want = append(want, alone(t, c))
+	}
+	d := startOn(t, dir, configs.Devices{Use: "cpu:2", HostMemory: 1300 << 10})
+	for i, c := range all {
+		d.submit(t, dir, fmt.Sprint(i), c)
+	}
+	for running := true; running; time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond) {
+		running = false
+		for _, v := range d.Views() {
+			running = running || !v.State.Over()
+		}
+		_, _ = d.SetPriority(1+rand.IntN(len(all)), rand.IntN(10)) // of one that has ended, it is refused
+	}
+	attempts := 0
+	for i, v := range d.Views() {
+		attempts += len(v.Attempts)
+		if v.State != queue.Finished {
+			t.Fatalf("job %d is %s: %s", v.ID, v.State, v.Failure())
+		}
+		if got := hash(t, v.Dir); got != want[i] {
+			t.Errorf("job %d in %s has weights %s, and alone %s", v.ID, filepath.Base(v.Dir), got, want[i])
+		}
+	}
+	if n := d.owned.Data().Bytes(); attempts == len(all) || n != 0 {
+		t.Errorf("%d attempts of %d jobs; %d bytes of data are left", attempts, len(all), n)
+	}
+	t.Logf("%d jobs were opened %d times", len(all), attempts)
 }
