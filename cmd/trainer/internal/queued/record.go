@@ -23,6 +23,8 @@ type record struct {
 	Ends   *time.Time `json:"ends,omitempty"`
 	Needs  []need     `json:"needs"`
 	Memory int64      `json:"memory_bytes"`
+	Host   int64      `json:"host_bytes"` // with its data
+	Data   int64      `json:"data_bytes"`
 
 	Predicted float64 `json:"predicted_seconds"`
 	Length    float64 `json:"length_seconds,omitempty"`
@@ -57,7 +59,7 @@ type event struct {
 func recordOf(v *jobs.View) record {
 	r := record{
 		ID: v.ID, Name: v.Name, State: string(v.State), Wish: string(v.Wish), Priority: v.Priority, Run: v.Dir,
-		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory,
+		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
 		Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
 	}
