@@ -1,6 +1,11 @@
 package jobs
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -55,4 +60,47 @@ func TestSuspectRunsAlone(t *testing.T) {
 		}
 	}
 	t.Fatal("the jobs do not go on")
+}
+
+// submitTo queues jobs while no daemon runs.
+func submitTo(t *testing.T, dir string, configs [][]byte) {
+	t.Helper()
+	l, err := OpenLocal(filepath.Join(dir, "queue.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	first := len(l.Views())
+	for i, c := range configs {
+		if _, err := l.Submit(t.Context(), Submission{Key: fmt.Sprint(first + i), Config: c, Parent: filepath.Join(dir, "runs"), Retries: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runDaemon runs a daemon and kills it some time after it has opened the queue.
+func runDaemon(t *testing.T, dir string, after time.Duration) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), DaemonIn+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "open\n" {
+		t.Fatalf("daemon: %q, %v", line, err)
+	}
+	time.Sleep(after)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.Exited() {
+		t.Fatalf("the daemon ended by itself: %v", err)
+	}
 }

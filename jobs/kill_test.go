@@ -1,147 +1,295 @@
-package jobs
+package jobs_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/socket"
 )
-
-// daemonIn is the environment variable that makes the test binary a daemon, whose queue is in that
-// folder.
-const daemonIn = "JOBS_DAEMON_IN"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(daemonIn); dir != "" {
-		fmt.Println(beDaemon(dir))
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-// beDaemon trains until it is killed. It says when it has the queue.
-func beDaemon(dir string) error {
-	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:2"}})
-	if err != nil {
-		return err
-	}
-	fmt.Println("open")
-	return d.Run(context.Background())
-}
 
 // kills is how often the daemon is killed.
 func kills(t *testing.T) int {
 	if n, err := strconv.Atoi(os.Getenv("BERTH_KILLS")); err == nil && n > 0 {
 		return n
 	}
-	return testall.Or(8, 25)
+	return testall.Or(8, 60)
 }
 
-// TestKills kills the daemon at random instants. Every job has the weights that it has alone. A job
-// that ran alone in two processes that were killed has failed, as one that ends the process each
-// time; the test lets it go on.
+// TestKills kills a daemon at random instants while a client submits, pauses, resumes, orders and removes jobs.
+// The next daemon has all that was answered, and no job twice; no job runs twice at once; every job ends
+// with the weights that it has alone. A submission without an answer is sent again with its key. A job
+// that ran alone in two processes that were killed has failed, as one that ends the process each time;
+// the test lets it go on. BERTH_KILLS=500 makes it long.
 func TestKills(t *testing.T) {
 	testall.Long(t)
-	dir := t.TempDir()
-	configs := [][]byte{text(t, "seed=1", "train.epochs=30"), text(t, "seed=2", "train.epochs=12"), text(t, "seed=3", "train.epochs=5")}
-	var want []string
-	for _, c := range configs {
-		want = append(want, alone(t, c))
-	}
-	submitTo(t, dir, configs)
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	k := newKiller(t, rand.New(rand.NewPCG(seed, 1)))
 	n := kills(t)
-	for i := range n {
-		runDaemon(t, dir, time.Duration(random.Int64N(int64(400*time.Millisecond))))
-		if over := resumeFailed(t, dir); over {
-			t.Logf("all jobs were over after %d kills", i+1)
-			if i+1 < n {
-				submitTo(t, dir, configs)
+	for range n {
+		k.round()
+	}
+	k.finish()
+	t.Logf("%d kills, %d jobs, %d submissions that were not answered, %d jobs that were blamed", n, k.made, k.unanswered, k.blamed)
+}
+
+// killer is the client of TestKills, and what it knows.
+type killer struct {
+	t       *testing.T
+	random  *rand.Rand
+	dir     string
+	configs [][]byte
+	want    []string // the weights of each config alone
+
+	asked    []*asked
+	removing map[int]bool // removals that were not answered
+
+	made, unanswered, blamed int
+}
+
+// asked is a submission.
+type asked struct {
+	jobs.Submission
+	config int
+	id     int    // 0: not answered
+	dir    string // its run folder
+	over   bool   // its weights were compared
+
+	unsure   bool // a change was asked for, and not answered
+	wish     queue.Wish
+	priority int
+}
+
+func newKiller(t *testing.T, random *rand.Rand) *killer {
+	k := &killer{t: t, random: random, dir: t.TempDir(), removing: map[int]bool{}}
+	for i, epochs := range []int{30, 12, 5, 1} {
+		c := jobs.Text(t, fmt.Sprint("seed=", i+1), fmt.Sprint("train.epochs=", epochs))
+		k.configs, k.want = append(k.configs, c), append(k.want, jobs.Alone(t, c))
+	}
+	return k
+}
+
+// round starts a daemon, talks to it, and kills it.
+func (k *killer) round() {
+	p := startProcess(k.t, k.dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	time.AfterFunc(time.Duration(k.random.Int64N(int64(400*time.Millisecond))), func() {
+		_ = p.cmd.Process.Kill()
+		cancel()
+	})
+	k.talk(ctx, p)
+	<-ctx.Done()
+	p.kill(k.t)
+}
+
+// talk asks for one thing after the other until the daemon is killed.
+func (k *killer) talk(ctx context.Context, p *process) {
+	c, err := p.dial(ctx)
+	if err != nil {
+		k.failed(ctx, err)
+		return
+	}
+	defer c.Close()
+	for err = k.sendAgain(ctx, c); err == nil; err = k.act(ctx, c) {
+		if err = k.compare(ctx, c); err != nil {
+			break
+		}
+		time.Sleep(time.Duration(k.random.Int64N(int64(20 * time.Millisecond))))
+	}
+	k.failed(ctx, err)
+}
+
+// failed takes the errors that a killed daemon makes, and those of requests that came too late.
+func (k *killer) failed(ctx context.Context, err error) {
+	k.t.Helper()
+	if ctx.Err() == nil && !errors.Is(err, socket.ErrNoDaemon) && !strings.HasPrefix(err.Error(), "daemon: ") && !strings.Contains(err.Error(), "cut short") {
+		k.t.Error(err)
+	}
+}
+
+// sendAgain sends what was not answered.
+func (k *killer) sendAgain(ctx context.Context, c *socket.Client) error {
+	for _, a := range k.asked {
+		if a.id != 0 {
+			continue
+		}
+		if err := k.send(ctx, c, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *killer) send(ctx context.Context, c *socket.Client, a *asked) error {
+	j, err := c.Submit(ctx, a.Submission)
+	if err != nil {
+		k.unanswered++
+		return err
+	}
+	a.id, a.dir = j.ID, j.Dir
+	a.wish, a.priority = j.Wish, j.Priority
+	return nil
+}
+
+// compare wants all answered jobs in the list, each once, and their weights.
+func (k *killer) compare(ctx context.Context, c *socket.Client) error {
+	list, late, err := c.Views(ctx)
+	if err != nil {
+		return err
+	}
+	if late != "" {
+		k.t.Errorf("the queue is late: %s", late)
+	}
+	views := map[int]*jobs.View{}
+	for i := range list {
+		views[list[i].ID] = &list[i]
+	}
+	k.asked = slices.DeleteFunc(k.asked, func(a *asked) bool { return views[a.id] == nil && k.removing[a.id] })
+	for _, a := range k.asked {
+		v := views[a.id]
+		delete(views, a.id)
+		switch {
+		case v == nil:
+			k.t.Fatalf("job %d was answered, and is lost", a.id)
+		case v.Dir != a.dir:
+			k.t.Errorf("job %d is in %s, and was answered to be in %s", a.id, v.Dir, a.dir)
+		case !a.unsure && (v.Wish != a.wish || v.Priority != a.priority):
+			k.t.Errorf("of job %d %s is wanted, with priority %d; answered were %s and %d", a.id, v.Wish, v.Priority, a.wish, a.priority)
+		case v.State == queue.Waiting && v.Where == "":
+			k.t.Errorf("job %d waits, and nobody says why", a.id)
+		}
+		a.wish, a.priority, a.unsure = v.Wish, v.Priority, false
+		if err := k.look(ctx, c, a, v); err != nil {
+			return err
+		}
+	}
+	for id := range views {
+		k.t.Errorf("nobody submitted job %d", id)
+	}
+	return nil
+}
+
+// look compares the weights of a job that has finished, and lets one go on that was blamed.
+func (k *killer) look(ctx context.Context, c *socket.Client, a *asked, v *jobs.View) error {
+	if a.over || !v.State.Over() {
+		return nil
+	}
+	whole, err := c.View(ctx, a.id)
+	if err != nil {
+		return err
+	}
+	if err := attempted(&whole.Job); err != nil {
+		k.t.Error(err)
+	}
+	switch {
+	case v.State == queue.Finished:
+		a.over = true
+		if got := jobs.Hash(k.t, a.dir); got != k.want[a.config] {
+			k.t.Errorf("job %d has weights %s, and alone %s", a.id, got, k.want[a.config])
+		}
+	case blamed(&whole.Job):
+		k.blamed++
+		err = a.change(c.Want(ctx, a.id, queue.Run))
+	default:
+		k.t.Errorf("job %d is %s: %s", a.id, v.State, whole.Failure())
+	}
+	return err
+}
+
+// change takes the answer to a change.
+func (a *asked) change(j queue.Job, err error) error {
+	a.unsure = err != nil
+	if err == nil {
+		a.wish, a.priority = j.Wish, j.Priority
+	}
+	if errors.Is(err, queue.ErrState) { // it has ended meanwhile
+		return nil
+	}
+	return err
+}
+
+// act asks for something at random.
+func (k *killer) act(ctx context.Context, c *socket.Client) error {
+	var open, over []*asked
+	for _, a := range k.asked {
+		if a.over {
+			over = append(over, a)
+		} else {
+			open = append(open, a)
+		}
+	}
+	if len(open) < 3 || k.random.IntN(40) == 0 {
+		return k.submit(ctx, c)
+	}
+	a := open[k.random.IntN(len(open))]
+	switch k.random.IntN(5) {
+	case 0:
+		return a.change(c.Want(ctx, a.id, queue.Pause))
+	case 1, 2:
+		return a.change(c.Want(ctx, a.id, queue.Run))
+	case 3:
+		return a.change(c.SetPriority(ctx, a.id, k.random.IntN(3)))
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	gone := over[k.random.IntN(len(over))]
+	k.removing[gone.id] = true
+	err := c.Remove(ctx, gone.id)
+	if err == nil {
+		k.asked = slices.DeleteFunc(k.asked, func(a *asked) bool { return a == gone })
+	}
+	return err
+}
+
+func (k *killer) submit(ctx context.Context, c *socket.Client) error {
+	k.made++
+	a := &asked{config: k.random.IntN(len(k.configs))}
+	a.Submission = jobs.Submission{Key: fmt.Sprint("key ", k.made), Config: k.configs[a.config], Parent: filepath.Join(k.dir, "runs"), Retries: 2}
+	k.asked = append(k.asked, a)
+	return k.send(ctx, c, a)
+}
+
+// finish lets all jobs end.
+func (k *killer) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := startProcess(k.t, k.dir)
+	c, err := p.dial(ctx)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer c.Close()
+	for err = k.sendAgain(ctx, c); err == nil; time.Sleep(10 * time.Millisecond) {
+		left := 0
+		for _, a := range k.asked {
+			if a.over {
+				continue
+			}
+			left++
+			if err := a.change(c.Want(ctx, a.id, queue.Run)); err != nil {
+				k.t.Fatal(err)
 			}
 		}
-	}
-	d := start(t, dir, "cpu:2")
-	for i, v := range d.Views() {
-		v = d.await(t, v.ID)
-		if v.State != queue.Finished {
-			t.Errorf("job %d is %s: %s", v.ID, v.State, v.Failure())
-		} else if got := hash(t, v.Dir); got != want[i%len(configs)] {
-			t.Errorf("job %d has weights %s, and alone %s", v.ID, got, want[i%len(configs)])
+		if err = k.compare(ctx, c); left == 0 {
+			break
 		}
 	}
-}
-
-// submitTo queues jobs while no daemon runs.
-func submitTo(t *testing.T, dir string, configs [][]byte) {
-	t.Helper()
-	l, err := OpenLocal(filepath.Join(dir, "queue.db"))
 	if err != nil {
-		t.Fatal(err)
+		k.t.Fatal(err)
 	}
-	defer l.Close()
-	first := len(l.Views())
-	for i, c := range configs {
-		if _, err := l.Submit(t.Context(), Submission{Key: fmt.Sprint(first + i), Config: c, Parent: filepath.Join(dir, "runs"), Retries: 2}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// runDaemon runs a daemon and kills it some time after it has opened the queue.
-func runDaemon(t *testing.T, dir string, after time.Duration) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), daemonIn+"="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || line != "open\n" {
-		t.Fatalf("daemon: %q, %v", line, err)
-	}
-	time.Sleep(after)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	var ended *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &ended) || ended.Exited() {
-		t.Fatalf("the daemon ended by itself: %v", err)
-	}
-}
-
-// resumeFailed lets jobs go on that failed since they ran alone when the process was killed, and says
-// whether all jobs are over.
-func resumeFailed(t *testing.T, dir string) (over bool) {
-	t.Helper()
-	l, err := OpenLocal(filepath.Join(dir, "queue.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	over = true
-	for _, v := range l.Views() {
-		if v.State == queue.Failed {
-			if _, err := l.Want(v.ID, queue.Run); err != nil {
-				t.Fatal(err)
-			}
-		}
-		over = over && v.State == queue.Finished
-	}
-	return over
+	p.down(k.t, c)
 }

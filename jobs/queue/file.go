@@ -93,8 +93,11 @@ func (f *file) guard(do func() error) (err error) {
 	return do()
 }
 
+// commit is how the file changes. The tests end the process before and after it.
+var commit = (*bbolt.DB).Update
+
 func (f *file) update(do func(*bbolt.Tx) error) error {
-	return f.guard(func() error { return f.db.Update(do) })
+	return f.guard(func() error { return commit(f.db, do) })
 }
 
 func (f *file) view(do func(*bbolt.Tx) error) error {

@@ -19,7 +19,21 @@ import (
 	"github.com/berth-ml/berth/jobs/order"
 )
 
+// KilledIn is the environment variable that has the folder of the process that is killed.
+const KilledIn = "QUEUE_KILLED_IN"
+
+// Commit is commit, and BeKilled the process that TestKillsAtCommits kills. The test sets it outside
+// the package, as it takes a daemon.
+var (
+	Commit   = &commit
+	BeKilled func(dir string)
+)
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(KilledIn); dir != "" {
+		BeKilled(dir)
+		return
+	}
 	if path := os.Getenv("QUEUE_TO_HOLD"); path != "" {
 		hold(path)
 		return
