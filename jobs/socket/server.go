@@ -25,9 +25,11 @@ const (
 	mostConnections = 256
 	mostBody        = configs.MaxFile * 7 // a config as a JSON string
 	mostHeader      = 16 << 10
-	slowest         = 10 * time.Second // for a client to send its request, or to take an answer
 	longestPlan     = 10 * time.Minute // for the daemon to plan a job
 )
+
+// slowest is how long a client may take to send its request, or to take an answer.
+var slowest = 10 * time.Second
 
 // Server answers for a daemon.
 type Server struct {
@@ -149,7 +151,15 @@ func (s *Server) handler() http.Handler {
 	m.HandleFunc("PATCH /jobs/{id}", s.answer(s.change))
 	m.HandleFunc("DELETE /jobs/{id}", s.answer(s.remove))
 	m.HandleFunc("POST /down", s.answer(s.end))
-	return m
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		soon(w) // for the answers of m itself
+		m.ServeHTTP(w, r)
+	})
+}
+
+// soon lets a client take only so long to take the answer that comes next.
+func soon(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowest))
 }
 
 // answer writes what a handler returns as JSON.
@@ -161,8 +171,7 @@ func (s *Server) answer(handle func(*http.Request) (any, error)) http.HandlerFun
 		if err != nil {
 			status, value = http.StatusBadRequest, failureOf(err)
 		}
-		control := http.NewResponseController(w)
-		_ = control.SetWriteDeadline(time.Now().Add(slowest))
+		soon(w)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(value)

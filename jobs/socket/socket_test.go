@@ -286,8 +286,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// hold opens as many connections as are allowed and sends half a request on each: others get their turn
-// once these are too slow.
+// hold opens some connections and sends half a request on each, and long headers on another.
 func hold(t *testing.T, path string) {
 	t.Helper()
 	for i := range 20 {
