@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -89,7 +91,7 @@ func (r running) await(t testing.TB, id int) View {
 	return View{}
 }
 
-func hash(t testing.TB, dir string) string {
+func hash(t rapid.TB, dir string) string {
 	t.Helper()
 	var r berth.Report
 	b, err := os.ReadFile(filepath.Join(dir, "report.json"))

@@ -291,5 +291,7 @@ func (k *killer) finish() {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	p.down(k.t, c)
+	if said := p.down(k.t, c); said != "" {
+		k.t.Error(said)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // DaemonIn is the environment variable that makes the test binary a daemon, whose queue is in that
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	testall.Checks(3, 25) // each starts processes
 	goleak.VerifyTestMain(memdir.Main(m))
 }
 

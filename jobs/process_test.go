@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -108,8 +109,19 @@ type process struct {
 	path string // of the queue
 }
 
-// startProcess waits until the daemon has the queue in dir.
-func startProcess(t testing.TB, dir string, env ...string) *process {
+// startProcess starts a daemon that must open the queue in dir.
+func startProcess(t rapid.TB, dir string, env ...string) *process {
+	t.Helper()
+	p, said := tryProcess(t, dir, env...)
+	if p == nil {
+		t.Fatalf("daemon: %s", said)
+	}
+	return p
+}
+
+// tryProcess waits until the daemon has the queue in dir. Where it ends before, there is no process, and
+// what it said.
+func tryProcess(t rapid.TB, dir string, env ...string) (*process, string) {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0]), path: filepath.Join(dir, "queue.db")}
 	p.cmd.Env = append(append(os.Environ(), jobs.DaemonIn+"="+dir), env...)
@@ -122,10 +134,12 @@ func startProcess(t testing.TB, dir string, env ...string) *process {
 		t.Fatal(err)
 	}
 	p.out = bufio.NewReader(out)
-	if line, err := p.out.ReadString('\n'); line != "open\n" {
-		t.Fatalf("daemon: %q, %v", line, err)
+	if line, _ := p.out.ReadString('\n'); line != "open\n" {
+		rest, _ := io.ReadAll(p.out)
+		_ = p.cmd.Wait()
+		return nil, line + string(rest)
 	}
-	return p
+	return p, ""
 }
 
 // dial reaches the daemon, which may not answer yet.
@@ -140,7 +154,7 @@ func (p *process) dial(ctx context.Context) (c *socket.Client, err error) {
 }
 
 // kill ends the process, which must not have ended by itself.
-func (p *process) kill(t testing.TB) {
+func (p *process) kill(t rapid.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
@@ -152,16 +166,17 @@ func (p *process) kill(t testing.TB) {
 	}
 }
 
-// down ends the process as `trainer down` does.
-func (p *process) down(t testing.TB, c *socket.Client) {
+// down ends the process as `trainer down` does, and returns what it said if it failed.
+func (p *process) down(t rapid.TB, c *socket.Client) (said string) {
 	t.Helper()
 	if err := c.Down(context.Background(), false); err != nil {
 		t.Error(err)
 	}
-	said, _ := io.ReadAll(p.out)
+	text, _ := io.ReadAll(p.out)
 	if err := p.cmd.Wait(); err != nil {
-		t.Fatalf("the daemon ended with %v: %s", err, said)
+		return fmt.Sprintf("%s%v", text, err)
 	}
+	return ""
 }
 
 // blamed says whether a job failed since it ran alone in two processes that were killed.
