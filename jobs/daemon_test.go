@@ -146,13 +146,20 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestRoomOfSuspendedJobs: a job that gives way leaves its memory, too, where there is room for one job alone.
+// TestRoomOfSuspendedJobs: a job that gives way leaves its memory, too, where there is room for one job alone. It
+// goes on from host memory, in the same attempt.
 func TestRoomOfSuspendedJobs(t *testing.T) {
+	const room = 320 << 10
 	dir := t.TempDir()
-	d := startOn(t, dir, configs.Devices{Use: "cpu:1", Memory: configs.Memory{Bytes: 320 << 10}})
-	long, short := text(t, "train.epochs=20", "seed=1"), text(t, "train.epochs=1", "seed=2")
+	d := startOn(t, dir, configs.Devices{Use: "cpu:1", Memory: configs.Memory{Bytes: room}})
+	long, short := text(t, "train.epochs=60", "seed=1"), text(t, "train.epochs=1", "seed=2")
 	first := d.submit(t, dir, "long", long)
-	time.Sleep(30 * time.Millisecond)
+	for v, err := d.View(first); v.Step == 0; v, err = d.View(first) {
+		if err != nil || v.State.Over() {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 	second := d.submit(t, dir, "short", short)
 	for id, config := range map[int][]byte{first: long, second: short} {
 		if v := d.await(t, id); v.State != queue.Finished {
@@ -160,5 +167,12 @@ func TestRoomOfSuspendedJobs(t *testing.T) {
 		} else if got := hash(t, v.Dir); got != alone(t, config) {
 			t.Errorf("job %d has weights %s, and alone %s", id, got, alone(t, config))
 		}
+	}
+	views := d.Views()
+	if views[0].Memory+views[1].Memory <= room {
+		t.Errorf("jobs of %d and %d bytes fit in %d: nothing is shown", views[0].Memory, views[1].Memory, room)
+	}
+	if n := suspensions(views[:1]); n == 0 || len(views[0].Attempts) != 1 {
+		t.Errorf("the long job was suspended %d times in %d attempts", n, len(views[0].Attempts))
 	}
 }

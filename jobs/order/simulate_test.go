@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // arrival is a job of a simulation: Needs, Priority and Length are those of job, and
@@ -200,20 +202,22 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// TestEqualLengths: jobs of one length run one after the other, even where more
-// come than the devices can do and all are overdue in the end.
+// TestEqualLengths: jobs of one length run one after the other, on any number of devices, however many more come
+// than the devices can do, and whether or not all are overdue in the end.
 func TestEqualLengths(t *testing.T) {
-	for _, load := range []float64{0.5, 0.95, 1.5, 4} {
-		arrivals := lognormal(2_000, load, 4, 1, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		n, length := rapid.IntRange(1, 8).Draw(t, "devices"), time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "length"))
+		load := rapid.Float64Range(0.1, 8).Draw(t, "load")
+		arrivals := lognormal(rapid.IntRange(2, 300).Draw(t, "jobs"), load, n, 1, rapid.Uint64().Draw(t, "seed"))
 		for i := range arrivals {
 			a := &arrivals[i]
-			a.at = time.Duration(float64(a.at) / math.Exp(2))
-			a.true, a.job.Length, a.job.Left = time.Minute, time.Minute, time.Minute
+			a.at = time.Duration(a.at.Seconds() / time.Minute.Seconds() / math.Exp(2) * float64(length))
+			a.true, a.job.Length, a.job.Left = length, length, length
 		}
-		if o := run(arrivals, cpus(4), Arrange); o.suspended > 0 {
-			t.Errorf("load %v: %d jobs of one length were suspended", load, o.suspended)
+		if o := run(arrivals, cpus(n), Arrange); o.suspended > 0 {
+			t.Fatalf("%d of %d jobs of one length were suspended", o.suspended, len(arrivals))
 		}
-	}
+	})
 }
 
 // TestManyDevicesAreNotKeptWaiting: a job that needs two devices gets them, although
