@@ -152,7 +152,7 @@ func TestRoomOfSuspendedJobs(t *testing.T) {
 	const room = 320 << 10
 	dir := t.TempDir()
 	d := startOn(t, dir, configs.Devices{Use: "cpu:1", Memory: configs.Memory{Bytes: room}})
-	long, short := text(t, "train.epochs=60", "seed=1"), text(t, "train.epochs=1", "seed=2")
+	long, short := text(t, "train.epochs=30", "seed=1"), text(t, "train.epochs=1", "seed=2")
 	first := d.submit(t, dir, "long", long)
 	for v, err := d.View(first); v.Step == 0; v, err = d.View(first) {
 		if err != nil || v.State.Over() {
