@@ -53,6 +53,7 @@ func TestCrowd(t *testing.T) {
 func (r running) settles(t *testing.T) bool {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		r.checkDevices(t)
 		open, ahead, behind := 0, 0, 0
 		for _, v := range r.Views() {
 			if !v.State.Over() {
@@ -73,6 +74,26 @@ func (r running) settles(t *testing.T) bool {
 	}
 	t.Fatalf("jobs behind others run: %+v", r.Views())
 	return false
+}
+
+// checkDevices wants no device with two jobs of which none stands still. One that was suspended and is to end
+// takes no more steps, and makes its last save whoever has the device.
+func (r running) checkDevices(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	on := map[string]int{}
+	for id, x := range r.open {
+		if x.stands() || x.ending {
+			continue
+		}
+		for _, name := range x.devices {
+			if other := on[name]; other != 0 {
+				t.Errorf("jobs %d and %d have %s at once", id, other, name)
+			}
+			on[name] = id
+		}
+	}
 }
 
 // suspensions is how often jobs ran, and then waited.
