@@ -7,6 +7,8 @@
 // and the nearest valid key. [Config.YAML] writes a config out again;
 // [Config.Identity] writes only the keys that decide the computed numbers.
 //
+// [ParseSweep] and [SweepOfFlags] read a [Sweep]: one config that is trained with many values of its keys.
+//
 // The keys are declared once: those of layers, losses, optimizers, schedules and of what a
 // program adds in the structs that package registry lists, the others in the tables of
 // tables*.go. Decoding, defaults, ranges, messages, flags, YAML and [Reference] (the page

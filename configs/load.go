@@ -88,10 +88,8 @@ func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
 
 // parse is [Parse] with the default of the config's name.
 func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
-	for _, k := range []registry.Kind{registry.Layer, registry.Optimizer, registry.Schedule} {
-		if len(registry.List(k)) == 0 {
-			return nil, fmt.Errorf("no %s is registered in this program: import package berth, or a package that registers it", k)
-		}
+	if err := registeredNames(); err != nil {
+		return nil, err
 	}
 	root, err := readConfig(d.file, data)
 	if err != nil {
@@ -109,6 +107,16 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// registeredNames refuses a program without layers or other names that every config has.
+func registeredNames() error {
+	for _, k := range []registry.Kind{registry.Layer, registry.Optimizer, registry.Schedule} {
+		if len(registry.List(k)) == 0 {
+			return fmt.Errorf("no %s is registered in this program: import package berth, or a package that registers it", k)
+		}
+	}
+	return nil
 }
 
 // written reads what a file says of the run's length. Its faults are reported later, unless

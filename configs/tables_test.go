@@ -38,5 +38,6 @@ func TestTables(t *testing.T) {
 		}
 	}
 	check(rootSection, "")
+	check(sweepFile, "")
 	check(layerSection, "model.layers[]")
 }

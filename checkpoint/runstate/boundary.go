@@ -92,12 +92,6 @@ func (w *Watched) take(es configs.EarlyStopping, v float64) {
 	w.Bad++
 }
 
-// minimized reports whether a lower value of a metric is better.
-func minimized(metric string) bool {
-	m, _ := metrics.Find(configs.MetricOf(metric))
-	return metric == "val_loss" || m.Lower
-}
-
 // improves reports whether a value is better than the best by more than delta.
 // The first finite value always is; one that is not finite never is.
 func improves(metric string, v, best, delta float64, have bool) bool {
@@ -106,7 +100,7 @@ func improves(metric string, v, best, delta float64, have bool) bool {
 		return false
 	case !have:
 		return true
-	case minimized(metric):
+	case configs.LowerIsBetter(metric):
 		return v < best-delta
 	}
 	return v > best+delta

@@ -123,7 +123,7 @@ func (p *Progress) Take(e Boundary, c *configs.Config) {
 	p.Last, p.Unmeasured = e, false
 	named, best := e.Named(), c.Checkpoint.Best
 	if v, ok := named[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
-		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
+		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: configs.LowerIsBetter(best)}
 		if AboutPositive(best) {
 			p.Best.Since = p.OtherClass
 		}
