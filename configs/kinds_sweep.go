@@ -161,6 +161,10 @@ func (x *Dimension) decodeList(d *decoder, n *yaml.Node) bool {
 // mostExact is the largest number up to which a float64 has all whole numbers.
 const mostExact = 1 << 53
 
+// leastWidth is that of a range of real numbers, as a share of its larger end: below it there could be fewer values than
+// trials.
+const leastWidth = 1e-9
+
 func (x *Dimension) decodeRange(d *decoder, n *yaml.Node) bool {
 	m := rangePattern.FindStringSubmatch(n.Value)
 	x.Log = m[1] != ""
@@ -189,6 +193,8 @@ func (x *Dimension) decodeRange(d *decoder, n *yaml.Node) bool {
 		d.mismatch(n, x.Key, fmt.Sprintf("whole numbers up to %d in a range", int64(mostExact)))
 	case math.IsInf(x.Hi-x.Lo, 0):
 		d.mismatch(n, x.Key, "ends that are less far apart")
+	case !x.Whole && x.Hi-x.Lo < leastWidth*max(-x.Lo, x.Hi):
+		d.mismatch(n, x.Key, "ends that differ in their first nine digits")
 	default:
 		return true
 	}

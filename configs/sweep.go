@@ -83,6 +83,18 @@ func (s *Sweep) Total() (n int) {
 	return n
 }
 
+// Extend gives the sweep with more trials, total in all. Those that it had stay as they are.
+func (s *Sweep) Extend(total int) (*Sweep, error) {
+	had := s.Total()
+	most := min(mostTrials, s.Combinations())
+	if total <= had || total > most {
+		return nil, &Error{Key: "sweep.trials", Msg: fmt.Sprintf("got %d, expected more than the %d that there are, and at most %d", total, had, most)}
+	}
+	out := *s
+	out.Trials = append(slices.Clone(s.Trials), total-had)
+	return &out, nil
+}
+
 // Combinations is the number of different trials that there can be; math.MaxInt: no bound.
 func (s *Sweep) Combinations() int {
 	n := 1

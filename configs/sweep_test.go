@@ -177,3 +177,20 @@ func TestSweepErrors(t *testing.T) {
 	}
 	golden.Check(t, filepath.Join("testdata", "sweep.golden"), out.String())
 }
+
+// TestExtend: more trials are added as others, within what is possible.
+func TestExtend(t *testing.T) {
+	s := parseSweep(t, "sweep: {config: digits, vary: {train.batch: 1..60, train.shuffle: [true]}, trials: 40}")
+	more, err := s.Extend(60)
+	if err != nil || !reflect.DeepEqual(more.Trials, []int{40, 20}) || !reflect.DeepEqual(s.Trials, []int{40}) {
+		t.Errorf("got %+v, %v", more, err)
+	}
+	for total, want := range map[int]string{
+		40: "sweep.trials: got 40, expected more than the 40 that there are, and at most 60",
+		61: "sweep.trials: got 61, expected more than the 40 that there are, and at most 60",
+	} {
+		if _, err := s.Extend(total); err == nil || err.Error() != want {
+			t.Errorf("%d: got %v", total, err)
+		}
+	}
+}
