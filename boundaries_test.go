@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/batching":         {},
 	"jobs/order":                {},
+	"jobs/sweep":                {"configs", "engine/rng"},
 	"jobs/queue":                {"checkpoint", "engine/osfile", "jobs/order"},
 	"jobs":                      {"", "checkpoint/rundir", "configs", "engine/device", "engine/osfile", "internal/units", "jobs/order", "jobs/queue"},
 	"jobs/socket":               {"", "configs", "internal/build", "jobs", "jobs/queue"},
