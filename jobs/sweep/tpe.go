@@ -17,7 +17,7 @@ const (
 	startup = 10
 
 	// candidates is how many points are drawn for a trial; the one that promises most is taken.
-	candidates = 64
+	candidates = 24
 
 	// goodShare is the share of trials that count as good.
 	goodShare = 0.2
