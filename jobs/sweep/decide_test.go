@@ -256,3 +256,29 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// TestDelete: the checkpoints that stay are those of the best, and of failed trials until the sweep is over.
+func TestDelete(t *testing.T) {
+	s := simple(6, func(s *configs.Sweep) { s.Keep = 2 })
+	trials := []Trial{at(5), {Err: errTraining}, at(3), {Values: nil, Running: true}}
+	for _, c := range []struct {
+		change func()
+		want   []int
+	}{
+		{func() {}, nil},
+		{func() { trials[3] = at(4) }, []int{1}},
+		{func() { trials = append(trials, at(6), Trial{Running: true}) }, []int{1, 5}},
+		{func() { trials[5] = at(1) }, []int{1, 2, 4, 5}},
+		{func() { trials[1] = Trial{} }, []int{1, 4, 5}},
+	} {
+		c.change()
+		if d := Decide(s, trials); !slices.Equal(d.Delete, c.want) {
+			t.Errorf("%v: got %v, want %v", d.States, d.Delete, c.want)
+		}
+	}
+	s.Trials, s.KeepGoing = []int{4}, false
+	failed := []Trial{{Err: errTraining}, {Err: errTraining}, {Err: errTraining}, at(1)}
+	if d := Decide(s, failed); d.Delete != nil {
+		t.Errorf("a sweep that ended for its failures lets %v be deleted, which could go on", d.Delete)
+	}
+}
