@@ -194,3 +194,37 @@ func TestExtend(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepTakesEveryKey: each key that --set takes may vary, its default is a value, and what a value is written as stays as it is. Other
+// values are taken or refused.
+func TestSweepTakesEveryKey(t *testing.T) {
+	values := []string{"0", "1", "0.5", "-1", "1e300", "x", "'1'", "[]", "[1, 2]", "[[a], [b]]", "[x, [y]]", "{}", "{a: b}", "{val: 0.1}", "true", "~", "1h", "50%",
+		"[{type: dense, units: 3}]", "[{type: x}]", "{name: huber, delta: 2}", "{name: huber, delta: -2}", "cpu:2", "log:1..2", "1..2", "1..2.5"}
+	for path, lf := range allLeaves() {
+		list := values
+		if lf.key.def != "" {
+			list = append(list[:len(list):len(list)], lf.key.def)
+		}
+		for i, v := range list {
+			text := fmt.Sprintf("sweep: {config: digits, trials: 1, vary: {%s: [%s]}}", path, v)
+			s, err := ParseSweep("s.yaml", []byte(text))
+			if err != nil {
+				if i == len(values) {
+					t.Errorf("%s: the default %s is refused: %v", path, v, err)
+				}
+				if !errors.Is(err, ErrInvalid) {
+					t.Errorf("%s: %v", text, err)
+				}
+				continue
+			}
+			written, err := s.YAML()
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+				continue
+			}
+			if again := parseSweep(t, string(written)); !reflect.DeepEqual(unplacedSweep(again), unplacedSweep(s)) {
+				t.Errorf("%s\n%s gives %q, and then %q", text, written, s.Vary[0].Values, again.Vary[0].Values)
+			}
+		}
+	}
+}

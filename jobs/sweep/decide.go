@@ -115,10 +115,10 @@ func Decide(s *configs.Sweep, trials []Trial) (d Decision) {
 	return d
 }
 
-// firstFailed is the error of a sweep whose first trials failed.
+// firstFailed is the error of a sweep whose first trials failed, and that has others.
 func firstFailed(s *configs.Sweep, all []Trial) error {
 	first := all[:min(atFirst, len(all))]
-	if s.KeepGoing || slices.ContainsFunc(first, func(t Trial) bool { return t.Err == nil }) {
+	if s.KeepGoing || len(first) == len(all) || slices.ContainsFunc(first, func(t Trial) bool { return t.Err == nil }) {
 		return nil
 	}
 	return fmt.Errorf("the first %d trials failed, and the others are not tried (--keep-going tries them): %w", len(first), joined(first))

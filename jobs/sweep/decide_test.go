@@ -206,7 +206,8 @@ func TestFirstTrialsFail(t *testing.T) {
 		{"three", simple(9), []Trial{bad, bad, bad, at(1)}, true, "the first 3 trials failed, and the others are not tried (--keep-going tries them): the loss is not finite"},
 		{"of which one differs", simple(9), []Trial{bad, worse, bad}, true, "the first 3 trials failed, and the others are not tried (--keep-going tries them): the loss is not finite\nthe data is gone"},
 		{"but not with keep_going", simple(9, keepsGoing), []Trial{bad, bad, bad}, false, ""},
-		{"all of them, with keep_going", simple(2, keepsGoing), []Trial{bad, bad}, true, "no trial has a finite val_loss at its end, and 2 of 2 failed: the loss is not finite"},
+		{"all of few", simple(3), []Trial{bad, bad, bad}, true, "no trial has a finite val_loss at its end, and 3 of 3 failed: the loss is not finite"},
+		{"all of them, with keep_going", simple(4, keepsGoing), []Trial{bad, bad, bad, bad}, true, "no trial has a finite val_loss at its end, and 4 of 4 failed: the loss is not finite"},
 	}
 	for _, c := range cases {
 		d := Decide(c.sweep, c.trials)

@@ -220,3 +220,28 @@ func TestProbes(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
+
+// TestSettingsSetKeys: a config takes the settings of trials and probes as --set.
+func TestSettingsSetKeys(t *testing.T) {
+	s, err := configs.SweepOfFlags("digits", []string{"optimizer.lr=log:1e-4..1e-1", "train.batch=16..64", "model.hidden=[64],[128,64]", "optimizer=adam,sgd", "seed=1..1000000"},
+		map[string]string{"trials": "40"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, settings := range slices.Concat(Settings(s, nil), Probes(s)) {
+		var set []string
+		for _, x := range settings {
+			set = append(set, x.Key+"="+x.Value)
+		}
+		c, err := configs.Load(s.Config, configs.Overlay{Set: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{strconv.FormatFloat(c.Optimizer.LR, 'g', -1, 64), strconv.Itoa(c.Train.Batch), strings.ReplaceAll(fmt.Sprint(c.Model.Hidden), " ", ", "), c.Optimizer.Name, fmt.Sprint(c.Seed)}
+		for j, x := range settings {
+			if x.Value != got[j] {
+				t.Errorf("%s=%s gives %s", x.Key, x.Value, got[j])
+			}
+		}
+	}
+}
