@@ -29,6 +29,7 @@ func losing(t *testing.T, dir string, devices, n int, op fault.Op) running {
 		t.Fatal(err)
 	}
 	d.owned = lossy
+	t.Cleanup(func() { _ = d.Close() })
 	run(t, d)
 	return running{d, func() {}}
 }

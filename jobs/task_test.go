@@ -40,7 +40,7 @@ func TestStoodAndProceeds(t *testing.T) {
 	t.Cleanup(func() { _ = run.Close() })
 	x := newTask(d, j, []string{"cpu:0"})
 	x.open(run)
-	over, asked := make(chan struct{}), make(chan struct{})
+	id, over, asked := j.ID, make(chan struct{}), make(chan struct{})
 	go func() { // requests meanwhile keep the queue busy
 		defer close(asked)
 		for i := 0; ; i++ {
@@ -48,7 +48,7 @@ func TestStoodAndProceeds(t *testing.T) {
 			case <-over:
 				return
 			default:
-				_, _ = d.SetPriority(j.ID, i)
+				_, _ = d.SetPriority(id, i)
 			}
 		}
 	}()
@@ -63,7 +63,7 @@ func TestStoodAndProceeds(t *testing.T) {
 			})
 		}
 		d.tasks.Wait()
-		if j, err = d.queue.Job(j.ID); err != nil || j.State != queue.Running {
+		if j, err = d.queue.Job(id); err != nil || j.State != queue.Running {
 			t.Fatalf("after suspension %d, the job runs, and is %s in the queue: %v", i+1, j.State, err)
 		}
 	}
