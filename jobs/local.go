@@ -15,6 +15,7 @@ import (
 type Local struct {
 	desk
 	path string
+	plan func(context.Context, *configs.Config, *queue.Submission) error
 }
 
 // OpenLocal opens the queue in the file at path. queue.ErrHeld says that a daemon has it. The
@@ -24,7 +25,7 @@ func OpenLocal(path string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Local{desk{queue: q}, path}, nil
+	return &Local{desk{queue: q}, path, planApart}, nil
 }
 
 // Close gives the queue free.
@@ -37,7 +38,7 @@ func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 		if err := l.queue.Close(); err != nil {
 			return err
 		}
-		planned := planApart(ctx, c, q)
+		planned := l.plan(ctx, c, q)
 		again, err := queue.Open(l.path)
 		if err == nil {
 			l.queue = again

@@ -1,12 +1,14 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -24,28 +26,15 @@ func TestLocalPlansAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	done := make(chan error, 1)
-	go func() {
-		_, err := l.Submit(t.Context(), Submission{Key: "a", Config: text(t), Parent: t.TempDir()})
-		done <- err
-	}()
-	got := false
-	for ended := false; !got && !ended; {
-		if got, err = osfile.Lock(f, true); err != nil {
-			t.Fatal(err)
+	free := false
+	l.plan = func(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
+		if free, err = osfile.Lock(f, true); err == nil && free {
+			err = osfile.Unlock(f)
 		}
-		select {
-		case err := <-done:
-			done <- err
-			ended = true
-		default:
-		}
+		return errors.Join(err, planApart(ctx, c, q))
 	}
-	if err := osfile.Unlock(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil || !got {
-		t.Errorf("the queue was free meanwhile: %v; %v", got, err)
+	if _, err := l.Submit(t.Context(), Submission{Key: "a", Config: text(t), Parent: t.TempDir()}); err != nil || !free {
+		t.Errorf("the queue was free meanwhile: %v; %v", free, err)
 	}
 	if views := l.Views(); len(views) != 1 {
 		t.Errorf("%+v", views)
