@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
 )
 
 // TestFolders: two jobs that are not over never share a run folder, whatever happens to folders.
@@ -61,4 +62,28 @@ func TestSubmitsAtOnce(t *testing.T) {
 	if err != nil || len(d.Views()) != 9 || len(folders) != 9 || len(made) != 9 {
 		t.Errorf("%d jobs in %d folders; %d were made: %v", len(d.Views()), len(folders), len(made), err)
 	}
+}
+
+// TestSubmittedAgain: a submission that is sent again is answered with its job, also one that changes its length, and
+// where it could not be planned any more.
+func TestSubmittedAgain(t *testing.T) {
+	dir := t.TempDir()
+	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	for i, length := range [][]string{nil, {"train.epochs=1"}} {
+		s := Submission{Key: fmt.Sprint(i), Config: text(t), Length: length, Parent: dir}
+		first, err := d.Submit(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := d.Submit(t.Context(), s); err != nil || again.ID != first.ID || again.Dir != first.Dir {
+			t.Errorf("%v: %+v, and again %+v: %v", length, first, again, err)
+		}
+	}
+	if err := d.owned.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := d.Submit(t.Context(), Submission{Key: "0", Config: text(t), Parent: dir}); err != nil || j.ID != 1 {
+		t.Errorf("without devices: %+v, %v", j, err)
+	}
+	d.owned, _ = berth.OpenDevices(configs.Devices{Use: "cpu:1"}, berth.DevicesOptions{})
 }
