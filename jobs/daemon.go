@@ -40,13 +40,14 @@ type Daemon struct {
 
 	woken chan struct{} // holds one wish to decide anew
 	tasks sync.WaitGroup
-	ends  sync.WaitGroup // calls of Ended
+	told  sync.WaitGroup // calls of Ended
 
 	mu     sync.Mutex
 	open   map[int]*task       // by job
 	places map[int]order.Place // as decided last
 	later  map[int]time.Time   // when jobs may begin again that have failed
 	short  map[int]bool        // jobs that have devices, and no host memory yet
+	ends   map[int]time.Time   // when jobs are foretold to end, since the last decision; nil: not found yet
 	drain  bool                // nothing new begins
 	only   int                 // the one job that may run; 0: all
 }
@@ -75,7 +76,7 @@ func Open(o Options) (*Daemon, error) {
 
 // Close gives the devices and the queue free. Run must have returned.
 func (d *Daemon) Close() error {
-	d.ends.Wait()
+	d.told.Wait()
 	return errors.Join(d.owned.Close(), d.queue.Close())
 }
 
@@ -150,7 +151,7 @@ func (d *Daemon) wake() {
 }
 
 // over tells of a job that is over.
-func (d *Daemon) over(j queue.Job) { d.ends.Go(func() { d.options.Ended(j) }) }
+func (d *Daemon) over(j queue.Job) { d.told.Go(func() { d.options.Ended(j) }) }
 
 // stopAll ends all open tasks, saved.
 func (d *Daemon) stopAll(cause error) {

@@ -24,6 +24,7 @@ func (d *Daemon) decide() {
 	list := d.queue.Jobs()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.ends = nil
 	d.heed(list)
 	line := d.line(list, time.Now())
 	places := order.Arrange(line, d.usable())

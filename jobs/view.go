@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,33 +24,27 @@ const foretold = 200
 
 // View is one job.
 func (d *Daemon) View(id int) (View, error) {
-	if _, err := d.queue.Job(id); err != nil {
-		return View{}, err
+	list := d.queue.Jobs()
+	i := slices.IndexFunc(list, func(j queue.Job) bool { return j.ID == id })
+	if i < 0 {
+		return View{}, fmt.Errorf("%w: job %d", queue.ErrNoJob, id)
 	}
-	for _, v := range d.Views() {
-		if v.ID == id {
-			return v, nil
-		}
-	}
-	return View{}, fmt.Errorf("%w: job %d", queue.ErrNoJob, id)
+	return d.views(list, list[i:i+1])[0], nil
 }
 
 // Views are all jobs, by number.
 func (d *Daemon) Views() []View {
 	list := d.queue.Jobs()
-	now := time.Now()
+	return d.views(list, list)
+}
+
+// views are some of all jobs.
+func (d *Daemon) views(list, some []queue.Job) []View {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	line := d.line(list, now)
-	spans := order.Forecast(line, d.usable(), foretold)
-	ends := map[int]time.Time{}
-	for i, s := range spans {
-		if s.Ends != order.Never {
-			ends[line[i].Number] = now.Add(s.Ends)
-		}
-	}
-	views, alone := make([]View, len(list)), d.suspect(list)
-	for i, j := range list {
+	ends := d.foresee(list, time.Now())
+	views, alone := make([]View, len(some)), d.suspect(list)
+	for i, j := range some {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {
 			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
@@ -64,6 +59,22 @@ func (d *Daemon) Views() []View {
 		views[i] = v
 	}
 	return views
+}
+
+// foresee says when the jobs at the front of the line end. It is found once for each decision: a command that waits for a
+// job asks often, and a long line takes long.
+func (d *Daemon) foresee(list []queue.Job, now time.Time) map[int]time.Time {
+	if d.ends != nil {
+		return d.ends
+	}
+	d.ends = map[int]time.Time{}
+	line := d.line(list, now)
+	for i, s := range order.Forecast(line, d.usable(), foretold) {
+		if s.Ends != order.Never {
+			d.ends[line[i].Number] = now.Add(s.Ends)
+		}
+	}
+	return d.ends
 }
 
 // where says on which devices the job runs, or why it does not. alone is the job that is to run
