@@ -63,6 +63,9 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	if s.Key == "" {
 		return queue.Job{}, fmt.Errorf("%w: the submission has no key", berth.ErrOptions)
 	}
+	if s.Retries < 0 {
+		return queue.Job{}, fmt.Errorf("%w: a job cannot begin again %d times: give 0 or more retries", berth.ErrOptions, s.Retries)
+	}
 	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{Set: s.Length})
 	if err != nil {
 		return queue.Job{}, err

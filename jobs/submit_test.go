@@ -31,6 +31,9 @@ func TestFolders(t *testing.T) {
 	if second, err := submit("b", Submission{Parent: dir}); err != nil || second == first {
 		t.Errorf("the second job is in %s: %v", second, err)
 	}
+	if _, err := submit("c", Submission{Parent: dir, Retries: -1}); !errors.Is(err, berth.ErrOptions) {
+		t.Errorf("retries below 0: %v", err)
+	}
 	for _, path := range []string{first, dir + "/x/../digits", "digits"} {
 		if _, err := submit(path, Submission{Dir: path}); !errors.Is(err, berth.ErrFolder) && !errors.Is(err, berth.ErrOptions) {
 			t.Errorf("a job in %s: %v", path, err)
