@@ -71,7 +71,7 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 		return queue.Job{}, err
 	}
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
-	if d.queue.Has(s.Key) {
+	if d.queue.Has(s.Key) && len(s.Length) == 0 { // otherwise the plan says what was kept
 		return d.queue.Again(q)
 	}
 	if err := plan(ctx, c, &q); err != nil {
