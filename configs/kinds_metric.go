@@ -88,7 +88,7 @@ func (metricNames) encode(src any, _ func(*key) bool) *yaml.Node {
 // metricName is a boundary's metric that ranks weights.
 type metricName struct{}
 
-func (metricName) expect() string { return "val_loss, or val_ and a metric such as val_f1" }
+func (metricName) expect() string { return "val_loss, or val_ before a metric, such as val_f1" }
 
 func (m metricName) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.ScalarNode || !ranks(n.Value) {

@@ -81,7 +81,7 @@ func (k dimensions) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		}
 		if _, ok := known[name.Value]; !ok {
 			l := layering{d: d, known: known}
-			d.fail(d.pos(name), name.Value, "the config has no such key%s", l.hint(name.Value))
+			d.fail(d.pos(name), name.Value, "the config has no such key%s", l.hint(name.Value, ""))
 			continue
 		}
 		dim := Dimension{Pos: d.pos(n.Content[i+1]), Key: name.Value}

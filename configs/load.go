@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,14 +62,24 @@ func Load(path string, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
+	if dataName.MatchString(path) {
+		return nil, &Error{Pos: Pos{File: path}, Msg: fmt.Sprintf("this is data and no config; `trainer new %s` writes a config for it", path)}
+	}
 	return Parse(path, data, o)
 }
+
+// dataName is the name of a file of data, which is no config.
+var dataName = regexp.MustCompile(`\.(csv|tsv|jsonl|ndjson|parquet)(\.gz|\.zst)?$`)
 
 // readFile reads a file, and of a large one no more than shows that it is too
 // large.
 func readFile(path string) ([]byte, error) {
 	text, err := osfile.Read(path, MaxFile+1)
 	if errors.Is(err, osfile.ErrNotFile) {
+		own := filepath.Join(path, "config.yaml")
+		if st, missing := os.Stat(own); missing == nil && st.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is a folder; the config of a run is %s", path, own)
+		}
 		return nil, fmt.Errorf("%s is not a file; give the path of a config file, not of a folder or pipe", path)
 	}
 	return text, err

@@ -37,7 +37,7 @@ func keysNear(name string, keys []string) []string {
 	if same := byLast[strings.ToLower(lastPart(name))]; same != nil {
 		return same
 	}
-	if near := nearest(name, keys); near != "" {
+	if near := edit.Nearest(name, keys, mostEdits(name)); near != "" {
 		return []string{near}
 	}
 	return byLast[nearest(name, slices.Sorted(maps.Keys(byLast)))]
@@ -59,11 +59,7 @@ func didYouMeanOneOf(words []string) string {
 // with the fewest edits, or else the shortest that starts with the word. It
 // gives "" if none is near.
 func nearest(word string, candidates []string) string {
-	edits := max(2, len(word)/3)
-	if len(word) < 5 {
-		edits = 1 // two edits make another word of a short one: lstm, sum
-	}
-	if near := edit.Nearest(word, candidates, edits); near != "" || len(word) < 3 {
+	if near := edit.Nearest(word, candidates, mostEdits(word)); near != "" || len(word) < 3 {
 		return near
 	}
 	best := ""
@@ -73,6 +69,14 @@ func nearest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// mostEdits is how many edits away from a word another one is near.
+func mostEdits(word string) int {
+	if len(word) < 5 {
+		return 1 // two edits make another word of a short one: lstm, sum
+	}
+	return max(2, len(word)/3)
 }
 
 // most is the number of words that a message lists.

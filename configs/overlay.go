@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -241,7 +243,7 @@ func (l *layering) set(pairs []string) {
 		case !known && text == "" && l.isSection(name):
 			l.unset = append(l.unset, name)
 		case !known:
-			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
+			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name, text))
 		default:
 			lf = lf.of(text)
 			l.used[lf.path], l.pairs[lf.path] = lf, pair
@@ -265,16 +267,26 @@ func (l *layering) below(name string) (keys []string) {
 	return keys
 }
 
-// hint names the keys below a section, or the nearest key.
-func (l *layering) hint(name string) string {
+// hint names the keys below a section, or the nearest key. value is what the key was to have; "": it is
+// not known.
+func (l *layering) hint(name, value string) string {
 	if now := retiredKey(name); now != "" {
 		return "; it is gone: " + now
 	}
 	if below := l.below(name); len(below) > 0 {
 		return "; it is a section, set one of " + list(below) + ", or give " + name + "= to take it back"
 	}
-	if above, own, _ := strings.Cut(name, "."); above == "loss" && own != "" {
-		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": VALUE}'"
+	value = cmp.Or(value, "VALUE")
+	if above, own, _ := strings.Cut(name, "."); above == "loss" && own == "name" {
+		return "; the loss is set as a whole: --set 'loss={name: " + value + "}'"
+	} else if above == "loss" && own != "" {
+		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": " + value + "}'"
+	}
+	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if _, known := l.known[name[:i]]; known {
+			below := strings.ReplaceAll(name[i+1:], ".", ": {")
+			return fmt.Sprintf("; %s is set as a whole: --set '%s={%s: %s}%s'", name[:i], name[:i], below, value, strings.Repeat("}", strings.Count(below, "{")))
+		}
 	}
 	if near := KeysNear(name); len(near) > 0 {
 		return didYouMeanOneOf(near)

@@ -173,9 +173,15 @@ func TestVariablesAreUnambiguous(t *testing.T) {
 
 // A key of a loss is told how it is set from outside.
 func TestKeysOfALossFromOutside(t *testing.T) {
-	_, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{"loss.delta=1"}})
-	if err == nil || !strings.Contains(err.Error(), "; the loss is set as a whole: --set 'loss={name: NAME, delta: VALUE}'") {
-		t.Error(err)
+	for pair, advice := range map[string]string{
+		"loss.delta=1":                   "; the loss is set as a whole: --set 'loss={name: NAME, delta: 1}'",
+		"loss.name=focal":                "; the loss is set as a whole: --set 'loss={name: focal}'",
+		"data.columns.plan=category":     "; data.columns is set as a whole: --set 'data.columns={plan: category}'",
+		"data.columns.plan.missing=mean": "; data.columns is set as a whole: --set 'data.columns={plan: {missing: mean}}'",
+	} {
+		if _, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{pair}}); err == nil || !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s: %v", pair, err)
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ func openTable(ctx context.Context, in csvInput, named func(head headRows) bool)
 		return nil, err
 	case t.Format != tabular.CSV && in.opt.Header == HeaderNo && !in.predict:
 		return nil, blame("header", fmt.Errorf("%w: %s has names for its columns, as %s has: leave data.header out", ErrSpec, in.path, t.Format))
-	case t.Hint != "" && len(in.wanted) != 1:
-		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, t.Hint))
+	case t.Other != "" && len(in.wanted) != 1:
+		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, tabular.CommaHint(t.Other)))
 	}
 	return t, nil
 }

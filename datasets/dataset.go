@@ -84,10 +84,30 @@ func (i *Info) ClassName(class int) string {
 func (i *Info) ClassNamed(name string) (class int, ok bool) {
 	if i.ClassNames != nil {
 		class = slices.Index(i.ClassNames, name)
+		if class < 0 && len(i.ClassNames) == 2 {
+			class = sameTruth(i.ClassNames, name)
+		}
 		return class, class >= 0
 	}
 	class, err := strconv.Atoi(name)
 	return class, err == nil && class >= 0 && class < i.Classes && strconv.Itoa(class) == name
+}
+
+// sameTruth is the class that a word means where the two are such as yes and no: true means yes. It is -1
+// if there is none.
+func sameTruth(classes []string, name string) int {
+	wanted, ok := columns.Truth([]byte(name))
+	at := -1
+	for i, class := range classes {
+		truth, also := columns.Truth([]byte(class))
+		if ok = ok && also; truth == wanted {
+			at = i
+		}
+	}
+	if !ok {
+		return -1
+	}
+	return at
 }
 
 // labels are the names of the columns with labels, as far as they are known.

@@ -434,6 +434,10 @@ func TestHints(t *testing.T) {
 		"codes":    {func(i int) string { return fmt.Sprintf("20-41-%d", 70+i%9) }, ""},
 		"packed":   {func(i int) string { return fmt.Sprint(20211101 + i%30) }, "a day without dashes"},
 		"words":    {func(i int) string { return fmt.Sprint("w", i%5) }, ""},
+		"padded":   {func(i int) string { return fmt.Sprintf("%06d", 3*i) }, "its numbers begin with zeros, as codes do"},
+		"phones":   {func(i int) string { return fmt.Sprint(4915550000000 + 12345678*i) }, "is it a code? data.columns: {a: ignore}"},
+		"amounts":  {func(i int) string { return fmt.Sprint(1_000_000_000 + i%4*1_000_000) }, ""},
+		"zeros":    {func(i int) string { return fmt.Sprint(0.5 * float64(i%7)) }, ""},
 		"numbers":  {func(i int) string { return fmt.Sprint(19999999 + i%5) }, ""},
 	} {
 		_, _, list, err := found(t, column(100, x.word), Options{})

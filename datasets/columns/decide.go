@@ -21,6 +21,9 @@ func (p *profile) find(c *Column) error {
 		return nil
 	case p.Kind == "" && p.numbers == p.values:
 		c.Kind = Number
+		if p.padded*10 >= p.values*almostTenths {
+			p.addRemark(fmt.Sprintf("its numbers begin with zeros, as codes do, and are taken as numbers: data.columns: {%s: category} or {%s: ignore} takes them as codes, or leaves them out", short(p.Name), short(p.Name)))
+		}
 		return nil
 	}
 	if text := p.mixed(); text != "" && p.Kind == "" {
@@ -43,8 +46,8 @@ func (p *profile) findDate(c *Column) (bool, error) {
 		return false, nil
 	}
 	if best < p.values && p.Order == "" {
-		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, name it in data.missing if it stands for a missing value (the list replaces the usual words), or write data.columns: {%s: category}",
-			p.undated.text, best, p.values, short(p.Name))}
+		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, write data.missing: %s if it stands for a missing value, or data.columns: {%s: category}",
+			p.undated.text, best, p.values, missingList(p.missing, p.undated.text), short(p.Name))}
 	}
 	c.Kind, c.Order = Date, p.Order
 	if c.Order == "" {
@@ -125,8 +128,8 @@ func (p *profile) mixed() string {
 	if !one && p.numbers*10 < values*almostTenths {
 		return ""
 	}
-	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, name it in data.missing (the list replaces the usual words); if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
-		p.word.text, p.numbers, values, short(p.Name))
+	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
+		p.word.text, p.numbers, values, missingList(p.missing, p.word.text), short(p.Name))
 }
 
 // distinctNumbers counts the words that are numbers.

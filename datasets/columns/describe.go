@@ -250,6 +250,9 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 		if packedDays(cells) {
 			d.remark("%s looks like a day without dashes, and is taken as a number: write 2024-02-29 to have its year, month and weekday as features", strconv.Itoa(int(low)))
 		}
+		if low >= leastCode && d.Different*10 >= len(cells)*almostTenths && len(cells) > few && whole(cells) {
+			d.remark("whole numbers of ten digits or more, nearly all different, of which a model sees the first seven: is it a code? data.columns: {%s: ignore} leaves it out", short(c.Name))
+		}
 		if len(cells) > few && d.Different == len(cells) && whole(cells) && float64(high)-float64(low) < 2*float64(len(cells)) {
 			d.remark("whole numbers that are all different and close together: is it the number of the row? data.columns: {%s: ignore} leaves it out", short(c.Name))
 		}
@@ -258,6 +261,9 @@ func (c *Column) measure(cells []int32, fill string, d *Description) {
 		d.remark("every row has the same value, which tells nothing")
 	}
 }
+
+// leastCode is the least number of ten digits: keys and telephone numbers have as many, and few amounts do.
+const leastCode = 1e9
 
 // sorted sorts cells and counts the different ones.
 func sorted(cells []int32, compare func(a, b int32) int, d *Description) {

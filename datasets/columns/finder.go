@@ -60,10 +60,12 @@ type profile struct {
 	sentences int
 	words     map[string]int // by word: its index in counts
 	counts    []count
-	beyond    int   // values of words that came after MaxTop others
-	counting  bool  // numbers are in words, too
-	word      first // that is no number
-	undated   first // that is no date
+	beyond    int      // values of words that came after MaxTop others
+	counting  bool     // numbers are in words, too
+	word      first    // that is no number
+	undated   first    // that is no date
+	missing   []string // the words for a missing value; nil: the usual ones
+	padded    int      // numbers that begin with a zero that says nothing
 	found     Kind
 	differ    int // different words, once the words are let go of; -1: they were not counted
 	remark    string
@@ -103,7 +105,7 @@ func NewFinder(names []string, o Options, memory int64) (*Finder, error) {
 		}
 		x.Name = name
 		f.columns[i].Option = x
-		f.columns[i].counting = x.Kind == Category
+		f.columns[i].counting, f.columns[i].missing = x.Kind == Category, o.Missing
 	}
 	for _, x := range o.Columns {
 		if err := x.check(); err != nil {
@@ -189,6 +191,9 @@ func (f *Finder) add(p *profile, i int, field []byte, at func(int) string) error
 	p.values++
 	if isNumber(field) {
 		p.numbers++
+		if len(field) > 1 && field[0] == '0' && field[1] >= '0' && field[1] <= '9' {
+			p.padded++
+		}
 		if p.undated.text == "" {
 			p.undated = first{string(wordOf(field)), at(i)}
 		}
@@ -264,7 +269,7 @@ func (f *Finder) Again() bool {
 		for _, c := range p.counts {
 			f.left += int64(len(c.word)) + wordBytes
 		}
-		*p = profile{Option: p.Option, counting: p.counting}
+		*p = profile{Option: p.Option, counting: p.counting, missing: p.missing}
 	}
 	return true
 }

@@ -124,6 +124,18 @@ func IsMissing(words []string, field []byte) bool {
 	return false
 }
 
+// missingList is a list of words for a missing value with another one, as YAML has it.
+func missingList(words []string, more string) string {
+	if words == nil {
+		words = []string{"NA", "N/A", "null", "?", "nan", "NaN"} // a list is compared letter by letter
+	}
+	var quoted []string
+	for _, w := range append(slices.Clone(words), fmt.Sprintf("%.40s", more)) {
+		quoted = append(quoted, strconv.Quote(w))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
 // isMissingNumber reports whether a field is the number of one of the words: -999.0 is that of -999.
 func isMissingNumber(words []string, field []byte) bool {
 	if !isNumber(field) || !IsValue(field) {

@@ -66,7 +66,7 @@ func (r *csvRows) next(row *Row) error {
 		r.width, r.first = len(row.Fields), string(row.Fields[0])
 	}
 	if have := len(row.Fields) + r.extra; have != r.width {
-		hint := r.otherComma()
+		hint := CommaHint(r.otherComma())
 		if hint == "" {
 			hint = fmt.Sprintf(": complete the row, or quote fields that have a %q in them", r.comma)
 		}
@@ -177,21 +177,29 @@ func (r *csvRows) quoted(line []byte, column int) ([]byte, int, error) {
 
 // misquoted is an error about quotes.
 func (r *csvRows) misquoted(at place, msg string) error {
-	if hint := r.otherComma(); hint != "" {
+	if hint := CommaHint(r.otherComma()); hint != "" {
 		return fault.Option("delimiter", fmt.Errorf("%w: %s:%d:%d: the quotes do not fit the columns%s", fault.ErrFormat, r.Path, at.line, at.column, hint))
 	}
 	return fmt.Errorf("%w: %s:%d:%d: %s", fault.ErrFormat, r.Path, at.line, at.column, msg)
 }
 
-// otherComma advises another delimiter if the first row is one column and
-// another character divides it. Otherwise it gives "".
+// CommaHint advises the delimiter that rows look separated by; "" for none.
+func CommaHint(comma string) string {
+	if comma == "" {
+		return ""
+	}
+	return fmt.Sprintf("; they look separated by %q: set data.delimiter to that", comma)
+}
+
+// otherComma is another delimiter if the first row is one column and that character
+// divides it. Otherwise it is "".
 func (r *csvRows) otherComma() string {
 	if r.width > 1 || r.width == 0 && strings.ContainsRune(r.first, r.comma) {
 		return ""
 	}
 	for _, comma := range []string{";", "\t", "|"} {
 		if strings.Contains(r.first, comma) {
-			return fmt.Sprintf("; they look separated by %q: set data.delimiter to that", comma)
+			return comma
 		}
 	}
 	return ""

@@ -20,14 +20,14 @@ func (t *Table) openCSV(ctx context.Context) error {
 	t.orders = make([][]int, len(t.Files))
 	any := false
 	for i := range t.Files {
-		head, hint, err := t.head(ctx, i, headCount+1)
+		head, other, err := t.head(ctx, i, headCount+1)
 		if err != nil {
 			return err
 		}
 		named := t.options.Named != nil && t.options.Named(head)
 		if i > 0 {
 			err = t.fit(i, head[0], named)
-		} else if t.Width, t.Hint = len(head[0]), hint; named {
+		} else if t.Width, t.Other = len(head[0]), other; named {
 			t.Names = head[0]
 		}
 		if err != nil {
@@ -61,8 +61,8 @@ func (t *Table) fit(file int, first []string, named bool) (err error) {
 	return nil
 }
 
-// head reads the first rows of a file, at most so many. hint is about another delimiter.
-func (t *Table) head(ctx context.Context, file, most int) (head [][]string, hint string, err error) {
+// head reads the first rows of a file, at most so many. other is another delimiter that they look separated by.
+func (t *Table) head(ctx context.Context, file, most int) (head [][]string, other string, err error) {
 	s, err := files.Open(ctx, t.Files[file])
 	if err != nil {
 		return nil, "", err

@@ -43,7 +43,7 @@ type Table struct {
 	Width  int      // number of columns
 	Nested []bool   // by column: it holds other things than texts, so it cannot be read; nil: all can
 	Late   string   // of JSON lines: the first key that the first object lacks and another has; "": none
-	Hint   string   // about another delimiter, for errors; "": none
+	Other  string   // the delimiter that its one column looks separated by; "": none
 
 	options Options
 	seen    []os.FileInfo  // by file: as it was when the table was opened

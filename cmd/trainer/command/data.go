@@ -34,7 +34,7 @@ func dataCommand() *cobra.Command {
 			"\n" +
 			"FILE is a table (.csv, .tsv, .jsonl, .parquet, or a pattern for several), tensors (.npy, .npz, .safetensors), a folder with IDX images, or else text. Keys such as data.delimiter are given with --set.",
 		Example: "  trainer data churn.csv\n  trainer data 'sales-*.parquet'\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
-		Args:    cli.Args(1),
+		Args:    oneTable,
 	}
 	f := runs.AddConfigFlags(c)
 	cli.Rare(c, "devices", "threads", "device-memory")
@@ -66,6 +66,18 @@ func dataCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// oneTable asks for one argument: a shell makes several of a pattern that is not in quotes.
+func oneTable(c *cobra.Command, args []string) error {
+	ext := ""
+	if len(args) > 1 {
+		ext = filepath.Ext(args[0])
+	}
+	if ext != "" && !slices.ContainsFunc(args, func(a string) bool { return filepath.Ext(a) != ext }) {
+		return cli.Usagef("%d files given, 1 needed: several files of one table are a pattern in quotes, such as '*%s'", len(args), ext)
+	}
+	return cli.Args(1)(c, args)
 }
 
 // unplaced is an error without its place in the config of a file, which nobody wrote.
@@ -120,6 +132,9 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	case folder:
 	case ext == ".csv", ext == ".parquet":
 		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
+		if comma := delimiterOf(ctx, path); comma != "" {
+			data = append(data, "delimiter: "+strconv.Quote(comma))
+		}
 	case ext == ".tsv":
 		data, model = []string{"source: csv", "split: 1", `delimiter: "\t"`}, "preset: mlp"
 	default:
@@ -135,6 +150,18 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	}
 	quoted := strings.ReplaceAll(cmp.Or(path, "."), "'", "''")
 	return fmt.Appendf(nil, "data: {path: '%s', %s}\nmodel: {%s}\n", quoted, strings.Join(data, ", "), model), nil
+}
+
+// delimiterOf is the delimiter of CSV whose rows would be one column with a comma; "" for other files.
+func delimiterOf(ctx context.Context, path string) string {
+	if format, _, err := tabular.Looks(ctx, path); err != nil || format != tabular.CSV {
+		return ""
+	}
+	t, err := tabular.Open(ctx, path, tabular.Options{})
+	if err != nil {
+		return ""
+	}
+	return t.Other
 }
 
 // tablesIn is the pattern for the tables in a folder that has no texts; "" if it has none.

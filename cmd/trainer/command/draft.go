@@ -35,7 +35,7 @@ func (t *tableDraft) yaml() []byte {
 		say("  delimiter: %s", quote(t.delimiter))
 	}
 	t.split(say)
-	say("  # Found in the rows: kind, and what becomes of it. To change a kind: columns: {NAME: category}")
+	say("  # Found in the rows that train: kind, and what becomes of it. To change a kind: columns: {NAME: category}")
 	for _, d := range t.columns {
 		if d.Name != t.label.Name {
 			say("  #   %s: %s", comment(d.Name), becomes(&d))

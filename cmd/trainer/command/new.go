@@ -208,6 +208,11 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
 	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
+	if last := list[len(list)-1].Name; last != usualLabel(list) {
+		if err := canBeLabel(list, last); err != nil {
+			fmt.Fprintf(out, "The last column is not taken: %v.\n", err)
+		}
+	}
 	label, err := n.ask(ctx, "Which column is to be predicted?", typed(usualLabel(list)), func(s string) error { return canBeLabel(list, s) })
 	if err != nil {
 		return nil, err
@@ -238,7 +243,26 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 		return nil, err
 	}
 	t.test, _ = strconv.ParseFloat(share, 64)
+	if err := n.inTraining(ctx, &t); err != nil {
+		return nil, err
+	}
 	return t.yaml(), nil
+}
+
+// inTraining describes the columns as training finds them: in its part of the rows.
+func (n *starter) inTraining(ctx context.Context, t *tableDraft) error {
+	cfg, err := configs.Parse(n.out, t.yaml(), configs.Overlay{})
+	if err != nil {
+		return err
+	}
+	data, err := berth.ReadData(ctx, cfg)
+	if err != nil {
+		return unplaced(err)
+	}
+	if data.Columns != nil {
+		t.columns = data.Columns
+	}
+	return nil
 }
 
 // fewClasses is the most different numbers in a label that are asked about as classes.

@@ -2,15 +2,18 @@ package overview
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -35,7 +38,7 @@ func compareCommand(waiting func(context.Context) []string) *cobra.Command {
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), comparison(list, keys))
 		}
-		_, err = io.WriteString(c.OutOrStdout(), compared(list, keys, console.Room(c.OutOrStdout())))
+		_, err = io.WriteString(c.OutOrStdout(), compared(list, keys, console.Room(c.OutOrStdout()))+crossValidated(list, keys))
 		return err
 	}
 	return c
@@ -83,6 +86,36 @@ func differences(list []summarized) (out []difference, err error) {
 	}
 	return out, nil
 }
+
+// crossValidated is the mean of the best values of runs that differ in their folds alone; "" for others.
+// Kinds of columns may differ, too: each run finds them in the rows that it trains on.
+func crossValidated(list []summarized, keys []difference) string {
+	folds := false
+	for _, d := range keys {
+		folds = folds || d.Key == foldKey
+		if d.Key != foldKey && d.Key != "name" && !strings.HasPrefix(d.Key, "data.columns") {
+			return ""
+		}
+	}
+	var sum, squares float64
+	for _, s := range list {
+		if s.Best.Metric == "" || s.Best.Metric != list[0].Best.Metric {
+			return ""
+		}
+		sum += s.Best.Value
+	}
+	n := float64(len(list))
+	for _, s := range list {
+		squares += (s.Best.Value - sum/n) * (s.Best.Value - sum/n)
+	}
+	if !folds {
+		return ""
+	}
+	return fmt.Sprintf("best %s of %d folds: %s on average, with a deviation of %s\n", list[0].Best.Metric, len(list), text.Loss(sum/n), text.Loss(math.Sqrt(squares/(n-1))))
+}
+
+// foldKey is the key that the runs of a cross-validation differ in.
+const foldKey = "data.split.fold"
 
 // compared is runs as compare prints them, in lines of width characters, and so in as
 // many tables as their widths need.

@@ -30,6 +30,27 @@ func made(t *testing.T, i int) summarized {
 	}}
 }
 
+// Runs that differ in their folds alone have a mean, and others have none.
+func TestCrossValidated(t *testing.T) {
+	var list []summarized
+	for _, v := range []float64{0.2, 0.3, 0.4} {
+		list = append(list, summarized{"r", &rundir.Summary{Best: checkpoint.Best{Metric: "val_loss", Value: v}}})
+	}
+	folds := difference{Key: "data.split.fold"}
+	for want, keys := range map[string][]difference{
+		"best val_loss of 3 folds: 0.3000 on average, with a deviation of 0.1000\n": {{Key: "name"}, folds, {Key: "data.columns.x"}},
+		"": {folds, {Key: "optimizer.lr"}},
+	} {
+		if got := crossValidated(list, keys); got != want {
+			t.Errorf("%v: %q, want %q", keys, got, want)
+		}
+	}
+	list[1].Best.Metric = "val_f1"
+	if got := crossValidated(list, []difference{folds}); got != "" {
+		t.Errorf("of two metrics: %q", got)
+	}
+}
+
 // All that is printed fits, whatever the names and numbers.
 func TestTablesFit(t *testing.T) {
 	var list []summarized
