@@ -1,11 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 // The formats of answers: the values of --format.
@@ -44,13 +47,42 @@ func answerFormat(given, file string) (string, error) {
 }
 
 // answerWriter writes answers in a format. info describes the data that the
-// model was trained on; classes says that answers are classes, and not numbers.
-func answerWriter(format string, out io.Writer, info *datasets.Info, classes bool) func(berth.Prediction) error {
+// model was trained on; classes says that answers are classes, and not numbers. JSON is broken between
+// values, in lines of room characters, where it is shown on a terminal.
+func answerWriter(format string, out io.Writer, info *datasets.Info, classes bool, room int) func(berth.Prediction) error {
 	if format == formatCSV {
 		return (&csvAnswers{w: csv.NewWriter(out), info: info, classes: classes}).write
 	}
+	if room < math.MaxInt {
+		return func(p berth.Prediction) error {
+			text, err := json.Marshal(p)
+			if err == nil {
+				_, err = io.WriteString(out, columns.Fold(spaced(text), room)+"\n")
+			}
+			return err
+		}
+	}
 	enc := json.NewEncoder(out)
 	return func(p berth.Prediction) error { return enc.Encode(p) }
+}
+
+// spaced is JSON with a space behind each comma that divides values, where a line may end.
+func spaced(text []byte) string {
+	var b strings.Builder
+	quoted := false
+	for i, c := range text {
+		if b.WriteByte(c); c == '"' && (!quoted || !isEscaped(text[:i])) {
+			quoted = !quoted
+		} else if c == ',' && !quoted {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// isEscaped reports whether what follows a text of JSON is escaped: behind an odd number of backslashes.
+func isEscaped(text []byte) bool {
+	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
 }
 
 // csvAnswers writes answers as CSV. The first answer brings the header.

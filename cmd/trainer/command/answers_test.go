@@ -1,6 +1,9 @@
 package command
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -26,7 +29,7 @@ func TestAnswerFormat(t *testing.T) {
 // In CSV, an answer without a class has the columns of the others.
 func TestAnswerWithoutAClassInCSV(t *testing.T) {
 	var out strings.Builder
-	write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true)
+	write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true, math.MaxInt)
 	nan, class := float32(math.NaN()), 1
 	for i, p := range []berth.Prediction{{Values: []float32{nan, nan}}, {Class: &class, Label: "b", Values: []float32{0.25, 0.75}}} {
 		p.Index = i
@@ -47,10 +50,28 @@ func TestColumnsBesideAnswersInCSV(t *testing.T) {
 		"label": "",
 	} {
 		var out strings.Builder
-		write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true)
+		write := answerWriter(formatCSV, &out, &datasets.Info{ClassNames: []string{"a", "b"}}, true, math.MaxInt)
 		err := write(berth.Prediction{Row: []berth.Named{{Name: name, Text: "x,1"}}, Class: &class, Label: "b", Values: []float32{0.25, 0.75}})
 		if out.String() != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), `two columns "label"`) {
 			t.Errorf("%s: %q, %v, want %q", name, out.String(), err, want)
 		}
+	}
+}
+
+// On a terminal, JSON lines are broken between values, and say the same.
+func TestAnswersOnTerminal(t *testing.T) {
+	p := berth.Prediction{Index: 7, Label: `a,"b\\`, Values: []float32{0.125, 0.25, 0.0625, 0.5, 0.03125, 0.015625, 1e-9}}
+	var out, narrow bytes.Buffer
+	if err := errors.Join(answerWriter(formatLines, &out, &datasets.Info{}, true, math.MaxInt)(p), answerWriter(formatLines, &narrow, &datasets.Info{}, true, 40)(p)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if len(line) > 41 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+	var same bytes.Buffer
+	if err := json.Compact(&same, narrow.Bytes()); err != nil || same.String()+"\n" != out.String() || strings.Count(narrow.String(), "\n") < 3 {
+		t.Errorf("%v: %s, want %s", err, narrow.String(), out.String())
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
@@ -66,7 +68,11 @@ func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples,
 	}
 	n := 0
 	err := output(c.OutOrStdout(), out, func(w io.Writer) error {
-		write, told := answerWriter(format, w, run.Info(), run.Classifies()), false
+		room := math.MaxInt
+		if out == "" {
+			room = console.Room(c.OutOrStdout())
+		}
+		write, told := answerWriter(format, w, run.Info(), run.Classifies(), room), false
 		_, err := run.Predict(c.Context(), samples, func(p berth.Prediction) error {
 			if !told {
 				told = true

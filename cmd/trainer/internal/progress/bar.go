@@ -130,7 +130,7 @@ func (p *Bar) step(s berth.Step) {
 		p.draw(s)
 	} else if !p.fancy && wait >= heartbeat {
 		p.drawn = now
-		fmt.Fprintln(p.out, fit(p.parts(s), console.Width(p.out)))
+		fmt.Fprintln(p.out, fit(p.parts(s), console.Room(p.out)))
 	}
 }
 
@@ -206,17 +206,21 @@ func (p *Bar) logged(s berth.Step) {
 func (p *Bar) watched(s berth.Step) { p.loss = &s.Loss }
 
 // boundary prints the outcome of the steps since the boundary before: all losses and
-// metrics, and the time and the rate where there is room for them.
+// metrics, and the time, the rate, the learning rate and the time left where there is room for them.
 func (p *Bar) boundary(e berth.Boundary) {
 	p.pace.boundary(e)
 	if e.TrainLoss != nil {
 		p.loss = e.TrainLoss
 	}
-	width := console.Width(p.out)
-	lines := p.outcome(e, width)
+	room := console.Room(p.out)
+	lines := p.outcome(e, room)
 	last := &lines[len(lines)-1]
-	for _, more := range []string{text.Time(e.Time), p.rate(e.SamplesPerS)} {
-		if len(*last)+2+len(more) < width { // a line that fills the terminal may wrap
+	more := []string{text.Time(e.Time), p.rate(e.SamplesPerS), "lr " + fmt.Sprintf("%.2g", e.LearningRate)}
+	if p.pace.known() && e.Step < p.pace.last {
+		more = append(more, text.Clock(p.pace.left(e.Step))+" left")
+	}
+	for _, more := range more {
+		if len(*last)+2+len(more) <= room {
 			*last += "  " + more
 		}
 	}
@@ -225,7 +229,7 @@ func (p *Bar) boundary(e berth.Boundary) {
 
 // outcome words a boundary, in lines of so many columns on a terminal, and in one line
 // for programs.
-func (p *Bar) outcome(e berth.Boundary, width int) []string {
+func (p *Bar) outcome(e berth.Boundary, room int) []string {
 	place := p.epoch(e.Epoch)
 	if p.start.Boundary > 0 {
 		place = counted("step", e.Step, p.start.Steps)
@@ -235,7 +239,7 @@ func (p *Bar) outcome(e berth.Boundary, width int) []string {
 	lines, indent := []string{place}, strings.Repeat(" ", len(place))
 	for _, x := range outcomes(e) {
 		last := &lines[len(lines)-1]
-		if p.fancy && len(*last)+2+len(x) >= width {
+		if p.fancy && len(*last)+2+len(x) > room {
 			lines = append(lines, indent)
 			last = &lines[len(lines)-1]
 		}

@@ -102,9 +102,9 @@ func TestPiped(t *testing.T) {
 		last.Step++
 		p.step(last)
 	}
-	p.boundary(berth.Boundary{Step: 125, TrainLoss: &loss, ValLoss: &loss, ValAccuracy: &accuracy, SamplesPerS: 3200, Time: 1514 * time.Millisecond})
+	p.boundary(berth.Boundary{Step: 125, TrainLoss: &loss, ValLoss: &loss, ValAccuracy: &accuracy, SamplesPerS: 3200, Time: 1514 * time.Millisecond, LearningRate: 0.002})
 	want := regexp.MustCompile(`^epoch  1/20  step  104/2500  loss 2\.5000  [0-9,]+ samples/s  lr 0\.001  [0-9:]+ left
-epoch  1/20  loss 2\.5000  val loss 2\.5000  accuracy 62\.50%  1\.51 s
+epoch  1/20  loss 2\.5000  val loss 2\.5000  accuracy 62\.50%  1\.51 s  3,200 samples/s  lr 0\.002  [0-9:]+ left
 $`)
 	if !want.MatchString(out.String()) {
 		t.Errorf("%q", out.String())
