@@ -87,6 +87,35 @@ func becomes(d *columns.Description) string {
 	return fmt.Sprintf("%s, %s", d.Kind, units.Count(d.Features, "feature"))
 }
 
+// imageDraft is what a first config for a folder of images says.
+type imageDraft struct {
+	name, path      string
+	images, classes int
+	own             bool   // the folder has files to validate on
+	size            string // small or medium
+}
+
+func (d *imageDraft) yaml() []byte {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	channels, hidden := "[16, 32]", "[64]"
+	if d.size == "medium" {
+		channels, hidden = "[32, 64]", "[128]"
+	}
+	say("# Tells the %d classes of a folder of images apart, by two convolutions.", d.classes)
+	say("# trainer configs reference lists every key.")
+	say("name: %s\ndata:\n  source: mnist   # images and labels as IDX files\n  path: %s", quote(d.name), quote(d.path))
+	if !d.own {
+		say("  split: 0.8   # the rest validates")
+	}
+	say("\nmodel:\n  preset: cnn\n  channels: %s   # of the two convolutions\n  kernel: 3\n  hidden: %s", channels, hidden)
+	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 64\n  watch: 1s    # shows the loss every second; without it, at the end of an epoch", min(max(600_000/max(d.images, 1), 3), 60))
+	say("\noptimizer:\n  name: adamw\n  lr: 0.001")
+	say("\nschedule:\n  name: cosine   # the learning rate falls to 0 by the last epoch")
+	say("\nearly_stopping:\n  patience: 3   # epochs without a better validation loss")
+	return []byte(b.String())
+}
+
 // textDraft is what a first config for a text says.
 type textDraft struct {
 	name, path, field string

@@ -33,7 +33,7 @@ func newCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a first config for your own data",
-		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet) or a text (a file or a folder), ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
+		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet), a text (a file or a folder) or a folder of IDX images, ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
 			"\n" +
 			"A file that is there already is never overwritten.",
 		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/",
@@ -81,8 +81,10 @@ func (n *starter) run(ctx context.Context) error {
 		yaml, err = n.table(ctx, cfg)
 	case "text":
 		yaml, err = n.text(ctx, cfg)
+	case "mnist":
+		yaml, err = n.images(ctx, cfg)
 	default:
-		return cli.Usagef("%s: trainer new knows tables and texts; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
+		return cli.Usagef("%s: trainer new knows tables, texts and IDX images; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
 	}
 	if err != nil {
 		return err
@@ -316,6 +318,19 @@ func oneOf(words ...string) func(string) error {
 		}
 		return fmt.Errorf("%s: expected %s", s, strings.Join(words, " or "))
 	}
+}
+
+// images asks about a folder of IDX images, and writes its config.
+func (n *starter) images(ctx context.Context, cfg *configs.Config) ([]byte, error) {
+	data, err := berth.ReadData(ctx, cfg)
+	if err != nil {
+		return nil, unplaced(err)
+	}
+	size := data.Info.Inputs[0].Meta.Shape
+	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes, own: data.Val != nil}
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "images %s: %s of %d×%d pixels to train on, in %s\n", shown.Printed(n.path), units.Thousands(int64(d.images)), size[len(size)-2], size[len(size)-1], units.Count(d.classes, "class"))
+	d.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
+	return d.yaml(), err
 }
 
 // text asks about a text, and writes its config.
