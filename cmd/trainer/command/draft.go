@@ -91,7 +91,6 @@ func becomes(d *columns.Description) string {
 type imageDraft struct {
 	name, path      string
 	images, classes int
-	own             bool   // the folder has files to validate on
 	size            string // small or medium
 }
 
@@ -104,10 +103,7 @@ func (d *imageDraft) yaml() []byte {
 	}
 	say("# Tells the %d classes of a folder of images apart, by two convolutions.", d.classes)
 	say("# trainer configs reference lists every key.")
-	say("name: %s\ndata:\n  source: mnist   # images and labels as IDX files\n  path: %s", quote(d.name), quote(d.path))
-	if !d.own {
-		say("  split: 0.8   # the rest validates")
-	}
+	say("name: %s\ndata:\n  source: mnist   # images and labels as IDX files\n  path: %s   # t10k-* validates, or a fifth where it is alone", quote(d.name), quote(d.path))
 	say("\nmodel:\n  preset: cnn\n  channels: %s   # of the two convolutions\n  kernel: 3\n  hidden: %s", channels, hidden)
 	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 64\n  watch: 1s    # shows the loss every second; without it, at the end of an epoch", min(max(600_000/max(d.images, 1), 3), 60))
 	say("\noptimizer:\n  name: adamw\n  lr: 0.001")

@@ -327,7 +327,7 @@ func (n *starter) images(ctx context.Context, cfg *configs.Config) ([]byte, erro
 		return nil, unplaced(err)
 	}
 	size := data.Info.Inputs[0].Meta.Shape
-	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes, own: data.Val != nil}
+	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes}
 	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "images %s: %s of %d×%d pixels to train on, in %s\n", shown.Printed(n.path), units.Thousands(int64(d.images)), size[len(size)-2], size[len(size)-1], units.Count(d.classes, "class"))
 	d.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return d.yaml(), err
