@@ -283,7 +283,7 @@ func (l *layering) hint(name, value string) string {
 		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": " + value + "}'"
 	}
 	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
-		if _, known := l.known[name[:i]]; known {
+		if _, known := l.known[name[:i]]; known && !l.isSection(name[:i]) {
 			below := strings.ReplaceAll(name[i+1:], ".", ": {")
 			return fmt.Sprintf("; %s is set as a whole: --set '%s={%s: %s}%s'", name[:i], name[:i], below, value, strings.Repeat("}", strings.Count(below, "{")))
 		}

@@ -176,6 +176,7 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 	for pair, advice := range map[string]string{
 		"loss.delta=1":                   "; the loss is set as a whole: --set 'loss={name: NAME, delta: 1}'",
 		"loss.name=focal":                "; the loss is set as a whole: --set 'loss={name: focal}'",
+		"optimizer.lrr=1":                `; did you mean "optimizer.lr"?`,
 		"data.columns.plan=category":     "; data.columns is set as a whole: --set 'data.columns={plan: category}'",
 		"data.columns.plan.missing=mean": "; data.columns is set as a whole: --set 'data.columns={plan: {missing: mean}}'",
 	} {
