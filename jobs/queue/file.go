@@ -254,9 +254,13 @@ func unseal(v []byte) (text []byte, err error) {
 	return v[4:], nil
 }
 
-func (f *file) remove(j *Job) error {
-	return f.update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.Bucket(jobsBucket).Delete(number(j.ID)), tx.Bucket(configsBucket).Delete(number(j.ID)))
+// remove forgets jobs, all in one transaction.
+func (f *file) remove(jobs ...*Job) error {
+	return f.update(func(tx *bbolt.Tx) (err error) {
+		for _, j := range jobs {
+			err = errors.Join(err, tx.Bucket(jobsBucket).Delete(number(j.ID)), tx.Bucket(configsBucket).Delete(number(j.ID)))
+		}
+		return err
 	})
 }
 

@@ -69,6 +69,9 @@ type Job struct {
 	Attempts []Attempt
 	Events   []Event // the newest of them
 
+	Sweep *Sweep `json:",omitempty"` // nil: it is no sweep
+	Trial *Trial `json:",omitempty"` // nil: it is no trial of one
+
 	key string // of its submission
 }
 
@@ -87,6 +90,9 @@ type Event struct {
 	At   time.Time
 	What string
 }
+
+// Key is that of its submission.
+func (j *Job) Key() string { return j.key }
 
 // Age is how long ago the job was submitted, without the time in which it was
 // paused.
@@ -165,5 +171,6 @@ func (j *Job) clone() *Job {
 	for i := range c.Attempts {
 		c.Attempts[i].Devices = slices.Clone(c.Attempts[i].Devices)
 	}
+	c.Trial = j.Trial.clone() // a sweep never changes
 	return &c
 }

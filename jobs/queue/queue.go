@@ -50,6 +50,8 @@ type Submission struct {
 	Host     int64
 	Data     int64
 	DataID   string
+	Sweep    *Sweep // of a sweep
+	Trial    *Trial // of a trial; what is wanted of it, its priority and its retries are those of its sweep
 }
 
 // Submit adds a job, which waits. It is on the disk when Submit returns without an error.
@@ -63,6 +65,10 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	j := &Job{
 		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
 		Needs: slices.Clone(s.Needs), Predicted: s.Length, Memory: s.Memory, Host: s.Host, Data: s.Data, DataID: s.DataID, Submitted: now, key: s.Key,
+		Sweep: s.Sweep, Trial: s.Trial.clone(),
+	}
+	if err := q.join(j); err != nil {
+		return Job{}, err
 	}
 	j.note(now, "submitted")
 	if err := q.file.add(j, s.Config); err != nil {
@@ -99,7 +105,7 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if string(config) != string(s.Config) {
+	if string(config) != string(s.Config) || (j.Sweep == nil) != (s.Sweep == nil) || j.Sweep != nil && j.Sweep.Text != s.Sweep.Text {
 		return Job{}, fmt.Errorf("%w: job %d has another config: submit with a new key", ErrKey, id)
 	}
 	return *j, nil
@@ -138,14 +144,15 @@ func (q *Queue) job(id int) (*Job, error) {
 }
 
 // Want changes what is wanted of a job. One that is not open gets the state that follows from
-// it at once; an open one goes on until whoever runs it has seen the wish.
+// it at once; an open one goes on until whoever runs it has seen the wish. What is wanted of a sweep is wanted of
+// its trials.
 func (q *Queue) Want(id int, w Wish) (Job, error) {
-	return q.request(id, func(j *Job, now time.Time) error {
+	return q.requestAll(id, func(j *Job, now time.Time) error {
 		switch {
 		case w != Run && w != Pause && w != Cancel:
 			return fmt.Errorf("%w: %.20q is no wish: expected run, pause or cancel", ErrState, w)
 		case j.State == Finished, j.State == Cancelled, j.State == Failed && w == Pause:
-			return fmt.Errorf("%w: job %d is %s", ErrState, id, j.State)
+			return fmt.Errorf("%w: job %d is %s", ErrState, j.ID, j.State)
 		case w == j.Wish && j.State != Failed:
 			return nil
 		}
@@ -169,11 +176,11 @@ func idle(w Wish) State {
 	return Waiting
 }
 
-// SetPriority changes the job's place in the line.
+// SetPriority changes the job's place in the line; of a sweep, that of its trials.
 func (q *Queue) SetPriority(id, priority int) (Job, error) {
-	return q.request(id, func(j *Job, now time.Time) error {
+	return q.requestAll(id, func(j *Job, now time.Time) error {
 		if j.State.Over() {
-			return fmt.Errorf("%w: job %d is %s, so its priority counts no more", ErrState, id, j.State)
+			return fmt.Errorf("%w: job %d is %s, so its priority counts no more", ErrState, j.ID, j.State)
 		}
 		j.Priority = priority
 		j.note(now, "priority %d", priority)
@@ -195,7 +202,7 @@ func (q *Queue) Begin(id int, devices []string, alone bool) (Job, error) {
 	})
 }
 
-// Remove forgets a job. Its run folder stays.
+// Remove forgets a job, and the trials of a sweep. Their run folders stay.
 func (q *Queue) Remove(id int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -203,38 +210,61 @@ func (q *Queue) Remove(id int) error {
 	if err != nil {
 		return err
 	}
-	if j.Open() {
-		return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
+	var gone []*Job
+	for _, id := range q.family(j) {
+		if gone = append(gone, q.jobs[id]); q.jobs[id].Open() {
+			return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
+		}
 	}
-	if err := q.file.remove(j); err != nil {
+	if err := q.file.remove(gone...); err != nil {
 		q.why = err
 		return fmt.Errorf("job %d is kept: %w", id, err)
 	}
-	delete(q.jobs, id)
-	delete(q.keys, j.key)
-	delete(q.late, id)
+	for _, j := range gone {
+		delete(q.jobs, j.ID)
+		delete(q.keys, j.key)
+		delete(q.late, j.ID)
+	}
 	return nil
 }
 
 // request changes a job if the disk takes the change.
 func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error) {
+	return q.change(id, func(j *Job) []int { return []int{j.ID} }, change)
+}
+
+// requestAll is request for a job and, of a sweep, its trials: those that refuse the change stay as they are.
+func (q *Queue) requestAll(id int, change func(*Job, time.Time) error) (Job, error) {
+	return q.change(id, q.family, change)
+}
+
+// change changes the first of some jobs, and of the others those that take the change.
+func (q *Queue) change(id int, some func(*Job) []int, change func(*Job, time.Time) error) (Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j, err := q.job(id)
 	if err != nil {
 		return Job{}, err
 	}
-	next := j.clone()
-	if err := change(next, time.Now()); err != nil {
-		return Job{}, err
+	var changed []*Job
+	for i, id := range some(j) {
+		next := q.jobs[id].clone()
+		switch err := change(next, time.Now()); {
+		case err == nil:
+			changed = append(changed, next)
+		case i == 0:
+			return Job{}, err
+		}
 	}
-	if err := q.file.put(next); err != nil {
+	if err := q.file.put(changed...); err != nil {
 		q.why = err
 		return Job{}, fmt.Errorf("job %d stays as it was: %w", id, err)
 	}
-	q.jobs[id] = next
-	delete(q.late, id)
-	return *next, nil
+	for _, next := range changed {
+		q.jobs[next.ID] = next
+		delete(q.late, next.ID)
+	}
+	return *changed[0], nil
 }
 
 // Stood notes that an open job was suspended, or goes on; length and left are what was measured so
@@ -288,6 +318,8 @@ type Result struct {
 	// Length and Left are what the whole job takes, and what is left of it, as measured; 0: too
 	// little was.
 	Length, Left time.Duration
+	// Reached says that a trial of a sweep has reached its rung, and with what; otherwise nil.
+	Reached *Reached
 }
 
 // End notes that the attempt has ended, after its run folder has been closed.
@@ -299,6 +331,7 @@ func (q *Queue) End(id int, r Result) {
 		}
 		a.Ended, a.Code = now, r.Code
 		j.measured(r.Length, r.Left)
+		j.Trial.reach(r.Reached, r.Complete)
 		switch {
 		case r.Complete:
 			j.enter(Finished, now)
