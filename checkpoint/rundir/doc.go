@@ -27,7 +27,8 @@
 // # How is a run that failed told from one that stopped?
 //
 // By its folder alone. Each call ends with `report.json`, unless it fails; so a report with the steps of
-// the newest checkpoint is of a call that stopped. A process that is killed leaves the file with its
+// the newest checkpoint is of a call that stopped. Where a sweep has deleted the checkpoints, its steps are
+// compared with those of the newest boundary. A process that is killed leaves the file with its
 // number, which a closed one removes. The lock on the checkpoints, and not that number, says that a run
 // trains: a number may be another process's by now.
 package rundir

@@ -180,30 +180,44 @@ func (s *Summary) conditionOf(dir string, state State, refused error) Condition 
 		return New
 	case s.Newest == nil && s.Problem != nil:
 		return Unreadable
+	case s.Newest == nil && s.Measured:
+		return reportedCondition(dir, s.Last.Step)
 	case s.Newest == nil || checkpoint.Abandoned(CheckpointPath(dir)):
 		return Failed
 	}
-	if steps, ok := reportedSteps(dir); ok && steps == s.Newest.Step {
+	if steps, _, ok := reported(dir); ok && steps == s.Newest.Step {
 		return Stopped
 	}
 	return Failed
 }
 
-var reportSteps = regexp.MustCompile(`^\{\s*"steps":\s*(\d+)`)
+// reportedCondition is that of a run without checkpoints, which were deleted if its last call ended with a
+// report of its newest step.
+func reportedCondition(dir string, step int) Condition {
+	switch steps, finished, ok := reported(dir); {
+	case !ok || steps != step:
+		return Failed
+	case finished:
+		return Completed
+	}
+	return Stopped
+}
 
-// reportedSteps are the steps of report.json, which a call writes at its end unless
-// it fails.
-func reportedSteps(dir string) (int, bool) {
+var reportHead = regexp.MustCompile(`^\{\s*"steps":\s*(\d+)(?:,\s*"epochs":\s*\d+,\s*"finished":\s*(true|false))?`)
+
+// reported are the steps of report.json, which a call writes at its end unless it fails, and whether the run is
+// over.
+func reported(dir string) (steps int, finished, ok bool) {
 	text, err := osfile.Read(filepath.Join(dir, ReportName), 1<<10)
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
-	m := reportSteps.FindSubmatch(text)
+	m := reportHead.FindSubmatch(text)
 	if m == nil {
-		return 0, false
+		return 0, false, false
 	}
 	n, err := strconv.Atoi(string(m[1]))
-	return n, err == nil
+	return n, string(m[2]) == "true", err == nil
 }
 
 // measure takes the sizes and times of the run's files.
