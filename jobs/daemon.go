@@ -42,6 +42,8 @@ type Daemon struct {
 	tasks sync.WaitGroup
 	told  sync.WaitGroup // calls of Ended
 
+	sweeps map[int]*sweeper // by job; of the goroutine of Run alone
+
 	mu     sync.Mutex
 	open   map[int]*task       // by job
 	places map[int]order.Place // as decided last
@@ -71,6 +73,7 @@ func Open(o Options) (*Daemon, error) {
 	return &Daemon{
 		desk: desk{queue: q}, options: o, owned: devices, host: devices.HostMemory(),
 		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{}, later: map[int]time.Time{}, short: map[int]bool{},
+		sweeps: map[int]*sweeper{},
 	}, nil
 }
 

@@ -22,6 +22,9 @@ var (
 // given on once the one that has it stands still, so a change can take several calls.
 func (d *Daemon) decide() {
 	list := d.queue.Jobs()
+	if d.sweep(list) {
+		list = d.queue.Jobs()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ends = nil
@@ -103,7 +106,7 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 	for _, j := range list {
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, !d.may(j.ID), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
+		case !wants(&j), t != nil && t.ending, !d.may(&j), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
 			continue
 		}
 		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
@@ -121,7 +124,7 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
 		j := &list[i]
-		if j.Suspect && wants(j) && d.may(j.ID) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
+		if j.Suspect && wants(j) && d.may(j) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
 			return j.ID
 		}
 	}
@@ -129,12 +132,18 @@ func (d *Daemon) suspect(list []queue.Job) int {
 }
 
 // may says whether the job may be open: RunOnly and Finish keep others from it.
-func (d *Daemon) may(id int) bool {
-	return (d.only == 0 || id == d.only) && (!d.drain || d.open[id] != nil)
+func (d *Daemon) may(j *queue.Job) bool {
+	return d.chosen(j) && (!d.drain || d.open[j.ID] != nil)
 }
 
+// chosen says whether the job is one that RunOnly runs, or a trial of that.
+func (d *Daemon) chosen(j *queue.Job) bool {
+	return d.only == 0 || j.ID == d.only || j.Trial != nil && j.Trial.Sweep == d.only
+}
+
+// wants says whether the job is for the line. A sweep's place there is that of its trials.
 func wants(j *queue.Job) bool {
-	return j.Wish == queue.Run && (j.State == queue.Waiting || j.State == queue.Running)
+	return j.Sweep == nil && j.Wish == queue.Run && (j.State == queue.Waiting && !j.Resting() || j.State == queue.Running)
 }
 
 // usable lists the devices that are not lost.
@@ -193,5 +202,9 @@ func (d *Daemon) alone(id int) bool {
 }
 
 func (d *Daemon) say(j queue.Job, what string) {
-	d.options.Told(fmt.Sprintf("job %d (%s) %s", j.ID, j.Name, what))
+	name := j.Name
+	if t := j.Trial; t != nil {
+		name += fmt.Sprintf(", trial %d of sweep %d", t.Number, t.Sweep)
+	}
+	d.options.Told(fmt.Sprintf("job %d (%s) %s", j.ID, name, what))
 }

@@ -8,7 +8,7 @@
 //	job, err := d.Submit(ctx, jobs.Submission{Key: key, Config: yaml, Dir: dir})
 //
 // Begin with daemon.go: the one goroutine that decides. decide.go says who runs, task.go trains one
-// job, submit.go takes new ones, view.go answers what is asked about them. log.go is the text that a
+// job, sweeps.go lets the trials of sweeps begin and end as jobs/sweep decides, submit.go takes new ones, view.go answers what is asked about them. log.go is the text that a
 // job leaves in its run folder.
 //
 // # Who may do what?

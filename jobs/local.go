@@ -77,10 +77,13 @@ const waitsForDaemon = "waits for a daemon: trainer up"
 // resting is a job that nobody runs.
 func resting(j queue.Job) View {
 	v := View{Job: j}
-	switch j.State {
-	case queue.Failed:
+	v.rest()
+	switch {
+	case j.State == queue.Failed:
 		v.Where = j.Failure()
-	case queue.Waiting:
+	case j.State == queue.Waiting && j.Resting():
+		v.Where = waitsForTrials(&j)
+	case j.State == queue.Waiting:
 		v.Where = waitsForDaemon
 	}
 	return v

@@ -79,8 +79,17 @@ func errorsOf(list []queue.Job) errorOf {
 	return e
 }
 
-// times are the best that is known of a job's length, and of what is left of it.
+// times are the best that is known of a job's length, and of what is left of it: of a trial, up to its rung.
 func (e errorOf) times(j *queue.Job, t *task) (length, left time.Duration) {
+	length, left = e.whole(j, t)
+	if j.Trial != nil {
+		left = max(0, left-time.Duration((1-j.Trial.Share)*float64(length)))
+	}
+	return length, left
+}
+
+// whole is times for the whole run.
+func (e errorOf) whole(j *queue.Job, t *task) (length, left time.Duration) {
 	if t != nil {
 		if length, left = t.pace.times(); length > 0 {
 			return length, left

@@ -64,3 +64,21 @@ func TestLengthCountsBoundaries(t *testing.T) {
 		t.Errorf("%s with 40 boundaries, and %s with one", often, whole)
 	}
 }
+
+// TestTrialsLeft: of a trial, the time up to its rung is left.
+func TestTrialsLeft(t *testing.T) {
+	for _, c := range []struct {
+		job  queue.Job
+		left time.Duration
+	}{
+		{queue.Job{Predicted: 90 * time.Second, Trial: &queue.Trial{Share: 1. / 9}}, 10 * time.Second},
+		{queue.Job{Length: 90 * time.Second, Left: 80 * time.Second, Trial: &queue.Trial{Share: 1. / 3}}, 20 * time.Second},
+		{queue.Job{Length: 90 * time.Second, Left: 60 * time.Second, Trial: &queue.Trial{Share: 1}}, 60 * time.Second},
+		{queue.Job{Length: 90 * time.Second, Left: 80 * time.Second}, 80 * time.Second},
+	} {
+		length, left := errorsOf(nil).times(&c.job, nil)
+		if length != 90*time.Second || (left-c.left).Abs() > time.Millisecond {
+			t.Errorf("%+v: %s of %s are left, expected %s", c.job, left, length, c.left)
+		}
+	}
+}

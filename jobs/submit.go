@@ -27,6 +27,9 @@ type Submission struct {
 	Key string
 	// Config is YAML that means the same from any working folder: see [configs.Config.Kept].
 	Config []byte
+	// Sweep makes the job a sweep of trainings of Config: it is its text, as [configs.Sweep.YAML] writes it. Empty: the job
+	// is one training.
+	Sweep string
 	// Length is what is set in place of the length that Config gives, as --set does: "train.steps=9".
 	// A warm-up that was meant for Config's length then becomes shorter in proportion. See
 	// [configs.Config.Shortened].
@@ -66,11 +69,18 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	if s.Retries < 0 {
 		return queue.Job{}, fmt.Errorf("%w: a job cannot begin again %d times: give 0 or more retries", berth.ErrOptions, s.Retries)
 	}
+	if s.Sweep != "" && len(s.Length) > 0 {
+		return queue.Job{}, fmt.Errorf("%w: a sweep has the length of its config: give it there", berth.ErrOptions)
+	}
 	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{Set: s.Length})
 	if err != nil {
 		return queue.Job{}, err
 	}
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
+	if s.Sweep != "" {
+		q.Sweep = &queue.Sweep{Text: s.Sweep}
+		plan = planSweep(plan)
+	}
 	if d.queue.Has(s.Key) && len(s.Length) == 0 { // otherwise the plan says what was kept
 		return d.queue.Again(q)
 	}
@@ -130,6 +140,13 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 		return err
 	}
 	q.Length = length(run, step.Seconds)
+	if q.Sweep == nil {
+		return nil
+	}
+	if run.Data.Val == nil {
+		return fmt.Errorf("%w: the trials of a sweep are ranked by their validation parts, and the config has none: give data.split", berth.ErrOptions)
+	}
+	q.Sweep.Steps, q.Sweep.Boundary, q.Sweep.Each = run.TotalSteps(), boundaryOf(run), q.Length
 	return nil
 }
 
@@ -140,7 +157,7 @@ const perSave = 10 * time.Millisecond
 // of whose samples a third of a step's work is done, and a save.
 func length(run *berth.Run, step float64) time.Duration {
 	c, steps := run.Config, run.TotalSteps()
-	boundaries := 1 + (steps-1)/cmp.Or(c.Train.Boundary, run.StepsPerEpoch())
+	boundaries := 1 + (steps-1)/boundaryOf(run)
 	saves, evaluated := boundaries, 0
 	if every := c.Checkpoint.Every; every > 0 {
 		saves += steps / every

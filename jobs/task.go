@@ -158,6 +158,8 @@ func (t *task) run() {
 // ended says what has become of a job whose attempt is over.
 func ended(j queue.Job, r queue.Result) string {
 	switch {
+	case r.Err == nil && j.State == queue.Waiting && j.Resting():
+		return fmt.Sprintf("rests at step %d", j.Trial.Step)
 	case r.Err == nil:
 		return string(j.State)
 	case j.State == queue.Failed:
@@ -183,10 +185,10 @@ func (t *task) train() (r queue.Result) {
 			r = queue.Result{Err: fmt.Errorf("panic: %v: its log says where", p), Code: 2}
 		}
 	}()
-	complete, err := t.attempt(text, log)
+	r, err = t.attempt(text, log)
 	switch {
-	case err == nil && complete: // whatever is wanted since
-		return queue.Result{Complete: true}
+	case err == nil && (r.Complete || r.Reached != nil): // whatever is wanted since
+		return r
 	case t.halted.Err() != nil && (err == nil || errors.Is(err, context.Cause(t.halted)) || errors.Is(err, berth.ErrStopped)):
 		return queue.Result{}
 	case err != nil:
@@ -219,11 +221,20 @@ func (t *task) lost(err error) bool {
 	return errors.As(err, &loss) && !slices.Contains(t.daemon.owned.Usable(), loss.Device)
 }
 
-// attempt opens the run and trains it. complete says that it has no step left.
-func (t *task) attempt(text []byte, log *logFile) (complete bool, err error) {
-	c, err := configs.Parse(fmt.Sprintf("config of job %d", t.job.ID), text, configs.Overlay{})
+// attempt opens the run and trains it: to its end, or a trial of a sweep to its rung. The result says
+// whether it got there.
+func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
+	trial, overlay, err := t.daemon.trial(&t.job)
 	if err != nil {
-		return false, err
+		return r, err
+	}
+	name := fmt.Sprintf("config of job %d", t.job.ID)
+	if trial != nil { // a sweep tells equal failures once
+		name = "config of the trial"
+	}
+	c, err := configs.Parse(name, text, overlay)
+	if err != nil {
+		return r, err
 	}
 	status, err := rundir.StatusOf(t.job.Dir)
 	resume := err != nil || status.State != rundir.None
@@ -233,14 +244,14 @@ func (t *task) attempt(text []byte, log *logFile) (complete bool, err error) {
 	}
 	run, err := berth.Open(t.halted, c, o)
 	if err != nil {
-		return false, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	t.open(run)
 	defer t.close()
-	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Observer: t.observer(run, log)})
+	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, MaxSteps: trial.step(run), Observer: t.observer(run, log)})
 	if err != nil {
-		return false, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
@@ -249,14 +260,18 @@ func (t *task) attempt(text []byte, log *logFile) (complete bool, err error) {
 			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
 				break
 			}
-			return false, err
+			return r, err
 		}
 		t.note(func() { t.pace.step(training.Steps()) })
 	}
 	t.close() // the last save is made, whoever has the devices
-	complete = !training.More()
-	_, err = training.Finish(context.Background())
-	return complete, err
+	there := !training.More()
+	report, err := training.Finish(context.Background())
+	if err == nil && there {
+		r.Complete = trial == nil || report.Finished
+		r.Reached = trial.reached(run, report)
+	}
+	return r, err
 }
 
 // note changes what the lock guards.

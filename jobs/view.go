@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,8 +45,10 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 	defer d.mu.Unlock()
 	ends := d.foresee(list, time.Now())
 	views, alone := make([]View, len(some)), d.suspect(list)
+	running := d.running()
 	for i, j := range some {
 		v := View{Job: j}
+		v.rest()
 		if t := d.open[j.ID]; t != nil {
 			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
 			if length, left := t.pace.times(); length > 0 {
@@ -56,6 +59,9 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 			v.Ends = &end
 		}
 		v.Where = d.where(&j, alone)
+		if trials := running[j.ID]; len(trials) > 0 && !j.State.Over() {
+			v.State, v.Where = queue.Running, "jobs "+numbers(trials)
+		}
 		views[i] = v
 	}
 	return views
@@ -100,8 +106,11 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	if alone != 0 && alone != j.ID {
 		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)
 	}
-	if d.only != 0 && d.only != j.ID {
+	if !d.chosen(j) {
 		return waitsForDaemon
+	}
+	if j.Resting() {
+		return waitsForTrials(j)
 	}
 	if d.drain {
 		return "the daemon begins no more jobs"
@@ -109,7 +118,33 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	if d.short[j.ID] {
 		return shortage(j)
 	}
+	if j.Sweep != nil {
+		return ""
+	}
 	return reason(j.Needs, d.places[j.ID])
+}
+
+// rest shows a trial that is not open at the rung that it has reached.
+func (v *View) rest() {
+	if v.Trial != nil {
+		v.Step, v.Steps = v.Trial.Step, v.Trial.Steps
+	}
+}
+
+// running has the trials that run now, by their sweeps.
+func (d *Daemon) running() map[int][]int {
+	sweeps := map[int][]int{}
+	for _, id := range slices.Sorted(maps.Keys(d.open)) {
+		if t := d.open[id]; t.job.Trial != nil && t.runs() {
+			sweeps[t.job.Trial.Sweep] = append(sweeps[t.job.Trial.Sweep], id)
+		}
+	}
+	return sweeps
+}
+
+// waitsForTrials is why a trial waits that has reached its rung.
+func waitsForTrials(j *queue.Job) string {
+	return fmt.Sprintf("waits for the other trials at step %d", j.Trial.Step)
 }
 
 // reason words why a job has no devices.

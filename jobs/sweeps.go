@@ -1,0 +1,444 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/sweep"
+)
+
+// sweeper is what a daemon remembers of a sweep from decision to decision, so that it decides anew only where a
+// trial has changed. All that counts is in the queue.
+type sweeper struct {
+	sweep    *configs.Sweep
+	trials   []sweep.Trial
+	decision sweep.Decision
+	deleted  map[int]bool // trials whose checkpoints are deleted
+}
+
+// sweep lets the trials of sweeps begin, go on and end. changed says that the queue has other jobs than list then.
+func (d *Daemon) sweep(list []queue.Job) (changed bool) {
+	for i := range list {
+		j := &list[i]
+		if j.Sweep == nil || j.Wish != queue.Run || j.State.Over() || !d.mayLead(j) {
+			continue
+		}
+		w := d.sweeps[j.ID]
+		if w == nil {
+			s, err := parseSweep(j)
+			if err != nil {
+				d.settle(j, err, "")
+				continue
+			}
+			w = &sweeper{sweep: s, deleted: map[int]bool{}}
+			d.sweeps[j.ID] = w
+		}
+		jobs := trialsOf(list, j.ID, w.sweep.Total())
+		w.decide(jobs)
+		changed = d.act(j, w, jobs) || changed
+	}
+	return changed
+}
+
+// mayLead says whether the trials of a sweep may be open.
+func (d *Daemon) mayLead(j *queue.Job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.chosen(j) && !d.drain
+}
+
+func parseSweep(j *queue.Job) (*configs.Sweep, error) {
+	return configs.ParseSweep(fmt.Sprintf("sweep of job %d", j.ID), []byte(j.Sweep.Text))
+}
+
+// trialsOf has the jobs of a sweep's trials, that of trial i at i-1; nil: it has not begun.
+func trialsOf(list []queue.Job, id, total int) []*queue.Job {
+	trials := make([]*queue.Job, total)
+	for i := range list {
+		if t := list[i].Trial; t != nil && t.Sweep == id && t.Number <= total {
+			trials[t.Number-1] = &list[i]
+		}
+	}
+	return trials
+}
+
+// decide decides anew if a trial has changed.
+func (w *sweeper) decide(jobs []*queue.Job) {
+	trials := make([]sweep.Trial, len(jobs))
+	for i, j := range jobs {
+		if j != nil {
+			trials[i] = trialOf(j)
+		}
+	}
+	if w.trials == nil || !reflect.DeepEqual(trials, w.trials) {
+		w.trials, w.decision = trials, sweep.Decide(w.sweep, trials)
+	}
+}
+
+// trialOf is what a job says of its trial.
+func trialOf(j *queue.Job) sweep.Trial {
+	t := sweep.Trial{Ended: j.Trial.Ended, Running: wants(j)}
+	for _, s := range j.Trial.Settings {
+		t.Settings = append(t.Settings, configs.Setting(s))
+	}
+	for _, v := range j.Trial.Values {
+		if v == nil {
+			t.Values = append(t.Values, math.Inf(1)) // as any value that is not finite; NaN is not equal to itself
+		} else {
+			t.Values = append(t.Values, *v)
+		}
+	}
+	switch j.State {
+	case queue.Failed:
+		t.Err = errors.New(j.Failure())
+	case queue.Cancelled:
+		t.Err = errors.New("it was cancelled")
+	}
+	return t
+}
+
+// act does what a decision says.
+func (d *Daemon) act(j *queue.Job, w *sweeper, jobs []*queue.Job) (changed bool) {
+	note := func(_ queue.Job, err error) { changed = changed || err == nil }
+	for n, t := range jobs {
+		switch {
+		case t == nil:
+		case w.decision.Over && wants(t):
+			note(d.queue.Want(t.ID, queue.Pause))
+		case w.decision.States[n] == sweep.Out && !t.State.Over():
+			note(d.queue.Drop(t.ID))
+		}
+	}
+	for _, n := range w.decision.Delete {
+		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] {
+			w.deleted[n] = true
+			d.deleteCheckpoints(t)
+		}
+	}
+	if w.decision.Over {
+		if !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
+			best := fmt.Sprintf("trial %d is the best", w.decision.Best)
+			changed = d.settle(j, w.decision.Err, best) || changed
+		}
+		return changed
+	}
+	room := d.atOnce(j, w.sweep)
+	for _, t := range jobs {
+		if t != nil && wants(t) {
+			room--
+		}
+	}
+	for _, r := range w.decision.Ready {
+		if room <= 0 {
+			break
+		}
+		var err error
+		switch t := jobs[r.Trial-1]; {
+		case t == nil:
+			_, err = d.submitTrial(j, w.sweep, r)
+		case t.Resting() && t.State == queue.Waiting:
+			_, err = d.queue.Promote(t.ID, r.Rung, shareOf(j, w.sweep, r.Rung))
+		default: // somebody has paused it
+			continue
+		}
+		if err != nil { // the disk is full: the next decision tries again
+			break
+		}
+		changed = true
+		room--
+	}
+	return changed
+}
+
+// atOnce is how many trials may be under way.
+func (d *Daemon) atOnce(j *queue.Job, s *configs.Sweep) int {
+	if s.AtOnce > 0 {
+		return s.AtOnce
+	}
+	most := 0
+	usable := d.usable()
+	for _, n := range j.Needs {
+		if most = count(usable, n.Kind) / n.Count; most > 0 {
+			break
+		}
+	}
+	return max(most, 1)
+}
+
+// shareOf is the share of a trial's steps up to a rung, by the longest trial.
+func shareOf(j *queue.Job, s *configs.Sweep, rung int) float64 {
+	return float64(sweep.Rungs(s, j.Sweep.Steps, j.Sweep.Boundary)[rung]) / float64(j.Sweep.Steps)
+}
+
+// deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay.
+func (d *Daemon) deleteCheckpoints(t *queue.Job) {
+	err := os.Remove(rundir.CheckpointPath(t.Dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.say(*t, fmt.Sprintf("keeps its checkpoints: %v", err))
+	}
+}
+
+// settle ends a sweep.
+func (d *Daemon) settle(j *queue.Job, failed error, what string) bool {
+	ended, err := d.queue.Settle(j.ID, failed, what)
+	if err != nil {
+		return false
+	}
+	delete(d.sweeps, j.ID)
+	if failed != nil {
+		what = fmt.Sprintf("failed: %v", failed)
+	}
+	d.say(ended, what)
+	d.over(ended)
+	return true
+}
+
+// submitTrial queues a trial. Its key follows from the sweep's, so no trial is there twice.
+func (d *Daemon) submitTrial(j *queue.Job, s *configs.Sweep, r sweep.Ready) (queue.Job, error) {
+	base, err := d.queue.Config(j.ID)
+	if err != nil {
+		return queue.Job{}, err
+	}
+	q := queue.Submission{
+		Key: fmt.Sprintf("%s/%d", j.Key(), r.Trial), Name: j.Name, Config: base, Dir: filepath.Join(j.Dir, fmt.Sprintf("trial-%03d", r.Trial)),
+		Needs: j.Needs, Length: j.Sweep.Each, Memory: j.Memory, Host: j.Host, Data: j.Data, DataID: j.DataID,
+		Trial: &queue.Trial{Sweep: j.ID, Number: r.Trial, Rung: r.Rung, Share: shareOf(j, s, r.Rung)},
+	}
+	for _, x := range r.Settings {
+		q.Trial.Settings = append(q.Trial.Settings, queue.Setting(x))
+	}
+	if c, err := configs.Parse(j.Name, base, overlay(s, r.Settings)); err == nil { // otherwise the trial fails with that error
+		if q.Needs, err = needs(c, d.usable()); err != nil {
+			return queue.Job{}, err
+		}
+		if q.Config, err = c.Kept(); err != nil {
+			return queue.Job{}, err
+		}
+	}
+	if differs(s) { // other trials have other data
+		q.DataID = q.Key
+	}
+	return d.queue.Submit(q)
+}
+
+// bestKey is the key of a config that says which metric its checkpoints are chosen by. Of a trial it is that of
+// the sweep, which so comes out at each boundary.
+const bestKey = "checkpoint.best"
+
+// overlay is what a trial has in place of the config's values.
+func overlay(s *configs.Sweep, settings []configs.Setting) (o configs.Overlay) {
+	o.Set = append(o.Set, bestKey+"="+s.Metric)
+	for _, x := range settings {
+		o.Set = append(o.Set, x.Key+"="+x.Value)
+	}
+	return o
+}
+
+// trial is a trial that is trained; nil: the job is none.
+type trial struct {
+	sweep *configs.Sweep
+	rung  int
+}
+
+// trial is the trial that a job is, and its overlay.
+func (d *Daemon) trial(j *queue.Job) (*trial, configs.Overlay, error) {
+	if j.Trial == nil {
+		return nil, configs.Overlay{}, nil
+	}
+	of, err := d.queue.Job(j.Trial.Sweep)
+	if err != nil {
+		return nil, configs.Overlay{}, fmt.Errorf("the sweep of the trial: %w", err)
+	}
+	s, err := parseSweep(&of)
+	if err != nil {
+		return nil, configs.Overlay{}, err
+	}
+	var settings []configs.Setting
+	for _, x := range j.Trial.Settings {
+		settings = append(settings, configs.Setting(x))
+	}
+	return &trial{s, j.Trial.Rung}, overlay(s, settings), nil
+}
+
+// step is the step up to which it trains; 0: to its end.
+func (t *trial) step(run *berth.Run) int {
+	if t == nil {
+		return 0
+	}
+	return sweep.Rungs(t.sweep, run.TotalSteps(), boundaryOf(run))[t.rung]
+}
+
+// reached is what it has reached.
+func (t *trial) reached(run *berth.Run, r *berth.Report) *queue.Reached {
+	if t == nil {
+		return nil
+	}
+	var value *float64
+	switch t.sweep.Metric {
+	case "val_loss":
+		value = r.Final.ValLoss
+	case "val_accuracy":
+		value = r.Final.ValAccuracy
+	default:
+		if v, ok := r.Final.Metrics[configs.MetricOf(t.sweep.Metric)]; ok {
+			value = &v
+		}
+	}
+	if value != nil && (math.IsNaN(*value) || math.IsInf(*value, 0)) {
+		value = nil
+	}
+	return &queue.Reached{Value: value, Step: r.Steps, Steps: run.TotalSteps()}
+}
+
+// boundaryOf is the number of steps from boundary to boundary.
+func boundaryOf(run *berth.Run) int { return cmp.Or(run.Config.Train.Boundary, run.StepsPerEpoch()) }
+
+// planSweep plans a sweep: settings in which each value of each key occurs. It takes the most that one of them takes.
+// One that cannot be trained is no reason to refuse the others, but a mistake in a config is.
+func planSweep(plan func(context.Context, *configs.Config, *queue.Submission) error) func(context.Context, *configs.Config, *queue.Submission) error {
+	return func(ctx context.Context, _ *configs.Config, q *queue.Submission) error {
+		s, err := configs.ParseSweep("submitted sweep", []byte(q.Sweep.Text))
+		if err != nil {
+			return err
+		}
+		var list []*configs.Config
+		for _, settings := range sweep.Probes(s) {
+			c, err := configs.Parse("submitted config", q.Config, overlay(s, settings))
+			if err != nil {
+				return err
+			}
+			list = append(list, c)
+		}
+		var failures []error
+		planned := map[string]bool{} // by the config without its seed
+		for _, c := range list {
+			same := *c
+			same.Seed = 0
+			text, err := same.YAML()
+			if err != nil {
+				return err
+			}
+			if planned[string(text)] {
+				continue
+			}
+			planned[string(text)] = true
+			p := queue.Submission{Sweep: &queue.Sweep{}}
+			if err := plan(ctx, c, &p); err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			most(q, &p)
+		}
+		if q.Sweep.Steps == 0 {
+			return failures[0]
+		}
+		steps, _ := sweep.Most(s, []sweep.Length{{Steps: q.Sweep.Steps, Boundary: q.Sweep.Boundary}})
+		q.Length = time.Duration(float64(q.Sweep.Each) * float64(steps) / float64(q.Sweep.Steps))
+		return nil
+	}
+}
+
+// most takes in what a trial takes.
+func most(q, p *queue.Submission) {
+	q.Memory, q.Host, q.Data = max(q.Memory, p.Memory), max(q.Host, p.Host), max(q.Data, p.Data)
+	q.DataID = p.DataID
+	if q.Needs == nil {
+		q.Needs = p.Needs
+	}
+	of := q.Sweep
+	if p.Sweep.Steps > of.Steps {
+		of.Steps, of.Boundary = p.Sweep.Steps, p.Sweep.Boundary
+	}
+	of.Each = max(of.Each, p.Sweep.Each)
+}
+
+// differs says whether trials have different data.
+func differs(s *configs.Sweep) bool {
+	return slices.ContainsFunc(s.Vary, func(d configs.Dimension) bool {
+		return d.Key == "seed" || d.Key == "data" || strings.HasPrefix(d.Key, "data.")
+	})
+}
+
+// Standing is how a sweep stands.
+type Standing struct {
+	Sweep    *configs.Sweep
+	Trials   []*View // trial i is Trials[i-1]; nil: it has not begun
+	Decision sweep.Decision
+}
+
+// StandingOf finds out how a sweep stands, from the views of all jobs.
+func StandingOf(views []View, id int) (*Standing, error) {
+	i := slices.IndexFunc(views, func(v View) bool { return v.ID == id })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: job %d", queue.ErrNoJob, id)
+	}
+	if views[i].Sweep == nil {
+		return nil, fmt.Errorf("%w: job %d is no sweep: trainer jobs show %d shows it", berth.ErrOptions, id, id)
+	}
+	s, err := parseSweep(&views[i].Job)
+	if err != nil {
+		return nil, err
+	}
+	st := &Standing{Sweep: s, Trials: make([]*View, s.Total())}
+	trials := make([]sweep.Trial, s.Total())
+	for i := range views {
+		v := &views[i]
+		if t := v.Trial; t != nil && t.Sweep == id && t.Number <= len(trials) {
+			st.Trials[t.Number-1], trials[t.Number-1] = v, trialOf(&v.Job)
+		}
+	}
+	st.Decision = sweep.Decide(s, trials)
+	return st, nil
+}
+
+// Value is the newest value of a trial's metric; nil: it has none, or one that is not finite.
+func (st *Standing) Value(i int) *float64 {
+	if v := st.Trials[i]; v != nil && len(v.Trial.Values) > 0 {
+		return v.Trial.Values[len(v.Trial.Values)-1]
+	}
+	return nil
+}
+
+// Order has the indices of the trials that have begun, the best first: by the rungs that they have reached, then by value, then by number.
+func (st *Standing) Order() (order []int) {
+	for i, v := range st.Trials {
+		if v != nil {
+			order = append(order, i)
+		}
+	}
+	lower := configs.LowerIsBetter(st.Sweep.Metric)
+	rungs := func(i int) int { return len(st.Trials[i].Trial.Values) }
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := st.Value(a), st.Value(b)
+		switch {
+		case x == nil || y == nil:
+			return cmp.Compare(missing(x), missing(y))
+		case lower:
+			return cmp.Or(cmp.Compare(rungs(b), rungs(a)), cmp.Compare(*x, *y))
+		}
+		return cmp.Or(cmp.Compare(rungs(b), rungs(a)), cmp.Compare(*y, *x))
+	})
+	return order
+}
+
+// missing puts what is missing last.
+func missing(x *float64) int {
+	if x == nil {
+		return 1
+	}
+	return 0
+}

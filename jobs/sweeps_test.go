@@ -1,0 +1,206 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// sweepText is a sweep of twelve trials, of which two fail.
+func sweepText(t testing.TB, flags map[string]string) string {
+	t.Helper()
+	s, err := configs.SweepOfFlags("digits", []string{"optimizer.lr=0.001,0.01,1e30,0.003,0.0001,0.03", "model.hidden=[16],[24,8]"}, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// outcome is what became of each trial of a sweep, and the weights of the best.
+func outcome(t *testing.T, views []jobs.View, id int) string {
+	t.Helper()
+	st, err := jobs.StandingOf(views, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for i, v := range st.Trials {
+		if v == nil {
+			t.Fatalf("trial %d has not begun", i+1)
+		}
+		fmt.Fprintf(&b, "trial %d %v: %s, out %v, step %d of %d:", i+1, v.Trial.Settings, v.State, v.Trial.Out, v.Trial.Step, v.Trial.Steps)
+		for _, x := range v.Trial.Values {
+			fmt.Fprint(&b, " ", *x)
+		}
+		_, err := os.Stat(rundir.CheckpointPath(v.Dir))
+		fmt.Fprintf(&b, "; checkpoints %v\n", err == nil)
+	}
+	fmt.Fprintf(&b, "best %d, weights %s\n", st.Decision.Best, jobs.Hash(t, st.Trials[st.Decision.Best-1].Dir))
+	return b.String()
+}
+
+// sweepOn runs a sweep on a daemon in this process.
+func sweepOn(t *testing.T, devices, text string) (o string, d *jobs.Daemon, id int) {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := jobs.Open(jobs.Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: devices}, Told: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	j, err := d.Submit(t.Context(), jobs.Submission{Key: "sweep", Config: jobs.Text(t, "train.epochs=6"), Sweep: text, Parent: filepath.Join(dir, "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		v, err := d.View(j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.State.Over() {
+			if v.State != queue.Finished {
+				t.Fatalf("the sweep is %s: %s", v.State, v.Where)
+			}
+			return outcome(t, d.Views(), j.ID), d, j.ID
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the sweep does not end: %+v", d.Views())
+		}
+	}
+}
+
+// TestSweepsOnDevices: what becomes of each trial does not depend on the number of devices and of trials at once, and
+// the best one has the weights that its config has alone.
+func TestSweepsOnDevices(t *testing.T) {
+	for name, flags := range map[string]map[string]string{"whole": {}, "halving": {"halving": "true"}, "keep": {"halving": "true", "keep": "1"}} {
+		t.Run(name, func(t *testing.T) {
+			if name != "halving" {
+				testall.Long(t)
+			}
+			want, d, id := sweepOn(t, "cpu:1", sweepText(t, flags))
+			t.Log(want)
+			if halved := strings.Contains(want, "out true"); halved != (flags["halving"] != "") || !strings.Contains(want, ": failed") {
+				t.Error("no trial is out, or none failed")
+			}
+			keep := 3
+			if flags["keep"] != "" {
+				keep = 1
+			}
+			if n := strings.Count(want, "checkpoints true"); n != keep {
+				t.Errorf("%d trials have checkpoints, expected %d", n, keep)
+			}
+			st, err := jobs.StandingOf(d.Views(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			best := st.Trials[st.Decision.Best-1]
+			config, err := d.Config(best.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, alone := jobs.Hash(t, best.Dir), jobs.Alone(t, config); got != alone {
+				t.Errorf("the best trial has weights %s, and alone %s", got, alone)
+			}
+			for _, more := range []struct{ devices, atOnce string }{{"cpu:2", ""}, {"cpu:1", "4"}, {"cpu:2", "1"}} {
+				other := map[string]string{}
+				for k, v := range flags {
+					other[k] = v
+				}
+				if more.atOnce != "" {
+					other["at-once"] = more.atOnce
+				}
+				if got, _, _ := sweepOn(t, more.devices, sweepText(t, other)); got != want {
+					t.Errorf("on %s, at once %q:\n%s", more.devices, more.atOnce, got)
+				}
+			}
+		})
+	}
+}
+
+// TestSweepsAreKilled: a sweep whose daemon is killed again and again, while trials run and between them, ends as one
+// that is left alone.
+func TestSweepsAreKilled(t *testing.T) {
+	testall.Long(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	text := sweepText(t, map[string]string{"halving": "true"})
+	want, _, _ := sweepOn(t, "cpu:1", text)
+	for range testall.Or(2, 10) {
+		dir, id, killed := t.TempDir(), 0, 0
+		for over := false; !over; {
+			p := startProcess(t, dir)
+			over, id = watchSweep(t, p, dir, text, time.Duration(random.Int64N(int64(300*time.Millisecond))))
+			p.kill(t)
+			killed++
+		}
+		l, err := jobs.OpenLocal(filepath.Join(dir, "queue.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := outcome(t, l.Views(), id); got != want {
+			t.Errorf("after %d kills:\n%s\nwithout:\n%s", killed, got, want)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watchSweep submits a sweep, once, and watches it for some time. over says that it ended. A trial that was blamed
+// for the kills is tried again.
+func watchSweep(t *testing.T, p *process, dir, text string, patience time.Duration) (over bool, id int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := p.dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	j, err := c.Submit(ctx, jobs.Submission{Key: "sweep", Config: jobs.Text(t, "train.epochs=6"), Sweep: text, Parent: filepath.Join(dir, "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		list, _, err := c.Views(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range list {
+			if v.State == queue.Failed && strings.Contains(v.Where, "the second time") {
+				if _, err := c.Want(ctx, v.ID, queue.Run); err != nil {
+					t.Fatal(err)
+				}
+			}
+			over = over || v.ID == j.ID && v.State.Over()
+		}
+		if over {
+			break
+		}
+	}
+	return over, j.ID
+}
