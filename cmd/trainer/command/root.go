@@ -57,7 +57,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
-		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
+		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
@@ -80,7 +80,7 @@ func checkHelpTopics(root *cobra.Command) {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		if c.HasSubCommands() {
+		if c.HasSubCommands() && len(rest) > 0 {
 			if err := c.ValidateArgs(rest); err != nil {
 				return err
 			}

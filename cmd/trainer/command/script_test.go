@@ -197,7 +197,7 @@ func start(ts *testscript.TestScript, args []string) (*exec.Cmd, *transcript) {
 	cmd := exec.Command(program, args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, out
 	cmd.SysProcAttr = signalled
-	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR"), "BERTH_QUEUE=" + ts.Getenv("BERTH_QUEUE")}
 	hup := make(chan os.Signal, 1) // a test that ignores SIGHUP, as under nohup, starts programs that do not
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)

@@ -54,7 +54,9 @@ func Help(c *cobra.Command, width int, all bool) string {
 	p := page{width: max(leastHelp, min(width, mostHelp))}
 	p.paragraphs(cmp.Or(c.Long, c.Short+"."))
 	p.title("Usage")
-	p.hanging("  ", "    ", useLine(c))
+	for _, line := range useLines(c) {
+		p.hanging("  ", "    ", line)
+	}
 	p.title("Examples")
 	p.b.WriteString(strings.TrimRight(c.Example, "\n") + "\n")
 	p.commands(c)
@@ -70,16 +72,19 @@ func Help(c *cobra.Command, width int, all bool) string {
 	return p.b.String()
 }
 
-// useLine is how a command is called.
-func useLine(c *cobra.Command) string {
-	switch line := c.UseLine(); {
-	case c.HasAvailableSubCommands():
-		return c.CommandPath() + " COMMAND"
-	case len(listedFlags(c)) == 0:
-		return strings.TrimSuffix(line, " [flags]")
-	default:
-		return line
+// useLines are the ways to call a command.
+func useLines(c *cobra.Command) (lines []string) {
+	if c.HasAvailableSubCommands() {
+		lines = append(lines, c.CommandPath()+" COMMAND")
+		if !strings.Contains(c.Use, " ") { // it does nothing itself
+			return lines
+		}
 	}
+	line := c.UseLine()
+	if len(listedFlags(c)) == 0 {
+		line = strings.TrimSuffix(line, " [flags]")
+	}
+	return append([]string{line}, lines...)
 }
 
 // page is help that is being written.

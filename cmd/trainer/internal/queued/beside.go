@@ -58,7 +58,7 @@ func Waiting(ctx context.Context, version string) (dirs []string) {
 	defer d.Close()
 	list, _, _ := d.Views(ctx)
 	for _, v := range list {
-		if v.State == queue.Waiting {
+		if v.State == queue.Waiting && v.Sweep == nil {
 			dirs = append(dirs, v.Dir)
 		}
 	}

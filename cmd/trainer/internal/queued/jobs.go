@@ -109,7 +109,14 @@ func printJSON(out io.Writer, v any) error {
 func printJobs(out io.Writer, list []jobs.View) error {
 	rows := [][]string{{"JOB", "NAME", "STATE", "STEP", "LOSS", "ENDS", "WHERE, OR WHY NOT"}}
 	for _, v := range list {
-		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), steps(&v), loss(v.Loss), ends(&v), v.Where})
+		step := steps(&v)
+		switch {
+		case v.Trial != nil: // sweep show has it
+			continue
+		case v.Sweep != nil:
+			step = trials(list, &v)
+		}
+		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), step, loss(v.Loss), ends(&v), v.Where})
 	}
 	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4}, Width: console.Room(out)}))
 	return err
@@ -177,6 +184,12 @@ func printJob(out io.Writer, v *jobs.View) {
 	if v.Where != "" {
 		line += ", " + v.Where
 	}
+	if v.Sweep != nil {
+		line += fmt.Sprintf(": trainer sweep show %d lists its trials", v.ID)
+	}
+	if v.Trial != nil {
+		line += fmt.Sprintf(": trial %d of sweep %d", v.Trial.Number, v.Trial.Sweep)
+	}
 	fmt.Fprintf(out, "%s\nrun folder  %s\nplan        %s\npriority    %d\n", line, shortPath(v.Dir), outlook(&v.Job), v.Priority)
 	for i, a := range v.Attempts {
 		line := fmt.Sprintf("attempt %d   %s", i+1, a.Began.Local().Format(time.DateTime))
@@ -202,6 +215,12 @@ func (m maker) logs() *cobra.Command {
 		v, err := d.View(c.Context(), id)
 		if err != nil {
 			return err
+		}
+		if v.Sweep != nil {
+			if follow {
+				return cli.Usagef("job %d is a sweep: follow a trial, whose job trainer sweep show %d --json has", id, id)
+			}
+			return trialLogs(c, d, id)
 		}
 		reader := jobs.NewLogReader(v.Dir)
 		defer reader.Close()

@@ -19,6 +19,9 @@ type record struct {
 	Steps    int      `json:"steps,omitempty"`
 	Loss     *float64 `json:"loss,omitempty"`
 
+	Sweep int `json:"sweep,omitempty"` // the job of the sweep whose trial it is
+	Trial int `json:"trial,omitempty"` // its number there
+
 	Where  string     `json:"where,omitempty"`
 	Ends   *time.Time `json:"ends,omitempty"`
 	Needs  []need     `json:"needs"`
@@ -62,6 +65,9 @@ func recordOf(v *jobs.View) record {
 		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
 		Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
+	}
+	if t := v.Trial; t != nil {
+		r.Sweep, r.Trial = t.Sweep, t.Number
 	}
 	for _, n := range v.Needs {
 		r.Needs = append(r.Needs, need{n.Kind, n.Count})

@@ -30,7 +30,7 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit CONFIG|NAME",
 		Short: "Queue a training",
-		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. " +
+		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. A file with the key sweep queues a sweep. " +
 			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME, " +
 			"runs/NAME-2, … that is not there. Without a daemon, the job waits for one; with --wait it is trained here.",
 		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait",
@@ -41,45 +41,74 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 	c.Flags().IntVar(&s.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
 	c.Flags().IntVar(&s.Retries, "retry", 2, "begin again up to `N` times after a failure that need not repeat")
 	c.Flags().BoolVar(&wait, "wait", false, "wait for its end, and exit with the training's exit code")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		of, err := sweepIn(args[0])
+		if err != nil {
+			return err
+		}
+		if of != nil {
+			return queueSweep(c, cf, of, request{s, stop, version, wait, wait})
+		}
 		cfg, err := cf.Load(c, args[0])
 		if err != nil {
 			return err
 		}
 		written, length := apart(cfg)
 		s.Length = length
-		if s.Config, err = written.Kept(); err != nil {
-			return err
-		}
-		if s.Dir != "" {
-			if s.Dir, err = filepath.Abs(s.Dir); err != nil {
-				return err
-			}
-		}
-		if s.Parent, err = filepath.Abs("runs"); err != nil {
-			return err
-		}
-		s.Key = newKey()
-		d, daemon, j, err := submit(c.Context(), s, version)
-		if err != nil {
-			return err
-		}
-		defer func() { d.Close() }()
-		if daemon || !wait {
-			ignored(c, cfg)
-		}
-		out := console.NewProse(c.OutOrStdout())
-		fmt.Fprintf(out, "job %d in %s: %s\n", j.ID, shortPath(j.Dir), outlook(&j))
-		if wait {
-			w := waiter{out: out, stop: stop, version: version, id: j.ID}
-			return w.end(c.Context(), d)
-		}
-		if !daemon {
-			fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
-		}
-		return nil
+		return request{s, stop, version, wait, wait}.queue(c, cfg, written)
 	}
 	return c
+}
+
+// request is a submission that a command makes, and what it does then.
+type request struct {
+	jobs.Submission
+	stop    *signals.Stop
+	version string
+	wait    bool // for the end
+	here    bool // train in this command where no daemon does
+}
+
+// queue submits a config, as written, and waits if that is asked for. cfg is the config with all that was given.
+func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err error) {
+	if r.Config, err = written.Kept(); err != nil {
+		return err
+	}
+	if r.Dir != "" {
+		if r.Dir, err = filepath.Abs(r.Dir); err != nil {
+			return err
+		}
+	}
+	if r.Parent, err = filepath.Abs("runs"); err != nil {
+		return err
+	}
+	r.Key = newKey()
+	d, daemon, j, err := submit(c.Context(), r.Submission, r.version)
+	if err != nil {
+		return err
+	}
+	defer func() { d.Close() }()
+	if daemon || !r.here {
+		ignored(c, cfg)
+	}
+	out := console.NewProse(c.OutOrStdout())
+	fmt.Fprintln(out, announced(&j))
+	switch {
+	case r.wait, r.here && !daemon:
+		w := waiter{out: out, stop: r.stop, version: r.version, id: j.ID}
+		return w.end(c.Context(), d)
+	case !daemon:
+		fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
+	}
+	return nil
+}
+
+// announced says which job was queued.
+func announced(j *queue.Job) string {
+	if j.Sweep != nil {
+		return announcedSweep(j)
+	}
+	return fmt.Sprintf("job %d in %s: %s", j.ID, shortPath(j.Dir), outlook(j))
 }
 
 // apart is a config with the length that its file gives, and what has another length in
@@ -273,6 +302,9 @@ func (w waiter) train(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if !v.State.Over() && stopped && v.Sweep != nil {
+		return fmt.Errorf("%w and saved: sweep %d goes on with trainer up", errStopped, w.id)
 	}
 	if !v.State.Over() && stopped {
 		return fmt.Errorf("%w and saved: job %d goes on with trainer up, or with trainer resume %s", errStopped, w.id, shortPath(v.Dir))

@@ -1,0 +1,319 @@
+package queued
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/sweep"
+)
+
+// Sweep is the command sweep with its subcommands.
+func Sweep(stop *signals.Stop, version string) *cobra.Command {
+	r := request{stop: stop, version: version, here: true}
+	r.Retries = 2
+	var vary []string
+	c := &cobra.Command{
+		Use:   "sweep CONFIG|NAME",
+		Short: "Queue many trainings of a config, each with other values of some keys",
+		Long: "Train a config many times, each time with other values of some keys. The trials are jobs of trainer up, and the sweep " +
+			"is one, too: trainer jobs pauses, resumes and cancels it. Without a daemon, it runs here.",
+		Example: "  trainer sweep digits --vary optimizer.lr=log:1e-4..1e-1 --trials 40 --halving\n  trainer sweep digits --vary model.hidden='[64],[128,64]' --vary seed=1,2,3\n  trainer sweep show 9\n  trainer sweep best 9 --out best.yaml",
+		Args:    cli.Args(1),
+	}
+	c.Flags().StringArrayVar(&vary, "vary", nil, "a key and its values: `KEY=VALUES`, a list such as 32,64 or a range such as 0..0.5; log: before a range draws by magnitude")
+	own := pflag.NewFlagSet("sweep", pflag.ContinueOnError)
+	own.Int("trials", 0, "how many trainings, a `NUMBER`")
+	own.String("metric", "val_loss", "the `METRIC` that ranks them, named as in checkpoint.best")
+	own.String("strategy", "", "which values are tried, a `STRATEGY`: grid, random, halton or tpe (default: halton with a range, else grid)")
+	own.Bool("halving", false, "all train for a ninth of their steps, the best third for a third, the best ninth to the end")
+	own.Int("keep", 3, "trials whose checkpoints stay: the best `NUMBER`")
+	own.Int("at-once", 0, "most trials that run at once, a `NUMBER` (default: one for each device)")
+	own.Bool("keep-going", false, "go on though the first three trials failed")
+	own.Uint64("seed", 1, "the `SEED` of the values that are drawn")
+	c.Flags().AddFlagSet(own)
+	cf := runs.AddConfigFlags(c, configs.Keys()...)
+	c.Flags().StringVar(&r.Dir, "run", "", "keep the trials in the folder `DIR`")
+	c.Flags().IntVar(&r.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
+	c.Flags().BoolVar(&r.wait, "wait", false, "wait for its end, and exit with 0 if there is a winner")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		given := map[string]string{}
+		own.VisitAll(func(f *pflag.Flag) {
+			if c.Flags().Changed(f.Name) {
+				given[f.Name] = f.Value.String()
+			}
+		})
+		s, err := configs.SweepOfFlags(args[0], vary, given)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		return queueSweep(c, cf, s, r)
+	}
+	m := maker{version}
+	c.AddCommand(cli.Printing(m.sweepShow()), cli.Printing(m.sweepBest()))
+	return c
+}
+
+// sweepIn is the sweep in a file; nil if it is the file of a config, or none.
+func sweepIn(path string) (*configs.Sweep, error) {
+	if slices.Contains(configs.Names(), path) {
+		return nil, nil
+	}
+	data, err := osfile.Read(path, configs.MaxFile+1)
+	if err != nil || !configs.IsSweep(data) { // loading it as a config says what is wrong
+		return nil, nil
+	}
+	s, err := configs.ParseSweep(path, data)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return s, nil
+}
+
+// queueSweep submits a sweep.
+func queueSweep(c *cobra.Command, cf *runs.ConfigFlags, s *configs.Sweep, r request) error {
+	cfg, err := cf.Load(c, s.Config)
+	if err != nil {
+		return err
+	}
+	if err := root(s); err != nil {
+		return err
+	}
+	yaml, err := s.YAML()
+	if err != nil {
+		return err
+	}
+	r.Sweep = string(yaml)
+	return r.queue(c, cfg, cfg)
+}
+
+// root makes the paths among the values of a sweep absolute: a daemon works in another folder.
+func root(s *configs.Sweep) error {
+	for i := range s.Vary {
+		d := &s.Vary[i]
+		if !strings.HasPrefix(d.Key, "data.") {
+			continue
+		}
+		for j, v := range d.Values {
+			if _, err := os.Stat(v); err != nil || filepath.IsAbs(v) {
+				continue
+			}
+			path, err := filepath.Abs(v)
+			if err != nil {
+				return err
+			}
+			d.Values[j] = path
+		}
+	}
+	return nil
+}
+
+// announcedSweep says which sweep was queued.
+func announcedSweep(j *queue.Job) string {
+	line := fmt.Sprintf("sweep %d in %s", j.ID, shortPath(j.Dir))
+	s, err := configs.ParseSweep("sweep", []byte(j.Sweep.Text))
+	if err != nil {
+		return line
+	}
+	most, whole := sweep.Most(s, []sweep.Length{{Steps: j.Sweep.Steps, Boundary: j.Sweep.Boundary}})
+	share := math.Ceil(100 * float64(most) / float64(whole))
+	return fmt.Sprintf("sweep %d: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device",
+		j.ID, units.Thousands(int64(s.Total())), shortPath(j.Dir), share, units.Thousands(int64(whole)), units.Seconds(j.Predicted.Seconds()))
+}
+
+// trials says how many trials of a sweep are over.
+func trials(list []jobs.View, of *jobs.View) string {
+	s, err := configs.ParseSweep("sweep", []byte(of.Sweep.Text))
+	if err != nil {
+		return ""
+	}
+	over := 0
+	for i := range list {
+		if t := list[i].Trial; t != nil && t.Sweep == of.ID && list[i].State.Over() {
+			over++
+		}
+	}
+	return fmt.Sprintf("%d/%d trials", over, s.Total())
+}
+
+// trialLogs prints the logs of a sweep's trials, each below its number.
+func trialLogs(c *cobra.Command, d desk, id int) error {
+	st, err := standing(c.Context(), d, id)
+	if err != nil {
+		return err
+	}
+	for i, v := range st.Trials {
+		if v == nil {
+			continue
+		}
+		fmt.Fprintf(c.OutOrStdout(), "trial %d, job %d:\n", i+1, v.ID)
+		reader := jobs.NewLogReader(v.Dir)
+		if err := errors.Join(reader.Copy(c.OutOrStdout()), reader.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func standing(ctx context.Context, d desk, id int) (*jobs.Standing, error) {
+	list, _, err := d.Views(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return jobs.StandingOf(list, id)
+}
+
+// ofSweep makes a subcommand that is about one sweep.
+func (m maker) ofSweep(c *cobra.Command, run func(c *cobra.Command, d desk, id int, st *jobs.Standing) error) *cobra.Command {
+	return m.of(c, func(c *cobra.Command, d desk, id int) error {
+		st, err := standing(c.Context(), d, id)
+		if err != nil {
+			return err
+		}
+		return run(c, d, id, st)
+	})
+}
+
+func (m maker) sweepShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "show", Short: "List the trials of a sweep, the best first", Example: "  trainer sweep show 9"}
+	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
+	return m.ofSweep(c, func(c *cobra.Command, _ desk, _ int, st *jobs.Standing) error {
+		if asJSON {
+			records := []trialRecord{}
+			for _, i := range st.Order() {
+				records = append(records, trialRecordOf(st, i))
+			}
+			return printJSON(c.OutOrStdout(), records)
+		}
+		return printTrials(c.OutOrStdout(), st)
+	})
+}
+
+// trialRecord is a trial as --json prints it.
+type trialRecord struct {
+	Trial    int               `json:"trial"`
+	Job      int               `json:"job"`
+	State    string            `json:"state"`
+	Run      string            `json:"run"`
+	Step     int               `json:"step"`
+	Steps    int               `json:"steps"`
+	Metric   string            `json:"metric"`
+	Value    *float64          `json:"value"`  // the newest; null: none, or not finite
+	Values   []*float64        `json:"values"` // at each rung that it has reached
+	Settings map[string]string `json:"settings"`
+	Where    string            `json:"where,omitempty"`
+}
+
+func trialRecordOf(st *jobs.Standing, i int) trialRecord {
+	v := st.Trials[i]
+	r := trialRecord{
+		Trial: i + 1, Job: v.ID, State: stateOf(v), Run: v.Dir, Step: v.Step, Steps: v.Steps, Metric: st.Sweep.Metric,
+		Value: st.Value(i), Values: append([]*float64{}, v.Trial.Values...), Settings: map[string]string{}, Where: v.Where,
+	}
+	for _, s := range v.Trial.Settings {
+		r.Settings[s.Key] = s.Value
+	}
+	return r
+}
+
+// stateOf is the state of a trial: that of its job, but for one that others were better than.
+func stateOf(v *jobs.View) string {
+	if v.Trial.Out {
+		return string(sweep.Out)
+	}
+	return string(v.State)
+}
+
+// printTrials prints a table.
+func printTrials(out io.Writer, st *jobs.Standing) error {
+	head := []string{"TRIAL", "STATE", "STEP", strings.ToUpper(st.Sweep.Metric)}
+	for i := range st.Sweep.Vary {
+		head = append(head, st.Sweep.Vary[i].Key)
+	}
+	rows := [][]string{head}
+	for _, i := range st.Order() {
+		v := st.Trials[i]
+		row := []string{strconv.Itoa(i + 1), stateOf(v), steps(v), loss(st.Value(i))}
+		for _, s := range v.Trial.Settings {
+			row = append(row, shortValue(s.Value))
+		}
+		rows = append(rows, row)
+	}
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Width: console.Room(out)}))
+	return err
+}
+
+// shortValue is a value as a table shows it: a list without spaces, and a number with few digits.
+func shortValue(v string) string {
+	if x, err := strconv.ParseFloat(v, 64); err == nil && x != math.Trunc(x) {
+		return text.Loss(x)
+	}
+	return strings.ReplaceAll(v, ", ", ",")
+}
+
+func (m maker) sweepBest() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "best", Short: "Print the config of a sweep's best trial so far, and name its run folder",
+		Example: "  trainer sweep best 9 --out best.yaml",
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "write the config to `FILE` instead, which must not be there")
+	return m.ofSweep(c, func(c *cobra.Command, d desk, id int, st *jobs.Standing) error {
+		best := st.Decision.Best
+		if best == 0 {
+			return fmt.Errorf("no trial of sweep %d has a finite %s yet", id, st.Sweep.Metric)
+		}
+		v := st.Trials[best-1]
+		yaml, err := d.Config(c.Context(), v.ID)
+		if err != nil {
+			return err
+		}
+		about := fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, loss(st.Value(best-1)), v.Step, v.Steps)
+		if out == "" {
+			cli.Tell(c, c.ErrOrStderr(), about)
+			_, err := io.WriteString(c.OutOrStdout(), yaml)
+			return err
+		}
+		if err := writeNew(out, yaml); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.OutOrStdout(), about)
+		return nil
+	})
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(path, content string) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) {
+		return cli.Usagef("--out %s: the file is there: name another", path)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.WriteString(f, content)
+	return err
+}
