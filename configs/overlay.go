@@ -285,7 +285,7 @@ func (l *layering) hint(name, value string) string {
 	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
 		if _, known := l.known[name[:i]]; known && !l.isSection(name[:i]) {
 			below := strings.ReplaceAll(name[i+1:], ".", ": {")
-			return fmt.Sprintf("; %s is set as a whole: --set '%s={%s: %s}%s'", name[:i], name[:i], below, value, strings.Repeat("}", strings.Count(below, "{")))
+			return fmt.Sprintf("; %s is set as a whole, with all that it is to have: --set '%s={%s: %s}%s'", name[:i], name[:i], below, value, strings.Repeat("}", strings.Count(below, "{")))
 		}
 	}
 	if near := KeysNear(name); len(near) > 0 {

@@ -177,8 +177,8 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"loss.delta=1":                   "; the loss is set as a whole: --set 'loss={name: NAME, delta: 1}'",
 		"loss.name=focal":                "; the loss is set as a whole: --set 'loss={name: focal}'",
 		"optimizer.lrr=1":                `; did you mean "optimizer.lr"?`,
-		"data.columns.plan=category":     "; data.columns is set as a whole: --set 'data.columns={plan: category}'",
-		"data.columns.plan.missing=mean": "; data.columns is set as a whole: --set 'data.columns={plan: {missing: mean}}'",
+		"data.columns.plan=category":     "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: category}'",
+		"data.columns.plan.missing=mean": "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: {missing: mean}}'",
 	} {
 		if _, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{pair}}); err == nil || !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: %v", pair, err)

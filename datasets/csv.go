@@ -349,7 +349,7 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 	if err != nil {
 		advice := "ignore the column, or name it as the label"
 		if slices.Contains(c.labels, j) {
-			advice = "the column is the label, and the task is regression: set data.task to " + TaskClassification + " to tell classes apart, or take another column as the label"
+			advice = fmt.Sprintf("the column is the label, and the task is regression: if it stands for a missing value, write data.missing: %s; to tell classes apart, set data.task to %s; otherwise correct it", columns.MissingList(nil, string(text)), TaskClassification)
 		}
 		err := c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
 		if columns.IsMissing(nil, text) || !slices.Contains(c.labels, j) {

@@ -47,7 +47,7 @@ func (p *profile) findDate(c *Column) (bool, error) {
 	}
 	if best < p.values && p.Order == "" {
 		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, write data.missing: %s if it stands for a missing value, or data.columns: {%s: category}",
-			p.undated.text, best, p.values, missingList(p.missing, p.undated.text), short(p.Name))}
+			p.undated.text, best, p.values, MissingList(p.missing, p.undated.text), short(p.Name))}
 	}
 	c.Kind, c.Order = Date, p.Order
 	if c.Order == "" {
@@ -129,7 +129,7 @@ func (p *profile) mixed() string {
 		return ""
 	}
 	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
-		p.word.text, p.numbers, values, missingList(p.missing, p.word.text), short(p.Name))
+		p.word.text, p.numbers, values, MissingList(p.missing, p.word.text), short(p.Name))
 }
 
 // distinctNumbers counts the words that are numbers.

@@ -124,8 +124,8 @@ func IsMissing(words []string, field []byte) bool {
 	return false
 }
 
-// missingList is a list of words for a missing value with another one, as YAML has it.
-func missingList(words []string, more string) string {
+// MissingList is a list of words for a missing value with another one, as YAML has it.
+func MissingList(words []string, more string) string {
 	if words == nil {
 		words = []string{"NA", "N/A", "null", "?", "nan", "NaN"} // a list is compared letter by letter
 	}

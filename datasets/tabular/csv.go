@@ -197,8 +197,8 @@ func (r *csvRows) otherComma() string {
 	if r.width > 1 || r.width == 0 && strings.ContainsRune(r.first, r.comma) {
 		return ""
 	}
-	for _, comma := range []string{";", "\t", "|"} {
-		if strings.Contains(r.first, comma) {
+	for _, comma := range []string{";", "\t", "|", ","} {
+		if strings.Contains(r.first, comma) && comma != string(r.comma) {
 			return comma
 		}
 	}

@@ -152,16 +152,22 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	return fmt.Appendf(nil, "data: {path: '%s', %s}\nmodel: {%s}\n", quoted, strings.Join(data, ", "), model), nil
 }
 
-// delimiterOf is the delimiter of CSV whose rows would be one column with a comma; "" for other files.
+// delimiterOf is the delimiter of CSV whose rows would be one column with a comma, or do not fit it; "" for
+// other files.
 func delimiterOf(ctx context.Context, path string) string {
 	if format, _, err := tabular.Looks(ctx, path); err != nil || format != tabular.CSV {
 		return ""
 	}
 	t, err := tabular.Open(ctx, path, tabular.Options{})
-	if err != nil {
-		return ""
+	if err == nil {
+		return t.Other
 	}
-	return t.Other
+	for _, comma := range []rune{';', '\t', '|'} {
+		if t, err := tabular.Open(ctx, path, tabular.Options{Comma: comma}); err == nil && t.Width > 1 {
+			return string(comma)
+		}
+	}
+	return ""
 }
 
 // tablesIn is the pattern for the tables in a folder that has no texts; "" if it has none.

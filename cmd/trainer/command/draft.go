@@ -13,6 +13,7 @@ import (
 // tableDraft is what a first config for a table says.
 type tableDraft struct {
 	name, path, delimiter string
+	given                 []string // lines of keys that --set gives
 	rows                  int
 	columns               []columns.Description
 	label                 columns.Description
@@ -33,6 +34,9 @@ func (t *tableDraft) yaml() []byte {
 	}
 	if t.delimiter != "" && t.delimiter != "," {
 		say("  delimiter: %s", quote(t.delimiter))
+	}
+	for _, line := range t.given {
+		say("  %s", line)
 	}
 	t.split(say)
 	say("  # Found in the rows that train: kind, and what becomes of it. To change a kind: columns: {NAME: category}")

@@ -41,6 +41,7 @@ func newCommand(stop *signals.Stop) *cobra.Command {
 	}
 	c.Flags().BoolVar(&n.yes, "yes", false, "ask nothing: take the defaults, which are printed")
 	c.Flags().StringVar(&n.out, "out", "", "write the config to `FILE.yaml`")
+	c.Flags().StringArrayVar(&n.set, "set", nil, "set a key of the data, which the config then has: `KEY=VALUE`, such as data.label=price; can be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		n.command, n.path = c, args[0]
 		return n.run(c.Context())
@@ -55,6 +56,7 @@ type starter struct {
 	path    string // of the data
 	out     string // of the config
 	yes     bool
+	set     []string      // keys of the data, KEY=VALUE
 	lines   *bufio.Reader // of the answers
 }
 
@@ -71,7 +73,7 @@ func (n *starter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := configs.Parse("data", text, configs.Overlay{})
+	cfg, err := configs.Parse("data", text, configs.Overlay{Set: n.set})
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -106,8 +108,24 @@ func (n *starter) check() error {
 	if !n.yes && !console.IsTerminal(n.command.InOrStdin()) {
 		return cli.Usagef("nobody can answer questions here, since standard input is no terminal: give --yes for the defaults")
 	}
+	for _, pair := range n.set {
+		if key, _, _ := strings.Cut(pair, "="); !strings.HasPrefix(key, "data.") || key == "data.path" || key == "data.source" || key == "data.split" {
+			return cli.Usagef("--set %s: trainer new takes keys of the data, such as data.label, and asks for its parts: write others into the config", pair)
+		}
+	}
 	n.lines = bufio.NewReader(n.command.InOrStdin())
 	return nil
+}
+
+// given are lines of the keys that --set gives, but for those that the draft writes itself.
+func (n *starter) given() (lines []string) {
+	for _, pair := range n.set {
+		key, value, _ := strings.Cut(pair, "=")
+		if name := strings.TrimPrefix(key, "data."); name != "label" && name != "task" && name != "delimiter" {
+			lines = append(lines, name+": "+value)
+		}
+	}
+	return lines
 }
 
 // pathThere is the path of the data as the config has it: from the config's folder.
@@ -209,13 +227,17 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	out := console.NewProse(n.command.OutOrStdout())
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
-	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, rows: rowsOf(list), columns: list}
-	if last := list[len(list)-1].Name; last != usualLabel(list) {
+	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, given: n.given(), rows: rowsOf(list), columns: list}
+	if last := list[len(list)-1].Name; last != usualLabel(list) && !cfg.Given("data.label") {
 		if err := canBeLabel(list, last); err != nil {
 			fmt.Fprintf(out, "The last column is not taken: %v.\n", err)
 		}
 	}
-	label, err := n.ask(ctx, "Which column is to be predicted?", typed(usualLabel(list)), func(s string) error { return canBeLabel(list, s) })
+	usualName := usualLabel(list)
+	if cfg.Given("data.label") {
+		usualName = cfg.Data.Label
+	}
+	label, err := n.ask(ctx, "Which column is to be predicted?", typed(usualName), func(s string) error { return canBeLabel(list, s) })
 	if err != nil {
 		return nil, err
 	}
