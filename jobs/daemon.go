@@ -142,7 +142,7 @@ func (d *Daemon) done() bool {
 		return d.drain && len(d.open) == 0
 	}
 	j, err := d.queue.Job(d.only)
-	return d.drain || err != nil || j.State.Over() || j.State == queue.Paused
+	return d.drain || err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable())
 }
 
 // wake asks Run to decide anew.

@@ -124,7 +124,8 @@ func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
 func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
 		j := &list[i]
-		if j.Suspect && wants(j) && d.may(j) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
+		begins := d.open[j.ID] != nil || d.queue.Full() == nil // else it would only keep others from going on
+		if begins && j.Suspect && wants(j) && d.may(j) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
 			return j.ID
 		}
 	}

@@ -7,13 +7,16 @@
 //	go d.Run(ctx)
 //	job, err := d.Submit(ctx, jobs.Submission{Key: key, Config: yaml, Dir: dir})
 //
-// Begin with daemon.go: the one goroutine that decides. decide.go says who runs, task.go trains one
-// job, sweeps.go lets the trials of sweeps begin and end as jobs/sweep decides, submit.go takes new ones, view.go answers what is asked about them. log.go is the text that a
-// job leaves in its run folder.
+// Begin with daemon.go: the one goroutine that decides. decide.go says who runs, hostroom.go who
+// gives way where host memory is short, and sweeps.go which trials of a sweep begin and end, as
+// jobs/sweep decides. task.go trains one job, and pace.go measures it. submit.go takes new jobs,
+// view.go answers what is asked about them, and local.go does both where no daemon runs. log.go is
+// the text that a job leaves in its run folder.
 //
 // # Who may do what?
 //
-// The goroutine of [Daemon.Run] alone begins, suspends and continues jobs. A task is a goroutine for
-// each job that is open; it tells of its progress under the daemon's lock and wakes that goroutine.
+// The goroutine of [Daemon.Run] alone decides which jobs begin, stand still and go on. A task is a
+// goroutine for each job that is open; it tells of its progress under the daemon's lock and wakes
+// that goroutine.
 // Requests change the queue, and wake it, too.
 package jobs

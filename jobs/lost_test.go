@@ -1,12 +1,14 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
@@ -87,4 +89,34 @@ func TestLostDevice(t *testing.T) {
 			t.Errorf("a submission without a device: %v", err)
 		}
 	})
+}
+
+// TestOnlyDeviceLost: a daemon of one job ends once the devices for it are lost; the job waits for another daemon.
+func TestOnlyDeviceLost(t *testing.T) {
+	retrySoon(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "queue.db")
+	l, err := OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.Submit(t.Context(), Submission{Key: "a", Config: text(t), Parent: dir, Retries: 2})
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenFor(j.ID, Options{Queue: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lossy, err := berth.OpenDevices(configs.Devices{Use: "cpu:1"}, berth.DevicesOptions{Faults: []fault.Fault{{Device: "cpu:0", Op: fault.Launch, N: 50, Kind: fault.Lost}}})
+	if err := errors.Join(err, d.owned.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d.owned = lossy
+	defer func() { _ = d.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if v, err := d.RunOnly(ctx, j.ID); err != nil || ctx.Err() != nil || v.State != queue.Waiting {
+		t.Errorf("%s, %v, %v", v.State, err, ctx.Err())
+	}
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -235,7 +236,12 @@ func (d *desk) reserve(s Submission, name string) (dir, made string, err error) 
 		if id := used[s.Dir]; id != 0 {
 			return "", "", fmt.Errorf("%w: %s is the run folder of job %d: name another with --run", berth.ErrFolder, s.Dir, id)
 		}
-		return s.Dir, "", rundir.CheckFolder(s.Dir, rundir.Begin)
+		if err := rundir.CheckBegin(s.Dir); errors.Is(err, berth.ErrHasCheckpoint) {
+			return "", "", fmt.Errorf("%w: %s: a job begins a run of its own: name another folder with --run, or go on with that run by trainer resume", berth.ErrHasCheckpoint, s.Dir)
+		} else if err != nil {
+			return "", "", err
+		}
+		return s.Dir, "", nil
 	}
 	if !filepath.IsAbs(s.Parent) || strings.ContainsAny(name, `/\`) {
 		return "", "", fmt.Errorf("%w: the submission names no run folder", berth.ErrOptions)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -89,4 +90,15 @@ func TestSubmittedAgain(t *testing.T) {
 		t.Errorf("without devices: %+v, %v", j, err)
 	}
 	d.owned, _ = berth.OpenDevices(configs.Devices{Use: "cpu:1"}, berth.DevicesOptions{})
+}
+
+// TestFolderOfARun: a job is refused that was to begin in the folder of another run.
+func TestFolderOfARun(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	v := d.await(t, d.submit(t, dir, "a", text(t, "train.epochs=1")))
+	_, err := d.Submit(t.Context(), Submission{Key: "b", Config: text(t), Dir: v.Dir})
+	if !errors.Is(err, berth.ErrHasCheckpoint) || !strings.Contains(err.Error(), "name another folder with --run") {
+		t.Error(err)
+	}
 }

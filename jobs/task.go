@@ -70,17 +70,20 @@ func (t *task) stand() {
 	d.tasks.Add(1)
 	go func() {
 		defer d.tasks.Done()
-		if run.Suspend(t.halted) == nil {
-			t.stood(wish)
-		}
+		t.stood(run, wish, run.Suspend(t.halted))
 	}()
 }
 
-// stood notes that the run stands still, if that is still what is wanted. The queue has it before the lock
-// is free, so that a proceed that comes next is written after it.
-func (t *task) stood(wish int) {
+// stood notes that the run stands still, if that is still what is wanted. Otherwise it may have been let go on
+// before it was suspended, so it is let go on again. The queue has it before the lock is free, so that a proceed
+// that comes next is written after it.
+func (t *task) stood(run *berth.Run, wish int, err error) {
 	t.note(func() {
-		if t.aside != wish || t.opened == nil {
+		if t.opened != run || t.runs() {
+			_ = run.Continue() // it fails for a closed run alone
+			return
+		}
+		if t.aside != wish || err != nil {
 			return
 		}
 		t.still = true

@@ -215,3 +215,34 @@ func (r running) until(t *testing.T, id int, wanted func(View) bool) {
 		}
 	}
 }
+
+// TestSuspendedLate: a job that is suspended and goes on again at once takes further steps, though the run is told
+// to stand still only after it was told to go on.
+func TestSuspendedLate(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	id := d.submit(t, dir, "a", text(t, "train.epochs=20000"))
+	step := func() (n int) {
+		v, err := d.View(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Step
+	}
+	until := func(n int) {
+		for end := time.Now().Add(20 * time.Second); step() < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("it stands at step %d", step())
+			}
+		}
+	}
+	until(3)
+	for range 20 {
+		d.mu.Lock()
+		x := d.open[id]
+		x.suspend()
+		x.proceed()
+		d.mu.Unlock()
+		until(step() + 3)
+	}
+}

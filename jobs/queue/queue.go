@@ -155,6 +155,8 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 			return fmt.Errorf("%w: job %d is %s", ErrState, j.ID, j.State)
 		case w == j.Wish && j.State != Failed:
 			return nil
+		case w == Run && j.State == Failed && q.taken(j) != 0:
+			return fmt.Errorf("%w: the run folder of job %d is that of job %d by now: submit it again", ErrState, j.ID, q.taken(j))
 		}
 		j.Wish = w
 		j.note(now, "%s is wanted", w)
@@ -163,6 +165,16 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 		}
 		return nil
 	})
+}
+
+// taken is another job with the job's run folder that has not ended; 0 if there is none.
+func (q *Queue) taken(j *Job) int {
+	for _, other := range q.jobs {
+		if other.ID != j.ID && other.Dir == j.Dir && !other.State.Over() {
+			return other.ID
+		}
+	}
+	return 0
 }
 
 // idle is the state of a job that is not open.

@@ -456,3 +456,31 @@ func BenchmarkJobs(b *testing.B) {
 		q.Jobs()
 	}
 }
+
+// TestFolderOfAFailedJob: a failed job does not go on in a folder that is another job's by now.
+func TestFolderOfAFailedJob(t *testing.T) {
+	q := opened(t, filepath.Join(t.TempDir(), "queue.db"))
+	dir := t.TempDir()
+	var ids []int
+	for _, key := range []string{"a", "b"} {
+		j, err := q.Submit(Submission{Key: key, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids = append(ids, j.ID); key == "a" {
+			if _, err := q.Begin(j.ID, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			q.End(j.ID, Result{Err: errors.New("no"), Code: 1})
+		}
+	}
+	if _, err := q.Want(ids[0], Run); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "that of job 2 by now") {
+		t.Error(err)
+	}
+	if _, err := q.Want(ids[1], Cancel); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := q.Want(ids[0], Run); err != nil || j.State != Waiting {
+		t.Error(j.State, err)
+	}
+}

@@ -28,6 +28,9 @@ func Beside(ctx context.Context, version string) string {
 		return ""
 	}
 	defer client.Close()
+	if d := client.Daemon(); d.Only != 0 {
+		return fmt.Sprintf("trainer submit --wait (process %d) trains on this machine, too; this run has devices of its own", d.Process)
+	}
 	return fmt.Sprintf("trainer up (process %d) trains on this machine, too; this run has devices of its own. trainer submit shares those of trainer up", client.Daemon().Process)
 }
 

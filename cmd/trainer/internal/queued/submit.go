@@ -97,10 +97,16 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	case r.wait, r.here && !daemon:
 		w := waiter{out: out, stop: r.stop, version: r.version, id: j.ID}
 		return w.end(c.Context(), d)
-	case !daemon:
+	case !daemon || trainsOne(d):
 		fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
 	}
 	return nil
+}
+
+// trainsOne reports whether a submit --wait answers as a daemon of its one job.
+func trainsOne(d desk) bool {
+	client, ok := d.(*socket.Client)
+	return ok && client.Daemon().Only != 0
 }
 
 // announced says which job was queued.
