@@ -27,6 +27,7 @@ type Looks struct {
 type looks struct {
 	watch  *boundary.Watch
 	shown  int             // the newest step that a look has shown
+	clock  time.Duration   // that reading the clock twice takes
 	since  time.Duration   // of the host, since the look before
 	host   []time.Duration // of each look
 	mu     sync.Mutex
@@ -40,6 +41,12 @@ func (l *looks) begin(s *training, every time.Duration) {
 	l.copies = nil
 	l.watch = boundary.Rings{Runtime: s.rt, Program: s.prog}.NewWatch(models.LossRing, every)
 	l.shown = s.stepped
+	const readings = 1000
+	began := time.Now()
+	for range readings {
+		l.clock = time.Since(began)
+	}
+	l.clock = 2 * l.clock / readings
 }
 
 // after looks after a step, as training does.
@@ -53,7 +60,7 @@ func (l *looks) after(ctx context.Context, step, samples int) error {
 		losses.Mean(max(l.shown, at-len(losses)), at, func(int) int { return samples })
 		l.shown = at
 	}
-	l.since += time.Since(began)
+	l.since += max(0, time.Since(began)-l.clock)
 	if ok {
 		l.host, l.since = append(l.host, l.since), 0
 	}

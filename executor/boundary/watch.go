@@ -13,15 +13,14 @@ import (
 // neither the host nor the steps after it wait for its end: the next step that writes
 // the ring waits, on its stream, until the copy has read it. One goroutine uses it.
 type Watch struct {
-	every   time.Duration
 	staging *residency.Staging // of the ring
 	step    int                // the newest in the copy under way; 0: none is
-	next    time.Time          // the next copy is due
+	due     *time.Ticker       // ticks when the next copy is due
 }
 
 // NewWatch watches a ring, once in so long. The caller closes it before the runtime.
 func (r Rings) NewWatch(name string, every time.Duration) *Watch {
-	return &Watch{every: every, staging: r.Runtime.Residency.NewStaging(r.Program.Var(name)), next: time.Now().Add(every)}
+	return &Watch{staging: r.Runtime.Residency.NewStaging(r.Program.Var(name)), due: time.NewTicker(every)}
 }
 
 // After is called after a step was queued. It returns the ring up to some step, once a
@@ -35,12 +34,16 @@ func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool,
 		}
 		return at, v, ok, nil
 	}
-	if now := time.Now(); w.step == 0 && now.After(w.next) {
-		w.next = now.Add(w.every)
+	if w.step > 0 {
+		return 0, nil, false, nil
+	}
+	select { // a look at the clock after each step would take longer
+	case <-w.due.C:
 		if err := w.staging.Queue(ctx, ledger.Watch, 0); err != nil {
 			return 0, nil, false, err
 		}
 		w.step = step
+	default:
 	}
 	return 0, nil, false, nil
 }
@@ -48,6 +51,7 @@ func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool,
 // Close frees the memory of copies. A nil Watch has none.
 func (w *Watch) Close() {
 	if w != nil {
+		w.due.Stop()
 		w.staging.Close()
 	}
 }
