@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -15,12 +16,16 @@ import (
 type Watch struct {
 	staging *residency.Staging // of the ring
 	step    int                // the newest in the copy under way; 0: none is
-	due     *time.Ticker       // ticks when the next copy is due
+	every   time.Duration
+	timer   *time.Timer // sets due
+	due     atomic.Bool // the next copy is due: to look at the clock after each step would take longer
 }
 
 // NewWatch watches a ring, once in so long. The caller closes it before the runtime.
 func (r Rings) NewWatch(name string, every time.Duration) *Watch {
-	return &Watch{staging: r.Runtime.Residency.NewStaging(r.Program.Var(name)), due: time.NewTicker(every)}
+	w := &Watch{staging: r.Runtime.Residency.NewStaging(r.Program.Var(name)), every: every}
+	w.timer = time.AfterFunc(every, func() { w.due.Store(true) })
+	return w
 }
 
 // After is called after a step was queued. It returns the ring up to some step, once a
@@ -34,24 +39,22 @@ func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool,
 		}
 		return at, v, ok, nil
 	}
-	if w.step > 0 {
+	if w.step > 0 || !w.due.Load() {
 		return 0, nil, false, nil
 	}
-	select { // a look at the clock after each step would take longer
-	case <-w.due.C:
-		if err := w.staging.Queue(ctx, ledger.Watch, 0); err != nil {
-			return 0, nil, false, err
-		}
-		w.step = step
-	default:
+	w.due.Store(false)
+	w.timer.Reset(w.every)
+	if err := w.staging.Queue(ctx, ledger.Watch, 0); err != nil {
+		return 0, nil, false, err
 	}
+	w.step = step
 	return 0, nil, false, nil
 }
 
 // Close frees the memory of copies. A nil Watch has none.
 func (w *Watch) Close() {
 	if w != nil {
-		w.due.Stop()
+		w.timer.Stop()
 		w.staging.Close()
 	}
 }

@@ -47,7 +47,7 @@ func (t *tableDraft) yaml() []byte {
 	}
 	s := settingsFor(t.rows)
 	say("\nmodel:\n  preset: mlp\n  hidden: %s", s.hidden)
-	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second, for less than 50 microseconds each; without it, at the end of an epoch", s.epochs)
+	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second, for less than 20 microseconds each; without it, at the end of an epoch", s.epochs)
 	say("\noptimizer:\n  name: adamw\n  lr: 0.002\n  weight_decay: %s", s.decay)
 	say("\nschedule:\n  name: cosine   # the learning rate falls to 0 by the last epoch")
 	if t.task == "classes" && t.label.Kind != columns.Number {
@@ -147,7 +147,7 @@ func (t *textDraft) yaml() []byte {
 	// A short text is gone through 20 times, a long one in part.
 	steps = int(min(max(20*tokens/int64(context*batch), 200), int64(steps)))
 	boundary := steps / 20
-	say("\ntrain:\n  steps: %d      # at most; see early_stopping\n  boundary: %d    # steps between validations and checkpoints\n  batch: %d\n  watch: 1s       # shows the loss every second, for less than 50 microseconds each; without it, at a boundary", steps, boundary, batch)
+	say("\ntrain:\n  steps: %d      # at most; see early_stopping\n  boundary: %d    # steps between validations and checkpoints\n  batch: %d\n  watch: 1s       # shows the loss every second, for less than 20 microseconds each; without it, at a boundary", steps, boundary, batch)
 	say("\noptimizer:\n  name: adamw\n  lr: 0.001\n  betas: [0.9, 0.99]\n  weight_decay: 0.1\n  clip_norm: 1.0\n  no_decay: [bias, norm]")
 	say("\nschedule:\n  name: cosine\n  warmup: %d\n  min_lr: 0.0001", min(100, steps/10))
 	say("\nearly_stopping:\n  patience: 5   # boundaries without a better validation loss")
