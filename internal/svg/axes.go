@@ -28,8 +28,8 @@ const (
 	rightRoom = 10.0 // for half of the last tick's label
 )
 
-// at is where a value is on an axis, from 0 to 1.
-func (a *Axis) at(v float64) float64 {
+// At is where a value is on an axis, from 0 to 1.
+func (a *Axis) At(v float64) float64 {
 	if a.Log {
 		return math.Log(v/a.Low) / math.Log(a.High/a.Low)
 	}
@@ -122,10 +122,10 @@ type Plot struct {
 }
 
 // X is where a value is across, in pixels.
-func (c *Plot) X(v float64) float64 { return c.Inside.X + c.Inside.W*c.x.at(v) }
+func (c *Plot) X(v float64) float64 { return c.Inside.X + c.Inside.W*c.x.At(v) }
 
 // Y is where a value is, in pixels.
-func (c *Plot) Y(v float64) float64 { return c.Inside.Y + c.Inside.H*(1-c.y.at(v)) }
+func (c *Plot) Y(v float64) float64 { return c.Inside.Y + c.Inside.H*(1-c.y.At(v)) }
 
 // places are where values are, in pixels.
 func (c *Plot) places(values []Point) []Point {

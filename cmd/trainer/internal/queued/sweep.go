@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -197,9 +198,16 @@ func (m maker) ofSweep(c *cobra.Command, run func(c *cobra.Command, d desk, id i
 
 func (m maker) sweepShow() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "show", Short: "List the trials of a sweep, the best first", Example: "  trainer sweep show 9"}
+	var picture string
+	c := &cobra.Command{Use: "show", Short: "List the trials of a sweep, the best first", Example: "  trainer sweep show 9\n  trainer sweep show 9 --svg trials.svg"}
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
-	return m.ofSweep(c, func(c *cobra.Command, _ desk, _ int, st *jobs.Standing) error {
+	c.Flags().StringVar(&picture, "svg", "", "also draw the trials into `FILE`, an axis for each key and a line for each trial")
+	return m.ofSweep(c, func(c *cobra.Command, _ desk, id int, st *jobs.Standing) error {
+		if picture != "" {
+			if err := draw(picture, id, st); err != nil {
+				return fmt.Errorf("--svg %w", err)
+			}
+		}
 		if asJSON {
 			records := []trialRecord{}
 			for _, i := range st.Order() {
@@ -208,6 +216,18 @@ func (m maker) sweepShow() *cobra.Command {
 			return printJSON(c.OutOrStdout(), records)
 		}
 		return printTrials(c.OutOrStdout(), st)
+	})
+}
+
+// draw writes a picture of a sweep.
+func draw(path string, id int, st *jobs.Standing) error {
+	if err := rundir.CheckOutput(path, ""); err != nil {
+		return err
+	}
+	p := parallel(st, fmt.Sprintf("sweep %d: %d of %d trials have begun", id, len(st.Order()), len(st.Trials)))
+	return rundir.WriteOutput(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, p.String())
+		return err
 	})
 }
 
