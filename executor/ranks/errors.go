@@ -1,0 +1,11 @@
+package ranks
+
+import "errors"
+
+// Errors that callers match with errors.Is.
+var (
+	// ErrLaunch: the processes were not started as ranks of one run.
+	ErrLaunch = errors.New("the launch")
+	// ErrLibrary: MPI cannot be loaded, or is one that is not known.
+	ErrLibrary = errors.New("the MPI library")
+)

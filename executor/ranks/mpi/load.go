@@ -1,0 +1,74 @@
+//go:build !static && linux && (amd64 || arm64)
+
+package mpi
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-ml/berth/executor/ranks"
+)
+
+// library is a loaded library.
+type library struct {
+	file   string
+	handle uintptr
+	at     [numFunctions]uintptr
+}
+
+// load loads the first of some files that is there.
+func load(files []string) (*library, error) {
+	// UCX, which some builds of MPI use, would take over signals of the Go runtime and of the user.
+	for name, value := range map[string]string{"UCX_ERROR_SIGNALS": "", "UCX_DEBUG_SIGNO": "0"} {
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+	}
+	var missing []string
+	for _, file := range files {
+		handle, err := purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err != nil {
+			missing = append(missing, err.Error())
+			continue
+		}
+		l := &library{file: file, handle: handle}
+		for i, name := range names {
+			var ok bool
+			if l.at[i], ok = l.find(name); !ok {
+				return nil, fmt.Errorf("%w: %s has no %s", ranks.ErrLibrary, file, name)
+			}
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w: none of %s can be loaded (%s): install the MPI of the launcher, or name its file in BERTH_MPI",
+		ranks.ErrLibrary, strings.Join(files, ", "), strings.Join(missing, "; "))
+}
+
+// find is the address of a symbol.
+func (l *library) find(name string) (uintptr, bool) {
+	at, err := purego.Dlsym(l.handle, name)
+	return at, err == nil
+}
+
+// call calls a function.
+func call(f uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(f, args...)
+	return r
+}
+
+// newMemory gets zeroed memory, which stays until the process ends.
+func newMemory() (*memory, error) {
+	b, err := unix.Mmap(-1, 0, int(unsafe.Sizeof(memory{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("memory for MPI: %w", err)
+	}
+	return (*memory)(unsafe.Pointer(&b[0])), nil
+}
+
+// yield lets other threads run.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,0 +1,140 @@
+package mpi
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/ranks"
+)
+
+// World has all ranks that a launcher has started, and carries messages between them. It
+// implements [ranks.Transport].
+type World struct {
+	launch  ranks.Launch
+	library string // its name and version
+	ops     ranks.Operations
+	wake    chan struct{} // has a token when something new is there for the thread
+	ended   chan struct{} // closed at the end of the thread
+	thread  *thread
+
+	mu     sync.Mutex
+	posted []*message // what the thread has not taken yet, in order
+	spare  []*message // what it has ended, for later posts
+	closed bool
+}
+
+// Open loads MPI and meets the other ranks. files are those of the library that are tried; nil: those that fit the
+// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or ctx's error where the others do not come.
+func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, error) {
+	if files == nil {
+		files = launch.Libraries
+	}
+	w := &World{launch: launch, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	met := make(chan error, 1)
+	go w.serve(files, met)
+	select {
+	case err := <-met:
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: rank %d of %d waits in MPI_Init for the others: %w", ranks.ErrLaunch, launch.Rank, launch.Size, ctx.Err())
+	}
+}
+
+// Rank implements [ranks.Transport].
+func (w *World) Rank() int { return w.launch.Rank }
+
+// Size implements [ranks.Transport].
+func (w *World) Size() int { return w.launch.Size }
+
+// Library is MPI's name and version.
+func (w *World) Library() string { return w.library }
+
+// Send implements [ranks.Transport].
+func (w *World) Send(to int, tag ranks.Tag, b []byte) device.Event {
+	return w.post(message{kind: sends, peer: to, tag: tag, b: b})
+}
+
+// Recv implements [ranks.Transport].
+func (w *World) Recv(from int, tag ranks.Tag, b []byte) device.Event {
+	return w.post(message{kind: receives, peer: from, tag: tag, b: b})
+}
+
+// Allreduce sums numbers of all ranks in place, by MPI's own function and in its order. ok is false where the
+// library's handles for that are not known.
+func (w *World) Allreduce(b []byte) (e device.Event, ok bool) {
+	if w.thread.handles.float == 0 {
+		return e, false
+	}
+	return w.post(message{kind: sums, b: b}), true
+}
+
+// post hands a message to the thread.
+func (w *World) post(m message) device.Event {
+	m.event = w.ops.Begin()
+	w.mu.Lock()
+	var to *message
+	if n := len(w.spare); n > 0 {
+		to, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		to = new(message)
+	}
+	m.parts = to.parts[:0]
+	*to = m
+	w.posted = append(w.posted, to)
+	w.mu.Unlock()
+	w.rouse()
+	return m.event
+}
+
+// rouse wakes the thread.
+func (w *World) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the thread what was posted since it asked last, and takes back what it has ended.
+func (w *World) take(to []*message, ended []*message) (list []*message, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spare = append(w.spare, ended...)
+	list = append(to, w.posted...)
+	w.posted = w.posted[:0]
+	return list, w.closed
+}
+
+// Close implements [ranks.Transport].
+func (w *World) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.rouse()
+	<-w.ended
+	return nil
+}
+
+// abortWithin is how long MPI has to end all ranks. A process that ends without it makes the launcher end the others.
+const abortWithin = time.Second
+
+// Abort implements [ranks.Transport]. It does not return.
+func (w *World) Abort(code int) {
+	go w.thread.abort(code) // it may hang, as MPI may be in any state
+	time.Sleep(abortWithin)
+	os.Exit(code)
+}
+
+// firstLine is the first line of a text that ends with a zero.
+func firstLine(text []byte) string {
+	s, _, _ := strings.Cut(string(text), "\x00")
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,31 @@
+package ranks
+
+import "github.com/berth-ml/berth/engine/device"
+
+// Transport carries messages between ranks. Messages from one rank to another with one
+// tag arrive in the order of their Sends. Any goroutine may use it. Once an operation has
+// failed, all that are open fail, and so do later ones.
+type Transport interface {
+	// Rank is the number of this rank, from 0 on, and Size that of all ranks.
+	Rank() int
+	Size() int
+	// Send sends bytes to another rank. They must stay as they are until the event.
+	Send(to int, tag Tag, b []byte) device.Event
+	// Recv receives bytes from another rank, as many as it sends. They must not be used
+	// before the event.
+	Recv(from int, tag Tag, b []byte) device.Event
+	// Abort ends all ranks at once, with an exit code.
+	Abort(code int)
+	// Close ends the transport. All ranks call it, once what they posted has ended.
+	Close() error
+}
+
+// Tag tells messages from one rank to another apart.
+type Tag int32
+
+// The tags.
+const (
+	TagControl Tag = iota // what ranks tell each other of themselves
+	TagReduce             // parts of sums
+	TagBench              // messages that are measured
+)
