@@ -70,6 +70,8 @@ var mayImport = map[string][]string{
 	"partition/costs":           {"engine/device", "engine/graph", "engine/osfile"},
 	"partition/planning":        {"configs", "engine/device", "engine/graph", "executor/schedule", "internal/errs", "internal/stop", "internal/units", "partition"},
 	"executor/timing":           {"partition", "partition/costs", "executor", "executor/calls", "residency", "engine/...", "internal/stop"},
+	"executor/ranks":            {"engine/device", "engine/shape"},
+	"executor/ranks/mpi":        {"executor/ranks", "engine/device"},
 	"executor/schedule":         {"internal/units"},
 	"executor/calls":            {"engine/...", "internal/stop"},
 	"executor":                  {"partition", "executor/calls", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},

@@ -148,7 +148,7 @@ func (l *layering) merge(path string, value any) {
 
 // otherVariables are the variables with envPrefix that set no key: the devices,
 // the debug output and the tests read them.
-var otherVariables = []string{"BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_OPENCL", "BERTH_QUEUE"}
+var otherVariables = []string{"BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS", "BERTH_MPI", "BERTH_OPENCL", "BERTH_QUEUE"}
 
 // isOther reports whether a variable sets no key, and is none of those that should.
 func isOther(name string) bool {

@@ -37,11 +37,15 @@ func benchCommand() *cobra.Command {
 	var serving servingFlags
 	serving.add(c)
 	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text generate tokens")
+	linked := c.Flags().Bool("link", false, "measure how fast processes of mpirun or srun send to each other")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
-	cli.Rare(c, "schedule", "reduction", "replicas", "shard", "recompute", "watch")
+	cli.Rare(c, "link", "schedule", "reduction", "replicas", "shard", "recompute", "watch")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
 			return err
+		}
+		if *linked {
+			return benchLink(c, args, o.Timeout, *asJSON)
 		}
 		if *generates {
 			return benchGenerate(c, args, o, *asJSON)

@@ -98,7 +98,7 @@ func (t *thread) init(files []string) (err error) {
 	}
 	m, launch := t.memory, &t.world.launch
 	if t.call(libraryVersion, address(&m.text[0]), address(&m.ints[0])) == 0 {
-		t.world.library = firstLine(m.text[:])
+		t.world.library = nameOf(m.text[:])
 	}
 	if rc := t.call(initThread, 0, 0, t.handles.funneled, address(&m.ints[0])); rc != 0 {
 		return fmt.Errorf("%w: MPI_Init_thread of %s gives error %d", ranks.ErrLibrary, t.world.library, rc)

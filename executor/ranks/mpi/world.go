@@ -132,9 +132,11 @@ func (w *World) Abort(code int) {
 	os.Exit(code)
 }
 
-// firstLine is the first line of a text that ends with a zero.
-func firstLine(text []byte) string {
+// nameOf is the name in a library's text about itself, such as "Open MPI v4.1.4, package: …" and
+// "MPICH Version:\t4.0.2\n…".
+func nameOf(text []byte) string {
 	s, _, _ := strings.Cut(string(text), "\x00")
 	s, _, _ = strings.Cut(s, "\n")
-	return strings.TrimSpace(s)
+	s, _, _ = strings.Cut(s, ",")
+	return strings.Join(strings.Fields(strings.ReplaceAll(s, "Version:", " ")), " ")
 }
