@@ -1,14 +1,19 @@
 package residency_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/devicetest"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // An output goes to another device as soon as it is complete, while its launch waits
@@ -58,4 +63,67 @@ func TestOutputLeavesBeforeItsLaunchEnds(t *testing.T) {
 	close(late)
 	ok(done.Wait(t.Context()))
 	x.Release()
+}
+
+// A copy-in that fails is repeated after a launch was queued that overwrites its buffer: the
+// launch is still the last write, and a copy of what it writes waits for it.
+func TestRepeatedCopyInIsNoLaterWrite(t *testing.T) {
+	opened, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(err)
+	copies := 0
+	devs := fault.Intercept(opened, func(o fault.Operation) (out fault.Outcome) {
+		if o.Op == fault.CopyIn {
+			if copies++; copies == 1 {
+				out.After = fault.Fails(errors.New("the copy's failure"))
+			}
+		}
+		return out
+	})
+	m, err := residency.Open(devs, residency.ManagerOptions{}, residency.TenantOptions{})
+	ok(err)
+	s, err := devs[0].NewStream("compute")
+	ok(err)
+	x, err := devs[0].Compile(devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Neg(b, b.Input("a", shape.F32(1)))}
+	}), device.CompileOptions{Alias: []int{0}})
+	ok(err)
+	a, err := m.Declare(residency.Key{Value: "a"}, shape.F32(1), device.Weight)
+	ok(err)
+	ok(m.Fill(a, shape.Bytes([]float32{5})))
+	var l residency.Lease
+	ok(m.Acquire(t.Context(), s, []residency.Need{{Tensor: a, Mode: residency.ReadWrite}}, x.Memory().Temporary, &l))
+	late := make(gate)
+	ok(s.WaitFor(device.Event{Queue: late, Seq: 1}))
+	done, err := s.Launch(x, l.Buffers, l.Buffers, l.Scratch)
+	ok(err)
+	if failures := m.Settle(); failures != nil || len(m.Failures()) != 1 {
+		t.Fatalf("the copy was not repeated: %v", failures)
+	}
+	if l.Ready[0] = l.Buffers[0].Ready(); l.Ready[0] != done {
+		t.Errorf("the buffer is ready at %v, its last write ends at %v", l.Ready[0], done)
+	}
+	ok(m.Release(&l, done))
+	out := m.NewStaging(a)
+	ok(out.Queue(t.Context(), ledger.Checkpoint, 0))
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := out.Wait(soon, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a copy of what the launch writes did not wait for it: %v", err)
+	}
+	close(late)
+	ok(out.Wait(t.Context(), 0))
+	if got := shape.View[float32](out.Bytes(0))[0]; got != -5 {
+		t.Errorf("copied %v, expected -5", got)
+	}
+	out.Close()
+	x.Release()
+	ok(s.Close())
+	ok(m.Close())
+	ok(opened[0].Close())
 }

@@ -161,6 +161,7 @@ func (n *network) add(ctx context.Context, x addition) error {
 		return errors.Join(err, n.u.Abandon(&l))
 	}
 	n.values[x.to] += n.values[x.from]
+	l.Ready[0] = l.Buffers[0].Ready()
 	return n.u.Release(&l, done)
 }
 

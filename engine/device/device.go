@@ -228,8 +228,9 @@ type Stream interface {
 	CopyPeer(dst, src Buffer) error
 	// Repeat queues a copy again that has failed, or was skipped, on another stream of
 	// the device, and gives its event. It uses the same buffers, even if they were freed
-	// since. The caller makes sure that their memory was not written meanwhile. Closing
-	// the other stream ends the chance, and so does repeating it.
+	// since. The caller makes sure that their memory was not written meanwhile. A write that
+	// was queued meanwhile, and waits for the copy, stays the last one (see [Buffer.Ready]).
+	// Closing the other stream ends the chance, and so does repeating it.
 	Repeat(failed Event) (Event, error)
 	// Launch queues an executable. in matches the graph's Inputs, out its
 	// Outputs; out[i] is caller-allocated, except that an output which

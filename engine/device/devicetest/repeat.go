@@ -54,7 +54,8 @@ func testRepeat(t *testing.T, open Opener) {
 }
 
 // testRepeatIn: copies to the device, and from another one, are repeated likewise. A copy
-// from another device waits for the end of its source, and not for its success.
+// from another device waits for the end of its source, and not for its success. A write
+// that was queued before the copy is repeated stays the last one.
 func testRepeatIn(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
 		here, there := r.alloc(shape.F32(2)), r.allocOn(r.theirs[0], shape.F32(2))
@@ -76,9 +77,27 @@ func testRepeatIn(t *testing.T, open Opener) {
 		r.ok(r.wait(carried)) // it waited for its source alone
 		done, err := other.Repeat(first)
 		r.ok(err)
+		if got := here.Ready(); got != done {
+			t.Errorf("a buffer is ready at %v, but the copy into it was repeated until %v", got, done)
+		}
 		r.ok(r.wait(done))
-		r.ok(r.wait(here.Ready()))
 		r.expect(here, 5, 6)
+		behind, last := r.stream("behind"), r.stream("last")
+		r.ok(behind.WaitFor(g.event()))
+		r.ok(behind.CopyIn(here, h))
+		second := behind.Record()
+		r.fails(r.wait(second), errGate)
+		later := newGate()
+		r.ok(last.WaitFor(later.event()))
+		r.ok(last.CopyIn(here, h))
+		done, err = other.Repeat(second)
+		r.ok(err)
+		if got := here.Ready(); got != last.Record() {
+			t.Errorf("a buffer is ready at %v, but a copy into it that was queued before one was repeated ends at %v", got, last.Record())
+		}
+		r.ok(r.wait(done))
+		later.open(nil)
+		r.ok(r.wait(here.Ready()))
 		if r.d.Spec().PeerCopy {
 			broken := r.streamOn(r.others[0], "fails")
 			r.ok(broken.WaitFor(g.event()))
@@ -95,9 +114,9 @@ func testRepeatIn(t *testing.T, open Opener) {
 			r.expect(here, 5, 6)
 		}
 		r.ok(h.Free())
-		r.ok(here.Free(r.s.Record(), other.Record()))
+		r.ok(here.Free(r.s.Record(), other.Record(), last.Record()))
 		r.ok(there.Free(peer.Record(), otherPeer.Record()))
-		for _, s := range []device.Stream{in, peer, other, otherPeer} {
+		for _, s := range []device.Stream{in, behind, last, peer, other, otherPeer} {
 			r.ok(s.Close())
 		}
 	})

@@ -136,12 +136,13 @@ func (b *buffer) bornAt(e device.Event) {
 	b.born = e
 }
 
-// readyAt records the event of a write that is queued again.
-func (b *buffer) readyAt(e device.Event) {
+// repeated records the event of a write that is queued again. A later write that was
+// queued meanwhile is still the last one.
+func (b *buffer) repeated(failed, again device.Event) {
 	b.heap.mu.Lock()
 	defer b.heap.mu.Unlock()
-	if b.state == live {
-		b.ready = e
+	if b.state == live && b.ready == failed {
+		b.ready = again
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
 		return device.Event{}, s.wrap("repeat", errNotFailed)
 	}
 	if c.dst != nil {
-		c.dst.readyAt(s.event(seq))
+		c.dst.repeated(failed, s.event(seq))
 	}
 	return s.event(seq), s.commit(seq, c)
 }
