@@ -34,6 +34,10 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	at = st.Progress
 	at.Step, at.Epoch, at.Index, at.Saved = m.Step, m.Epoch, m.Index, m.Step
+	otherwise := what != "" && r.trainedOtherwise(m)
+	if otherwise && at.Over(r.Config.Train) {
+		return at, 0, fmt.Errorf("%w: %s: the run is finished, so no step would be taken with that: train for more epochs or steps, or begin another run", initial.ErrChanged, what)
+	}
 	if kernels := r.otherKernels(m); r.LostDevices && kernels != "" {
 		note(kernels)
 	}
@@ -46,6 +50,9 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 		if moved || !r.sameRings(snap) {
 			at.Lost = m.Step
 		}
+	}
+	if otherwise && at.Anew() {
+		note("checkpoint.best and early stopping begin anew: the checkpoints so far were trained otherwise")
 	}
 	if positiveChange(r.Config, m) != nil && !at.Over(r.Config.Train) && at.AnotherPositive(r.Config) {
 		note("checkpoint.best and early stopping begin anew where they are about the positive class")

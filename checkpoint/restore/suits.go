@@ -26,12 +26,19 @@ func (x *Model) Suits(m *checkpoint.Manifest) error {
 		list = OfModel(list)
 	}
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", initial.ErrChanged, configs.SummaryOfChanges(list))
+		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was, or use a checkpoint that was trained so", initial.ErrChanged, configs.SummaryOfChanges(list))
 	}
 	if now := x.Data; !Untrained(m) && m.Fingerprints[dataPrint] != now {
 		return fmt.Errorf("%w: %s: open the run with OpenTrained to use it on other data", initial.ErrChanged, otherData(m, now))
 	}
 	return nil
+}
+
+// trainedOtherwise reports whether a model that goes on from a checkpoint has another config than the checkpoint
+// suits.
+func (r *Run) trainedOtherwise(m *checkpoint.Manifest) bool {
+	list, err := changesSince(r.Config, m)
+	return err == nil && !Untrained(m) && slices.ContainsFunc(list, func(c configs.Change) bool { return !harmless(c) })
 }
 
 // harmless reports whether a trained model can be used in spite of a change: of

@@ -23,6 +23,7 @@ type Progress struct {
 	NormsLost    int `json:",omitempty"` // the same for the ring of gradient norms, which older checkpoints lack
 	Imported     int // newest step whose weights were replaced by a file's; 0: none
 	OtherClass   int `json:",omitempty"` // values about the positive class up to this step are about another one; 0: none are
+	Changed      int `json:",omitempty"` // weights up to this step were trained otherwise than the config says, such as on another part of the data; 0: none were
 	Best         checkpoint.Best
 	Watched      Watched
 	Last         Boundary // the newest boundary
@@ -124,8 +125,9 @@ func (p *Progress) Take(e Boundary, c *configs.Config) {
 	named, best := e.Named(), c.Checkpoint.Best
 	if v, ok := named[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
 		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: configs.LowerIsBetter(best)}
+		p.Best.Since = p.Changed
 		if AboutPositive(best) {
-			p.Best.Since = p.OtherClass
+			p.Best.Since = max(p.Changed, p.OtherClass)
 		}
 	}
 	es := c.EarlyStopping
@@ -144,6 +146,14 @@ func (p *Progress) AnotherPositive(c *configs.Config) (anew bool) {
 	if es := c.EarlyStopping; AboutPositive(es.Metric) {
 		p.Watched, anew = Watched{}, anew || es.Patience > 0
 	}
+	return anew
+}
+
+// Anew notes that the weights so far were trained otherwise than the config now says. None of their checkpoints is
+// the best any more, and early stopping begins anew; anew says whether there was a value of one of the two.
+func (p *Progress) Anew() (anew bool) {
+	anew = p.Best != checkpoint.Best{} || p.Watched != Watched{}
+	p.Changed, p.Best, p.Watched = p.Step, checkpoint.Best{}, Watched{}
 	return anew
 }
 

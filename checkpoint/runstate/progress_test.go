@@ -175,6 +175,36 @@ func TestAnotherPositive(t *testing.T) {
 	}
 }
 
+// After a change of what is trained, no checkpoint before it is the best, whatever its metric, and early
+// stopping begins anew. The later of two changes counts.
+func TestAnew(t *testing.T) {
+	c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: "val_loss", Patience: 2}}
+	c.Checkpoint.Best = "val_loss"
+	p := runstate.Progress{Step: 10}
+	if p.Anew() {
+		t.Error("there is nothing yet that begins anew")
+	}
+	take := func(step int, loss float64) {
+		p.Step = step
+		p.Take(runstate.Boundary{Step: step, ValLoss: &loss, Metrics: map[string]float64{"f1_positive": loss}}, c)
+	}
+	take(20, 0.1)
+	take(30, 0.2)
+	if !p.Anew() || p.Watched != (runstate.Watched{}) {
+		t.Errorf("not all begins anew: %+v", p)
+	}
+	take(40, 0.6)
+	if want := (checkpoint.Best{Metric: "val_loss", Value: 0.6, Step: 40, Minimize: true, Since: 30}); p.Best != want || p.Watched.Bad != 0 {
+		t.Errorf("%+v, %+v", p.Best, p.Watched)
+	}
+	c.Checkpoint.Best = "val_f1_positive"
+	p.AnotherPositive(c)
+	take(50, 0.5)
+	if want := (checkpoint.Best{Metric: "val_f1_positive", Value: 0.5, Step: 50, Since: 40}); p.Best != want {
+		t.Errorf("%+v", p.Best)
+	}
+}
+
 // A metric that is not defined, or infinite, is never the best, counts as no
 // improvement, and hinders no save.
 func TestMetricsThatAreNotFinite(t *testing.T) {
