@@ -2,9 +2,11 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/columns"
 	shown "github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -16,8 +18,8 @@ type tableDraft struct {
 	given                 []string // lines of keys that --set gives
 	rows                  int
 	columns               []columns.Description
-	label                 columns.Description
-	task                  string // classes or number
+	labels                []columns.Description
+	task                  string
 	test                  float64
 }
 
@@ -25,12 +27,25 @@ type tableDraft struct {
 func (t *tableDraft) yaml() []byte {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	say("# Predicts %s from the other columns of a table of %s.", comment(t.label.Name), units.Count(t.rows, "row"))
+	var names, quoted []string
+	for _, d := range t.labels {
+		names, quoted = append(names, d.Name), append(quoted, quote(d.Name))
+	}
+	label, several := quoted[0], len(names) > 1
+	if several {
+		label = "[" + strings.Join(quoted, ", ") + "]"
+	}
+	say("# Predicts %s from the other columns of a table of %s.", comment(strings.Join(names, ", ")), units.Count(t.rows, "row"))
 	say("# trainer configs reference lists every key, and docs/tables.md explains what is done to columns.")
 	say("name: %s", quote(t.name))
-	say("data:\n  source: csv\n  path: %s\n  label: %s", quote(t.path), quote(t.label.Name))
-	if t.task == "number" {
-		say("  task: regression   # %s is a number", comment(t.label.Name))
+	say("data:\n  source: csv\n  path: %s\n  label: %s", quote(t.path), label)
+	switch {
+	case t.task == datasets.TaskMultilabel:
+		say("  task: multilabel   # each label is 0 or 1")
+	case t.task == datasets.TaskRegression && several:
+		say("  task: regression   # each label is a number")
+	case t.task == datasets.TaskRegression:
+		say("  task: regression   # %s is a number", comment(names[0]))
 	}
 	if t.delimiter != "" && t.delimiter != "," {
 		say("  delimiter: %s", quote(t.delimiter))
@@ -41,7 +56,7 @@ func (t *tableDraft) yaml() []byte {
 	t.split(say)
 	say("  # Found in the rows that train: kind, and what becomes of it. To change a kind: columns: {NAME: category}")
 	for _, d := range t.columns {
-		if d.Name != t.label.Name {
+		if !slices.Contains(names, d.Name) {
 			say("  #   %s: %s", comment(d.Name), becomes(&d))
 		}
 	}
@@ -50,7 +65,10 @@ func (t *tableDraft) yaml() []byte {
 	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second, for less than 20 microseconds each; without it, at the end of an epoch", s.epochs)
 	say("\noptimizer:\n  name: adamw\n  lr: 0.002\n  weight_decay: %s", s.decay)
 	say("\nschedule:\n  name: cosine   # the learning rate falls to 0 by the last epoch")
-	if t.task == "classes" && t.label.Kind != columns.Number {
+	switch {
+	case t.task == datasets.TaskMultilabel:
+		say("\n# loss: {name: bce, positive_weights: balanced}   # where the ones of a label are rare, and matter more than their share")
+	case t.task == datasets.TaskClassification && t.labels[0].Kind != columns.Number:
 		say("\n# loss: {name: cross_entropy, class_weights: balanced}   # where a rare class matters more than its share")
 	}
 	say("\nearly_stopping:\n  patience: 10   # epochs without a better validation loss")

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/columns"
 	shown "github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -233,29 +234,8 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 			fmt.Fprintf(out, "The last column is not taken: %v.\n", err)
 		}
 	}
-	usualName := usualLabel(list)
-	if cfg.Given("data.label") {
-		usualName = cfg.Data.Label
-	}
-	label, err := n.ask(ctx, "Which column is to be predicted?", typed(usualName), func(s string) error { return canBeLabel(list, s) })
-	if err != nil {
+	if err := n.target(ctx, cfg, &t); err != nil {
 		return nil, err
-	}
-	t.label = list[indexOf(list, label)]
-	usual, sure := "classes", true
-	if t.label.Kind == columns.Number {
-		few := t.label.Different > 0 && t.label.Different <= fewClasses
-		sure = !few
-		if !few {
-			usual = "number"
-		}
-	}
-	t.task = usual
-	if !sure {
-		question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", typed(t.label.Name), t.label.Different)
-		if t.task, err = n.ask(ctx, question, usual, oneOf("classes", "number")); err != nil {
-			return nil, err
-		}
 	}
 	share, err := n.ask(ctx, "Share of the rows to keep aside for a test at the end (0: none)?", "0.15", func(s string) error {
 		if v, err := strconv.ParseFloat(s, 64); err != nil || v < 0 || v > 0.5 {
@@ -271,6 +251,44 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 		return nil, err
 	}
 	return t.yaml(), nil
+}
+
+// target asks for what is to be predicted, unless --set says it.
+func (n *starter) target(ctx context.Context, cfg *configs.Config, t *tableDraft) error {
+	labels := append([]string{cfg.Data.Label}, cfg.Data.MoreLabels...)
+	if len(labels) == 1 {
+		if !cfg.Given("data.label") {
+			labels[0] = usualLabel(t.columns)
+		}
+		label, err := n.ask(ctx, "Which column is to be predicted?", typed(labels[0]), func(s string) error { return canBeLabel(t.columns, s) })
+		if err != nil {
+			return err
+		}
+		labels[0] = label
+	}
+	for _, label := range labels {
+		if err := canBeLabel(t.columns, label); err != nil {
+			return cli.Usage(err)
+		}
+		t.labels = append(t.labels, t.columns[indexOf(t.columns, label)])
+	}
+	if t.task = cfg.Data.Task; cfg.Given("data.task") {
+		return nil
+	}
+	label := t.labels[0]
+	if label.Kind != columns.Number {
+		return nil
+	}
+	if label.Different == 0 || label.Different > fewClasses {
+		t.task = datasets.TaskRegression
+		return nil
+	}
+	question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", typed(label.Name), label.Different)
+	answer, err := n.ask(ctx, question, "classes", oneOf("classes", "number"))
+	if answer == "number" {
+		t.task = datasets.TaskRegression
+	}
+	return err
 }
 
 // inTraining describes the columns as training finds them: in its part of the rows.
