@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +49,11 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 	c, err := readCSV(ctx, in)
 	if err != nil {
 		return nil, err
+	}
+	if s.Like == nil {
+		if err := c.checkLabel(); err != nil {
+			return nil, err
+		}
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
 	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features), Header: c.header != nil, Labels: c.labelNames()}
@@ -103,12 +107,8 @@ func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column,
 		return newColumn(target, shape.Bytes(c.classes)), nil
 	}
 	names := sortedClasses(c.classNames)
-	err := c.renumber(ctx, names)
-	if err == nil {
-		err = cmp.Or(checkClasses(c.path, names, c.rows), c.checkAlone())
-	}
 	info.ClassNames, info.Classes = names, len(names)
-	return newColumn(target, shape.Bytes(c.classes)), err
+	return newColumn(target, shape.Bytes(c.classes)), c.renumber(ctx, names)
 }
 
 // standardize scales features and targets in place, as s asks for: as measured
@@ -349,7 +349,11 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 	if err != nil {
 		advice := "ignore the column, or name it as the label"
 		if slices.Contains(c.labels, j) {
-			advice = fmt.Sprintf("the column is the label, and the task is regression: if it stands for a missing value, write data.missing: %s; to tell classes apart, set data.task to %s; otherwise correct it", columns.MissingList(nil, string(text)), TaskClassification)
+			other := "to tell classes apart, set data.task to " + TaskClassification
+			if len(c.labels) > 1 { // which classification has not
+				other = "if each label is 0 or 1, or yes and no, set data.task to " + TaskMultilabel
+			}
+			advice = fmt.Sprintf("the column is the label, and the task is regression: if it stands for a missing value, write data.missing: %s; %s; otherwise correct it", columns.MissingList(nil, string(text)), other)
 		}
 		err := c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
 		if columns.IsMissing(nil, text) || !slices.Contains(c.labels, j) {

@@ -423,9 +423,19 @@ func sortedClasses(names []string) []string {
 // numbers are a quantity if they are not whole, or more than half the rows.
 const mostNumbers = 10
 
+// checkLabel refuses a label column that cannot hold classes. It comes before the rows are divided: such a column
+// leaves parts empty, which is not its fault.
+func (c *csvData) checkLabel() error {
+	if c.regression {
+		return nil
+	}
+	names := sortedClasses(c.classNames)
+	return cmp.Or(checkClasses(c.path, names, c.rows), c.checkAlone(names))
+}
+
 // checkAlone refuses classes of which most rows have one of their own, as a key or a text has: there
 // is nothing to learn from a class with one row.
-func (c *csvData) checkAlone() error {
+func (c *csvData) checkAlone(names []string) error {
 	counts := make([]int32, len(c.classNames))
 	for _, class := range c.classes {
 		counts[class]++
@@ -440,10 +450,10 @@ func (c *csvData) checkAlone() error {
 		return nil
 	}
 	return blame("label", fmt.Errorf("%w: %s: %d of %d rows have a class of their own, such as %s, as in a column of keys or texts: take another column as the label",
-		ErrSpec, c.path, alone, c.rows, few(c.classNames)))
+		ErrSpec, c.path, alone, c.rows, few(names)))
 }
 
-// checkClasses refuses a label column that cannot hold classes.
+// checkClasses refuses names of classes that are numbers of a quantity, and a single one.
 func checkClasses(path string, names []string, rows int) error {
 	if len(names) == 1 {
 		return blame("label", fmt.Errorf("%w: %s: every row is of class %q, so there is nothing to tell apart: add rows of another class, or take another column as the label",

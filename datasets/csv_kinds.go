@@ -70,6 +70,9 @@ func openKinds(ctx context.Context, s Spec) (_ *Dataset, err error) {
 	if err := k.readLabels(ctx); err != nil {
 		return nil, err
 	}
+	if err := k.checkLabel(); err != nil {
+		return nil, err
+	}
 	if k.keys, err = k.csvData.keys(ctx, s, k.each); err != nil {
 		return nil, err
 	}

@@ -228,3 +228,36 @@ func TestClassesOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A label that holds no classes is said to, also where its parts would be empty: stratified, a class with one row
+// trains.
+func TestNoClassesToDivide(t *testing.T) {
+	for label, says := range map[string]string{
+		"price": "60 different numbers in 60 rows",
+		"key":   "60 of 60 rows have a class of their own",
+	} {
+		for _, words := range []string{"3", "plus"} { // a table of numbers, and one of any kinds
+			text := "x,key,price\n"
+			for i := range 60 {
+				text += fmt.Sprintf("%s,k%d,%d\n", words, i, 1000+7*i)
+			}
+			s := Spec{Source: "csv", Path: write(t, "a.csv", text), Division: &Division{Val: 0.2, Stratify: true}, CSV: CSVOptions{Labels: []string{label}}}
+			if label == "price" {
+				s.CSV.Ignore = []string{"key"}
+			}
+			if _, err := Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("label %s, words %s: %v, want %s", label, words, err, says)
+			}
+		}
+	}
+}
+
+// The task that a word among numbers suggests is one for as many labels.
+func TestTaskOfWords(t *testing.T) {
+	for want, labels := range map[string][]string{"classification": {"hot"}, "multilabel": {"hot", "wet"}} {
+		s := Spec{Source: "csv", Path: write(t, "a.csv", "x,hot,wet\n1,yes,no\n2,no,yes\n"), CSV: CSVOptions{Labels: labels, Task: TaskRegression}}
+		if _, err := Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), "set data.task to "+want) {
+			t.Errorf("%v: %v", labels, err)
+		}
+	}
+}
