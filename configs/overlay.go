@@ -239,7 +239,11 @@ func (l *layering) set(pairs []string) {
 		lf, known := l.known[name]
 		switch {
 		case !ok:
-			l.d.fail(Pos{File: "--set " + pair}, "", "expected key=value, such as train.batch=64")
+			example := "train.batch=64"
+			if name, text, file := strings.Cut(pair, ":"); file && l.known[name].path != "" { // as a file has it
+				example = name + "=" + strings.TrimSpace(text)
+			}
+			l.d.fail(Pos{File: "--set " + pair}, "", "expected key=value, such as %s", example)
 		case !known && text == "" && l.isSection(name):
 			l.unset = append(l.unset, name)
 		case !known:

@@ -178,10 +178,22 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"loss.name=focal":                "; the loss is set as a whole: --set 'loss={name: focal}'",
 		"optimizer.lrr=1":                `; did you mean "optimizer.lr"?`,
 		"data.columns.plan=category":     "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: category}'",
+		"train.batch: 7":                 ": expected key=value, such as train.batch=7",
+		"train batch":                    ": expected key=value, such as train.batch=64",
 		"data.columns.plan.missing=mean": "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: {missing: mean}}'",
 	} {
 		if _, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{pair}}); err == nil || !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: %v", pair, err)
+		}
+	}
+}
+
+// A key that a file names as --set does is told where it belongs.
+func TestKeysWithDotsInAFile(t *testing.T) {
+	const advice = "write batch in the section train: names are joined by dots only outside files"
+	for _, text := range []string{small + "train.batch: 7\n", strings.Replace(small, "batch: 2", "train.batch: 2", 1)} {
+		if _, err := Parse("small.yaml", []byte(text), Overlay{}); err == nil || !strings.Contains(err.Error(), "train.batch: unknown key; "+advice) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -208,13 +208,16 @@ func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string
 	return fmt.Sprintf("unknown key where %s%s", now, s.suggest(d, name, keys))
 }
 
-// suggest names the key that an unknown one may mean. In this order: the keys of
-// that name in other sections; a near key here; a near key of another variant;
+// suggest names the key that an unknown one may mean. In this order: the key whose whole path
+// it is; the keys of that name in other sections; a near key here; a near key of another variant;
 // a near key anywhere. If none is near, it lists the keys that are known here.
 func (s *section) suggest(d *decoder, name string, here []*key) string {
 	var paths []string // of the keys that can be meant in other sections
 	if !s.listed {
 		paths = d.paths()
+	}
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 && slices.Contains(paths, name) {
+		return fmt.Sprintf("; write %s in the section %s: names are joined by dots only outside files", name[dot+1:], name[:dot])
 	}
 	same := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !strings.HasSuffix(path, "."+name) })
 	if len(same) > 0 {
