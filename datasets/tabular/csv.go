@@ -40,7 +40,27 @@ func newCSVRows(r io.Reader, path string, comma rune, skip int) (*csvRows, error
 		return nil, err
 	}
 	rows.first, _, _ = strings.Cut(string(start), "\n")
+	if said := separatorIn(rows.first); said != "" && skip == 0 {
+		if said != string(rows.comma) {
+			return nil, fault.Option("delimiter", fmt.Errorf("%w: %s:1: this line says that %q separates columns: set data.delimiter to that", fault.ErrFormat, path, said))
+		}
+		if _, err := rows.Next(); err != nil {
+			return nil, err
+		}
+		start, _ = rows.Reader.Peek(len(start)) // shorter for a small file
+		rows.first, _, _ = strings.Cut(string(start), "\n")
+	}
 	return rows, nil
+}
+
+// separatorIn is the delimiter that the first line of a file names for spreadsheets, such as sep=;. It is "" for
+// other lines.
+func separatorIn(line string) string {
+	line = strings.Trim(line, "\"\r")
+	if len(line) < 5 || !strings.EqualFold(line[:4], "sep=") || utf8.RuneCountInString(line[4:]) != 1 {
+		return ""
+	}
+	return line[4:]
 }
 
 // next reads a row into row, or gives io.EOF. The row is valid until the next

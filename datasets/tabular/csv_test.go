@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -100,6 +101,50 @@ func TestCSVEncoding(t *testing.T) {
 	}
 }
 
+// A workbook is no text, and saving it as UTF-8 would not help.
+func TestWorkbook(t *testing.T) {
+	for _, text := range []string{"PK\x03\x04\x14\x00", "\xd0\xcf\x11\xe0\xa1\xb1"} {
+		err := readRows(strings.NewReader(text))
+		if !errors.Is(err, fault.ErrFormat) || !strings.HasSuffix(err.Error(), "x.csv is a workbook of a spreadsheet, or an archive: save its table as CSV") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A first line that names the delimiter is no row. Lines that are skipped are not looked at.
+func TestSeparatorLine(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		comma rune
+		skip  int
+		want  string // the fields of the first row, or the error
+	}{
+		{"sep=;\na;b\n", ';', 0, "2: a b"},
+		{"\ufeff\"sep=;\"\r\na;b\r\n", ';', 0, "2: a b"},
+		{"SEP=\t\na\tb\n", '\t', 0, "2: a b"},
+		{"sep=;\na;b\n", ',', 0, "malformed data: x.csv:1: this line says that \";\" separates columns: set data.delimiter to that"},
+		{"sep=;\na;b\n", ';', 1, "2: a b"},
+		{"sep=;\nsep=;\n", ';', 1, "2: sep= "},
+		{"sep=ab;b\n", ';', 0, "1: sep=ab b"},
+		{"sep=;", ';', 0, "EOF"},
+	} {
+		r, err := newCSVRows(strings.NewReader(c.text), "x.csv", c.comma, c.skip)
+		var row Row
+		if err == nil {
+			err = r.next(&row)
+		}
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = fmt.Sprintf("%d: %s", row.at[0].line, bytes.Join(row.Fields, []byte(" ")))
+		}
+		if got != c.want {
+			t.Errorf("%q, skip %d: %s, want %s", c.text, c.skip, got, c.want)
+		}
+	}
+}
+
 // FuzzCSVRows: rows, positions and refusals are those of encoding/csv.
 func FuzzCSVRows(f *testing.F) {
 	for _, text := range []string{
@@ -119,7 +164,8 @@ func TestLongRows(t *testing.T) {
 // sameRows compares rows with those of encoding/csv.
 func sameRows(t *testing.T, text string, comma rune) {
 	got, err := newCSVRows(strings.NewReader(text), "x", comma, 0)
-	if err != nil || comma == 0 || unicode.IsSpace(comma) { // encoding/csv loses empty fields between spaces
+	line, _, _ := strings.Cut(strings.TrimPrefix(text, "\ufeff"), "\n")
+	if err != nil || comma == 0 || unicode.IsSpace(comma) || separatorIn(line) != "" { // encoding/csv loses empty fields between spaces, and takes sep=; as a row
 		return
 	}
 	want := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))

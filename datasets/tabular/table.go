@@ -248,6 +248,9 @@ func beginText(l *files.Lines, skip int) ([]byte, error) {
 	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: %w", l.Path, err)
 	}
+	if bytes.HasPrefix(start, []byte("PK\x03\x04")) || bytes.HasPrefix(start, []byte("\xd0\xcf\x11\xe0")) {
+		return nil, fmt.Errorf("%w: %s is a workbook of a spreadsheet, or an archive: save its table as CSV", fault.ErrFormat, l.Path)
+	}
 	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) || bytes.IndexByte(start, 0) >= 0 {
 		return nil, fmt.Errorf("%w: %s is UTF-16 or no text: save it as UTF-8", fault.ErrFormat, l.Path)
 	}

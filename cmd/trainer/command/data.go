@@ -111,11 +111,20 @@ func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs
 	if err != nil {
 		return nil, false, err
 	}
-	cfg, err = configs.Parse("data", text, f.Overlay(c))
+	cfg, err = readAs(c.Context(), text, f.Overlay(c))
+	return cfg, true, err
+}
+
+// readAs reads the config of a file, with the keys of an overlay. It finds the delimiter of CSV where nothing names it.
+func readAs(ctx context.Context, text []byte, o configs.Overlay) (*configs.Config, error) {
+	cfg, err := configs.Parse("data", text, o)
 	if err != nil {
-		return nil, false, cli.Usage(err)
+		return nil, cli.Usage(err)
 	}
-	return cfg, true, nil
+	if d := &cfg.Data; d.Source == "csv" && !cfg.Given("data.delimiter") {
+		d.Delimiter = cmp.Or(delimiterOf(ctx, d.Path, d.SkipRows), d.Delimiter)
+	}
+	return cfg, nil
 }
 
 // fileConfig is a config that reads a file, or those of a pattern.
@@ -132,9 +141,6 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	case folder:
 	case ext == ".csv", ext == ".parquet":
 		data, model = []string{"source: csv", "split: 1"}, "preset: mlp"
-		if comma := delimiterOf(ctx, path); comma != "" {
-			data = append(data, "delimiter: "+strconv.Quote(comma))
-		}
 	case ext == ".tsv":
 		data, model = []string{"source: csv", "split: 1", `delimiter: "\t"`}, "preset: mlp"
 	default:
@@ -154,16 +160,16 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 
 // delimiterOf is the delimiter of CSV whose rows would be one column with a comma, or do not fit it; "" for
 // other files.
-func delimiterOf(ctx context.Context, path string) string {
+func delimiterOf(ctx context.Context, path string, skip int) string {
 	if format, _, err := tabular.Looks(ctx, path); err != nil || format != tabular.CSV {
 		return ""
 	}
-	t, err := tabular.Open(ctx, path, tabular.Options{})
+	t, err := tabular.Open(ctx, path, tabular.Options{Skip: skip})
 	if err == nil {
 		return t.Other
 	}
 	for _, comma := range []rune{';', '\t', '|'} {
-		if t, err := tabular.Open(ctx, path, tabular.Options{Comma: comma}); err == nil && t.Width > 1 {
+		if t, err := tabular.Open(ctx, path, tabular.Options{Comma: comma, Skip: skip}); err == nil && t.Width > 1 {
 			return string(comma)
 		}
 	}

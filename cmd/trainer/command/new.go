@@ -74,9 +74,9 @@ func (n *starter) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := configs.Parse("data", text, configs.Overlay{Set: n.set})
+	cfg, err := readAs(ctx, text, configs.Overlay{Set: n.set})
 	if err != nil {
-		return cli.Usage(err)
+		return err
 	}
 	var yaml []byte
 	switch cfg.Data.Source {
