@@ -68,6 +68,8 @@ func resolveLoss(d *decoder, c *Config) {
 		d.against(at, "%s does not fit data.task: multilabel, whose labels are 0 or 1; use bce", c.Loss)
 	case loss.Classes && numbers:
 		d.against(at, "%s needs classes, but data.task is regression; use mse, l1, huber or bce, or data.task: classification", c.Loss)
+	case loss.Bits && !numbers && either && c.Data.Source == "csv":
+		d.against(at, "%s needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: multilabel for labels that are 0 or 1, or regression", c.Loss)
 	case loss.Bits && !numbers && either:
 		d.against(at, "%s needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
 	case !loss.Classes && !numbers && either:

@@ -198,7 +198,7 @@ func TestWrongLabels(t *testing.T) {
 		"label: [price, rentt], task: regression":                                                  `there is no label column "rentt"`,
 		"label: [garden, lift], task: multilabels":                                                 `did you mean "multilabel"?`,
 		"label: [price, rent], task: regression, positive: x":                                      "data.positive: it names one of two classes",
-		"label: kind, positive: villa":                                                             `homes.yaml:1: these options cannot be used: data.positive: there is no class "villa": there are flat, house`,
+		"label: kind, positive: villa":                                                             `homes.yaml:1: these options cannot be used: data.positive: there is no class "villa": the classes are flat, house`,
 		"label: [garden, lift], task: multilabel}\nloss: {name: mse":                               "mse does not fit data.task: multilabel, whose labels are 0 or 1; use bce",
 		"label: garden, task: multilabel}\nloss: {name: cross_entropy":                             "cross_entropy does not fit data.task: multilabel",
 		"label: [garden, lift], task: multilabel}\nloss: {name: bce, positive_weights: {liftt: 2}": `homes.yaml:2: these options cannot be used: loss.positive_weights.liftt: there is no label "liftt": did you mean lift?`,

@@ -83,14 +83,14 @@ func checkWeights(c *configs.Config, info *datasets.Info) error {
 
 // meant says which name a wrong one may mean.
 func (w *weighing) meant(name string, info *datasets.Info) string {
-	what, names := "class", info.ClassNames
+	what, all, names := "class", "the classes are", info.ClassNames
 	if w.key == positiveWeights {
-		what, names = "label", info.TargetNames
+		what, all, names = "label", "the labels are", info.TargetNames
 	}
 	if names == nil {
 		return fmt.Sprintf("%s %q: they have no names, so give a number from 0 to %d", what, name, w.room(info)-1)
 	}
-	return fmt.Sprintf("%s %q: %s", what, name, edit.NearOrListed(name, names, "there are", names))
+	return fmt.Sprintf("%s %q: %s", what, name, edit.NearOrListed(name, names, all, names))
 }
 
 // checkPositive refuses a positive class that is not one of two.

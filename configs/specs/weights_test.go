@@ -159,7 +159,7 @@ func TestWrongWeights(t *testing.T) {
 	file := rare(t, 100)
 	for loss, want := range map[string]string{
 		"{name: cross_entropy, class_weights: {yess: 5}}":    `rare.yaml:5: these options cannot be used: loss.class_weights.yess: there is no class "yess": did you mean yes?`,
-		"{name: focal, class_weights: {maybe: 5, yes: 1}}":   `there is no class "maybe": there are no, yes`,
+		"{name: focal, class_weights: {maybe: 5, yes: 1}}":   `there is no class "maybe": the classes are no, yes`,
 		"{name: cross_entropy, class_weights: {yes: 0}}":     "rare.yaml:5: loss.class_weights.yes: got 0, expected a number of at least 1e-06 and at most 1e+06",
 		"{name: cross_entropy, class_weights: {yes: 1e300}}": "rare.yaml:5: loss.class_weights.yes: got 1e300, expected a number of at least 1e-06 and at most 1e+06",
 		"{name: cross_entropy, class_weights: ballanced}":    `got "ballanced", expected balanced, or a mapping of names, each with a number of at least 1e-06 and at most 1e+06`,

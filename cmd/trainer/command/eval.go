@@ -11,6 +11,14 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
 
+// evalArgs asks for a run. It says how other rows are named, which predict has behind the run.
+func evalArgs(c *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		return cli.Usagef("give other rows as the data: %s %s --set data.path=%s", c.CommandPath(), args[0], args[1])
+	}
+	return cli.Args(1)(c, args)
+}
+
 func evalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
@@ -19,7 +27,7 @@ func evalCommand() *cobra.Command {
 			"\n" +
 			"The run may train meanwhile.",
 		Example: "  trainer eval runs/digits\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
-		Args:    cli.Args(1),
+		Args:    evalArgs,
 	}
 	flags := addTrained(c)
 	flags.config.AddFlag(c, "metrics")

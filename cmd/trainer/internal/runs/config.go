@@ -185,6 +185,10 @@ func lostConfig(dir, path string, unread, err error) error {
 	switch {
 	case isFile(dir) && filepath.Base(dir) == rundir.CheckpointsName:
 		return cli.Usagef("%s is not a run folder: name its folder, %s", dir, filepath.Dir(dir))
+	case isFile(dir) && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(dir)):
+		return cli.Usagef("%s is a config, not a run folder: name the one that trainer train %s makes", dir, dir)
+	case isFile(dir) && slices.Contains([]string{".csv", ".tsv", ".jsonl", ".parquet"}, filepath.Ext(dir)):
+		return cli.Usagef("%s is a file of data, not a run folder: name the folder of a run first", dir)
 	case isFile(dir):
 		return cli.Usagef("%s is a file, not a run folder; to use a copy of checkpoints, put it into an empty folder under the name %s, and name that folder", dir, rundir.CheckpointsName)
 	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
