@@ -70,6 +70,10 @@ func columnChanges(c *configs.Config, m *checkpoint.Manifest) (list []configs.Ch
 			list = append(list, change)
 		}
 	}
+	then, now := columnText(was, columns.All), columnText(is, columns.All)
+	if then != now && len(list) == 0 { // those that neither config names
+		list = append(list, configs.Change{Key: "data.columns." + columns.All, Then: then, Now: now})
+	}
 	if then, now := missingText(old.Data.Missing), missingText(c.Data.Missing); then != now {
 		list = append(list, configs.Change{Key: "data.missing", Then: then, Now: now})
 	}

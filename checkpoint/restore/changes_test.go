@@ -108,6 +108,7 @@ func TestWhatChangedInColumns(t *testing.T) {
 			"data.columns.day was {kind: date, order: ymd}, is ignore; " + data,
 		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`: "data.missing was not set, is [none]; " + data,
 		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  data,
+		`columns: {"*": ignore, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  "data.columns.* was number, is ignore; " + data,
 	} {
 		got, err := tableOf(t, keys, "d2").changed(m)
 		if err != nil || !strings.HasPrefix(got, want) {
@@ -124,6 +125,7 @@ func TestOtherFeaturesNeverResume(t *testing.T) {
 		`columns: {"*": number, note: text, n: category}`:    true,
 		`columns: {"*": number, note: text}, missing: ["x"]`: true,
 		`columns: {"*": number, note: identifier}`:           false,
+		`columns: {"*": ignore, note: text}`:                 true,
 	} {
 		_, _, err := tableOf(t, keys, "d2").Resume(&checkpoint.Snapshot{Manifest: *m}, true, func(string) {})
 		if got := err != nil && strings.Contains(err.Error(), "train anew"); got != refused {
