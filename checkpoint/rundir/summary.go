@@ -103,14 +103,15 @@ type Summary struct {
 	Classes     []string        // names of the data's classes, where they have names
 	Checkpoints int             // whole manifests
 	Newest      *checkpoint.Manifest
-	BestID      uint64          // the best of the checkpoints; 0: none has the metric
-	Best        checkpoint.Best // the best value so far, of which the checkpoint may be gone
-	Last        Record          // the newest boundary
-	Measured    bool            // there is one
-	Test        *Test           // of a run that is finished; nil: it has no test part, or its report is gone
-	Bytes       int64           // of the run's files
-	Changed     time.Time       // when one of them was written last
-	Problem     error           // of its checkpoints; nil: they can be read
+	BestID      uint64             // the best of the checkpoints; 0: none has the metric
+	Best        checkpoint.Best    // the best value so far, of which the checkpoint may be gone
+	BestValues  map[string]float64 // metrics of the best of the checkpoints
+	Last        Record             // the newest boundary
+	Measured    bool               // there is one
+	Test        *Test              // of a run that is finished; nil: it has no test part, or its report is gone
+	Bytes       int64              // of the run's files
+	Changed     time.Time          // when one of them was written last
+	Problem     error              // of its checkpoints; nil: they can be read
 }
 
 // Summarize reads what a run folder shows. It changes nothing, and a run may train
@@ -155,6 +156,11 @@ func newestOf(dir string, s *Summary) error {
 		err = skipped[0].Err
 	}
 	s.Checkpoints, s.BestID = len(list), checkpoint.BestOf(list)
+	for _, m := range list {
+		if m.ID == s.BestID {
+			s.BestValues = m.Metrics
+		}
+	}
 	if len(list) > 0 {
 		m := list[len(list)-1]
 		s.Newest, s.Best, s.Step, s.Epoch = &m, m.Best, m.Step, m.Epoch

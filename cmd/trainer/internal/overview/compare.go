@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -87,8 +88,9 @@ func differences(list []summarized) (out []difference, err error) {
 	return out, nil
 }
 
-// crossValidated is the mean of the best values of runs that differ in their folds alone; "" for others.
-// Kinds of columns may differ, too: each run finds them in the rows that it trains on.
+// crossValidated is the mean of the best values of runs that differ in their folds alone, and of the other values of
+// the validation at the same checkpoints; "" for other runs. Kinds of columns may differ, too: each run finds them in the
+// rows that it trains on.
 func crossValidated(list []summarized, keys []difference) string {
 	folds := false
 	for _, d := range keys {
@@ -97,21 +99,49 @@ func crossValidated(list []summarized, keys []difference) string {
 			return ""
 		}
 	}
-	var sum, squares float64
+	best := list[0].Best.Metric
+	var values []float64
 	for _, s := range list {
-		if s.Best.Metric == "" || s.Best.Metric != list[0].Best.Metric {
+		if s.Best.Metric == "" || s.Best.Metric != best {
 			return ""
 		}
-		sum += s.Best.Value
-	}
-	n := float64(len(list))
-	for _, s := range list {
-		squares += (s.Best.Value - sum/n) * (s.Best.Value - sum/n)
+		values = append(values, s.Best.Value)
 	}
 	if !folds {
 		return ""
 	}
-	return fmt.Sprintf("best %s of %d folds: %s on average, with a deviation of %s\n", list[0].Best.Metric, len(list), text.Loss(sum/n), text.Loss(math.Sqrt(squares/(n-1))))
+	out := fmt.Sprintf("best %s of %d folds: %s\n", best, len(list), averaged(values))
+	for _, name := range slices.Sorted(maps.Keys(list[0].BestValues)) {
+		if values := atBest(list, name); name != best && strings.HasPrefix(name, "val_") && values != nil {
+			out += fmt.Sprintf("%s there: %s\n", name, averaged(values))
+		}
+	}
+	return out
+}
+
+// atBest is a metric at the best checkpoint of each run; nil if one has none.
+func atBest(list []summarized, name string) (values []float64) {
+	for _, s := range list {
+		v, ok := s.BestValues[name]
+		if !ok {
+			return nil
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+// averaged is the mean of two values or more, and their deviation.
+func averaged(values []float64) string {
+	var sum, squares float64
+	for _, v := range values {
+		sum += v
+	}
+	n := float64(len(values))
+	for _, v := range values {
+		squares += (v - sum/n) * (v - sum/n)
+	}
+	return fmt.Sprintf("%s on average, with a deviation of %s", text.Loss(sum/n), text.Loss(math.Sqrt(squares/(n-1))))
 }
 
 // foldKey is the key that the runs of a cross-validation differ in.

@@ -45,6 +45,15 @@ func TestCrossValidated(t *testing.T) {
 			t.Errorf("%v: %q, want %q", keys, got, want)
 		}
 	}
+	for i := range list {
+		list[i].BestValues = map[string]float64{"val_loss": 0.5, "val_auc": 0.7 + float64(i)/10, "train_loss": 0.1}
+	}
+	list[0].BestValues["val_f1"] = 0.4 // which others lack
+	const want = "best val_loss of 3 folds: 0.3000 on average, with a deviation of 0.1000\n" +
+		"val_auc there: 0.8000 on average, with a deviation of 0.1000\n"
+	if got := crossValidated(list, []difference{folds}); got != want {
+		t.Errorf("of several metrics: %q, want %q", got, want)
+	}
 	list[1].Best.Metric = "val_f1"
 	if got := crossValidated(list, []difference{folds}); got != "" {
 		t.Errorf("of two metrics: %q", got)
