@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -277,14 +278,14 @@ func WriteGenerations(w io.Writer, rs []Generation, width int) error {
 	}
 	first := rs[0]
 	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
-	fmt.Fprintf(w, "A prompt of half the context is read (prefill), and tokens follow one by one (decoding). Memory is read at %.1f GB/s.\n\n", first.MemoryGBytesPerS)
-	rows := [][]string{{"WORKLOAD", "PROMPT", "PREFILL ms", "TOKENS/s", "GFLOP/s", "DECODE ms", "TOKENS/s", "GB/s", "OF MEMORY", "ALLOCS"}}
+	fmt.Fprintf(w, "A prompt of half the context is read (prefill), and tokens follow one by one (decoding). Memory is read at %s GB/s.\n\n", units.Number(first.MemoryGBytesPerS))
+	rows := [][]string{{"WORKLOAD", "PROMPT", "PREFILL", "TOKENS/s", "GFLOP/s", "DECODE", "TOKENS/s", "GB/s", "OF MEMORY", "ALLOCS"}}
 	for _, r := range rs {
-		row := append([]string{r.Name, fmt.Sprint(r.Prompt)}, decimals(2, r.PrefillMS)...)
-		row = append(append(row, decimals(0, r.PrefillTokensPerS)...), decimals(1, r.PrefillGflops)...)
-		row = append(append(row, decimals(2, r.DecodeMS.Median)...), decimals(0, r.DecodeTokensPerS)...)
-		row = append(append(row, decimals(1, r.DecodeGBytesPerS)...), percent(r.MemoryFraction))
-		rows = append(rows, append(row, decimals(1, r.DecodeAllocs)...))
+		rows = append(rows, []string{
+			r.Name, units.Thousands(r.Prompt), units.Milliseconds(r.PrefillMS), units.Rate(r.PrefillTokensPerS), units.Number(r.PrefillGflops),
+			units.Milliseconds(r.DecodeMS.Median), units.Rate(r.DecodeTokensPerS), units.Number(r.DecodeGBytesPerS), percent(r.MemoryFraction),
+			units.Number(r.DecodeAllocs),
+		})
 	}
 	_, err := io.WriteString(w, numbers(rows, width, 9, 4, 7))
 	return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -129,7 +130,7 @@ func MeasureScaling(ctx context.Context, w Workload, o RunOptions, tell func(tex
 		s.Ways = append(s.Ways, x)
 		last := &s.Ways[len(s.Ways)-1]
 		last.SpeedUp, last.PredictedSpeedUp = s.Ways[0].StepMS/x.StepMS, s.Ways[0].PredictedMS/x.PredictedMS
-		tell(fmt.Sprintf("%.2f ms a step, %.2f times as fast\n", x.StepMS, last.SpeedUp))
+		tell(fmt.Sprintf("%s a step, %s times as fast\n", units.Milliseconds(x.StepMS), speedUp(last.SpeedUp)))
 	}
 	return s, nil
 }

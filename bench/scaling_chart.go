@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/internal/svg"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // The sizes of the chart, in pixels.
@@ -44,15 +45,15 @@ func (s Scaling) SVG() string {
 func (x *Way) draw(p *svg.Picture, plot *svg.Plot, row float64) {
 	plot.Rect(svg.Point{X: 0, Y: row - 0.3}, svg.Point{X: x.SpeedUp, Y: row + 0.3}, svg.Style{Fill: x.color(), Hint: svg.Time(x.StepMS/1e3) + " a step"})
 	plot.Line([]svg.Point{{X: x.PredictedSpeedUp, Y: row - 0.38}, {X: x.PredictedSpeedUp, Y: row + 0.38}}, svg.Style{Stroke: svg.Ink, Width: svg.BoldLine})
-	p.Text(svg.Text{X: plot.X(max(x.SpeedUp, x.PredictedSpeedUp)) + 6, Y: plot.Y(row) + 4, Words: fmt.Sprintf("%.2f", x.SpeedUp)})
+	p.Text(svg.Text{X: plot.X(max(x.SpeedUp, x.PredictedSpeedUp)) + 6, Y: plot.Y(row) + 4, Words: speedUp(x.SpeedUp)})
 }
 
 // threadsOf says how many threads each device has: all ways have as many.
 func threadsOf(ways []Way) string {
 	if len(ways) == 0 {
-		return threads(1)
+		return units.Count(1, "thread")
 	}
-	return threads(ways[0].Threads)
+	return units.Count(ways[0].Threads, "thread")
 }
 
 // color tells pipelines and replicas.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -17,10 +18,10 @@ func WriteScaling(w io.Writer, s Scaling, width int) error {
 		each = s.Ways[0].Threads
 	}
 	fmt.Fprintf(w, "%s: %s, batch %d in %d microbatches\n%s, %s for each device, %s, %s, commit %s\n\n",
-		s.Workload, s.About, s.Batch, s.Microbatches, m.CPU, threads(each), s.Numerics, m.Go, m.Commit)
+		s.Workload, s.About, s.Batch, s.Microbatches, m.CPU, units.Count(each, "thread"), s.Numerics, m.Go, m.Commit)
 	ways := []string{"DEVICES", "SCHEDULE", "REPLICAS", "SHARD"}
-	times := [][]string{append(slices.Clone(ways), "STEP ms", "PREDICTED", "SPEED-UP", "PREDICTED")}
-	parts := [][]string{append(slices.Clone(ways), "BUBBLE", "SIMULATED", "KERNELS ms", "BESIDE ms", "BETWEEN MiB")}
+	speeds := [][]string{append(slices.Clone(ways), "STEP", "PREDICTED", "SPEED-UP", "PREDICTED")}
+	parts := [][]string{append(slices.Clone(ways), "BUBBLE", "SIMULATED", "KERNELS", "BESIDE", "BETWEEN")}
 	for _, x := range s.Ways {
 		schedule, shard := x.Schedule, "-"
 		if x.Stages == 1 {
@@ -30,10 +31,13 @@ func WriteScaling(w io.Writer, s Scaling, width int) error {
 			shard = string(x.Shard)
 		}
 		way := []string{fmt.Sprint(x.Devices), schedule, fmt.Sprint(x.Replicas), shard}
-		times = append(times, append(slices.Clone(way), decimals(2, x.StepMS, x.PredictedMS, x.SpeedUp, x.PredictedSpeedUp)...))
+		speeds = append(speeds, slices.Concat(way, times(x.StepMS, x.PredictedMS), []string{speedUp(x.SpeedUp), speedUp(x.PredictedSpeedUp)}))
 		idle := []string{percent(x.BubbleMeasured), percent(x.BubbleSimulated)}
-		parts = append(parts, slices.Concat(way, idle, decimals(2, x.KernelMS, x.BesideMS, mib(x.PeerBytes))))
+		parts = append(parts, slices.Concat(way, idle, times(x.KernelMS, x.BesideMS), sizes(x.PeerBytes)))
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s", numbers(times, width, 3), numbers(parts, width, 3, 5))
+	_, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds, width, 3), numbers(parts, width, 3, 5))
 	return err
 }
+
+// speedUp is a speed-up as 1.80.
+func speedUp(v float64) string { return fmt.Sprintf("%.2f", v) }

@@ -36,7 +36,7 @@ func TestScalingOutput(t *testing.T) {
 	if err := WriteScaling(&text, s, math.MaxInt); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"mlp: a <b>, batch 8 in 4 microbatches", "2 threads for each device", "zb-h1", "6.25", "1.60", "1.75", "20%", "12%", "3.00", "0.25", "optimizer"} {
+	for _, want := range []string{"mlp: a <b>, batch 8 in 4 microbatches", "2 threads for each device", "zb-h1", "6.25", "1.60", "1.75", "20%", "12%", "3.0 MiB", "250 µs", "optimizer"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}

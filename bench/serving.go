@@ -21,6 +21,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Serving is the measurement of a server of a workload: clients ask over HTTP, each for
@@ -270,10 +271,10 @@ func WriteServings(w io.Writer, rs []Serving, width int) error {
 	first := rs[0]
 	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
 	fmt.Fprintf(w, "Clients ask over HTTP for one sample each, on the same machine, and ask again once they have the answer.\n\n")
-	rows := [][]string{{"WORKLOAD", "CLIENTS", "REQUESTS/s", "MEDIAN ms", "P99 ms", "MAX ms", "SAMPLES/BATCH"}}
+	rows := [][]string{{"WORKLOAD", "CLIENTS", "REQUESTS/s", "MEDIAN", "P99", "MAX", "SAMPLES/BATCH"}}
 	for _, r := range rs {
-		row := append([]string{r.Name, fmt.Sprint(r.Clients)}, decimals(0, r.RequestsPerS)...)
-		rows = append(rows, append(append(row, decimals(2, r.LatencyMS.Median, r.LatencyMS.P99, r.LatencyMS.Max)...), decimals(1, r.SamplesPerBatch)...))
+		row := append([]string{r.Name, units.Thousands(r.Clients), units.Rate(r.RequestsPerS)}, times(r.LatencyMS.Median, r.LatencyMS.P99, r.LatencyMS.Max)...)
+		rows = append(rows, append(row, units.Number(r.SamplesPerBatch)))
 	}
 	_, err := io.WriteString(w, numbers(rows, width, 5))
 	return err

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // WriteTable prints results as two tables, a line each, under a line that names the
@@ -20,18 +20,18 @@ func WriteTable(w io.Writer, rs []Result, width int) error {
 	}
 	writeMachine(w, rs[0].Machine, rs[0].Devices, rs[0].Numerics, rs[0].Threads)
 	fmt.Fprintln(w)
-	speeds := [][]string{{"WORKLOAD", "STEPS", "MEDIAN ms", "P95", "MIN", "SAMPLES/s", "TOKENS/s", "GFLOP/s", "OF PEAK"}}
-	memory := [][]string{{"WORKLOAD", "ALLOCS/STEP", "ARENA MiB", "RESIDENT MiB"}}
+	speeds := [][]string{{"WORKLOAD", "STEPS", "MEDIAN", "P95", "MIN", "SAMPLES/s", "TOKENS/s", "GFLOP/s", "OF PEAK"}}
+	memory := [][]string{{"WORKLOAD", "ALLOCS/STEP", "ARENA", "RESIDENT"}}
 	for _, r := range rs {
-		row := append([]string{r.Name, fmt.Sprint(r.Steps)}, decimals(2, r.StepMS.Median, r.StepMS.P95, r.StepMS.Min)...)
-		row = append(row, decimals(0, r.SamplesPerS)...)
+		row := append([]string{r.Name, units.Thousands(r.Steps)}, times(r.StepMS.Median, r.StepMS.P95, r.StepMS.Min)...)
+		row = append(row, units.Rate(r.SamplesPerS))
 		if r.TokensPerS > 0 {
-			row = append(row, decimals(0, r.TokensPerS)...)
+			row = append(row, units.Rate(r.TokensPerS))
 		} else {
 			row = append(row, "-")
 		}
-		speeds = append(speeds, append(row, fmt.Sprintf("%.1f", r.Gflops), percent(r.PeakFraction)))
-		memory = append(memory, append([]string{r.Name}, decimals(1, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))...))
+		speeds = append(speeds, append(row, units.Number(r.Gflops), percent(r.PeakFraction)))
+		memory = append(memory, append([]string{r.Name, units.Number(r.AllocsPerStep)}, sizes(r.Arena.Total, r.PeakResidentBytes)...))
 	}
 	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds, width, 4, 3, 7), numbers(memory, width)); err != nil {
 		return err
@@ -45,7 +45,7 @@ func WriteTable(w io.Writer, rs []Result, width int) error {
 // writeMachine prints a line that names the machine and the devices.
 func writeMachine(w io.Writer, m Machine, devices []string, numerics string, n int) {
 	on := append(slices.Clone(devices), numerics)
-	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n", m.CPU, threads(n), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
+	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n", m.CPU, units.Count(n, "thread"), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
 }
 
 // writeMoves prints, for workloads whose steps move tensors for want of device
@@ -56,14 +56,14 @@ func writeMoves(w io.Writer, rs []Result, width int) error {
 		return nil
 	}
 	fmt.Fprintln(w, "\nMoved in a step for want of device memory. Copies are hidden while their device computes, and exposed while it does not.")
-	rows := [][]string{{"WORKLOAD", "PEAK MiB", "LIMIT MiB", "FLOOR MiB", "LOADED MiB", "SPILLED MiB", "HIDDEN ms", "EXPOSED ms"}}
+	rows := [][]string{{"WORKLOAD", "PEAK", "LIMIT", "FLOOR", "LOADED", "SPILLED", "HIDDEN", "EXPOSED"}}
 	for _, r := range rs {
 		var peak, limit, floor int64
 		for _, m := range r.Memory {
 			peak, limit, floor = peak+m.Peak, limit+m.Limit, floor+m.Floor
 		}
-		row := append([]string{r.Name}, decimals(1, mib(peak), mib(limit), mib(floor), mib(r.Copies.LoadedBytes), mib(r.Copies.SpilledBytes))...)
-		rows = append(rows, append(row, decimals(2, r.Copies.HiddenMS, r.Copies.ExposedMS)...))
+		row := append([]string{r.Name}, sizes(peak, limit, floor, r.Copies.LoadedBytes, r.Copies.SpilledBytes)...)
+		rows = append(rows, append(row, times(r.Copies.HiddenMS, r.Copies.ExposedMS)...))
 	}
 	_, err := io.WriteString(w, numbers(rows, width, 3, 6))
 	return err
@@ -79,10 +79,18 @@ func numbers(rows [][]string, width int, drop ...int) string {
 	return columns.Format(rows, l)
 }
 
-// decimals are numbers with so many decimals.
-func decimals(n int, list ...float64) (cells []string) {
-	for _, v := range list {
-		cells = append(cells, strconv.FormatFloat(v, 'f', n, 64))
+// times are cells of times in milliseconds.
+func times(ms ...float64) (cells []string) {
+	for _, v := range ms {
+		cells = append(cells, units.Milliseconds(v))
+	}
+	return cells
+}
+
+// sizes are cells of numbers of bytes.
+func sizes(bytes ...int64) (cells []string) {
+	for _, n := range bytes {
+		cells = append(cells, units.Bytes(n))
 	}
 	return cells
 }
@@ -90,23 +98,14 @@ func decimals(n int, list ...float64) (cells []string) {
 // percent is a share as 12%.
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
-func threads(n int) string {
-	if n == 1 {
-		return "1 thread"
-	}
-	return fmt.Sprintf("%d threads", n)
-}
-
-func mib(n int64) float64 { return float64(n) / (1 << 20) }
-
 // WriteProfile prints a step's time by kinds of kernels, a line each of width characters.
 func WriteProfile(w io.Writer, r Result, width int) error {
-	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
-	rows := [][]string{{"KERNEL", "CALLS", "ms", "SHARE", "GFLOP/s", "GB/s"}}
+	fmt.Fprintf(w, "\n%s: %s a step\n\n", r.Name, units.Milliseconds(r.StepMS.Median))
+	rows := [][]string{{"KERNEL", "CALLS", "TIME", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, k := range r.Profile {
-		row := append([]string{k.Kind}, decimals(0, k.Calls)...)
-		row = append(row, fmt.Sprintf("%.3f", k.MS), fmt.Sprintf("%.1f%%", 100*k.Share))
-		rows = append(rows, append(row, decimals(1, k.Gflops, k.GBytesPerS)...))
+		rows = append(rows, []string{
+			k.Kind, units.Number(k.Calls), units.Milliseconds(k.MS), fmt.Sprintf("%.1f%%", 100*k.Share), units.Number(k.Gflops), units.Number(k.GBytesPerS),
+		})
 	}
 	_, err := io.WriteString(w, numbers(rows, width))
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Looks is the cost of looks at the losses between boundaries (train.watch): the CPU time
@@ -104,10 +105,10 @@ func medianUS(times []time.Duration) float64 {
 
 // writeLooks prints the cost of looks, a line for each workload that was watched.
 func writeLooks(w io.Writer, rs []Result, width int) error {
-	rows := [][]string{{"WORKLOAD", "LOOKS", "CPU µs EACH", "HOST µs", "COPY µs"}}
+	rows := [][]string{{"WORKLOAD", "LOOKS", "CPU EACH", "HOST", "COPY"}}
 	for _, r := range rs {
 		if l := r.Looks; l != nil {
-			rows = append(rows, append([]string{r.Name, fmt.Sprint(l.Count)}, decimals(1, l.HostUS+l.CopyUS, l.HostUS, l.CopyUS)...))
+			rows = append(rows, append([]string{r.Name, units.Thousands(l.Count)}, times((l.HostUS+l.CopyUS)/1e3, l.HostUS/1e3, l.CopyUS/1e3)...))
 		}
 	}
 	if len(rows) == 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // ErrWorkload is the cause of an error about a workload that does not exist.
@@ -61,7 +62,7 @@ var workloads = []Workload{
 func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) Workload {
 	return Workload{
 		Name:  name,
-		About: fmt.Sprintf("gpt of %d layers, %d heads, width %d, %d of %d positions, vocabulary %d", o.Layers, o.Heads, o.Width, tokens, o.Context, o.Vocab),
+		About: fmt.Sprintf("gpt of %d layers, %d heads, width %d, %s of %s positions, vocabulary %s", o.Layers, o.Heads, o.Width, units.Thousands(tokens), units.Thousands(o.Context), units.Thousands(o.Vocab)),
 		Batch: batch, Tokens: tokens, Classes: o.Vocab, Parameters: parameters,
 		Input: shape.I32(tokens), Target: shape.I32(tokens),
 		Layers: models.GPT(o, graph.Pos{}),

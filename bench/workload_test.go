@@ -67,6 +67,6 @@ func ExampleLookup() {
 	fmt.Println(w.About)
 	fmt.Println(w.Parameters, "parameters, batch", w.Batch)
 	// Output:
-	// gpt of 12 layers, 12 heads, width 768, 64 of 1024 positions, vocabulary 50257
+	// gpt of 12 layers, 12 heads, width 768, 64 of 1,024 positions, vocabulary 50,257
 	// 124439808 parameters, batch 4
 }

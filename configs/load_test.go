@@ -62,7 +62,7 @@ func TestCheckOfAConfigThatGrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "long.yaml: written with all its keys, as a run keeps it: more than 100000 values, the limit for a config"
+	const want = "long.yaml: written with all its keys, as a run keeps it: more than 100,000 values, the limit for a config"
 	if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v", err)
 	}

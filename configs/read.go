@@ -154,10 +154,10 @@ func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
 		c.fail(n, "nested more than %d deep; write it flatter, with no alias inside its own value", maxDepth)
 		return n
 	case c.nodes > maxNodes && c.aliases:
-		c.fail(n, "more than %d values with aliases expanded; write fewer aliases", maxNodes)
+		c.fail(n, "more than %s values with aliases expanded; write fewer aliases", units.Thousands(maxNodes))
 		return n
 	case c.nodes > maxNodes:
-		c.fail(n, "more than %d values, the limit for a config; is it the right file?", maxNodes)
+		c.fail(n, "more than %s values, the limit for a config; is it the right file?", units.Thousands(maxNodes))
 		return n
 	case n.Kind == yaml.AliasNode:
 		c.aliases = true

@@ -15,8 +15,8 @@ func TestHostileFiles(t *testing.T) {
 		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 10), ","))
 	}
 	cases := []struct{ name, text, want string }{
-		{"laughs", laughs, "more than 100000 values with aliases expanded"},
-		{"long", "data: [" + strings.Repeat("1,", maxNodes) + "1]\n", "more than 100000 values, the limit for a config"},
+		{"laughs", laughs, "more than 100,000 values with aliases expanded"},
+		{"long", "data: [" + strings.Repeat("1,", maxNodes) + "1]\n", "more than 100,000 values, the limit for a config"},
 		{"deep", "data: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "nested more than 64 deep"},
 		{"huge", strings.Repeat("# long\n", MaxFile/7+1), "more than 1.0 MiB"},
 		{"latin-1", "name: x\ndata: \xe9t\xe9\n", "a.yaml:2: the file is not UTF-8"},

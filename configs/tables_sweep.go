@@ -95,7 +95,7 @@ func (s *Sweep) finish(d *decoder) {
 		s.Trials = []int{all}
 	}
 	if n := s.Total(); n > all {
-		d.against([]string{"sweep.trials"}, "got %s, and there are %s combinations, each of which is trained once: give at most as many", units.Thousands(int64(n)), units.Thousands(int64(all)))
+		d.against([]string{"sweep.trials"}, "got %s, and there are %s combinations, each of which is trained once: give at most as many", units.Thousands(n), units.Thousands(all))
 	}
 }
 
@@ -104,5 +104,5 @@ func counted(n int) string {
 	if n == math.MaxInt {
 		return "more than 2^63"
 	}
-	return units.Thousands(int64(n))
+	return units.Thousands(n)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // blocks divide the rows of a table that is larger than memory. A part takes the same share of
@@ -32,7 +33,7 @@ func splitBlocks(t *table, s Spec, fraction float64, size int) (train, val *Part
 	b := &blocks{size: size, rows: t.rows, full: n, last: left, split: fraction < 1, key: rng.Named(s.Seed, "split")}
 	blocksOf := t.rows / size
 	if n == 0 || fraction < 1 && n == size {
-		return nil, nil, blame("split", fmt.Errorf("%w: split %v leaves one part of a block of %d rows empty: raise data.memory, add samples, or use split 1", ErrTooFew, fraction, size))
+		return nil, nil, blame("split", fmt.Errorf("%w: split %v leaves one part of a block of %s empty: raise data.memory, add samples, or use split 1", ErrTooFew, fraction, units.Count(size, "row")))
 	}
 	train = &Part{table: t, count: blocksOf*n + left, blocks: b}
 	if fraction < 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // csvColumns tells the columns of a CSV file apart.
@@ -449,8 +450,8 @@ func (c *csvData) checkAlone(names []string) error {
 	if alone <= mostNumbers || 2*alone <= c.rows {
 		return nil
 	}
-	return blame("label", fmt.Errorf("%w: %s: %d of %d rows have a class of their own, such as %s, as in a column of keys or texts: take another column as the label",
-		ErrSpec, c.path, alone, c.rows, few(names)))
+	return blame("label", fmt.Errorf("%w: %s: %s of %s have a class of their own, such as %s, as in a column of keys or texts: take another column as the label",
+		ErrSpec, c.path, units.Thousands(alone), units.Count(c.rows, "row"), few(names)))
 }
 
 // checkClasses refuses names of classes that are numbers of a quantity, and a single one.
@@ -466,8 +467,8 @@ func checkClasses(path string, names []string, rows int) error {
 		whole = whole && v == math.Trunc(v)
 	}
 	if numbers && len(names) > mostNumbers && (!whole || 2*len(names) > rows) {
-		return blame("task", fmt.Errorf("%w: %s: the label column holds %d different numbers in %d rows, such as %s, and the task is classification: set data.task to %s to predict the number, or take another column as the label",
-			ErrSpec, path, len(names), rows, few(names), TaskRegression))
+		return blame("task", fmt.Errorf("%w: %s: the label column holds %s different numbers in %s, such as %s, and the task is classification: set data.task to %s to predict the number, or take another column as the label",
+			ErrSpec, path, units.Thousands(len(names)), units.Count(rows, "row"), few(names), TaskRegression))
 	}
 	return nil
 }

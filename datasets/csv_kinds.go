@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // A table in which not every field is a number is read several times: for its labels, for
@@ -189,7 +190,7 @@ func (k *kindTable) finish(ctx context.Context, s Spec, ds *Dataset, fitted *col
 		if len(k.labels) > 1 {
 			lack = "lack one of the labels"
 		}
-		ds.Notes = append(ds.Notes, fmt.Sprintf("%d of %d rows %s and are left out", k.skipped, k.skipped+k.rows, lack))
+		ds.Notes = append(ds.Notes, fmt.Sprintf("%s of %s %s and are left out", units.Thousands(k.skipped), units.Count(k.skipped+k.rows, "row"), lack))
 	}
 	if k.elsewhere != "" {
 		ds.Notes = append(ds.Notes, k.elsewhere)
@@ -325,7 +326,7 @@ func (k *kindTable) readLabels(ctx context.Context) error {
 		return nil
 	})
 	if err == nil && k.rows == 0 {
-		err = blame("label", fmt.Errorf("%w: %s: none of %d rows has a label: take another column as the label", ErrTooFew, k.path, k.skipped))
+		err = blame("label", fmt.Errorf("%w: %s: none of %s has a label: take another column as the label", ErrTooFew, k.path, units.Count(k.skipped, "row")))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // mostNotes bounds the notes of one sort.
@@ -78,7 +79,7 @@ func (u *unseen) text() string {
 func (k *kindTable) news(f *columns.Fitted) (notes []string) {
 	for i := range k.unseen {
 		if u := &k.unseen[i]; u.count > 0 {
-			notes = append(notes, fmt.Sprintf("%d of %d values of %q were not in training: %s", u.count, k.rows, f.Columns[i].Name, u.text()))
+			notes = append(notes, fmt.Sprintf("%s of %s of %q were not in training: %s", units.Thousands(u.count), units.Count(k.rows, "value"), f.Columns[i].Name, u.text()))
 		}
 	}
 	return shortened(notes, "and %d other columns with values that were not in training")
@@ -100,14 +101,14 @@ func (c *csvData) labelNotes(label string) (notes []string) {
 	dated := func(name string) bool { return columns.IsDate([]byte(name)) }
 	switch n := len(names); {
 	case n > manyClasses && all(names, number):
-		say("has %d different numbers, and each is a class: data.task: regression predicts the number itself", n)
+		say("has %s different numbers, and each is a class: data.task: regression predicts the number itself", units.Thousands(n))
 	case all(names, dated):
-		say("holds dates, and each of its %d different ones is a class: data.label takes another column", n)
+		say("holds dates, and each of its %s different ones is a class: data.label takes another column", units.Thousands(n))
 	case n > mostNumbers && 2*n > c.rows:
-		say("has %d classes in %d rows, as a text or a key has: data.label takes another column", n, c.rows)
+		say("has %s in %s, as a text or a key has: data.label takes another column", units.Count(n, "class"), units.Count(c.rows, "row"))
 	default:
 		if n > manyClasses {
-			say("has %d classes", n)
+			say("has %s", units.Count(n, "class"))
 		}
 		notes = slices.Concat(notes, c.single(label), alike(label, names))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Division says how samples are divided into a training, a validation and a test part. With
@@ -145,7 +146,7 @@ func checkParts(parts [3][]int32, d *Division, rows int) error {
 		{"test", len(parts[inTest]) == 0 && d.Test > 0},
 	} {
 		if p.empty {
-			return blame("split", fmt.Errorf("%w: the %s part of %d rows is empty: %s", ErrTooFew, p.name, rows, advice))
+			return blame("split", fmt.Errorf("%w: the %s part of %s is empty: %s", ErrTooFew, p.name, units.Count(rows, "row"), advice))
 		}
 	}
 	return nil
@@ -173,7 +174,7 @@ func (k *rowKeys) checkClasses(marks []int32, s Spec) error {
 // marks gives each row its part. It depends on the rows, their keys and the seed alone.
 func (d *Division) marks(rows int, seed uint64, keys *rowKeys) ([]int32, error) {
 	if rows > math.MaxInt32 {
-		return nil, blame("split", fmt.Errorf("%w: %d rows are more than %d, the most that can be divided in this way: give a number", ErrSpec, rows, math.MaxInt32))
+		return nil, blame("split", fmt.Errorf("%w: %s are more than %s, the most that can be divided in this way: give a number", ErrSpec, units.Count(rows, "row"), units.Thousands(math.MaxInt32)))
 	}
 	order := rng.NewPermutation(rows, rng.Named(seed, "split"))
 	classes, count := make([]int32, rows), 1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // openLines reads the lines of a text, or the texts of JSON lines, as samples of different
@@ -242,7 +243,7 @@ func (r *lineReader) notes(s Spec) []string {
 	if r.cut == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("data.truncate: %d of %d lines are cut off at %d tokens; the longest has %d", r.cut, len(r.begins)-1, r.most(), r.longest)}
+	return []string{fmt.Sprintf("data.truncate: %s of %s are cut off at %s; the longest has %s", units.Thousands(r.cut), units.Count(len(r.begins)-1, "line"), units.Count(r.most(), "token"), units.Thousands(r.longest))}
 }
 
 // dataset makes the dataset of the lines, a fraction of them for training.

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // openMNIST reads IDX files of images and labels. If Split is 0, there is no Division and the folder
@@ -114,7 +115,7 @@ func newPair(name string, open func(what, suffix string) (*files.Stream, error))
 		return p, errors.Join(fmt.Errorf("%s-labels: %w", name, err), in.Close())
 	}
 	if images, labels := p.images.shape[0], p.labels.shape[0]; images != labels {
-		return p, fmt.Errorf("%w: %s: %d images but %d labels: use the two files of one set", ErrFormat, name, images, labels)
+		return p, fmt.Errorf("%w: %s: %s but %s: use the two files of one set", ErrFormat, name, units.Count(images, "image"), units.Count(labels, "label"))
 	}
 	return p, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // A format opens the data of one source.
@@ -173,10 +174,10 @@ func (ds *Dataset) follow(s Spec) error {
 		return err
 	}
 	if have.Classes > like.Classes {
-		return fmt.Errorf("%w: %s has %d classes, but the model was trained on %d: take the samples of other classes out", ErrFormat, s.Path, have.Classes, like.Classes)
+		return fmt.Errorf("%w: %s has %s, but the model was trained on %s: take the samples of other classes out", ErrFormat, s.Path, units.Count(have.Classes, "class"), units.Thousands(like.Classes))
 	}
 	if have.Tokens > like.Tokens {
-		return fmt.Errorf("%w: %s has %d tokens, but the model was trained on %d: take the samples with other tokens out", ErrFormat, s.Path, have.Tokens, like.Tokens)
+		return fmt.Errorf("%w: %s has %s, but the model was trained on %s: take the samples with other tokens out", ErrFormat, s.Path, units.Count(have.Tokens, "token"), units.Thousands(like.Tokens))
 	}
 	print := have.Fingerprint
 	ds.Info = *like

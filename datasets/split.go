@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // splitRandomly divides the rows of t into a training and a validation part.
@@ -14,7 +15,7 @@ import (
 func splitRandomly(t *table, s Spec, fraction float64) (train, val *Part, err error) {
 	n := trainCount(t.rows, fraction)
 	if n == 0 || (fraction < 1 && n == t.rows) {
-		return nil, nil, blame("split", fmt.Errorf("%w: split %v leaves one part empty (samples: %d): add samples, or use split 1", ErrTooFew, fraction, t.rows))
+		return nil, nil, blame("split", fmt.Errorf("%w: split %v leaves one part empty (samples: %s): add samples, or use split 1", ErrTooFew, fraction, units.Thousands(t.rows)))
 	}
 	train = &Part{table: t, count: n}
 	if n < t.rows {

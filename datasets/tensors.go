@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // openTensors reads an array of inputs and an array of targets. The first
@@ -86,7 +87,7 @@ func readColumns(ctx context.Context, path string, memory int64, fields ...array
 			return nil, fmt.Errorf("%s: %q: %w", path, f.name, err)
 		}
 		if first := fields[0]; i > 0 && a.shape[0] != arrays[0].shape[0] {
-			return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, path, arrays[0].shape[0], first.name, a.shape[0], f.name)
+			return nil, fmt.Errorf("%w: %s: %s of %q but %s of %q: save as many of both", ErrFormat, path, units.Count(arrays[0].shape[0], "sample"), first.name, units.Thousands(a.shape[0]), f.name)
 		}
 		arrays[i] = a
 		need += a.memory()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // openText reads a text as tokens. A sample is a window of Context tokens; its
@@ -40,7 +41,7 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	ds.Notes = c.notes()
 	if vocab := s.learns(); t.Len() < vocab {
-		ds.Notes = append(ds.Notes, fmt.Sprintf("data.tokenizer %s: the tokenizer has %d tokens: no further pair comes twice in the text", s.Text.Tokenizer, t.Len()))
+		ds.Notes = append(ds.Notes, fmt.Sprintf("data.tokenizer %s: the tokenizer has %s: no further pair comes twice in the text", s.Text.Tokenizer, units.Count(t.Len(), "token")))
 	}
 	return ds, nil
 }
@@ -359,8 +360,8 @@ func windows(s Spec, part, do string, ids textIDs) (*table, error) {
 	t, n := s.Text.Context, ids.len()
 	rows := (n - 1) / t
 	if n < 2 || rows < 1 {
-		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d tokens, but a window of %d and its target need %d: %s",
-			ErrTooFew, part, s.textFiles(), n, t, t+1, do))
+		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %s, but a window of %s and its target need %s: %s",
+			ErrTooFew, part, s.textFiles(), units.Count(n, "token"), units.Thousands(t), units.Thousands(t+1), do))
 	}
 	input := ids.column(t)
 	target := input

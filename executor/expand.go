@@ -131,7 +131,7 @@ func roomFor(tasks, microbatches int, what string) error {
 		return nil // where it is not known, the system decides
 	}
 	takes, there := units.TwoBytes(need, free)
-	return fmt.Errorf("%w: a step of %d microbatches has %d %s, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, microbatches, tasks, what, takes, there)
+	return fmt.Errorf("%w: a step of %s has %s %s, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, units.Count(microbatches, "microbatch"), units.Thousands(tasks), what, takes, there)
 }
 
 // runsOps reports whether a launch runs op by op.

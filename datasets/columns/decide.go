@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // find decides the kind of a column.
@@ -46,8 +48,8 @@ func (p *profile) findDate(c *Column) (bool, error) {
 		return false, nil
 	}
 	if best < p.values && p.Order == "" {
-		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %d of the column's %d values are: correct it, write data.missing: %s if it stands for a missing value, or data.columns: {%s: category}",
-			p.undated.text, best, p.values, MissingList(p.missing, p.undated.text), short(p.Name))}
+		return true, &FieldError{p.Name, p.undated.at, fmt.Sprintf("%.40q is not a date such as 2024-02-29 or 29.02.2024 13:05, and %s of the column's %s are: correct it, write data.missing: %s if it stands for a missing value, or data.columns: {%s: category}",
+			p.undated.text, units.Thousands(best), units.Count(p.values, "value"), MissingList(p.missing, p.undated.text), short(p.Name))}
 	}
 	c.Kind, c.Order = Date, p.Order
 	if c.Order == "" {
@@ -67,14 +69,14 @@ func (p *profile) ofWords() Kind {
 	case different == 2 && len(p.counts) == 2 && IsPair(p.counts[0].word, p.counts[1].word):
 		return Boolean
 	case different > few && p.sentences*10 >= n*almostTenths && 2*different >= n:
-		return p.leaveOut(Text, "%s different texts in %d rows: left out", p.howMany(), n)
+		return p.leaveOut(Text, "%s different texts in %s: left out", p.howMany(), units.Count(n, "row"))
 	case different > few && different*10 >= n*almostTenths && 2*p.sentences >= n:
-		return p.leaveOut(Text, "%s different texts in %d rows: left out", p.howMany(), n)
+		return p.leaveOut(Text, "%s different texts in %s: left out", p.howMany(), units.Count(n, "row"))
 	case different > few && different*10 >= n*almostTenths:
-		return p.leaveOut(Identifier, "%s different words in %d rows, so it tells rows apart and nothing else: left out; data.columns: {%s: category} would use it", p.howMany(), n, short(p.Name))
+		return p.leaveOut(Identifier, "%s different words in %s, so it tells rows apart and nothing else: left out; data.columns: {%s: category} would use it", p.howMany(), units.Count(n, "row"), short(p.Name))
 	}
 	if 2*p.numbers >= n {
-		p.remark = fmt.Sprintf("%d of %d values are numbers, and others, such as %.20q, are not: taken as a category", p.numbers, n, p.word.text)
+		p.remark = fmt.Sprintf("%s of %s are numbers, and others, such as %.20q, are not: taken as a category", units.Thousands(p.numbers), units.Count(n, "value"), p.word.text)
 	}
 	return Category
 }
@@ -128,8 +130,8 @@ func (p *profile) mixed() string {
 	if !one && p.numbers*10 < values*almostTenths {
 		return ""
 	}
-	return fmt.Sprintf("%.40q is not a number, and %d of the column's %d values are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
-		p.word.text, p.numbers, values, MissingList(p.missing, p.word.text), short(p.Name))
+	return fmt.Sprintf("%.40q is not a number, and %s of the column's %s are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
+		p.word.text, units.Thousands(p.numbers), units.Count(values, "value"), MissingList(p.missing, p.word.text), short(p.Name))
 }
 
 // distinctNumbers counts the words that are numbers.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	table "github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Description says what was found in a column, and what becomes of it.
@@ -101,10 +102,8 @@ func (d *Description) becomes() string {
 		return "the label"
 	case d.Features == 0:
 		return "left out"
-	case d.Features == 1:
-		return "1 feature"
 	}
-	return fmt.Sprintf("%d features", d.Features)
+	return units.Count(d.Features, "feature")
 }
 
 // Thresholds says by which numbers kinds are found.

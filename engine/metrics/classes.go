@@ -44,7 +44,7 @@ func counted(name, doc string, value func(*Collected) float64) Metric {
 // hasMatrix refuses a confusion matrix of too many classes.
 func hasMatrix(t Task) error {
 	if n := max(t.Classes, t.Outputs); n > MaxClasses {
-		return fmt.Errorf("a confusion matrix has at most %s classes, but the model has %s; leave the metric out", units.Thousands(MaxClasses), units.Thousands(int64(n)))
+		return fmt.Errorf("a confusion matrix has at most %s classes, but the model has %s; leave the metric out", units.Thousands(MaxClasses), units.Thousands(n))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ const mostRanked = 46340
 // hasRanking refuses scores of too few or too many classes.
 func hasRanking(t Task) error {
 	if t.Kind == Classes && (t.Classes < 2 || t.Classes > mostRanked) {
-		return fmt.Errorf("the metric needs 2 to %s classes, but the model has %s", units.Thousands(mostRanked), units.Thousands(int64(t.Classes)))
+		return fmt.Errorf("the metric needs 2 to %s classes, but the model has %s", units.Thousands(mostRanked), units.Thousands(t.Classes))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func dealt(name string, workers, rounds, microbatches int) Spec {
 // number in flight needs no schedule.
 func TestBillionMicrobatches(t *testing.T) {
 	for _, name := range Names() {
-		if _, err := New(Spec{Name: name, Stages: 1, Microbatches: 1e9}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000000 microbatches are too many for a step on 1 stage: use at most 4096") {
+		if _, err := New(Spec{Name: name, Stages: 1, Microbatches: 1e9}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1,000,000,000 microbatches are too many for a step on 1 stage: use at most 4096") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Sizes are the samples of steps, and the steps of an epoch and of the run.
@@ -56,7 +57,7 @@ func (z Sizes) CheckPace(c *configs.Config) error {
 	if n <= mostLosses {
 		return nil
 	}
-	return configs.At(c.Where("train.boundary"), fmt.Errorf("%w: train.boundary: %d steps lie between two boundaries, and the losses of at most %d can be kept; set train.boundary to fewer steps", errs.ErrOptions, n, mostLosses))
+	return configs.At(c.Where("train.boundary"), fmt.Errorf("%w: train.boundary: %s lie between two boundaries, and the losses of at most %s can be kept; set train.boundary to fewer steps", errs.ErrOptions, units.Count(n, "step"), units.Thousands(mostLosses)))
 }
 
 // OneStep is a note that the batch is larger than the training part, so that an
@@ -65,7 +66,7 @@ func (z Sizes) OneStep() string {
 	if z.Asked <= z.Samples {
 		return ""
 	}
-	return fmt.Sprintf("train.batch, %d, is more than the %d samples there are to train on: an epoch is one step", z.Asked, z.Samples)
+	return fmt.Sprintf("train.batch, %d, is more than the %s there are to train on: an epoch is one step", z.Asked, units.Count(z.Samples, "sample"))
 }
 
 // TailMicrobatch is the samples of an epoch's last microbatch.

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // goal is where a call of Train ends.
@@ -42,7 +43,7 @@ func (g goal) standing(at *runstate.Progress, dir string) string {
 	case at.StoppedEarly(g.stopping):
 		return fmt.Sprintf("the run in %s is finished: it stopped early, at step %d of %d", dir, at.Step, g.steps)
 	case at.Step >= g.steps:
-		return fmt.Sprintf("the run in %s is finished: %d steps", dir, at.Step)
+		return fmt.Sprintf("the run in %s is finished: %s", dir, units.Count(at.Step, "step"))
 	case g.reached(at):
 		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and no step after %d is asked for: leave out that limit (--max-steps) to complete the run", dir, at.Step, g.steps, g.maxSteps)
 	}

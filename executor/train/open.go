@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -116,7 +117,7 @@ func fitWarmup(c *configs.Config, samples int) (note string) {
 		return ""
 	}
 	c.Schedule.Warmup = min(total-1, max(1, warmup*total/whole))
-	return fmt.Sprintf("schedule.warmup is %d in place of %d, in proportion: the run takes %d steps, and with the length in the file %d", c.Schedule.Warmup, warmup, total, whole)
+	return fmt.Sprintf("schedule.warmup is %d in place of %d, in proportion: the run takes %s, and with the length in the file %s", c.Schedule.Warmup, warmup, units.Count(total, "step"), units.Thousands(whole))
 }
 
 // open reads the data of a run that begins or goes on. c then names the kinds of a table's columns. The caller

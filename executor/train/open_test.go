@@ -22,7 +22,7 @@ func TestWarmupFits(t *testing.T) {
 	}{
 		{file, nil, 200, ""},
 		{file, []string{"train.epochs=5"}, 200, ""},
-		{file, []string{"train.epochs=4"}, 20, "schedule.warmup is 20 in place of 200, in proportion: the run takes 180 steps, and with the length in the file 1800"},
+		{file, []string{"train.epochs=4"}, 20, "schedule.warmup is 20 in place of 200, in proportion: the run takes 180 steps, and with the length in the file 1,800"},
 		{file, []string{"train.steps=9"}, 1, "schedule.warmup is 1 in place of 200"},
 		{file, []string{"train.batch=1437"}, 4, "schedule.warmup is 4 in place of 200"},
 		{file, []string{"train.epochs=4", "schedule.warmup=190"}, 0, "--set schedule.warmup=190: "},

@@ -97,8 +97,8 @@ func TestTooManyMicrobatches(t *testing.T) {
 		microbatches, stages int
 		want                 string
 	}{
-		{4097, 1, "test.yaml:5: train.microbatches: 4097 microbatches are too many for a step on 1 stage: use at most 4096, and larger ones"},
-		{4000, 20, "test.yaml:5: train.microbatches: 4000 microbatches are too many for a step on 20 stages: use at most 3276, and larger ones"},
+		{4097, 1, "test.yaml:5: train.microbatches: 4,097 microbatches are too many for a step on 1 stage: use at most 4096, and larger ones"},
+		{4000, 20, "test.yaml:5: train.microbatches: 4,000 microbatches are too many for a step on 20 stages: use at most 3276, and larger ones"},
 	} {
 		c, err := configs.Parse("test.yaml", fmt.Appendf(nil, text, path, x.microbatches, x.stages), configs.Overlay{})
 		if err != nil {

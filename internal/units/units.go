@@ -1,10 +1,12 @@
-// Package units words sizes for messages.
+// Package units words numbers for messages: counts, sizes, times.
 package units
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 var binary = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
@@ -36,7 +38,7 @@ func bytesTo(n int64, decimals int) string {
 	return fmt.Sprintf("%.*f %s", decimals, v, binary[unit])
 }
 
-// Seconds is a rough time: 3.2 ms, 120 ms or 1.5 s.
+// Seconds is a rough time, such as a predicted one: 3.2 ms, 120 ms or 1.5 s. [Time] is for measured ones.
 func Seconds(s float64) string {
 	switch {
 	case s < 0.01:
@@ -47,7 +49,8 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%.1f s", s)
 }
 
-// Count is a number of things: "1 device", "2 devices".
+// Count is a number of things: "1 device", "2 devices", "1,500 rows". A number that names
+// a thing, as in step 1500, is no count: it has no comma, so that a flag takes it.
 func Count(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -56,14 +59,76 @@ func Count(n int, thing string) string {
 	default:
 		thing += "s"
 	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return Thousands(n) + " " + thing
 }
 
 // Thousands writes a number with commas: 1,234,567.
-func Thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
+func Thousands[N int | int64](n N) string {
+	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Number is a number in the way that suits its size: 20,860, 12.34, 0.00123, 1.5e-07.
+// It has four digits, or all of those before the point.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case a < 999.95 || a >= 1e9 || a != a:
+		return fmt.Sprintf("%.4g", v)
+	case v < 0:
+		return "-" + Number(a)
+	}
+	return Thousands(int64(math.Round(v)))
+}
+
+// Rate is a number of things a second, with at most four digits that are not 0: 339,200,
+// 5,296, 53, 0.25.
+func Rate(v float64) string {
+	if v >= 1000 {
+		unit := math.Pow(10, math.Floor(math.Log10(v))-3)
+		v = math.Round(v/unit) * unit
+	}
+	if v >= 10 {
+		v = math.Round(v)
+	}
+	return Number(v)
+}
+
+// Time is a duration in the way that suits its size, with three digits: 21.0 µs, 1.54 ms,
+// 476 ms, 1.51 s, 15.0 s; or 12:34.
+func Time(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case s == 0:
+		return "0 s"
+	case s < 0.9995e-3:
+		return threeDigits(1e6*s) + " µs"
+	case s < 0.9995:
+		return threeDigits(1000*s) + " ms"
+	case s < 59.95:
+		return threeDigits(s) + " s"
+	}
+	return Clock(d)
+}
+
+// Milliseconds is the [Time] of so many milliseconds.
+func Milliseconds(ms float64) string { return Time(time.Duration(ms * float64(time.Millisecond))) }
+
+// threeDigits writes a number up to 1000 with three digits, but at most two decimals.
+func threeDigits(v float64) string {
+	decimals := 2
+	for limit := 9.995; decimals > 0 && v >= limit; limit *= 10 {
+		decimals--
+	}
+	return fmt.Sprintf("%.*f", decimals, v)
+}
+
+// Clock is a duration as 0:07 or 1:02:03.
+func Clock(d time.Duration) string {
+	s := int(min(d, 1000*time.Hour).Round(time.Second).Seconds())
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }

@@ -3,6 +3,7 @@ package units
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestBytes(t *testing.T) {
@@ -34,9 +35,36 @@ func TestTwoBytes(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for want, got := range map[string]string{"1 device": Count(1, "device"), "0 batches": Count(0, "batch"), "2 stages": Count(2, "stage")} {
+	for want, got := range map[string]string{"1 device": Count(1, "device"), "0 batches": Count(0, "batch"), "2 stages": Count(2, "stage"), "1,500 rows": Count(1500, "row")} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Numbers, rates and times are as long as their size asks for.
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{
+		20860.4: "20,860", -20860.4: "-20,860", 999.96: "1,000", 999.94: "999.9", 12.345: "12.35", 0.5: "0.5", 1.5e-7: "1.5e-07",
+		2e9: "2e+09", 1e8: "100,000,000", 0: "0", math.Inf(1): "+Inf",
+	} {
+		if got := Number(v); got != want {
+			t.Errorf("number %v: %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{339180: "339,200", 5296.4: "5,296", 52.96: "53", 5.296: "5.296", 0.25: "0.25"} {
+		if got := Rate(v); got != want {
+			t.Errorf("rate %v: %q, want %q", v, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		1540 * time.Microsecond: "1.54 ms", 21 * time.Microsecond: "21.0 µs", 451 * time.Microsecond: "451 µs", 450: "0.45 µs", 0: "0 s", 23140 * time.Microsecond: "23.1 ms",
+		476 * time.Millisecond: "476 ms", 9996 * time.Microsecond: "10.0 ms", 999600: "1.00 ms", 999600 * time.Microsecond: "1.00 s",
+		1514 * time.Millisecond: "1.51 s", 15 * time.Second: "15.0 s",
+		59960 * time.Millisecond: "1:00", time.Hour: "1:00:00",
+	} {
+		if got := Time(d); got != want {
+			t.Errorf("time %v: %q, want %q", d, got, want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // quickest are the workloads that bench measures without names.
@@ -226,7 +227,7 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 	}
 	return measurement[bench.Result]{
 		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, asConfigured(c, w, o)) },
-		rate: func(r bench.Result) string { return fmt.Sprintf("%.2f ms a step", r.StepMS.Median) },
+		rate: func(r bench.Result) string { return units.Milliseconds(r.StepMS.Median) + " a step" },
 		tell: func(r bench.Result) {
 			for _, text := range r.Notes {
 				fmt.Fprintln(c.ErrOrStderr(), text)

@@ -1,12 +1,11 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // speakers are the workloads that bench --generate measures without names.
@@ -42,7 +41,7 @@ func benchGenerate(c *cobra.Command, names []string, o bench.RunOptions, asJSON 
 		of: func(w bench.Workload) (bench.Generation, error) {
 			return bench.Generate(c.Context(), w, asConfigured(c, w, o))
 		},
-		rate: func(r bench.Generation) string { return fmt.Sprintf("%.2f ms a token", r.DecodeMS.Median) },
+		rate: func(r bench.Generation) string { return units.Milliseconds(r.DecodeMS.Median) + " a token" },
 	}.all(c, ws)
 	if err != nil {
 		return err

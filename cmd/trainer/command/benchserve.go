@@ -1,12 +1,11 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
 // notServing are the flags of bench that say nothing about serving.
@@ -48,7 +47,7 @@ func (f *servingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 	}
 	rs, err := measurement[bench.Serving]{
 		of:   func(w bench.Workload) (bench.Serving, error) { return bench.Serve(c.Context(), w, f.clients, o) },
-		rate: func(r bench.Serving) string { return fmt.Sprintf("%.0f requests/s", r.RequestsPerS) },
+		rate: func(r bench.Serving) string { return text.Rate(r.RequestsPerS, "request") },
 	}.all(c, ws)
 	if err != nil {
 		return err

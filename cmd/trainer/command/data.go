@@ -197,10 +197,10 @@ func printData(out io.Writer, data *datasets.Dataset, positive string) {
 	w := console.NewProse(out)
 	line := fmt.Sprintf("%s: %s", data.Name, units.Count(data.Train.Samples(), "sample"))
 	if data.Val != nil {
-		line += fmt.Sprintf(" to train on, %d to validate", data.Val.Samples())
+		line += fmt.Sprintf(" to train on, %s to validate", units.Thousands(data.Val.Samples()))
 	}
 	if data.Test != nil {
-		line += fmt.Sprintf(", %d to test", data.Test.Samples())
+		line += fmt.Sprintf(", %s to test", units.Thousands(data.Test.Samples()))
 	}
 	fmt.Fprintln(w, line)
 	if data.Columns != nil {
@@ -244,12 +244,12 @@ func weightsText(info *datasets.Info) string {
 func ofWhat(info *datasets.Info, f datasets.Field, positive string) string {
 	switch {
 	case f.Name != info.Target.Name && info.Tokens > 0:
-		return fmt.Sprintf(", ids of %d tokens", info.Tokens)
+		return fmt.Sprintf(", ids of %s", units.Count(info.Tokens, "token"))
 	case f.Name != info.Target.Name || info.Classes == 0:
 		return ""
 	}
 	const most = 8
-	text := fmt.Sprintf(", one of %d classes", info.Classes)
+	text := fmt.Sprintf(", one of %s", units.Count(info.Classes, "class"))
 	if n := len(info.ClassNames); n > 0 {
 		text += ": " + strings.Join(info.ClassNames[:min(n, most)], ", ")
 		if n > most {

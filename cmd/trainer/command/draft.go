@@ -123,7 +123,7 @@ func (d *imageDraft) yaml() []byte {
 	if d.size == "medium" {
 		channels, hidden = "[32, 64]", "[128]"
 	}
-	say("# Tells the %d classes of a folder of images apart, by two convolutions.", d.classes)
+	say("# Tells the %s of a folder of images apart, by two convolutions.", units.Count(d.classes, "class"))
 	say("# trainer configs reference lists every key.")
 	say("name: %s\ndata:\n  source: mnist   # images and labels as IDX files\n  path: %s   # t10k-* validates, or a fifth where it is alone", quote(d.name), quote(d.path))
 	say("\nmodel:\n  preset: cnn\n  channels: %s   # of the two convolutions\n  kernel: 3\n  hidden: %s", channels, hidden)

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 const mostClasses = 20 // that a table has
@@ -20,9 +21,9 @@ const mostClasses = 20 // that a table has
 // printEvaluation prints an evaluation: its numbers, and for a few classes a table of
 // them and the confusion matrix.
 func printEvaluation(out io.Writer, e berth.Evaluation) error {
-	fmt.Fprintln(out, numbersOf(e))
+	fmt.Fprintln(out, numbersOf(e, console.Room(out)))
 	if n := len(e.Classes); n > mostClasses {
-		fmt.Fprintf(out, "--json has the metrics of each of the %s classes, and the confusion matrix\n", text.Commas(int64(n)))
+		fmt.Fprintf(out, "--json has the metrics of each of the %s classes, and the confusion matrix\n", units.Thousands(n))
 		return nil
 	}
 	if n := len(e.Labels); n > 0 && n <= mostClasses {
@@ -38,27 +39,27 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 	return printMatrix(out, e)
 }
 
-// numbersOf is the loss of an evaluation and its metrics, in lines that fit. Metrics
-// of single classes begin a line.
-func numbersOf(e berth.Evaluation) string {
-	of := map[string]string{"training": " trained on", "test": " of the test part", "all": " of other data"}[e.Part]
-	line := fmt.Sprintf("%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
+// numbersOf is the loss of an evaluation and its metrics, in lines of room characters, and
+// what there is to say about them.
+func numbersOf(e berth.Evaluation, room int) string {
+	of := map[string]string{"training": " of the training part", "validation": " of the validation part", "test": " of the test part", "all": " of other data"}[e.Part]
+	line := fmt.Sprintf("%s%s, loss %s%s", units.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
 	if e.Accuracy != nil {
 		line += ", accuracy " + text.Share(*e.Accuracy)
 	}
 	if e.Perplexity != nil {
-		line += fmt.Sprintf(", perplexity %.4g", *e.Perplexity)
+		line += ", perplexity " + units.Number(*e.Perplexity)
 	}
 	if e.BitsPerByte != nil {
-		line += fmt.Sprintf(", %.4g bits per byte", *e.BitsPerByte)
+		line += ", " + units.Number(*e.BitsPerByte) + " bits per byte"
 	}
-	metrics := text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
+	line += text.Metrics(", ", e.Metrics.Names(), e.Metrics, map[string]*float64{
 		"accuracy": e.Accuracy, "rmse": e.RMSE, "perplexity": e.Perplexity, "bits_per_byte": e.BitsPerByte,
 	})
-	if len(e.Classes) == 0 || metrics == "" {
-		return wrapped(line + metrics)
+	if line = wrapped(line, room); len(e.Classes) == 0 {
+		return line
 	}
-	return wrapped(line) + "\n" + wrapped(strings.TrimPrefix(metrics, ", ")) + averageOf(e) + curvesOf(e)
+	return line + averageOf(e) + curvesOf(e)
 }
 
 // curvesOf says of how many labels, that are each 0 or 1, the means of curves are, where that is not
@@ -78,7 +79,7 @@ func curvesOf(e berth.Evaluation) (lines string) {
 			}
 		}
 		if e.Classes[0].Accuracy != nil && e.Metrics.Get(x.name) != nil && defined < len(e.Classes) {
-			lines += fmt.Sprintf("\n%s is the mean of %d of %d labels: the others are the same in every row", x.name, defined, len(e.Classes))
+			lines += fmt.Sprintf("\n%s is the mean of %s of %s: the others are the same in every row", x.name, units.Thousands(defined), units.Count(len(e.Classes), "label"))
 		}
 	}
 	return lines
@@ -103,17 +104,14 @@ func averageOf(e berth.Evaluation) string {
 	return line
 }
 
-// lineWidth is the most columns of a line of text, so that no usual terminal breaks it.
-const lineWidth = 79
-
-// wrapped cuts a list between its items into lines that fit.
-func wrapped(list string) string {
+// wrapped cuts a list between its items into lines of room characters.
+func wrapped(list string, room int) string {
 	items := strings.Split(list, ", ")
 	lines := items[:1:1]
 	for _, item := range items[1:] {
 		last := &lines[len(lines)-1]
 		*last += ","
-		if len(*last)+1+len(item) < lineWidth { // and a comma
+		if utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(item) < room { // and a comma
 			*last += " " + item
 			continue
 		}
@@ -132,7 +130,7 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 	rows := [][]string{head}
 	for _, c := range list {
 		row := []string{
-			fmt.Sprint(c.Class), columns.Cut(c.Label, 24), fmt.Sprint(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
+			fmt.Sprint(c.Class), columns.Cut(c.Label, 24), units.Thousands(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
 			fmt.Sprintf("%.4f", c.F1), orDash(c.AUC), orDash(c.AveragePrecision),
 		}
 		if each {
@@ -152,7 +150,7 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 func printLabels(out io.Writer, list []berth.LabelResult) error {
 	rows := [][]string{{"LABEL", "RMSE", "MAE", "R2"}}
 	for i, x := range list {
-		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), fmt.Sprintf("%.6g", x.RMSE), fmt.Sprintf("%.6g", x.MAE), orDash(x.R2)})
+		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), units.Number(x.RMSE), units.Number(x.MAE), orDash(x.R2)})
 	}
 	_, err := fmt.Fprintf(out, "\n%s", columns.Format(rows, columns.Layout{Right: []int{1, 2, 3}, Cut: []int{0}, Width: console.Room(out)}))
 	return err
@@ -176,6 +174,7 @@ func printMatrix(out io.Writer, e berth.Evaluation) error {
 	if n == 0 {
 		return nil
 	}
+	room := min(console.Room(out), columns.Width)
 	for _, name := range []func(i int) string{
 		func(i int) string {
 			if len(e.Classes) != n {
@@ -185,7 +184,7 @@ func printMatrix(out io.Writer, e berth.Evaluation) error {
 		},
 		func(i int) string { return fmt.Sprint(i) },
 	} {
-		if text, width := matrixTable(e.Confusion, name); width <= lineWidth {
+		if text, width := matrixTable(e.Confusion, name); width <= room {
 			_, err := fmt.Fprintf(out, "\nconfusion matrix: a row for each true class, a column for each predicted one\n%s", text)
 			return err
 		}
@@ -203,7 +202,7 @@ func matrixTable(confusion [][]int64, name func(i int) string) (text string, wid
 		l.Right = append(l.Right, i+1)
 		cells := []string{name(i)}
 		for _, v := range row {
-			cells = append(cells, fmt.Sprint(v))
+			cells = append(cells, units.Thousands(v))
 		}
 		rows = append(rows, cells)
 	}

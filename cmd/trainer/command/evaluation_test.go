@@ -2,35 +2,34 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth"
-	"github.com/berth-ml/berth/internal/columns"
 )
 
-// Any number of metrics fits the lines of an evaluation, and none is lost or cut in two.
+// Any number of metrics fits the lines of an evaluation, and none is lost or cut in two. In a
+// pipe the result is one line.
 func TestMetricsFitTheirLines(t *testing.T) {
-	e := berth.Evaluation{Samples: 360, Part: "validation", Loss: 0.25, Metrics: map[string]float64{}}
+	e := berth.Evaluation{Samples: 1360, Part: "validation", Loss: 0.25, Metrics: map[string]float64{}, Classes: []berth.ClassResult{{Class: 0}, {Class: 1}}}
 	for i := range 40 {
 		e.Metrics[fmt.Sprintf("metric_%0*d", 1+i%17, i)] = float64(i) / 40
 	}
-	for _, classes := range [][]berth.ClassResult{nil, {{Class: 0}, {Class: 1}}} {
-		e.Classes = classes
-		got := numbersOf(e)
-		for line := range strings.SplitSeq(got, "\n") {
-			if len(line) > columns.Width {
-				t.Errorf("%d characters: %s", len(line), line)
+	for _, room := range []int{59, 79, 119} {
+		got := numbersOf(e, room)
+		lines := strings.Split(got, "\n")
+		for i, line := range lines {
+			if next := strings.Index(strings.Join(lines[i+1:], " "), ","); len(line) > room || next > 0 && len(line)+1+next+1 < room {
+				t.Errorf("%d characters of %d: %s", len(line), room, line)
 			}
 		}
-		for _, name := range e.Metrics.Names() {
-			if item := fmt.Sprintf("%s %.4g", name, e.Metrics[name]); !strings.Contains(got, item) {
-				t.Errorf("no %q in\n%s", item, got)
-			}
+		if one := numbersOf(e, math.MaxInt); strings.ReplaceAll(got, "\n", " ") != one {
+			t.Errorf("%q, and in a pipe %q", got, one)
 		}
-		if begins := strings.Contains(got, "loss 0.2500\nmetric_"); begins != (classes != nil) {
-			t.Errorf("%d classes: the metrics begin a line: %v, in\n%s", len(classes), begins, got)
-		}
+	}
+	if got, want := numbersOf(e, math.MaxInt), "1,360 samples of the validation part, loss 0.2500, metric_0 0, "; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -45,12 +44,12 @@ func TestAverageOfF1IsNamed(t *testing.T) {
 		"means over the classes (macro)\nthe positive class is \"yes\" (data.positive)": func() { e.Classes, e.Positive = make([]berth.ClassResult, 2), "yes" },
 	} {
 		e.Average, e.Positive = "macro", ""
-		if change(); !strings.Contains(numbersOf(e), want) {
-			t.Errorf("%q, want %q", numbersOf(e), want)
+		if change(); !strings.Contains(numbersOf(e, math.MaxInt), want) {
+			t.Errorf("%q, want %q", numbersOf(e, math.MaxInt), want)
 		}
 	}
 	e.Metrics = map[string]float64{"auc": 0.5}
-	if got := numbersOf(e); strings.Contains(got, "f1") {
+	if got := numbersOf(e, math.MaxInt); strings.Contains(got, "f1") {
 		t.Errorf("without f1: %q", got)
 	}
 }
@@ -86,11 +85,11 @@ func TestCurvesOfConstantLabels(t *testing.T) {
 	half := 0.5
 	e := berth.Evaluation{Samples: 10, Part: "validation", Metrics: map[string]float64{"auc": 0.5, "average_precision": 0.5}}
 	e.Classes = []berth.ClassResult{{Accuracy: &half, AUC: &half, AveragePrecision: &half}, {Accuracy: &half, AveragePrecision: &half}}
-	if got := numbersOf(e); !strings.HasSuffix(got, "\nauc is the mean of 1 of 2 labels: the others are the same in every row") {
+	if got := numbersOf(e, math.MaxInt); !strings.HasSuffix(got, "\nauc is the mean of 1 of 2 labels: the others are the same in every row") {
 		t.Error(got)
 	}
 	e.Classes[1].AUC = &half
-	if got := numbersOf(e); strings.Contains(got, "is the mean of") {
+	if got := numbersOf(e, math.MaxInt); strings.Contains(got, "is the mean of") {
 		t.Error(got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // longestPrompt is the most bytes of a prompt that are read from standard input.
@@ -122,7 +123,7 @@ func generate(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, o bert
 		return err
 	}
 	if res.End == berth.EndContext && (o.Tokens == 0 || res.Tokens < o.Tokens) {
-		fmt.Fprintf(c.ErrOrStderr(), "the context of %d tokens is full: --slide goes on\n", res.PromptTokens+res.Tokens-1)
+		fmt.Fprintf(c.ErrOrStderr(), "the context of %s is full: --slide goes on\n", units.Count(res.PromptTokens+res.Tokens-1, "token"))
 	}
 	if asJSON {
 		return lines.Encode(res)

@@ -18,10 +18,10 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // importing is a call of the command import.
@@ -151,9 +151,9 @@ func (m *importing) folder(path string) error {
 	}
 	tokens := ""
 	if vocab := x.Config.Model.Vocab; vocab > 0 {
-		tokens = fmt.Sprintf(", %s tokens", text.Commas(int64(vocab)))
+		tokens = fmt.Sprintf(", %s tokens", units.Thousands(vocab))
 	}
 	_, err = fmt.Fprintf(console.NewProse(m.c.OutOrStdout()), "%s: %s parameters%s; trainer resume %s%s trains it\n",
-		columns.Printed(dir), text.Commas(x.Parameters), tokens, columns.Printed(dir), data)
+		columns.Printed(dir), units.Thousands(x.Parameters), tokens, columns.Printed(dir), data)
 	return err
 }

@@ -283,7 +283,7 @@ func (n *starter) target(ctx context.Context, cfg *configs.Config, t *tableDraft
 		t.task = datasets.TaskRegression
 		return nil
 	}
-	question := fmt.Sprintf("Predict %s as one of %d classes, or as a number (classes, number)?", typed(label.Name), label.Different)
+	question := fmt.Sprintf("Predict %s as one of %s, or as a number (classes, number)?", typed(label.Name), units.Count(label.Different, "class"))
 	answer, err := n.ask(ctx, question, "classes", oneOf("classes", "number"))
 	if answer == "number" {
 		t.task = datasets.TaskRegression
@@ -368,7 +368,7 @@ func (n *starter) images(ctx context.Context, cfg *configs.Config) ([]byte, erro
 	}
 	size := data.Info.Inputs[0].Meta.Shape
 	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes}
-	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "images %s: %s of %d×%d pixels to train on, in %s\n", shown.Printed(n.path), units.Thousands(int64(d.images)), size[len(size)-2], size[len(size)-1], units.Count(d.classes, "class"))
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "images %s: %s of %d×%d pixels to train on, in %s\n", shown.Printed(n.path), units.Thousands(d.images), size[len(size)-2], size[len(size)-1], units.Count(d.classes, "class"))
 	d.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return d.yaml(), err
 }

@@ -87,7 +87,7 @@ func TestNewOfALongText(t *testing.T) {
 			t.Errorf("the config lacks %q:\n%s", want, yaml)
 		}
 	}
-	if !regexp.MustCompile(`is written: at most 5000 steps, about \d+ (s|minutes) by arithmetic\n`).MatchString(says) {
+	if !regexp.MustCompile(`is written: at most 5,000 steps, about \d+ (s|minutes) by arithmetic\n`).MatchString(says) {
 		t.Errorf("no time of the run: %s", says)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // usualOverfit is the steps of --overfit-batch without a number.
@@ -50,5 +51,5 @@ func printOverfit(out io.Writer, run *berth.Run, r *berth.Report) {
 		verdict = "the loss hardly fell: look at optimizer.lr, the loss and the labels before you train on all data"
 	}
 	fmt.Fprintf(out, "one batch of %s, %s: loss %s at first, %s at last\n%s\n",
-		text.Count(run.Data.Train.Samples(), "sample"), text.Count(r.Steps, "step"), text.Loss(first), text.Loss(last), verdict)
+		units.Count(run.Data.Train.Samples(), "sample"), units.Count(r.Steps, "step"), text.Loss(first), text.Loss(last), verdict)
 }

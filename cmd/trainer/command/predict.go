@@ -15,8 +15,8 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func predictCommand() *cobra.Command {
@@ -84,7 +84,7 @@ func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples,
 		return err
 	})
 	if err == nil && out != "" {
-		fmt.Fprintf(c.ErrOrStderr(), "%s in %s, as %s\n", text.Count(n, "answer"), columns.Printed(out), format)
+		fmt.Fprintf(c.ErrOrStderr(), "%s in %s, as %s\n", units.Count(n, "answer"), columns.Printed(out), format)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/metrics"
@@ -23,9 +24,10 @@ type closing struct {
 // printReport prints a run's outcome: its best checkpoint, where it is, and the next
 // command.
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
-	fmt.Fprintln(out, wrapped(numbersOfBest(run, r)))
+	room := console.Room(out)
+	fmt.Fprintln(out, wrapped(numbersOfBest(run, r), room))
 	if r.Test != nil {
-		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test)))
+		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test), room))
 	}
 	if c.verbose {
 		printDetails(out, run, r)
@@ -44,7 +46,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
 func numbersOfBest(run *berth.Run, r *berth.Report) string {
 	b := r.Best
 	if b == nil {
-		line := text.Count(r.Steps, "step")
+		line := units.Count(r.Steps, "step")
 		if v := r.Final.TrainLoss; v != nil {
 			line += ", loss " + text.Loss(*v)
 		}
@@ -85,7 +87,7 @@ func numbersOfValidation(run *berth.Run, loss, accuracy *float64, m metrics.Valu
 
 // numbersOfTest are the loss and the metrics over the test part.
 func numbersOfTest(t *berth.Test) string {
-	line := fmt.Sprintf("test: %s, checkpoint %d, loss %s%s", text.Count(t.Samples, "sample"), t.Checkpoint, text.Loss(t.Loss), text.RMSE(", ", t.RMSE))
+	line := fmt.Sprintf("test: %s, checkpoint %d, loss %s%s", units.Count(t.Samples, "sample"), t.Checkpoint, text.Loss(t.Loss), text.RMSE(", ", t.RMSE))
 	if t.Accuracy != nil {
 		line += ", accuracy " + text.Share(*t.Accuracy)
 	}
@@ -105,11 +107,11 @@ func nextCommand(run *berth.Run, r *berth.Report, dir string) string {
 
 // printDetails prints times, transfers and the weights' hash.
 func printDetails(out io.Writer, run *berth.Run, r *berth.Report) {
-	line := text.Count(r.Steps, "step")
+	line := units.Count(r.Steps, "step")
 	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
-		line += fmt.Sprintf(", %s, %.2f ms a step", text.Rate(r.Throughput.SamplesPerS, "sample"), r.Throughput.StepMSP50)
+		line += fmt.Sprintf(", %s, %s a step", text.Rate(r.Throughput.SamplesPerS, "sample"), units.Milliseconds(r.Throughput.StepMSP50))
 	}
-	fmt.Fprintln(out, wrapped(line+numbersOfFinal(run, r)))
+	fmt.Fprintln(out, wrapped(line+numbersOfFinal(run, r), console.Room(out)))
 	if len(run.Plan().Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
 		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
 	}
@@ -146,7 +148,7 @@ func printMoved(out io.Writer, r *berth.Report, batch string) {
 	}
 	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", units.Bytes(l.CopyInWeightBytes), once, in, perStep, units.Bytes(l.PullBackBytes))
 	if l.SpillBytes > 0 {
-		fmt.Fprintf(out, "spilled: %s in the median step, %s in all\ncopies: %.2f ms a step beside computing, %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all\ncopies: %s a step beside computing, %s alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), units.Milliseconds(r.Copies.HiddenMS), units.Milliseconds(r.Copies.ExposedMS))
 	}
 	if h := r.HostMemory; h != nil {
 		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))

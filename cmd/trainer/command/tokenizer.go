@@ -12,10 +12,10 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func tokenizerCommand() *cobra.Command {
@@ -74,9 +74,9 @@ func (f *tokenizerFlags) run(c *cobra.Command, paths []string) error {
 	}
 	note := ""
 	if t.Len() < f.vocab {
-		note = fmt.Sprintf(", fewer than %s: no further pair comes twice in the text", text.Commas(int64(f.vocab)))
+		note = fmt.Sprintf(", fewer than %s: no further pair comes twice in the text", units.Thousands(f.vocab))
 	}
-	_, err = fmt.Fprintf(console.NewProse(c.OutOrStdout()), "%s tokens in %s%s\n", text.Commas(int64(t.Len())), columns.Printed(f.out), note)
+	_, err = fmt.Fprintf(console.NewProse(c.OutOrStdout()), "%s tokens in %s%s\n", units.Thousands(t.Len()), columns.Printed(f.out), note)
 	return err
 }
 

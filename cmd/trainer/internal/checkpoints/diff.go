@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func diffCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func diff(c *cobra.Command, a, b *checkpoint.Snapshot) error {
 	if err := printDiff(out, ds); err != nil {
 		return err
 	}
-	return fmt.Errorf("%d of %d tensors and %d config keys differ", len(ds), len(a.Manifest.Tensors), len(changes))
+	return fmt.Errorf("%s of %s and %s differ", units.Thousands(len(ds)), units.Count(len(a.Manifest.Tensors), "tensor"), units.Count(len(changes), "config key"))
 }
 
 func printDiff(w io.Writer, ds []checkpoint.Difference) error {
@@ -87,8 +88,8 @@ func printDiff(w io.Writer, ds []checkpoint.Difference) error {
 			rows = append(rows, []string{d.Name, side(d.A), side(d.B)})
 			continue
 		}
-		rows = append(rows, []string{d.Name, side(d.A), side(d.B), fmt.Sprint(d.Count), fmt.Sprintf("%.4g", d.Largest)})
+		rows = append(rows, []string{d.Name, side(d.A), side(d.B), units.Thousands(d.Count), units.Number(d.Largest)})
 	}
-	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}, Width: console.Room(w)}))
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Right: []int{3, 4}, Cut: []int{0, 1, 2}, Width: console.Room(w)}))
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
@@ -41,7 +40,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 	m, out := &s.Manifest, &bytes.Buffer{} // it is printed whole, or not at all
-	fmt.Fprintf(out, "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
+	fmt.Fprintf(out, "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, units.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
 	kinds := [][]string{{"TENSOR", "TYPE", "ROLE", "ZERO", "NAN", "INF"}}
 	numbers := [][]string{{"TENSOR", "MIN", "MAX", "MEAN", "STD"}}
 	for _, x := range s.Tensors() {
@@ -49,10 +48,10 @@ func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		kinds = append(kinds, []string{x.Name, x.Meta.String(), x.Role, fmt.Sprint(st.Zero), fmt.Sprint(st.NaN), fmt.Sprint(st.Inf)})
+		kinds = append(kinds, []string{x.Name, x.Meta.String(), x.Role, units.Thousands(st.Zero), units.Thousands(st.NaN), units.Thousands(st.Inf)})
 		row := []string{x.Name}
 		for _, v := range []float64{st.Min, st.Max, st.Mean, st.Std} {
-			row = append(row, fmt.Sprintf("%.4g", v))
+			row = append(row, units.Number(v))
 		}
 		numbers = append(numbers, row)
 	}

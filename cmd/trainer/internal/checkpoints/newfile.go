@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // toNewFile has write make a file of checkpoints that does not exist from those of
@@ -31,7 +31,7 @@ func toNewFile(c *cobra.Command, run, path string, write func(from, to string) (
 	case err != nil:
 		return notThere(err)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), columns.Printed(path))
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", units.Count(n, "checkpoint"), columns.Printed(path))
 	return err
 }
 

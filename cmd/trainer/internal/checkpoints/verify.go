@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func verifyCommand() *cobra.Command {
@@ -46,7 +46,7 @@ func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usage(err)
 	case found > 0:
-		return fmt.Errorf("%w: %s listed above; --resume continues from the newest complete checkpoint", checkpoint.ErrDamaged, text.Count(found, "fault"))
+		return fmt.Errorf("%w: %s listed above; --resume continues from the newest complete checkpoint", checkpoint.ErrDamaged, units.Count(found, "fault"))
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Args asks for n arguments.
@@ -25,7 +25,7 @@ func ArgsBetween(least, most int) cobra.PositionalArgs {
 		} else if most > least {
 			needed += fmt.Sprintf(" to %d", most)
 		}
-		return Usagef("%s given, %s needed: %s; %ssee %s --help", text.Count(len(args), "argument"), needed, c.UseLine(), equalsSign(c, args), c.CommandPath())
+		return Usagef("%s given, %s needed: %s; %ssee %s --help", units.Count(len(args), "argument"), needed, c.UseLine(), equalsSign(c, args), c.CommandPath())
 	}
 }
 

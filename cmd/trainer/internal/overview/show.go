@@ -13,7 +13,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -68,7 +67,7 @@ func shown(s summarized, now time.Time, width int) string {
 		add("best", best)
 	}
 	if s.Test != nil {
-		add("test part", fmt.Sprintf("%s, with the weights of step %d", text.Count(s.Test.Samples, "sample"), s.Test.Step))
+		add("test part", fmt.Sprintf("%s, with the weights of step %d", units.Count(s.Test.Samples, "sample"), s.Test.Step))
 		for _, name := range metricNames([]summarized{s}, summarized.tests) {
 			add("  "+name, value(name, s.tests()[name]))
 		}

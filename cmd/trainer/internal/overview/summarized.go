@@ -129,7 +129,7 @@ func value(name string, v float64) string {
 	case strings.HasSuffix(name, "_bytes") && v >= 0 && v < math.MaxInt64:
 		return units.Bytes(int64(v))
 	case (v == math.Trunc(v) || math.Abs(v) >= 1e3) && math.Abs(v) < 1e15:
-		return text.Commas(int64(math.Round(v)))
+		return units.Thousands(int64(math.Round(v)))
 	}
 	return text.Loss(v)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Redraw is the time between drawings on a terminal, long enough not to flicker.
@@ -96,7 +96,7 @@ func spin(ctx context.Context, out io.Writer, phase string, share *Share) {
 func beat(ctx context.Context, out io.Writer, phase string, share *Share) {
 	began := time.Now()
 	for pause(ctx, Heartbeat) {
-		fmt.Fprintf(out, "%s …  %s\n", share.text(phase), text.Clock(time.Since(began)))
+		fmt.Fprintf(out, "%s …  %s\n", share.text(phase), units.Clock(time.Since(began)))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // The width of the bar itself in columns, and of what is around it: the percentage, and
@@ -94,9 +95,8 @@ func (p *Bar) started(s berth.Start) {
 	if s.Stages > 1 {
 		stages = fmt.Sprintf(" on %d stages", s.Stages)
 	}
-	p.note(fmt.Sprintf("%s: %s parameters%s, %s %s, %s %s an epoch", p.run.Name, text.Commas(s.Parameters), stages,
-		text.Commas(int64(p.run.Samples)), text.Plural(p.run.Samples, "sample"),
-		text.Commas(int64(s.StepsPerEpoch)), text.Plural(s.StepsPerEpoch, "step")))
+	p.note(fmt.Sprintf("%s: %s parameters%s, %s, %s an epoch", p.run.Name, units.Thousands(s.Parameters), stages,
+		units.Count(p.run.Samples, "sample"), units.Count(s.StepsPerEpoch, "step")))
 }
 
 // counted is a number of so many, as wide as the last one.
@@ -151,7 +151,7 @@ func (p *Bar) parts(s berth.Step) []part {
 	}
 	list = append(list, part{"lr " + fmt.Sprintf("%.2g", s.LearningRate), 4})
 	if p.pace.known() {
-		list = append(list, part{text.Clock(p.pace.left(s.Step)) + " left", 3})
+		list = append(list, part{units.Clock(p.pace.left(s.Step)) + " left", 3})
 	}
 	return list
 }
@@ -215,9 +215,9 @@ func (p *Bar) boundary(e berth.Boundary) {
 	room := console.Room(p.out)
 	lines := p.outcome(e, room)
 	last := &lines[len(lines)-1]
-	more := []string{text.Time(e.Time), p.rate(e.SamplesPerS), "lr " + fmt.Sprintf("%.2g", e.LearningRate)}
+	more := []string{units.Time(e.Time), p.rate(e.SamplesPerS), "lr " + fmt.Sprintf("%.2g", e.LearningRate)}
 	if p.pace.known() && e.Step < p.pace.last {
-		more = append(more, text.Clock(p.pace.left(e.Step))+" left")
+		more = append(more, units.Clock(p.pace.left(e.Step))+" left")
 	}
 	for _, more := range more {
 		if len(*last)+2+len(more) <= room {

@@ -42,7 +42,7 @@ func TestTellWhere(t *testing.T) {
 		{0, 10, 100 * time.Millisecond, "loss at the epoch's end; --watch shows it now\n"},
 		{0, 10, 400 * time.Millisecond, "loss at the epoch's end; --watch shows it now\nan epoch takes about 0:50; train.boundary: 20 brings losses about every 10 s\n"},
 		{250, 20, 100 * time.Millisecond, "loss at step 250; --watch shows it now\n250 steps take about 0:25; train.boundary: 100 brings losses about every 10 s\n"},
-		{2000, 10, 100 * time.Millisecond, "loss at step 2000; --watch shows it now\n2000 steps take about 3:20; train.boundary: 100 brings losses about every 10 s\n"},
+		{2000, 10, 100 * time.Millisecond, "loss at step 2000; --watch shows it now\n2,000 steps take about 3:20; train.boundary: 100 brings losses about every 10 s\n"},
 		{5000, 10, 100 * time.Millisecond, "loss at step 2500; --watch shows it now\n"},
 		{0, 2, 100 * time.Millisecond, ""},
 	} {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // soon is the time for which a user waits for a loss before a line says where it comes
@@ -30,14 +30,14 @@ func (p *Bar) where(s berth.Step) string {
 	next := s.Step - s.InEpoch + between
 	if p.start.Boundary > 0 {
 		next = (s.Step + between - 1) / between * between
-		of = fmt.Sprintf("%d steps take", between)
+		of = units.Count(between, "step") + " take"
 	}
 	if p.start.Boundary > 0 || next > p.pace.last {
 		at = fmt.Sprintf("step %d", min(next, p.pace.last))
 	}
 	line := fmt.Sprintf("loss at %s; --watch shows it now", at)
 	if whole := time.Duration(between) * p.pace.each(); whole > far && next <= p.pace.last {
-		line += fmt.Sprintf("\n%s about %s; train.boundary: %d brings losses about every 10 s", of, text.Clock(whole), nice(between, whole))
+		line += fmt.Sprintf("\n%s about %s; train.boundary: %d brings losses about every 10 s", of, units.Clock(whole), nice(between, whole))
 	}
 	return line
 }

@@ -140,7 +140,7 @@ func announcedSweep(j *queue.Job) string {
 	most, whole := sweep.Most(s, []sweep.Length{{Steps: j.Sweep.Steps, Boundary: j.Sweep.Boundary}})
 	share := math.Ceil(100 * float64(most) / float64(whole))
 	return fmt.Sprintf("sweep %d: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device",
-		j.ID, units.Thousands(int64(s.Total())), shortPath(j.Dir), share, units.Thousands(int64(whole)), units.Seconds(j.Predicted.Seconds()))
+		j.ID, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()))
 }
 
 // trials says how many trials of a sweep are over.

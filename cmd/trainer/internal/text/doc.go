@@ -1,2 +1,3 @@
-// Package text words numbers for people: counts, sizes, losses, durations.
+// Package text words numbers for people: losses, metrics, rates, durations. Counts and sizes
+// are worded by internal/units.
 package text
