@@ -38,15 +38,20 @@ func bytesTo(n int64, decimals int) string {
 	return fmt.Sprintf("%.*f %s", decimals, v, binary[unit])
 }
 
-// Seconds is a rough time, such as a predicted one: 3.2 ms, 120 ms or 1.5 s. [Time] is for measured ones.
+// Seconds is a rough time, such as a predicted one: 73 µs, 3.2 ms, 120 ms, 1.5 s or 12:34.
+// [Time] is for measured ones.
 func Seconds(s float64) string {
 	switch {
-	case s < 0.01:
-		return fmt.Sprintf("%.2g ms", 1000*s)
-	case s < 1:
+	case s < 0.9995e-3:
+		return fmt.Sprintf("%.3g µs", math.Round(1e6*s))
+	case s < 0.00995:
+		return fmt.Sprintf("%.1f ms", 1000*s)
+	case s < 0.9995:
 		return fmt.Sprintf("%.0f ms", 1000*s)
+	case s < 59.95:
+		return fmt.Sprintf("%.1f s", s)
 	}
-	return fmt.Sprintf("%.1f s", s)
+	return Clock(time.Duration(min(s, 1e9) * float64(time.Second)))
 }
 
 // Count is a number of things: "1 device", "2 devices", "1,500 rows". A number that names

@@ -57,6 +57,13 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("rate %v: %q, want %q", v, got, want)
 		}
 	}
+	for s, want := range map[float64]string{
+		0: "0 µs", 73.4e-6: "73 µs", 0.0032: "3.2 ms", 0.00996: "10 ms", 0.12: "120 ms", 1.5: "1.5 s", 59.96: "1:00", 86400: "24:00:00", math.Inf(1): "1000:00:00",
+	} {
+		if got := Seconds(s); got != want {
+			t.Errorf("%v seconds: %q, want %q", s, got, want)
+		}
+	}
 	for d, want := range map[time.Duration]string{
 		1540 * time.Microsecond: "1.54 ms", 21 * time.Microsecond: "21.0 µs", 451 * time.Microsecond: "451 µs", 450: "0.45 µs", 0: "0 s", 23140 * time.Microsecond: "23.1 ms",
 		476 * time.Millisecond: "476 ms", 9996 * time.Microsecond: "10.0 ms", 999600: "1.00 ms", 999600 * time.Microsecond: "1.00 s",
