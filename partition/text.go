@@ -98,7 +98,7 @@ func (p *Plan) limitTable(width int) string {
 			string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), units.Seconds(busy[f.Device]),
 		})
 	}
-	return align(rows, width, map[int]bool{0: true, 3: true, 4: true})
+	return align(rows, width, map[int]bool{0: true, 3: true, 4: true}, 3, 4)
 }
 
 // cutText names where segments are cut: "blocks, ranges".

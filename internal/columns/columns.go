@@ -13,14 +13,14 @@ import (
 // Width is the most characters of a line, where nobody says how wide a line may be.
 const Width = 100
 
-// The least widths to which columns are cut.
+// The least widths to which columns are cut, and those where nothing is left that could be left out.
 const (
-	leastWidth = 16
-	leastProse = 28
+	leastWidth, narrowWidth = 16, 8
+	leastProse, narrowProse = 28, 16
 )
 
 // Layout says how columns are laid out, by their numbers from 0. What happens to a table
-// that is wider than Width: columns are cut, and then left out.
+// that is wider than Width: columns are cut, then left out, and at last cut further.
 type Layout struct {
 	Right []int // numbers, aligned on the right
 	Cut   []int // texts that lose their middle, the first of these columns first
@@ -77,17 +77,20 @@ func (l Layout) widths(rows [][]string) []int {
 			whole[i] = max(whole[i], utf8.RuneCountInString(cell))
 		}
 	}
-	for dropped := 0; ; dropped++ {
-		widths, over := l.cut(whole, l.Drop[:dropped])
-		if over <= 0 || dropped == len(l.Drop) {
-			return widths
-		}
+	widths, over := l.cut(whole, nil, leastWidth, leastProse)
+	for dropped := 0; over > 0 && dropped < len(l.Drop); {
+		dropped++
+		widths, over = l.cut(whole, l.Drop[:dropped], leastWidth, leastProse)
 	}
+	if over > 0 {
+		widths, _ = l.cut(widths, l.Drop, narrowWidth, narrowProse)
+	}
+	return widths
 }
 
-// cut is the widths of the columns without some, cut as far as they may be, and by how
-// many characters a line is still too wide.
-func (l Layout) cut(whole, without []int) (widths []int, over int) {
+// cut is the widths of the columns without some, cut as far as texts and prose may be, and by
+// how many characters a line is still too wide.
+func (l Layout) cut(whole, without []int, leastText, leastProse int) (widths []int, over int) {
 	widths, over = slices.Clone(whole), -2
 	for i, w := range whole {
 		if slices.Contains(without, i) {
@@ -98,7 +101,7 @@ func (l Layout) cut(whole, without []int) (widths []int, over int) {
 	}
 	over -= cmp.Or(l.Width, Width)
 	for _, i := range l.Cut {
-		least := leastWidth
+		least := leastText
 		if slices.Contains(l.Prose, i) {
 			least = leastProse
 		}

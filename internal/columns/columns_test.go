@@ -48,6 +48,10 @@ b                               c
 	if got := Format(rows, l); strings.Contains(got, "SIZE") || !strings.Contains(got, "nnnnnnn…nnnnnnnn  a text of several words that\n") {
 		t.Errorf("42 columns:\n%s", got)
 	}
+	l.Width = 26 // less than the least widths of both
+	if got := Format(rows, l); !strings.Contains(got, "\nnnn…nnnn  a text of\n          several words\n") {
+		t.Errorf("26 columns:\n%s", got)
+	}
 	l.Width = math.MaxInt
 	if got := Format(rows, l); !strings.Contains(got, rows[1][0]+"  12 MiB  "+rows[1][2]+"\n") {
 		t.Errorf("any width:\n%s", got)

@@ -138,7 +138,7 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 		}
 		rows = append(rows, row)
 	}
-	l := columns.Layout{Cut: []int{1}, Width: console.Room(out)}
+	l := columns.Layout{Cut: []int{1}, Drop: []int{len(head) - 1, len(head) - 2, 2}, Width: console.Room(out)}
 	for i := range head {
 		l.Right = append(l.Right, i)
 	}

@@ -90,6 +90,6 @@ func printDiff(w io.Writer, ds []checkpoint.Difference) error {
 		}
 		rows = append(rows, []string{d.Name, side(d.A), side(d.B), units.Thousands(d.Count), units.Number(d.Largest)})
 	}
-	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Right: []int{3, 4}, Cut: []int{0, 1, 2}, Width: console.Room(w)}))
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Right: []int{3, 4}, Cut: []int{0, 1, 2}, Drop: []int{2, 1}, Width: console.Room(w)}))
 	return err
 }

@@ -53,7 +53,7 @@ func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.S
 			metric(m, by), units.Bytes(m.Bytes), units.Bytes(m.Bytes - m.Fresh), m.Time.Local().Format("2006-01-02 15:04"), mark,
 		})
 	}
-	text := columns.Format(rows, columns.Layout{Cut: []int{5}, Drop: []int{7, 2, 6}, Width: console.Room(out)})
+	text := columns.Format(rows, columns.Layout{Cut: []int{5}, Drop: []int{7, 2, 6, 8, 3}, Width: console.Room(out)})
 	for _, s := range skipped {
 		text += fmt.Sprintf("%v\n", s)
 	}

@@ -66,6 +66,6 @@ func listTable(out io.Writer, list []summarized, now time.Time, width int) error
 		}
 		rows = append(rows, []string{s.dir, string(s.Condition), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Drop: []int{6, 3, 7}, Width: width}))
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Drop: []int{6, 3, 7, 5, 2}, Width: width}))
 	return err
 }

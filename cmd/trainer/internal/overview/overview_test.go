@@ -71,15 +71,16 @@ func TestTablesFit(t *testing.T) {
 		t.Fatal(keys, err)
 	}
 	now := time.Now()
-	var b strings.Builder
-	if err := listTable(&b, list, now, 80); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now, 80), "compare": compared(list, keys, 80)} {
-		for line := range strings.Lines(text) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !(name == "show" && strings.Contains(line, list[0].dir)) { // the path is to be typed
-
-				t.Errorf("%s: %d characters: %s", name, n, line)
+	for _, width := range []int{59, 79, 119} {
+		var b strings.Builder
+		if err := listTable(&b, list, now, width); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now, width), "compare": compared(list, keys, width)} {
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width && !(name == "show" && strings.Contains(line, list[0].dir)) { // the path is to be typed
+					t.Errorf("%s: %d of %d characters: %s", name, n, width, line)
+				}
 			}
 		}
 	}

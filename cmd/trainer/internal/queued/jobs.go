@@ -94,7 +94,7 @@ func (m maker) ls() *cobra.Command {
 			}
 			return printJSON(c.OutOrStdout(), records)
 		}
-		return printJobs(c.OutOrStdout(), list)
+		return printJobs(c.OutOrStdout(), list, console.Room(c.OutOrStdout()))
 	}
 	return c
 }
@@ -105,8 +105,8 @@ func printJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printJobs prints a table.
-func printJobs(out io.Writer, list []jobs.View) error {
+// printJobs prints a table in lines of so many columns.
+func printJobs(out io.Writer, list []jobs.View, width int) error {
 	rows := [][]string{{"JOB", "NAME", "STATE", "STEP", "LOSS", "ENDS", "WHERE, OR WHY NOT"}}
 	for _, v := range list {
 		step := steps(&v)
@@ -118,7 +118,7 @@ func printJobs(out io.Writer, list []jobs.View) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), step, loss(v.Loss), ends(&v), v.Where})
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4}, Width: console.Room(out)}))
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4, 5, 3}, Width: width}))
 	return err
 }
 

@@ -215,7 +215,7 @@ func (m maker) sweepShow() *cobra.Command {
 			}
 			return printJSON(c.OutOrStdout(), records)
 		}
-		return printTrials(c.OutOrStdout(), st)
+		return printTrials(c.OutOrStdout(), st, console.Room(c.OutOrStdout()))
 	})
 }
 
@@ -266,8 +266,8 @@ func stateOf(v *jobs.View) string {
 	return string(v.State)
 }
 
-// printTrials prints a table.
-func printTrials(out io.Writer, st *jobs.Standing) error {
+// printTrials prints a table in lines of so many columns.
+func printTrials(out io.Writer, st *jobs.Standing, width int) error {
 	head := []string{"TRIAL", "STATE", "STEP", strings.ToUpper(st.Sweep.Metric)}
 	for i := range st.Sweep.Vary {
 		head = append(head, st.Sweep.Vary[i].Key)
@@ -281,7 +281,11 @@ func printTrials(out io.Writer, st *jobs.Standing) error {
 		}
 		rows = append(rows, row)
 	}
-	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Width: console.Room(out)}))
+	l := columns.Layout{Drop: []int{2, 1}, Width: width}
+	for i := range head[4:] {
+		l.Cut = append(l.Cut, 4+i)
+	}
+	_, err := io.WriteString(out, columns.Format(rows, l))
 	return err
 }
 

@@ -1,0 +1,52 @@
+package queued
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// TestTablesFit: on a narrow terminal the columns that matter least give way. No line is too
+// long for it.
+func TestTablesFit(t *testing.T) {
+	value, ends := 0.12345, time.Now().Add(time.Hour)
+	view := jobs.View{Job: queue.Job{ID: 123, Name: "an-experiment-with-a-name-of-many-letters", State: queue.Waiting}}
+	view.Step, view.Steps, view.Loss, view.Ends, view.Where = 123_456, 999_999, &value, &ends, "waits for 3.2 GiB of memory on cpu:0, which job 17 takes"
+	list := []jobs.View{view}
+	st := standingWith(t, 1, &value)
+	st.Trials[0].Step, st.Trials[0].Steps = 123_456, 999_999
+	st.Sweep.Vary[1].Key = "model.a_key_with_many_letters"
+	for _, c := range []struct {
+		width       int
+		jobs, trial string // the heads
+	}{
+		{119, "JOB NAME STATE STEP LOSS ENDS WHERE, OR WHY NOT", "TRIAL STATE STEP VAL_LOSS optimizer.lr model.a_key_with_many_letters"},
+		{59, "JOB NAME STATE WHERE, OR WHY NOT", "TRIAL STATE VAL_LOSS optimizer.lr model.a_…y_letters"},
+		{44, "JOB NAME STATE WHERE, OR WHY", "TRIAL VAL_LOSS opti…r.lr model.a…_letters"},
+	} {
+		for want, print := range map[string]func(io.Writer) error{
+			c.jobs:  func(w io.Writer) error { return printJobs(w, list, c.width) },
+			c.trial: func(w io.Writer) error { return printTrials(w, st, c.width) },
+		} {
+			var out bytes.Buffer
+			if err := print(&out); err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(out.String(), "\n")
+			if got := strings.Join(strings.Fields(head), " "); got != want {
+				t.Errorf("%d columns: %q, want %q", c.width, got, want)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(line) - 1; n > c.width {
+					t.Errorf("%d of %d columns: %s", n, c.width, line)
+				}
+			}
+		}
+	}
+}
