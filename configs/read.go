@@ -92,15 +92,19 @@ func syntaxFault(file string, data []byte, err error) error {
 	msg := err.Error()
 	m := yamlLine.FindStringSubmatch(msg)
 	line, _ := strconv.Atoi(m[1])
-	if line == 0 { // the parser names no line for the first one, and for some mistakes
+	cause := strings.TrimPrefix(msg, m[0])
+	switch {
+	case line == 0, cause == "did not find expected key", cause == "did not find expected '-' indicator":
+		// The parser names no line for the first one, and for some mistakes; for these two that of the mapping or list.
 		line = firstLine(data, func(err error) bool { return err.Error() == msg })
+	case strings.HasPrefix(cause, "did not find expected"): // it counts from 0, and may point behind the text
+		line = min(line+1, bytes.Count(bytes.TrimRight(data, "\n"), []byte{'\n'})+1)
 	}
 	for _, l := range []int{line, line + 1} { // yaml places some mistakes a line early
 		if indentedByTab(data, l) {
 			return &Error{Pos: Pos{file, l}, Msg: "not YAML: a tab indents this line: use spaces"}
 		}
 	}
-	cause := strings.TrimPrefix(msg, m[0])
 	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + cause + "; check indentation, colons and quotes near here"}
 }
 
