@@ -85,6 +85,7 @@ func openNumbers(ctx context.Context, s Spec) (*Dataset, error) {
 		width := len(c.features)
 		ds.Notes = c.leaks(info.Features, func(row, i int) int32 { return int32(math.Float32bits(c.values[row*width+i])) })
 		ds.Notes = append(ds.Notes, c.labelNotes(c.names(c.labels)[0])...)
+		ds.first = ds.Notes
 	}
 	if err := standardize(ctx, s, c, ds.Train, &info); err != nil {
 		return nil, err

@@ -114,7 +114,8 @@ func (k *kindTable) measure(ctx context.Context, s Spec, ds *Dataset, finder *co
 	if err := k.finish(ctx, s, ds, fitted, rows); err != nil {
 		return err
 	}
-	ds.Notes = slices.Concat(ds.Notes, columns.Notes(ds.Columns), leaks, k.labelNotes(k.names(k.labels)[0]))
+	ds.first = slices.Concat(columns.Notes(ds.Columns), leaks, k.labelNotes(k.names(k.labels)[0]))
+	ds.Notes = slices.Concat(ds.Notes, ds.first)
 	ds.Columns = append(ds.Columns, k.labelDescriptions(&ds.Info)...)
 	return nil
 }

@@ -1,6 +1,8 @@
 package datasets
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -18,10 +20,22 @@ type Dataset struct {
 	Test  *Part // which training never sees; nil: there is none
 	Info  Info
 	Notes []string // how the data is other than its user may expect
+	first []string // those of Notes that a run which goes on does not repeat
 	// Columns describe the columns of a csv file whose kinds were found, and Options find
 	// the same kinds again. nil: every field is a number.
 	Columns []columns.Description
 	Options []columns.Option
+}
+
+// parts are those that there are.
+func (ds *Dataset) parts() []*Part {
+	return slices.DeleteFunc([]*Part{ds.Train, ds.Val, ds.Test}, func(p *Part) bool { return p == nil })
+}
+
+// again is the dataset as a run has it that goes on.
+func (ds *Dataset) again() *Dataset {
+	notes := slices.DeleteFunc(slices.Clone(ds.Notes), func(note string) bool { return slices.Contains(ds.first, note) })
+	return &Dataset{Name: ds.Name, Train: ds.Train, Val: ds.Val, Test: ds.Test, Info: ds.Info, Notes: notes}
 }
 
 // Info describes a dataset without its samples. It encodes as JSON, and is all
@@ -126,6 +140,16 @@ func (i *Info) Row() *columns.Fitted {
 		return f
 	}
 	return i.Columns
+}
+
+// hash is that of all it says, in hex; "" if it cannot be told.
+func (i *Info) hash() string {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // plainInfo is Info without methods.

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -21,36 +20,29 @@ func fits(path string, need, memory int64) error {
 
 // Bytes is the host memory that the samples take. Those that are in a file, or that a function
 // writes, take none.
-func (ds *Dataset) Bytes() (n int64) {
-	var tables []*table
-	for _, p := range []*Part{ds.Train, ds.Val, ds.Test} {
-		if p == nil {
-			continue
-		}
-		n += int64(4 * len(p.only))
-		if !slices.Contains(tables, p.table) {
-			tables = append(tables, p.table)
-			n += p.table.bytes()
-		}
-	}
-	return n
-}
+func (ds *Dataset) Bytes() int64 { return bytesOf(ds.parts()) }
 
-// bytes is the memory of the samples. Columns may have it in common, as the windows of a text and their
-// targets do.
-func (t *table) bytes() (n int64) {
-	if t.sequences != nil {
-		n = t.sequences.of.bytes()
+// bytesOf is the memory of parts. They may have it in common, as may the columns of one: the windows of a text
+// and their targets do.
+func bytesOf(parts []*Part) (n int64) {
+	seen := map[any]bool{}
+	count := func(at any, bytes int) {
+		if !seen[at] {
+			seen[at] = true
+			n += int64(bytes)
+		}
 	}
-	if t.mapping != nil {
-		return n
-	}
-	var counted []*byte
-	for i := range t.columns {
-		data := t.columns[i].data
-		if len(data) > 0 && !slices.Contains(counted, &data[0]) {
-			counted = append(counted, &data[0])
-			n += int64(len(data))
+	for _, p := range parts {
+		if len(p.only) > 0 {
+			count(&p.only[0], 4*len(p.only))
+		}
+		if s := p.table.sequences; s != nil {
+			count(s.of, int(s.of.bytes()))
+		}
+		for i := range p.table.columns {
+			if data := p.table.columns[i].data; len(data) > 0 && p.table.mapping == nil {
+				count(&data[0], len(data))
+			}
 		}
 	}
 	return n

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -17,34 +18,39 @@ import (
 // Shelf has the data that several users read at once, in memory once for all of them. The zero value
 // is empty, and a nil Shelf shares nothing. Its methods are safe for concurrent use.
 type Shelf struct {
+	joins sync.Mutex // held while the samples of two sets are compared, and before mu
+
 	mu   sync.Mutex
 	sets []*shelved
 }
 
-// shelved is data that is open, or about to be. The shelf's lock guards users.
+// shelved is data that is open, or about to be. The shelf's lock guards users and filled.
 type shelved struct {
-	key   string
+	identity
 	files []fs.FileInfo // as they were before they were read
 	users int           // that have it, or wait for it
 
-	ready chan struct{} // closed once the fields below are set
-	data  *Dataset
-	err   error
+	filled bool          // data is valid, and stays
+	ready  chan struct{} // closed once the fields below are set
+	data   *Dataset
+	err    error
 }
 
 // Open is the function Open, unless data of the same options and the same files is on the shelf already:
-// then it is that. Nobody may change a Dataset of a shelf. The caller calls done once, when it has no
-// more use for it; the last one takes it off the shelf.
+// then it is that. A run that goes on has the data of one that has begun, where that is fitted alike. It
+// is not read, either. Of data that had to be read, such as with another seed, samples that are on
+// the shelf byte for byte are dropped for those. Nobody may change a Dataset of a shelf. The caller calls done
+// once, when it has no more use for it; the last one takes it off the shelf.
 //
 // Samples that a function writes are not shared.
 func (s *Shelf) Open(ctx context.Context, spec Spec) (data *Dataset, done func(), err error) {
-	key, ok := spec.identity()
+	id, ok := spec.identity()
 	if s == nil || !ok {
 		data, err = Open(ctx, spec)
 		return data, func() {}, err
 	}
 	for {
-		x, first := s.take(key, spec.stamps())
+		x, first := s.take(id, spec.stamps())
 		if first {
 			s.read(ctx, x, spec)
 		}
@@ -65,37 +71,45 @@ func (s *Shelf) Open(ctx context.Context, spec Spec) (data *Dataset, done func()
 }
 
 // Bytes is the host memory of the data that is open.
-func (s *Shelf) Bytes() (n int64) {
+func (s *Shelf) Bytes() int64 {
+	var parts []*Part
+	for _, x := range s.filled() {
+		parts = append(parts, x.data.parts()...)
+	}
+	return bytesOf(parts)
+}
+
+// filled are the sets that have their samples.
+func (s *Shelf) filled() (list []*shelved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.sets {
-		select {
-		case <-x.ready:
-			n += x.data.Bytes()
-		default:
+		if x.filled {
+			list = append(list, x)
 		}
 	}
-	return n
+	return list
 }
 
 // take finds the data, or makes a place for it, which the first user is to fill.
-func (s *Shelf) take(key string, files []fs.FileInfo) (x *shelved, first bool) {
+func (s *Shelf) take(id identity, files []fs.FileInfo) (x *shelved, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.sets {
-		if x.key == key && slices.EqualFunc(x.files, files, sameFile) {
+		if x.identity == id && slices.EqualFunc(x.files, files, sameFile) {
 			x.users++
 			return x, false
 		}
 	}
-	x = &shelved{key: key, files: files, users: 1, ready: make(chan struct{})}
+	x = &shelved{identity: id, files: files, users: 1, ready: make(chan struct{})}
 	s.sets = append(s.sets, x)
 	return x, true
 }
 
 var errUnread = errors.New("the data was not read")
 
-// read fills the place. Others never find data that could not be read, or whose files changed meanwhile.
+// read fills the place, with samples that are there or from the files. Others never find data that could not
+// be read, or whose files changed meanwhile.
 func (s *Shelf) read(ctx context.Context, x *shelved, spec Spec) {
 	x.err = errUnread // if Open panics
 	defer func() {
@@ -104,7 +118,44 @@ func (s *Shelf) read(ctx context.Context, x *shelved, spec Spec) {
 		}
 		close(x.ready)
 	}()
-	x.data, x.err = Open(ctx, spec)
+	if x.data = s.goesOn(x, spec); x.data == nil {
+		if x.data, x.err = Open(ctx, spec); x.err != nil {
+			return
+		}
+		s.joins.Lock()
+		defer s.joins.Unlock()
+		s.join(x.data)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.filled, x.err = true, nil
+}
+
+// goesOn is the data of a run that goes on, if it is there as another run has fitted it; otherwise nil.
+func (s *Shelf) goesOn(x *shelved, spec Spec) *Dataset {
+	if x.fitted == "" {
+		return nil
+	}
+	for _, y := range s.filled() {
+		info := &y.data.Info
+		switch {
+		case y.options != x.options || !slices.EqualFunc(y.files, x.files, sameFile):
+		case spec.Like != nil && info.hash() == x.fitted, spec.Like == nil && info.Tokenizer != nil && info.Tokenizer.Hash() == x.fitted:
+			return y.data.again()
+		}
+	}
+	return nil
+}
+
+// join puts samples that are there already in place of equal ones that were read.
+func (s *Shelf) join(data *Dataset) {
+	for _, x := range s.filled() {
+		for _, there := range x.data.parts() {
+			for _, p := range data.parts() {
+				p.table.join(there.table)
+			}
+		}
+	}
 }
 
 // leave gives up one use.
@@ -125,20 +176,36 @@ func (s *Shelf) drop(x *shelved) {
 	s.sets = slices.DeleteFunc(s.sets, func(other *shelved) bool { return other == x })
 }
 
-// identity is all that decides the data, but for the contents of files. ok is false where it cannot be told.
-func (s Spec) identity() (key string, ok bool) {
+// identity is all that decides the data, but for the contents of files.
+type identity struct {
+	options string // but for those of columns, of which a run that goes on has what was found
+	columns string // as a run that begins asks for them; "": it goes on
+	// fitted is what a run that goes on has of its checkpoint: the hash of its tokenizer, or else of its Info;
+	// "": it has nothing.
+	fitted string
+}
+
+// identity is that of the data. ok is false where it cannot be told.
+func (s Spec) identity() (id identity, ok bool) {
 	if s.Filled != nil {
-		return "", false
+		return id, false
 	}
-	tokens := ""
 	if s.Text.Known != nil {
-		tokens = s.Text.Known.Hash()
+		id.fitted = s.Text.Known.Hash()
 	}
-	text, err := json.Marshal(struct {
-		Spec
-		Known string
-	}{s, tokens})
-	return string(text), err == nil
+	asked, err := json.Marshal(s.Columns)
+	if err != nil {
+		return id, false
+	}
+	id.columns = string(asked)
+	if s.Like != nil && s.GoesOn {
+		id.columns, id.fitted = "", s.Like.hash()
+		s.Like, s.GoesOn = nil, false
+	}
+	s.Columns = columns.Options{}
+	options, err := json.Marshal(s)
+	id.options = string(options)
+	return id, err == nil && (id.columns != "" || id.fitted != "")
 }
 
 // stamps are the files that the data is read from, as they are now. Those of a folder are all that it has.

@@ -1,18 +1,23 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 	"weak"
+
+	"github.com/berth-ml/berth/datasets/columns"
 )
 
 // shelfSpecs are specs of data of each kind that is in memory.
@@ -101,13 +106,15 @@ func TestShelfTellsApart(t *testing.T) {
 		return ds
 	}
 	first := opened(spec)
+	info := first.Info
+	info.Scaling = &Scaling{Mean: info.Scaling.Std, Std: info.Scaling.Std}
 	like := spec
-	like.Like, like.GoesOn = &first.Info, true
+	like.Like, like.GoesOn = &info, true
 	seed, part := spec, spec
 	seed.Seed++
 	part.Division = &Division{Val: 0.2, Test: 0.2}
 	for name, other := range map[string]Spec{"seed": seed, "division": part, "fitted": like} {
-		if ds := opened(other); ds == first || ds != opened(other) {
+		if ds := opened(other); ds == first || reflect.DeepEqual(firstSamples(t, ds.Train, 0), firstSamples(t, first.Train, 0)) || ds != opened(other) {
 			t.Errorf("%s: equal options and others are not told apart", name)
 		}
 	}
@@ -134,6 +141,126 @@ func TestShelfTellsApart(t *testing.T) {
 	}
 	if ds := opened(pattern); ds == before {
 		t.Error("a file has come, and the old samples come")
+	}
+}
+
+// goingOn is the spec of a run that goes on, with what its checkpoint says of the data.
+func goingOn(t *testing.T, s Spec, ds *Dataset) Spec {
+	t.Helper()
+	text, err := json.Marshal(ds.Info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info Info
+	if err := json.Unmarshal(text, &info); err != nil {
+		t.Fatal(err)
+	}
+	switch s.Source {
+	case "csv":
+		s.Like, s.GoesOn = &info, true
+		s.Columns.Columns = ds.Options
+	case "text", "lines":
+		s.Text.Known = info.Tokenizer
+	}
+	return s
+}
+
+// TestShelfOfARunThatGoesOn: one that begins and one that goes on have one copy of equal data, whichever is
+// there first, and each has the samples, the description and the notes that it has alone. That of the second is
+// not read, if it goes on.
+func TestShelfOfARunThatGoesOn(t *testing.T) {
+	specs := shelfSpecs(t)
+	kinds := specs["csv"]
+	kinds.CSV.Standardize, kinds.CSV.Task, kinds.ScaleTarget = true, TaskRegression, true
+	kinds.CSV.Labels, kinds.Columns.Columns = []string{"b"}, []columns.Option{{Name: "word", Kind: columns.Category}}
+	numbers := specs["csv"]
+	rows := "a,b,twin,label\n"
+	for i := range 200 {
+		rows += fmt.Sprintf("%d,%d.5,%d,%d\n", i, i*7%31, i%2, i%2) // a column tells the class: there is a note
+	}
+	numbers.Path, numbers.Balance = write(t, "numbers.csv", rows), true
+	divided := kinds
+	divided.Division = &Division{Val: 0.2, Test: 0.1}
+	specs["kinds"], specs["numbers"], specs["divided"] = kinds, numbers, divided
+	for name, begins := range specs {
+		goes := goingOn(t, begins, open(t, begins))
+		for order, pair := range [][2]Spec{{begins, goes}, {goes, begins}} {
+			var s Shelf
+			var sets [2]*Dataset
+			alone := [2]*Dataset{open(t, pair[0]), open(t, pair[1])}
+			for i, spec := range pair {
+				var spoiled []byte
+				if i == 1 && order == 0 && spec.Path != "" {
+					spoiled = spoil(t, spec.Path)
+				}
+				ds, done, err := s.Open(t.Context(), spec)
+				if spoiled != nil {
+					rewrite(t, spec.Path, spoiled)
+				}
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				defer done()
+				sets[i] = ds
+				if !reflect.DeepEqual(firstSamples(t, ds.Train, 3), firstSamples(t, alone[i].Train, 3)) || !reflect.DeepEqual(firstSamples(t, ds.Val, 0), firstSamples(t, alone[i].Val, 0)) {
+					t.Errorf("%s, order %d: set %d has other samples than alone", name, order, i)
+				}
+				if ds.Info.hash() != alone[i].Info.hash() || !slices.Equal(ds.Notes, alone[i].Notes) || !reflect.DeepEqual(ds.Options, alone[i].Options) {
+					t.Errorf("%s, order %d: set %d says\n%+v\nalone\n%+v", name, order, i, ds, alone[i])
+				}
+			}
+			if got, want := s.Bytes(), alone[0].Bytes(); want < 500 || got < want || got > want && (name != "divided" || got > want+4*200) { // which has a list of its 200 rows
+				t.Errorf("%s, order %d: %d bytes are open; one copy has %d", name, order, got, want)
+			}
+		}
+	}
+}
+
+// spoil replaces what a file has, so that only its contents tell that it has changed.
+func spoil(t *testing.T, path string) (was []byte) {
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, path, bytes.Repeat([]byte("?"), len(was)))
+	return was
+}
+
+// rewrite keeps the time of a file.
+func rewrite(t *testing.T, path string, text []byte) {
+	st, err := os.Stat(path)
+	if err == nil {
+		err = errors.Join(os.WriteFile(path, text, 0o644), os.Chtimes(path, st.ModTime(), st.ModTime()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestShelfOfSeeds: data that is divided and ordered otherwise has its samples in common, where they are the same.
+func TestShelfOfSeeds(t *testing.T) {
+	for _, name := range []string{"digits", "text", "lines"} {
+		spec := shelfSpecs(t)[name]
+		var s Shelf
+		_, done, err := s.Open(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		one := s.Bytes()
+		spec.Seed++
+		alone := open(t, spec)
+		second, end, err := s.Open(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end()
+		if s.Bytes() != one {
+			t.Errorf("%s: %d bytes are open, and with one seed %d", name, s.Bytes(), one)
+		}
+		if !reflect.DeepEqual(firstSamples(t, second.Train, 1), firstSamples(t, alone.Train, 1)) {
+			t.Errorf("%s: other samples than alone", name)
+		}
 	}
 }
 
@@ -176,11 +303,11 @@ func TestShelfFailures(t *testing.T) {
 	}
 }
 
-func mustIdentity(t *testing.T, s Spec) string {
+func mustIdentity(t *testing.T, s Spec) identity {
 	t.Helper()
-	key, ok := s.identity()
+	id, ok := s.identity()
 	if !ok {
 		t.Fatal("the data cannot be shared")
 	}
-	return key
+	return id
 }

@@ -1,9 +1,11 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -43,6 +45,23 @@ func sequenceTable(s *sequences) *table {
 		t.columns = append(t.columns, newColumn(f, nil))
 	}
 	return t
+}
+
+// join takes the memory of equal samples in place of its own.
+func (t *table) join(other *table) {
+	if t == other || t.mapping != nil || other.mapping != nil {
+		return
+	}
+	for i := range t.columns {
+		for _, c := range other.columns {
+			if own := &t.columns[i].data; len(c.data) > 0 && len(*own) == len(c.data) && &(*own)[0] != &c.data[0] && bytes.Equal(*own, c.data) {
+				*own = c.data
+			}
+		}
+	}
+	if s, x := t.sequences, other.sequences; s != nil && x != nil && s.of != x.of && reflect.DeepEqual(s.of, x.of) {
+		s.of = x.of
+	}
 }
 
 // column holds one field of every sample. Sample i is the size bytes at

@@ -41,7 +41,8 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	ds.Notes = c.notes()
 	if vocab := s.learns(); t.Len() < vocab {
-		ds.Notes = append(ds.Notes, fmt.Sprintf("data.tokenizer %s: the tokenizer has %s: no further pair comes twice in the text", s.Text.Tokenizer, units.Count(t.Len(), "token")))
+		ds.first = []string{fmt.Sprintf("data.tokenizer %s: the tokenizer has %s: no further pair comes twice in the text", s.Text.Tokenizer, units.Count(t.Len(), "token"))}
+		ds.Notes = append(ds.Notes, ds.first...)
 	}
 	return ds, nil
 }

@@ -63,3 +63,36 @@ func TestEqualData(t *testing.T) {
 		t.Errorf("both ran: %t; %d bytes of data are left", both, n)
 	}
 }
+
+// TestEqualDataOfAJobThatGoesOn: one that goes on after a pause has the copy of one that began meanwhile.
+func TestEqualDataOfAJobThatGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:2")
+	first := d.submit(t, dir, "first", onTable(t, dir, 2000, "train.epochs=30", "data.standardize=true"))
+	for v, _ := d.View(first); v.Step < 100; v, _ = d.View(first) {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := d.Want(first, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	for v, _ := d.View(first); v.State != queue.Paused; v, _ = d.View(first) {
+		time.Sleep(time.Millisecond)
+	}
+	second := d.submit(t, dir, "second", onTable(t, dir, 2000, "train.epochs=200", "data.standardize=true"))
+	for v, _ := d.View(second); v.Step < 1; v, _ = d.View(second) {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := d.Want(first, queue.Run); err != nil {
+		t.Fatal(err)
+	}
+	one := d.Views()[0].Data
+	for both := false; !both; time.Sleep(time.Millisecond) {
+		bytes, v := d.owned.Data().Bytes(), d.Views()
+		if both = v[0].State == queue.Running && v[0].Step > 100; v[0].State.Over() || v[1].State.Over() {
+			t.Fatalf("they do not run at once: %+v", v)
+		}
+		if both && bytes != one {
+			t.Fatalf("%d bytes of data are open; one copy has %d", bytes, one)
+		}
+	}
+}
