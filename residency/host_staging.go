@@ -198,7 +198,7 @@ func (s *Staging) free(x *staged) {
 	}
 }
 
-// Close frees all memory, that of a queued copy once it has ended.
+// Close frees all memory, that of a queued copy once it has ended. Later copies get new memory.
 func (s *Staging) Close() {
 	for i := range s.copies {
 		s.Free(i)

@@ -62,7 +62,7 @@ func New(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residenc
 	return &Saver{opt: o, state: newState(m, g, tensor, o.Bound)}
 }
 
-// Reserve gets the memory that a whole state is staged in: the first save would
+// Reserve gets the memory that a whole state is staged in: the next save would
 // be slow otherwise. It ends early, without an error, once ctx is done.
 func (s *Saver) Reserve(ctx context.Context) error {
 	if s.opt.Bound > 0 {
@@ -156,6 +156,14 @@ func (s *Saver) Settle() {
 	if s.done != nil {
 		r := <-s.done
 		s.done <- r // there is room for it
+	}
+}
+
+// Free gives the memory back that a whole state is staged in, until Reserve or the next save. No save is under
+// way, but for a result that nobody has been told. A closed Saver has none.
+func (s *Saver) Free() {
+	if s.state != nil {
+		s.state.staging.Close()
 	}
 }
 

@@ -95,6 +95,33 @@ func TestSaveIsOfItsMoment(t *testing.T) {
 	}
 }
 
+// Between two saves the memory that they are staged in can be given back, and a closed saver has none.
+func TestFree(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	s, db, _ := open(t, r, 0, 9)
+	before := r.Runtime.Residency.HostMemory().Used
+	for step := range 2 {
+		if err := s.Reserve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Save(t.Context(), t.Context(), checkpoint.Manifest{Step: step}), s.Await()); err != nil {
+			t.Fatal(err)
+		}
+		saves := r.Runtime.Residency.HostMemory().Used
+		s.Free()
+		if used := r.Runtime.Residency.HostMemory().Used; used != before || saves <= before {
+			t.Errorf("%d bytes before the saves, %d with one and %d after it", before, saves, used)
+		}
+	}
+	if list, _, err := db.List(); err != nil || len(list) != 2 {
+		t.Errorf("%d checkpoints, %v", len(list), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Free()
+}
+
 // Old checkpoints are deleted as far as they are not to be kept.
 func TestSaveKeeps(t *testing.T) {
 	r := smallrun.New(t, "cpu")

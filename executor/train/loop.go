@@ -34,6 +34,7 @@ type loop struct {
 	before [3]runstate.Progress // where the run stood before the newest steps
 
 	replaced bool            // a variable was, since the newest checkpoint
+	reserved bool            // the next save has its memory
 	saveNow  <-chan struct{} // Options.SaveNow; nil once that is closed
 }
 
@@ -153,8 +154,8 @@ func (l *loop) nextStep() time.Duration {
 // step queues one step and settles the one before it.
 func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	err := l.a.feed.Step(ctx, b)
-	if err == nil && l.a.at.Step == l.first { // it runs meanwhile
-		err = l.a.saves.Reserve(ctx)
+	if err == nil && !l.reserved { // it runs meanwhile
+		l.reserved, err = true, l.a.saves.Reserve(ctx)
 	}
 	if err != nil {
 		return err

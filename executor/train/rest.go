@@ -28,7 +28,15 @@ func (l *loop) standStill(work context.Context) error {
 		return err
 	}
 	l.stopClock()
-	return l.a.saves.Await()
+	err := l.a.saves.Await()
+	l.freeStaging()
+	return err
+}
+
+// freeStaging gives the memory of a save to others while the run stands still.
+func (l *loop) freeStaging() {
+	l.a.saves.Free()
+	l.reserved = false
 }
 
 // asleep waits until the run may go on, and saves meanwhile where somebody asks for that.
@@ -70,5 +78,6 @@ func (l *loop) saveAsked(work context.Context, ok bool) error {
 	if err := l.save(work); err != nil {
 		return err
 	}
+	defer l.freeStaging()
 	return l.a.saves.Await()
 }

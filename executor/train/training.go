@@ -145,6 +145,7 @@ func (t *Training) idle() {
 	_ = l.settle(context.Background(), 0)
 	l.stopClock()
 	l.a.saves.Settle()
+	l.freeStaging()
 	l.a.rt.Stand()
 }
 
