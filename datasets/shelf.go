@@ -215,6 +215,9 @@ func (s Spec) stamps() (list []fs.FileInfo) {
 		paths = append(paths, d.ValPath, d.TestPath)
 	}
 	for _, path := range paths {
+		if path == "" { // which would be the working folder
+			continue
+		}
 		found := []string{osfile.Resolve(path)}
 		if s.Source == "csv" {
 			found, _ = tabular.Matches(path)

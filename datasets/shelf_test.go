@@ -264,6 +264,33 @@ func TestShelfOfSeeds(t *testing.T) {
 	}
 }
 
+// TestShelfInABusyFolder: what happens in the working folder has to do with no data that is elsewhere.
+func TestShelfInABusyFolder(t *testing.T) {
+	specs := shelfSpecs(t)
+	t.Chdir(t.TempDir())
+	for name, spec := range specs {
+		var s Shelf
+		var sets [2]*Dataset
+		for i := range sets {
+			if err := os.WriteFile(fmt.Sprint(name, i), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			ds, done, err := s.Open(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			sets[i] = ds
+		}
+		if sets[0] != sets[1] {
+			t.Errorf("%s was read twice", name)
+		}
+		if n := len(specs[name].stamps()); spec.Path == "" && n > 0 || n > 1 {
+			t.Errorf("%s is read from %d files", name, n)
+		}
+	}
+}
+
 // TestShelfFailures: a failure is nobody else's, and leaves nothing on the shelf.
 func TestShelfFailures(t *testing.T) {
 	var s Shelf
