@@ -5,22 +5,41 @@ import (
 	"cmp"
 	"fmt"
 	"runtime/debug"
+	"strings"
 )
 
 // Module is Berth's module.
 const Module = "github.com/berth-ml/berth"
 
+// unknown is the Revision of a build that does not say.
+const unknown = "(devel)"
+
 // Revision tells a build of Berth from others: its version and, in a program of Berth's own module, the
-// revision. Programs of other modules with the same version have the same one.
+// revision. Programs of other modules with the same version have the same one. Of a folder that replaces Berth's module
+// no build says the revision.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return unknown
 	}
 	return revision(info)
 }
 
+// SameRevision reports whether two builds are of one, as far as both say.
+func SameRevision(a, b string) bool {
+	if a == unknown || b == unknown {
+		return true
+	}
+	v, of, told := strings.Cut(a, " ")
+	w, other, also := strings.Cut(b, " ")
+	return v == w && (!told || !also || of == other)
+}
+
 func revision(info *debug.BuildInfo) string {
+	module := moduleOf(info)
+	if r := module.Replace; r != nil && (r.Version == "" || r.Version == unknown) {
+		return unknown
+	}
 	text := Version(info)
 	if info.Main.Path != Module {
 		return text
@@ -35,14 +54,19 @@ func revision(info *debug.BuildInfo) string {
 
 // Version is the version of Berth in a build, of which it may be a dependency.
 func Version(info *debug.BuildInfo) string {
-	module := &info.Main
+	module := moduleOf(info)
+	if r := module.Replace; r != nil {
+		return fmt.Sprintf("%s, replaced by %s %s", module.Version, r.Path, cmp.Or(r.Version, unknown))
+	}
+	return cmp.Or(module.Version, unknown)
+}
+
+// moduleOf is Berth's module in a build.
+func moduleOf(info *debug.BuildInfo) *debug.Module {
 	for _, d := range info.Deps {
 		if d.Path == Module {
-			module = d
+			return d
 		}
 	}
-	if r := module.Replace; r != nil {
-		return fmt.Sprintf("%s, replaced by %s %s", module.Version, r.Path, cmp.Or(r.Version, "(devel)"))
-	}
-	return cmp.Or(module.Version, "(devel)")
+	return &info.Main
 }

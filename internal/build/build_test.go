@@ -13,13 +13,42 @@ func TestRevision(t *testing.T) {
 		"v1.2.3 abc true": {Main: debug.Module{Path: Module, Version: "v1.2.3"}, Settings: settings},
 		"(devel)":         {Main: debug.Module{Path: Module}},
 		"v1.2.3":          {Main: other, Deps: []*debug.Module{{Path: Module, Version: "v1.2.3"}}, Settings: settings},
-		"v1.2.3, replaced by ../berth (devel)": {
-			Main: other, Deps: []*debug.Module{{Path: Module, Version: "v1.2.3", Replace: &debug.Module{Path: "../berth"}}}, Settings: settings,
+		"v1.2.3, replaced by example.org/fork v1.3.0": {
+			Main: other, Deps: []*debug.Module{{Path: Module, Version: "v1.2.3", Replace: &debug.Module{Path: "example.org/fork", Version: "v1.3.0"}}}, Settings: settings,
 		},
 	}
 	for want, info := range cases {
 		if got := revision(info); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, version := range []string{"", "(devel)"} {
+		folder := &debug.Module{Path: "../berth", Version: version}
+		info := &debug.BuildInfo{Main: other, Deps: []*debug.Module{{Path: Module, Version: "v1.2.3", Replace: folder}}, Settings: settings}
+		if got := revision(info); got != unknown {
+			t.Errorf("a folder in place of the module says that it is %q", got)
+		}
+	}
+}
+
+// TestSameRevision: what a build does not say cannot tell it from another.
+func TestSameRevision(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"v1.2.3", "v1.2.3", true},
+		{"v1.2.3 abc", "v1.2.3", true},
+		{"v1.2.3 abc", "v1.2.3 def", false},
+		{"v1.2.3 abc true", "v1.2.3 abc", false},
+		{"v1.2.3", "v1.2.4", false},
+		{unknown, "v1.2.3 abc", true},
+		{unknown, unknown, true},
+		{"(devel) abc", "(devel) def", false},
+		{"v1.2.3, replaced by example.org/fork v1.3.0", "v1.2.3", false},
+	} {
+		if SameRevision(c.a, c.b) != c.same || SameRevision(c.b, c.a) != c.same {
+			t.Errorf("%q and %q: %v is expected", c.a, c.b, c.same)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -19,7 +20,7 @@ const protocol = 1
 // Program tells one program from another.
 type Program struct {
 	Protocol int
-	Version  string // of the build
+	Version  string // of the build, as far as it says
 	Keys     string // a hash of all keys that configs may have, with those that the program registered
 	Process  int
 	Only     int `json:",omitempty"` // the one job that it trains; 0: all
@@ -37,14 +38,14 @@ func (p Program) differs(daemon Program) error {
 	switch {
 	case p.Protocol != daemon.Protocol:
 		what = fmt.Sprintf("it speaks protocol %d, and this program %d", daemon.Protocol, p.Protocol)
-	case p.Version != daemon.Version:
+	case !build.SameRevision(p.Version, daemon.Version):
 		what = fmt.Sprintf("it has version %s, and this program %s", daemon.Version, p.Version)
 	case p.Keys != daemon.Keys:
 		what = "other layers, losses or keys are registered in it than in this program"
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w (process %d): %s. `trainer down` saves its jobs and ends it; then start `trainer up` of this program, and they go on", ErrProgram, daemon.Process, what)
+	return fmt.Errorf("%w (process %d): %s. `trainer down` saves its jobs and ends it; start `trainer up` then of this program's version and with what it registers, and they go on", ErrProgram, daemon.Process, what)
 }
 
 // The causes of errors of a client.

@@ -143,6 +143,25 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
+// TestProgramOfUnknownVersion: one that a folder replaces Berth in, which no build says the version of, is the same program
+// if it registers the same.
+func TestProgramOfUnknownVersion(t *testing.T) {
+	path, _ := served(t)
+	c := dialed(t, path, "(devel)")
+	if _, err := c.Submit(t.Context(), jobs.Submission{Key: "a", Config: digits(t), Parent: t.TempDir()}); err != nil || c.Other() != nil {
+		t.Errorf("%v, %v", err, c.Other())
+	}
+	p := ThisProgram("(devel)")
+	p.Keys = "others"
+	c, err := Dial(t.Context(), path, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Remove(t.Context(), 1); !errors.Is(err, ErrProgram) || !strings.Contains(err.Error(), "registered") {
+		t.Errorf("other layers: %v", err)
+	}
+}
+
 func TestNoDaemon(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "q.sock"), filepath.Join(dir, "no", "q.sock")} {
