@@ -1,12 +1,19 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -98,14 +105,15 @@ func (l *Local) SetPriority(id, priority int) (queue.Job, error) {
 }
 
 // OpenFor opens a daemon with the devices of one job's config, for [Daemon.RunOnly]. It has no use for those
-// of o.
+// of o. The trials of a sweep may get devices with a part of the cores each.
 func OpenFor(id int, o Options) (*Daemon, error) {
 	l, err := OpenLocal(o.Queue)
 	if err != nil {
 		return nil, err
 	}
 	text, err := l.Config(id)
-	if err := errors.Join(err, l.Close()); err != nil {
+	j, missing := l.queue.Job(id)
+	if err := errors.Join(err, missing, l.Close()); err != nil {
 		return nil, err
 	}
 	c, err := configs.Parse(fmt.Sprintf("config of job %d", id), text, configs.Overlay{})
@@ -114,7 +122,33 @@ func OpenFor(id int, o Options) (*Daemon, error) {
 	}
 	o.Devices = c.Devices
 	o.Devices.Memory = configs.Memory{} // the job's plan keeps to it, also to a share of what it takes
+	if j.Sweep != nil {
+		s, err := parseSweep(&j)
+		if err != nil {
+			return nil, err
+		}
+		if n := beside(c.Devices, s, &j); n > 1 {
+			o.Devices.Use = fmt.Sprintf("cpu:%d", n)
+		}
+	}
 	return Open(o)
+}
+
+// beside is how many trials of a sweep the one cpu device of its config gives way to devices for, each with a part of its
+// cores: a model keeps several cores less busy than as many models do. A device has at least four trials, so that all
+// have work nearly to the end.
+func beside(x configs.Devices, s *configs.Sweep, j *queue.Job) int {
+	of := func(d configs.Dimension) bool { return d.Key == "devices" || strings.HasPrefix(d.Key, "devices.") }
+	if len(x.Each) > 0 || x.Memory != (configs.Memory{}) || !slices.Equal(j.Needs, []order.Need{{Kind: "cpu", Count: 1}}) || slices.ContainsFunc(s.Vary, of) {
+		return 1
+	}
+	n := min(cmp.Or(x.Threads, runtime.GOMAXPROCS(0)), s.Total()/4, cmp.Or(s.AtOnce, math.MaxInt))
+	for ; n > 1; n-- {
+		if each, err := host.DefaultBudget(n); err == nil && j.Memory <= each {
+			break
+		}
+	}
+	return n
 }
 
 // RunOnly is [Daemon.Run] for one job: others wait, and it returns once that one is over.

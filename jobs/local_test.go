@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,6 +39,71 @@ func TestLocalPlansAside(t *testing.T) {
 	}
 	if views := l.Views(); len(views) != 1 {
 		t.Errorf("%+v", views)
+	}
+}
+
+// TestOpenForASweep: the trials of a sweep on one cpu device share its cores, if they are many enough and nothing else is asked
+// for, and have the weights that they have alone.
+func TestOpenForASweep(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	for _, c := range []struct {
+		set, vary, atOnce string
+		devices           string
+	}{
+		{"", "optimizer.lr=0.001,0.002,0.003,0.004,0.005,0.006,0.007,0.008,0.009", "", "cpu:0, cpu:1"},
+		{"", "optimizer.lr=0.001,0.002,0.003,0.004,0.005,0.006,0.007,0.008,0.009", "1", "cpu:0"},
+		{"", "optimizer.lr=0.001,0.002,0.003,0.004,0.005,0.006,0.007", "", "cpu:0"},
+		{"devices.use=cpu:2", "seed=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "", "cpu:0, cpu:1"},
+		{"devices.memory=1GiB", "seed=1,2,3,4,5,6,7,8", "", "cpu:0"},
+		{"", "seed=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "", "cpu:0, cpu:1, cpu:2"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "queue.db")
+		l, err := OpenLocal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := map[string]string{}
+		if c.atOnce != "" {
+			flags["at-once"] = c.atOnce
+		}
+		s, err := configs.SweepOfFlags("digits", []string{c.vary}, flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml, err := s.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := []string{"train.epochs=1"}
+		if c.set != "" {
+			set = append(set, c.set)
+		}
+		j, err := l.Submit(t.Context(), Submission{Key: "a", Config: text(t, set...), Sweep: string(yaml), Parent: dir})
+		if err := errors.Join(err, l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenFor(j.ID, Options{Queue: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Devices() != c.devices {
+			t.Errorf("%+v: the devices are %s", c, d.Devices())
+		}
+		v, err := d.RunOnly(t.Context(), j.ID)
+		if err != nil || v.State != queue.Finished {
+			t.Errorf("%+v: the sweep is %s: %s, %v", c, v.State, v.Failure(), err)
+		}
+		trial, err := d.Config(j.ID + 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := d.View(j.ID + 1); hash(t, v.Dir) != alone(t, trial) {
+			t.Errorf("%+v: a trial has other weights than alone", c)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
