@@ -84,7 +84,6 @@ const waitsForDaemon = "waits for a daemon: trainer up"
 // resting is a job that nobody runs.
 func resting(j queue.Job) View {
 	v := View{Job: j}
-	v.rest()
 	switch {
 	case j.State == queue.Failed:
 		v.Where = j.Failure()

@@ -142,6 +142,7 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 	}
 	q.Length = length(run, step.Seconds)
 	if q.Sweep == nil {
+		q.Steps = run.TotalSteps()
 		return nil
 	}
 	if run.Data.Val == nil {

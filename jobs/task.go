@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -137,6 +138,7 @@ func (t *task) run() {
 	r := t.train()
 	d.mu.Lock()
 	r.Length, r.Left = t.pace.times()
+	r.Step, r.Steps, r.Loss = t.pace.at, t.pace.total, t.loss
 	d.mu.Unlock()
 	d.queue.End(t.job.ID, r)
 	j, err := d.queue.Job(t.job.ID)
@@ -309,7 +311,9 @@ func (t *task) observer(run *berth.Run, log *logFile) *berth.Observer {
 		}
 	}
 	o.Boundary = func(b berth.Boundary) {
-		t.note(func() { t.loss = b.TrainLoss })
+		if x := b.TrainLoss; x != nil && !math.IsNaN(*x) && !math.IsInf(*x, 0) { // JSON has no others
+			t.note(func() { t.loss = x })
+		}
 		if boundary != nil {
 			boundary(b)
 		}

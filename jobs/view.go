@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +15,8 @@ import (
 // View is a job as it is now.
 type View struct {
 	queue.Job
-	Step, Steps int      // taken, and of the whole run; Steps is 0 before the first attempt of this daemon
-	Loss        *float64 // the newest that came out
-	Where       string   // the devices of a running job, or why it does not run
-	Ends        *time.Time
+	Where string // the devices of a running job, or why it does not run
+	Ends  *time.Time
 }
 
 // foretold is how many ends are foretold: those of the front of the line.
@@ -48,9 +47,11 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 	running := d.running()
 	for i, j := range some {
 		v := View{Job: j}
-		v.rest()
 		if t := d.open[j.ID]; t != nil {
-			v.Step, v.Steps, v.Loss = t.pace.at, t.pace.total, t.loss
+			if t.pace.total > 0 {
+				v.Step, v.Steps = t.pace.at, t.pace.total
+			}
+			v.Loss = cmp.Or(t.loss, v.Loss)
 			if length, left := t.pace.times(); length > 0 {
 				v.Length, v.Left = length, left
 			}
@@ -124,13 +125,6 @@ func (d *Daemon) where(j *queue.Job, alone int) string {
 	return reason(j.Needs, d.places[j.ID])
 }
 
-// rest shows a trial that is not open at the rung that it has reached.
-func (v *View) rest() {
-	if v.Trial != nil {
-		v.Step, v.Steps = v.Trial.Step, v.Trial.Steps
-	}
-}
-
 // running has the trials that run now, by their sweeps.
 func (d *Daemon) running() map[int][]int {
 	sweeps := map[int][]int{}
@@ -147,6 +141,9 @@ func waitsForTrials(j *queue.Job) string {
 	return fmt.Sprintf("waits for the other trials at step %d", j.Trial.Step)
 }
 
+// AboutToBegin is why a job does not run that gets its devices soon, or that the daemon has not decided about yet.
+const AboutToBegin = "about to begin"
+
 // reason words why a job has no devices.
 func reason(needs []order.Need, p order.Place) string {
 	var text []string
@@ -160,7 +157,7 @@ func reason(needs []order.Need, p order.Place) string {
 	case len(p.Behind) > 0:
 		return fmt.Sprintf("needs %s: after %s", wanted, numbers(p.Behind))
 	}
-	return "about to begin"
+	return AboutToBegin
 }
 
 // numbers lists jobs: "6, 8 and 31 more".

@@ -56,6 +56,11 @@ type Job struct {
 	// were measured, and Left what is left of that; Length is 0 before enough of them were.
 	Predicted, Length, Left time.Duration
 
+	// Steps are those of the whole run, by its plan; 0 for a sweep, and for a trial before its first attempt. Step
+	// is how many were taken when the newest attempt ended, and Loss the newest that had come out then.
+	Step, Steps int
+	Loss        *float64
+
 	Submitted time.Time
 	Idle      time.Duration // how long it has been paused in all, up to PausedAt
 	PausedAt  time.Time     // since when it is paused; zero if it is not

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,6 +47,7 @@ type Submission struct {
 	Retries  int
 	Needs    []order.Need
 	Length   time.Duration // predicted
+	Steps    int           // of the whole run
 	Memory   int64
 	Host     int64
 	Data     int64
@@ -64,7 +66,7 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	now := time.Now()
 	j := &Job{
 		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
-		Needs: slices.Clone(s.Needs), Predicted: s.Length, Memory: s.Memory, Host: s.Host, Data: s.Data, DataID: s.DataID, Submitted: now, key: s.Key,
+		Needs: slices.Clone(s.Needs), Predicted: s.Length, Steps: s.Steps, Memory: s.Memory, Host: s.Host, Data: s.Data, DataID: s.DataID, Submitted: now, key: s.Key,
 		Sweep: s.Sweep, Trial: s.Trial.clone(),
 	}
 	if err := q.join(j); err != nil {
@@ -330,6 +332,10 @@ type Result struct {
 	// Length and Left are what the whole job takes, and what is left of it, as measured; 0: too
 	// little was.
 	Length, Left time.Duration
+	// Step and Steps are the steps taken, and those of the whole run; Steps is 0 if the attempt did not begin. Loss is
+	// the newest that came out, if one did.
+	Step, Steps int
+	Loss        *float64
 	// Reached says that a trial of a sweep has reached its rung, and with what; otherwise nil.
 	Reached *Reached
 }
@@ -343,6 +349,10 @@ func (q *Queue) End(id int, r Result) {
 		}
 		a.Ended, a.Code = now, r.Code
 		j.measured(r.Length, r.Left)
+		if r.Steps > 0 {
+			j.Step, j.Steps = r.Step, r.Steps
+		}
+		j.Loss = cmp.Or(r.Loss, j.Loss)
 		j.Trial.reach(r.Reached, r.Complete)
 		switch {
 		case r.Complete:

@@ -92,21 +92,35 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 		ignored(c, cfg)
 	}
 	out := console.NewProse(c.OutOrStdout())
-	fmt.Fprintln(out, announced(&j))
-	switch {
-	case r.wait, r.here && !daemon:
+	line := announced(&j)
+	waits := r.wait || r.here && !daemon
+	if daemon || !waits { // otherwise it begins here
+		line += begins(c.Context(), d, j.ID)
+	}
+	fmt.Fprintln(out, line)
+	if waits {
 		w := waiter{out: out, stop: r.stop, version: r.version, id: j.ID}
 		return w.end(c.Context(), d)
-	case !daemon || trainsOne(d):
-		fmt.Fprintln(out, "It waits for a daemon: start one with trainer up")
 	}
 	return nil
 }
 
-// trainsOne reports whether a submit --wait answers as a daemon of its one job.
-func trainsOne(d desk) bool {
-	client, ok := d.(*socket.Client)
-	return ok && client.Daemon().Only != 0
+// decidesWithin is how long a daemon may take to decide about a new job, and to let another one's step end.
+const decidesWithin = time.Second
+
+// begins says where a new job begins, or why it waits.
+func begins(ctx context.Context, d desk, id int) string {
+	for began := time.Now(); ; time.Sleep(decidesWithin / 100) {
+		v, err := d.View(ctx, id)
+		switch {
+		case err != nil || v.Where == "":
+			return ""
+		case v.State == queue.Running && v.Sweep == nil:
+			return "; begins now on " + v.Where
+		case v.Where != jobs.AboutToBegin || time.Since(began) > decidesWithin:
+			return "; " + v.Where
+		}
+	}
 }
 
 // announced says which job was queued.
@@ -229,7 +243,11 @@ func outlook(j *queue.Job) string {
 	if j.Length > 0 {
 		length, from = j.Length, "as measured"
 	}
-	return fmt.Sprintf("at most %s on a device and %s of host memory, %s %s", units.Bytes(j.Memory), units.Bytes(j.Host+j.Data), units.Seconds(length.Seconds()), from)
+	text := fmt.Sprintf("at most %s on a device and %s of host memory, ", units.Bytes(j.Memory), units.Bytes(j.Host+j.Data))
+	if j.Steps > 0 { // a sweep has trials of many lengths
+		text += fmt.Sprintf("%s a step and ", units.Seconds(length.Seconds()/float64(j.Steps)))
+	}
+	return text + fmt.Sprintf("%s in all %s", units.Seconds(length.Seconds()), from)
 }
 
 // shortPath is a path as one would type it here.
