@@ -8,14 +8,16 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // LogName is the file in the run folder that has what a job printed, and OlderLogName the one
 // before it. Together they have at most MostLog bytes.
 const (
-	LogName      = "log"
-	OlderLogName = "log.1"
+	LogName      = rundir.LogName
+	OlderLogName = rundir.OlderLogName
 	MostLog      = 16 << 20
 )
 
@@ -23,15 +25,16 @@ const (
 type logFile struct {
 	mu   sync.Mutex
 	dir  string
+	head string // the first line of each file
 	file *os.File
 	size int64
 }
 
-func openLog(dir string) (*logFile, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+func openLog(j *queue.Job) (*logFile, error) {
+	if err := os.MkdirAll(j.Dir, 0o777); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
-	l := &logFile{dir: dir}
+	l := &logFile{dir: j.Dir, head: fmt.Sprintf("%s%d (%s)\n", rundir.LogHead, j.ID, j.Name)}
 	return l, l.open()
 }
 
@@ -45,6 +48,10 @@ func (l *logFile) open() error {
 		return errors.Join(fmt.Errorf("log of the job: %w", err), file.Close())
 	}
 	l.file, l.size = file, st.Size()
+	if l.size == 0 {
+		n, _ := file.WriteString(l.head)
+		l.size = int64(n)
+	}
 	return nil
 }
 

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // TestLog: a log is bounded, and a reader beside the writer misses nothing at its turns.
 func TestLog(t *testing.T) {
 	testall.Long(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	l, err := openLog(dir)
+	l, err := openLog(&queue.Job{ID: 8, Name: "my", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +45,13 @@ func TestLog(t *testing.T) {
 	if err := r.Copy(&got); err != nil {
 		t.Fatal(err)
 	}
+	const head = "log of job 8 (my)\n" // of each file
+	text := strings.ReplaceAll(got.String(), head, "")
+	if got.Len()-len(text) < 2*len(head) {
+		t.Errorf("the log begins with %.40q", got.String())
+	}
 	for i := range lines {
-		if line := got.String()[i*100 : i*100+100]; line != fmt.Sprintf("%099d\n", i) {
+		if line := text[i*100 : i*100+100]; line != fmt.Sprintf("%099d\n", i) {
 			t.Fatalf("line %d is %s", i, line)
 		}
 	}

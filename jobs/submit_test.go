@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // TestFolders: two jobs that are not over never share a run folder, whatever happens to folders.
@@ -100,5 +101,35 @@ func TestFolderOfARun(t *testing.T) {
 	_, err := d.Submit(t.Context(), Submission{Key: "b", Config: text(t), Dir: v.Dir})
 	if !errors.Is(err, berth.ErrHasCheckpoint) || !strings.Contains(err.Error(), "name another folder with --run") {
 		t.Error(err)
+	}
+}
+
+// TestFolderTakenMeanwhile: a job does not go on with a run that somebody has begun in its folder before it began.
+func TestFolderTakenMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "queue.db")
+	l, err := OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.Submit(t.Context(), Submission{Key: "a", Config: text(t, "train.epochs=2"), Parent: dir})
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("other", text(t, "train.epochs=2"), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := berth.Open(t.Context(), c, berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = run.Train(t.Context(), berth.TrainOptions{Dir: j.Dir, MaxSteps: 10})
+	if err := errors.Join(err, run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, dir, "cpu:1")
+	if v := d.await(t, j.ID); v.State != queue.Failed || len(v.Attempts) != 1 || !strings.Contains(v.Failure(), "another run has begun there") {
+		t.Errorf("the job is %s after %d attempts: %s", v.State, len(v.Attempts), v.Failure())
 	}
 }

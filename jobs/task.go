@@ -179,7 +179,7 @@ func (t *task) train() (r queue.Result) {
 	if err != nil {
 		return t.failed(err)
 	}
-	log, err := openLog(t.job.Dir)
+	log, err := openLog(&t.job)
 	if err != nil {
 		return t.failed(err)
 	}
@@ -243,6 +243,9 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	}
 	status, err := rundir.StatusOf(t.job.Dir)
 	resume := err != nil || status.State != rundir.None
+	if resume && len(t.job.Attempts) == 1 {
+		return r, fmt.Errorf("%w: %s: another run has begun there since the job was submitted: submit it again, or go on with that run by trainer resume", berth.ErrHasCheckpoint, t.job.Dir)
+	}
 	o := berth.OpenOptions{Devices: t.daemon.owned, Use: deviceIDs(t.devices)}
 	if resume {
 		o.Resume = t.job.Dir

@@ -24,6 +24,11 @@ const (
 	CheckpointsName = "checkpoints.db"
 	ReportName      = "report.json"
 	TokenizerName   = "tokenizer.json" // of a byte pair encoding
+	LogName         = "log"            // of a queued job, with the one before it
+	OlderLogName    = "log.1"
+
+	// LogHead begins the log of a job; its number follows. A log without it is somebody else's.
+	LogHead = "log of job "
 )
 
 // CheckpointPath is the file of a run folder's checkpoints.
@@ -216,7 +221,12 @@ func Remove(dir string) (left []string, err error) {
 		return nil, err
 	}
 	others := foreign(dir)
-	for _, name := range append(eventFiles(dir), ReportName, MetricsName, TokenizerName, ConfigName) {
+	for _, name := range []string{LogName, OlderLogName} {
+		if !ownText(filepath.Join(dir, name), func(text []byte) bool { return bytes.HasPrefix(text, []byte(LogHead)) }) {
+			others = append(others, name)
+		}
+	}
+	for _, name := range append(eventFiles(dir), ReportName, MetricsName, TokenizerName, ConfigName, LogName, OlderLogName) {
 		_ = os.Remove(unfinished(filepath.Join(dir, name))) // or it is among those that are left
 		path := filepath.Join(dir, name)
 		if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || slices.Contains(others, name) {

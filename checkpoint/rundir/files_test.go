@@ -214,6 +214,7 @@ func TestRemove(t *testing.T) {
 		put(t, dir, rundir.ConfigName, string(configText(t)))
 		put(t, dir, rundir.MetricsName, boundaryLine(0))
 		put(t, dir, "events.out.tfevents.1700000000.berth", "")
+		put(t, dir, rundir.LogName, rundir.LogHead+"8 (my)\nepoch 1/2\n")
 		return dir
 	}
 	dir := run()
@@ -226,8 +227,9 @@ func TestRemove(t *testing.T) {
 	dir = run()
 	put(t, dir, "notes.txt", "my own words\n")
 	put(t, dir, rundir.ReportName, "my own report\n")
+	put(t, dir, rundir.OlderLogName, "my own log\n")
 	left, err := rundir.Remove(dir)
-	if want := []string{"notes.txt", rundir.ReportName}; err != nil || !slices.Equal(left, want) {
+	if want := []string{rundir.OlderLogName, "notes.txt", rundir.ReportName}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left %q, %v", left, err)
 	}
 	for _, d := range []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "notes.txt")} {
@@ -235,7 +237,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
-	if len(files(t, dir)) != 2 {
+	if len(files(t, dir)) != 3 {
 		t.Error("a folder without a run has changed")
 	}
 }

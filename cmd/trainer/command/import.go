@@ -126,7 +126,7 @@ func (m *importing) folder(path string) error {
 		return err
 	}
 	o := berth.ImportOptions{Name: configs.NameOf(strings.TrimSuffix(from, ".safetensors") + ".yaml"), Overlay: m.config.Overlay(m.c)}
-	dir := cmp.Or(m.dir, runs.NewFolder(o.Name))
+	dir := cmp.Or(m.dir, runs.NewFolder(o.Name, reserved(m.c.Context())))
 	notes := m.c.ErrOrStderr()
 	if m.quiet {
 		notes = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/internal/build"
 )
@@ -54,13 +55,16 @@ type commandGroup struct {
 // waiting lists the run folders of queued jobs that wait.
 func waiting(ctx context.Context) []string { return queued.Waiting(ctx, build.Revision()) }
 
+// reserved says which queued job's a folder is.
+func reserved(ctx context.Context) runs.Reserved { return queued.Reserved(ctx, build.Revision()) }
+
 // commandGroups are the commands in the order of help.
 func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
-		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting), charts.Command(), checkpoints.Command()}},
+		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand()), completionCommand(), cli.Printing(versionCommand())}},

@@ -83,7 +83,7 @@ func (t *training) chooseFolder(name string, m runs.Mode) error {
 	case o.Fresh:
 		m = runs.Fresh
 	}
-	f, err := runs.ChooseFolder(o.Dir, name, m)
+	f, err := runs.ChooseFolder(o.Dir, name, m, reserved(t.of.Context()))
 	o.Dir, o.Resume, t.note = f.Dir, f.Resume, f.Note
 	if o.Resume {
 		o.Init = "" // given for a run that begins

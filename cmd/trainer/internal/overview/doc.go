@@ -1,7 +1,7 @@
 // Package overview has the command runs: it lists the runs of a folder, shows one,
 // compares several and deletes them.
 //
-//	c := overview.Command(&signals.Stop{}, waiting)
+//	c := overview.Command(&signals.Stop{}, waiting, reserved)
 //	c.SetArgs([]string{"ls", "runs"})
 //	err := c.Execute()
 //

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,21 +16,26 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func rmCommand(stop *signals.Stop) *cobra.Command {
+func rmCommand(stop *signals.Stop, reserved func(context.Context) runs.Reserved) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm RUN…", Short: "Delete runs",
-		Long:    "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and then no run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
+		Long:    "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and so is that of a queued job; then no run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
 		Example: "  trainer runs rm runs/digits-2 --yes", Args: cli.ArgsBetween(1, math.MaxInt),
 	}
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		args = once(args)
+		jobOf := reserved(c.Context())
 		for _, dir := range args {
+			if job := jobOf(dir); job != 0 {
+				return cli.Usagef("%s is the run folder of job %d, which is not over: trainer jobs cancel %d ends it", dir, job, job)
+			}
 			if err := refused(rundir.CheckRemove(dir)); err != nil {
 				return err
 			}

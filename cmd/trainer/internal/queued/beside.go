@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/socket"
@@ -37,6 +41,41 @@ func Beside(ctx context.Context, version string) string {
 // Waiting lists the run folders of the jobs that wait, whether they have begun or not. It has none where the
 // queue does not answer.
 func Waiting(ctx context.Context, version string) (dirs []string) {
+	for _, v := range listed(ctx, version) {
+		if v.State == queue.Waiting && v.Sweep == nil {
+			dirs = append(dirs, v.Dir)
+		}
+	}
+	return dirs
+}
+
+// Reserved says whose folders are those of the jobs that are not over. It asks the queue when it is first called.
+func Reserved(ctx context.Context, version string) runs.Reserved {
+	byName := sync.OnceValue(func() map[string][]jobs.View {
+		views := map[string][]jobs.View{}
+		for _, v := range listed(ctx, version) {
+			if !v.State.Over() {
+				name := filepath.Base(v.Dir)
+				views[name] = append(views[name], v)
+			}
+		}
+		return views
+	})
+	return func(dir string) int {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		for _, v := range byName()[filepath.Base(dir)] {
+			if rundir.SameFile(v.Dir, dir) {
+				return v.ID
+			}
+		}
+		return 0
+	}
+}
+
+// listed are all jobs; none where the queue does not answer.
+func listed(ctx context.Context, version string) []jobs.View {
 	path, err := queuePath()
 	if err != nil {
 		return nil
@@ -60,10 +99,5 @@ func Waiting(ctx context.Context, version string) (dirs []string) {
 	}
 	defer d.Close()
 	list, _, _ := d.Views(ctx)
-	for _, v := range list {
-		if v.State == queue.Waiting && v.Sweep == nil {
-			dirs = append(dirs, v.Dir)
-		}
-	}
-	return dirs
+	return list
 }

@@ -55,6 +55,14 @@ func TestBeside(t *testing.T) {
 	if got, text := Waiting(t.Context(), "1"), Beside(t.Context(), "1"); !slices.Equal(got, []string{first.Dir}) || text != "" {
 		t.Errorf("without a daemon: %q, %q", got, text)
 	}
+	reserved := func(dir string, want int) {
+		t.Helper()
+		if got := Reserved(t.Context(), "1")(dir); got != want {
+			t.Errorf("%s is the folder of job %d, not %d", dir, got, want)
+		}
+	}
+	reserved(first.Dir, first.ID)
+	reserved(first.Dir+"-2", 0)
 	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +101,13 @@ func TestBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(second.ID, queue.Running, first.Dir) // it was suspended
+	t.Chdir(dir)
+	reserved("second", second.ID)
+	if _, err := d.Want(second.ID, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	await(second.ID, queue.Cancelled)
+	reserved("second", 0)
 	if text := Beside(t.Context(), "another version"); !strings.HasPrefix(text, fmt.Sprintf("trainer up (process %d) trains on this machine, too", os.Getpid())) {
 		t.Errorf("beside a daemon: %q", text)
 	}

@@ -38,26 +38,39 @@ type Folder struct {
 	Note   string // why it is Dir, where a user may not expect it
 }
 
+// Reserved says of a folder which queued job is to train there, or trains there: its number, or 0. Such a run
+// may go on elsewhere, and no other begins in its folder.
+type Reserved func(dir string) (job int)
+
 // ChooseFolder chooses where to train a config: the folder given or, without
 // one (""), a folder of that name's runs. There the newest run counts: it goes
 // on or is deleted. A run that begins takes the first free folder, but only
-// once the newest is finished.
-func ChooseFolder(given, name string, m Mode) (Folder, error) {
+// once the newest is finished; those of queued jobs do not count for it.
+func ChooseFolder(given, name string, m Mode, reserved Reserved) (Folder, error) {
 	if given = osfile.Resolve(given); given != "" {
 		f := Folder{Dir: given, Resume: goesOn(given, m)}
+		if !f.Resume {
+			if job := reserved(given); job != 0 {
+				return f, cli.Usagef("%s is the run folder of job %d: --run DIR begins elsewhere, and trainer jobs cancel %d gives it free", given, job, job)
+			}
+		}
 		if m == Begin {
 			return f, rundir.CheckBegin(given)
 		}
 		return f, nil
 	}
-	newest, status, err := newestRun(name)
+	others := reserved
+	if m == Resume || m == Auto {
+		others = func(string) int { return 0 }
+	}
+	newest, status, err := newestRun(name, others)
 	switch {
 	case newest == "" && m == Resume:
 		return Folder{Dir: folder(name, 1), Resume: true}, nil // which says that there is no run
 	case newest == "":
-		return firstRun(name), nil
+		return firstRun(name, reserved), nil
 	case m == Begin && err == nil && status.State == rundir.Finished:
-		free := firstFree(name)
+		free := firstFree(name, reserved)
 		return Folder{Dir: free, Note: fmt.Sprintf("%s is finished: this run goes to %s", newest, free)}, nil
 	case m == Begin && err == nil:
 		return Folder{}, cli.Usagef("%s is unfinished%s: --resume goes on with it, --fresh deletes it and begins anew, --run DIR begins elsewhere", newest, at(status))
@@ -74,11 +87,11 @@ func ChooseFolder(given, name string, m Mode) (Folder, error) {
 }
 
 // NewFolder is the first folder of a name's runs that is not taken.
-func NewFolder(name string) string { return firstFree(name) }
+func NewFolder(name string, reserved Reserved) string { return firstFree(name, reserved) }
 
 // firstRun is the folder for a run of a name that has none yet.
-func firstRun(name string) Folder {
-	f := Folder{Dir: firstFree(name)}
+func firstRun(name string, reserved Reserved) Folder {
+	f := Folder{Dir: firstFree(name, reserved)}
 	if first := folder(name, 1); f.Dir != first {
 		f.Note = fmt.Sprintf("%s is taken: this run goes to %s", first, f.Dir)
 	}
@@ -112,9 +125,9 @@ func folder(name string, n int) string {
 }
 
 // firstFree is the first of a name's folders that is not taken.
-func firstFree(name string) string {
+func firstFree(name string, reserved Reserved) string {
 	n := 1
-	for taken(folder(name, n)) {
+	for taken(folder(name, n)) || reserved(folder(name, n)) != 0 {
 		n++
 	}
 	return folder(name, n)
@@ -139,8 +152,8 @@ func taken(dir string) bool {
 }
 
 // newestRun is the folder of the name's run that saved last, and its status.
-// It is "" where there is none.
-func newestRun(name string) (string, rundir.Status, error) {
+// It is "" where there is none. Runs in reserved folders are passed over.
+func newestRun(name string, reserved Reserved) (string, rundir.Status, error) {
 	type saved struct {
 		dir string
 		n   int
@@ -160,7 +173,7 @@ func newestRun(name string) (string, rundir.Status, error) {
 	}
 	slices.SortFunc(all, func(a, b saved) int { return cmp.Or(b.at.Compare(a.at), b.n-a.n) })
 	for _, s := range all {
-		if !isOf(s.dir, name) {
+		if !isOf(s.dir, name) || reserved(s.dir) != 0 {
 			continue
 		}
 		if status, err := rundir.StatusOf(s.dir); err != nil || status.State != rundir.None {
