@@ -231,24 +231,11 @@ func (m maker) logs() *cobra.Command {
 			return err
 		}
 		defer d.Close()
-		for {
-			v, err := d.View(c.Context(), id)
-			if copied := reader.Copy(c.OutOrStdout()); copied != nil {
-				return copied
-			}
-			switch {
-			case c.Context().Err() != nil:
-				return nil
-			case err != nil:
-				return fmt.Errorf("job %d is not over: %w", id, err)
-			case v.State.Over():
-				return nil
-			}
-			select {
-			case <-c.Context().Done():
-			case <-time.After(pollEvery):
-			}
-		}
+		notes := notesOf(c)
+		_, err = await(c.Context(), d, id, func(v *jobs.View) error {
+			return errors.Join(reader.Copy(c.OutOrStdout()), notes.see(v))
+		})
+		return err
 	})
 }
 
@@ -284,7 +271,7 @@ func (m maker) wait() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			return await(c.Context(), d, id)
+			return wait(c.Context(), d, id, notesOf(c))
 		})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,12 +93,16 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	out := console.NewProse(c.OutOrStdout())
 	line := announced(&j)
 	waits := r.wait || r.here && !daemon
-	if daemon || !waits { // otherwise it begins here
+	switch client, _ := d.(*socket.Client); {
+	case waits && client != nil && client.Daemon().Only != 0:
+		line += fmt.Sprintf("; begins here after job %d, which process %d trains", client.Daemon().Only, client.Daemon().Process)
+	case daemon || !waits: // otherwise it begins here
 		line += begins(c.Context(), d, j.ID)
 	}
 	fmt.Fprintln(out, line)
 	if waits {
-		w := waiter{out: out, stop: r.stop, version: r.version, id: j.ID}
+		w := waiter{notes: notesOf(c), screen: &screen{out: out}, stop: r.stop, version: r.version, id: j.ID, sweep: j.Sweep != nil}
+		w.notes.told[queue.Waiting] = true
 		return w.end(c.Context(), d)
 	}
 	return nil
@@ -158,17 +161,19 @@ func apart(cfg *configs.Config) (written *configs.Config, length []string) {
 
 // waiter waits for the end of a job, and trains it where no daemon does.
 type waiter struct {
-	out     io.Writer
+	notes   *notes
+	screen  *screen
 	stop    *signals.Stop
 	version string
 	id      int
+	sweep   bool
 }
 
 // end returns the job's failure. Another command that trains one job has the queue until that ends.
 func (w waiter) end(ctx context.Context, d desk) error {
 	for {
 		if client, ok := d.(*socket.Client); ok {
-			err := await(ctx, client, w.id)
+			err := wait(ctx, client, w.id, w.notes)
 			if client.Daemon().Only == 0 || !unanswered(err) {
 				return err
 			}
@@ -266,27 +271,62 @@ const pollEvery = 100 * time.Millisecond
 // betweenDaemons is how long a command that waits for a job does without a daemon: one may follow the other.
 const betweenDaemons = 2 * time.Second
 
-// await waits until a job is over, and returns its failure.
-func await(ctx context.Context, d desk, id int) error {
+// await waits until a job is over. see sees it now and then, the last time when it is over.
+func await(ctx context.Context, d desk, id int, see func(*jobs.View) error) (*jobs.View, error) {
 	for answered := time.Now(); ; {
 		v, err := d.View(ctx, id)
 		switch {
 		case ctx.Err() != nil:
-		case err == nil && v.State.Over():
-			return outcome(&v)
 		case err == nil:
+			if seen := see(&v); seen != nil || v.State.Over() {
+				return &v, seen
+			}
 			answered = time.Now()
 		case !unanswered(err):
-			return err
+			return nil, err
 		case time.Since(answered) > betweenDaemons:
-			return fmt.Errorf("job %d is not over: %w", id, err)
+			return nil, fmt.Errorf("%w waiting: job %d is not over: %w", errStopped, id, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("job %d goes on: %w", id, context.Cause(ctx))
+			return nil, fmt.Errorf("%w waiting: job %d goes on", errStopped, id)
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// wait waits until a job is over, and returns its failure.
+func wait(ctx context.Context, d desk, id int, n *notes) error {
+	v, err := await(ctx, d, id, n.see)
+	if err != nil {
+		return err
+	}
+	return outcome(v)
+}
+
+// notes tell once why a job does not run that a command waits for: while it is waiting, and while it is paused.
+type notes struct {
+	tell func(string)
+	told map[queue.State]bool
+}
+
+func notesOf(c *cobra.Command) *notes {
+	return &notes{func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }, map[queue.State]bool{}}
+}
+
+func (n *notes) see(v *jobs.View) error {
+	text := ""
+	switch {
+	case v.State == queue.Paused:
+		text = fmt.Sprintf("job %d is paused: trainer jobs resume %d lets it go on", v.ID, v.ID)
+	case v.State == queue.Waiting && v.Where != "" && v.Where != jobs.AboutToBegin:
+		text = fmt.Sprintf("job %d is waiting: %s", v.ID, v.Where)
+	}
+	if text != "" && !n.told[v.State] {
+		n.told[v.State] = true
+		n.tell(text)
+	}
+	return nil
 }
 
 // outcome is the error with which a command that waited for a job ends.
@@ -310,7 +350,11 @@ func (w waiter) train(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := jobs.OpenFor(w.id, jobs.Options{Queue: path, Observe: observe, Told: func(line string) { fmt.Fprintln(w.out, line) }})
+	o := jobs.Options{Queue: path, Observe: w.screen.observe, Told: w.screen.tell}
+	if w.sweep { // its trials would show at once
+		o.Observe = observe
+	}
+	d, err := jobs.OpenFor(w.id, o)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -105,23 +106,24 @@ func TestSubmitWaits(t *testing.T) {
 	path := filepath.Join(dir, "q.db")
 	t.Setenv(pathVariable, path)
 	t.Chdir(dir)
-	submit := func(args ...string) (ended chan error) {
+	submit := func(out io.Writer, args ...string) (ended chan error) {
 		ended = make(chan error, 1)
 		c := Submit(&signals.Stop{}, "1")
 		c.SetArgs(append([]string{"digits"}, args...))
-		c.SetOut(io.Discard)
+		c.SetOut(out)
 		c.SetErr(io.Discard)
 		go func() { ended <- c.ExecuteContext(t.Context()) }()
 		return ended
 	}
-	first := submit("--wait", "--set", "train.epochs=100000")
+	first := submit(io.Discard, "--wait", "--set", "train.epochs=100000")
 	var client *socket.Client
 	for client == nil {
 		client, _ = socket.Dial(t.Context(), socket.Path(path), socket.ThisProgram("1"))
 	}
 	defer client.Close()
-	second := submit("--wait", "--set", "train.epochs=1")
-	if err := <-submit("--devices", "cpu:3"); err != nil {
+	var says bytes.Buffer
+	second := submit(&says, "--wait", "--set", "train.epochs=1")
+	if err := <-submit(io.Discard, "--devices", "cpu:3"); err != nil {
 		t.Errorf("a job with more devices: %v", err)
 	}
 	for waiting := 0; waiting < 2; {
@@ -145,6 +147,11 @@ func TestSubmitWaits(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Errorf("the second command: %v", err)
 	}
+	for _, want := range []string{fmt.Sprintf("; begins here after job 1, which process %d trains\n", os.Getpid()), "\nepoch 1/1  loss "} {
+		if !strings.Contains(says.String(), want) {
+			t.Errorf("the second command does not say %q: %s", want, says.String())
+		}
+	}
 	l, err := jobs.OpenLocal(path)
 	if err != nil {
 		t.Fatal(err)
@@ -157,4 +164,86 @@ func TestSubmitWaits(t *testing.T) {
 	if states[queue.Waiting] != 2 || states[queue.Finished] != 1 {
 		t.Errorf("%v", states)
 	}
+}
+
+// TestWaiting: a command that waits says once why its job does not run. A signal, and the end of the daemon, end the
+// command alone, with the exit code of a stop.
+func TestWaiting(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "q.db")
+	t.Setenv(pathVariable, path)
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := serve(ctx, path, d, socket.ThisProgram("1"), d.Run)
+		ended <- errors.Join(err, d.Close())
+	}()
+	for _, name := range []string{"first", "second"} {
+		if _, err := d.Submit(t.Context(), submission(t, dir, name, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.SetPriority(1, 1); err != nil {
+		t.Fatal(err)
+	}
+	for v, err := d.View(2); v.Where != "needs 1 cpu: after 1"; v, err = d.View(2) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := func(ctx context.Context, says io.Writer, args ...string) (ended chan error) {
+		ended = make(chan error, 1)
+		c := Jobs("1")
+		c.SetArgs(args)
+		c.SetOut(io.Discard)
+		c.SetErr(says)
+		c.SilenceErrors, c.SilenceUsage = true, true
+		go func() { ended <- c.ExecuteContext(ctx) }()
+		return ended
+	}
+	signal, interrupt := context.WithCancel(t.Context())
+	waiting := make(chan string, 100)
+	commands := []chan error{command(signal, lines(waiting), "wait", "2"), command(signal, lines(waiting), "logs", "2", "-f")}
+	said := []string{<-waiting, <-waiting}
+	if _, err := d.Want(2, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	said = append(said, <-waiting, <-waiting)
+	want := strings.Repeat("jobs: job 2 is waiting: needs 1 cpu: after 1\n", 2) + strings.Repeat("jobs: job 2 is paused: trainer jobs resume 2 lets it go on\n", 2)
+	if got := strings.Join(said, ""); got != want {
+		t.Errorf("they say %q", got)
+	}
+	interrupt()
+	for _, c := range commands {
+		if err := <-c; !errors.Is(err, berth.ErrStopped) || !strings.HasSuffix(err.Error(), "job 2 goes on") {
+			t.Errorf("after a signal: %v", err)
+		}
+	}
+	last := command(t.Context(), lines(waiting), "wait", "2")
+	<-waiting
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := <-last; !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "job 2 is not over: no daemon runs") {
+		t.Errorf("without the daemon: %v", err)
+	}
+	if len(waiting) > 0 {
+		t.Errorf("then they say %q", <-waiting)
+	}
+}
+
+// lines sends each write.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
