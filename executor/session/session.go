@@ -42,8 +42,9 @@ type Session struct {
 	Planner *planning.Planner
 	Times   *timing.Book
 
-	at     []int // of each device, its index in the config: lost ones are not among them
-	trains bool  // the plan is a training's
+	own    configs.Devices // the section of the config that was given: on shared devices, Config has that of those
+	at     []int           // of each device, its index in the config: lost ones are not among them
+	trains bool            // the plan is a training's
 	notes  []string
 	limits []string // that percentages of memory became
 	held   *held
@@ -77,7 +78,7 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 	}
 	s := &Session{
 		Config: o.Shared.configFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
-		trains: o.Trains, notes: o.Notes, held: held,
+		own: o.Config.Devices, trains: o.Trains, notes: o.Notes, held: held,
 	}
 	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
 	if !ByPercentage(s.Config.Devices) {
@@ -202,6 +203,16 @@ func (s *Session) KeepPlan() {
 	c := *s.Config
 	c.Partition.Chosen = s.Planner.Keep(s.Choice)
 	s.Config = &c
+}
+
+// Kept is the config as run folder and checkpoints keep it. With shared devices, its section devices is the one
+// that was given: a resumed run may have devices of its own.
+func (s *Session) Kept() ([]byte, error) {
+	c := *s.Config
+	if s.Shared() {
+		c.Devices = s.own.WithDefaults()
+	}
+	return c.Kept()
 }
 
 // Shared reports whether others may use the devices, too.

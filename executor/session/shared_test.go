@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -225,6 +226,29 @@ func TestDevicesOfALiteral(t *testing.T) {
 	}
 	if _, err := berth.OpenDevices(configs.Devices{OnLoss: "wait"}, berth.DevicesOptions{}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
 		t.Errorf("an unknown policy: %v", err)
+	}
+}
+
+// The run folder and the checkpoints of a run on shared devices keep its own section devices, with which it goes
+// on elsewhere.
+func TestSharedRunKeepsItsDevices(t *testing.T) {
+	d := runtest.OpenDevices(t, "cpu:2", 64<<20)
+	c, dir := runtest.Parsed(t, "digits", "devices.use=cpu:1", "devices.threads=1", "devices.memory=90%", "devices.timeout=1h"), t.TempDir()
+	if _, err := runtest.OpenOn(t, d, c).Train(t.Context(), berth.TrainOptions{Dir: dir, MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := rundir.SavedConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := configs.Parse("saved", text, configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, kept := range map[string]*configs.Config{"the run folder": runtest.Parsed(t, filepath.Join(dir, "config.yaml")), "the checkpoint": saved} {
+		if got, want := kept.Devices, c.Devices; got.Use != want.Use || got.Threads != want.Threads || got.Memory != want.Memory || got.Timeout != want.Timeout {
+			t.Errorf("%s keeps %+v", where, got)
+		}
 	}
 }
 

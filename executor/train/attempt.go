@@ -276,7 +276,7 @@ func (a *attempt) feeding() device.Device {
 
 // start makes the folder's files those of this run, and readies saving.
 func (a *attempt) start(ctx context.Context) error {
-	text, err := a.session.Config.Kept()
+	text, err := a.session.Kept()
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (a *attempt) manifest() (m checkpoint.Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	text, err := a.session.Config.Kept()
+	text, err := a.session.Kept()
 	if err != nil {
 		return m, err
 	}
