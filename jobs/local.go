@@ -65,7 +65,7 @@ func planApart(ctx context.Context, c *configs.Config, q *queue.Submission) (err
 // View is one job.
 func (l *Local) View(id int) (View, error) {
 	j, err := l.queue.Job(id)
-	return resting(j), err
+	return ViewOf(j), err
 }
 
 // Views are all jobs, by number.
@@ -73,7 +73,7 @@ func (l *Local) Views() []View {
 	list := l.queue.Jobs()
 	views := make([]View, len(list))
 	for i, j := range list {
-		views[i] = resting(j)
+		views[i] = ViewOf(j)
 	}
 	return views
 }
@@ -81,8 +81,8 @@ func (l *Local) Views() []View {
 // waitsForDaemon is why a job waits that nobody is there to train.
 const waitsForDaemon = "waits for a daemon: trainer up"
 
-// resting is a job that nobody runs.
-func resting(j queue.Job) View {
+// ViewOf is a job that nobody runs: one that is over, or that has no daemon.
+func ViewOf(j queue.Job) View {
 	v := View{Job: j}
 	switch {
 	case j.State == queue.Failed:

@@ -56,7 +56,7 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 				v.Length, v.Left = length, left
 			}
 		}
-		if end, ok := ends[j.ID]; ok {
+		if end, ok := ends[j.ID]; ok && !j.State.Over() { // it may be over since the ends were found
 			v.Ends = &end
 		}
 		v.Where = d.where(&j, alone)

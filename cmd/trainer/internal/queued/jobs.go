@@ -90,7 +90,7 @@ func (m maker) ls() *cobra.Command {
 		if asJSON {
 			records := make([]record, len(list))
 			for i := range list {
-				records[i] = recordOf(&list[i])
+				records[i] = listedRecord(&list[i])
 			}
 			return printJSON(c.OutOrStdout(), records)
 		}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/jobs"
-	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // record is a job as --json prints it, and as the command of --on-end has it on its input.
@@ -15,8 +14,8 @@ type record struct {
 	Wish     string   `json:"wish"`
 	Priority int      `json:"priority"`
 	Run      string   `json:"run"`
-	Step     int      `json:"step,omitempty"`
-	Steps    int      `json:"steps,omitempty"`
+	Step     int      `json:"step"`
+	Steps    int      `json:"steps"` // 0: not known yet
 	Loss     *float64 `json:"loss,omitempty"`
 
 	Sweep int `json:"sweep,omitempty"` // the job of the sweep whose trial it is
@@ -37,8 +36,8 @@ type record struct {
 	PausedAt  time.Time `json:"paused_at,omitzero"`
 	Suspect   bool      `json:"suspect,omitempty"`
 	Retries   int       `json:"retries"`
-	Attempts  []attempt `json:"attempts,omitempty"`
-	Events    []event   `json:"events,omitempty"`
+	Attempts  []attempt `json:"attempts,omitzero"` // those of a list of jobs lack both
+	Events    []event   `json:"events,omitzero"`
 }
 
 type need struct {
@@ -65,6 +64,7 @@ func recordOf(v *jobs.View) record {
 		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
 		Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
+		Attempts: []attempt{}, Events: []event{},
 	}
 	if t := v.Trial; t != nil {
 		r.Sweep, r.Trial = t.Sweep, t.Number
@@ -81,5 +81,9 @@ func recordOf(v *jobs.View) record {
 	return r
 }
 
-// ended is a job that is over.
-func ended(j queue.Job) record { return recordOf(&jobs.View{Job: j}) }
+// listedRecord is recordOf for a list of jobs. It lacks what grows with a job's age: show has that.
+func listedRecord(v *jobs.View) record {
+	r := recordOf(v)
+	r.Attempts, r.Events = nil, nil
+	return r
+}

@@ -108,7 +108,8 @@ func runOnEnd(ctx context.Context, errs io.Writer, command string, j queue.Job) 
 	if command == "" {
 		return
 	}
-	text, err := json.Marshal(ended(j))
+	v := jobs.ViewOf(j)
+	text, err := json.Marshal(recordOf(&v))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
