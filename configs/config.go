@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,6 +90,21 @@ func (c *Config) Where(path string) Pos {
 		path = path[:max(0, strings.LastIndexByte(path, '.'))]
 	}
 	return c.Pos
+}
+
+// KeyAt is the key whose value begins in a line of the config's own file, by its dotted path: the outermost of several,
+// and for a line without one the one before. It is "" before the first.
+func (c *Config) KeyAt(line int) (path string) {
+	at := 0
+	for p, pos := range c.where {
+		if pos.Line == 0 || pos.Line > line || pos.Line < at {
+			continue
+		}
+		if pos.Line > at || cmp.Or(cmp.Compare(len(p), len(path)), cmp.Compare(p, path)) < 0 {
+			at, path = pos.Line, p
+		}
+	}
+	return path
 }
 
 // Data describes the training data. Fields that the source has no key for are

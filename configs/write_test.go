@@ -69,3 +69,16 @@ func TestNotText(t *testing.T) {
 		t.Errorf("an override: got %v", err)
 	}
 }
+
+// TestKeyAt: a line leads to the key whose value begins there, whatever else is on it.
+func TestKeyAt(t *testing.T) {
+	c, err := Parse("x", []byte("name: x\n\ndata: {source: csv, path: a.csv, label: l}\nmodel:\n  layers:\n    - {type: dense, units: 4}\n    - {type: relu}\n"), Overlay{Set: []string{"seed=2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range []string{"", "name", "name", "data", "data", "model", "model.layers", "model.layers[1].type", "model.layers[1].type"} {
+		if got := c.KeyAt(line); got != want {
+			t.Errorf("line %d: %q, want %q", line, got, want)
+		}
+	}
+}

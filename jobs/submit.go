@@ -21,6 +21,9 @@ import (
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
+// SubmittedConfig stands in errors for the file of Submission.Config: "submitted config:7" is its line 7.
+const SubmittedConfig = "submitted config"
+
 // Submission asks for a job.
 type Submission struct {
 	// Key tells this submission from others: one that was not answered is sent again with the
@@ -73,7 +76,7 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	if s.Sweep != "" && len(s.Length) > 0 {
 		return queue.Job{}, fmt.Errorf("%w: a sweep has the length of its config: give it there", berth.ErrOptions)
 	}
-	c, err := configs.Parse("submitted config", s.Config, configs.Overlay{Set: s.Length})
+	c, err := configs.Parse(SubmittedConfig, s.Config, configs.Overlay{Set: s.Length})
 	if err != nil {
 		return queue.Job{}, err
 	}

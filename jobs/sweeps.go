@@ -317,7 +317,7 @@ func planSweep(plan func(context.Context, *configs.Config, *queue.Submission) er
 		}
 		var list []*configs.Config
 		for _, settings := range sweep.Probes(s) {
-			c, err := configs.Parse("submitted config", q.Config, overlay(s, settings))
+			c, err := configs.Parse(SubmittedConfig, q.Config, overlay(s, settings))
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +86,7 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	r.Key = newKey()
 	d, daemon, j, err := submit(c.Context(), r.Submission, r.version)
 	if err != nil {
-		return err
+		return typed(err, r.Config, cfg)
 	}
 	defer func() { d.Close() }()
 	if daemon || !r.here {
@@ -107,6 +109,32 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	}
 	return nil
 }
+
+// sentLine is a place in the config that was sent.
+var sentLine = regexp.MustCompile(regexp.QuoteMeta(jobs.SubmittedConfig) + `:(\d+)`)
+
+// typed is the error about a submission with the places that were typed, in cfg, in place of those in the text that
+// was sent for it.
+func typed(err error, sent []byte, cfg *configs.Config) error {
+	as, unread := configs.Parse(jobs.SubmittedConfig, sent, configs.Overlay{})
+	if unread != nil {
+		return err
+	}
+	text := sentLine.ReplaceAllStringFunc(err.Error(), func(place string) string {
+		line, _ := strconv.Atoi(sentLine.FindStringSubmatch(place)[1])
+		return cfg.Where(as.KeyAt(line)).String()
+	})
+	return placed{err, text}
+}
+
+// placed is an error with another text.
+type placed struct {
+	error
+	text string
+}
+
+func (e placed) Error() string { return e.text }
+func (e placed) Unwrap() error { return e.error }
 
 // decidesWithin is how long a daemon may take to decide about a new job, and to let another one's step end.
 const decidesWithin = time.Second
