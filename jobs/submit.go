@@ -229,6 +229,9 @@ func (d *desk) reserve(s Submission, name string) (dir, made string, err error) 
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		return "", "", fmt.Errorf("%w: the run folder %s is no absolute path", berth.ErrOptions, s.Dir)
 	}
+	if strings.ContainsRune(s.Dir+s.Parent, 0) {
+		return "", "", fmt.Errorf("%w: the run folder %q has a byte 0, which no folder's name can have", berth.ErrOptions, cmp.Or(s.Dir, s.Parent))
+	}
 	s.Dir = cleaned(s.Dir)
 	used := map[string]int{}
 	for _, j := range d.queue.Jobs() {

@@ -102,6 +102,12 @@ func TestFolderOfARun(t *testing.T) {
 	if !errors.Is(err, berth.ErrHasCheckpoint) || !strings.Contains(err.Error(), "name another folder with --run") {
 		t.Error(err)
 	}
+	for _, s := range []Submission{{Dir: dir + "/a\x00b"}, {Parent: dir + "/a\x00b"}} {
+		s.Key, s.Config = "c", text(t)
+		if _, err := d.Submit(t.Context(), s); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "byte 0") {
+			t.Errorf("a folder with a byte 0: %v", err)
+		}
+	}
 }
 
 // TestFolderTakenMeanwhile: a job does not go on with a run that somebody has begun in its folder before it began.

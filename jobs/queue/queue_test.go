@@ -218,6 +218,29 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
+// TestNotBlamed: a job that was to stop may have stopped, which a full disk did not take. The kill of its process blames
+// it for nothing.
+func TestNotBlamed(t *testing.T) {
+	for wish, want := range map[Wish]State{Pause: Paused, Cancel: Cancelled} {
+		path := filepath.Join(t.TempDir(), "queue.db")
+		q := opened(t, path)
+		id, alone := submitted(t, q, "a"), submitted(t, q, "b")
+		begun(t, q, id, false)
+		begun(t, q, alone, true)
+		for _, id := range []int{id, alone} {
+			if _, err := q.Want(id, wish); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q = killed(t, path) // before it was noted that they had ended
+		for _, id := range []int{id, alone} {
+			if j := state(t, q, id); j.State != want || j.Suspect || j.Failure() != "" || j.Open() {
+				t.Errorf("job %d is %s, suspect %v, %s", id, j.State, j.Suspect, j.Failure())
+			}
+		}
+	}
+}
+
 // TestSavedAlone: one that has saved since then is no more suspect than others.
 func TestSavedAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")

@@ -57,6 +57,11 @@ func (j *Job) interrupted(now time.Time) {
 		j.enter(idle(j.Wish), now)
 		return
 	}
+	if j.Wish != Run { // a full disk may not have taken that it had stopped
+		j.note(now, "the process ended while it was to stop")
+		j.enter(idle(j.Wish), now)
+		return
+	}
 	if a.Machine != "" && a.Machine != machine() {
 		j.note(now, "the machine was started anew")
 		j.enter(idle(j.Wish), now)

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// another is what helps against each folder that is not one's own.
+const another = "let BERTH_QUEUE name a file in a folder to which you alone may write"
+
 // ownedAlone refuses a folder that another user owns or may write to: he could put another socket
 // there.
 func ownedAlone(dir string) error {
@@ -20,10 +23,14 @@ func ownedAlone(dir string) error {
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || int(sys.Uid) != os.Geteuid() {
-		return fmt.Errorf("%w: another user owns its folder %s", ErrOwner, dir)
+		return fmt.Errorf("%w: another user owns its folder %s: %s", ErrOwner, dir, another)
 	}
 	if st.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%w: others may write to its folder %s: chmod 700 it, or set BERTH_QUEUE", ErrOwner, dir)
+		does := another
+		if st.Mode()&os.ModeSticky == 0 { // otherwise it is for all, such as /tmp
+			does = fmt.Sprintf("chmod 700 %s, or %s", dir, another)
+		}
+		return fmt.Errorf("%w: others may write to its folder %s (mode %04o): %s", ErrOwner, dir, st.Mode().Perm(), does)
 	}
 	return nil
 }

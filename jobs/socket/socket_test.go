@@ -209,6 +209,12 @@ func TestFolders(t *testing.T) {
 	if _, err := Dial(t.Context(), filepath.Join(dir, "other.sock"), ThisProgram("1")); !errors.Is(err, ErrOwner) || !strings.Contains(err.Error(), "chmod 700") {
 		t.Errorf("dialing in a folder for all: %v", err)
 	}
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(filepath.Join(dir, "other.sock")); !errors.Is(err, ErrOwner) || !strings.Contains(err.Error(), "(mode 0777): let BERTH_QUEUE name a file") {
+		t.Errorf("listening in a folder such as /tmp: %v", err)
+	}
 	for path, says := range map[string]string{
 		filepath.Join(file, "q.sock"):                file + " is a file",
 		filepath.Join(dir, strings.Repeat("x", 110)): "set BERTH_QUEUE to a shorter one",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 
@@ -105,6 +106,9 @@ func printJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// mostWhere is how much of a failure a table has that is to fit a terminal: show has the rest.
+const mostWhere = 80
+
 // printJobs prints a table in lines of so many columns.
 func printJobs(out io.Writer, list []jobs.View, width int) error {
 	rows := [][]string{{"JOB", "NAME", "STATE", "STEP", "LOSS", "ENDS", "WHERE, OR WHY NOT"}}
@@ -116,7 +120,11 @@ func printJobs(out io.Writer, list []jobs.View, width int) error {
 		case v.Sweep != nil:
 			step = trials(list, &v)
 		}
-		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), step, loss(v.Loss), ends(&v), v.Where})
+		where := v.Where
+		if v.State == queue.Failed && width < math.MaxInt {
+			where = text.Short(where, mostWhere)
+		}
+		rows = append(rows, []string{fmt.Sprint(v.ID), v.Name, string(v.State), step, loss(v.Loss), ends(&v), where})
 	}
 	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4, 5, 3}, Width: width}))
 	return err

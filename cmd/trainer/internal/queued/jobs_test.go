@@ -3,6 +3,7 @@ package queued
 import (
 	"bytes"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,25 @@ func TestTablesFit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLongFailure: a failure has few lines on a terminal, and is whole elsewhere.
+func TestLongFailure(t *testing.T) {
+	why := strings.Repeat("the loss is not finite ", 30) + "lower the learning rate"
+	list := []jobs.View{{Job: queue.Job{ID: 8, Name: "my", State: queue.Failed, Step: 840, Steps: 1800}, Where: why}}
+	table := func(width int) string {
+		var out bytes.Buffer
+		if err := printJobs(&out, list, width); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := table(math.MaxInt); !strings.Contains(got, why) {
+		t.Errorf("elsewhere: %s", got)
+	}
+	got := table(79)
+	if n := strings.Count(got, "\n"); n > 5 || !strings.Contains(strings.Join(strings.Fields(got), " "), "learning rate") {
+		t.Errorf("%d lines on a terminal: %s", n, got)
 	}
 }
