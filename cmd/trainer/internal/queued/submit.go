@@ -258,6 +258,9 @@ func submit(ctx context.Context, s jobs.Submission, version string) (d desk, dae
 			return d, daemon, j, nil
 		}
 		d.Close()
+		if ctx.Err() != nil && daemon && unanswered(err) {
+			return nil, false, j, fmt.Errorf("%w before the daemon answered: trainer jobs ls says whether the job is queued", errStopped)
+		}
 		if ctx.Err() != nil || !unanswered(err) && !errors.Is(err, queue.ErrHeld) { // a daemon may have begun while this planned
 			break
 		}

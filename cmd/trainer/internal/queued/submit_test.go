@@ -5,6 +5,7 @@ package queued
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,40 @@ func TestSubmitAgain(t *testing.T) {
 	}
 	if *lost != 1 || len(d.Views()) != 1 {
 		t.Errorf("%d answers were lost, and there are %d jobs", *lost, len(d.Views()))
+	}
+}
+
+// TestSubmitInterrupted: a signal before the daemon's answer leaves open whether there is a job.
+func TestSubmitInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "q.db")
+	t.Setenv(pathVariable, path)
+	t.Chdir(dir)
+	l, err := net.Listen("unix", socket.Path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body)
+			interrupt()
+			<-r.Context().Done()
+			return
+		}
+		_ = json.NewEncoder(w).Encode(socket.ThisProgram("1"))
+	})}
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	c := Submit(&signals.Stop{}, "1")
+	c.SetArgs([]string{"digits"})
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	if err := c.ExecuteContext(ctx); !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "trainer jobs ls says whether the job is queued") {
+		t.Error(err)
 	}
 }
 
