@@ -351,7 +351,7 @@ func (n *notes) see(v *jobs.View) error {
 	case v.State == queue.Paused:
 		text = fmt.Sprintf("job %d is paused: trainer jobs resume %d lets it go on", v.ID, v.ID)
 	case v.State == queue.Waiting && v.Where != "" && v.Where != jobs.AboutToBegin:
-		text = fmt.Sprintf("job %d is waiting: %s", v.ID, v.Where)
+		text = fmt.Sprintf("job %d: %s", v.ID, v.Where)
 	}
 	if text != "" && !n.told[v.State] {
 		n.told[v.State] = true
@@ -401,6 +401,9 @@ func (w waiter) train(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if v.State == queue.Paused {
+		return fmt.Errorf("%w and saved: job %d is paused: trainer jobs resume %d lets it go on", errStopped, w.id, w.id)
 	}
 	if !v.State.Over() && stopped && v.Sweep != nil {
 		return fmt.Errorf("%w and saved: sweep %d goes on with trainer up", errStopped, w.id)

@@ -173,10 +173,10 @@ func TestSubmitWaits(t *testing.T) {
 			}
 		}
 	}
-	if err := client.Down(t.Context(), false); err != nil {
+	if _, err := client.Want(t.Context(), 1, queue.Pause); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-first; !errors.Is(err, berth.ErrStopped) {
+	if err := <-first; !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "trainer jobs resume 1 lets it go on") {
 		t.Errorf("the first command: %v", err)
 	}
 	if err := <-second; err != nil {
@@ -196,7 +196,7 @@ func TestSubmitWaits(t *testing.T) {
 	for _, v := range l.Views() {
 		states[v.State]++
 	}
-	if states[queue.Waiting] != 2 || states[queue.Finished] != 1 {
+	if states[queue.Waiting] != 1 || states[queue.Paused] != 1 || states[queue.Finished] != 1 {
 		t.Errorf("%v", states)
 	}
 }
@@ -251,7 +251,7 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	said = append(said, <-waiting, <-waiting)
-	want := strings.Repeat("jobs: job 2 is waiting: needs 1 cpu: after 1\n", 2) + strings.Repeat("jobs: job 2 is paused: trainer jobs resume 2 lets it go on\n", 2)
+	want := strings.Repeat("jobs: job 2: needs 1 cpu: after 1\n", 2) + strings.Repeat("jobs: job 2 is paused: trainer jobs resume 2 lets it go on\n", 2)
 	if got := strings.Join(said, ""); got != want {
 		t.Errorf("they say %q", got)
 	}
