@@ -231,6 +231,9 @@ func (f setFlag) Name() string        { return f.path }
 func (f setFlag) ValueString() string { return f.text }
 func (f setFlag) ValueType() string   { return "string" }
 
+// columnsKey has several columns, and hints name one each. So a second --set is meant beside the first.
+const columnsKey = "data.columns"
+
 // set takes the pairs of --set.
 func (l *layering) set(pairs []string) {
 	for _, pair := range pairs {
@@ -248,6 +251,8 @@ func (l *layering) set(pairs []string) {
 			l.unset = append(l.unset, name)
 		case !known:
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name, text))
+		case name == columnsKey && l.pairs[columnsKey] != "":
+			l.d.fail(Pos{File: "--set " + pair}, "", "%s is given twice, and the last would take the place of the first; name all columns in one: --set '%s={plan: category, id: ignore}'", columnsKey, columnsKey)
 		default:
 			lf = lf.of(text)
 			l.used[lf.path], l.pairs[lf.path] = lf, pair

@@ -188,6 +188,18 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 	}
 }
 
+// Hints about columns that are followed one by one do not take each other back, unseen.
+func TestColumnsGivenTwice(t *testing.T) {
+	table := strings.Replace(small, "{source: digits}", "{source: csv, path: a.csv}", 1)
+	_, err := Parse("small.yaml", []byte(table), Overlay{Set: []string{"data.columns={a: category}", "data.columns={b: ignore}"}})
+	if err == nil || !strings.Contains(err.Error(), "--set data.columns={b: ignore}: data.columns is given twice, and the last would take the place of the first; name all columns in one") {
+		t.Error(err)
+	}
+	if c, err := Parse("small.yaml", []byte(table), Overlay{Set: []string{"train.batch=3", "train.batch=4"}}); err != nil || c.Train.Batch != 4 {
+		t.Error(c, err)
+	}
+}
+
 // A key that a file names as --set does is told where it belongs.
 func TestKeysWithDotsInAFile(t *testing.T) {
 	const advice = "write batch in the section train: names are joined by dots only outside files"

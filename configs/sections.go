@@ -100,7 +100,11 @@ func entries(d *decoder, n *yaml.Node, path string) map[string]entry {
 			continue
 		}
 		if first, twice := out[k.Value]; twice {
-			d.fail(d.pos(k), join(path, k.Value), "given twice, first on line %d; remove one", first.key.Line)
+			advice := "remove one"
+			if first.value.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode {
+				advice = "put the keys of both into one"
+			}
+			d.fail(d.pos(k), join(path, k.Value), "given twice, first on line %d; %s", first.key.Line, advice)
 			continue
 		}
 		out[k.Value] = entry{k, v}
