@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/berth-ml/berth/datasets/columns"
@@ -232,7 +233,11 @@ func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
 	for _, name := range names {
 		i, ok := c.column(name)
 		if !ok {
-			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s%s", ErrSpec, c.path, use, name, c.describe(), c.hint(name)))
+			hint := c.hint(name)
+			if hint == "" && use == "label" && strings.Contains(name, ",") {
+				hint = "; several labels are a list: [" + name + "]"
+			}
+			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s%s", ErrSpec, c.path, use, name, c.describe(), hint))
 		}
 		if seen[i] {
 			return nil, blame(option, fmt.Errorf("%w: %s: %s column %q is named twice: name it once", ErrSpec, c.path, use, name))

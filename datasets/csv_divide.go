@@ -151,6 +151,9 @@ func (m *orderedColumn) add(field []byte) error {
 		w.values = append(w.values, v)
 		return !ok
 	})
+	if first := len(m.ways[0].values) == 1; len(left) == 0 && first {
+		return fmt.Errorf("%.40q is not %s: correct it, or order the rows by another column", field, m.expected())
+	}
 	if len(left) == 0 {
 		return fmt.Errorf("%.40q is not %s, as the rows above it are: correct it, or order the rows by another column", field, m.expected())
 	}

@@ -96,6 +96,7 @@ func TestCSVErrors(t *testing.T) {
 		"quote":          {"1,x\n2,\"y\n", CSVOptions{}, ErrFormat, "x.csv:2"},
 		"quoted, other":  {"\"a\";\"k\"\n1;\"x\"\n", CSVOptions{}, ErrFormat, "x.csv:1:3: the quotes do not fit the columns; they look separated by \";\": set data.delimiter to that"},
 		"quoted, later":  {"a;k\n1;\"x\"\n", CSVOptions{}, ErrFormat, "they look separated by \";\""},
+		"no list":        {"a,k,l\n1,x,y\n", CSVOptions{Labels: []string{"k,l"}}, ErrSpec, "among a, k, l; several labels are a list: [k,l]"},
 		"no label":       {"a,k\n1,x\n", CSVOptions{Labels: []string{"kind"}}, ErrSpec, `no label column "kind" among a, k`},
 		"label number":   {"1,x\n2,y\n", CSVOptions{Labels: []string{"2"}}, ErrSpec, "2 columns"},
 		"label twice":    {"1,2\n", CSVOptions{Task: TaskRegression, Labels: []string{"1", "-1"}}, ErrSpec, "named twice"},

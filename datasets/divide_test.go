@@ -353,6 +353,7 @@ func TestDivisionRefuses(t *testing.T) {
 		{d: Division{Folds: 3, Fold: 1, By: "who"}, blame: "split", want: ErrTooFew, message: "3 folds need as many values"},
 		{d: Division{Test: 0.2, Latest: "when"}, blame: "split", want: ErrTooFew, message: `class "late"`},
 		{d: Division{Test: 0.2, Latest: "who"}, blame: "split.latest", want: ErrFormat, message: `t.csv:2:3 (column "who"): "a" is not a number or a date`},
+		{d: Division{Test: 0.2, Latest: "when"}, change: func(r []string) { r[1] = "soon,b,3,no" }, blame: "split.latest", want: ErrFormat, message: `"soon" is not a number or a date (ymd) or a date (dmy) or a date (mdy): correct it`},
 		{d: Division{Test: 0.2, Latest: "when"}, change: func(r []string) { r[3] = ",b,3,no" }, blame: "split.latest", want: ErrFormat, message: "t.csv:4:1"},
 		{d: Division{Test: 0.2, Latest: "when"}, change: func(r []string) { r[3] = "2024-01-01,b,3,no" }, blame: "split.latest", want: ErrFormat, message: "as the rows above it are"},
 		{d: Division{Test: 0.2, Latest: "when"}, change: func(r []string) {

@@ -212,7 +212,7 @@ func (n *starter) ask(ctx context.Context, question, usual string, check func(st
 // typed is the name of a column as a person types it: in quotes where it has what cannot be
 // typed or seen, such as the end of a line.
 func typed(name string) string {
-	if strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
 	}
 	return name
