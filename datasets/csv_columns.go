@@ -94,7 +94,7 @@ func (c *csvData) choose(in csvInput) (err error) {
 	}
 	if c.labels, err = c.find("label", "label", labels); err != nil {
 		if in.like != nil && c.header != nil {
-			err = fmt.Errorf("%w; a label that has another name in this file is named by --set data.label=NAME", err)
+			err = fmt.Errorf("%w; a label that has another name in this file is named by --set data.label=NAME, and rows without one are answered by trainer predict RUN FILE", err)
 		}
 		return err
 	}
