@@ -129,13 +129,18 @@ func nearMetric(word, prefix string) string {
 	if near == "" {
 		return ""
 	}
+	if ofOne(near) { // N stands for a number
+		return fmt.Sprintf("; name a class or label by its number, from 0, as eval prints it, such as %q", strings.TrimSuffix(near, "N")+"0")
+	}
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
 // metricsOf lists the metrics that fit a task, except the ones of a single class or label.
 func metricsOf(t metrics.Task) string {
-	names := slices.DeleteFunc(metrics.Names(t), func(name string) bool {
-		return strings.HasSuffix(name, "_class_N") || strings.HasSuffix(name, "_label_N")
-	})
-	return strings.Join(names, ", ")
+	return strings.Join(slices.DeleteFunc(metrics.Names(t), ofOne), ", ")
+}
+
+// ofOne reports whether a name stands for the metrics of single classes or labels.
+func ofOne(name string) bool {
+	return strings.HasSuffix(name, "_class_N") || strings.HasSuffix(name, "_label_N")
 }

@@ -179,6 +179,8 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"optimizer.lrr=1":                `; did you mean "optimizer.lr"?`,
 		"data.columns.plan=category":     "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: category}'",
 		"train.batch: 7":                 ": expected key=value, such as train.batch=7",
+		"checkpoint.best=val_f1_class_N": `; name a class or label by its number, from 0, as eval prints it, such as "val_f1_class_0"`,
+		"train.metrics=f1_class_yes":     `such as [f1, auc]; name a class or label by its number, from 0, as eval prints it, such as "f1_class_0"`,
 		"train batch":                    ": expected key=value, such as train.batch=64",
 		"data.columns.plan.missing=mean": "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: {missing: mean}}'",
 	} {
