@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -16,6 +17,12 @@ func TestLastKnown(t *testing.T) {
 	done := d.submit(t, dir, "done", text(t, "train.epochs=2"))
 	if v := d.await(t, done); v.Step != 90 || v.Steps != 90 || v.Loss == nil {
 		t.Errorf("at the end: %d of %d steps, loss %v", v.Step, v.Steps, v.Loss)
+	}
+	d.mu.Lock()
+	d.ends = map[int]time.Time{done: time.Now()} // as found before it ended
+	d.mu.Unlock()
+	if v, err := d.View(done); err != nil || v.Ends != nil {
+		t.Errorf("it has ended, and ends at %v; %v", v.Ends, err)
 	}
 	long := d.submit(t, dir, "long", text(t, "train.epochs=100000"))
 	for v, err := d.View(long); v.Step <= 45 || v.Loss == nil; v, err = d.View(long) {

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
@@ -246,11 +247,20 @@ func TestWaiting(t *testing.T) {
 	signal, interrupt := context.WithCancel(t.Context())
 	waiting := make(chan string, 100)
 	commands := []chan error{command(signal, lines(waiting), "wait", "2"), command(signal, lines(waiting), "logs", "2", "-f")}
-	said := []string{<-waiting, <-waiting}
+	next := func() string {
+		select {
+		case text := <-waiting:
+			return text
+		case <-time.After(20 * time.Second):
+			t.Fatal("a command that waits says nothing")
+			return ""
+		}
+	}
+	said := []string{next(), next()}
 	if _, err := d.Want(2, queue.Pause); err != nil {
 		t.Fatal(err)
 	}
-	said = append(said, <-waiting, <-waiting)
+	said = append(said, next(), next())
 	want := strings.Repeat("jobs: job 2: needs 1 cpu: after 1\n", 2) + strings.Repeat("jobs: job 2 is paused: trainer jobs resume 2 lets it go on\n", 2)
 	if got := strings.Join(said, ""); got != want {
 		t.Errorf("they say %q", got)
@@ -262,7 +272,7 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	last := command(t.Context(), lines(waiting), "wait", "2")
-	<-waiting
+	next()
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
