@@ -65,8 +65,9 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = real
 		}
+		abs, _ := filepath.Abs(dir)
 		for _, v := range byName()[filepath.Base(dir)] {
-			if rundir.SameFile(v.Dir, dir) {
+			if v.Dir == abs || rundir.SameFile(v.Dir, dir) { // somebody may have deleted it, and the folders around it
 				return v.ID
 			}
 		}

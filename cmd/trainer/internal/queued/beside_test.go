@@ -45,7 +45,7 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := l.Submit(t.Context(), submission(t, dir, "first", 0))
+	first, err := l.Submit(t.Context(), submission(t, filepath.Join(dir, "runs"), "first", 0))
 	if err == nil {
 		err = l.Close()
 	}
@@ -63,6 +63,10 @@ func TestBeside(t *testing.T) {
 	}
 	reserved(first.Dir, first.ID)
 	reserved(first.Dir+"-2", 0)
+	if err := os.RemoveAll(filepath.Dir(first.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	reserved(first.Dir, first.ID)
 	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
 	if err != nil {
 		t.Fatal(err)
