@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,9 +100,9 @@ func rowsOf(list []columns.Description) int {
 // dataConfig is the config to read data with: the one of that name, or one for a file.
 func dataConfig(c *cobra.Command, f *runs.ConfigFlags, arg string) (cfg *configs.Config, file bool, err error) {
 	st, err := os.Stat(arg)
-	pattern := err != nil && strings.ContainsAny(arg, "*?[")
+	pattern := err != nil && isPattern(arg)
 	if err != nil && !pattern && !slices.Contains([]string{"", ".yaml", ".yml"}, filepath.Ext(arg)) {
-		return nil, false, cli.Usage(err)
+		return nil, false, unread(arg, err)
 	}
 	if err != nil && !pattern || err == nil && !st.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(arg)) {
 		cfg, err = f.Load(c, arg)
@@ -125,6 +126,17 @@ func readAs(ctx context.Context, text []byte, o configs.Overlay) (*configs.Confi
 		d.Delimiter = cmp.Or(delimiterOf(ctx, d.Path, d.SkipRows), d.Delimiter)
 	}
 	return cfg, nil
+}
+
+// isPattern reports whether a path that leads to no file may be a pattern of several.
+func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
+
+// unread is the error of a data file that cannot be looked at.
+func unread(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.NoFile(path, "name a table, a text, an array, or a folder of them")
+	}
+	return cli.Usage(err)
 }
 
 // fileConfig is a config that reads a file, or those of a pattern.

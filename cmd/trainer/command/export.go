@@ -134,7 +134,8 @@ func (e *export) safetensors() (berth.Used, error) {
 func library(write func(context.Context, berth.Weights, string) (*berth.Exported, error)) func(*export) (berth.Used, error) {
 	return func(e *export) (used berth.Used, err error) {
 		if !rundir.IsRun(osfile.Resolve(e.run)) {
-			return used, cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/digits", e.run, rundir.CheckpointsName)
+			near, _ := rundir.Runs(filepath.Dir(e.run)) // without the folder, no run is near
+			return used, cli.Usagef("%s is not a run folder: it has no %s; name one, such as runs/digits%s", e.run, rundir.CheckpointsName, cli.DidYouMean(e.run, near))
 		}
 		w, err := e.weights.Weights(e.run)
 		if err != nil {

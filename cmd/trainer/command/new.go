@@ -97,8 +97,8 @@ func (n *starter) run(ctx context.Context) error {
 
 // check refuses what cannot end well before anything is asked.
 func (n *starter) check() error {
-	if _, err := os.Stat(n.path); err != nil && !strings.ContainsAny(n.path, "*?[") {
-		return cli.Usage(err)
+	if _, err := os.Stat(n.path); err != nil && !isPattern(n.path) {
+		return unread(n.path, err)
 	}
 	if n.out == "" {
 		n.out = nameOfData(n.path) + ".yaml"

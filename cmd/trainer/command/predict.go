@@ -3,9 +3,12 @@ package command
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +68,9 @@ func predictCommand() *cobra.Command {
 func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples, out, format string) error {
 	if err := checkOut(out, run.Reads(samples)...); err != nil {
 		return err
+	}
+	if _, err := os.Stat(samples); samples != "" && errors.Is(err, fs.ErrNotExist) && !isPattern(samples) {
+		return cli.NoFile(samples, "name one in the format of the run's data, or none for the validation part")
 	}
 	n := 0
 	err := output(c.OutOrStdout(), out, func(w io.Writer) error {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ type summarized struct {
 func summarize(dirs []string) (list []summarized, err error) {
 	for _, dir := range dirs {
 		if !rundir.IsRun(dir) {
-			return nil, cli.Usagef("%s is no run folder: name one, such as runs/digits; trainer runs ls lists those of a folder", dir)
+			near, _ := rundir.Runs(filepath.Dir(dir)) // without the folder, no run is near
+			return nil, cli.Usagef("%s is no run folder: name one, such as runs/digits; trainer runs ls lists those of a folder%s", dir, cli.DidYouMean(dir, near))
 		}
 		list = append(list, summarized{dir, rundir.Summarize(dir)})
 	}

@@ -194,7 +194,8 @@ func lostConfig(dir, path string, unread, err error) error {
 	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usagef("%s is missing, and no checkpoint has a copy of it, so the run cannot go on; begin it with: trainer train CONFIG --run %s", path, dir)
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
-		return cli.Usagef("%s is not a run folder: it has no %s; trainer train makes one", dir, filepath.Base(path))
+		near, _ := rundir.Runs(filepath.Dir(dir)) // without the folder, no run is near
+		return cli.Usagef("%s is not a run folder: it has no %s; trainer train makes one%s", dir, filepath.Base(path), cli.DidYouMean(dir, near))
 	}
 	return fmt.Errorf("%s is missing, and the copy of it in the checkpoints cannot be read: %w; give the config again with trainer train CONFIG --run %s --resume", path, err, dir)
 }
