@@ -144,14 +144,14 @@ func (d *Description) rank() int {
 func (d *Description) cells() []string {
 	different := "-"
 	if d.Different >= 0 {
-		different = fmt.Sprint(d.Different)
+		different = units.Thousands(d.Different)
 	}
 	if d.AtLeast {
 		different = "many"
 	}
 	missing := "0"
 	if d.Missing > 0 {
-		missing = fmt.Sprintf("%d %s", d.Missing, percent(d.Missing, d.Rows))
+		missing = fmt.Sprintf("%s %s", units.Thousands(d.Missing), percent(d.Missing, d.Rows))
 	}
 	return []string{d.Name, string(d.Kind), different, missing, table.Cut(d.Range, rangeWidth), d.becomes()}
 }

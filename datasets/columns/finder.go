@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // FieldError is an error about a field of a table.
@@ -281,9 +283,9 @@ func (p *profile) different() int { return len(p.counts) + p.beyond }
 // howMany says how many different words there are.
 func (p *profile) howMany() string {
 	if p.beyond > 0 {
-		return fmt.Sprintf("more than %d", len(p.counts))
+		return "more than " + units.Thousands(len(p.counts))
 	}
-	return fmt.Sprint(len(p.counts))
+	return units.Thousands(len(p.counts))
 }
 
 // Found is the columns that go in. What depends on all values of a column is not known

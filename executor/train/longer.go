@@ -18,6 +18,9 @@ type longer struct {
 	note string // for its user
 }
 
+// leastRate is the share of optimizer.lr below which a run learns next to nothing.
+const leastRate = 0.01
+
 // goOnLonger decides the schedule of a finished run in a folder that a config goes on with
 // beyond its end. The step at which the schedule ends is then a key of the config
 // (schedule.ends_at), so that a run that is killed goes on as if it had not been.
@@ -48,7 +51,13 @@ func goOnLonger(c *configs.Config, dir string, samples int) (l longer) {
 	}
 	rates := fmt.Sprintf("the learning rate follows the schedule %s", s.Name)
 	if s.EndsAt < total {
-		rates = fmt.Sprintf("the learning rate stays %.3g from step %d on (schedule.ends_at), unless --schedule names a schedule", specs.Optimizer(c, total).Schedule.At(total-1), s.EndsAt)
+		schedule := specs.Optimizer(c, total).Schedule
+		rate := schedule.At(total - 1)
+		little := ""
+		if rate < leastRate*schedule.Base {
+			little = " and learns next to nothing"
+		}
+		rates = fmt.Sprintf("the learning rate stays %.3g from step %d on (schedule.ends_at)%s, unless --schedule names a schedule", rate, s.EndsAt, little)
 	}
 	l.note = fmt.Sprintf("%s: %s; the weights differ from those of a run of that length", goes, rates)
 	return l

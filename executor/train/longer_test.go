@@ -104,3 +104,21 @@ func TestLongerUnfinished(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A run that goes on at a rate of almost 0 says that it learns next to nothing.
+func TestLongerAtLittle(t *testing.T) {
+	for _, x := range []struct {
+		schedule, says string
+	}{
+		{"{name: cosine}", " on (schedule.ends_at) and learns next to nothing, unless --schedule names a schedule; "},
+		{"{name: cosine, min_lr: 0.0005}", " on (schedule.ends_at), unless --schedule names a schedule; "},
+	} {
+		dir := t.TempDir()
+		text := "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 1}\noptimizer: {name: sgd, lr: 0.01}\nschedule: " + x.schedule + "\n"
+		runtest.Train(t, runtest.Open(t, text), berth.TrainOptions{Dir: dir})
+		r := goingOn(t, dir, "train.epochs=2")
+		if notes := strings.Join(r.Notes(), "; "); !strings.Contains(notes, x.says) {
+			t.Errorf("%s: %q", x.schedule, notes)
+		}
+	}
+}

@@ -145,9 +145,9 @@ type textDraft struct {
 func (t *textDraft) yaml() []byte {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	layers, width, context, batch, steps := 4, 128, 64, 16, 5000
+	layers, width, context, batch, steps := 4, 128, smallContext, 16, 5000
 	if t.size == "medium" {
-		layers, width, context, batch, steps = 6, 384, 256, 16, 3000
+		layers, width, context, batch, steps = 6, 384, mediumContext, 16, 3000
 	}
 	say("# Continues a text of %s: a small GPT.", units.Bytes(t.bytes))
 	say("# trainer configs reference lists every key, and docs/text.md explains texts.")
@@ -171,6 +171,13 @@ func (t *textDraft) yaml() []byte {
 	say("\nearly_stopping:\n  patience: 5   # boundaries without a better validation loss")
 	return []byte(b.String())
 }
+
+// The tokens that a model of a text sees at once.
+const smallContext, mediumContext = 64, 256
+
+// leastText is the bytes that a text has at least of which a tenth validates: a window of it and
+// the character behind.
+func leastText(context int) int64 { return int64(10 * (context + 1)) }
 
 // textSplit is the share of a text that trains: nine tenths, or more where a tenth would take long
 // to validate.

@@ -119,6 +119,9 @@ func generate(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, o bert
 	if _, long := errors.AsType[*berth.LongPromptError](err); long {
 		return fmt.Errorf("%w; --slide does that", err)
 	}
+	if errors.Is(err, berth.ErrStopped) { // there is nothing to go on from, so it has not the exit code of a run that was saved
+		return errors.New(err.Error())
+	}
 	if err != nil {
 		return err
 	}

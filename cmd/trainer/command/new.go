@@ -378,6 +378,9 @@ func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error)
 	size := sizeOf(n.path)
 	t := textDraft{name: nameOfData(n.out), path: n.pathThere(), field: cfg.Data.Field, bytes: size}
 	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
+	if least := leastText(smallContext); size < least {
+		return nil, cli.Usagef("%s is too short to train on: a tenth of it validates, and the model sees %d characters at once: give a text of at least %s", shown.Printed(n.path), smallContext, units.Count(int(least), "character"))
+	}
 	usual := "char"
 	if size > 4<<20 {
 		usual = "bpe"
@@ -385,6 +388,9 @@ func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error)
 	var err error
 	if t.tokens, err = n.ask(ctx, "Read single characters, or pieces of words (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
 		return nil, err
+	}
+	if t.size = "small"; size < leastText(mediumContext) { // a larger model reads longer pieces
+		return t.yaml(), nil
 	}
 	t.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return t.yaml(), err

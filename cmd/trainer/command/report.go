@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
@@ -25,7 +26,7 @@ type closing struct {
 // command.
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
 	room := console.Room(out)
-	fmt.Fprintln(out, wrapped(numbersOfBest(run, r), room))
+	fmt.Fprintln(out, wrapped(numbersOfBest(run, r, c.dir), room))
 	if r.Test != nil {
 		fmt.Fprintln(out, wrapped(numbersOfTest(r.Test), room))
 	}
@@ -41,12 +42,15 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, c closing) {
 	}
 }
 
-// numbersOfBest are the best checkpoint and its metrics; without one, the steps of the run
-// and their loss.
-func numbersOfBest(run *berth.Run, r *berth.Report) string {
+// numbersOfBest are the best checkpoint and its metrics; without one, the last checkpoint in
+// the run folder and the loss of the training part.
+func numbersOfBest(run *berth.Run, r *berth.Report, dir string) string {
 	b := r.Best
 	if b == nil {
 		line := units.Count(r.Steps, "step")
+		if m, err := rundir.Newest(dir); err == nil { // else nothing was saved
+			line = fmt.Sprintf("last: checkpoint %d of step %d", m.ID, m.Step)
+		}
 		if v := r.Final.TrainLoss; v != nil {
 			line += ", loss " + text.Loss(*v)
 		}

@@ -1,7 +1,11 @@
 package command
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -18,6 +22,12 @@ func resumeCommand(stop *signals.Stop) *cobra.Command {
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && slices.Contains([]string{"best", "checkpoint"}, unknown.GetSpecifiedName()) {
+			return cli.Usagef("--%s: resume goes on from the newest checkpoint; to go on from another, copy the run folder, and delete the newer ones of the copy: trainer checkpoints prune COPY --checkpoint ID", unknown.GetSpecifiedName())
+		}
+		return cli.FlagError(c, err)
+	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := cf.LoadRun(c, args[0])
 		if err != nil {

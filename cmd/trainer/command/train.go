@@ -20,12 +20,12 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 			"The run folder is runs/NAME. Once that run is finished, the next one takes runs/NAME-2, and so on. An unfinished run goes on with --resume or is deleted with --fresh.\n" +
 			"\n" +
 			"Ctrl-C finishes the step, saves, and exits with 75. SIGUSR1 saves and goes on.",
-		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4\n  trainer train my.yaml --overfit-batch",
+		Example: "  trainer train digits\n  trainer train my.yaml --epochs 3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4\n  trainer train my.yaml --overfit-batch",
 		Args:    oneConfig,
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
-	cli.Rare(c, "epochs", "schedule")
+	cli.Rare(c, "progress", "schedule")
 	o := &t.options
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default: runs/NAME, or the next free one)")
 	resume := addResumeFlag(c)

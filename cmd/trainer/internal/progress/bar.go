@@ -52,6 +52,7 @@ type Bar struct {
 	pace  pace
 	bar   *progressbar.ProgressBar // as it was drawn last; nil: it is not there
 	loss  *float64                 // the newest that came out; nil: none has
+	of    string                   // the stretch that loss is the mean of, if a boundary gave it
 	begun time.Time                // when the first step was told
 	drawn time.Time
 	noted bool // where losses come out
@@ -143,8 +144,12 @@ type part struct {
 // parts say where a training stands after a step.
 func (p *Bar) parts(s berth.Step) []part {
 	list := []part{{p.epoch(s.Epoch), 5}, {counted("step", s.Step, p.pace.last), 0}}
-	if p.loss != nil {
-		list = append(list, part{"loss " + text.Loss(*p.loss), 1})
+	switch {
+	case p.loss != nil:
+		list = append(list, part{"loss " + text.Loss(*p.loss) + p.of, 1})
+	case p.silent() && !p.noted:
+		at, _ := p.nextLoss(s)
+		list = append(list, part{"loss at " + at, 4})
 	}
 	if p.pace.known() {
 		list = append(list, part{p.rate(p.pace.rate()), 2})
@@ -197,20 +202,23 @@ func (p *Bar) draw(s berth.Step) {
 }
 
 func (p *Bar) logged(s berth.Step) {
-	p.loss = &s.Loss
+	p.loss, p.of = &s.Loss, ""
 	if !p.fancy && p.run.LogEvery > 0 {
 		fmt.Fprintf(p.out, "step %d  loss %s\n", s.Step, text.Loss(s.Loss))
 	}
 }
 
-func (p *Bar) watched(s berth.Step) { p.loss = &s.Loss }
+func (p *Bar) watched(s berth.Step) { p.loss, p.of = &s.Loss, "" }
 
 // boundary prints the outcome of the steps since the boundary before: all losses and
 // metrics, and the time, the rate, the learning rate and the time left where there is room for them.
 func (p *Bar) boundary(e berth.Boundary) {
 	p.pace.boundary(e)
 	if e.TrainLoss != nil {
-		p.loss = e.TrainLoss
+		p.loss, p.of = e.TrainLoss, fmt.Sprintf(" (epoch %d)", e.Epoch+1)
+		if p.start.Boundary > 0 {
+			p.of = fmt.Sprintf(" (step %d)", e.Step)
+		}
 	}
 	room := console.Room(p.out)
 	lines := p.outcome(e, room)

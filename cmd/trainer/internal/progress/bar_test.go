@@ -67,6 +67,13 @@ func TestTellWhere(t *testing.T) {
 func TestFit(t *testing.T) {
 	p, last := started(io.Discard, berth.Start{}, 20*time.Millisecond, 100)
 	loss := 1.23456
+	if got, want := fit(p.parts(last), 200), "epoch  1/20  step  102/2500  loss at the epoch's end  3,200 samples/s  lr 0.001  0:48 left"; got != want {
+		t.Errorf("before the first loss: %q, want %q", got, want)
+	}
+	p.noted = true
+	if got, want := fit(p.parts(last), 200), "epoch  1/20  step  102/2500  3,200 samples/s  lr 0.001  0:48 left"; got != want {
+		t.Errorf("once a line has said where losses are: %q, want %q", got, want)
+	}
 	p.watched(berth.Step{Loss: loss})
 	for room, want := range map[int]string{
 		200: "epoch  1/20  step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left",
@@ -79,6 +86,18 @@ func TestFit(t *testing.T) {
 		if got := fit(p.parts(last), room); got != want {
 			t.Errorf("%d columns: %q, want %q", room, got, want)
 		}
+	}
+	p.out = io.Discard
+	for boundary, want := range map[int]string{0: "  loss 1.2346 (epoch 1)  ", 125: "  loss 1.2346 (step 125)  "} {
+		p.start.Boundary = boundary
+		p.boundary(berth.Boundary{Step: 125, TrainLoss: &loss})
+		if got := fit(p.parts(last), 200); !strings.Contains(got, want) {
+			t.Errorf("behind a boundary: %q, want %q in it", got, want)
+		}
+	}
+	p.logged(berth.Step{Loss: loss})
+	if got := fit(p.parts(last), 200); !strings.Contains(got, "  loss 1.2346  ") {
+		t.Errorf("a logged loss: %q", got)
 	}
 	p.start.TokensPerSample = 64
 	if got := fit(p.parts(last), 200); !strings.Contains(got, "  204,800 tokens/s  ") {
