@@ -187,7 +187,7 @@ func (d *drawing) frame(c *svg.Picture, s int, list []shown, y float64) {
 // style is how the arrow is drawn: one that crosses a cut stands out.
 func (f *flow) style() svg.Style {
 	if f.from.stage != f.to.stage {
-		return svg.Style{Stroke: svg.Limit, Width: svg.BoldLine}
+		return svg.Style{Stroke: peerFill, Width: svg.BoldLine}
 	}
 	return svg.Style{Stroke: svg.Faint, Width: svg.ThinLine}
 }

@@ -136,9 +136,11 @@ func memoryText(f *partition.Forecast) string {
 	return fmt.Sprintf("%s of %s", units.Bytes(f.Peak), units.Bytes(f.Limit))
 }
 
-// usages are those of memory, in the order of device.Usage.
+// usages are those of memory, in the order of device.Usage. What a pass of the step below makes or
+// changes has that pass's colour.
 var usages = []svg.Entry{
-	area("weights", svg.Blue), area("optimizer state", svg.Sky), area("gradients", svg.Green), area("activations", svg.Orange),
+	area("weights", svg.Sky), area("optimizer state", passFills[schedule.Update]), area("gradients", passFills[schedule.Backward]),
+	area("activations", passFills[schedule.Forward]),
 	area("input", svg.Purple), area("scratch", svg.Frame), area("caches", svg.Grey),
 }
 

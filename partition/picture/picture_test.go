@@ -82,8 +82,14 @@ func TestSVG(t *testing.T) {
 			t.Errorf("the picture lacks %q", w)
 		}
 	}
-	if n := strings.Count(text, `stroke="`+string(svg.Limit)+`"`); n != 1 {
-		t.Errorf("%d arrows cross the one cut", n)
+	if n := strings.Count(text, `stroke="`+string(svg.Vermilion)+`"`); n != 1 {
+		t.Errorf("%d arrows cross the one cut, in the colour of copies between devices", n)
+	}
+	// What a pass makes in memory has its colour.
+	for made, fill := range map[string]svg.Color{"activations": svg.Blue, "gradients": svg.Green, "optimizer state": svg.Orange} {
+		if !strings.Contains(text, `fill="`+string(fill)+`"><title>`+made+" ") {
+			t.Errorf("%s have not the colour of their pass", made)
+		}
 	}
 }
 
