@@ -172,7 +172,7 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("looks %+v", r.Looks)
 	}
 	var text strings.Builder
-	if err := WriteTable(&text, []Result{plain, r}, 0); err != nil || !regexp.MustCompile(`LOOKS .*\n *mlp +[0-9]+( +[0-9.]+ [mµn]?s){3}\n$`).MatchString(text.String()) {
+	if err := WriteTable(&text, []Result{plain, r}, 0); err != nil || !regexp.MustCompile(`LOOKS .*\n *mlp +[0-9]+( +[0-9.]+ (µs|ms)){3}\n$`).MatchString(text.String()) {
 		t.Errorf("%v in\n%s", err, text.String())
 	}
 }

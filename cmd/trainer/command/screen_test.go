@@ -20,7 +20,7 @@ func TestScreenFits(t *testing.T) {
 	for term, drawn := range map[string]bool{"xterm": true, "dumb": false} {
 		t.Setenv("TERM", term)
 		text := terminalText(t, "train", "digits", "--run", t.TempDir(), "--max-steps", "100", "--verbose")
-		if bar := regexp.MustCompile(`\repoch +1/40  step +1/100  lr .*%`); bar.MatchString(text) != drawn || strings.Contains(text, "\x1b") != drawn {
+		if bar := regexp.MustCompile(`\repoch +1/40  step +1/100  loss at the epoch's end  lr .*%`); bar.MatchString(text) != drawn || strings.Contains(text, "\x1b") != drawn {
 			t.Errorf("%s: %q", term, text)
 		}
 		if !strings.Contains(text, "next: trainer resume ") {
