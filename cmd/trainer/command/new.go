@@ -378,23 +378,27 @@ func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error)
 	size := sizeOf(n.path)
 	t := textDraft{name: nameOfData(n.out), path: n.pathThere(), field: cfg.Data.Field, bytes: size}
 	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
-	if least := leastText(smallContext); size < least {
+	st, err := os.Stat(n.path)
+	plain := err == nil && st.Mode().IsRegular() && !isPacked(n.path) // else its text may be longer
+	if least := leastText(smallContext); plain && size < least {
 		return nil, cli.Usagef("%s is too short to train on: a tenth of it validates, and the model sees %d characters at once: give a text of at least %s", shown.Printed(n.path), smallContext, units.Count(int(least), "character"))
 	}
 	usual := "char"
 	if size > 4<<20 {
 		usual = "bpe"
 	}
-	var err error
 	if t.tokens, err = n.ask(ctx, "Read single characters, or pieces of words (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
 		return nil, err
 	}
-	if t.size = "small"; size < leastText(mediumContext) { // a larger model reads longer pieces
+	if t.size = "small"; plain && size < leastText(mediumContext) { // a larger model reads longer pieces
 		return t.yaml(), nil
 	}
 	t.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return t.yaml(), err
 }
+
+// isPacked reports whether a file's name says that it is packed.
+func isPacked(path string) bool { return slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) }
 
 // sizeOf is the bytes of a file, of the files in a folder, or of those that match a pattern. Of a packed
 // file it is about what it unpacks to.
@@ -405,7 +409,7 @@ func sizeOf(path string) (n int64) {
 		}
 		return n
 	}
-	if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
+	if isPacked(path) {
 		defer func() { n *= 3 }()
 	}
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
