@@ -76,6 +76,9 @@ func TestTablesFit(t *testing.T) {
 		if err := listTable(&b, list, now, width); err != nil {
 			t.Fatal(err)
 		}
+		if best := strings.Contains(b.String(), "BEST"); best != (width > 79) {
+			t.Errorf("%d columns: the best value is there: %v", width, best)
+		}
 		for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now, width), "compare": compared(list, keys, width)} {
 			for line := range strings.Lines(text) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width && !(name == "show" && strings.Contains(line, list[0].dir)) { // the path is to be typed
