@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
@@ -22,7 +23,18 @@ type Shelf struct {
 
 	mu   sync.Mutex
 	sets []*shelved
+	left []remains // the newest last
 }
+
+// remains is data that nobody has any more. Who comes before the garbage collector has it without reading.
+type remains struct {
+	identity
+	files []fs.FileInfo
+	data  weak.Pointer[Dataset]
+}
+
+// mostLeft is how many remains a shelf remembers.
+const mostLeft = 8
 
 // shelved is data that is open, or about to be. The shelf's lock guards users and filled.
 type shelved struct {
@@ -40,7 +52,8 @@ type shelved struct {
 // then it is that. A run that goes on has the data of one that has begun, where that is fitted alike. It
 // is not read, either. Of data that had to be read, such as with another seed, samples that are on
 // the shelf byte for byte are dropped for those. Nobody may change a Dataset of a shelf. The caller calls done
-// once, when it has no more use for it; the last one takes it off the shelf.
+// once, when it has no more use for it; the last one takes it off the shelf. Who opens it right after that, as the next
+// trial of a sweep does, has it again if the garbage collector has not freed it.
 //
 // Samples that a function writes are not shared.
 func (s *Shelf) Open(ctx context.Context, spec Spec) (data *Dataset, done func(), err error) {
@@ -91,6 +104,18 @@ func (s *Shelf) filled() (list []*shelved) {
 	return list
 }
 
+// remaining are sets that nobody has any more.
+func (s *Shelf) remaining() (list []*shelved) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.left {
+		if data := r.data.Value(); data != nil {
+			list = append(list, &shelved{identity: r.identity, files: r.files, data: data})
+		}
+	}
+	return list
+}
+
 // take finds the data, or makes a place for it, which the first user is to fill.
 func (s *Shelf) take(id identity, files []fs.FileInfo) (x *shelved, first bool) {
 	s.mu.Lock()
@@ -98,6 +123,15 @@ func (s *Shelf) take(id identity, files []fs.FileInfo) (x *shelved, first bool) 
 	for _, x := range s.sets {
 		if x.identity == id && slices.EqualFunc(x.files, files, sameFile) {
 			x.users++
+			return x, false
+		}
+	}
+	for i, r := range s.left {
+		if data := r.data.Value(); data != nil && r.identity == id && slices.EqualFunc(r.files, files, sameFile) {
+			x = &shelved{identity: id, files: files, users: 1, filled: true, ready: make(chan struct{}), data: data}
+			close(x.ready)
+			s.left = slices.Delete(s.left, i, i+1)
+			s.sets = append(s.sets, x)
 			return x, false
 		}
 	}
@@ -136,7 +170,7 @@ func (s *Shelf) goesOn(x *shelved, spec Spec) *Dataset {
 	if x.fitted == "" {
 		return nil
 	}
-	for _, y := range s.filled() {
+	for _, y := range append(s.filled(), s.remaining()...) {
 		info := &y.data.Info
 		switch {
 		case y.options != x.options || !slices.EqualFunc(y.files, x.files, sameFile):
@@ -161,11 +195,16 @@ func (s *Shelf) join(data *Dataset) {
 // leave gives up one use.
 func (s *Shelf) leave(x *shelved) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	x.users--
-	unused := x.users == 0
-	s.mu.Unlock()
-	if unused {
-		s.drop(x)
+	i := slices.Index(s.sets, x)
+	if x.users > 0 || i < 0 {
+		return
+	}
+	s.sets = slices.Delete(s.sets, i, i+1)
+	if x.filled {
+		s.left = append(s.left, remains{x.identity, x.files, weak.Make(x.data)})
+		s.left = s.left[max(0, len(s.left)-mostLeft):]
 	}
 }
 

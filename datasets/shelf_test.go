@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -261,6 +262,55 @@ func TestShelfOfSeeds(t *testing.T) {
 		if !reflect.DeepEqual(firstSamples(t, second.Train, 1), firstSamples(t, alone.Train, 1)) {
 			t.Errorf("%s: other samples than alone", name)
 		}
+	}
+}
+
+// TestShelfRightAfter: data that is opened again before the garbage collector has come is not read again, also by a run
+// that goes on. After that, and where a file has changed, it is.
+func TestShelfRightAfter(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	spec := shelfSpecs(t)["csv"]
+	var s Shelf
+	opened := func(spec Spec) weak.Pointer[table] {
+		t.Helper()
+		ds, done, err := s.Open(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Bytes() != ds.Bytes() {
+			t.Errorf("%d bytes are open of %d", s.Bytes(), ds.Bytes())
+		}
+		done()
+		return weak.Make(ds.Train.table)
+	}
+	goes := goingOn(t, spec, open(t, spec))
+	first := opened(spec)
+	for range mostLeft + 1 {
+		if opened(spec) != first || opened(goes) != first {
+			t.Error("it was read again")
+		}
+	}
+	if n := s.Bytes(); n != 0 || len(s.left) != 2 {
+		t.Errorf("%d bytes are open, and %d sets are remembered", n, len(s.left))
+	}
+	text, err := os.ReadFile(spec.Path)
+	if err == nil {
+		err = os.WriteFile(spec.Path, append(text, "1,1,w1,no\n"...), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := opened(spec)
+	if changed == first {
+		t.Error("the file has changed, and the old samples come")
+	}
+	for end := time.Now().Add(5 * time.Second); changed.Value() != nil; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatal("the data is still in memory")
+		}
+	}
+	if opened(spec) == changed {
+		t.Error("it is there after it was freed")
 	}
 }
 
