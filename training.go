@@ -128,7 +128,8 @@ func (t *Training) Save(ctx context.Context) error {
 }
 
 // Finish waits for the steps so far, saves, and returns the report. A run that has steps
-// left can be resumed.
+// left can be resumed. Where ctx has ended, it saves all the same, and takes no evaluation for which the run would
+// have to wait while it is suspended.
 func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err

@@ -251,6 +251,32 @@ func TestEndOfASuspendedTraining(t *testing.T) {
 	}
 }
 
+// Finish saves, whoever has the run stand still meanwhile, and though its context has ended.
+func TestFinishWhileItIsSuspended(t *testing.T) {
+	r := runtest.OpenOn(t, runtest.OpenDevices(t, "cpu", 64<<20), runtest.Parsed(t, "digits", "train.batch=1024", "model.hidden=[512]"))
+	ended, end := context.WithCancelCause(t.Context())
+	end(errors.New("enough"))
+	for i := range 5 {
+		x, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		suspended := make(chan error)
+		go func() { suspended <- r.Suspend(soon(t)) }()
+		time.Sleep(time.Duration(i) * time.Millisecond) // it waits for the step
+		rep, err := x.Finish(ended)
+		if err != nil || rep.Steps != 1 || rep.Checkpoints.Count == 0 {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		if err := errors.Join(<-suspended, r.Continue(), x.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The time of a training counts while it is suspended.
 func TestTimeOfASuspendedTraining(t *testing.T) {
 	testall.Long(t)

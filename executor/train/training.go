@@ -108,6 +108,11 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 // enter begins a call, while nobody has the training stand still between two. ctx ends that, and standing
 // still within the call.
 func (t *Training) enter(ctx context.Context) (leave func(), err error) {
+	return t.enterUntil(ctx, ctx)
+}
+
+// enterUntil is enter with another context that ends standing still within the call.
+func (t *Training) enterUntil(ctx, rest context.Context) (leave func(), err error) {
 	if t.within {
 		return func() {}, nil
 	}
@@ -116,7 +121,7 @@ func (t *Training) enter(ctx context.Context) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	inTime, end := a.opt.InTime(ctx)
+	inTime, end := a.opt.InTime(rest)
 	a.rt.RestUntil(inTime)
 	t.within = true
 	return func() {
@@ -434,9 +439,10 @@ func (t *Training) Save(ctx context.Context) error {
 }
 
 // Finish waits for the steps so far, saves, and returns the report. A run that has steps
-// left can be resumed.
+// left can be resumed. Where ctx has ended, it saves all the same, and takes no evaluation for which the run would
+// have to wait while it is suspended.
 func (t *Training) Finish(ctx context.Context) (*Report, error) {
-	leave, err := t.enter(ctx)
+	leave, err := t.enterUntil(context.WithoutCancel(ctx), ctx)
 	if err != nil {
 		return nil, err
 	}
