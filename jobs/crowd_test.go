@@ -55,7 +55,11 @@ func (r running) settles(t *testing.T) bool {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		r.checkDevices(t)
 		open, ahead, behind := 0, 0, 0
-		for _, v := range r.Views() {
+		views := r.Views()
+		if err := untrue(views); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range views {
 			if !v.State.Over() {
 				open++
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,8 @@ type Options struct {
 	Observe func(log io.Writer, run *berth.Run) *berth.Observer
 
 	// Told hears of what happens to jobs, a line each, and Ended of a job that is over; nil for
-	// nobody. Calls come from many goroutines. Those of Ended may take long: Close waits for them.
+	// nobody. Lines come one at a time, in the order in which they happened. Calls come from many goroutines, and may ask
+	// the daemon. Those of Ended may take long: Close waits for them.
 	Told  func(line string)
 	Ended func(queue.Job)
 }
@@ -40,18 +42,18 @@ type Daemon struct {
 
 	woken chan struct{} // holds one wish to decide anew
 	tasks sync.WaitGroup
+	said  sayings        // for Told
 	told  sync.WaitGroup // calls of Ended
 
 	sweeps map[int]*sweeper // by job; of the goroutine of Run alone
 
-	mu     sync.Mutex
-	open   map[int]*task       // by job
-	places map[int]order.Place // as decided last
-	later  map[int]time.Time   // when jobs may begin again that have failed
-	short  map[int]bool        // jobs that have devices, and no host memory yet
-	ends   map[int]time.Time   // when jobs are foretold to end, since the last decision; nil: not found yet
-	drain  bool                // nothing new begins
-	only   int                 // the one job that may run; 0: all
+	mu    sync.Mutex
+	open  map[int]*task     // by job
+	begun map[int]bool      // jobs that this daemon has begun and that are not over
+	later map[int]time.Time // when jobs may begin again that have failed
+	ends  map[int]time.Time // when jobs are foretold to end, since the last decision; nil: not found yet
+	drain bool              // no others begin than those of begun
+	only  int               // the one job that may run; 0: all
 }
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
@@ -72,7 +74,7 @@ func Open(o Options) (*Daemon, error) {
 	}
 	return &Daemon{
 		desk: desk{queue: q}, options: o, owned: devices, host: devices.HostMemory(),
-		woken: make(chan struct{}, 1), open: map[int]*task{}, places: map[int]order.Place{}, later: map[int]time.Time{}, short: map[int]bool{},
+		woken: make(chan struct{}, 1), open: map[int]*task{}, begun: map[int]bool{}, later: map[int]time.Time{},
 		sweeps: map[int]*sweeper{},
 	}, nil
 }
@@ -98,6 +100,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.say(j, "failed: "+j.Failure())
 		d.over(j)
 	}
+	d.tell()
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -126,7 +129,8 @@ func (d *Daemon) Devices() string {
 	return strings.Join(names, ", ")
 }
 
-// Finish lets jobs that are open end, and begins no others; Run returns after the last one.
+// Finish lets jobs end that have begun, also those that are closed for a while, and begins no others. Run returns after
+// the last one. It does not wait for a job that is paused, or whose devices are lost.
 func (d *Daemon) Finish() {
 	d.mu.Lock()
 	d.drain = true
@@ -138,11 +142,19 @@ func (d *Daemon) Finish() {
 func (d *Daemon) done() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.open) > 0 || d.only == 0 {
-		return d.drain && len(d.open) == 0
+	switch {
+	case len(d.open) > 0:
+		return false
+	case d.drain:
+		usable := d.usable()
+		return !slices.ContainsFunc(d.queue.Jobs(), func(j queue.Job) bool {
+			return d.begun[j.ID] && wants(&j) && order.Fits(j.Needs, usable)
+		})
+	case d.only == 0:
+		return false
 	}
 	j, err := d.queue.Job(d.only)
-	return d.drain || err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable())
+	return err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable())
 }
 
 // wake asks Run to decide anew.

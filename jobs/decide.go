@@ -1,8 +1,8 @@
 package jobs
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,52 +18,97 @@ var (
 	errMoved  = errors.New("it goes on with other devices")
 )
 
-// decide asks the order who runs, and acts on it: it suspends, continues and begins. A device is
-// given on once the one that has it stands still, so a change can take several calls.
+// decide lets the trials of sweeps begin and go on, and then all jobs by the order.
 func (d *Daemon) decide() {
+	d.mu.Lock()
 	list := d.queue.Jobs()
-	if d.sweep(list) {
+	if slices.ContainsFunc(list, leads) {
+		d.mu.Unlock() // sweeps write to the disk a lot
+		d.sweep(list)
+		d.mu.Lock()
 		list = d.queue.Jobs()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.act(list)
+	d.mu.Unlock()
+	d.tell()
+}
+
+// act asks the order who runs, and acts on it: it suspends, continues and begins. A device is
+// given on once the one that has it stands still, so a change can take several calls.
+func (d *Daemon) act(list []queue.Job) {
 	d.ends = nil
 	d.heed(list)
-	line := d.line(list, time.Now())
-	places := order.Arrange(line, d.usable())
-	clear(d.places)
-	clear(d.short)
-	for i, p := range places {
-		d.places[line[i].Number] = p
-		if t := d.open[line[i].Number]; t != nil {
+	a := d.arrange(list, time.Now())
+	for i, p := range a.places {
+		if t := d.open[a.line[i].Number]; t != nil {
 			t.safe = p.Safe
 			d.carry(t, p)
 		}
 	}
-	alone := d.suspect(list)
-	if alone != 0 {
-		d.clearFor(alone)
+	if a.alone != 0 {
+		d.clearFor(a.alone)
 	}
 	held, full := d.held(), d.queue.Full() != nil
-	for i, p := range places {
-		j := line[i]
-		if p.Devices == nil || taken(held, p.Devices, j.Number) || alone != 0 && others(held, alone) {
+	for _, i := range a.seated {
+		id, p := a.line[i].Number, a.places[i]
+		t := d.open[id]
+		switch {
+		case t != nil && t.ending:
 			continue
-		}
-		switch t := d.open[j.Number]; {
+		case t == nil && (full || !d.makeRoom(id, a)):
+			continue
+		case taken(held, p.Devices, id) || a.alone != 0 && others(held, a.alone):
+			continue
 		case t != nil:
 			t.proceed()
-		case full:
-		case len(d.short) == 0 && d.room(j.Number, line, places):
-			d.begin(j.Number, p)
-		default: // later ones would take what it waits for
-			d.short[j.Number] = true
-			continue
+		default:
+			d.begin(id, p)
 		}
 		for _, name := range p.Devices {
-			held[name] = j.Number
+			held[name] = id
 		}
 	}
+}
+
+// arrangement says who is to run, as the jobs, the devices and host memory are now.
+type arrangement struct {
+	alone  int           // the job that is to run alone; 0: there is none
+	line   []order.Job   // those that want to run, by number
+	places []order.Place // of each of line
+	seated []int         // those of line that have devices, from the front
+	memory               // and which of these have host memory
+}
+
+// arrange changes nothing, so that what it says can be told, too.
+func (d *Daemon) arrange(list []queue.Job, now time.Time) *arrangement {
+	a := &arrangement{alone: d.suspect(list)}
+	a.line = d.line(list, a.alone, now)
+	a.places = order.Arrange(a.line, d.usable())
+	for i, p := range a.places {
+		if p.Devices != nil {
+			a.seated = append(a.seated, i)
+		}
+	}
+	slices.SortFunc(a.seated, func(i, k int) int { return order.Compare(&a.line[i], &a.line[k]) })
+	d.grant(list, a)
+	return a
+}
+
+// index is where a job is in line, and -1 if it is not there.
+func (a *arrangement) index(id int) int {
+	i, ok := slices.BinarySearchFunc(a.line, id, func(j order.Job, id int) int { return cmp.Compare(j.Number, id) })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// place is what a job gets: nothing if it is not in line.
+func (a *arrangement) place(id int) (p order.Place) {
+	if i := a.index(id); i >= 0 {
+		p = a.places[i]
+	}
+	return p
 }
 
 // clearFor suspends all jobs but the one that is to run alone.
@@ -100,9 +145,8 @@ func (d *Daemon) heed(list []queue.Job) {
 
 // line has the jobs that want to run. Suspect ones run alone, so the first of them is all of the
 // line then.
-func (d *Daemon) line(list []queue.Job, now time.Time) (line []order.Job) {
+func (d *Daemon) line(list []queue.Job, alone int, now time.Time) (line []order.Job) {
 	off := errorsOf(list)
-	alone := d.suspect(list)
 	for _, j := range list {
 		t := d.open[j.ID]
 		switch {
@@ -134,7 +178,7 @@ func (d *Daemon) suspect(list []queue.Job) int {
 
 // may says whether the job may be open: RunOnly and Finish keep others from it.
 func (d *Daemon) may(j *queue.Job) bool {
-	return d.chosen(j) && (!d.drain || d.open[j.ID] != nil)
+	return d.chosen(j) && (!d.drain || d.begun[j.ID])
 }
 
 // chosen says whether the job is one that RunOnly runs, or a trial of that.
@@ -188,7 +232,7 @@ func (d *Daemon) begin(id int, p order.Place) {
 	}
 	d.say(j, "begins on "+strings.Join(p.Devices, ", "))
 	t := newTask(d, j, p.Devices)
-	d.open[id] = t
+	d.open[id], d.begun[id] = t, true
 	d.tasks.Add(1)
 	go func() {
 		defer d.tasks.Done()
@@ -200,12 +244,4 @@ func (d *Daemon) begin(id int, p order.Place) {
 func (d *Daemon) alone(id int) bool {
 	j, err := d.queue.Job(id)
 	return err == nil && j.Suspect
-}
-
-func (d *Daemon) say(j queue.Job, what string) {
-	name := j.Name
-	if t := j.Trial; t != nil {
-		name += fmt.Sprintf(", trial %d of sweep %d", t.Number, t.Sweep)
-	}
-	d.options.Told(fmt.Sprintf("job %d (%s) %s", j.ID, name, what))
 }

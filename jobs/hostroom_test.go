@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,15 +21,14 @@ func TestHostMemory(t *testing.T) {
 	first := d.submit(t, dir, "long", long)
 	want := map[int][]byte{first: long}
 	for i := range 3 {
-		for v, _ := d.View(first); v.Step < (i+1)*200+3; v, _ = d.View(first) {
-			time.Sleep(time.Millisecond)
-		}
+		d.until(t, first, func(v View) bool { return v.State == queue.Running && v.Where == "cpu:0" && v.Step >= (i+1)*200+3 })
 		short := text(t, "train.epochs=3", "train.batch=128", fmt.Sprintf("seed=%d", 2+i))
 		j, err := d.Submit(t.Context(), Submission{Key: fmt.Sprint("short", i), Config: short, Parent: dir, Priority: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want[j.ID] = short
+		d.await(t, j.ID) // the long one, which waits for its memory, cannot be far behind
 	}
 	for id, config := range want {
 		v := d.await(t, id)
@@ -46,35 +44,98 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// TestHostMemoryOfRunningJobs: a job whose device is free waits while those that run have the host memory, and says
-// so. None of them is closed.
+// TestHostMemoryOfRunningJobs: a job whose device is free waits while those ahead of it have the host memory, and so do
+// those behind it. Each says for whom. None is closed.
 func TestHostMemoryOfRunningJobs(t *testing.T) {
 	dir := t.TempDir()
-	d := startOn(t, dir, configs.Devices{Use: "cpu:2", HostMemory: 1 << 20})
-	first := d.submit(t, dir, "first", text(t, "train.epochs=20", "seed=1", "train.batch=7"))
-	second := d.submit(t, dir, "second", text(t, "train.epochs=3", "train.batch=128"))
-	said := false
-	for {
-		views := d.Views()
-		a, b := views[0], views[1]
-		if a.State.Over() {
-			break
+	d := startOn(t, dir, configs.Devices{Use: "cpu:3", HostMemory: 1 << 20})
+	var ids []int
+	for i, set := range [][]string{{"train.epochs=10", "train.batch=7"}, {"train.epochs=50", "train.batch=128"}, {"train.epochs=15", "train.batch=7"}} {
+		j, err := d.Submit(t.Context(), Submission{Key: fmt.Sprint(i), Config: text(t, set...), Parent: dir, Priority: -i})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if b.State == queue.Running {
-			if now, _ := d.View(first); !now.State.Over() {
-				t.Fatalf("both run: %+v", views)
+		ids = append(ids, j.ID)
+	}
+	want := map[string]bool{}
+	for i, id := range ids[1:] {
+		v, err := d.View(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		needs := needsHost(&v.Job)
+		if want[fmt.Sprint(id, " ", needs, ": after ", ids[i])] = false; i == 0 {
+			want[fmt.Sprint(ids[2], " after ", id, ", which ", needs)] = false
+		}
+	}
+	for over := 0; over < len(ids); time.Sleep(time.Millisecond) {
+		over = 0
+		running := 0
+		for _, v := range d.Views() {
+			if key := fmt.Sprint(v.ID, " ", v.Where); v.State == queue.Waiting && v.Where != "about to begin" {
+				if _, known := want[key]; !known {
+					t.Fatal("a job waits for another reason than expected: ", key)
+				}
+				want[key] = true
+			}
+			if v.State == queue.Running {
+				running++
+			}
+			if v.State.Over() {
+				over++
 			}
 		}
-		time.Sleep(time.Millisecond)
-		said = said || strings.HasPrefix(b.Where, "needs ") && strings.HasSuffix(b.Where, " of host memory: after others are saved or have ended")
+		if running > 1 {
+			t.Fatalf("%d run: %+v", running, d.Views())
+		}
 	}
-	for _, id := range []int{first, second} {
+	for _, id := range ids {
 		if v := d.await(t, id); v.State != queue.Finished || len(v.Attempts) != 1 {
 			t.Errorf("job %d is %s after %d attempts: %s", id, v.State, len(v.Attempts), v.Failure())
 		}
 	}
-	if !said {
-		t.Error("the second job has not said what it waits for")
+	for why, said := range want {
+		if !said {
+			t.Error("nobody has said: ", why)
+		}
+	}
+}
+
+// TestHostMemoryInFront: host memory goes to the job in front, on whichever device the others run that have it. They are
+// saved and closed once, and go on after it in their order.
+func TestHostMemoryInFront(t *testing.T) {
+	dir := t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:3", HostMemory: 1 << 20})
+	var ids []int
+	var all [][]byte
+	for i := range 3 {
+		config := text(t, "train.epochs=30", "train.batch=128", fmt.Sprint("seed=", i))
+		j, err := d.Submit(t.Context(), Submission{Key: fmt.Sprint(i), Config: config, Parent: dir, Priority: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, all = append(ids, j.ID), append(all, config)
+		d.until(t, j.ID, func(v View) bool { return v.State == queue.Running && v.Step > 2 })
+		for _, v := range d.Views() {
+			if v.ID != j.ID && v.State.Over() {
+				t.Fatalf("job %d has ended, and has not given way", v.ID)
+			}
+		}
+	}
+	var last time.Time
+	for i := range ids {
+		v := d.await(t, ids[2-i])
+		if want := min(i+1, 2); v.State != queue.Finished || len(v.Attempts) != want {
+			t.Fatalf("job %d is %s after %d attempts, expected %d: %s", v.ID, v.State, len(v.Attempts), want, v.Failure())
+		}
+		if got, want := hash(t, v.Dir), alone(t, all[2-i]); got != want {
+			t.Errorf("job %d has weights %s, and alone %s", v.ID, got, want)
+		}
+		ended := v.Attempts[len(v.Attempts)-1].Ended
+		if ended.Before(last) {
+			t.Errorf("job %d has ended before one ahead of it", v.ID)
+		}
+		last = ended
 	}
 }
 
@@ -107,8 +168,12 @@ func TestHostMemoryOfACrowd(t *testing.T) {
 	}
 	for running := true; running; time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond) {
 		running = false
-		for _, v := range d.Views() {
+		views := d.Views()
+		for _, v := range views {
 			running = running || !v.State.Over()
+		}
+		if err := untrue(views); err != nil {
+			t.Fatal(err)
 		}
 		_, _ = d.SetPriority(1+rand.IntN(len(all)), rand.IntN(10)) // of one that has ended, it is refused
 	}

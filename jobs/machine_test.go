@@ -358,6 +358,9 @@ func (m *model) check(t *rapid.T) {
 	if len(list) != len(m.jobs) {
 		t.Fatalf("%d jobs, want %d", len(list), len(m.jobs))
 	}
+	if err := jobs.Untrue(list); err != nil {
+		t.Fatal(err)
+	}
 	on := map[string]int{}
 	for i := range list {
 		v := &list[i]

@@ -23,7 +23,7 @@ const DaemonIn = "JOBS_DAEMON_IN"
 var BeDaemon func(dir string) error
 
 // What tests outside the package use, too.
-var Text, Alone, Hash = text, alone, hash
+var Text, Alone, Hash, Untrue = text, alone, hash, untrue
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(DaemonIn); dir != "" {

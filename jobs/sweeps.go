@@ -30,11 +30,11 @@ type sweeper struct {
 	deleted  map[int]bool // trials whose checkpoints are deleted
 }
 
-// sweep lets the trials of sweeps begin, go on and end. changed says that the queue has other jobs than list then.
-func (d *Daemon) sweep(list []queue.Job) (changed bool) {
+// sweep lets the trials of sweeps begin, go on and end. The queue may have other jobs than list then.
+func (d *Daemon) sweep(list []queue.Job) {
 	for i := range list {
 		j := &list[i]
-		if j.Sweep == nil || j.Wish != queue.Run || j.State.Over() || !d.mayLead(j) {
+		if !leads(*j) || !d.mayLead(j) {
 			continue
 		}
 		w := d.sweeps[j.ID]
@@ -49,10 +49,12 @@ func (d *Daemon) sweep(list []queue.Job) (changed bool) {
 		}
 		jobs := trialsOf(list, j.ID, w.sweep.Total())
 		w.decide(jobs)
-		changed = d.act(j, w, jobs) || changed
+		d.lead(j, w, jobs)
 	}
-	return changed
 }
+
+// leads says whether a job is a sweep that wants its trials to run.
+func leads(j queue.Job) bool { return j.Sweep != nil && j.Wish == queue.Run && !j.State.Over() }
 
 // mayLead says whether the trials of a sweep may be open.
 func (d *Daemon) mayLead(j *queue.Job) bool {
@@ -111,16 +113,15 @@ func trialOf(j *queue.Job) sweep.Trial {
 	return t
 }
 
-// act does what a decision says.
-func (d *Daemon) act(j *queue.Job, w *sweeper, jobs []*queue.Job) (changed bool) {
-	note := func(_ queue.Job, err error) { changed = changed || err == nil }
+// lead does what a decision says. What the disk does not take, the next decision tries again.
+func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job) {
 	for n, t := range jobs {
 		switch {
 		case t == nil:
 		case w.decision.Over && wants(t):
-			note(d.queue.Want(t.ID, queue.Pause))
+			_, _ = d.queue.Want(t.ID, queue.Pause)
 		case w.decision.States[n] == sweep.Out && !t.State.Over():
-			note(d.queue.Drop(t.ID))
+			_, _ = d.queue.Drop(t.ID)
 		}
 	}
 	for _, n := range w.decision.Delete {
@@ -132,9 +133,9 @@ func (d *Daemon) act(j *queue.Job, w *sweeper, jobs []*queue.Job) (changed bool)
 	if w.decision.Over {
 		if !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
 			best := fmt.Sprintf("trial %d is the best", w.decision.Best)
-			changed = d.settle(j, w.decision.Err, best) || changed
+			d.settle(j, w.decision.Err, best)
 		}
-		return changed
+		return
 	}
 	room := d.atOnce(j, w.sweep)
 	for _, t := range jobs {
@@ -155,13 +156,11 @@ func (d *Daemon) act(j *queue.Job, w *sweeper, jobs []*queue.Job) (changed bool)
 		default: // somebody has paused it
 			continue
 		}
-		if err != nil { // the disk is full: the next decision tries again
+		if err != nil { // the disk is full
 			break
 		}
-		changed = true
 		room--
 	}
-	return changed
 }
 
 // atOnce is how many trials may be under way.
@@ -193,10 +192,10 @@ func (d *Daemon) deleteCheckpoints(t *queue.Job) {
 }
 
 // settle ends a sweep.
-func (d *Daemon) settle(j *queue.Job, failed error, what string) bool {
+func (d *Daemon) settle(j *queue.Job, failed error, what string) {
 	ended, err := d.queue.Settle(j.ID, failed, what)
 	if err != nil {
-		return false
+		return
 	}
 	delete(d.sweeps, j.ID)
 	if failed != nil {
@@ -204,7 +203,6 @@ func (d *Daemon) settle(j *queue.Job, failed error, what string) bool {
 	}
 	d.say(ended, what)
 	d.over(ended)
-	return true
 }
 
 // submitTrial queues a trial. Its key follows from the sweep's, so no trial is there twice.

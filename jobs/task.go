@@ -136,28 +136,24 @@ func (t *task) close() {
 func (t *task) run() {
 	d := t.daemon
 	r := t.train()
-	d.mu.Lock()
-	r.Length, r.Left = t.pace.times()
-	r.Step, r.Steps, r.Loss = t.pace.at, t.pace.total, t.loss
-	d.mu.Unlock()
-	d.queue.End(t.job.ID, r)
-	j, err := d.queue.Job(t.job.ID)
-	if err == nil {
+	var j queue.Job
+	t.note(func() { // at once, so that nobody sees it half ended
+		r.Length, r.Left = t.pace.times()
+		r.Step, r.Steps, r.Loss = t.pace.at, t.pace.total, t.loss
+		j = d.queue.End(t.job.ID, r)
 		d.say(j, ended(j, r))
-	}
-	t.note(func() {
 		delete(d.open, t.job.ID)
-		if r.Err != nil && err == nil && j.State == queue.Waiting {
+		if j.State.Over() {
+			delete(d.begun, t.job.ID)
+		} else if r.Err != nil && j.State == queue.Waiting {
 			d.later[t.job.ID] = time.Now().Add(retryAfter)
 		}
 	})
-	d.wake()
-	if err != nil {
-		return // it was removed meanwhile
-	}
+	d.tell()
 	if j.State.Over() {
 		d.over(j)
 	}
+	d.wake()
 }
 
 // ended says what has become of a job whose attempt is over.

@@ -24,6 +24,8 @@ const foretold = 200
 
 // View is one job.
 func (d *Daemon) View(id int) (View, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	list := d.queue.Jobs()
 	i := slices.IndexFunc(list, func(j queue.Job) bool { return j.ID == id })
 	if i < 0 {
@@ -34,17 +36,18 @@ func (d *Daemon) View(id int) (View, error) {
 
 // Views are all jobs, by number.
 func (d *Daemon) Views() []View {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	list := d.queue.Jobs()
 	return d.views(list, list)
 }
 
-// views are some of all jobs.
+// views are some of all jobs. The caller holds the lock, so that the jobs are those that the tasks are of.
 func (d *Daemon) views(list, some []queue.Job) []View {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ends := d.foresee(list, time.Now())
-	views, alone := make([]View, len(some)), d.suspect(list)
-	running := d.running()
+	now := time.Now()
+	a := d.arrange(list, now)
+	ends, running := d.foresee(a.line, now), d.running()
+	views := make([]View, len(some))
 	for i, j := range some {
 		v := View{Job: j}
 		if t := d.open[j.ID]; t != nil {
@@ -56,10 +59,10 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 				v.Length, v.Left = length, left
 			}
 		}
-		if end, ok := ends[j.ID]; ok && !j.State.Over() { // it may be over since the ends were found
+		if end, ok := ends[j.ID]; ok && !j.State.Over() && j.State != queue.Paused {
 			v.Ends = &end
 		}
-		v.Where = d.where(&j, alone)
+		v.Where = d.where(&j, a)
 		if trials := running[j.ID]; len(trials) > 0 && !j.State.Over() {
 			v.State, v.Where = queue.Running, "jobs "+numbers(trials)
 		}
@@ -70,12 +73,11 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 
 // foresee says when the jobs at the front of the line end. It is found once for each decision: a command that waits for a
 // job asks often, and a long line takes long.
-func (d *Daemon) foresee(list []queue.Job, now time.Time) map[int]time.Time {
+func (d *Daemon) foresee(line []order.Job, now time.Time) map[int]time.Time {
 	if d.ends != nil {
 		return d.ends
 	}
 	d.ends = map[int]time.Time{}
-	line := d.line(list, now)
 	for i, s := range order.Forecast(line, d.usable(), foretold) {
 		if s.Ends != order.Never {
 			d.ends[line[i].Number] = now.Add(s.Ends)
@@ -84,52 +86,44 @@ func (d *Daemon) foresee(list []queue.Job, now time.Time) map[int]time.Time {
 	return d.ends
 }
 
-// where says on which devices the job runs, or why it does not. alone is the job that is to run
-// alone, or 0.
-func (d *Daemon) where(j *queue.Job, alone int) string {
+// where says on which devices the job runs, or why it does not.
+func (d *Daemon) where(j *queue.Job, a *arrangement) string {
 	t := d.open[j.ID]
-	switch {
+	full := d.queue.Full()
+	switch again := time.Until(d.later[j.ID]); {
 	case j.State == queue.Failed:
 		return j.Failure()
 	case j.State.Over(), j.State == queue.Paused:
 		return ""
 	case t != nil && t.ending:
 		return "saving"
-	case t != nil && t.runs():
+	case t != nil && !t.stands(): // it may be about to stand still
 		return strings.Join(t.devices, ", ")
-	}
-	if full := d.queue.Full(); full != nil {
-		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
-	}
-	if again := time.Until(d.later[j.ID]); again > 0 {
-		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
-	}
-	if alone != 0 && alone != j.ID {
-		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", alone)
-	}
-	if !d.chosen(j) {
+	case !d.chosen(j):
 		return waitsForDaemon
-	}
-	if j.Resting() {
+	case j.Resting():
 		return waitsForTrials(j)
-	}
-	if d.drain {
+	case again > 0:
+		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
+	case a.alone != 0 && a.alone != j.ID:
+		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", a.alone)
+	case t != nil:
+		return cmp.Or(reason(j.Needs, a.place(j.ID)), "about to go on")
+	case !d.may(j):
 		return "the daemon begins no more jobs"
-	}
-	if d.short[j.ID] {
-		return shortage(j)
-	}
-	if j.Sweep != nil {
+	case full != nil:
+		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
+	case j.Sweep != nil:
 		return ""
 	}
-	return reason(j.Needs, d.places[j.ID])
+	return cmp.Or(reason(j.Needs, a.place(j.ID)), d.shortage(j, a), AboutToBegin)
 }
 
 // running has the trials that run now, by their sweeps.
 func (d *Daemon) running() map[int][]int {
 	sweeps := map[int][]int{}
 	for _, id := range slices.Sorted(maps.Keys(d.open)) {
-		if t := d.open[id]; t.job.Trial != nil && t.runs() {
+		if t := d.open[id]; t.job.Trial != nil && !t.stands() {
 			sweeps[t.job.Trial.Sweep] = append(sweeps[t.job.Trial.Sweep], id)
 		}
 	}
@@ -144,7 +138,7 @@ func waitsForTrials(j *queue.Job) string {
 // AboutToBegin is why a job does not run that gets its devices soon, or that the daemon has not decided about yet.
 const AboutToBegin = "about to begin"
 
-// reason words why a job has no devices.
+// reason words why a job has no devices. It is empty if it has some.
 func reason(needs []order.Need, p order.Place) string {
 	var text []string
 	for _, n := range needs {
@@ -157,7 +151,7 @@ func reason(needs []order.Need, p order.Place) string {
 	case len(p.Behind) > 0:
 		return fmt.Sprintf("needs %s: after %s", wanted, numbers(p.Behind))
 	}
-	return AboutToBegin
+	return ""
 }
 
 // numbers lists jobs: "6, 8 and 31 more".
@@ -187,6 +181,7 @@ func (d *Daemon) Want(id int, w queue.Wish) (queue.Job, error) {
 	j, err := d.queue.Want(id, w)
 	if err == nil && j.State.Over() { // it was not open: an open one ends later
 		d.say(j, string(j.State))
+		d.tell()
 		d.over(j)
 	}
 	return j, err

@@ -2,10 +2,15 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -56,5 +61,88 @@ func TestLastKnown(t *testing.T) {
 	}
 	if fresh.Step != 0 || fresh.Steps != 1800 {
 		t.Errorf("before it begins: %d of %d steps", fresh.Step, fresh.Steps)
+	}
+}
+
+var (
+	onDevices = regexp.MustCompile(`^[a-z]+:\d+(, [a-z]+:\d+)*$`)
+	afterJobs = regexp.MustCompile(`\bafter (?:job |the save of )?((?:\d+, )*\d+(?: and \d+)?)`)
+	digits    = regexp.MustCompile(`\d+`)
+)
+
+// untrue finds a view that says where a job is, or why it waits, and that the others contradict. There is no sweep among them.
+func untrue(views []View) error {
+	states := map[int]queue.State{}
+	for _, v := range views {
+		states[v.ID] = v.State
+	}
+	for i := range views {
+		v := &views[i]
+		wrong := func(why string) error {
+			return fmt.Errorf("job %d is %s (%s), but %s: %+v", v.ID, v.State, v.Where, why, states)
+		}
+		on := onDevices.MatchString(v.Where)
+		switch {
+		case v.Open() && v.State != queue.Running && v.State != queue.Waiting:
+			return wrong("it is open")
+		case v.State == queue.Running && !on && v.Where != "saving":
+			return wrong("it has devices")
+		case v.State == queue.Waiting && (on || v.Where == ""):
+			return wrong("it has no devices")
+		case (v.State == queue.Paused || v.State == queue.Finished || v.State == queue.Cancelled) && v.Where != "":
+			return wrong("it does not wait")
+		case v.State != queue.Waiting:
+			continue
+		}
+		begins := v.Where == "about to begin" || v.Where == "the daemon begins no more jobs"
+		goesOn := v.Where == "about to go on" || v.Where == "saving"
+		if v.Open() && begins || !v.Open() && goesOn && len(v.Attempts) > 0 { // a client's list has no attempts
+			return wrong(fmt.Sprintf("open is %v", v.Open()))
+		}
+		if of := afterJobs.FindStringSubmatch(v.Where); of != nil {
+			for _, text := range digits.FindAllString(of[1], -1) {
+				id, _ := strconv.Atoi(text)
+				if s := states[id]; id == v.ID || s != queue.Running && s != queue.Waiting {
+					return wrong(fmt.Sprintf("job %d is %q", id, s))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TestWhyBeforeADecision: what is said of jobs follows from how they are, also where the daemon has not decided since.
+func TestWhyBeforeADecision(t *testing.T) {
+	d, err := Open(Options{Queue: t.TempDir() + "/queue.db", Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	submit := func(priority int) int {
+		j, err := d.queue.Submit(queue.Submission{Key: fmt.Sprint(priority), Priority: priority, Needs: []order.Need{{Kind: "cpu", Count: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.ID
+	}
+	where := func(id int) string {
+		v, err := d.View(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Where
+	}
+	first, second := submit(1), submit(0)
+	if got := where(first); got != "about to begin" {
+		t.Errorf("the first job: %q", got)
+	}
+	if got := where(second); got != "needs 1 cpu: after 1" {
+		t.Errorf("the second job: %q", got)
+	}
+	if _, err := d.Want(first, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	if got := where(second); got != "about to begin" {
+		t.Errorf("after the first is paused, the second: %q", got)
 	}
 }

@@ -46,5 +46,5 @@ func (l *line) sink(i int) {
 }
 
 func (l *line) before(i, k int) bool {
-	return before(&l.jobs[l.heap[i]], &l.jobs[l.heap[k]]) < 0
+	return Compare(&l.jobs[l.heap[i]], &l.jobs[l.heap[k]]) < 0
 }

@@ -121,8 +121,8 @@ func overdue(j *Job) bool { return j.Safe > 0 || j.Age > patience(j) }
 // patience is the age up to which the job waits like others.
 func patience(j *Job) time.Duration { return Patience * min(j.Length, math.MaxInt64/Patience) }
 
-// before orders the line. It is a total order: numbers differ.
-func before(a, b *Job) int {
+// Compare orders the line: it is negative where a stands before b. It is a total order, since numbers differ.
+func Compare(a, b *Job) int {
 	if c := compareOverdue(a, b); c != 0 {
 		return c
 	}

@@ -131,7 +131,7 @@ func checkWaiting(t *rapid.T, jobs []Job, devices []Device, places []Place) {
 			t.Fatalf("job %d waits, and why is %+v", j.Number, p)
 		}
 		for _, n := range p.Behind {
-			if before(number[n], j) > 0 {
+			if Compare(number[n], j) > 0 {
 				t.Fatalf("job %d waits for %d, which is behind it", j.Number, n)
 			}
 		}

@@ -340,9 +340,10 @@ type Result struct {
 	Reached *Reached
 }
 
-// End notes that the attempt has ended, after its run folder has been closed.
-func (q *Queue) End(id int, r Result) {
-	q.report(id, func(j *Job, now time.Time) {
+// End notes that the attempt has ended, after its run folder has been closed. It returns what the job is then: the next
+// request may change it.
+func (q *Queue) End(id int, r Result) Job {
+	return q.report(id, func(j *Job, now time.Time) {
 		a := j.open()
 		if a == nil {
 			return
@@ -388,18 +389,19 @@ func (q *Queue) failed(j *Job, r Result, now time.Time) {
 	}
 }
 
-// report changes a job at once. If the disk does not take it, it is late.
-func (q *Queue) report(id int, change func(*Job, time.Time)) {
+// report changes a job at once, and returns it. If the disk does not take it, it is late.
+func (q *Queue) report(id int, change func(*Job, time.Time)) Job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j := q.jobs[id]
 	if j == nil {
-		return
+		return Job{}
 	}
 	next := j.clone()
 	change(next, time.Now())
 	q.jobs[id], q.late[id] = next, true
-	q.flush()
+	_ = q.flush()
+	return *next
 }
 
 // Flush writes what is late, and finds out whether the disk takes more again where it did not.

@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+)
+
+// ahead submits a job with a priority.
+func (r running) ahead(t *testing.T, dir string, priority int, config []byte) int {
+	t.Helper()
+	j, err := r.Submit(t.Context(), Submission{Key: fmt.Sprint(t.Name(), priority), Config: config, Parent: dir, Priority: priority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j.ID
+}
+
+// steps waits until a job runs and has taken some.
+func (r running) steps(t *testing.T, id int) {
+	t.Helper()
+	r.until(t, id, func(v View) bool { return v.State == queue.Running && v.Step > 2 })
+}
+
+// TestFinishOfMovedJobs: a daemon that is to finish ends only after a job that was suspended, and went on on another
+// device meanwhile. It begins no other.
+func TestFinishOfMovedJobs(t *testing.T) {
+	dir := t.TempDir()
+	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:2"}, Told: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	r := running{d, cancel}
+	endless := text(t, "train.epochs=100000")
+	first := r.ahead(t, dir, 3, endless)
+	config := text(t, "train.epochs=20", "seed=3")
+	moved := r.ahead(t, dir, 1, config)
+	r.steps(t, first)
+	r.steps(t, moved)
+	other := r.ahead(t, dir, 4, endless)
+	r.steps(t, other)
+	r.until(t, moved, func(v View) bool { return v.State == queue.Waiting })
+	last := r.ahead(t, dir, 0, text(t, "train.epochs=1"))
+	d.Finish()
+	for _, id := range []int{first, other} { // on either device the suspended job could go on; the first is that of another job
+		if _, err := d.Want(id, queue.Cancel); err != nil {
+			t.Fatal(err)
+		}
+		if id == first {
+			r.until(t, moved, func(v View) bool { return len(v.Attempts) == 2 })
+		}
+	}
+	if err := <-ended; err != nil || ctx.Err() != nil {
+		t.Fatal(err, ctx.Err())
+	}
+	v, err := d.View(moved)
+	if err != nil || v.State != queue.Finished || hash(t, v.Dir) != alone(t, config) {
+		t.Errorf("the job that was moved is %s after %d attempts, %v", v.State, len(v.Attempts), err)
+	}
+	if v, err := d.View(last); err != nil || v.State != queue.Waiting || len(v.Attempts) != 0 || v.Where != "the daemon begins no more jobs" {
+		t.Errorf("the job that had not begun is %s (%s), %v", v.State, v.Where, err)
+	}
+}
+
+// TestEndedOnce: who listens hears once of each job that is over, whatever is asked while it ends.
+func TestEndedOnce(t *testing.T) {
+	dir := t.TempDir()
+	heard := make(chan int, 100)
+	d, err := Open(Options{
+		Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}, Ended: func(j queue.Job) { heard <- j.ID },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := running{d, nil}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	const jobs = 5
+	for i := range jobs {
+		id := r.submit(t, dir, fmt.Sprint(i), text(t, "train.epochs=5", "train.batch=64"))
+		r.steps(t, id)
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				for err := d.Remove(id); err != nil && !errors.Is(err, queue.ErrNoJob); err = d.Remove(id) {
+				}
+			})
+		}
+		asking.Wait()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(heard)
+	times := map[int]int{}
+	for id := range heard {
+		times[id]++
+	}
+	for id := range jobs {
+		if n := times[id+1]; n != 1 {
+			t.Errorf("job %d has ended %d times", id+1, n)
+		}
+	}
+}
+
+// TestToldMayAsk: who is told what happens may ask the daemon then, and hears of each job in order.
+func TestToldMayAsk(t *testing.T) {
+	dir := t.TempDir()
+	var d *Daemon
+	var lines []string
+	d, err := Open(Options{
+		Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"},
+		Told: func(s string) { lines = append(lines, fmt.Sprint(s, " of ", len(d.Views()))) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	if _, err := d.Submit(t.Context(), Submission{Key: "a", Config: text(t, "train.epochs=1"), Parent: dir}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if v, err := d.RunOnly(ctx, 1); err != nil || v.State != queue.Finished {
+		t.Fatalf("the job is %s, %v", v.State, err)
+	}
+	if got, want := fmt.Sprint(lines), "[job 1 (digits) begins on cpu:0 of 1 job 1 (digits) finished of 1]"; got != want {
+		t.Errorf("told: %s, expected %s", got, want)
+	}
+}
