@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -71,6 +73,68 @@ func TestFinishOfMovedJobs(t *testing.T) {
 	}
 	if v, err := d.View(last); err != nil || v.State != queue.Waiting || len(v.Attempts) != 0 || v.Where != "the daemon begins no more jobs" {
 		t.Errorf("the job that had not begun is %s (%s), %v", v.State, v.Where, err)
+	}
+}
+
+// TestPauseWithinAnEvaluation: a job that was suspended within the evaluation after its last step is saved at once when
+// somebody pauses it, though another one has all memory of the device. It goes on with that evaluation.
+func TestPauseWithinAnEvaluation(t *testing.T) {
+	dir := t.TempDir()
+	config := text(t, "train.steps=40", "train.batch=7", "seed=1")
+	var r running
+	var once sync.Once
+	inTheWay := func(s berth.Step) {
+		if s.Step < 40 {
+			return
+		}
+		once.Do(func() {
+			r.ahead(t, dir, 5, text(t, "train.epochs=100000"))
+			for aside := false; !aside; time.Sleep(time.Millisecond) {
+				r.mu.Lock()
+				aside = !r.open[1].runs()
+				r.mu.Unlock()
+			}
+		})
+	}
+	d, err := Open(Options{
+		Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1", Memory: configs.Memory{Bytes: 320 << 10}},
+		Observe: func(_ io.Writer, run *berth.Run) *berth.Observer {
+			if run.TotalSteps() == 40 {
+				return &berth.Observer{Step: inTheWay}
+			}
+			return &berth.Observer{}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	r = running{d, nil}
+	id := r.submit(t, dir, "a", config)
+	run(t, d)
+	for end := time.Now().Add(20 * time.Second); len(d.Views()) < 2 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	r.steps(t, 2)
+	v, err := d.View(id)
+	if err != nil || v.State != queue.Waiting || v.Loss != nil {
+		t.Fatalf("the job is %s and not within its evaluation: %v", v.State, err)
+	}
+	if _, err := d.Want(id, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, id, func(v View) bool { return v.State == queue.Paused })
+	if v, err := d.View(2); err != nil || v.State != queue.Running {
+		t.Fatalf("the job ahead is %s, %v", v.State, err)
+	}
+	for id, w := range map[int]queue.Wish{2: queue.Cancel, id: queue.Run} {
+		if _, err := d.Want(id, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v = r.await(t, id)
+	if v.State != queue.Finished || len(v.Attempts) != 2 || hash(t, v.Dir) != alone(t, config) {
+		t.Errorf("the job is %s after %d attempts", v.State, len(v.Attempts))
 	}
 }
 

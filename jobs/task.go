@@ -259,18 +259,18 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
-	for training.More() && t.halted.Err() == nil {
-		if err := training.Step(t.halted); err != nil {
-			if t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted)) {
-				break
-			}
+	broken := false // a step did not come to its end: it is not taken, or the evaluation after it is missing
+	for !broken && training.More() && t.halted.Err() == nil {
+		err := training.Step(t.halted)
+		broken = err != nil && t.halted.Err() != nil && errors.Is(err, context.Cause(t.halted))
+		if err != nil && !broken {
 			return r, err
 		}
 		t.note(func() { t.pace.step(training.Steps()) })
 	}
 	t.close() // the last save is made, whoever has the devices
-	there := !training.More()
-	report, err := training.Finish(context.Background())
+	there := !broken && !training.More()
+	report, err := training.Finish(t.halted) // it saves, and waits for no device once the task is to end
 	if err == nil && there {
 		r.Complete = trial == nil || report.Finished
 		r.Reached = trial.reached(run, report)
