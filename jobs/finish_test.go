@@ -210,3 +210,43 @@ func TestToldMayAsk(t *testing.T) {
 		t.Errorf("told: %s, expected %s", got, want)
 	}
 }
+
+// TestSuspendedAtItsEnd: a job gives way within the evaluation of its test part, after its last step, too. It can be paused
+// there, and has the weights and the result that it has alone.
+func TestSuspendedAtItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	config := text(t, "train.epochs=1", "train.batch=16", "data.split={val: 0.01, test: 0.6}")
+	endless := text(t, "train.epochs=100000")
+	want := alone(t, config)
+	suspended := 0
+	for i := 0; i < 30 && suspended < 2; i++ {
+		id := d.submit(t, dir, fmt.Sprint("job ", i), config)
+		d.until(t, id, func(v View) bool { return v.Steps > 0 && v.Step == v.Steps || v.State.Over() })
+		ahead := d.ahead(t, dir, 5+i, endless)
+		d.until(t, ahead, func(v View) bool { return v.State == queue.Running && v.Where == "cpu:0" })
+		if v, err := d.View(id); err != nil {
+			t.Fatal(err)
+		} else if v.State == queue.Waiting {
+			suspended++
+			if _, err := d.Want(id, queue.Pause); err != nil {
+				t.Fatal(err)
+			}
+			d.until(t, id, func(v View) bool { return v.State == queue.Paused })
+			if _, err := d.Want(id, queue.Run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.Want(ahead, queue.Cancel); err != nil {
+			t.Fatal(err)
+		}
+		v := d.await(t, id)
+		if v.State != queue.Finished || hash(t, v.Dir) != want {
+			t.Fatalf("job %d is %s: %+v", id, v.State, v.Attempts)
+		}
+		d.await(t, ahead)
+	}
+	if suspended == 0 {
+		t.Error("no job has given way at its end")
+	}
+}

@@ -29,12 +29,16 @@ type task struct {
 
 	// ---
 	opened *berth.Run // nil before it is open, and once it is closed
-	aside  int        // counts the wishes that it stand aside and that it go on: odd, it is to stand aside
-	still  bool       // it stands aside
+	aside  *aside     // nil: it has its devices, and is to keep them
 	ending bool       // it is to end
 	safe   float64
 	pace   pace
 	loss   *float64
+}
+
+// aside is one time that a task is to stand aside, until it goes on.
+type aside struct {
+	still bool // it does
 }
 
 func newTask(d *Daemon, j queue.Job, devices []string) *task {
@@ -45,8 +49,8 @@ func newTask(d *Daemon, j queue.Job, devices []string) *task {
 
 // runs says whether the task has its devices and is to keep them; stands, whether it is suspended.
 // The caller of these and of the following methods holds the daemon's lock.
-func (t *task) runs() bool   { return t.aside%2 == 0 }
-func (t *task) stands() bool { return t.still }
+func (t *task) runs() bool   { return t.aside == nil }
+func (t *task) stands() bool { return t.aside != nil && t.aside.still }
 
 // stop lets the task end after its step, saved.
 func (t *task) stop(cause error) {
@@ -57,37 +61,37 @@ func (t *task) stop(cause error) {
 // suspend asks the task to stand aside: between two steps, or two batches of an evaluation.
 func (t *task) suspend() {
 	if t.runs() {
-		t.aside++
+		t.aside = &aside{}
 		t.stand()
 	}
 }
 
 // stand waits for the run to stand still, if it is open, in a goroutine of its own.
 func (t *task) stand() {
-	run, wish, d := t.opened, t.aside, t.daemon
+	run, a, d := t.opened, t.aside, t.daemon
 	if run == nil {
 		return
 	}
 	d.tasks.Add(1)
 	go func() {
 		defer d.tasks.Done()
-		t.stood(run, wish, run.Suspend(t.halted))
+		t.stood(run, a, run.Suspend(t.halted))
 	}()
 }
 
 // stood notes that the run stands still, if that is still what is wanted. Otherwise it may have been let go on
 // before it was suspended, so it is let go on again. The queue has it before the lock is free, so that a proceed
 // that comes next is written after it.
-func (t *task) stood(run *berth.Run, wish int, err error) {
+func (t *task) stood(run *berth.Run, a *aside, err error) {
 	t.note(func() {
 		if t.opened != run || t.runs() {
 			_ = run.Continue() // it fails for a closed run alone
 			return
 		}
-		if t.aside != wish || err != nil {
+		if t.aside != a || err != nil {
 			return
 		}
-		t.still = true
+		a.still = true
 		t.pace.stand()
 		length, left := t.pace.times()
 		t.daemon.queue.Stood(t.job.ID, true, length, left)
@@ -100,13 +104,12 @@ func (t *task) proceed() {
 	if t.runs() {
 		return
 	}
-	t.aside++
-	was := t.still
-	t.still = false
+	stood := t.stands()
+	t.aside = nil
 	if t.opened != nil {
 		_ = t.opened.Continue() // it fails for a closed run alone
 	}
-	if was {
+	if stood {
 		t.pace.start()
 		length, left := t.pace.times()
 		t.daemon.queue.Stood(t.job.ID, false, length, left)
@@ -128,7 +131,7 @@ func (t *task) close() {
 		if t.opened != nil {
 			_ = t.opened.Continue()
 		}
-		t.opened, t.still = nil, false
+		t.opened = nil
 	})
 }
 
@@ -268,9 +271,8 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		}
 		t.note(func() { t.pace.step(training.Steps()) })
 	}
-	t.close() // the last save is made, whoever has the devices
 	there := !broken && !training.More()
-	report, err := training.Finish(t.halted) // it saves, and waits for no device once the task is to end
+	report, err := training.Finish(t.halted) // it saves, whoever has the devices, and waits for none once the task is to end
 	if err == nil && there {
 		r.Complete = trial == nil || report.Finished
 		r.Reached = trial.reached(run, report)

@@ -57,7 +57,7 @@ func TestStoodAndProceeds(t *testing.T) {
 		x.note(x.suspend)
 		for stood := false; !stood; {
 			x.note(func() {
-				if stood = x.still; stood {
+				if stood = x.stands(); stood {
 					x.proceed()
 				}
 			})
