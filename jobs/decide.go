@@ -146,7 +146,7 @@ func (d *Daemon) heed(list []queue.Job) {
 // line has the jobs that want to run. Suspect ones run alone, so the first of them is all of the
 // line then.
 func (d *Daemon) line(list []queue.Job, alone int, now time.Time) (line []order.Job) {
-	off := errorsOf(list)
+	off := errorsOf(list, d.open)
 	for _, j := range list {
 		t := d.open[j.ID]
 		switch {

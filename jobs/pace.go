@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -51,7 +52,7 @@ func (p *pace) times() (length, left time.Duration) {
 	return each * time.Duration(p.total), each * time.Duration(max(p.total-p.at, 0))
 }
 
-// errorOf says how far off predictions are, from the jobs of the queue that were measured: by the
+// errorOf says how far off predictions are, from the jobs of the queue that were measured, also while they run: by the
 // newest job of the same name, and else by the median of the newest ones.
 type errorOf struct {
 	byName map[string]float64
@@ -61,12 +62,17 @@ type errorOf struct {
 // recent is how many jobs the median is of.
 const recent = 15
 
-func errorsOf(list []queue.Job) errorOf {
+func errorsOf(list []queue.Job, open map[int]*task) errorOf {
 	e := errorOf{map[string]float64{}, 1}
 	var ratios []float64
 	for _, j := range list {
-		if j.Length > 0 && j.Predicted > 0 {
-			ratio := float64(j.Length) / float64(j.Predicted)
+		length := j.Length
+		if t := open[j.ID]; t != nil { // otherwise the next of many equal jobs would seem shorter than those that run
+			now, _ := t.pace.times()
+			length = cmp.Or(now, length)
+		}
+		if length > 0 && j.Predicted > 0 {
+			ratio := float64(length) / float64(j.Predicted)
 			e.byName[j.Name] = ratio
 			ratios = append(ratios, ratio)
 		}

@@ -76,9 +76,18 @@ func TestTrialsLeft(t *testing.T) {
 		{queue.Job{Length: 90 * time.Second, Left: 60 * time.Second, Trial: &queue.Trial{Share: 1}}, 60 * time.Second},
 		{queue.Job{Length: 90 * time.Second, Left: 80 * time.Second}, 80 * time.Second},
 	} {
-		length, left := errorsOf(nil).times(&c.job, nil)
+		length, left := errorsOf(nil, nil).times(&c.job, nil)
 		if length != 90*time.Second || (left-c.left).Abs() > time.Millisecond {
 			t.Errorf("%+v: %s of %s are left, expected %s", c.job, left, length, c.left)
 		}
+	}
+}
+
+// TestErrorsOfRunningJobs: a job that was not measured is as far off as one of its name that runs.
+func TestErrorsOfRunningJobs(t *testing.T) {
+	list := []queue.Job{{ID: 1, Name: "a", Predicted: time.Second}, {ID: 2, Name: "a", Predicted: 2 * time.Second}}
+	open := map[int]*task{1: {pace: pace{total: 100, at: 10, taken: 10, ran: time.Second}}}
+	if length, left := errorsOf(list, open).times(&list[1], nil); length != 20*time.Second || left != length {
+		t.Errorf("%s of %s are left", left, length)
 	}
 }
