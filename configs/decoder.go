@@ -15,6 +15,7 @@ type decoder struct {
 	faults []*Error
 	notes  []string        // about keys that are gone
 	paths  func() []string // the dotted paths of all keys, to name one in a message
+	jobs   []string        // the names of a pipeline's jobs
 
 	checks     []func() // of keys that know several of them
 	anyVersion bool     // added names may have other versions than the program has

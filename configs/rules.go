@@ -124,12 +124,14 @@ func resolveContext(d *decoder, c *Config) {
 	}
 }
 
+// The fewest and the most tokens that are learnt from a text.
+const leastVocab, mostVocab = 257, 1 << 20
+
 // checkTokenizer refuses a number of tokens that cannot be learnt.
 func checkTokenizer(d *decoder, c *Config) {
-	const least, most = 257, 1 << 20
 	number, learns := strings.CutPrefix(c.Data.Tokenizer, tokenizerLearnt)
-	if n, err := strconv.Atoi(number); learns && (err != nil || n < least || n > most) {
-		d.against([]string{"data.tokenizer"}, "got %q, expected a number of tokens from %d (one for each byte, and one for the end of a text) to %d, as in bpe:4096", number, least, most)
+	if n, err := strconv.Atoi(number); learns && (err != nil || n < leastVocab || n > mostVocab) {
+		d.against([]string{"data.tokenizer"}, "got %q, expected a number of tokens from %d (one for each byte, and one for the end of a text) to %d, as in bpe:4096", number, leastVocab, mostVocab)
 	}
 }
 
