@@ -207,16 +207,36 @@ func (f *file) jobs() (jobs map[int]*Job, err error) {
 	return jobs, err
 }
 
-// add gives a job its number, and writes it.
-func (f *file) add(j *Job, config []byte) error {
+// add gives jobs their numbers, in turn, and writes them, all in one transaction. numbered is called in between.
+func (f *file) add(jobs []*Job, configs [][]byte, numbered func()) error {
 	return f.update(func(tx *bbolt.Tx) error {
-		id, err := tx.Bucket(jobsBucket).NextSequence()
-		if err != nil {
-			return err
+		for _, j := range jobs {
+			id, err := tx.Bucket(jobsBucket).NextSequence()
+			if err != nil {
+				return err
+			}
+			j.ID = int(id)
 		}
-		j.ID = int(id)
-		if err := tx.Bucket(configsBucket).Put(number(j.ID), seal(config)); err != nil {
-			return err
+		numbered()
+		for i, j := range jobs {
+			if err := tx.Bucket(configsBucket).Put(number(j.ID), seal(configs[i])); err != nil {
+				return err
+			}
+			if err := putRecord(tx, j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// plan writes a job that the file has, with another config unless that is nil.
+func (f *file) plan(j *Job, config []byte) error {
+	return f.update(func(tx *bbolt.Tx) error {
+		if config != nil {
+			if err := tx.Bucket(configsBucket).Put(number(j.ID), seal(config)); err != nil {
+				return err
+			}
 		}
 		return putRecord(tx, j)
 	})

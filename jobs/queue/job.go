@@ -77,6 +77,18 @@ type Job struct {
 	Sweep *Sweep `json:",omitempty"` // nil: it is no sweep
 	Trial *Trial `json:",omitempty"` // nil: it is no trial of one
 
+	Pipeline bool  `json:",omitempty"` // it has steps, which are jobs of their own, and its config is the text of the file
+	StepOf   *Step `json:",omitempty"` // nil: it is no step of a pipeline
+	Work     *Work `json:",omitempty"` // what it does in place of a training; nil: it trains, or leads jobs that do
+
+	// Inputs are the jobs that have to finish before it begins, and Ready is when they had. Unplanned says with
+	// which values its config is planned then; nil: it is planned.
+	Inputs    []Input    `json:",omitempty"`
+	Ready     time.Time  `json:",omitzero"`
+	Unplanned *Unplanned `json:",omitempty"`
+	Init      string     `json:",omitempty"` // FILE[:PREFIX] with the weights with which a training begins
+	Made      []Made     `json:",omitempty"` // the files that its work has made
+
 	key string // of its submission
 }
 
@@ -100,9 +112,15 @@ type Event struct {
 func (j *Job) Key() string { return j.key }
 
 // Age is how long ago the job was submitted, without the time in which it was
-// paused.
+// paused or waited for inputs.
 func (j *Job) Age(now time.Time) time.Duration {
-	age := now.Sub(j.Submitted) - j.Idle
+	since := j.Submitted
+	if len(j.Inputs) > 0 {
+		if since = j.Ready; since.IsZero() {
+			return 0
+		}
+	}
+	age := now.Sub(since) - j.Idle
 	if !j.PausedAt.IsZero() {
 		age -= now.Sub(j.PausedAt)
 	}

@@ -54,6 +54,24 @@ type Submission struct {
 	DataID   string
 	Sweep    *Sweep // of a sweep
 	Trial    *Trial // of a trial; what is wanted of it, its priority and its retries are those of its sweep
+
+	Pipeline  bool
+	Work      *Work
+	Inputs    []Input
+	Unplanned *Unplanned
+	Init      string
+}
+
+// job is the job that is asked for, without a number.
+func (s *Submission) job(now time.Time) *Job {
+	j := &Job{
+		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting, Submitted: now, key: s.Key,
+		Trial: s.Trial.clone(), Pipeline: s.Pipeline, Work: s.Work, Inputs: slices.Clone(s.Inputs), Init: s.Init,
+	}
+	j.plan(s)
+	j.Unplanned = s.Unplanned
+	j.note(now, "submitted")
+	return j
 }
 
 // Submit adds a job, which waits. It is on the disk when Submit returns without an error.
@@ -63,17 +81,11 @@ func (q *Queue) Submit(s Submission) (Job, error) {
 	if id, ok := q.keys[s.Key]; ok {
 		return q.again(id, s)
 	}
-	now := time.Now()
-	j := &Job{
-		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting,
-		Needs: slices.Clone(s.Needs), Predicted: s.Length, Steps: s.Steps, Memory: s.Memory, Host: s.Host, Data: s.Data, DataID: s.DataID, Submitted: now, key: s.Key,
-		Sweep: s.Sweep, Trial: s.Trial.clone(),
-	}
-	if err := q.join(j); err != nil {
+	j := s.job(time.Now())
+	if err := errors.Join(q.join(j), q.check(j)); err != nil {
 		return Job{}, err
 	}
-	j.note(now, "submitted")
-	if err := q.file.add(j, s.Config); err != nil {
+	if err := q.file.add([]*Job{j}, [][]byte{s.Config}, func() {}); err != nil {
 		q.why = err
 		return Job{}, fmt.Errorf("job %s is not queued: %w", s.Name, err)
 	}
@@ -107,7 +119,7 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if string(config) != string(s.Config) || (j.Sweep == nil) != (s.Sweep == nil) || j.Sweep != nil && j.Sweep.Text != s.Sweep.Text {
+	if string(config) != string(s.Config) || (j.Sweep == nil) != (s.Sweep == nil) || j.Pipeline != s.Pipeline || j.Sweep != nil && j.Sweep.Text != s.Sweep.Text {
 		return Job{}, fmt.Errorf("%w: job %d has another config: submit with a new key", ErrKey, id)
 	}
 	return *j, nil
@@ -147,9 +159,20 @@ func (q *Queue) job(id int) (*Job, error) {
 
 // Want changes what is wanted of a job. One that is not open gets the state that follows from
 // it at once; an open one goes on until whoever runs it has seen the wish. What is wanted of a sweep is wanted of
-// its trials.
+// its trials, and what is wanted of a pipeline of its steps. Pipelines that failed with the job go on with it.
 func (q *Queue) Want(id int, w Wish) (Job, error) {
-	return q.requestAll(id, func(j *Job, now time.Time) error {
+	var behind []int
+	with := func(j *Job) []int {
+		if w == Run {
+			behind = q.behind(id)
+		}
+		return append(q.family(j), behind...)
+	}
+	return q.change(id, with, func(j *Job, now time.Time) error {
+		if slices.Contains(behind, j.ID) {
+			j.enter(Waiting, now)
+			return nil
+		}
 		switch {
 		case w != Run && w != Pause && w != Cancel:
 			return fmt.Errorf("%w: %.20q is no wish: expected run, pause or cancel", ErrState, w)
@@ -190,7 +213,7 @@ func idle(w Wish) State {
 	return Waiting
 }
 
-// SetPriority changes the job's place in the line; of a sweep, that of its trials.
+// SetPriority changes the job's place in the line; of a sweep or a pipeline, that of its trials or steps.
 func (q *Queue) SetPriority(id, priority int) (Job, error) {
 	return q.requestAll(id, func(j *Job, now time.Time) error {
 		if j.State.Over() {
@@ -216,7 +239,7 @@ func (q *Queue) Begin(id int, devices []string, alone bool) (Job, error) {
 	})
 }
 
-// Remove forgets a job, and the trials of a sweep. Their run folders stay.
+// Remove forgets a job, and the jobs that it leads. Their run folders stay.
 func (q *Queue) Remove(id int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,6 +252,9 @@ func (q *Queue) Remove(id int) error {
 		if gone = append(gone, q.jobs[id]); q.jobs[id].Open() {
 			return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
 		}
+	}
+	if err := q.needed(gone); err != nil {
+		return err
 	}
 	if err := q.file.remove(gone...); err != nil {
 		q.why = err
@@ -247,7 +273,7 @@ func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error)
 	return q.change(id, func(j *Job) []int { return []int{j.ID} }, change)
 }
 
-// requestAll is request for a job and, of a sweep, its trials: those that refuse the change stay as they are.
+// requestAll is request for a job and those that it leads: those that refuse the change stay as they are.
 func (q *Queue) requestAll(id int, change func(*Job, time.Time) error) (Job, error) {
 	return q.change(id, q.family, change)
 }
@@ -336,6 +362,8 @@ type Result struct {
 	// the newest that came out, if one did.
 	Step, Steps int
 	Loss        *float64
+	// Made are the files that a complete job's work has made.
+	Made []Made
 	// Reached says that a trial of a sweep has reached its rung, and with what; otherwise nil.
 	Reached *Reached
 }
@@ -357,6 +385,7 @@ func (q *Queue) End(id int, r Result) Job {
 		j.Trial.reach(r.Reached, r.Complete)
 		switch {
 		case r.Complete:
+			j.Made, j.Suspect = r.Made, false
 			j.enter(Finished, now)
 		case r.Err == nil:
 			j.enter(idle(j.Wish), now)

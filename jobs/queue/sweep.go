@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -60,19 +59,6 @@ func (t *Trial) clone() *Trial {
 	return &c
 }
 
-// family is a job and, of a sweep, its trials.
-func (q *Queue) family(j *Job) []int {
-	ids := []int{j.ID}
-	if j.Sweep != nil {
-		for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-			if t := q.jobs[id].Trial; t != nil && t.Sweep == j.ID {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
-}
-
 // join gives a new trial what is wanted of its sweep.
 func (q *Queue) join(j *Job) error {
 	if j.Trial == nil {
@@ -82,7 +68,7 @@ func (q *Queue) join(j *Job) error {
 	if err != nil {
 		return err
 	}
-	j.Priority, j.Retries, j.Wish, j.State = sweep.Priority, sweep.Retries, sweep.Wish, idle(sweep.Wish)
+	j.follow(sweep)
 	return nil
 }
 
@@ -107,23 +93,6 @@ func (q *Queue) Drop(id int) (Job, error) {
 		j.Trial.Out = true
 		j.note(now, "out")
 		j.enter(Finished, now)
-		return nil
-	})
-}
-
-// Settle ends a sweep: it failed for that reason, or is finished, and what says how.
-func (q *Queue) Settle(id int, failed error, what string) (Job, error) {
-	return q.request(id, func(j *Job, now time.Time) error {
-		if j.Sweep == nil || j.State.Over() {
-			return fmt.Errorf("%w: job %d is %s, and no sweep that goes on", ErrState, id, j.State)
-		}
-		if failed == nil {
-			j.note(now, "%s", what)
-			j.enter(Finished, now)
-			return nil
-		}
-		j.Attempts = newest(append(j.Attempts, Attempt{Began: j.Submitted, Ended: now, Machine: machine(), Error: failed.Error(), Code: 1}), mostAttempts)
-		j.enter(Failed, now)
 		return nil
 	})
 }
