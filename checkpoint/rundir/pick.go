@@ -1,12 +1,17 @@
 package rundir
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Pick finds the checkpoint that w means; w.Dir and w.Init do not count. Damaged ones
@@ -125,4 +130,31 @@ func Newest(dir string) (m checkpoint.Manifest, err error) {
 func SavedConfig(dir string) (text []byte, id uint64, err error) {
 	m, err := Newest(dir)
 	return m.Config, m.ID, err
+}
+
+// LostConfigError is the error of a run folder that gives no config: neither its file, whose reading
+// ended with Unread, nor its checkpoints, whose reading ended with Saved.
+type LostConfigError struct{ Unread, Saved error }
+
+func (e *LostConfigError) Error() string {
+	return fmt.Sprintf("the folder has no config, and the copy of it in the checkpoints cannot be read: %v", e.Saved)
+}
+
+func (e *LostConfigError) Unwrap() []error { return []error{e.Unread, e.Saved} }
+
+// ConfigText is the config of the run in a folder: that of its file or, where that was lost, SavedConfig with the
+// checkpoint's ID.
+func ConfigText(dir string) (text []byte, id uint64, err error) {
+	text, unread := osfile.Read(filepath.Join(dir, ConfigName), configs.MaxFile+1)
+	if errors.Is(unread, osfile.ErrNotFile) || errors.Is(unread, fs.ErrPermission) { // it is not lost
+		return nil, 0, unread
+	}
+	if len(bytes.Trim(text, " \r\n\x00")) > 0 {
+		return text, 0, nil
+	}
+	text, id, err = SavedConfig(dir)
+	if err != nil {
+		return nil, 0, &LostConfigError{unread, err}
+	}
+	return text, id, nil
 }

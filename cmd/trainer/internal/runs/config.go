@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -132,41 +131,36 @@ func (f *ConfigFlags) Overlay(c *cobra.Command) configs.Overlay {
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
 	dir = osfile.Resolve(dir)
 	path := filepath.Join(dir, "config.yaml")
-	text, unread := osfile.Read(path, configs.MaxFile+1)
+	text, id, err := rundir.ConfigText(dir)
+	var lost *rundir.LostConfigError
 	switch {
-	case errors.Is(unread, osfile.ErrNotFile):
-		return nil, cli.Usage(unread)
-	case errors.Is(unread, fs.ErrPermission): // it is not lost
-		return nil, unread
+	case errors.As(err, &lost):
+		return nil, lostConfig(dir, path, lost.Unread, lost.Saved)
+	case errors.Is(err, osfile.ErrNotFile):
+		return nil, cli.Usage(err)
+	case err != nil:
+		return nil, err
 	}
-	if len(bytes.Trim(text, " \r\n\x00")) > 0 {
-		return f.Load(c, path)
+	if id != 0 {
+		state := "is lost"
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			state = "is not there"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", columns.Printed(path), state, id)
 	}
-	saved, id, err := rundir.SavedConfig(dir)
-	if err != nil {
-		return nil, lostConfig(dir, path, unread, err)
-	}
-	state := "is lost"
-	if errors.Is(unread, fs.ErrNotExist) {
-		state = "is not there"
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", columns.Printed(path), state, id)
-	cfg, err := configs.Parse(path, saved, f.Overlay(c))
+	cfg, err := configs.Parse(path, text, f.Overlay(c))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
 	return cfg, nil
 }
 
-// modelKeys are the keys that say how a table becomes features. Training measured what they ask for.
-var modelKeys = []string{"data.columns", "data.missing"}
-
 // LoadTrained is LoadRun for a command that uses the model as it was trained: it refuses the keys
 // that could not change it.
 func (f *ConfigFlags) LoadTrained(c *cobra.Command, dir string) (*configs.Config, error) {
 	for _, pair := range f.set {
 		name, _, _ := strings.Cut(pair, "=")
-		if name = strings.TrimSpace(name); slices.Contains(modelKeys, name) {
+		if name = strings.TrimSpace(name); configs.Fitted(name) {
 			return nil, cli.Usagef("--set %s: %s belongs to the model, which was trained with it: leave it out, or train anew with it", pair, name)
 		}
 	}
