@@ -54,6 +54,8 @@ type Daemon struct {
 	ends  map[int]time.Time // when jobs are foretold to end, since the last decision; nil: not found yet
 	drain bool              // no others begin than those of begun
 	only  int               // the one job that may run; 0: all
+
+	planning map[int]context.CancelCauseFunc // jobs that are planned, since their inputs have finished
 }
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
@@ -75,7 +77,7 @@ func Open(o Options) (*Daemon, error) {
 	return &Daemon{
 		desk: desk{queue: q}, options: o, owned: devices, host: devices.HostMemory(),
 		woken: make(chan struct{}, 1), open: map[int]*task{}, begun: map[int]bool{}, later: map[int]time.Time{},
-		sweeps: map[int]*sweeper{},
+		sweeps: map[int]*sweeper{}, planning: map[int]context.CancelCauseFunc{},
 	}, nil
 }
 
@@ -154,7 +156,15 @@ func (d *Daemon) done() bool {
 		return false
 	}
 	j, err := d.queue.Job(d.only)
-	return err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable())
+	return err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable()) || d.waitsForOthers(&j)
+}
+
+// waitsForOthers says whether a job waits for some that RunOnly leaves alone.
+func (d *Daemon) waitsForOthers(j *queue.Job) bool {
+	return j.Waits() && slices.ContainsFunc(j.Inputs, func(in queue.Input) bool {
+		of, err := d.queue.Job(in.Job)
+		return err != nil || of.State != queue.Finished && !d.chosen(&of)
+	})
 }
 
 // wake asks Run to decide anew.
@@ -174,5 +184,8 @@ func (d *Daemon) stopAll(cause error) {
 	defer d.mu.Unlock()
 	for _, t := range d.open {
 		t.stop(cause)
+	}
+	for _, cancel := range d.planning {
+		cancel(cause)
 	}
 }

@@ -23,8 +23,11 @@ func (d *Daemon) decide() {
 	d.mu.Lock()
 	list := d.queue.Jobs()
 	if slices.ContainsFunc(list, leads) {
-		d.mu.Unlock() // sweeps write to the disk a lot
-		d.sweep(list)
+		d.mu.Unlock() // this writes to the disk a lot
+		for _, act := range []func([]queue.Job){d.prepare, d.sweep, d.endPipelines} {
+			act(list)
+			list = d.queue.Jobs()
+		}
 		d.mu.Lock()
 		list = d.queue.Jobs()
 	}
@@ -181,14 +184,14 @@ func (d *Daemon) may(j *queue.Job) bool {
 	return d.chosen(j) && (!d.drain || d.begun[j.ID])
 }
 
-// chosen says whether the job is one that RunOnly runs, or a trial of that.
+// chosen says whether the job is one that RunOnly runs, or is led by that.
 func (d *Daemon) chosen(j *queue.Job) bool {
-	return d.only == 0 || j.ID == d.only || j.Trial != nil && j.Trial.Sweep == d.only
+	return d.only == 0 || d.queue.LedBy(j, d.only)
 }
 
-// wants says whether the job is for the line. A sweep's place there is that of its trials.
+// wants says whether the job is for the line. The place there of a job that leads others is theirs.
 func wants(j *queue.Job) bool {
-	return j.Sweep == nil && j.Wish == queue.Run && (j.State == queue.Waiting && !j.Resting() || j.State == queue.Running)
+	return !j.Leads() && !j.Waits() && j.Wish == queue.Run && (j.State == queue.Waiting && !j.Resting() || j.State == queue.Running)
 }
 
 // usable lists the devices that are not lost.

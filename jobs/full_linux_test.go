@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,5 +113,52 @@ func TestFullRunFolder(t *testing.T) {
 	}
 	if len(v.Attempts) < 2 {
 		t.Errorf("the disk was never full for it: %+v", v.Attempts)
+	}
+}
+
+// TestFullPipeline: the steps of a pipeline whose disk is full again and again wait for room, use up none of their retries, and
+// make what they make with room.
+func TestFullPipeline(t *testing.T) {
+	testall.Long(t)
+	retrySoon(t)
+	disk, dir := small(t, "16m"), t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:1"})
+	s := pipelineIn(t, dir, "")
+	s.Parent = filepath.Join(disk, "runs")
+	for i := range s.Steps {
+		if w := s.Steps[i].Work; w != nil && w.Kind == queue.WorkExport {
+			w.Out = filepath.Join(disk, "out", filepath.Base(w.Out))
+		}
+	}
+	j, err := d.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := 0
+	for over := false; !over; full++ {
+		empty := fill(t, disk)
+		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond))))
+		empty()
+		time.Sleep(time.Duration(rand.Int64N(int64(120 * time.Millisecond))))
+		v, err := d.View(j.ID)
+		over = err != nil || v.State.Over()
+	}
+	if v, err := d.View(j.ID); err != nil || v.State != queue.Finished {
+		t.Fatalf("the pipeline is %s: %s, %v", v.State, v.Where, err)
+	}
+	failures := 0
+	for _, v := range d.Views() {
+		for _, a := range v.Attempts {
+			if a.Error != "" {
+				failures++
+			}
+		}
+	}
+	t.Logf("full %d times, %d attempts without room", full, failures)
+	if failures == 0 {
+		t.Error("the disk was never full for it")
+	}
+	if got, want := madeIn(t, disk, folders(t, d.Views())), byHand(t, dir, t.TempDir(), ""); got != want {
+		t.Errorf("got\n%s\nby hand\n%s", got, want)
 	}
 }

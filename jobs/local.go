@@ -65,7 +65,7 @@ func planApart(ctx context.Context, c *configs.Config, q *queue.Submission) (err
 // View is one job.
 func (l *Local) View(id int) (View, error) {
 	j, err := l.queue.Job(id)
-	return ViewOf(j), err
+	return resting(l.queue.Jobs(), j), err
 }
 
 // Views are all jobs, by number.
@@ -73,7 +73,7 @@ func (l *Local) Views() []View {
 	list := l.queue.Jobs()
 	views := make([]View, len(list))
 	for i, j := range list {
-		views[i] = ViewOf(j)
+		views[i] = resting(list, j)
 	}
 	return views
 }
@@ -95,6 +95,15 @@ func ViewOf(j queue.Job) View {
 	return v
 }
 
+// resting is ViewOf for a job that may have others of a list as inputs.
+func resting(list []queue.Job, j queue.Job) View {
+	v := ViewOf(j)
+	if j.State == queue.Waiting && stuck(list, &j) != nil {
+		v.Where = waitsForInputs(list, &j)
+	}
+	return v
+}
+
 // Want changes what is wanted of a job.
 func (l *Local) Want(id int, w queue.Wish) (queue.Job, error) { return l.queue.Want(id, w) }
 
@@ -104,32 +113,19 @@ func (l *Local) SetPriority(id, priority int) (queue.Job, error) {
 }
 
 // OpenFor opens a daemon with the devices of one job's config, for [Daemon.RunOnly]. It has no use for those
-// of o. The trials of a sweep may get devices with a part of the cores each.
+// of o. The trials of a sweep may get devices with a part of the cores each. A pipeline has as many as one of its steps
+// needs, with what the first config of them says of devices.
 func OpenFor(id int, o Options) (*Daemon, error) {
 	l, err := OpenLocal(o.Queue)
 	if err != nil {
 		return nil, err
 	}
-	text, err := l.Config(id)
-	j, missing := l.queue.Job(id)
-	if err := errors.Join(err, missing, l.Close()); err != nil {
+	devices, err := l.devicesFor(id)
+	if err := errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
-	c, err := configs.Parse(fmt.Sprintf("config of job %d", id), text, configs.Overlay{})
-	if err != nil {
-		return nil, err
-	}
-	o.Devices = c.Devices
+	o.Devices = devices
 	o.Devices.Memory = configs.Memory{} // the job's plan keeps to it, also to a share of what it takes
-	if j.Sweep != nil {
-		s, err := parseSweep(&j)
-		if err != nil {
-			return nil, err
-		}
-		if n := beside(c.Devices, s, &j); n > 1 {
-			o.Devices.Use = fmt.Sprintf("cpu:%d", n)
-		}
-	}
 	return Open(o)
 }
 
@@ -148,6 +144,54 @@ func beside(x configs.Devices, s *configs.Sweep, j *queue.Job) int {
 		}
 	}
 	return n
+}
+
+// devicesFor are the devices that a job has alone.
+func (l *Local) devicesFor(id int) (devices configs.Devices, err error) {
+	j, err := l.queue.Job(id)
+	if err != nil {
+		return devices, err
+	}
+	of := id
+	if j.Pipeline {
+		list := l.queue.Jobs()
+		first := slices.IndexFunc(list, func(x queue.Job) bool { return x.Work == nil && x.StepOf != nil && x.StepOf.Pipeline == id })
+		if first < 0 {
+			return configs.Devices{Use: listed(j.Needs)}, nil
+		}
+		of = list[first].ID
+	}
+	text, err := l.Config(of)
+	if err != nil {
+		return devices, err
+	}
+	c, err := configs.Parse(fmt.Sprintf("config of job %d", of), text, configs.Overlay{})
+	if err != nil {
+		return devices, err
+	}
+	devices = c.Devices
+	switch {
+	case j.Pipeline:
+		devices.Use, devices.Each = listed(j.Needs), nil
+	case j.Sweep != nil:
+		s, err := parseSweep(&j)
+		if err != nil {
+			return devices, err
+		}
+		if n := beside(devices, s, &j); n > 1 {
+			devices.Use = fmt.Sprintf("cpu:%d", n)
+		}
+	}
+	return devices, nil
+}
+
+// listed are needs as devices.use has them.
+func listed(needs []order.Need) string {
+	var list []string
+	for _, n := range needs {
+		list = append(list, fmt.Sprintf("%s:%d", n.Kind, n.Count))
+	}
+	return strings.Join(list, ",")
 }
 
 // RunOnly is [Daemon.Run] for one job: others wait, and it returns once that one is over.

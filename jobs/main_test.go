@@ -23,7 +23,14 @@ const DaemonIn = "JOBS_DAEMON_IN"
 var BeDaemon func(dir string) error
 
 // What tests outside the package use, too.
-var Text, Alone, Hash, Untrue = text, alone, hash, untrue
+var (
+	Text, Alone, Hash  = text, alone, hash
+	Untrue             = untrue
+	PipelineIn, ByHand = pipelineIn, byHand
+)
+
+// MadeIn is what a pipeline of PipelineIn has made in a folder.
+func MadeIn(t testing.TB, dir string, views []View) string { return madeIn(t, dir, folders(t, views)) }
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(DaemonIn); dir != "" {

@@ -34,6 +34,11 @@ type Submission struct {
 	// Sweep makes the job a sweep of trainings of Config: it is its text, as [configs.Sweep.YAML] writes it. Empty: the job
 	// is one training.
 	Sweep string
+	// Steps make the job a pipeline of them: Config is then the text as which it was written, and Name names it.
+	Steps []Step `json:",omitempty"`
+	Name  string `json:",omitempty"`
+	// After are jobs that have to finish before it begins.
+	After []int `json:",omitempty"`
 	// Length is what is set in place of the length that Config gives, as --set does: "train.steps=9".
 	// A warm-up that was meant for Config's length then becomes shorter in proportion. See
 	// [configs.Config.Shortened].
@@ -66,12 +71,15 @@ type desk struct {
 }
 
 // submit queues what plan says of a config.
-func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Context, *configs.Config, *queue.Submission) error) (queue.Job, error) {
+func (d *desk) submit(ctx context.Context, s Submission, plan planner) (queue.Job, error) {
 	if s.Key == "" {
 		return queue.Job{}, fmt.Errorf("%w: the submission has no key", berth.ErrOptions)
 	}
 	if s.Retries < 0 {
 		return queue.Job{}, fmt.Errorf("%w: a job cannot begin again %d times: give 0 or more retries", berth.ErrOptions, s.Retries)
+	}
+	if len(s.Steps) > 0 {
+		return d.submitPipeline(ctx, s, plan)
 	}
 	if s.Sweep != "" && len(s.Length) > 0 {
 		return queue.Job{}, fmt.Errorf("%w: a sweep has the length of its config: give it there", berth.ErrOptions)
@@ -80,7 +88,7 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 	if err != nil {
 		return queue.Job{}, err
 	}
-	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries}
+	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries, Inputs: after(s.After)}
 	if s.Sweep != "" {
 		q.Sweep = &queue.Sweep{Text: s.Sweep}
 		plan = planSweep(plan)
@@ -96,16 +104,22 @@ func (d *desk) submit(ctx context.Context, s Submission, plan func(context.Conte
 			return queue.Job{}, err
 		}
 	}
+	return d.queueIn(s, q, d.queue.Submit)
+}
+
+// queueIn chooses the run folder of a submission and has add queue it.
+func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submission) (queue.Job, error)) (queue.Job, error) {
 	d.folders.Lock()
 	defer d.folders.Unlock()
 	if d.queue.Has(s.Key) { // it was sent twice at once
 		return d.queue.Again(q)
 	}
-	made := ""
-	if q.Dir, made, err = d.reserve(s, c.Name); err != nil {
+	dir, made, err := d.reserve(s, q.Name)
+	if err != nil {
 		return queue.Job{}, err
 	}
-	j, err := d.queue.Submit(q)
+	q.Dir = dir
+	j, err := add(q)
 	if made != "" && err != nil {
 		_ = os.Remove(made)
 	}
@@ -127,8 +141,15 @@ func (d *Daemon) plan(ctx context.Context, c *configs.Config, q *queue.Submissio
 	return foresee(ctx, c, berth.OpenOptions{Devices: d.owned, Use: deviceIDs(places[0].Devices)}, q)
 }
 
-// foresee plans the run, for its memory and its length. c gets the warm-up that the run has.
+// foresee plans the run, for its memory and its length. c gets the warm-up that the run has. A job that trains nothing, or
+// whose config an input completes, is not planned.
 func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *queue.Submission) error {
+	if q.Work != nil {
+		q.Length = workLength
+	}
+	if q.Work != nil || q.Unplanned != nil {
+		return nil
+	}
 	run, err := berth.Open(ctx, c, o)
 	if err != nil {
 		return err
@@ -201,6 +222,17 @@ func add(list []order.Need, n order.Need) []order.Need {
 	for i := range list {
 		if list[i].Kind == n.Kind {
 			list[i].Count += n.Count
+			return list
+		}
+	}
+	return append(list, n)
+}
+
+// atLeast is a list of needs that is enough for n, too.
+func atLeast(list []order.Need, n order.Need) []order.Need {
+	for i := range list {
+		if list[i].Kind == n.Kind {
+			list[i].Count = max(list[i].Count, n.Count)
 			return list
 		}
 	}

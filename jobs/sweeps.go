@@ -34,7 +34,7 @@ type sweeper struct {
 func (d *Daemon) sweep(list []queue.Job) {
 	for i := range list {
 		j := &list[i]
-		if !leads(*j) || !d.mayLead(j) {
+		if j.Sweep == nil || !leads(*j) || j.Waits() || !d.mayLead(j) {
 			continue
 		}
 		w := d.sweeps[j.ID]
@@ -53,8 +53,10 @@ func (d *Daemon) sweep(list []queue.Job) {
 	}
 }
 
-// leads says whether a job is a sweep that wants its trials to run.
-func leads(j queue.Job) bool { return j.Sweep != nil && j.Wish == queue.Run && !j.State.Over() }
+// leads says whether a job that somebody wants to run leads others, or waits for some.
+func leads(j queue.Job) bool {
+	return (j.Leads() || j.Waits()) && j.Wish == queue.Run && !j.State.Over()
+}
 
 // mayLead says whether the trials of a sweep may be open.
 func (d *Daemon) mayLead(j *queue.Job) bool {
@@ -307,19 +309,15 @@ func boundaryOf(run *berth.Run) int { return cmp.Or(run.Config.Train.Boundary, r
 
 // planSweep plans a sweep: settings in which each value of each key occurs. It takes the most that one of them takes.
 // One that cannot be trained is no reason to refuse the others, but a mistake in a config is.
-func planSweep(plan func(context.Context, *configs.Config, *queue.Submission) error) func(context.Context, *configs.Config, *queue.Submission) error {
+func planSweep(plan planner) planner {
 	return func(ctx context.Context, _ *configs.Config, q *queue.Submission) error {
 		s, err := configs.ParseSweep("submitted sweep", []byte(q.Sweep.Text))
 		if err != nil {
 			return err
 		}
-		var list []*configs.Config
-		for _, settings := range sweep.Probes(s) {
-			c, err := configs.Parse(SubmittedConfig, q.Config, overlay(s, settings))
-			if err != nil {
-				return err
-			}
-			list = append(list, c)
+		list, err := probes(q, nil)
+		if err != nil {
+			return err
 		}
 		var failures []error
 		planned := map[string]bool{} // by the config without its seed

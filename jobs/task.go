@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -228,6 +230,9 @@ func (t *task) lost(err error) bool {
 // attempt opens the run and trains it: to its end, or a trial of a sweep to its rung. The result says
 // whether it got there.
 func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
+	if t.job.Work != nil {
+		return t.work(log)
+	}
 	trial, overlay, err := t.daemon.trial(&t.job)
 	if err != nil {
 		return r, err
@@ -249,6 +254,17 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	if resume {
 		o.Resume = t.job.Dir
 	}
+	if err := t.daemon.verifyInputs(&t.job); err != nil {
+		return r, err
+	}
+	first := filepath.Join(t.job.Dir, initName)
+	defer func() { _ = os.Remove(first) }() // it is mostly not there
+	init := ""
+	if !resume {
+		if init, err = t.initial(first); err != nil {
+			return r, err
+		}
+	}
 	run, err := berth.Open(t.halted, c, o)
 	if err != nil {
 		return r, err
@@ -256,7 +272,10 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	defer func() { err = errors.Join(err, run.Close()) }()
 	t.open(run)
 	defer t.close()
-	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, MaxSteps: trial.step(run), Observer: t.observer(run, log)})
+	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Init: init, MaxSteps: trial.step(run), Observer: t.observer(run, log)})
+	if err != nil && init == first {
+		err = fmt.Errorf("the weights of its input: %w", err)
+	}
 	if err != nil {
 		return r, err
 	}

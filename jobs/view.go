@@ -46,7 +46,7 @@ func (d *Daemon) Views() []View {
 func (d *Daemon) views(list, some []queue.Job) []View {
 	now := time.Now()
 	a := d.arrange(list, now)
-	ends, running := d.foresee(a.line, now), d.running()
+	ends, running := d.foresee(a.line, now), d.running(list)
 	views := make([]View, len(some))
 	for i, j := range some {
 		v := View{Job: j}
@@ -62,9 +62,9 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 		if end, ok := ends[j.ID]; ok && !j.State.Over() && j.State != queue.Paused {
 			v.Ends = &end
 		}
-		v.Where = d.where(&j, a)
-		if trials := running[j.ID]; len(trials) > 0 && !j.State.Over() {
-			v.State, v.Where = queue.Running, "jobs "+numbers(trials)
+		v.Where = d.where(list, &j, a)
+		if led := running[j.ID]; len(led) > 0 && !j.State.Over() {
+			v.State, v.Where = queue.Running, "jobs "+numbers(led)
 		}
 		views[i] = v
 	}
@@ -86,8 +86,8 @@ func (d *Daemon) foresee(line []order.Job, now time.Time) map[int]time.Time {
 	return d.ends
 }
 
-// where says on which devices the job runs, or why it does not.
-func (d *Daemon) where(j *queue.Job, a *arrangement) string {
+// where says on which devices the job runs, or why it does not. list has all jobs.
+func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 	t := d.open[j.ID]
 	full := d.queue.Full()
 	switch again := time.Until(d.later[j.ID]); {
@@ -103,6 +103,8 @@ func (d *Daemon) where(j *queue.Job, a *arrangement) string {
 		return waitsForDaemon
 	case j.Resting():
 		return waitsForTrials(j)
+	case j.Waits():
+		return waitsForInputs(list, j)
 	case again > 0:
 		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
 	case a.alone != 0 && a.alone != j.ID:
@@ -113,21 +115,26 @@ func (d *Daemon) where(j *queue.Job, a *arrangement) string {
 		return "the daemon begins no more jobs"
 	case full != nil:
 		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
-	case j.Sweep != nil:
+	case j.Leads():
 		return ""
 	}
 	return cmp.Or(reason(j.Needs, a.place(j.ID)), d.shortage(j, a), AboutToBegin)
 }
 
-// running has the trials that run now, by their sweeps.
-func (d *Daemon) running() map[int][]int {
-	sweeps := map[int][]int{}
+// running has the jobs that run now, or lead some that do, by those that lead them.
+func (d *Daemon) running(list []queue.Job) map[int][]int {
+	led := map[int][]int{}
 	for _, id := range slices.Sorted(maps.Keys(d.open)) {
-		if t := d.open[id]; t.job.Trial != nil && !t.stands() {
-			sweeps[t.job.Trial.Sweep] = append(sweeps[t.job.Trial.Sweep], id)
+		if d.open[id].stands() {
+			continue
+		}
+		for j := index(list, id); j != nil && j.Lead() != 0; j = index(list, j.Lead()) {
+			if lead := j.Lead(); !slices.Contains(led[lead], j.ID) {
+				led[lead] = append(led[lead], j.ID)
+			}
 		}
 	}
-	return sweeps
+	return led
 }
 
 // waitsForTrials is why a trial waits that has reached its rung.

@@ -1,0 +1,395 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/sweep"
+)
+
+// Step is a job of a pipeline that is submitted.
+type Step struct {
+	Name string
+	// Config, Sweep and Length are those of a [Submission], of a step that trains.
+	Config []byte   `json:",omitempty"`
+	Sweep  string   `json:",omitempty"`
+	Length []string `json:",omitempty"`
+	// Init names a file of weights, as TrainOptions.Init does, by an absolute path.
+	Init string `json:",omitempty"`
+	// Work is what a step does that trains nothing.
+	Work   *queue.Work `json:",omitempty"`
+	Inputs []StepInput `json:",omitempty"`
+}
+
+// StepInput is another step of the pipeline, and what it gives: one of queue.AsInit and the others.
+type StepInput struct{ Step, As string }
+
+// planner finds out what a job takes.
+type planner func(context.Context, *configs.Config, *queue.Submission) error
+
+// submitPipeline queues a pipeline and its steps. Steps whose config an input completes are planned once that has
+// finished; of these, only the config is checked.
+func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (queue.Job, error) {
+	if s.Sweep != "" || len(s.Length) > 0 {
+		return queue.Job{}, fmt.Errorf("%w: the steps of a pipeline have sweeps and lengths, not the pipeline", berth.ErrOptions)
+	}
+	q := queue.Submission{Key: s.Key, Name: s.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries, Pipeline: true}
+	if d.queue.Has(s.Key) {
+		return d.queue.Again(q)
+	}
+	steps, err := stepsOf(&s)
+	if err != nil {
+		return queue.Job{}, err
+	}
+	for i := range steps {
+		x := &s.Steps[i]
+		if err := x.plan(ctx, &steps[i].Submission, plan); err != nil {
+			return queue.Job{}, fmt.Errorf("job %s: %w", x.Name, err)
+		}
+		q.Length += steps[i].Length
+		q.Memory = max(q.Memory, steps[i].Memory)
+		for _, n := range steps[i].Needs {
+			q.Needs = atLeast(q.Needs, n)
+		}
+	}
+	return d.queueIn(s, q, func(q queue.Submission) (queue.Job, error) {
+		for i := range steps {
+			steps[i].Dir = filepath.Join(q.Dir, steps[i].Name)
+		}
+		for i, x := range steps {
+			for _, in := range x.Of {
+				if in.As == queue.AsTokenizer {
+					steps[i].Unplanned.Set = append(steps[i].Unplanned.Set, in.As+"="+tokenizerFile(steps[in.Step].Dir))
+				}
+			}
+		}
+		return d.queue.SubmitPipeline(q, steps)
+	})
+}
+
+// stepsOf are the steps of a submission, with the indices of their inputs.
+func stepsOf(s *Submission) (steps []queue.StepSubmission, err error) {
+	at := map[string]int{}
+	for i, x := range s.Steps {
+		if _, twice := at[x.Name]; twice || x.Name == "" || strings.ContainsAny(x.Name, `/\`) || strings.HasPrefix(x.Name, ".") {
+			return nil, fmt.Errorf("%w: a step is called %q: each needs a name of its own, which its folder can have", berth.ErrOptions, x.Name)
+		}
+		if (x.Work == nil) == (x.Config == nil) {
+			return nil, fmt.Errorf("%w: step %s has a config or other work: give one of the two", berth.ErrOptions, x.Name)
+		}
+		at[x.Name] = i
+	}
+	for i, x := range s.Steps {
+		q := queue.StepSubmission{Name: x.Name, Submission: queue.Submission{
+			Key: s.Key + "/" + x.Name, Name: x.Name, Config: x.Config, Work: x.Work, Init: x.Init, Inputs: after(s.After),
+		}}
+		for _, in := range x.Inputs {
+			of, known := at[in.Step]
+			if !known || !slices.Contains([]string{queue.AsInit, queue.AsRun, queue.AsTokenizer}, in.As) {
+				return nil, fmt.Errorf("%w: step %s has %q of step %q as an input, and there is no such", berth.ErrOptions, x.Name, in.As, in.Step)
+			}
+			q.Of = append(q.Of, queue.StepInput{Step: of, As: in.As})
+			if in.As == queue.AsTokenizer {
+				q.Unplanned = &queue.Unplanned{Set: slices.Clone(s.Steps[i].Length)}
+			}
+		}
+		steps = append(steps, q)
+	}
+	return steps, acyclic(steps)
+}
+
+// acyclic refuses steps that wait for themselves, through their inputs.
+func acyclic(steps []queue.StepSubmission) error {
+	ends := make([]bool, len(steps))
+	for left := len(steps); left > 0; {
+		before := left
+		for i, x := range steps {
+			if !ends[i] && !slices.ContainsFunc(x.Of, func(in queue.StepInput) bool { return !ends[in.Step] }) {
+				ends[i] = true
+				left--
+			}
+		}
+		if left == before {
+			return fmt.Errorf("%w: step %s waits for itself, through its inputs", berth.ErrOptions, steps[slices.Index(ends, false)].Name)
+		}
+	}
+	return nil
+}
+
+// after are the inputs of a job that waits for the end of others.
+func after(ids []int) (list []queue.Input) {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		list = append(list, queue.Input{Job: id})
+	}
+	return list
+}
+
+// anyDevice is the config of a job that takes one device of any kind.
+var anyDevice = &configs.Config{Devices: configs.Devices{Use: "cpu:1"}}
+
+// workLength is how long a job is taken to last that trains nothing: nobody knows before.
+const workLength = 5 * time.Second
+
+// plan finds out what a step takes. What an input completes is only checked.
+func (x *Step) plan(ctx context.Context, q *queue.Submission, plan planner) error {
+	if x.Work != nil {
+		return plan(ctx, anyDevice, q)
+	}
+	set := slices.Clone(x.Length)
+	if q.Unplanned != nil {
+		set = append(set, queue.AsTokenizer+"="+tokenizerFile(string(filepath.Separator)))
+	}
+	c, err := configs.Parse("submitted config", x.Config, configs.Overlay{Set: set})
+	if err != nil {
+		return err
+	}
+	if x.Sweep != "" {
+		q.Sweep = &queue.Sweep{Text: x.Sweep}
+		if q.Unplanned == nil {
+			return planSweep(plan)(ctx, c, q)
+		}
+		if _, err := probes(q, set); err != nil {
+			return err
+		}
+		return plan(ctx, c, q)
+	}
+	if err := plan(ctx, c, q); err != nil || q.Unplanned != nil || len(x.Length) == 0 {
+		return err
+	}
+	q.Config, err = c.Kept()
+	return err
+}
+
+// index finds a job in a list by number.
+func index(list []queue.Job, id int) *queue.Job {
+	i, ok := slices.BinarySearchFunc(list, id, func(j queue.Job, id int) int { return j.ID - id })
+	if !ok {
+		return nil
+	}
+	return &list[i]
+}
+
+// stuck is the job that keeps another one from beginning, through its inputs, since it has failed or was cancelled; nil:
+// there is none.
+func stuck(list []queue.Job, j *queue.Job) *queue.Job {
+	seen := map[int]bool{}
+	var behind func(j *queue.Job) *queue.Job
+	behind = func(j *queue.Job) *queue.Job {
+		if !j.Waits() || seen[j.ID] {
+			return nil
+		}
+		seen[j.ID] = true
+		for _, in := range j.Inputs {
+			of := index(list, in.Job)
+			if of == nil || of.State == queue.Finished {
+				continue
+			}
+			if of.State.Over() {
+				return of
+			}
+			if by := behind(of); by != nil {
+				return by
+			}
+		}
+		return nil
+	}
+	return behind(j)
+}
+
+// waitsForInputs is why a job waits that has inputs.
+func waitsForInputs(list []queue.Job, j *queue.Job) string {
+	if by := stuck(list, j); by != nil {
+		if by.State == queue.Cancelled {
+			return named(by) + " is cancelled, so this job cannot begin"
+		}
+		return fmt.Sprintf("%s has failed: trainer jobs resume %d lets this job go on", named(by), by.ID)
+	}
+	var left []string
+	for _, in := range j.Inputs {
+		if of := index(list, in.Job); of != nil && of.State != queue.Finished {
+			left = append(left, named(of))
+		}
+	}
+	if len(left) == 0 {
+		return "its inputs are there: it is planned"
+	}
+	return "waits for " + strings.Join(left, " and ")
+}
+
+// named is a job's number and name.
+func named(j *queue.Job) string { return fmt.Sprintf("job %d (%s)", j.ID, j.Name) }
+
+// prepare lets jobs begin whose inputs have finished. The queue may have other jobs than list then.
+func (d *Daemon) prepare(list []queue.Job) {
+	for i := range list {
+		j := &list[i]
+		unfinished := func(in queue.Input) bool {
+			of := index(list, in.Job)
+			return of == nil || of.State != queue.Finished
+		}
+		if !j.Waits() || j.State != queue.Waiting || slices.ContainsFunc(j.Inputs, unfinished) || d.queue.Full() != nil || !d.mayLead(j) {
+			continue
+		}
+		if j.Unplanned == nil {
+			_, _ = d.queue.Prepare(j.ID, nil) // if the disk does not take it, the next decision tries again
+			continue
+		}
+		d.planBeside(*j)
+	}
+}
+
+// planBeside plans a job whose inputs have finished, in a goroutine of its own: that may read much data.
+func (d *Daemon) planBeside(j queue.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.planning[j.ID] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	d.planning[j.ID] = cancel
+	d.tasks.Add(1)
+	go func() {
+		defer d.tasks.Done()
+		defer cancel(nil)
+		plan, err := d.planLate(ctx, &j)
+		if err == nil {
+			_, err = d.queue.Prepare(j.ID, plan) // if the disk does not take it, the next decision plans again
+		} else if ctx.Err() == nil {
+			d.refuse(&j, err)
+		}
+		d.mu.Lock()
+		delete(d.planning, j.ID)
+		d.mu.Unlock()
+		d.tell()
+		if err == nil {
+			d.wake()
+		}
+	}()
+}
+
+// planLate plans a job with what its inputs give.
+func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submission, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if log, err := openLog(j); err == nil {
+				fmt.Fprintf(log, "panic: %v\n%s", p, debug.Stack())
+				log.Close()
+			}
+			err = fmt.Errorf("panic while it was planned: %v: its log says where", p)
+		}
+	}()
+	if err := d.verifyInputs(j); err != nil {
+		return nil, err
+	}
+	text, err := d.queue.Config(j.ID)
+	if err != nil {
+		return nil, err
+	}
+	c, err := configs.Parse(fmt.Sprintf("config of job %d", j.ID), text, configs.Overlay{Set: j.Unplanned.Set})
+	if err != nil {
+		return nil, err
+	}
+	q = &queue.Submission{}
+	if j.Sweep != nil {
+		q.Sweep = &queue.Sweep{Text: j.Sweep.Text}
+		if q.Config, err = c.Kept(); err != nil {
+			return nil, err
+		}
+		return q, planSweep(d.plan)(ctx, c, q)
+	}
+	if err := d.plan(ctx, c, q); err != nil {
+		return nil, err
+	}
+	q.Config, err = c.Kept() // with the warm-up that the plan gave it
+	return q, err
+}
+
+// refuse ends a job that cannot begin.
+func (d *Daemon) refuse(j *queue.Job, why error) {
+	code := 1
+	if berth.IsUsage(why) {
+		code = 2
+	}
+	refused, err := d.queue.Refuse(j.ID, why, code)
+	if err != nil {
+		return
+	}
+	d.say(refused, fmt.Sprintf("failed: %v", why))
+	d.over(refused)
+	d.wake()
+}
+
+// endPipelines ends pipelines none of whose steps goes on.
+func (d *Daemon) endPipelines(list []queue.Job) {
+	for i := range list {
+		if j := &list[i]; j.Pipeline && leads(*j) && d.mayLead(j) {
+			if over, failed := pipelineOver(list, j.ID); over {
+				d.settle(j, failed, "all its jobs are finished")
+			}
+		}
+	}
+}
+
+// pipelineOver says whether no step of a pipeline goes on, and which failed or was cancelled.
+func pipelineOver(list []queue.Job, id int) (over bool, failed error) {
+	for i := range list {
+		j := &list[i]
+		if j.StepOf == nil || j.StepOf.Pipeline != id || j.State == queue.Finished {
+			continue
+		}
+		by := j
+		if !j.State.Over() {
+			if by = stuck(list, j); by == nil {
+				return false, nil
+			}
+		}
+		if failed == nil && by.State == queue.Failed {
+			failed = fmt.Errorf("%s failed: %s", named(by), by.Failure())
+		} else if failed == nil {
+			failed = fmt.Errorf("%s is cancelled", named(by))
+		}
+	}
+	return true, failed
+}
+
+// bestOf is the run folder of the best trial of a sweep that has finished.
+func (d *Daemon) bestOf(j *queue.Job) (string, error) {
+	s, err := parseSweep(j)
+	if err != nil {
+		return "", err
+	}
+	jobs := trialsOf(d.queue.Jobs(), j.ID, s.Total())
+	w := sweeper{sweep: s}
+	w.decide(jobs)
+	best := w.decision.Best
+	if best == 0 || jobs[best-1] == nil {
+		return "", fmt.Errorf("%w: no trial of %s has a finite %s", berth.ErrData, named(j), s.Metric)
+	}
+	return jobs[best-1].Dir, nil
+}
+
+// probes are the configs of a sweep's trials in which each value of each key occurs.
+func probes(q *queue.Submission, set []string) (list []*configs.Config, err error) {
+	s, err := configs.ParseSweep("submitted sweep", []byte(q.Sweep.Text))
+	if err != nil {
+		return nil, err
+	}
+	for _, settings := range sweep.Probes(s) {
+		o := overlay(s, settings)
+		o.Set = append(o.Set, set...)
+		c, err := configs.Parse("submitted config", q.Config, o)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
