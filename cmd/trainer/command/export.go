@@ -20,22 +20,22 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
 )
 
 // exportFormat is a format that export writes.
 type exportFormat struct {
-	name, ending string // of --format, and of paths that are in this format; a folder has no ending
-	about        string
-	write        func(e *export) (berth.Used, error)
+	about string
+	write func(e *export) (berth.Used, error)
 }
 
-// exportFormats are the formats in the order of help.
-var exportFormats = []exportFormat{
-	{"safetensors", ".safetensors", "the weights by name, for PyTorch, --init and import", (*export).safetensors},
-	{"onnx", ".onnx", "a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
-	{"hf", "", "a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
+// exportFormats are the formats by the names of [configs.ExportFormats].
+var exportFormats = map[string]exportFormat{
+	"safetensors": {"the weights by name, for PyTorch, --init and import", (*export).safetensors},
+	"onnx":        {"a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
+	"hf":          {"a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
 }
 
 // export is a call of the command export.
@@ -66,15 +66,15 @@ func exportCommand() *cobra.Command {
 // exportList describes the formats, a line each.
 func exportList() string {
 	var lines []string
-	for _, f := range exportFormats {
-		lines = append(lines, fmt.Sprintf("  %-11s  %s (%s)", f.name, f.about, cmp.Or(f.ending, "no ending")))
+	for _, f := range configs.ExportFormats {
+		lines = append(lines, fmt.Sprintf("  %-11s  %s (%s)", f.Name, exportFormats[f.Name].about, cmp.Or(f.Ending, "no ending")))
 	}
 	return strings.Join(lines, "\n")
 }
 
 func formatNames() (names []string) {
-	for _, f := range exportFormats {
-		names = append(names, f.name)
+	for _, f := range configs.ExportFormats {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -90,14 +90,14 @@ func exportArgs(c *cobra.Command, args []string) error {
 // to exports the run in a folder, or of a file of checkpoints.
 func (e *export) to(run string) error {
 	e.run = run
-	f, err := e.chosen()
+	format, err := e.chosen()
 	if err != nil {
 		return err
 	}
-	if e.optimizer && f.name != "safetensors" {
-		return cli.Usagef("--optimizer: the format %s has no optimizer's state; leave it out, or give --format safetensors", f.name)
+	if e.optimizer && format != "safetensors" {
+		return cli.Usagef("--optimizer: the format %s has no optimizer's state; leave it out, or give --format safetensors", format)
 	}
-	used, err := f.write(e)
+	used, err := exportFormats[format].write(e)
 	if err != nil {
 		return err
 	}
@@ -109,20 +109,18 @@ func (e *export) to(run string) error {
 }
 
 // chosen is the format that --format names, or that the path ends in.
-func (e *export) chosen() (f exportFormat, err error) {
+func (e *export) chosen() (format string, err error) {
 	if e.out == "" {
-		return f, cli.Usagef("export writes a file or a folder: name it with --out, such as --out weights.safetensors")
+		return "", cli.Usagef("export writes a file or a folder: name it with --out, such as --out weights.safetensors")
 	}
 	names, ending := strings.Join(formatNames(), ", "), filepath.Ext(e.out)
-	for _, f := range exportFormats {
-		if e.format == f.name || e.format == "" && ending == f.ending {
-			return f, nil
-		}
+	if format = configs.FormatOf(e.format, e.out); format != "" {
+		return format, nil
 	}
 	if e.format != "" {
-		return f, cli.Usagef("--format %s: expected one of %s", e.format, names)
+		return "", cli.Usagef("--format %s: expected one of %s", e.format, names)
 	}
-	return f, cli.Usagef("--out %s: no format ends in %s; give --format, one of %s", e.out, ending, names)
+	return "", cli.Usagef("--out %s: no format ends in %s; give --format, one of %s", e.out, ending, names)
 }
 
 func (e *export) safetensors() (berth.Used, error) {

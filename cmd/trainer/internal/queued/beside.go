@@ -42,7 +42,7 @@ func Beside(ctx context.Context, version string) string {
 // queue does not answer.
 func Waiting(ctx context.Context, version string) (dirs []string) {
 	for _, v := range listed(ctx, version) {
-		if v.State == queue.Waiting && v.Sweep == nil {
+		if v.State == queue.Waiting && !v.Leads() && v.Work == nil {
 			dirs = append(dirs, v.Dir)
 		}
 	}

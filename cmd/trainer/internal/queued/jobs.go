@@ -119,6 +119,8 @@ func printJobs(out io.Writer, list []jobs.View, width int) error {
 			continue
 		case v.Sweep != nil:
 			step = trials(list, &v)
+		case v.Pipeline:
+			step = stepsDone(list, v.ID)
 		}
 		where := v.Where
 		if v.State == queue.Failed && width < math.MaxInt {
@@ -187,6 +189,9 @@ func (m maker) show() *cobra.Command {
 	})
 }
 
+// givenAs words what an input gives.
+var givenAs = map[string]string{queue.AsInit: ": the weights to begin with", queue.AsRun: ": the run", queue.AsTokenizer: ": the tokenizer"}
+
 func printJob(out io.Writer, v *jobs.View) {
 	line := fmt.Sprintf("job %d (%s): %s", v.ID, v.Name, v.State)
 	if v.Where != "" {
@@ -198,7 +203,16 @@ func printJob(out io.Writer, v *jobs.View) {
 	if v.Trial != nil {
 		line += fmt.Sprintf(": trial %d of sweep %d", v.Trial.Number, v.Trial.Sweep)
 	}
+	if v.StepOf != nil {
+		line += fmt.Sprintf(": step %s of pipeline %d", v.StepOf.Name, v.StepOf.Pipeline)
+	}
 	fmt.Fprintf(out, "%s\nrun folder  %s\nplan        %s\npriority    %d\n", line, shortPath(v.Dir), outlook(&v.Job), v.Priority)
+	for _, in := range v.Inputs {
+		fmt.Fprintf(out, "input       job %d%s\n", in.Job, givenAs[in.As])
+	}
+	for _, m := range v.Made {
+		fmt.Fprintf(out, "made        %s, SHA-256 %s\n", shortPath(m.Path), m.SHA256)
+	}
 	for i, a := range v.Attempts {
 		line := fmt.Sprintf("attempt %d   %s", i+1, a.Began.Local().Format(time.DateTime))
 		if !a.Ended.IsZero() {
@@ -223,6 +237,12 @@ func (m maker) logs() *cobra.Command {
 		v, err := d.View(c.Context(), id)
 		if err != nil {
 			return err
+		}
+		if v.Pipeline {
+			if follow {
+				return cli.Usagef("job %d is a pipeline: follow one of its jobs, which trainer jobs ls lists", id)
+			}
+			return stepLogs(c, d, id)
 		}
 		if v.Sweep != nil {
 			if follow {

@@ -21,6 +21,11 @@ type record struct {
 	Sweep int `json:"sweep,omitempty"` // the job of the sweep whose trial it is
 	Trial int `json:"trial,omitempty"` // its number there
 
+	Pipeline int     `json:"pipeline,omitempty"`  // the job of the pipeline whose step it is
+	StepName string  `json:"step_name,omitempty"` // its name there
+	Inputs   []input `json:"inputs,omitempty"`
+	Made     []made  `json:"made,omitempty"`
+
 	Where  string     `json:"where,omitempty"`
 	Ends   *time.Time `json:"ends,omitempty"`
 	Needs  []need     `json:"needs"`
@@ -38,6 +43,16 @@ type record struct {
 	Retries   int       `json:"retries"`
 	Attempts  []attempt `json:"attempts,omitzero"` // those of a list of jobs lack both
 	Events    []event   `json:"events,omitzero"`
+}
+
+type input struct {
+	Job int    `json:"job"`
+	As  string `json:"as,omitempty"` // init, run or data.tokenizer
+}
+
+type made struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
 }
 
 type need struct {
@@ -68,6 +83,15 @@ func recordOf(v *jobs.View) record {
 	}
 	if t := v.Trial; t != nil {
 		r.Sweep, r.Trial = t.Sweep, t.Number
+	}
+	if s := v.StepOf; s != nil {
+		r.Pipeline, r.StepName = s.Pipeline, s.Name
+	}
+	for _, in := range v.Inputs {
+		r.Inputs = append(r.Inputs, input(in))
+	}
+	for _, m := range v.Made {
+		r.Made = append(r.Made, made(m))
 	}
 	for _, n := range v.Needs {
 		r.Needs = append(r.Needs, need{n.Kind, n.Count})

@@ -31,15 +31,16 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit CONFIG|NAME",
 		Short: "Queue a training",
-		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. A file with the key sweep queues a sweep. " +
+		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. A file with the key sweep queues a sweep, and one with jobs a pipeline. " +
 			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME, " +
 			"runs/NAME-2, … that is not there. Without a daemon, the job waits for one; with --wait it is trained here.",
-		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait",
+		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait\n  trainer submit my.yaml --after 8",
 		Args:    cli.Args(1),
 	}
 	cf := runs.AddConfigFlags(c, daemonKeys()...)
 	c.Flags().StringVar(&s.Dir, "run", "", "train in the folder `DIR`")
 	c.Flags().IntVar(&s.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
+	c.Flags().IntSliceVar(&s.After, "after", nil, "begin once the job `ID` has finished; can be repeated")
 	c.Flags().IntVar(&s.Retries, "retry", 2, "begin again up to `N` times after a failure that need not repeat")
 	c.Flags().BoolVar(&wait, "wait", false, "wait for its end, and exit with the training's exit code")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -49,6 +50,13 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		}
 		if of != nil {
 			return queueSweep(c, cf, of, request{s, stop, version, wait, wait})
+		}
+		p, text, err := pipelineIn(args[0])
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			return queuePipeline(c, cf, args[0], p, text, request{s, stop, version, wait, wait})
 		}
 		cfg, err := cf.Load(c, args[0])
 		if err != nil {
@@ -75,6 +83,12 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	if r.Config, err = written.Kept(); err != nil {
 		return err
 	}
+	return r.send(c, cfg, func() { ignored(c, cfg) })
+}
+
+// send submits, and waits if that is asked for. cfg is the config that was typed; nil: there are several. notes tells of
+// what does not count where a daemon runs the job.
+func (r request) send(c *cobra.Command, cfg *configs.Config, notes func()) (err error) {
 	if r.Dir != "" {
 		if r.Dir, err = filepath.Abs(r.Dir); err != nil {
 			return err
@@ -85,15 +99,18 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	}
 	r.Key = newKey()
 	d, daemon, j, err := submit(c.Context(), r.Submission, r.version)
-	if err != nil {
+	if err != nil && cfg != nil {
 		return typed(err, r.Config, cfg)
+	}
+	if err != nil {
+		return err
 	}
 	defer func() { d.Close() }()
 	if daemon || !r.here {
-		ignored(c, cfg)
+		notes()
 	}
 	out := console.NewProse(c.OutOrStdout())
-	line := announced(&j)
+	line := r.announced(&j)
 	waits := r.wait || r.here && !daemon
 	switch client, _ := d.(*socket.Client); {
 	case waits && client != nil && client.Daemon().Only != 0:
@@ -103,7 +120,7 @@ func (r request) queue(c *cobra.Command, cfg, written *configs.Config) (err erro
 	}
 	fmt.Fprintln(out, line)
 	if waits {
-		w := waiter{notes: notesOf(c), screen: &screen{out: out}, stop: r.stop, version: r.version, id: j.ID, sweep: j.Sweep != nil}
+		w := waiter{notes: notesOf(c), screen: &screen{out: out}, stop: r.stop, version: r.version, id: j.ID, leads: j.Leads()}
 		w.notes.told[queue.Waiting] = true
 		return w.end(c.Context(), d)
 	}
@@ -146,7 +163,7 @@ func begins(ctx context.Context, d desk, id int) string {
 		switch {
 		case err != nil || v.Where == "":
 			return ""
-		case v.State == queue.Running && v.Sweep == nil:
+		case v.State == queue.Running && !v.Leads():
 			return "; begins now on " + v.Where
 		case v.Where != jobs.AboutToBegin || time.Since(began) > decidesWithin:
 			return "; " + v.Where
@@ -155,9 +172,12 @@ func begins(ctx context.Context, d desk, id int) string {
 }
 
 // announced says which job was queued.
-func announced(j *queue.Job) string {
+func (r request) announced(j *queue.Job) string {
 	if j.Sweep != nil {
 		return announcedSweep(j)
+	}
+	if j.Pipeline {
+		return announcedPipeline(j, r.Steps)
 	}
 	return fmt.Sprintf("job %d in %s: %s", j.ID, shortPath(j.Dir), outlook(j))
 }
@@ -194,7 +214,7 @@ type waiter struct {
 	stop    *signals.Stop
 	version string
 	id      int
-	sweep   bool
+	leads   bool
 }
 
 // end returns the job's failure. Another command that trains one job has the queue until that ends.
@@ -275,6 +295,14 @@ func unanswered(err error) bool {
 
 // outlook is what the plan says of a job.
 func outlook(j *queue.Job) string {
+	switch {
+	case j.Pipeline:
+		return "that of each of its jobs"
+	case j.Unplanned != nil:
+		return "made once its inputs have finished"
+	case j.Work != nil:
+		return "none: it trains nothing (" + j.Work.Kind + ")"
+	}
 	length, from := j.Predicted, "by arithmetic"
 	if j.Length > 0 {
 		length, from = j.Length, "as measured"
@@ -372,6 +400,9 @@ func outcome(v *jobs.View) error {
 		}
 		return err
 	}
+	if v.Where != "" {
+		return fmt.Errorf("job %d is %s: %s", v.ID, v.State, v.Where)
+	}
 	return fmt.Errorf("job %d is %s", v.ID, v.State)
 }
 
@@ -382,7 +413,7 @@ func (w waiter) train(ctx context.Context) (err error) {
 		return err
 	}
 	o := jobs.Options{Queue: path, Observe: w.screen.observe, Told: w.screen.tell}
-	if w.sweep { // its trials would show at once
+	if w.leads { // its trials would show at once
 		o.Observe = observe
 	}
 	d, err := jobs.OpenFor(w.id, o)
@@ -405,8 +436,11 @@ func (w waiter) train(ctx context.Context) (err error) {
 	if v.State == queue.Paused {
 		return fmt.Errorf("%w and saved: job %d is paused: trainer jobs resume %d lets it go on", errStopped, w.id, w.id)
 	}
-	if !v.State.Over() && stopped && v.Sweep != nil {
-		return fmt.Errorf("%w and saved: sweep %d goes on with trainer up", errStopped, w.id)
+	if !v.State.Over() && !stopped && v.Waits() {
+		return fmt.Errorf("job %d %s, and this command runs job %d alone: start trainer up, which runs both", w.id, v.Where, w.id)
+	}
+	if !v.State.Over() && stopped && v.Leads() {
+		return fmt.Errorf("%w and saved: job %d goes on with trainer up", errStopped, w.id)
 	}
 	if !v.State.Over() && stopped {
 		return fmt.Errorf("%w and saved: job %d goes on with trainer up, or with trainer resume %s", errStopped, w.id, shortPath(v.Dir))
