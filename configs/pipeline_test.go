@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -136,4 +137,32 @@ func TestPipelineRefused(t *testing.T) {
 	if IsPipeline([]byte("model: {}\n")) || !IsPipeline([]byte("jobs: 3\n")) {
 		t.Error("a file with the key jobs is a pipeline, and no other")
 	}
+}
+
+// FuzzParsePipeline: no text ends the program, each mistake is an [Error], and what is accepted has inputs that are there.
+func FuzzParsePipeline(f *testing.F) {
+	for _, text := range []string{
+		"jobs:\n  a: {tokenizer: ., vocab: 300}\n  b: {sweep: {config: digits, vary: {seed: [1, 2]}}, set: {data.tokenizer: a}}\n  c: {train: digits, init: b}\n  d: {eval: c}\n  e: {export: d, out: x}\n",
+		"jobs: {a: {train: [x], init: }, b: 3, c: {sweep: 3}, d: {sweep: {vary: [1, [a]]}}, e: {set: {data.path: [a, {b: c}]}, eval: a}}\n",
+		"jobs: &a {a: *a}\n", "jobs: {? [a] : b}\n", "jobs: {a: {train: a, set: {model: }}}\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePipeline("f.yaml", []byte(text))
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		for _, s := range p.Jobs {
+			for _, in := range s.Inputs {
+				if of := p.Step(in.Name); of == nil || !gives(of.Kind, in.As) {
+					t.Errorf("%q: job %s has the input %+v", text, s.Name, in)
+				}
+			}
+		}
+	})
 }
