@@ -65,6 +65,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 			return str(strings.Join(rapid.Permutation(k.more).Draw(t, at)[:2], ","))
 		}
 		return drawValue(t, k.one, at, depth)
+	case choice:
+		return drawValue(t, k.words(), at, depth)
 	case enum:
 		return str(rapid.SampledFrom(k).Draw(t, at))
 	case text:
@@ -98,11 +100,11 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 				return plain(rapid.SampledFrom([]string{"f1", "auc", "mae", "f1_class_2"}).Draw(t, at))
 			})
 		}
-		return plain(rapid.SampledFrom([]string{"auto", "all", "[]"}).Draw(t, at))
+		return defaultNode(rapid.SampledFrom([]string{"auto", "all", "[]"}).Draw(t, at))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case buckets:
-		return plain(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
+		return defaultNode(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
 	case labels:
 		if rapid.Bool().Draw(t, at+" list") {
 			return strs([]string{"price", "rent"})

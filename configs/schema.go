@@ -64,6 +64,7 @@ type key struct {
 	required bool
 	free     bool   // the numbers of a run do not depend on it
 	inData   bool   // it is free to the config, and what follows from it is part of the data's fingerprint
+	kept     bool   // it is free, and what a run leaves depends on it: where it ends, its metrics, its snapshots. See [Config.Outcome]
 	unless   string // the key in whose place it stands: it has no default, and is not written, where that is given
 	blank    bool   // an empty value in a file means the default: some run folders hold one
 	flag     string // the trainer's flag that sets it; "" for none

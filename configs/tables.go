@@ -21,8 +21,8 @@ var rootSection = &section{
 		{name: "schedule", kind: scheduleSection, at: at(func(c *Config) *Schedule { return &c.Schedule })},
 		{name: "partition", kind: partitionSection, at: at(func(c *Config) *Partition { return &c.Partition }), free: true},
 		{name: "devices", kind: devicesSection, at: at(func(c *Config) *Devices { return &c.Devices }), free: true},
-		{name: "checkpoint", kind: checkpointSection, at: at(func(c *Config) *Checkpoint { return &c.Checkpoint }), free: true},
-		{name: "early_stopping", kind: earlySection, at: at(func(c *Config) *EarlyStopping { return &c.EarlyStopping }), free: true},
+		{name: "checkpoint", kind: checkpointSection, at: at(func(c *Config) *Checkpoint { return &c.Checkpoint }), free: true, kept: true},
+		{name: "early_stopping", kind: earlySection, at: at(func(c *Config) *EarlyStopping { return &c.EarlyStopping }), free: true, kept: true},
 	},
 }
 
@@ -44,7 +44,7 @@ var trainSection = &section{
 			doc: "how the microbatches of a step are summed: gradients, losses, statistics of batch norm. `order`: one after the other. `tree`: by a fixed binary tree over them, so that replicas can sum parts of it; it keeps more sums at once, up to one for each doubling of `microbatches`. From 4 microbatches on, the two round differently"},
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},
-		{name: "metrics", kind: metricNames{}, at: at(func(t *Train) *[]string { return &t.Metrics }), def: "auto", free: true, flag: "metrics", flagTakes: "NAMES", flagTrains: true,
+		{name: "metrics", kind: metricNames{}, at: at(func(t *Train) *[]string { return &t.Metrics }), def: "auto", free: true, kept: true, flag: "metrics", flagTakes: "NAMES", flagTrains: true,
 			doc: "the [metrics](metrics.md) that come out at boundaries, of the validation part, with its loss. `auto`: `accuracy` for classes, `rmse`, `mae` and `r2` for numbers, `perplexity` for a text; `all`: every one but those that repeat others or take long; or a list. `eval` computes all of them, and those listed here"},
 		{name: "grad_norm", kind: boolean{}, at: at(func(t *Train) *bool { return &t.GradNorm }), def: "false", free: true,
 			doc: "each step computes the norm of all its gradients together, for `metrics.jsonl`; with `optimizer.clip_norm`, it does so anyway. The weights are the same"},
@@ -124,9 +124,9 @@ var checkpointSection = &section{
 		{name: "keep", kind: keepSection, at: at(func(c *Checkpoint) *Keep { return &c.Keep })},
 		{name: "best", kind: metricName{}, at: at(func(c *Checkpoint) *string { return &c.Best }), def: "val_loss",
 			doc: "the metric that ranks snapshots: `val_loss`, or `val_` and one of the [metrics](metrics.md), which is then computed. For some, such as `val_loss`, a lower value is better"},
-		{name: "compress", kind: enum{"none", "zstd"}, at: at(func(c *Checkpoint) *string { return &c.Compress }), def: "none",
+		{name: "compress", kind: enum{"none", "zstd"}, at: at(func(c *Checkpoint) *string { return &c.Compress }), def: "none", free: true,
 			doc: "`zstd` makes the file a little smaller and each save slower: weights are almost random numbers"},
-		{name: "staging", kind: staging{}, at: at(func(c *Checkpoint) *int64 { return &c.Staging }), def: "auto",
+		{name: "staging", kind: staging{}, at: at(func(c *Checkpoint) *int64 { return &c.Staging }), def: "auto", free: true,
 			doc: "host memory of a save. `whole`: the state is copied, and training goes on while the copy is saved. A number of bytes: the state is copied piece by piece, and training waits for the disk; the largest variable is one piece, whatever its size. `auto`: `whole` if the state fits in a quarter of the free memory, else that quarter, at most 256MiB"},
 	},
 }

@@ -13,7 +13,7 @@ var (
 		doc: "fraction of the samples to train on; the rest validate; 1: none do. Or [parts](tables.md#splits): " + partsDoc + classDoc}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "`classification`: the target is a class; `regression`: the target is numbers"}
-	dataPositive = key{name: "positive", kind: fieldWord{}, at: at(func(d *Data) *string { return &d.Positive }), free: true,
+	dataPositive = key{name: "positive", kind: fieldWord{}, at: at(func(d *Data) *string { return &d.Positive }), free: true, kept: true,
 		doc: "of two classes, the name of the positive one, which `f1_positive`, `precision_positive`, `recall_positive` and `average_precision` are about; without the key, the second one, in sorted order"}
 	textPath      = key{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true}
 	dataTokenizer = key{name: "tokenizer", kind: text{path: true, named: true, valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},

@@ -27,6 +27,17 @@ func (c *Config) Identity() ([]byte, error) { return c.encode(decides) }
 // decides reports whether a key is part of the identity.
 func decides(k *key) bool { return !k.free }
 
+// Outcome is the canonical text of the keys that decide what a run leaves, with absolute paths: those of Identity, and
+// early_stopping, train.metrics, data.positive, checkpoint.best, every and keep. Two runs with the same one, on the same data and
+// kinds of devices, are as good as each other.
+func (c *Config) Outcome() ([]byte, error) {
+	rooted, err := c.Rooted()
+	if err != nil {
+		return nil, err
+	}
+	return rooted.encode(func(k *key) bool { return !k.free || k.kept })
+}
+
 // A Setting is a key of a config, by its path such as model.layers[1].units,
 // with its value as YAML.
 type Setting struct{ Key, Value string }

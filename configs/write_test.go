@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
 )
 
 // TestIdentity: keys that decide the numbers change it, free keys do not.
@@ -79,6 +83,81 @@ func TestKeyAt(t *testing.T) {
 	for line, want := range []string{"", "name", "name", "data", "data", "model", "model.layers", "model.layers[1].type", "model.layers[1].type"} {
 		if got := c.KeyAt(line); got != want {
 			t.Errorf("line %d: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestOutcome: of all keys in the tables, those that are not free change the outcome, and of the free ones those that
+// are named here alone.
+func TestOutcome(t *testing.T) {
+	named := []string{"early_stopping", "train.metrics", "data.positive", "checkpoint.best", "checkpoint.every", "checkpoint.keep"}
+	seen := 0
+	eachKey(rootSection, "", false, func(c *Config) any { return c }, func(path string, k *key, free bool, begin func() (*Config, any)) {
+		seen++
+		within := func(name string) bool { return path == name || strings.HasPrefix(path, name+".") }
+		counts := !free || slices.ContainsFunc(named, within)
+		texts, outcomes := map[string]bool{}, map[string]bool{}
+		for seed := range 30 {
+			c, dst := begin()
+			d := newDecoder("drawn", noPaths)
+			n, err := yaml.Marshal(rapid.Custom(func(t *rapid.T) *yaml.Node { return drawValue(t, k.kind, path, 0) }).Example(seed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k.kind.decode(d, defaultNode(string(n)), path, k.at(dst)); len(d.faults) > 0 { // its keys do not suit each other
+				continue
+			}
+			rooted, err := c.Rooted()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := rooted.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome, err := c.Outcome()
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[string(text)], outcomes[string(outcome)] = true, true
+		}
+		if len(texts) < 2 {
+			t.Errorf("%s (%T): no two values were tried", path, k.kind)
+		} else if counts && len(outcomes) != len(texts) || !counts && len(outcomes) != 1 {
+			t.Errorf("%s: %d values give %d outcomes", path, len(texts), len(outcomes))
+		}
+	})
+	if seen < 100 {
+		t.Errorf("%d keys were tried", seen)
+	}
+}
+
+// eachKey visits the keys of a section and of those in it, with each value of a selector. begin makes a config in which a key applies, and gives
+// the struct that it is in. free says that the key, or a section that it is in, is free.
+func eachKey(s *section, path string, free bool, at func(*Config) any, visit func(path string, k *key, free bool, begin func() (*Config, any))) {
+	choices := []string{""}
+	if s.selector != nil {
+		choices = choices[:0]
+		for _, v := range s.rows() {
+			choices = append(choices, v.name)
+		}
+	}
+	for _, choice := range choices {
+		keys, _ := s.active(choice)
+		for _, k := range keys {
+			if sub := k.section(); sub != nil {
+				eachKey(sub, join(path, k.name), free || k.free, func(c *Config) any { return k.at(at(c)) }, visit)
+				continue
+			}
+			visit(join(path, k.name), k, free || k.free, func() (*Config, any) {
+				c := &Config{}
+				dst := at(c)
+				if s.selector != nil {
+					*s.selector.at(dst).(*string) = choice
+				}
+				s.begin(choice, dst)
+				return c, dst
+			})
 		}
 	}
 }
