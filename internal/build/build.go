@@ -11,7 +11,7 @@ import (
 // Module is Berth's module.
 const Module = "github.com/berth-ml/berth"
 
-// unknown is the Revision of a build that does not say.
+// unknown is the Revision of a build that does not say, and the version of a module that has none.
 const unknown = "(devel)"
 
 // Revision tells a build of Berth from others: its version and, in a program of Berth's own module, the
@@ -50,6 +50,38 @@ func revision(info *debug.BuildInfo) string {
 		}
 	}
 	return text
+}
+
+// Exact names all of the source that a program was built from; "" where that is not known, or was changed since it was
+// committed. Two programs with the same name compute the same.
+func Exact() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return exact(info)
+}
+
+func exact(info *debug.BuildInfo) string {
+	for _, d := range info.Deps {
+		if r := d.Replace; d.Version == "" || d.Version == unknown || r != nil && (r.Version == "" || r.Version == unknown) {
+			return ""
+		}
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	revision := settings["vcs.revision"]
+	switch {
+	case revision != "" && settings["vcs.modified"] != "false":
+		return ""
+	case revision == "" && (info.Main.Version == "" || info.Main.Version == unknown):
+		return ""
+	case revision == "": // go install MODULE@VERSION
+		revision = info.Main.Version
+	}
+	return info.Main.Path + " " + revision
 }
 
 // Version is the version of Berth in a build, of which it may be a dependency.

@@ -52,3 +52,37 @@ func TestSameRevision(t *testing.T) {
 		}
 	}
 }
+
+// TestExact: a program whose source is not known, or was changed, has no name.
+func TestExact(t *testing.T) {
+	built := func(path, version string, settings ...string) *debug.BuildInfo {
+		info := &debug.BuildInfo{Main: debug.Module{Path: path, Version: version}}
+		for i := 0; i < len(settings); i += 2 {
+			info.Settings = append(info.Settings, debug.BuildSetting{Key: settings[i], Value: settings[i+1]})
+		}
+		return info
+	}
+	with := func(info *debug.BuildInfo, d *debug.Module) *debug.BuildInfo {
+		info.Deps = []*debug.Module{d}
+		return info
+	}
+	clean := []string{"vcs.revision", "abc", "vcs.modified", "false"}
+	for i, c := range []struct {
+		info *debug.BuildInfo
+		want string
+	}{
+		{built(Module, "(devel)", clean...), Module + " abc"},
+		{built(Module, "v1.2.3"), Module + " v1.2.3"},
+		{built(Module, "(devel)"), ""},
+		{built(Module, ""), ""},
+		{built(Module, "v1.2.3", "vcs.revision", "abc", "vcs.modified", "true"), ""},
+		{built(Module, "v1.2.3", "vcs.revision", "abc"), ""},
+		{with(built("example.org/x", "(devel)", clean...), &debug.Module{Path: Module, Version: "v1.2.3"}), "example.org/x abc"},
+		{with(built("example.org/x", "(devel)", clean...), &debug.Module{Path: Module, Version: "v1.2.3", Replace: &debug.Module{Path: "../berth"}}), ""},
+		{with(built("example.org/x", "(devel)", clean...), &debug.Module{Path: Module, Version: "(devel)"}), ""}, // of a workspace
+	} {
+		if got := exact(c.info); got != c.want {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+	}
+}
