@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
@@ -50,8 +51,17 @@ func Flags() []Flag {
 	return out
 }
 
-// allLeaves are the keys that can be overridden, by path.
-func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf{}) }
+// allLeaves are the keys that can be overridden, by path. The map is for reading.
+func allLeaves() map[string]leaf {
+	foundLeaves.once.Do(func() { foundLeaves.all = rootSection.leaves("", map[string]leaf{}) })
+	return foundLeaves.all
+}
+
+// foundLeaves are found once, as the names in the registry are.
+var foundLeaves struct {
+	once sync.Once
+	all  map[string]leaf
+}
 
 // KeysNear lists the keys that an unknown name may mean: those with the
 // name's last part (optimizer.lr for lr and train.lr), or else the nearest ones. It is empty if none is
@@ -168,6 +178,9 @@ func KeyVariables(env []string) (pairs []string) {
 
 // env takes the variables that name a key, and refuses those that nothing reads.
 func (l *layering) env(env []string) {
+	if len(env) == 0 {
+		return
+	}
 	variables := map[string]leaf{}
 	for path, lf := range l.known {
 		variables[variable(path)] = lf

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -164,11 +165,28 @@ func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any,
 
 // defaultNode parses a key's default. Every default is valid YAML.
 func defaultNode(def string) *yaml.Node {
+	if n, ok := parsedDefaults.Load(def); ok {
+		return copied(n.(*yaml.Node))
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(def), &doc); err != nil {
 		panic("BUG: default " + def + ": " + err.Error())
 	}
+	parsedDefaults.Store(def, copied(doc.Content[0]))
 	return doc.Content[0]
+}
+
+// parsedDefaults has the nodes of defaults: each config that is read needs most of them.
+var parsedDefaults sync.Map
+
+// copied is a tree without anchors that shares nothing with n.
+func copied(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.Content = nil
+	for _, child := range n.Content {
+		c.Content = append(c.Content, copied(child))
+	}
+	return &c
 }
 
 // refuseUnknown reports the given keys that the variant does not have.

@@ -95,6 +95,30 @@ func (s *Sweep) Extend(total int) (*Sweep, error) {
 	return &out, nil
 }
 
+// Continues gives the sweep before with the trials that s has in addition, if s is the same but for these; nil: it is not. Trials that are
+// one number are as many in all: those beyond the ones of before were added together.
+func (s *Sweep) Continues(before *Sweep) (*Sweep, error) {
+	then, now := *before, *s
+	then.Trials, now.Trials = []int{1}, []int{1}
+	was, err := then.YAML()
+	if err != nil {
+		return nil, err
+	}
+	is, err := now.YAML()
+	n := len(before.Trials)
+	switch {
+	case err != nil || !bytes.Equal(was, is) || s.Total() < before.Total():
+		return nil, err
+	case len(s.Trials) >= n && slices.Equal(s.Trials[:n], before.Trials):
+		return s, nil
+	case len(s.Trials) > 1:
+		return nil, nil
+	case s.Total() == before.Total():
+		return before, nil
+	}
+	return before.Extend(s.Total())
+}
+
 // Combinations is the number of different trials that there can be; math.MaxInt: no bound.
 func (s *Sweep) Combinations() int {
 	n := 1

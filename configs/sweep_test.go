@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,34 @@ func TestExtend(t *testing.T) {
 	} {
 		if _, err := s.Extend(total); err == nil || err.Error() != want {
 			t.Errorf("%d: got %v", total, err)
+		}
+	}
+}
+
+// TestContinues: a sweep goes on with another one that has more trials and says the same otherwise.
+func TestContinues(t *testing.T) {
+	text := func(trials, more string) string {
+		return fmt.Sprintf("sweep: {config: digits, vary: {train.batch: 1..60}, trials: %s, halving: true%s}", trials, more)
+	}
+	for _, c := range []struct {
+		before, now string
+		want        []int
+	}{
+		{text("40", ""), text("60", ""), []int{40, 20}},
+		{text("[30, 10]", ""), text("60", ""), []int{30, 10, 20}},
+		{text("[30, 10]", ""), text("[30, 10, 5, 5]", ""), []int{30, 10, 5, 5}},
+		{text("[30, 10]", ""), text("40", ""), []int{30, 10}},
+		{text("40", ""), text("40", ""), []int{40}},
+		{text("40", ""), text("30", ""), nil},
+		{text("[30, 10]", ""), text("[20, 40]", ""), nil},
+		{text("40", ""), text("60", ", keep: 4"), nil},
+		{text("40", ""), text("60", ", seed: 2"), nil},
+		{text("40", ""), strings.Replace(text("60", ""), "1..60", "1..61", 1), nil},
+		{text("40", ""), strings.Replace(text("60", ""), "digits", "mnist-mlp", 1), nil},
+	} {
+		got, err := parseSweep(t, c.now).Continues(parseSweep(t, c.before))
+		if err != nil || (got == nil) != (c.want == nil) || got != nil && !slices.Equal(got.Trials, c.want) {
+			t.Errorf("%s after %s: %+v, %v", c.now, c.before, got, err)
 		}
 	}
 }
