@@ -200,6 +200,14 @@ func (r *Run) HostBytes() int64 {
 	return r.run.Session().HostBytes()
 }
 
+// StateBytes is the size in bytes of a checkpoint's tensors: weights, the optimizer's state and others.
+func (r *Run) StateBytes() int64 {
+	if r.checkOpened() != nil {
+		return 0
+	}
+	return r.run.Session().StateBytes()
+}
+
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].
 func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 	if err := r.check(ctx); err != nil {
@@ -230,6 +238,19 @@ func (r *Run) TotalSteps() int {
 		return 0
 	}
 	return r.run.Session().Sizes.Total
+}
+
+// Fingerprints tell whether two runs are the same, as each checkpoint keeps them: "config", "data", "numerics" (the kinds of
+// the devices with their instructions; of several kinds, also the blocks of each) and others.
+func (r *Run) Fingerprints() (map[string]string, error) {
+	if err := r.checkOpen(); err != nil {
+		return nil, err
+	}
+	l, err := r.run.Session().RunLineage()
+	if err != nil {
+		return nil, err
+	}
+	return l.Fingerprints()
 }
 
 // RMSE is the root of a mean squared error: how far off predictions are, in

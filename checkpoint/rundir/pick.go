@@ -125,6 +125,25 @@ func Newest(dir string) (m checkpoint.Manifest, err error) {
 	return m, err
 }
 
+// Verify reads every byte of the newest checkpoint of a run folder and of the best one, and gives the manifest of the
+// newest. The error says which is damaged, or that none is there, or that a run trains there.
+func Verify(ctx context.Context, dir string) (m checkpoint.Manifest, err error) {
+	err = newest(dir, false, func(db *checkpoint.DB, found checkpoint.Manifest) error {
+		m = found
+		all, _, err := db.List()
+		if err != nil {
+			return err
+		}
+		for _, id := range slices.Compact([]uint64{m.ID, checkpoint.BestOf(all)}) {
+			if id != 0 {
+				err = errors.Join(err, db.Verify(ctx, id, nil))
+			}
+		}
+		return err
+	})
+	return m, err
+}
+
 // SavedConfig is the config that the newest checkpoint of a run folder was made
 // with, as the run resolved it, and that checkpoint's ID.
 func SavedConfig(dir string) (text []byte, id uint64, err error) {
