@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -20,6 +22,10 @@ import (
 type Options struct {
 	Queue   string          // the file of the queue
 	Devices configs.Devices // those to open; a zero field means the key's default
+
+	// Program names all of the source that this program was built from. Jobs that a program of the same name has trained are not trained again.
+	// Empty: the name is taken from the build, and a build of changed source has none.
+	Program string
 
 	// Observe makes the observer of a job's training, which writes to the job's log. Nil: one
 	// line for each boundary and note.
@@ -75,7 +81,7 @@ func Open(o Options) (*Daemon, error) {
 		o.Ended = func(queue.Job) {}
 	}
 	return &Daemon{
-		desk: desk{queue: q}, options: o, owned: devices, host: devices.HostMemory(),
+		desk: desk{queue: q, program: cmp.Or(o.Program, build.Exact())}, options: o, owned: devices, host: devices.HostMemory(),
 		woken: make(chan struct{}, 1), open: map[int]*task{}, begun: map[int]bool{}, later: map[int]time.Time{},
 		sweeps: map[int]*sweeper{}, planning: map[int]context.CancelCauseFunc{},
 	}, nil

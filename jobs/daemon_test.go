@@ -43,7 +43,13 @@ func start(t testing.TB, dir string, devices string) running {
 
 func startOn(t testing.TB, dir string, devices configs.Devices) running {
 	t.Helper()
-	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: devices, Told: func(s string) { t.Log(s) }})
+	return startWith(t, Options{Queue: filepath.Join(dir, "queue.db"), Devices: devices})
+}
+
+func startWith(t testing.TB, o Options) running {
+	t.Helper()
+	o.Told = func(s string) { t.Log(s) }
+	d, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

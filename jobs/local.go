@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -32,7 +33,7 @@ func OpenLocal(path string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Local{desk{queue: q}, path, planApart}, nil
+	return &Local{desk{queue: q, program: build.Exact()}, path, planApart}, nil
 }
 
 // Close gives the queue free.
@@ -58,6 +59,9 @@ func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 func planApart(ctx context.Context, c *configs.Config, q *queue.Submission) (err error) {
 	if q.Needs, err = needs(c, nil); err != nil {
 		return err
+	}
+	if q.Sweep != nil {
+		q.Sweep.AtOnce = cmp.Or(c.Devices.Threads, runtime.GOMAXPROCS(0)) // as many as beside gives devices at most
 	}
 	return foresee(ctx, c, berth.OpenOptions{}, q)
 }
@@ -87,6 +91,8 @@ func ViewOf(j queue.Job) View {
 	switch {
 	case j.State == queue.Failed:
 		v.Where = j.Failure()
+	case j.State == queue.Finished && j.As != 0:
+		v.Where = asJob(&j)
 	case j.State == queue.Waiting && j.Resting():
 		v.Where = waitsForTrials(&j)
 	case j.State == queue.Waiting:

@@ -28,6 +28,9 @@ func init() { jobs.BeDaemon = beDaemon }
 // faultsIn is the environment variable that has the faults of a daemon's devices, with commas between.
 const faultsIn = "JOBS_FAULTS"
 
+// programIn is the environment variable that names the daemon's program.
+const programIn = "JOBS_PROGRAM"
+
 const version = "test"
 
 // beDaemon is what `trainer up` does, and says when it has the queue. It ends with an error when a job runs twice at
@@ -35,7 +38,7 @@ const version = "test"
 func beDaemon(dir string) error {
 	path, devices := filepath.Join(dir, "queue.db"), configs.Devices{Use: "cpu:2"}
 	once := &once{dir: dir, locks: map[string]*os.File{}}
-	d, err := jobs.Open(jobs.Options{Queue: path, Devices: devices, Told: once.told})
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: devices, Told: once.told, Program: os.Getenv(programIn)})
 	if err != nil {
 		return err
 	}

@@ -48,9 +48,12 @@ type Submission struct {
 	Dir, Parent string
 	Priority    int
 	Retries     int
+	// Again trains though a finished job has the same weights.
+	Again bool
 }
 
-// Submit plans a config and queues it. A config that can never be trained on the
+// Submit plans a config and queues it. A job whose weights, metrics and checkpoints a finished one has is finished at once: its
+// folder is that of the other one, which queue.Job.As names. A config that can never be trained on the
 // daemon's devices is refused with the words of its plan. The job is on the disk when
 // Submit returns.
 func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
@@ -61,12 +64,19 @@ func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	if only != 0 { // the job is for another daemon, with other devices
 		return d.desk.submit(ctx, s, planApart)
 	}
-	return d.desk.submit(ctx, s, d.plan)
+	known := d.queue.Has(s.Key)
+	j, err := d.desk.submit(ctx, s, d.plan)
+	if err == nil && j.As != 0 && !known {
+		d.say(j, fmt.Sprintf("%s, as job %d in %s", j.State, j.As, j.Dir))
+		d.over(j)
+	}
+	return j, err
 }
 
 // desk takes submissions for a queue.
 type desk struct {
 	queue   *queue.Queue
+	program string     // see Options.Program
 	folders sync.Mutex // held while a folder is chosen and queued
 }
 
@@ -88,7 +98,7 @@ func (d *desk) submit(ctx context.Context, s Submission, plan planner) (queue.Jo
 	if err != nil {
 		return queue.Job{}, err
 	}
-	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries, Inputs: after(s.After)}
+	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries, Again: s.Again, Inputs: after(s.After)}
 	if s.Sweep != "" {
 		q.Sweep = &queue.Sweep{Text: s.Sweep}
 		plan = planSweep(plan)
@@ -104,15 +114,38 @@ func (d *desk) submit(ctx context.Context, s Submission, plan planner) (queue.Jo
 			return queue.Job{}, err
 		}
 	}
+	if s.Sweep == "" { // its trials have recipes
+		if q.Recipe, err = recipeOf(c, q.DataID, q.Numerics, d.program); err != nil {
+			return queue.Job{}, err
+		}
+	}
+	if !s.Again && len(s.After) == 0 { // the jobs before it may change its data
+		q.As = finishedAs(ctx, byRecipe(d.queue.Jobs())[q.Recipe])
+	}
 	return d.queueIn(s, q, d.queue.Submit)
 }
 
-// queueIn chooses the run folder of a submission and has add queue it.
+// queueIn has add queue a submission in a run folder of its own, unless it is as a finished job, or adds trials to a sweep that is there.
 func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submission) (queue.Job, error)) (queue.Job, error) {
 	d.folders.Lock()
 	defer d.folders.Unlock()
 	if d.queue.Has(s.Key) { // it was sent twice at once
 		return d.queue.Again(q)
+	}
+	if q.As != nil {
+		return d.queue.Submit(q)
+	}
+	if s.Sweep != "" {
+		of, err := d.continued(s, &q)
+		if err == nil {
+			err = checkRoom(q.Sweep, s, of)
+		}
+		if err != nil {
+			return queue.Job{}, err
+		}
+		if of != nil {
+			return d.queue.Extend(of.ID, q.Sweep, q.Length, queue.Submitted{Key: s.Key, Text: s.Sweep})
+		}
 	}
 	dir, made, err := d.reserve(s, q.Name)
 	if err != nil {
@@ -138,6 +171,9 @@ func (d *Daemon) plan(ctx context.Context, c *configs.Config, q *queue.Submissio
 		return fmt.Errorf("%w: the job needs %d devices of %s, and this daemon has %d: change devices.use, or start the daemon with more", berth.ErrOptions,
 			lacks.Count, lacks.Kind, count(usable, lacks.Kind))
 	}
+	if q.Sweep != nil {
+		q.Sweep.AtOnce = sideBySide(q.Needs, usable)
+	}
 	return foresee(ctx, c, berth.OpenOptions{Devices: d.owned, Use: deviceIDs(places[0].Devices)}, q)
 }
 
@@ -160,6 +196,9 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 		q.Memory = max(q.Memory, m.Peak)
 	}
 	q.Host, q.Data, q.DataID = run.HostBytes(), run.Data.Bytes(), run.Data.Info.Fingerprint
+	if q.Numerics, err = numericsOf(run); err != nil {
+		return err
+	}
 	step, err := run.StepTime(ctx)
 	if err != nil {
 		return err
@@ -173,7 +212,39 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 		return fmt.Errorf("%w: the trials of a sweep are ranked by their validation parts, and the config has none: give data.split", berth.ErrOptions)
 	}
 	q.Sweep.Steps, q.Sweep.Boundary, q.Sweep.Each = run.TotalSteps(), boundaryOf(run), q.Length
+	q.Sweep.Checkpoints, q.Sweep.Files = disk(run)
 	return nil
+}
+
+// saves is how many snapshots a run takes: one at each boundary, and those of checkpoint.every.
+func saves(run *berth.Run) (n, boundaries int) {
+	steps := run.TotalSteps()
+	boundaries = 1 + (steps-1)/boundaryOf(run)
+	n = boundaries
+	if every := run.Config.Checkpoint.Every; every > 0 {
+		n += steps / every
+	}
+	return n, boundaries
+}
+
+// disk is the most that a run's checkpoints take on the disk, one of them being written, and its other files.
+func disk(run *berth.Run) (checkpoints, files int64) {
+	const (
+		empty       = 384 << 10 // a file of checkpoints beside their tensors, and for each its records
+		each        = 16 << 10
+		other       = 24 << 10 // config, report and log, beside the lines of steps and boundaries
+		perStep     = 256
+		perBoundary = 4 << 10
+	)
+	saves, boundaries := saves(run)
+	keep, steps := run.Config.Checkpoint.Keep, run.TotalSteps()
+	kept := keep.Last + keep.Best
+	if keep.Every > 0 {
+		kept += steps / keep.Every
+	}
+	const rungs = 2 // each has one
+	kept = min(kept, saves+rungs) + 1
+	return empty + int64(kept)*(run.StateBytes()+each), other + perStep*int64(steps) + perBoundary*int64(boundaries)
 }
 
 // perSave is the time of a save of a small model: it waits for the disk a few times.
@@ -182,16 +253,12 @@ const perSave = 10 * time.Millisecond
 // length is what a run takes by its plan, whose step takes so many seconds. At each boundary come an evaluation,
 // of whose samples a third of a step's work is done, and a save.
 func length(run *berth.Run, step float64) time.Duration {
-	c, steps := run.Config, run.TotalSteps()
-	boundaries := 1 + (steps-1)/boundaryOf(run)
-	saves, evaluated := boundaries, 0
-	if every := c.Checkpoint.Every; every > 0 {
-		saves += steps / every
-	}
+	saves, boundaries := saves(run)
+	evaluated := 0
 	if v := run.Data.Val; v != nil {
-		evaluated = 1 + (v.Len()-1)/c.Train.Batch
+		evaluated = 1 + (v.Len()-1)/run.Config.Train.Batch
 	}
-	work := float64(steps) + float64(boundaries)*float64(evaluated)/3
+	work := float64(run.TotalSteps()) + float64(boundaries)*float64(evaluated)/3
 	return time.Duration(min(step*work*float64(time.Second)+float64(saves)*float64(perSave), math.MaxInt64/4))
 }
 
@@ -267,7 +334,7 @@ func (d *desk) reserve(s Submission, name string) (dir, made string, err error) 
 	s.Dir = cleaned(s.Dir)
 	used := map[string]int{}
 	for _, j := range d.queue.Jobs() {
-		if !j.State.Over() {
+		if !j.State.Over() && j.As == 0 {
 			used[j.Dir] = j.ID
 		}
 	}

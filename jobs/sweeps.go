@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -24,6 +22,7 @@ import (
 // sweeper is what a daemon remembers of a sweep from decision to decision, so that it decides anew only where a
 // trial has changed. All that counts is in the queue.
 type sweeper struct {
+	text     string // of the sweep
 	sweep    *configs.Sweep
 	trials   []sweep.Trial
 	decision sweep.Decision
@@ -38,18 +37,18 @@ func (d *Daemon) sweep(list []queue.Job) {
 			continue
 		}
 		w := d.sweeps[j.ID]
-		if w == nil {
+		if w == nil || w.text != j.Sweep.Text { // trials were added
 			s, err := parseSweep(j)
 			if err != nil {
 				d.settle(j, err, "")
 				continue
 			}
-			w = &sweeper{sweep: s, deleted: map[int]bool{}}
+			w = &sweeper{text: j.Sweep.Text, sweep: s, deleted: map[int]bool{}}
 			d.sweeps[j.ID] = w
 		}
 		jobs := trialsOf(list, j.ID, w.sweep.Total())
 		w.decide(jobs)
-		d.lead(j, w, jobs)
+		d.lead(j, w, jobs, list)
 	}
 }
 
@@ -116,18 +115,22 @@ func trialOf(j *queue.Job) sweep.Trial {
 }
 
 // lead does what a decision says. What the disk does not take, the next decision tries again.
-func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job) {
+func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.Job) {
+	var out []int
 	for n, t := range jobs {
 		switch {
 		case t == nil:
 		case w.decision.Over && wants(t):
 			_, _ = d.queue.Want(t.ID, queue.Pause)
 		case w.decision.States[n] == sweep.Out && !t.State.Over():
-			_, _ = d.queue.Drop(t.ID)
+			out = append(out, t.ID)
 		}
 	}
+	if len(out) > 0 {
+		_ = d.queue.Drop(out...)
+	}
 	for _, n := range w.decision.Delete {
-		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] {
+		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 {
 			w.deleted[n] = true
 			d.deleteCheckpoints(t)
 		}
@@ -139,50 +142,7 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job) {
 		}
 		return
 	}
-	room := d.atOnce(j, w.sweep)
-	for _, t := range jobs {
-		if t != nil && wants(t) {
-			room--
-		}
-	}
-	for _, r := range w.decision.Ready {
-		if room <= 0 {
-			break
-		}
-		var err error
-		switch t := jobs[r.Trial-1]; {
-		case t == nil:
-			_, err = d.submitTrial(j, w.sweep, r)
-		case t.Resting() && t.State == queue.Waiting:
-			_, err = d.queue.Promote(t.ID, r.Rung, shareOf(j, w.sweep, r.Rung))
-		default: // somebody has paused it
-			continue
-		}
-		if err != nil { // the disk is full
-			break
-		}
-		room--
-	}
-}
-
-// atOnce is how many trials may be under way.
-func (d *Daemon) atOnce(j *queue.Job, s *configs.Sweep) int {
-	if s.AtOnce > 0 {
-		return s.AtOnce
-	}
-	most := 0
-	usable := d.usable()
-	for _, n := range j.Needs {
-		if most = count(usable, n.Kind) / n.Count; most > 0 {
-			break
-		}
-	}
-	return max(most, 1)
-}
-
-// shareOf is the share of a trial's steps up to a rung, by the longest trial.
-func shareOf(j *queue.Job, s *configs.Sweep, rung int) float64 {
-	return float64(sweep.Rungs(s, j.Sweep.Steps, j.Sweep.Boundary)[rung]) / float64(j.Sweep.Steps)
+	d.let(j, w, jobs, list)
 }
 
 // deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay.
@@ -205,34 +165,6 @@ func (d *Daemon) settle(j *queue.Job, failed error, what string) {
 	}
 	d.say(ended, what)
 	d.over(ended)
-}
-
-// submitTrial queues a trial. Its key follows from the sweep's, so no trial is there twice.
-func (d *Daemon) submitTrial(j *queue.Job, s *configs.Sweep, r sweep.Ready) (queue.Job, error) {
-	base, err := d.queue.Config(j.ID)
-	if err != nil {
-		return queue.Job{}, err
-	}
-	q := queue.Submission{
-		Key: fmt.Sprintf("%s/%d", j.Key(), r.Trial), Name: j.Name, Config: base, Dir: filepath.Join(j.Dir, fmt.Sprintf("trial-%03d", r.Trial)),
-		Needs: j.Needs, Length: j.Sweep.Each, Memory: j.Memory, Host: j.Host, Data: j.Data, DataID: j.DataID,
-		Trial: &queue.Trial{Sweep: j.ID, Number: r.Trial, Rung: r.Rung, Share: shareOf(j, s, r.Rung)},
-	}
-	for _, x := range r.Settings {
-		q.Trial.Settings = append(q.Trial.Settings, queue.Setting(x))
-	}
-	if c, err := configs.Parse(j.Name, base, overlay(s, r.Settings)); err == nil { // otherwise the trial fails with that error
-		if q.Needs, err = needs(c, d.usable()); err != nil {
-			return queue.Job{}, err
-		}
-		if q.Config, err = c.Kept(); err != nil {
-			return queue.Job{}, err
-		}
-	}
-	if differs(s) { // other trials have other data
-		q.DataID = q.Key
-	}
-	return d.queue.Submit(q)
 }
 
 // bestKey is the key of a config that says which metric its checkpoints are chosen by. Of a trial it is that of
@@ -279,8 +211,11 @@ func (t *trial) step(run *berth.Run) int {
 	if t == nil {
 		return 0
 	}
-	return sweep.Rungs(t.sweep, run.TotalSteps(), boundaryOf(run))[t.rung]
+	return t.stepOf(run.TotalSteps(), boundaryOf(run))
 }
+
+// stepOf is step for a run of so many steps, with so many between its boundaries.
+func (t *trial) stepOf(steps, boundary int) int { return sweep.Rungs(t.sweep, steps, boundary)[t.rung] }
 
 // reached is what it has reached.
 func (t *trial) reached(run *berth.Run, r *berth.Report) *queue.Reached {
@@ -301,7 +236,7 @@ func (t *trial) reached(run *berth.Run, r *berth.Report) *queue.Reached {
 	if value != nil && (math.IsNaN(*value) || math.IsInf(*value, 0)) {
 		value = nil
 	}
-	return &queue.Reached{Value: value, Step: r.Steps, Steps: run.TotalSteps()}
+	return &queue.Reached{Value: value, Step: r.Steps, Steps: run.TotalSteps(), Boundary: boundaryOf(run)}
 }
 
 // boundaryOf is the number of steps from boundary to boundary.
@@ -342,8 +277,7 @@ func planSweep(plan planner) planner {
 		if q.Sweep.Steps == 0 {
 			return failures[0]
 		}
-		steps, _ := sweep.Most(s, []sweep.Length{{Steps: q.Sweep.Steps, Boundary: q.Sweep.Boundary}})
-		q.Length = time.Duration(float64(q.Sweep.Each) * float64(steps) / float64(q.Sweep.Steps))
+		outlook(q, s)
 		return nil
 	}
 }
@@ -353,13 +287,15 @@ func most(q, p *queue.Submission) {
 	q.Memory, q.Host, q.Data = max(q.Memory, p.Memory), max(q.Host, p.Host), max(q.Data, p.Data)
 	q.DataID = p.DataID
 	if q.Needs == nil {
-		q.Needs = p.Needs
+		q.Needs, q.Numerics = p.Needs, p.Numerics
 	}
 	of := q.Sweep
 	if p.Sweep.Steps > of.Steps {
 		of.Steps, of.Boundary = p.Sweep.Steps, p.Sweep.Boundary
 	}
 	of.Each = max(of.Each, p.Sweep.Each)
+	of.AtOnce = max(of.AtOnce, p.Sweep.AtOnce)
+	of.Checkpoints, of.Files = max(of.Checkpoints, p.Sweep.Checkpoints), max(of.Files, p.Sweep.Files)
 }
 
 // differs says whether trials have different data.

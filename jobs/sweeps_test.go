@@ -145,6 +145,7 @@ func TestSweepsOnDevices(t *testing.T) {
 // that is left alone.
 func TestSweepsAreKilled(t *testing.T) {
 	testall.Long(t)
+	t.Setenv(programIn, "test")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -203,4 +204,91 @@ func watchSweep(t *testing.T, p *process, dir, text string, patience time.Durati
 		}
 	}
 	return over, j.ID
+}
+
+// TestFailedTrialsAgain: a sweep that is over, with a winner or without one, tries its failed trials again when it is resumed, and no others.
+func TestFailedTrialsAgain(t *testing.T) {
+	dir := t.TempDir()
+	d, err := jobs.Open(jobs.Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}, Told: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	rows := strings.Repeat("1,2,a\n3,4,b\n", 20)
+	path := func(name string) string { return filepath.Join(dir, name+".csv") }
+	for _, c := range []struct {
+		key   string
+		names []string
+		first queue.State
+	}{{"winner", []string{"a", "b", "c"}, queue.Finished}, {"none", []string{"d", "e", "f", "g"}, queue.Failed}} {
+		list := ""
+		for _, name := range c.names {
+			list += path(name) + ", "
+		}
+		whole := len(c.names) - 1 // the one that is there
+		if c.first == queue.Finished {
+			whole = 0
+		}
+		if err := os.WriteFile(path(c.names[whole]), []byte(rows), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		config := "name: s\ndata: {source: csv, path: x.csv, label: 2}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 1, batch: 8}\n"
+		j, err := d.Submit(t.Context(), jobs.Submission{Key: c.key, Config: []byte(config), Sweep: "sweep: {config: digits, vary: {data.path: [" + list + "]}}", Parent: filepath.Join(dir, "runs")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := func(want queue.State) *jobs.Standing {
+			t.Helper()
+			for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+				v, err := d.View(j.ID)
+				if err != nil || time.Now().After(end) {
+					t.Fatalf("the sweep is %s: %v", v.State, err)
+				}
+				if v.State.Over() {
+					if v.State != want {
+						t.Fatalf("the sweep is %s, expected %s: %s", v.State, want, v.Where)
+					}
+					st, err := jobs.StandingOf(d.Views(), j.ID)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return st
+				}
+			}
+		}
+		before := over(c.first)
+		if _, err := d.Want(j.ID, queue.Pause); !errors.Is(err, queue.ErrState) {
+			t.Errorf("paused: %v", err)
+		}
+		for i, name := range c.names {
+			if i != whole {
+				if err := os.WriteFile(path(name), []byte(rows), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := d.Want(j.ID, queue.Run); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range over(queue.Finished).Trials {
+			attempts := 1
+			if was := before.Trials[i]; was != nil && was.State == queue.Failed {
+				attempts = len(was.Attempts) + 1
+			}
+			if v.State != queue.Finished || len(v.Attempts) != attempts {
+				t.Errorf("%s: trial %d is %s after %d attempts, expected %d: %s", c.key, i+1, v.State, len(v.Attempts), attempts, v.Where)
+			}
+		}
+		if _, err := d.Want(j.ID, queue.Run); !errors.Is(err, queue.ErrState) {
+			t.Errorf("resumed without failed trials: %v", err)
+		}
+	}
 }

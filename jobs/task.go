@@ -166,6 +166,8 @@ func ended(j queue.Job, r queue.Result) string {
 	switch {
 	case r.Err == nil && j.State == queue.Waiting && j.Resting():
 		return fmt.Sprintf("rests at step %d", j.Trial.Step)
+	case r.Err == nil && r.As != 0:
+		return fmt.Sprintf("%s, as job %d in %s", j.State, r.As, r.Dir)
 	case r.Err == nil:
 		return string(j.State)
 	case j.State == queue.Failed:
@@ -184,7 +186,13 @@ func (t *task) train() (r queue.Result) {
 	if err != nil {
 		return t.failed(err)
 	}
-	defer log.Close()
+	defer func() {
+		log.Close()
+		if r.As != 0 { // the other job's run folder stands for this one
+			_ = os.Remove(filepath.Join(t.job.Dir, LogName))
+			_ = os.Remove(t.job.Dir)
+		}
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(log, "panic: %v\n%s", p, debug.Stack())
@@ -192,6 +200,9 @@ func (t *task) train() (r queue.Result) {
 		}
 	}()
 	r, err = t.attempt(text, log)
+	if err == nil && r.Complete && r.As == 0 {
+		r.Saved = newest(t.job.Dir)
+	}
 	switch {
 	case err == nil && (r.Complete || r.Reached != nil): // whatever is wanted since
 		return r
@@ -270,6 +281,12 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	c.Schedule.Warmup = run.Config.Schedule.Warmup
+	if as, err := t.done(c, run, trial, resume); err != nil {
+		return r, err
+	} else if as != nil {
+		return *as, nil
+	}
 	t.open(run)
 	defer t.close()
 	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Init: init, MaxSteps: trial.step(run), Observer: t.observer(run, log)})
@@ -297,6 +314,30 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		r.Reached = trial.reached(run, report)
 	}
 	return r, err
+}
+
+// done finds out what the job's weights follow from, and what another job has that has trained them before; nil: none
+// has, or this one has begun.
+func (t *task) done(c *configs.Config, run *berth.Run, trial *trial, resume bool) (*queue.Result, error) {
+	numerics, err := numericsOf(run)
+	if err != nil {
+		return nil, err
+	}
+	recipe := ""
+	if !withWeights(&t.job) {
+		if recipe, err = recipeOf(c, run.Data.Info.Fingerprint, numerics, t.daemon.program); err != nil {
+			return nil, err
+		}
+	}
+	t.daemon.queue.Follow(t.job.ID, recipe, !resume)
+	if resume || t.job.Again {
+		return nil, nil
+	}
+	same := byRecipe(t.daemon.queue.Jobs())[recipe]
+	if trial == nil {
+		return finishedAs(t.halted, same), nil
+	}
+	return trial.as(t.halted, same, run), nil
 }
 
 // note changes what the lock guards.

@@ -93,6 +93,8 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 	switch again := time.Until(d.later[j.ID]); {
 	case j.State == queue.Failed:
 		return j.Failure()
+	case j.State == queue.Finished && j.As != 0:
+		return asJob(j)
 	case j.State.Over(), j.State == queue.Paused:
 		return ""
 	case t != nil && t.ending:
@@ -120,6 +122,9 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 	}
 	return cmp.Or(reason(j.Needs, a.place(j.ID)), d.shortage(j, a), AboutToBegin)
 }
+
+// asJob is why a job is finished that nothing was trained for.
+func asJob(j *queue.Job) string { return fmt.Sprintf("as job %d", j.As) }
 
 // running has the jobs that run now, or lead some that do, by those that lead them.
 func (d *Daemon) running(list []queue.Job) map[int][]int {

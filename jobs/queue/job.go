@@ -52,6 +52,17 @@ type Job struct {
 	Host, Data int64
 	DataID     string
 
+	// Numerics are the kinds of the devices with their instructions, by the plan; of several kinds, also the blocks of each.
+	Numerics string `json:",omitempty"`
+
+	// Recipe is the hash of all that the weights follow from. Empty: it is not known, or they follow from several.
+	Recipe string `json:",omitempty"`
+	Again  bool   `json:",omitempty"` // it trains though another job with its recipe is finished
+	As     int    `json:",omitempty"` // the job whose run this one is: that was finished before, so nothing was trained; 0: it has its own
+
+	// Saved is the newest checkpoint of the run when the job was finished; zero before, and of a run without one.
+	Saved Saved `json:",omitzero"`
+
 	// Predicted is what the whole job takes alone, by its plan. Length is the same as its steps
 	// were measured, and Left what is left of that; Length is 0 before enough of them were.
 	Predicted, Length, Left time.Duration
@@ -102,6 +113,12 @@ type Attempt struct {
 	Code         int    // the exit code that `trainer train` would have had
 }
 
+// Saved tells a checkpoint of a run folder from all others.
+type Saved struct {
+	ID   uint64
+	Time time.Time
+}
+
 // Event is something that happened to a job.
 type Event struct {
 	At   time.Time
@@ -110,6 +127,17 @@ type Event struct {
 
 // Key is that of its submission.
 func (j *Job) Key() string { return j.key }
+
+// keys are those of all submissions that it answers.
+func (j *Job) keys() []string {
+	keys := []string{j.key}
+	if j.Sweep != nil {
+		for _, e := range j.Sweep.Submitted {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
 
 // Age is how long ago the job was submitted, without the time in which it was
 // paused or waited for inputs.
@@ -194,6 +222,6 @@ func (j *Job) clone() *Job {
 	for i := range c.Attempts {
 		c.Attempts[i].Devices = slices.Clone(c.Attempts[i].Devices)
 	}
-	c.Trial = j.Trial.clone() // a sweep never changes
+	c.Trial = j.Trial.clone() // a sweep never changes: another one takes its place
 	return &c
 }

@@ -75,7 +75,7 @@ func (j *Job) Lead() int {
 
 // follow gives a job what is wanted of the one that leads it.
 func (j *Job) follow(lead *Job) {
-	j.Priority, j.Retries, j.Wish, j.State = lead.Priority, lead.Retries, lead.Wish, idle(lead.Wish)
+	j.Priority, j.Retries, j.Again, j.Wish, j.State = lead.Priority, lead.Retries, lead.Again, lead.Wish, idle(lead.Wish)
 }
 
 // leads are the jobs that lead a job, the nearest first.
@@ -232,7 +232,7 @@ func (q *Queue) Prepare(id int, plan *Submission) (Job, error) {
 // plan takes in what a plan has found out.
 func (j *Job) plan(s *Submission) {
 	j.Needs, j.Predicted, j.Steps = slices.Clone(s.Needs), s.Length, s.Steps
-	j.Memory, j.Host, j.Data, j.DataID = s.Memory, s.Host, s.Data, s.DataID
+	j.Memory, j.Host, j.Data, j.DataID, j.Numerics = s.Memory, s.Host, s.Data, s.DataID, s.Numerics
 	j.Sweep, j.Unplanned = s.Sweep, nil
 }
 

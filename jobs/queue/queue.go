@@ -52,14 +52,20 @@ type Submission struct {
 	Host     int64
 	Data     int64
 	DataID   string
+	Numerics string
+	Recipe   string
+	Again    bool
 	Sweep    *Sweep // of a sweep
-	Trial    *Trial // of a trial; what is wanted of it, its priority and its retries are those of its sweep
+	Trial    *Trial // of a trial; what is wanted of it, its priority, its retries and whether it trains again are those of its sweep
 
 	Pipeline  bool
 	Work      *Work
 	Inputs    []Input
 	Unplanned *Unplanned
 	Init      string
+
+	// As is what another job has that has done the work before: see [Result]. nil: none has.
+	As *Result
 }
 
 // job is the job that is asked for, without a number.
@@ -67,6 +73,7 @@ func (s *Submission) job(now time.Time) *Job {
 	j := &Job{
 		Name: s.Name, Dir: s.Dir, Priority: s.Priority, Retries: s.Retries, Wish: Run, State: Waiting, Submitted: now, key: s.Key,
 		Trial: s.Trial.clone(), Pipeline: s.Pipeline, Work: s.Work, Inputs: slices.Clone(s.Inputs), Init: s.Init,
+		Recipe: s.Recipe, Again: s.Again,
 	}
 	j.plan(s)
 	j.Unplanned = s.Unplanned
@@ -76,21 +83,61 @@ func (s *Submission) job(now time.Time) *Job {
 
 // Submit adds a job, which waits. It is on the disk when Submit returns without an error.
 func (q *Queue) Submit(s Submission) (Job, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if id, ok := q.keys[s.Key]; ok {
-		return q.again(id, s)
-	}
-	j := s.job(time.Now())
-	if err := errors.Join(q.join(j), q.check(j)); err != nil {
+	list, err := q.SubmitAll([]Submission{s})
+	if err != nil {
 		return Job{}, err
 	}
-	if err := q.file.add([]*Job{j}, [][]byte{s.Config}, func() {}); err != nil {
-		q.why = err
-		return Job{}, fmt.Errorf("job %s is not queued: %w", s.Name, err)
+	return list[0], nil
+}
+
+// SubmitAll is Submit of several jobs at once: all are queued, or none.
+func (q *Queue) SubmitAll(list []Submission) ([]Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := make([]Job, len(list))
+	var added []*Job
+	var configs [][]byte
+	var places []int // of the added ones in list
+	for i := range list {
+		s := &list[i]
+		if id, ok := q.keys[s.Key]; ok {
+			j, err := q.again(id, *s)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = j
+			continue
+		}
+		j, err := q.newJob(s)
+		if err != nil {
+			return nil, err
+		}
+		added, configs, places = append(added, j), append(configs, s.Config), append(places, i)
 	}
-	q.jobs[j.ID], q.keys[s.Key] = j, j.ID
-	return *j, nil
+	if len(added) == 0 {
+		return out, nil
+	}
+	if err := q.file.add(added, configs, func() {}); err != nil {
+		q.why = err
+		return nil, fmt.Errorf("job %s is not queued: %w", added[0].Name, err)
+	}
+	for i, j := range added {
+		q.jobs[j.ID], q.keys[j.key] = j, j.ID
+		out[places[i]] = *j
+	}
+	return out, nil
+}
+
+// newJob is the job that a submission asks for, without its number.
+func (q *Queue) newJob(s *Submission) (*Job, error) {
+	j := s.job(time.Now())
+	if err := errors.Join(q.join(j), q.check(j)); err != nil {
+		return nil, err
+	}
+	if s.As != nil {
+		j.reachAs(s.As, time.Now())
+	}
+	return j, nil
 }
 
 // Has reports whether a submission with that key was answered with a job that is still there.
@@ -119,7 +166,7 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if string(config) != string(s.Config) || (j.Sweep == nil) != (s.Sweep == nil) || j.Pipeline != s.Pipeline || j.Sweep != nil && j.Sweep.Text != s.Sweep.Text {
+	if string(config) != string(s.Config) || (j.Sweep == nil) != (s.Sweep == nil) || j.Pipeline != s.Pipeline || j.Sweep != nil && j.Sweep.textOf(s.Key) != s.Sweep.Text {
 		return Job{}, fmt.Errorf("%w: job %d has another config: submit with a new key", ErrKey, id)
 	}
 	return *j, nil
@@ -159,7 +206,7 @@ func (q *Queue) job(id int) (*Job, error) {
 
 // Want changes what is wanted of a job. One that is not open gets the state that follows from
 // it at once; an open one goes on until whoever runs it has seen the wish. What is wanted of a sweep is wanted of
-// its trials, and what is wanted of a pipeline of its steps. Pipelines that failed with the job go on with it.
+// its trials, so one that is finished can go on with those that failed, and what is wanted of a pipeline of its steps. Pipelines that failed with the job go on with it.
 func (q *Queue) Want(id int, w Wish) (Job, error) {
 	var behind []int
 	with := func(j *Job) []int {
@@ -176,9 +223,9 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 		switch {
 		case w != Run && w != Pause && w != Cancel:
 			return fmt.Errorf("%w: %.20q is no wish: expected run, pause or cancel", ErrState, w)
-		case j.State == Finished, j.State == Cancelled, j.State == Failed && w == Pause:
+		case j.State == Finished && (w != Run || !q.hasFailed(j)), j.State == Cancelled, j.State == Failed && w == Pause:
 			return fmt.Errorf("%w: job %d is %s", ErrState, j.ID, j.State)
-		case w == j.Wish && j.State != Failed:
+		case w == j.Wish && !j.State.Over():
 			return nil
 		case w == Run && j.State == Failed && q.taken(j) != 0:
 			return fmt.Errorf("%w: the run folder of job %d is that of job %d by now: submit it again", ErrState, j.ID, q.taken(j))
@@ -195,7 +242,7 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 // taken is another job with the job's run folder that has not ended; 0 if there is none.
 func (q *Queue) taken(j *Job) int {
 	for _, other := range q.jobs {
-		if other.ID != j.ID && other.Dir == j.Dir && !other.State.Over() {
+		if other.ID != j.ID && other.Dir == j.Dir && other.As == 0 && !other.State.Over() {
 			return other.ID
 		}
 	}
@@ -262,7 +309,9 @@ func (q *Queue) Remove(id int) error {
 	}
 	for _, j := range gone {
 		delete(q.jobs, j.ID)
-		delete(q.keys, j.key)
+		for _, key := range j.keys() {
+			delete(q.keys, key)
+		}
 		delete(q.late, j.ID)
 	}
 	return nil
@@ -270,7 +319,30 @@ func (q *Queue) Remove(id int) error {
 
 // request changes a job if the disk takes the change.
 func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error) {
-	return q.change(id, func(j *Job) []int { return []int{j.ID} }, change)
+	list, err := q.requestEach([]int{id}, func(_ int, j *Job, now time.Time) error { return change(j, now) })
+	if err != nil {
+		return Job{}, err
+	}
+	return list[0], nil
+}
+
+// requestEach is request for several jobs: all are changed, or none.
+func (q *Queue) requestEach(ids []int, change func(i int, j *Job, now time.Time) error) ([]Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var changed []*Job
+	for i, id := range ids {
+		j, err := q.job(id)
+		if err != nil {
+			return nil, err
+		}
+		next := j.clone()
+		if err := change(i, next, time.Now()); err != nil {
+			return nil, err
+		}
+		changed = append(changed, next)
+	}
+	return q.replace(changed)
 }
 
 // requestAll is request for a job and those that it leads: those that refuse the change stay as they are.
@@ -296,15 +368,28 @@ func (q *Queue) change(id int, some func(*Job) []int, change func(*Job, time.Tim
 			return Job{}, err
 		}
 	}
+	list, err := q.replace(changed)
+	if err != nil {
+		return Job{}, err
+	}
+	return list[0], nil
+}
+
+// replace has jobs take the place of the ones that were there, if the disk takes them.
+func (q *Queue) replace(changed []*Job) (list []Job, err error) {
+	if len(changed) == 0 {
+		return nil, nil
+	}
 	if err := q.file.put(changed...); err != nil {
 		q.why = err
-		return Job{}, fmt.Errorf("job %d stays as it was: %w", id, err)
+		return nil, fmt.Errorf("job %d stays as it was: %w", changed[0].ID, err)
 	}
 	for _, next := range changed {
 		q.jobs[next.ID] = next
 		delete(q.late, next.ID)
+		list = append(list, *next)
 	}
-	return *changed[0], nil
+	return list, nil
 }
 
 // Stood notes that an open job was suspended, or goes on; length and left are what was measured so
@@ -366,6 +451,11 @@ type Result struct {
 	Made []Made
 	// Reached says that a trial of a sweep has reached its rung, and with what; otherwise nil.
 	Reached *Reached
+	// Saved is the newest checkpoint of a run that is complete.
+	Saved Saved
+	// As is another job that has done the work before, so that nothing was trained, and Dir its run folder; 0: none has.
+	As  int
+	Dir string
 }
 
 // End notes that the attempt has ended, after its run folder has been closed. It returns what the job is then: the next
@@ -378,20 +468,62 @@ func (q *Queue) End(id int, r Result) Job {
 		}
 		a.Ended, a.Code = now, r.Code
 		j.measured(r.Length, r.Left)
-		if r.Steps > 0 {
-			j.Step, j.Steps = r.Step, r.Steps
+		if r.As != 0 {
+			j.reachAs(&r, now)
+			return
 		}
-		j.Loss = cmp.Or(r.Loss, j.Loss)
+		j.stands(&r)
 		j.Trial.reach(r.Reached, r.Complete)
 		switch {
 		case r.Complete:
 			j.Made, j.Suspect = r.Made, false
+			j.Saved = r.Saved
 			j.enter(Finished, now)
 		case r.Err == nil:
 			j.enter(idle(j.Wish), now)
 		default:
 			a.Error = r.Err.Error()
 			q.failed(j, r, now)
+		}
+	})
+}
+
+// reachAs notes that another job has done the work before. A trial of a sweep may have further rungs.
+func (j *Job) reachAs(r *Result, now time.Time) {
+	j.As, j.Dir = r.As, r.Dir
+	j.stands(r)
+	j.note(now, "as job %d in %s", r.As, r.Dir)
+	j.Trial.reach(r.Reached, r.Complete)
+	if r.Complete {
+		j.Saved = r.Saved
+		j.enter(Finished, now)
+		return
+	}
+	j.enter(idle(j.Wish), now)
+}
+
+// stands keeps how far the job has come.
+func (j *Job) stands(r *Result) {
+	if r.Steps > 0 {
+		j.Step, j.Steps = r.Step, r.Steps
+	}
+	j.Loss = cmp.Or(r.Loss, j.Loss)
+}
+
+// Follow notes what the weights of an attempt follow from, before its first step; fresh says that it begins without a
+// checkpoint. Those of a job whose attempts differ follow from no recipe.
+func (q *Queue) Follow(id int, recipe string, fresh bool) {
+	q.mu.Lock()
+	j := q.jobs[id]
+	known := j == nil || j.Recipe == recipe && (fresh || len(j.Attempts) > 1)
+	q.mu.Unlock()
+	if known {
+		return
+	}
+	q.report(id, func(j *Job, _ time.Time) {
+		j.Recipe = ""
+		if fresh {
+			j.Recipe = recipe
 		}
 	})
 }

@@ -22,7 +22,9 @@ func Open(path string) (*Queue, error) {
 	}
 	now := time.Now()
 	for id, j := range q.jobs {
-		q.keys[j.key] = id
+		for _, key := range j.keys() {
+			q.keys[key] = id
+		}
 		if j.Open() {
 			j.interrupted(now)
 			q.late[id] = true

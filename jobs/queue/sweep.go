@@ -8,10 +8,22 @@ import (
 
 // Sweep is what makes a job a sweep. It never runs itself: its trials are jobs of their own.
 type Sweep struct {
-	Text            string        // as configs.ParseSweep reads it; the job's config is that of all trials
+	Text            string        // with all trials, as configs.ParseSweep reads it; the job's config is that of all trials
 	Steps, Boundary int           // of its longest trial, by the plan
 	Each            time.Duration // that the longest trial takes by its plan
+
+	AtOnce int `json:",omitempty"` // trials for which there are devices, when it was planned
+
+	// Checkpoints and Files are the most bytes that the checkpoints of a trial, and its other files, take on the disk, and Disk what all
+	// trials take at most if none fails. They are 0 in older queues.
+	Checkpoints, Files, Disk int64 `json:",omitempty"`
+
+	// Submitted are the submissions of a sweep to which trials were added: the first one, and those that added some.
+	Submitted []Submitted `json:",omitempty"`
 }
+
+// Submitted is a submission of a sweep, with the text that it had.
+type Submitted struct{ Key, Text string }
 
 // Trial is what makes a job a trial of a sweep.
 type Trial struct {
@@ -22,7 +34,9 @@ type Trial struct {
 	Share    float64   // of the whole run, up to that rung: about
 
 	Values      []*float64 // the sweep's metric at each rung that it has reached; nil: it is not finite
+	At          []int      `json:",omitempty"` // the step of each of these rungs; older queues lack it
 	Step, Steps int        // at the newest of these rungs, and of the whole run; 0 before the first
+	Boundary    int        `json:",omitempty"` // steps between the boundaries of the run; 0 before the first rung
 	Ended       bool       // it was complete at the newest rung
 	Out         bool       // others are better, and it does not go on
 }
@@ -37,6 +51,7 @@ func (j *Job) Resting() bool { return j.Trial != nil && len(j.Trial.Values) > j.
 type Reached struct {
 	Value       *float64 // of the sweep's metric; nil: it is not finite
 	Step, Steps int      // taken, and of the whole run
+	Boundary    int      // steps between boundaries
 }
 
 // reach keeps what a trial has reached. complete says that it has no step left.
@@ -45,9 +60,12 @@ func (t *Trial) reach(r *Reached, complete bool) {
 		return
 	}
 	if len(t.Values) <= t.Rung {
+		if len(t.At) == len(t.Values) {
+			t.At = append(t.At, r.Step)
+		}
 		t.Values = append(t.Values, r.Value)
 	}
-	t.Step, t.Steps, t.Ended = r.Step, r.Steps, complete
+	t.Step, t.Steps, t.Boundary, t.Ended = r.Step, r.Steps, r.Boundary, complete
 }
 
 func (t *Trial) clone() *Trial {
@@ -55,8 +73,51 @@ func (t *Trial) clone() *Trial {
 		return nil
 	}
 	c := *t
-	c.Settings, c.Values = slices.Clone(t.Settings), slices.Clone(t.Values)
+	c.Settings, c.Values, c.At = slices.Clone(t.Settings), slices.Clone(t.Values), slices.Clone(t.At)
 	return &c
+}
+
+// Extend gives a sweep more trials; with is the sweep with them, and length what all take by the plan. One that has ended goes
+// on. It answers a submission with that key and text from now on.
+func (q *Queue) Extend(id int, with *Sweep, length time.Duration, s Submitted) (Job, error) {
+	j, err := q.request(id, func(j *Job, now time.Time) error {
+		if j.Sweep == nil || j.State == Failed || j.State == Cancelled {
+			return fmt.Errorf("%w: job %d is %s, and no sweep that can go on", ErrState, id, j.State)
+		}
+		of := *with
+		of.Submitted = slices.Clone(j.Sweep.Submitted)
+		if of.Submitted == nil {
+			of.Submitted = []Submitted{{j.key, j.Sweep.Text}}
+		}
+		of.Submitted = append(of.Submitted, s)
+		j.Sweep, j.Predicted = &of, length
+		j.note(now, "more trials")
+		if j.State == Finished {
+			j.enter(Waiting, now)
+		}
+		return nil
+	})
+	if err == nil {
+		q.mu.Lock()
+		q.keys[s.Key] = id
+		q.mu.Unlock()
+	}
+	return j, err
+}
+
+// textOf is the text of the sweep that the submission with the key had.
+func (s *Sweep) textOf(key string) string {
+	for _, e := range s.Submitted {
+		if e.Key == key {
+			return e.Text
+		}
+	}
+	return s.Text
+}
+
+// hasFailed says whether the job is a sweep of which a trial has failed.
+func (q *Queue) hasFailed(j *Job) bool {
+	return slices.ContainsFunc(q.family(j)[1:], func(id int) bool { return q.jobs[id].State == Failed })
 }
 
 // join gives a new trial what is wanted of its sweep.
@@ -72,27 +133,47 @@ func (q *Queue) join(j *Job) error {
 	return nil
 }
 
-// Promote lets a trial that rests go on to a further rung, which is at that share of the whole run.
-func (q *Queue) Promote(id, rung int, share float64) (Job, error) {
-	return q.request(id, func(j *Job, now time.Time) error {
+// Promotion lets a trial that rests go on to a further rung.
+type Promotion struct {
+	Job, Rung int
+	Share     float64 // of the whole run, up to that rung
+	Dir       string  // its run folder, if it has none of its own yet
+	As        *Result // what another job has that has been there before; nil: none has, and the trial trains
+}
+
+// Promote lets trials go on: all of them, or none.
+func (q *Queue) Promote(list ...Promotion) ([]Job, error) {
+	ids := make([]int, len(list))
+	for i := range list {
+		ids[i] = list[i].Job
+	}
+	return q.requestEach(ids, func(i int, j *Job, now time.Time) error {
+		p := &list[i]
 		if !j.Resting() || j.State != Waiting {
-			return fmt.Errorf("%w: job %d is %s, and no trial that rests", ErrState, id, j.State)
+			return fmt.Errorf("%w: job %d is %s, and no trial that rests", ErrState, p.Job, j.State)
 		}
-		j.Trial.Rung, j.Trial.Share = rung, share
+		j.Trial.Rung, j.Trial.Share = p.Rung, p.Share
 		j.note(now, "goes on, as one of the best at step %d", j.Trial.Step)
+		switch {
+		case p.As != nil:
+			j.reachAs(p.As, now)
+		case j.As != 0:
+			j.As, j.Dir, j.Step, j.Loss = 0, p.Dir, 0, nil
+		}
 		return nil
 	})
 }
 
-// Drop ends a trial that rests, since others are better.
-func (q *Queue) Drop(id int) (Job, error) {
-	return q.request(id, func(j *Job, now time.Time) error {
+// Drop ends trials that rest, since others are better: all of them, or none.
+func (q *Queue) Drop(ids ...int) error {
+	_, err := q.requestEach(ids, func(_ int, j *Job, now time.Time) error {
 		if !j.Resting() || j.State.Over() {
-			return fmt.Errorf("%w: job %d is %s, and no trial that rests", ErrState, id, j.State)
+			return fmt.Errorf("%w: job %d is %s, and no trial that rests", ErrState, j.ID, j.State)
 		}
 		j.Trial.Out = true
 		j.note(now, "out")
 		j.enter(Finished, now)
 		return nil
 	})
+	return err
 }

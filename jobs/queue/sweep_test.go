@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // TestSweeps: what is wanted of a sweep is wanted of its trials, also of one that comes later. They go with it.
@@ -64,13 +67,16 @@ func TestSweeps(t *testing.T) {
 		}
 		q.End(id, Result{Reached: &Reached{Value: &value, Step: 9, Steps: 90}})
 	}
-	if j, err := q.Promote(first, 1, 0.3); err != nil || j.Resting() {
-		t.Errorf("%+v, %v", j, err)
+	if list, err := q.Promote(Promotion{Job: first, Rung: 1, Share: 0.3}); err != nil || list[0].Resting() {
+		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := q.Promote(first, 2, 1); !errors.Is(err, ErrState) {
+	if _, err := q.Promote(Promotion{Job: first, Rung: 2, Share: 1}); !errors.Is(err, ErrState) {
 		t.Errorf("a trial goes on that does not rest: %v", err)
 	}
-	if _, err := q.Drop(second); err != nil {
+	if err := q.Drop(second, first); !errors.Is(err, ErrState) {
+		t.Errorf("one does not rest: %v", err)
+	}
+	if err := q.Drop(second); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Settle(sweep.ID, errors.New("no winner"), ""); err != nil {
@@ -92,5 +98,126 @@ func TestSweeps(t *testing.T) {
 	s.Sweep = nil
 	if _, err := q.Submit(s); !errors.Is(err, ErrNoJob) {
 		t.Errorf("a trial of a sweep that was removed: %v", err)
+	}
+}
+
+// TestSubmitAll: several jobs are queued in one transaction, all of them or none.
+func TestSubmitAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	q := opened(t, path)
+	commits := 0
+	defer func(was func(*bbolt.DB, func(*bbolt.Tx) error) error) { commit = was }(commit)
+	commit = func(db *bbolt.DB, do func(*bbolt.Tx) error) error {
+		commits++
+		return db.Update(do)
+	}
+	if _, err := q.Submit(submission("b")); err != nil {
+		t.Fatal(err)
+	}
+	commits = 0
+	list, err := q.SubmitAll([]Submission{submission("a"), submission("b"), submission("c")})
+	if err != nil || commits != 1 || list[0].ID != 2 || list[1].ID != 1 || list[2].ID != 3 || len(q.Jobs()) != 3 {
+		t.Errorf("%d commits, %+v, %v", commits, list, err)
+	}
+	other := submission("a")
+	other.Config = []byte("other")
+	if _, err := q.SubmitAll([]Submission{submission("d"), other}); !errors.Is(err, ErrKey) || len(q.Jobs()) != 3 {
+		t.Errorf("%v, and there are %d jobs", err, len(q.Jobs()))
+	}
+	if got := len(killed(t, path).Jobs()); got != 3 {
+		t.Errorf("the file has %d jobs", got)
+	}
+}
+
+// TestAs: a job that was done before is finished at once, and its folder is nobody's; a trial of a sweep goes on in a folder of its own, or as
+// another job again. All of it is in the file.
+func TestAs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	q := opened(t, path)
+	submit := func(key string, change func(*Submission)) Job {
+		t.Helper()
+		s := submission(key)
+		change(&s)
+		j, err := q.Submit(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	saved := Saved{ID: 7, Time: time.Now().UTC().Round(0)}
+	job := submit("a", func(s *Submission) { s.As = &Result{Complete: true, As: 40, Dir: "/runs/x", Saved: saved} })
+	if job.State != Finished || job.As != 40 || job.Dir != "/runs/x" || job.Saved != saved || job.Code() != 0 {
+		t.Errorf("%+v", job)
+	}
+	sweep := submit("s", func(s *Submission) { s.Sweep = &Sweep{Text: "sweep"} })
+	value := 0.25
+	at := func(step int, complete bool) *Result {
+		return &Result{As: 40, Dir: "/runs/x", Complete: complete, Reached: &Reached{Value: &value, Step: step, Steps: 90, Boundary: 5}}
+	}
+	var trials []int
+	for _, key := range []string{"t", "u"} {
+		trials = append(trials, submit(key, func(s *Submission) { s.Trial, s.As = &Trial{Sweep: sweep.ID, Number: 1}, at(10, false) }).ID)
+	}
+	failed := submit("x", func(s *Submission) { s.Dir = "/runs/x" })
+	if _, err := q.Begin(failed.ID, []string{"cpu:0"}, false); err != nil {
+		t.Fatal(err)
+	}
+	q.End(failed.ID, Result{Err: errors.New("no")})
+	if _, err := q.Want(failed.ID, Run); err != nil {
+		t.Errorf("the folder is taken by trials that rest: %v", err)
+	}
+	if _, err := q.Promote(Promotion{Job: trials[0], Rung: 1, Dir: "/runs/own"}, Promotion{Job: trials[1], Rung: 1, Dir: "/runs/own2", As: at(90, true)}); err != nil {
+		t.Fatal(err)
+	}
+	again := killed(t, path)
+	own, err := again.Job(trials[0])
+	if err != nil || own.As != 0 || own.Dir != "/runs/own" || own.State != Waiting || own.Resting() {
+		t.Errorf("%+v, %v", own, err)
+	}
+	as, err := again.Job(trials[1])
+	if err != nil || as.As != 40 || as.Dir != "/runs/x" || as.State != Finished || len(as.Trial.Values) != 2 || as.Trial.At[1] != 90 || !as.Trial.Ended || as.Trial.Boundary != 5 {
+		t.Errorf("%+v, %v", as.Trial, err)
+	}
+}
+
+// TestFollow: the recipe of a job is that of its attempts, if they have the same.
+func TestFollow(t *testing.T) {
+	q := opened(t, filepath.Join(t.TempDir(), "queue.db"))
+	type attempt struct {
+		recipe string
+		fresh  bool
+	}
+	for i, c := range []struct {
+		submitted string
+		attempts  []attempt
+		want      string
+	}{
+		{"a", []attempt{{"a", true}}, "a"},
+		{"a", []attempt{{"b", true}}, "b"},
+		{"", []attempt{{"b", true}}, "b"},
+		{"a", []attempt{{"a", true}, {"a", false}}, "a"},
+		{"a", []attempt{{"a", true}, {"b", false}}, ""},
+		{"a", []attempt{{"b", true}, {"a", false}}, ""},
+		{"a", []attempt{{"b", true}, {"a", true}}, "a"},
+		{"a", []attempt{{"a", true}, {"b", false}, {"a", false}}, ""},
+		{"a", []attempt{{"a", false}}, ""}, // somebody else's checkpoint
+		{"a", []attempt{{"", true}}, ""},
+	} {
+		s := submission(fmt.Sprint(i))
+		s.Recipe = c.submitted
+		j, err := q.Submit(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range c.attempts {
+			if _, err := q.Begin(j.ID, []string{"cpu:0"}, false); err != nil {
+				t.Fatal(err)
+			}
+			q.Follow(j.ID, a.recipe, a.fresh)
+			q.End(j.ID, Result{})
+		}
+		if j, err = q.Job(j.ID); err != nil || j.Recipe != c.want {
+			t.Errorf("%+v: recipe %q, %v", c, j.Recipe, err)
+		}
 	}
 }

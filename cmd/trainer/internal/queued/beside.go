@@ -54,7 +54,7 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 	byName := sync.OnceValue(func() map[string][]jobs.View {
 		views := map[string][]jobs.View{}
 		for _, v := range listed(ctx, version) {
-			if !v.State.Over() {
+			if !v.State.Over() && v.As == 0 {
 				name := filepath.Base(v.Dir)
 				views[name] = append(views[name], v)
 			}

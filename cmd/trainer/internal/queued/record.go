@@ -18,6 +18,7 @@ type record struct {
 	Steps    int      `json:"steps"` // 0: not known yet
 	Loss     *float64 `json:"loss,omitempty"`
 
+	As    int `json:"as,omitempty"`    // the job whose run it is: that was finished before
 	Sweep int `json:"sweep,omitempty"` // the job of the sweep whose trial it is
 	Trial int `json:"trial,omitempty"` // its number there
 
@@ -78,7 +79,7 @@ func recordOf(v *jobs.View) record {
 		ID: v.ID, Name: v.Name, State: string(v.State), Wish: string(v.Wish), Priority: v.Priority, Run: v.Dir,
 		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
-		Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
+		As: v.As, Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
 		Attempts: []attempt{}, Events: []event{},
 	}
 	if t := v.Trial; t != nil {

@@ -33,7 +33,7 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 		Short: "Queue a training",
 		Long: "Queue a training of a config file, or of a shipped config by its name, for the devices of trainer up. A file with the key sweep queues a sweep, and one with jobs a pipeline. " +
 			"The config is read and planned now, so a mistake in it queues nothing. The run folder is the first of runs/NAME, " +
-			"runs/NAME-2, … that is not there. Without a daemon, the job waits for one; with --wait it is trained here.",
+			"runs/NAME-2, … that is not there. A job that was trained before is finished at once, as that one. Without a daemon, the job waits for one; with --wait it is trained here.",
 		Example: "  trainer submit digits\n  trainer submit my.yaml --set train.epochs=3 --priority 1\n  trainer submit my.yaml --wait\n  trainer submit my.yaml --after 8",
 		Args:    cli.Args(1),
 	}
@@ -43,6 +43,7 @@ func Submit(stop *signals.Stop, version string) *cobra.Command {
 	c.Flags().IntSliceVar(&s.After, "after", nil, "begin once the job `ID` has finished; can be repeated")
 	c.Flags().IntVar(&s.Retries, "retry", 2, "begin again up to `N` times after a failure that need not repeat")
 	c.Flags().BoolVar(&wait, "wait", false, "wait for its end, and exit with the training's exit code")
+	c.Flags().BoolVar(&s.Again, "again", false, "train though a finished job has the same weights")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		of, err := sweepIn(args[0])
 		if err != nil {
@@ -111,6 +112,10 @@ func (r request) send(c *cobra.Command, cfg *configs.Config, notes func()) (err 
 	}
 	out := console.NewProse(c.OutOrStdout())
 	line := r.announced(&j)
+	if j.As != 0 {
+		fmt.Fprintln(out, line)
+		return nil
+	}
 	waits := r.wait || r.here && !daemon
 	switch client, _ := d.(*socket.Client); {
 	case waits && client != nil && client.Daemon().Only != 0:
@@ -178,6 +183,9 @@ func (r request) announced(j *queue.Job) string {
 	}
 	if j.Pipeline {
 		return announcedPipeline(j, r.Steps)
+	}
+	if j.As != 0 {
+		return fmt.Sprintf("job %d is %s, as job %d in %s: it has the same weights, so nothing is trained (--again does)", j.ID, j.State, j.As, shortPath(j.Dir))
 	}
 	return fmt.Sprintf("job %d in %s: %s", j.ID, shortPath(j.Dir), outlook(j))
 }

@@ -58,6 +58,7 @@ func Sweep(stop *signals.Stop, version string) *cobra.Command {
 	c.Flags().StringVar(&r.Dir, "run", "", "keep the trials in the folder `DIR`")
 	c.Flags().IntVar(&r.Priority, "priority", 0, "jobs of a higher `NUMBER` go first")
 	c.Flags().BoolVar(&r.wait, "wait", false, "wait for its end, and exit with 0 if there is a winner")
+	c.Flags().BoolVar(&r.Again, "again", false, "train all trials, also those that were trained before")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		given := map[string]string{}
 		own.VisitAll(func(f *pflag.Flag) {
@@ -139,8 +140,12 @@ func announcedSweep(j *queue.Job) string {
 	}
 	most, whole := sweep.Most(s, []sweep.Length{{Steps: j.Sweep.Steps, Boundary: j.Sweep.Boundary}})
 	share := math.Ceil(100 * float64(most) / float64(whole))
-	return fmt.Sprintf("sweep %d: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device",
-		j.ID, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()))
+	begins := fmt.Sprintf("sweep %d", j.ID)
+	if len(j.Sweep.Submitted) > 1 {
+		begins += fmt.Sprintf(" goes on with %s more", units.Thousands(s.Trials[len(s.Trials)-1]))
+	}
+	return fmt.Sprintf("%s: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device, up to %s of the disk",
+		begins, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
 }
 
 // trials says how many trials of a sweep are over.
@@ -236,6 +241,7 @@ type trialRecord struct {
 	Trial    int               `json:"trial"`
 	Job      int               `json:"job"`
 	State    string            `json:"state"`
+	As       int               `json:"as,omitempty"` // the job whose run it is: that was trained before
 	Run      string            `json:"run"`
 	Step     int               `json:"step"`
 	Steps    int               `json:"steps"`
@@ -249,7 +255,7 @@ type trialRecord struct {
 func trialRecordOf(st *jobs.Standing, i int) trialRecord {
 	v := st.Trials[i]
 	r := trialRecord{
-		Trial: i + 1, Job: v.ID, State: stateOf(v), Run: v.Dir, Step: v.Step, Steps: v.Steps, Metric: st.Sweep.Metric,
+		Trial: i + 1, Job: v.ID, State: stateOf(v), As: v.As, Run: v.Dir, Step: v.Step, Steps: v.Steps, Metric: st.Sweep.Metric,
 		Value: st.Value(i), Values: append([]*float64{}, v.Trial.Values...), Settings: map[string]string{}, Where: v.Where,
 	}
 	for _, s := range v.Trial.Settings {
@@ -315,6 +321,9 @@ func (m maker) sweepBest() *cobra.Command {
 			return err
 		}
 		about := fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, loss(st.Value(best-1)), v.Step, v.Steps)
+		if _, err := os.Stat(rundir.CheckpointPath(v.Dir)); errors.Is(err, os.ErrNotExist) {
+			about += "; its checkpoint is deleted: trainer submit of this config trains it again"
+		}
 		if out == "" {
 			cli.Tell(c, c.ErrOrStderr(), about)
 			_, err := io.WriteString(c.OutOrStdout(), yaml)

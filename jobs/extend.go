@@ -1,0 +1,99 @@
+package jobs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/jobs/queue"
+	"github.com/berth-ml/berth/jobs/sweep"
+)
+
+// continued finds the sweep to which a submission adds trials: the newest one of the same config, text and data in the same place that
+// has fewer. q gets the text with all trials, and what they take. nil: the submission is a sweep of its own; where it has as many
+// trials as the newest one, they are halved as there.
+func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) {
+	now, err := configs.ParseSweep("submitted sweep", []byte(s.Sweep))
+	if err != nil || s.Again || len(s.After) > 0 {
+		return nil, err
+	}
+	list := d.queue.Jobs()
+	slices.Reverse(list)
+	for i := range list {
+		j := &list[i]
+		if j.Sweep == nil || j.State == queue.Failed || j.State == queue.Cancelled || j.Name != q.Name || j.DataID != q.DataID || !placed(s, j.Dir) {
+			continue
+		}
+		config, err := d.queue.Config(j.ID)
+		if err != nil {
+			return nil, err
+		}
+		then, err := parseSweep(j)
+		if err != nil || !bytes.Equal(config, q.Config) {
+			continue
+		}
+		all, err := now.Continues(then)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			continue
+		}
+		text, err := all.YAML()
+		if err != nil {
+			return nil, err
+		}
+		q.Sweep.Text = string(text)
+		outlook(q, all)
+		if all.Total() == then.Total() {
+			q.Sweep.Submitted = []queue.Submitted{{Key: s.Key, Text: s.Sweep}}
+			return nil, nil
+		}
+		return j, nil
+	}
+	return nil, nil
+}
+
+// placed says whether a submission asks for a folder, or for the kind of folder that it is.
+func placed(s Submission, dir string) bool {
+	if _, err := os.Stat(dir); err != nil {
+		return false
+	}
+	return cleaned(s.Dir) == dir || s.Dir == "" && filepath.Dir(dir) == cleaned(s.Parent)
+}
+
+// outlook foretells how long a sweep with the trials of s takes at most, and how much of the disk.
+func outlook(q *queue.Submission, s *configs.Sweep) {
+	q.Length = lengthOf(s, q.Sweep)
+	q.Sweep.Disk = int64(sweep.Checkpoints(s, cmp.Or(s.AtOnce, q.Sweep.AtOnce)))*q.Sweep.Checkpoints + int64(s.Total())*q.Sweep.Files
+}
+
+// room is replaced by tests.
+var room = osfile.Room
+
+// checkRoom refuses a sweep whose files have no room on the disk of its folder. before is the sweep without the trials that are added; nil: it
+// is a new one.
+func checkRoom(q *queue.Sweep, s Submission, before *queue.Job) error {
+	takes, dir := q.Disk, cmp.Or(cleaned(s.Dir), cleaned(s.Parent))
+	if before != nil {
+		takes, dir = takes-before.Sweep.Disk, before.Dir
+	}
+	if free, known := room(dir); known && free < takes {
+		return fmt.Errorf("the trials take up to %s of the disk, and %s has %s: keep checkpoints of fewer trials (--keep), or fewer of each (checkpoint.keep.last), or name a folder on another disk (--run)",
+			units.Bytes(takes), dir, units.Bytes(free))
+	}
+	return nil
+}
+
+// lengthOf is what a sweep takes at most.
+func lengthOf(s *configs.Sweep, of *queue.Sweep) time.Duration {
+	steps, _ := sweep.Most(s, []sweep.Length{{Steps: of.Steps, Boundary: of.Boundary}})
+	return time.Duration(float64(of.Each) * float64(steps) / float64(of.Steps))
+}
