@@ -245,3 +245,33 @@ func TestRecipe(t *testing.T) {
 		seen[r] = i
 	}
 }
+
+// TestDoneSteps: a step of a pipeline is as a job before it, and gives the weights of that; one that begins with weights is trained, though a
+// job without them has its config.
+func TestDoneSteps(t *testing.T) {
+	dir := t.TempDir()
+	d := startAs(t, dir, "one")
+	config := text(t, "train.epochs=1")
+	job := d.await(t, d.submit(t, dir, "job", config))
+	p, err := d.Submit(t.Context(), Submission{
+		Key: "p", Name: "p", Config: []byte("jobs: {}"), Parent: filepath.Join(dir, "runs"),
+		Steps: []Step{{Name: "base", Config: config}, {Name: "tuned", Config: config, Inputs: []StepInput{{"base", queue.AsInit}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, p.ID); v.State != queue.Finished {
+		t.Fatalf("the pipeline is %s: %s", v.State, v.Where)
+	}
+	base, err := d.View(stepID(t, d.Views(), "base"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuned, err := d.View(stepID(t, d.Views(), "tuned"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base.As != job.ID || tuned.As != 0 || tuned.Recipe != "" || hash(t, tuned.Dir) == hash(t, job.Dir) {
+		t.Errorf("the base is as job %d, and what begins with its weights as job %d, with recipe %q", base.As, tuned.As, tuned.Recipe)
+	}
+}
