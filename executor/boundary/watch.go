@@ -39,7 +39,7 @@ func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool,
 		}
 		return at, v, ok, nil
 	}
-	if w.step > 0 || !w.due.Load() {
+	if w.step > 0 || w.Idle() {
 		return 0, nil, false, nil
 	}
 	w.due.Store(false)
@@ -50,6 +50,9 @@ func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool,
 	w.step = step
 	return 0, nil, false, nil
 }
+
+// Idle reports whether After has nothing to do: no copy is due, and none is under way.
+func (w *Watch) Idle() bool { return w.step == 0 && !w.due.Load() }
 
 // Close frees the memory of copies. A nil Watch has none.
 func (w *Watch) Close() {
