@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -72,3 +73,24 @@ func newMemory() (*memory, error) {
 
 // yield lets other threads run.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// The operations of futex(2) on memory of one process.
+const (
+	futexWaitPrivate = 128
+	futexWakePrivate = 129
+)
+
+// futexWait sleeps until futexWake, or for that long (0: without end), unless the word is not 0.
+func futexWait(word *uint32, most time.Duration) {
+	var limit *unix.Timespec
+	if most > 0 {
+		t := unix.NsecToTimespec(int64(most))
+		limit = &t
+	}
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWaitPrivate, 0, uintptr(unsafe.Pointer(limit)), 0, 0)
+}
+
+// futexWake ends the sleep of a thread in futexWait.
+func futexWake(word *uint32) {
+	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakePrivate, 1)
+}

@@ -51,7 +51,7 @@ const mostPart = 1 << 30
 func (w *World) serve(files []string, met chan<- error) {
 	defer close(w.ended)
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
-	t := &thread{world: w, pause: newPause(w.wake)}
+	t := &thread{world: w, pause: pause{bell: w.bell, sleep: leastSleep}}
 	w.thread = t
 	if err := t.init(files); err != nil {
 		met <- err
@@ -60,6 +60,7 @@ func (w *World) serve(files []string, met chan<- error) {
 	met <- nil
 	for {
 		var closed bool
+		w.bell.hush() // before the look at what was posted
 		t.open, closed = w.take(t.open, t.ended)
 		t.ended = t.ended[:0]
 		if len(t.open) == 0 && closed {
@@ -76,7 +77,7 @@ func (w *World) serve(files []string, met chan<- error) {
 		case len(t.open) > 0:
 			t.pause.wait()
 		default:
-			<-w.wake
+			w.bell.wait(0)
 		}
 	}
 	t.call(finalize)
@@ -204,27 +205,22 @@ func (t *thread) ask(m *message) error {
 // are fast; then other threads may run; then the thread sleeps, longer and longer, and leaves its core to those that
 // compute.
 type pause struct {
-	wake  <-chan struct{}
+	bell  *bell
 	count int
 	sleep time.Duration
-	timer *time.Timer
 }
 
 const (
 	spins      = 200
 	yields     = 2000
 	leastSleep = 50 * time.Microsecond
-	mostSleep  = time.Millisecond
+	mostSleep  = 2 * time.Millisecond
 )
-
-func newPause(wake <-chan struct{}) pause {
-	return pause{wake: wake, timer: time.NewTimer(time.Hour), sleep: leastSleep}
-}
 
 // reset begins anew, as something has ended.
 func (p *pause) reset() { p.count, p.sleep = 0, leastSleep }
 
-// wait pauses. A token ends a sleep.
+// wait pauses. The bell ends a sleep.
 func (p *pause) wait() {
 	p.count++
 	switch {
@@ -232,11 +228,7 @@ func (p *pause) wait() {
 	case p.count <= yields:
 		yield()
 	default:
-		p.timer.Reset(p.sleep)
+		p.bell.wait(p.sleep)
 		p.sleep = min(p.sleep*5/4, mostSleep)
-		select {
-		case <-p.wake:
-		case <-p.timer.C:
-		}
 	}
 }

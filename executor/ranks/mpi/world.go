@@ -18,7 +18,7 @@ type World struct {
 	launch  ranks.Launch
 	library string // its name and version
 	ops     ranks.Operations
-	wake    chan struct{} // has a token when something new is there for the thread
+	bell    *bell         // rings when something new is there for the thread
 	ended   chan struct{} // closed at the end of the thread
 	thread  *thread
 
@@ -34,7 +34,7 @@ func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, err
 	if files == nil {
 		files = launch.Libraries
 	}
-	w := &World{launch: launch, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &World{launch: launch, bell: new(bell), ended: make(chan struct{})}
 	met := make(chan error, 1)
 	go w.serve(files, met)
 	select {
@@ -90,16 +90,8 @@ func (w *World) post(m message) device.Event {
 	*to = m
 	w.posted = append(w.posted, to)
 	w.mu.Unlock()
-	w.rouse()
+	w.bell.ring()
 	return m.event
-}
-
-// rouse wakes the thread.
-func (w *World) rouse() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // take gives the thread what was posted since it asked last, and takes back what it has ended.
@@ -117,7 +109,7 @@ func (w *World) Close() error {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	w.rouse()
+	w.bell.ring()
 	<-w.ended
 	return nil
 }
