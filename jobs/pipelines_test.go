@@ -461,3 +461,32 @@ func TestPipelineRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkIsStopped: a job that learns, evaluates or exports and is to stop, at whatever moment, has not failed.
+func TestWorkIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	j, err := d.Submit(t.Context(), pipelineIn(t, dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, j.ID); v.State != queue.Finished {
+		t.Fatal(v.Where)
+	}
+	for _, v := range d.Views() {
+		if v.Work == nil {
+			continue
+		}
+		for n := range 8 {
+			k := newTask(d.Daemon, v.Job, []string{"cpu:0"})
+			stopper := time.AfterFunc(time.Duration(n*n)*100*time.Microsecond, func() { k.cancel(errMoved) })
+			if n == 0 {
+				k.cancel(errMoved)
+			}
+			if r := k.train(); r.Err != nil {
+				t.Errorf("%s, which is to stop, failed: %v", v.Name, r.Err)
+			}
+			stopper.Stop()
+		}
+	}
+}

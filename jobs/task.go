@@ -206,13 +206,18 @@ func (t *task) train() (r queue.Result) {
 	switch {
 	case err == nil && (r.Complete || r.Reached != nil): // whatever is wanted since
 		return r
-	case t.halted.Err() != nil && (err == nil || errors.Is(err, context.Cause(t.halted)) || errors.Is(err, berth.ErrStopped)):
+	case t.halted.Err() != nil && (err == nil || t.stopped(err)):
 		return queue.Result{}
 	case err != nil:
 		fmt.Fprintf(log, "failed: %v\n", err)
 		return t.failed(err)
 	}
 	return queue.Result{}
+}
+
+// stopped says whether an error is that the task is to end.
+func (t *task) stopped(err error) bool {
+	return errors.Is(err, context.Cause(t.halted)) || errors.Is(err, t.halted.Err()) || errors.Is(err, berth.ErrStopped)
 }
 
 // failed is a failure, with whether another attempt may succeed: the same steps give the same loss, and
