@@ -114,6 +114,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d.decide()
 		if d.done() {
+			d.decide() // so that sweeps and pipelines end with the last job that they lead
 			break
 		}
 		select {
@@ -162,12 +163,12 @@ func (d *Daemon) done() bool {
 		return false
 	}
 	j, err := d.queue.Job(d.only)
-	return err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable()) || d.waitsForOthers(&j)
+	return err != nil || j.State.Over() || j.State == queue.Paused || !order.Fits(j.Needs, d.usable()) || slices.ContainsFunc(d.queue.Jobs(), d.waitsForOthers)
 }
 
-// waitsForOthers says whether a job waits for some that RunOnly leaves alone.
-func (d *Daemon) waitsForOthers(j *queue.Job) bool {
-	return j.Waits() && slices.ContainsFunc(j.Inputs, func(in queue.Input) bool {
+// waitsForOthers says whether a job is one that RunOnly runs, and waits for some that it leaves alone.
+func (d *Daemon) waitsForOthers(j queue.Job) bool {
+	return d.chosen(&j) && !j.State.Over() && j.Waits() && slices.ContainsFunc(j.Inputs, func(in queue.Input) bool {
 		of, err := d.queue.Job(in.Job)
 		return err != nil || of.State != queue.Finished && !d.chosen(&of)
 	})
@@ -181,8 +182,17 @@ func (d *Daemon) wake() {
 	}
 }
 
-// over tells of a job that is over.
-func (d *Daemon) over(j queue.Job) { d.told.Go(func() { d.options.Ended(j) }) }
+// over tells of jobs that are over, one after the other.
+func (d *Daemon) over(list ...queue.Job) {
+	if len(list) == 0 {
+		return
+	}
+	d.told.Go(func() {
+		for _, j := range list {
+			d.options.Ended(j)
+		}
+	})
+}
 
 // stopAll ends all open tasks, saved.
 func (d *Daemon) stopAll(cause error) {

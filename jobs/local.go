@@ -111,7 +111,13 @@ func resting(list []queue.Job, j queue.Job) View {
 }
 
 // Want changes what is wanted of a job.
-func (l *Local) Want(id int, w queue.Wish) (queue.Job, error) { return l.queue.Want(id, w) }
+func (l *Local) Want(id int, w queue.Wish) (queue.Job, error) {
+	list, err := l.queue.Want(id, w)
+	if err != nil {
+		return queue.Job{}, err
+	}
+	return list[0], nil
+}
 
 // SetPriority changes a job's place in the line.
 func (l *Local) SetPriority(id, priority int) (queue.Job, error) {

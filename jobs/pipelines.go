@@ -204,7 +204,7 @@ func stuck(list []queue.Job, j *queue.Job) *queue.Job {
 	return behind(j)
 }
 
-// waitsForInputs is why a job waits that has inputs.
+// waitsForInputs is why a job waits that has inputs. It is empty once they have finished.
 func waitsForInputs(list []queue.Job, j *queue.Job) string {
 	if by := stuck(list, j); by != nil {
 		if by.State == queue.Cancelled {
@@ -219,7 +219,7 @@ func waitsForInputs(list []queue.Job, j *queue.Job) string {
 		}
 	}
 	if len(left) == 0 {
-		return "its inputs are there: it is planned"
+		return ""
 	}
 	return "waits for " + strings.Join(left, " and ")
 }
@@ -330,7 +330,7 @@ func (d *Daemon) refuse(j *queue.Job, why error) {
 // endPipelines ends pipelines none of whose steps goes on.
 func (d *Daemon) endPipelines(list []queue.Job) {
 	for i := range list {
-		if j := &list[i]; j.Pipeline && leads(*j) && d.mayLead(j) {
+		if j := &list[i]; j.Pipeline && leads(*j) && d.leadsHere(j) {
 			if over, failed := pipelineOver(list, j.ID); over {
 				d.settle(j, failed, "all its jobs are finished")
 			}

@@ -33,7 +33,7 @@ type sweeper struct {
 func (d *Daemon) sweep(list []queue.Job) {
 	for i := range list {
 		j := &list[i]
-		if j.Sweep == nil || !leads(*j) || j.Waits() || !d.mayLead(j) {
+		if j.Sweep == nil || !leads(*j) || j.Waits() || !d.leadsHere(j) {
 			continue
 		}
 		w := d.sweeps[j.ID]
@@ -57,7 +57,14 @@ func leads(j queue.Job) bool {
 	return (j.Leads() || j.Waits()) && j.Wish == queue.Run && !j.State.Over()
 }
 
-// mayLead says whether the trials of a sweep may be open.
+// leadsHere says whether this daemon runs what a job leads, so that it ends that job, too.
+func (d *Daemon) leadsHere(j *queue.Job) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.chosen(j)
+}
+
+// mayLead says whether what a job leads may begin.
 func (d *Daemon) mayLead(j *queue.Job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,8 +133,11 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 			out = append(out, t.ID)
 		}
 	}
-	if len(out) > 0 {
-		_ = d.queue.Drop(out...)
+	if dropped, err := d.queue.Drop(out...); err == nil {
+		for _, t := range dropped {
+			d.say(t, "is out: others are better")
+		}
+		d.over(dropped...)
 	}
 	for _, n := range w.decision.Delete {
 		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 {
@@ -142,7 +152,9 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 		}
 		return
 	}
-	d.let(j, w, jobs, list)
+	if d.mayLead(j) {
+		d.let(j, w, jobs, list)
+	}
 }
 
 // deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay.

@@ -90,6 +90,10 @@ func (d *Daemon) foresee(line []order.Job, now time.Time) map[int]time.Time {
 func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 	t := d.open[j.ID]
 	full := d.queue.Full()
+	inputs := ""
+	if j.Waits() {
+		inputs = waitsForInputs(list, j)
+	}
 	switch again := time.Until(d.later[j.ID]); {
 	case j.State == queue.Failed:
 		return j.Failure()
@@ -105,8 +109,8 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 		return waitsForDaemon
 	case j.Resting():
 		return waitsForTrials(j)
-	case j.Waits():
-		return waitsForInputs(list, j)
+	case inputs != "":
+		return inputs
 	case again > 0:
 		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
 	case a.alone != 0 && a.alone != j.ID:
@@ -117,14 +121,42 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 		return "the daemon begins no more jobs"
 	case full != nil:
 		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
+	case j.Waits() && j.Unplanned != nil:
+		return "its inputs are there: it is planned"
+	case j.Waits():
+		return AboutToBegin
 	case j.Leads():
-		return ""
+		return d.waitsForLed(list, j, a)
 	}
 	return cmp.Or(reason(j.Needs, a.place(j.ID)), d.shortage(j, a), AboutToBegin)
 }
 
 // asJob is why a job is finished that nothing was trained for.
 func asJob(j *queue.Job) string { return fmt.Sprintf("as job %d", j.As) }
+
+// waitsForLed is why none runs of the jobs that a job leads: why the first one does not that waits for none of the others.
+func (d *Daemon) waitsForLed(list []queue.Job, j *queue.Job, a *arrangement) string {
+	led := func(id int) bool {
+		of := index(list, id)
+		return of != nil && of.Lead() == j.ID && !of.State.Over()
+	}
+	for i := range list {
+		of := &list[i]
+		if !led(of.ID) || of.Waits() && slices.ContainsFunc(of.Inputs, func(in queue.Input) bool { return led(in.Job) }) {
+			continue
+		}
+		switch {
+		case of.State == queue.Paused:
+			return named(of) + " is paused"
+		case of.Resting():
+		case of.Leads() && !of.Waits():
+			return d.where(list, of, a)
+		default:
+			return named(of) + ": " + d.where(list, of, a)
+		}
+	}
+	return AboutToBegin
+}
 
 // running has the jobs that run now, or lead some that do, by those that lead them.
 func (d *Daemon) running(list []queue.Job) map[int][]int {
@@ -190,13 +222,20 @@ func (d *Daemon) Want(id int, w queue.Wish) (queue.Job, error) {
 		delete(d.later, id)
 		d.mu.Unlock()
 	}
-	j, err := d.queue.Want(id, w)
-	if err == nil && j.State.Over() { // it was not open: an open one ends later
-		d.say(j, string(j.State))
-		d.tell()
-		d.over(j)
+	list, err := d.queue.Want(id, w)
+	if err != nil {
+		return queue.Job{}, err
 	}
-	return j, err
+	var over []queue.Job
+	for _, j := range list {
+		if j.State.Over() { // it was not open: an open one ends later
+			d.say(j, string(j.State))
+			over = append(over, j)
+		}
+	}
+	d.tell()
+	d.over(over...)
+	return list[0], nil
 }
 
 // SetPriority changes a job's place in the line.

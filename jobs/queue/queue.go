@@ -206,8 +206,10 @@ func (q *Queue) job(id int) (*Job, error) {
 
 // Want changes what is wanted of a job. One that is not open gets the state that follows from
 // it at once; an open one goes on until whoever runs it has seen the wish. What is wanted of a sweep is wanted of
-// its trials, so one that is finished can go on with those that failed, and what is wanted of a pipeline of its steps. Pipelines that failed with the job go on with it.
-func (q *Queue) Want(id int, w Wish) (Job, error) {
+// its trials, so one that is finished can go on with those that failed, and what is wanted of a pipeline of its steps; a sweep of
+// it that is finished stays so. Pipelines that failed with the job go on with it. It returns the job, and then the others that
+// have changed.
+func (q *Queue) Want(id int, w Wish) ([]Job, error) {
 	var behind []int
 	with := func(j *Job) []int {
 		if w == Run {
@@ -223,6 +225,8 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 		switch {
 		case w != Run && w != Pause && w != Cancel:
 			return fmt.Errorf("%w: %.20q is no wish: expected run, pause or cancel", ErrState, w)
+		case j.ID != id && (j.State == Finished || q.settled(j, id)):
+			return fmt.Errorf("%w: job %d, or what leads it, has ended", ErrState, j.ID)
 		case j.State == Finished && (w != Run || !q.hasFailed(j)), j.State == Cancelled, j.State == Failed && w == Pause:
 			return fmt.Errorf("%w: job %d is %s", ErrState, j.ID, j.State)
 		case w == j.Wish && !j.State.Over():
@@ -237,6 +241,13 @@ func (q *Queue) Want(id int, w Wish) (Job, error) {
 		}
 		return nil
 	})
+}
+
+// settled says whether the job that leads another one has ended for good, so that the other one is not needed, unless it is the
+// job of which something is wanted.
+func (q *Queue) settled(j *Job, wanted int) bool {
+	lead := q.jobs[j.Lead()]
+	return lead != nil && lead.ID != wanted && (lead.State == Finished || lead.State == Cancelled)
 }
 
 // taken is another job with the job's run folder that has not ended; 0 if there is none.
@@ -262,14 +273,14 @@ func idle(w Wish) State {
 
 // SetPriority changes the job's place in the line; of a sweep or a pipeline, that of its trials or steps.
 func (q *Queue) SetPriority(id, priority int) (Job, error) {
-	return q.requestAll(id, func(j *Job, now time.Time) error {
+	return first(q.change(id, q.family, func(j *Job, now time.Time) error {
 		if j.State.Over() {
 			return fmt.Errorf("%w: job %d is %s, so its priority counts no more", ErrState, j.ID, j.State)
 		}
 		j.Priority = priority
 		j.note(now, "priority %d", priority)
 		return nil
-	})
+	}))
 }
 
 // Begin notes that an attempt begins, before it does. alone says that no other job runs meanwhile.
@@ -319,11 +330,7 @@ func (q *Queue) Remove(id int) error {
 
 // request changes a job if the disk takes the change.
 func (q *Queue) request(id int, change func(*Job, time.Time) error) (Job, error) {
-	list, err := q.requestEach([]int{id}, func(_ int, j *Job, now time.Time) error { return change(j, now) })
-	if err != nil {
-		return Job{}, err
-	}
-	return list[0], nil
+	return first(q.requestEach([]int{id}, func(_ int, j *Job, now time.Time) error { return change(j, now) }))
 }
 
 // requestEach is request for several jobs: all are changed, or none.
@@ -345,18 +352,21 @@ func (q *Queue) requestEach(ids []int, change func(i int, j *Job, now time.Time)
 	return q.replace(changed)
 }
 
-// requestAll is request for a job and those that it leads: those that refuse the change stay as they are.
-func (q *Queue) requestAll(id int, change func(*Job, time.Time) error) (Job, error) {
-	return q.change(id, q.family, change)
+// first is the first of jobs that were changed.
+func first(list []Job, err error) (Job, error) {
+	if err != nil {
+		return Job{}, err
+	}
+	return list[0], nil
 }
 
-// change changes the first of some jobs, and of the others those that take the change.
-func (q *Queue) change(id int, some func(*Job) []int, change func(*Job, time.Time) error) (Job, error) {
+// change changes the first of some jobs, and of the others those that take the change. It returns those that it changed.
+func (q *Queue) change(id int, some func(*Job) []int, change func(*Job, time.Time) error) ([]Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j, err := q.job(id)
 	if err != nil {
-		return Job{}, err
+		return nil, err
 	}
 	var changed []*Job
 	for i, id := range some(j) {
@@ -365,14 +375,10 @@ func (q *Queue) change(id int, some func(*Job) []int, change func(*Job, time.Tim
 		case err == nil:
 			changed = append(changed, next)
 		case i == 0:
-			return Job{}, err
+			return nil, err
 		}
 	}
-	list, err := q.replace(changed)
-	if err != nil {
-		return Job{}, err
-	}
-	return list[0], nil
+	return q.replace(changed)
 }
 
 // replace has jobs take the place of the ones that were there, if the disk takes them.

@@ -151,8 +151,8 @@ func TestWishes(t *testing.T) {
 			switch {
 			case !allowed && !errors.Is(err, ErrState):
 				t.Errorf("%s, %s is wanted: %v", from, wish, err)
-			case allowed && (err != nil || j.State != next || j.Wish != wish):
-				t.Errorf("%s, %s is wanted: %s, %s, %v", from, wish, j.State, j.Wish, err)
+			case allowed && (err != nil || j[0].State != next || j[0].Wish != wish):
+				t.Errorf("%s, %s is wanted: %s, %s, %v", from, wish, j[0].State, j[0].Wish, err)
 			}
 			q.Close()
 		}
@@ -503,7 +503,7 @@ func TestFolderOfAFailedJob(t *testing.T) {
 	if _, err := q.Want(ids[1], Cancel); err != nil {
 		t.Fatal(err)
 	}
-	if j, err := q.Want(ids[0], Run); err != nil || j.State != Waiting {
-		t.Error(j.State, err)
+	if j, err := q.Want(ids[0], Run); err != nil || j[0].State != Waiting {
+		t.Error(j[0].State, err)
 	}
 }

@@ -165,8 +165,8 @@ func (q *Queue) Promote(list ...Promotion) ([]Job, error) {
 }
 
 // Drop ends trials that rest, since others are better: all of them, or none.
-func (q *Queue) Drop(ids ...int) error {
-	_, err := q.requestEach(ids, func(_ int, j *Job, now time.Time) error {
+func (q *Queue) Drop(ids ...int) ([]Job, error) {
+	return q.requestEach(ids, func(_ int, j *Job, now time.Time) error {
 		if !j.Resting() || j.State.Over() {
 			return fmt.Errorf("%w: job %d is %s, and no trial that rests", ErrState, j.ID, j.State)
 		}
@@ -175,5 +175,4 @@ func (q *Queue) Drop(ids ...int) error {
 		j.enter(Finished, now)
 		return nil
 	})
-	return err
 }

@@ -73,10 +73,10 @@ func TestSweeps(t *testing.T) {
 	if _, err := q.Promote(Promotion{Job: first, Rung: 2, Share: 1}); !errors.Is(err, ErrState) {
 		t.Errorf("a trial goes on that does not rest: %v", err)
 	}
-	if err := q.Drop(second, first); !errors.Is(err, ErrState) {
+	if _, err := q.Drop(second, first); !errors.Is(err, ErrState) {
 		t.Errorf("one does not rest: %v", err)
 	}
-	if err := q.Drop(second); err != nil {
+	if _, err := q.Drop(second); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Settle(sweep.ID, errors.New("no winner"), ""); err != nil {

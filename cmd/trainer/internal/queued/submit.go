@@ -168,7 +168,9 @@ func begins(ctx context.Context, d desk, id int) string {
 		switch {
 		case err != nil || v.Where == "":
 			return ""
-		case v.State == queue.Running && !v.Leads():
+		case v.State == queue.Running && v.Leads():
+			return "; begins now"
+		case v.State == queue.Running:
 			return "; begins now on " + v.Where
 		case v.Where != jobs.AboutToBegin || time.Since(began) > decidesWithin:
 			return "; " + v.Where
@@ -444,8 +446,8 @@ func (w waiter) train(ctx context.Context) (err error) {
 	if v.State == queue.Paused {
 		return fmt.Errorf("%w and saved: job %d is paused: trainer jobs resume %d lets it go on", errStopped, w.id, w.id)
 	}
-	if !v.State.Over() && !stopped && v.Waits() {
-		return fmt.Errorf("job %d %s, and this command runs job %d alone: start trainer up, which runs both", w.id, v.Where, w.id)
+	if !v.State.Over() && !stopped && (v.Waits() || v.Pipeline) {
+		return fmt.Errorf("job %d does not begin: %s, and this command runs job %d alone: start trainer up, which runs both", w.id, v.Where, w.id)
 	}
 	if !v.State.Over() && stopped && v.Leads() {
 		return fmt.Errorf("%w and saved: job %d goes on with trainer up", errStopped, w.id)
