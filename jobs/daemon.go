@@ -61,6 +61,7 @@ type Daemon struct {
 	drain bool              // no others begin than those of begun
 	only  int               // the one job that may run; 0: all
 
+	turn     sync.Mutex                      // of the one job that is planned
 	planning map[int]context.CancelCauseFunc // jobs that are planned, since their inputs have finished
 }
 

@@ -259,7 +259,9 @@ func (d *Daemon) planBeside(j queue.Job) {
 	go func() {
 		defer d.tasks.Done()
 		defer cancel(nil)
+		d.turn.Lock() // many at once would have their data in memory together
 		plan, err := d.planLate(ctx, &j)
+		d.turn.Unlock()
 		if err == nil {
 			_, err = d.queue.Prepare(j.ID, plan) // if the disk does not take it, the next decision plans again
 		} else if ctx.Err() == nil {
@@ -286,6 +288,9 @@ func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submissio
 			err = fmt.Errorf("panic while it was planned: %v: its log says where", p)
 		}
 	}()
+	if ctx.Err() != nil { // it has waited for its turn
+		return nil, context.Cause(ctx)
+	}
 	if err := d.verifyInputs(j); err != nil {
 		return nil, err
 	}

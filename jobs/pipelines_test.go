@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -488,5 +489,36 @@ func TestWorkIsStopped(t *testing.T) {
 			}
 			stopper.Stop()
 		}
+	}
+}
+
+// TestPlannedInTurn: of many steps that wait for one tokenizer, one is planned at a time.
+func TestPlannedInTurn(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	s := pipelineIn(t, dir, "")
+	s.Steps = s.Steps[1:3]
+	second := s.Steps[1]
+	second.Name, second.Config = "second", gptText(t, dir, "seed=3")
+	s.Steps = append(s.Steps, second)
+	d.turn.Lock()
+	free := sync.OnceFunc(d.turn.Unlock)
+	t.Cleanup(free) // before the daemon ends
+	j, err := d.Submit(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := j.ID + 2; id <= j.ID+3; id++ {
+		d.until(t, id, func(v View) bool { return v.Where == "its inputs are there: it is planned" })
+	}
+	time.Sleep(100 * time.Millisecond)
+	for _, v := range d.Views() {
+		if v.StepOf != nil && v.Work == nil && v.Unplanned == nil {
+			t.Errorf("%s is planned out of turn", v.Name)
+		}
+	}
+	free()
+	if v := d.await(t, j.ID); v.State != queue.Finished {
+		t.Errorf("the pipeline is %s: %s", v.State, v.Where)
 	}
 }
