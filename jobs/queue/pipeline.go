@@ -268,7 +268,7 @@ func (j *Job) refused(why error, code int, began, now time.Time) {
 	j.enter(Failed, now)
 }
 
-// needed refuses to forget jobs that others are behind.
+// needed refuses to forget jobs that others are behind. The trials of a sweep are what it gives.
 func (q *Queue) needed(gone []*Job) error {
 	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
 		j := q.jobs[id]
@@ -276,7 +276,7 @@ func (q *Queue) needed(gone []*Job) error {
 			continue
 		}
 		for _, in := range j.Inputs {
-			if slices.ContainsFunc(gone, func(g *Job) bool { return g.ID == in.Job }) {
+			if slices.ContainsFunc(gone, func(g *Job) bool { return g.ID == in.Job || g.Trial != nil && g.Trial.Sweep == in.Job }) {
 				return fmt.Errorf("%w: job %d needs what job %d gives: cancel it first", ErrState, j.ID, in.Job)
 			}
 		}

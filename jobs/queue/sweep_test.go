@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -219,5 +220,32 @@ func TestFollow(t *testing.T) {
 		if j, err = q.Job(j.ID); err != nil || j.Recipe != c.want {
 			t.Errorf("%+v: recipe %q, %v", c, j.Recipe, err)
 		}
+	}
+}
+
+// TestRemoveNeededTrial: a trial of a sweep that another job is behind stays: it may be the best one.
+func TestRemoveNeededTrial(t *testing.T) {
+	q := opened(t, filepath.Join(t.TempDir(), "queue.db"))
+	submit := func(key string, change func(*Submission)) int {
+		t.Helper()
+		s := submission(key)
+		change(&s)
+		j, err := q.Submit(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.ID
+	}
+	sweep := submit("sweep", func(s *Submission) { s.Sweep = &Sweep{Text: "sweep: …"} })
+	trial := submit("sweep/1", func(s *Submission) { s.Trial = &Trial{Sweep: sweep, Number: 1} })
+	behind := submit("behind", func(s *Submission) { s.Inputs = []Input{{sweep, AsInit}} })
+	if err := q.Remove(trial); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "cancel it first") {
+		t.Errorf("a trial is removed whose sweep job %d needs: %v", behind, err)
+	}
+	if _, err := q.Want(behind, Cancel); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Remove(trial); err != nil {
+		t.Error(err)
 	}
 }
