@@ -105,7 +105,10 @@ func (e errorOf) whole(j *queue.Job, t *task) (length, left time.Duration) {
 		return j.Length, j.Left
 	}
 	factor, known := e.byName[j.Name]
-	if !known {
+	switch {
+	case j.Work != nil: // a plan of a training says nothing of it
+		factor = 1
+	case !known:
 		factor = e.other
 	}
 	length = time.Duration(float64(j.Predicted) * factor)

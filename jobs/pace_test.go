@@ -91,3 +91,11 @@ func TestErrorsOfRunningJobs(t *testing.T) {
 		t.Errorf("%s of %s are left", left, length)
 	}
 }
+
+// TestErrorsOfOtherWork: how far off the plans of trainings are says nothing of a job that trains nothing.
+func TestErrorsOfOtherWork(t *testing.T) {
+	list := []queue.Job{{ID: 1, Name: "a", Predicted: time.Second, Length: 20 * time.Second}, {ID: 2, Predicted: workLength, Work: &queue.Work{Kind: queue.WorkEval}}}
+	if length, left := errorsOf(list, nil).times(&list[1], nil); length != workLength || left != length {
+		t.Errorf("%s of %s are left", left, length)
+	}
+}
