@@ -378,3 +378,40 @@ func sizeOf(dir string) (bytes int64) {
 	})
 	return bytes
 }
+
+// TestDoneTrialsOfSteps: a sweep that gives its best weights to another step trains the trial again whose checkpoint an earlier sweep has
+// deleted, and is as one whose checkpoint is there. That one is kept then.
+func TestDoneTrialsOfSteps(t *testing.T) {
+	dir := t.TempDir()
+	d := startAs(t, dir, "one")
+	before := d.swept(t, dir, "before", []string{"optimizer.lr=0.01,0.003,0.0003"}, map[string]string{"keep": "1"}, false)
+	for i, rates := range []string{"0.0003,0.0001", "0.01,0.0001"} {
+		s, err := configs.SweepOfFlags("digits", []string{"optimizer.lr=" + rates}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml, err := s.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.Submit(t.Context(), inPipeline(dir, fmt.Sprint("p", i), Step{Name: "base", Config: text(t, "train.epochs=6"), Sweep: string(yaml)},
+			Step{Name: "tuned", Config: text(t, "train.epochs=1"), Inputs: []StepInput{{"base", queue.AsInit}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := d.await(t, p.ID); v.State != queue.Finished {
+			t.Fatalf("rates %s: the pipeline is %s: %s", rates, v.State, v.Where)
+		}
+		st, err := StandingOf(d.Views(), p.ID+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if as := st.Trials[0].As; (as != 0) != (i == 1) || i == 1 && as != before.Trials[0].ID {
+			t.Errorf("rates %s: the best trial is as job %d", rates, as)
+		}
+	}
+	list := d.queue.Jobs()
+	if !given(list, index(list, before.Trials[0].ID)) || given(list, index(list, before.Trials[1].ID)) {
+		t.Error("the run of a trial is that of another one, or not")
+	}
+}

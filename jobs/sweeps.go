@@ -140,7 +140,7 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 		d.over(dropped...)
 	}
 	for _, n := range w.decision.Delete {
-		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 {
+		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 && !given(list, t) {
 			w.deleted[n] = true
 			d.deleteCheckpoints(t)
 		}
@@ -155,6 +155,11 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 	if d.mayLead(j) {
 		d.let(j, w, jobs, list)
 	}
+}
+
+// given says whether a job's run is that of another job, too, which was finished as this one.
+func given(list []queue.Job, t *queue.Job) bool {
+	return slices.ContainsFunc(list, func(j queue.Job) bool { return j.As != 0 && j.Dir == t.Dir && complete(&j) })
 }
 
 // deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay.
@@ -196,6 +201,7 @@ func overlay(s *configs.Sweep, settings []configs.Setting) (o configs.Overlay) {
 type trial struct {
 	sweep *configs.Sweep
 	rung  int
+	gives bool // its weights may be those that others begin with
 }
 
 // trial is the trial that a job is, and its overlay.
@@ -215,7 +221,7 @@ func (d *Daemon) trial(j *queue.Job) (*trial, configs.Overlay, error) {
 	for _, x := range j.Trial.Settings {
 		settings = append(settings, configs.Setting(x))
 	}
-	return &trial{s, j.Trial.Rung}, overlay(s, settings), nil
+	return &trial{sweep: s, rung: j.Trial.Rung, gives: of.StepOf != nil}, overlay(s, settings), nil
 }
 
 // step is the step up to which it trains; 0: to its end.
