@@ -173,6 +173,23 @@ func TestResumeBehindSweep(t *testing.T) {
 	failed(j.ID+2, 2)
 	failed(j.ID, 2)
 	failed(trial, 1)
+
+	// A pipeline that has finished stays so; the sweep itself can go on with that trial.
+	whole, err := d.Submit(t.Context(), inPipeline(dir, "q", Step{Name: "base", Config: text(t, "train.epochs=1"), Sweep: "sweep: {config: digits, vary: {optimizer.lr: [0.1, 1e30]}}"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, whole.ID); v.State != queue.Finished {
+		t.Fatal(v.Where)
+	}
+	if j, err := d.Want(whole.ID, queue.Run); !errors.Is(err, queue.ErrState) {
+		t.Errorf("a finished pipeline is %s, %v", j.State, err)
+	}
+	failed(whole.ID+3, 1)
+	if j, err := d.Want(whole.ID+1, queue.Run); err != nil || j.State != queue.Waiting {
+		t.Errorf("its sweep is %s, %v", j.State, err)
+	}
+	d.until(t, whole.ID+3, func(v View) bool { return v.State == queue.Failed && len(v.Attempts) == 2 })
 }
 
 // TestRunOnlyBehindOthers: a pipeline whose steps wait for a job that does not run here does not keep RunOnly waiting.

@@ -117,7 +117,7 @@ func (s *Sweep) textOf(key string) string {
 
 // hasFailed says whether the job is a sweep of which a trial has failed.
 func (q *Queue) hasFailed(j *Job) bool {
-	return slices.ContainsFunc(q.family(j)[1:], func(id int) bool { return q.jobs[id].State == Failed })
+	return j.Sweep != nil && slices.ContainsFunc(q.family(j)[1:], func(id int) bool { return q.jobs[id].State == Failed })
 }
 
 // join gives a new trial what is wanted of its sweep.
