@@ -411,7 +411,7 @@ func TestDoneTrialsOfSteps(t *testing.T) {
 		}
 	}
 	list := d.queue.Jobs()
-	if !given(list, index(list, before.Trials[0].ID)) || given(list, index(list, before.Trials[1].ID)) {
+	if !sharedRun(list, index(list, before.Trials[0].ID)) || sharedRun(list, index(list, before.Trials[1].ID)) {
 		t.Error("the run of a trial is that of another one, or not")
 	}
 }

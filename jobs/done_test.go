@@ -271,6 +271,9 @@ func TestDoneSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if base.Step != job.Step || base.Step == 0 || base.Loss == nil || *base.Loss != *job.Loss {
+		t.Errorf("the base is at step %d of %d with loss %v", base.Step, base.Steps, base.Loss)
+	}
 	if base.As != job.ID || tuned.As != 0 || tuned.Recipe != "" || hash(t, tuned.Dir) == hash(t, job.Dir) {
 		t.Errorf("the base is as job %d, and what begins with its weights as job %d, with recipe %q", base.As, tuned.As, tuned.Recipe)
 	}

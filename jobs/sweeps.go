@@ -140,7 +140,7 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 		d.over(dropped...)
 	}
 	for _, n := range w.decision.Delete {
-		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 && !given(list, t) {
+		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 && !sharedRun(list, t) {
 			w.deleted[n] = true
 			d.deleteCheckpoints(t)
 		}
@@ -157,8 +157,8 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 	}
 }
 
-// given says whether a job's run is that of another job, too, which was finished as this one.
-func given(list []queue.Job, t *queue.Job) bool {
+// sharedRun says whether a job's run is that of another job, too, which was finished as this one.
+func sharedRun(list []queue.Job, t *queue.Job) bool {
 	return slices.ContainsFunc(list, func(j queue.Job) bool { return j.As != 0 && j.Dir == t.Dir && complete(&j) })
 }
 

@@ -144,7 +144,9 @@ func (t *task) run() {
 	var j queue.Job
 	t.note(func() { // at once, so that nobody sees it half ended
 		r.Length, r.Left = t.pace.times()
-		r.Step, r.Steps, r.Loss = t.pace.at, t.pace.total, t.loss
+		if r.As == 0 { // otherwise they are those of the other job
+			r.Step, r.Steps, r.Loss = t.pace.at, t.pace.total, t.loss
+		}
 		j = d.queue.End(t.job.ID, r)
 		d.say(j, ended(j, r))
 		delete(d.open, t.job.ID)
