@@ -15,12 +15,13 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// The width of the bar itself in columns, and of what is around it: the percentage, and
-// room for a ^C that is typed.
+// The width of the bar itself in columns, of what is around it, which is the percentage and
+// room for a ^C that is typed, and of that room with the last column.
 const (
-	mostBar   = 16
-	leastBar  = 3
-	aroundBar = 12
+	mostBar    = 16
+	leastBar   = 3
+	aroundBar  = 12
+	behindText = 3
 )
 
 // heartbeat is the time between lines where there is no terminal.
@@ -50,10 +51,10 @@ type Bar struct {
 	run   Run
 	start berth.Start
 	pace  pace
-	bar   *progressbar.ProgressBar // as it was drawn last; nil: it is not there
-	loss  *float64                 // the newest that came out; nil: none has
-	of    string                   // the stretch that loss is the mean of, if a boundary gave it
-	begun time.Time                // when the first step was told
+	shown bool      // the line is there, with a bar or without
+	loss  *float64  // the newest that came out; nil: none has
+	of    string    // the stretch that loss is the mean of, if a boundary gave it
+	begun time.Time // when the first step was told
 	drawn time.Time
 	noted bool // where losses come out
 }
@@ -73,9 +74,9 @@ func (p *Bar) Observer() *berth.Observer {
 
 // Clear takes the bar away.
 func (p *Bar) Clear() {
-	if p.bar != nil {
-		p.bar.Clear()
-		p.bar = nil
+	if p.shown {
+		fmt.Fprint(p.out, console.ClearLine(p.out))
+		p.shown = false
 	}
 }
 
@@ -135,28 +136,36 @@ func (p *Bar) step(s berth.Step) {
 	}
 }
 
-// part is a text of the bar. Those of a higher rank give way first.
+// part is a text of the bar. Those of a higher rank give way first, and what says more
+// about one before all but the last.
 type part struct {
 	text string
 	rank int
+	more string
 }
+
+// The first ranks to give way.
+const (
+	mostRank = 6
+	moreRank = 5
+)
 
 // parts say where a training stands after a step.
 func (p *Bar) parts(s berth.Step) []part {
-	list := []part{{p.epoch(s.Epoch), 5}, {counted("step", s.Step, p.pace.last), 0}}
+	list := []part{{text: p.epoch(s.Epoch), rank: mostRank}, {text: counted("step", s.Step, p.pace.last)}}
 	switch {
 	case p.loss != nil:
-		list = append(list, part{"loss " + text.Loss(*p.loss) + p.of, 1})
+		list = append(list, part{text: "loss " + text.Loss(*p.loss), rank: 1, more: p.of})
 	case p.silent() && !p.noted:
 		at, _ := p.nextLoss(s)
-		list = append(list, part{"loss at " + at, 4})
+		list = append(list, part{text: "loss at " + at, rank: 4})
 	}
 	if p.pace.known() {
-		list = append(list, part{p.rate(p.pace.rate()), 2})
+		list = append(list, part{text: p.rate(p.pace.rate()), rank: 2})
 	}
-	list = append(list, part{"lr " + fmt.Sprintf("%.2g", s.LearningRate), 4})
+	list = append(list, part{text: "lr " + fmt.Sprintf("%.2g", s.LearningRate), rank: 4})
 	if p.pace.known() {
-		list = append(list, part{units.Clock(p.pace.left(s.Step)) + " left", 3})
+		list = append(list, part{text: units.Clock(p.pace.left(s.Step)) + " left", rank: 3})
 	}
 	return list
 }
@@ -172,9 +181,12 @@ func (p *Bar) rate(samples float64) string {
 // fit joins as many of the parts as there is room for, in so many columns: a bar broken
 // over two lines could not be drawn again in place.
 func fit(list []part, room int) string {
-	for rank := 5; rank > 0; rank-- {
+	for rank := mostRank; rank > 0; rank-- {
 		var texts []string
 		for _, x := range list {
+			if rank >= moreRank {
+				x.text += x.more
+			}
 			if x.rank <= rank {
 				texts = append(texts, x.text)
 			}
@@ -188,17 +200,23 @@ func fit(list []part, room int) string {
 	return ""
 }
 
-// draw draws the bar with the text of a step. The last step stays in sight while the
-// validation runs: a full bar would take itself away.
+// draw draws the text of a step, and a bar in the room that it leaves. The last step stays
+// in sight while the validation runs: a full bar would take itself away.
 func (p *Bar) draw(s berth.Step) {
 	width := console.Width(p.out)
-	line := fit(p.parts(s), width-aroundBar-leastBar)
-	p.bar = progressbar.NewOptions(max(2, p.pace.last),
+	line := fit(p.parts(s), width-behindText)
+	p.shown = true
+	room := min(mostBar, width-aroundBar-len(line))
+	if room < leastBar {
+		fmt.Fprint(p.out, console.ClearLine(p.out)+line)
+		return
+	}
+	bar := progressbar.NewOptions(max(2, p.pace.last),
 		progressbar.OptionSetWriter(p.out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetDescription(line), progressbar.OptionThrottle(phase.Redraw),
-		progressbar.OptionSetWidth(max(0, min(mostBar, width-aroundBar-len(line)))))
-	p.bar.Set(min(s.Step, p.pace.last-1))
-	p.bar.RenderBlank() // where Set has not drawn it: at 0%
+		progressbar.OptionSetWidth(room))
+	bar.Set(min(s.Step, p.pace.last-1))
+	bar.RenderBlank() // where Set has not drawn it: at 0%
 }
 
 func (p *Bar) logged(s berth.Step) {

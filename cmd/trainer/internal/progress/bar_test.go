@@ -105,6 +105,34 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// The bar gives way before a text does, and what a loss is the mean of before the rate, the
+// learning rate and the time left.
+func TestBarGivesWay(t *testing.T) {
+	var out bytes.Buffer // of 80 columns
+	p, last := started(&out, berth.Start{}, 20*time.Millisecond, 100)
+	loss := 1.23456
+	for of, want := range map[string]string{
+		"":                "epoch  1/20 step  102/2500 loss 1.2346 3,200 samples/s lr 0.001 0:48 left",
+		" (epoch 1)":      "step  102/2500  loss 1.2346 (epoch 1)  3,200 samples/s  lr 0.001  0:48 left",
+		" (epoch 123456)": "step  102/2500 loss 1.2346 (epoch 123456) 3,200 samples/s lr 0.001 0:48 left",
+	} {
+		p.loss, p.of = &loss, of
+		out.Reset()
+		if p.draw(last); out.String() != want || !p.shown {
+			t.Errorf("%q: %q, want %q", of, out.String(), want)
+		}
+	}
+	p.of = " (epoch 1)"
+	if got, want := fit(p.parts(last), 66), "step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left"; got != want {
+		t.Errorf("66 columns: %q, want %q", got, want)
+	}
+	p.pace.took = 0 // the rate is not known yet: there is room
+	out.Reset()
+	if p.draw(last); !strings.Contains(out.String(), "loss 1.2346 (epoch 1)  lr 0.001   4% |") {
+		t.Errorf("no bar where there is room: %q", out.String())
+	}
+}
+
 // In a pipe a line comes every half minute and at boundaries, a look prints none, and no
 // line that a terminal would draw again is there.
 func TestPiped(t *testing.T) {
