@@ -144,21 +144,21 @@ func TellWarnings(c *cobra.Command, t *berth.Trained) {
 func TellUsed(c *cobra.Command, wf *WeightFlags, u berth.Used) {
 	switch {
 	case u.ID == 0:
-		fmt.Fprintln(c.ErrOrStderr(), usedText(u, false))
+		fmt.Fprintln(c.ErrOrStderr(), usedText(u, false, false))
 	case u.ID != wf.said:
-		fmt.Fprintf(c.ErrOrStderr(), "the run has deleted checkpoint %d meanwhile: %s\n", wf.said, usedText(u, false))
+		fmt.Fprintf(c.ErrOrStderr(), "the run has deleted checkpoint %d meanwhile: %s\n", wf.said, usedText(u, false, wf.last))
 	}
 }
 
 // UsedText names the weights that are used, and unless the flags chose them the newest
 // checkpoint.
 func (f *WeightFlags) UsedText(u berth.Used) string {
-	return usedText(u, f.best || f.last || f.which.Given())
+	return usedText(u, f.best || f.last || f.which.Given(), f.last)
 }
 
 // usedText names the weights that are used and, unless they were chosen, the newest
-// checkpoint.
-func usedText(u berth.Used, chosen bool) string {
+// checkpoint. last says that they were chosen as the newest.
+func usedText(u berth.Used, chosen, last bool) string {
 	if u.ID == 0 {
 		return "using the weights of " + u.File
 	}
@@ -166,6 +166,8 @@ func usedText(u berth.Used, chosen bool) string {
 	switch {
 	case u.Best && u.ID != u.NewestID && !chosen:
 		return fmt.Sprintf("%s, the best; the newest is checkpoint %d: --last uses it", used, u.NewestID)
+	case u.Best && u.ID == u.NewestID && last:
+		return used + ", the newest and the best"
 	case u.Best:
 		return used + ", the best"
 	case u.ID == u.NewestID:
