@@ -41,6 +41,7 @@ func benchCommand() *cobra.Command {
 	linked := c.Flags().Bool("link", false, "measure how fast processes of mpirun or srun send to each other")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	cli.Rare(c, "link", "schedule", "reduction", "replicas", "shard", "recompute", "watch")
+	c.ValidArgsFunction = completedWorkloads
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
 			return err

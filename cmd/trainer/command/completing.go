@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
@@ -22,16 +23,19 @@ func completing(c *cobra.Command) {
 		completing(sub)
 	}
 	if words := strings.Fields(c.Use)[1:]; c.ValidArgs == nil && c.ValidArgsFunction == nil {
-		c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			for i, word := range words {
 				if i == len(args) || i < len(args) && strings.HasSuffix(word, "…") {
+					if word == "A" || word == "B" {
+						return completedCheckpoints(c, []string{runOf(c, word, args)}, begun)
+					}
 					return completed(word, begun)
 				}
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 	}
-	for flag, list := range map[string]cobra.CompletionFunc{"set": completedKeys, "checkpoint": completedCheckpoints} {
+	for flag, list := range map[string]cobra.CompletionFunc{"set": completedKeys, "vary": completedKeys, "checkpoint": completedCheckpoints} {
 		if c.Flags().Lookup(flag) == nil {
 			continue
 		}
@@ -52,9 +56,7 @@ func completed(word, begun string) ([]cobra.Completion, cobra.ShellCompDirective
 		if strings.Contains(word, "FILE") {
 			return shipped, cobra.ShellCompDirectiveDefault
 		}
-		return placed(begun, shipped, func(path string, e fs.DirEntry) bool {
-			return !e.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
-		})
+		return placed(begun, shipped, isYAML)
 	case word == "RUN":
 		if begun == "" {
 			begun = filepath.Join("runs", begun) + string(filepath.Separator)
@@ -62,6 +64,28 @@ func completed(word, begun string) ([]cobra.Completion, cobra.ShellCompDirective
 		return placed(begun, nil, func(path string, e fs.DirEntry) bool { return e.IsDir() && rundir.IsRun(path) })
 	}
 	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// runOf is the run that has the checkpoint A or B of diff.
+func runOf(c *cobra.Command, word string, args []string) string {
+	if with, _ := c.Flags().GetString("with"); word == "B" && with != "" {
+		return with
+	}
+	return args[0]
+}
+
+// isYAML reports whether a file is probably a config.
+func isYAML(path string, e fs.DirEntry) bool {
+	return !e.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
+}
+
+// completedWorkloads are what bench measures: its workloads, and configs.
+func completedWorkloads(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []string
+	for _, w := range bench.Workloads() {
+		names = append(names, w.Name)
+	}
+	return placed(begun, beginning(append(names, configs.Names()...), begun), isYAML)
 }
 
 // beginning are the words that begin as a user typed.
@@ -97,7 +121,7 @@ func placed(begun string, list []cobra.Completion, wanted func(path string, e fs
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completedKeys are the keys of a config, for --set.
+// completedKeys are the keys of a config, for --set and --vary.
 func completedKeys(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	list := beginning(configs.Keys(), begun)
 	for i, key := range list {
@@ -107,7 +131,7 @@ func completedKeys(_ *cobra.Command, _ []string, begun string) ([]cobra.Completi
 }
 
 // completedCheckpoints are the checkpoints of the run that is the first argument, for
-// --checkpoint.
+// --checkpoint and diff.
 func completedCheckpoints(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

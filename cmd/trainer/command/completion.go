@@ -21,7 +21,7 @@ func completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes commands in a shell",
-		Long: "Print a script for a shell. With it, the Tab key completes commands and flags, shipped configs and YAML files, run folders, checkpoints, and the keys of --set.\n" +
+		Long: "Print a script for a shell. With it, the Tab key completes commands and flags, shipped configs and YAML files, run folders, checkpoints, and the keys of --set and --vary.\n" +
 			"Load the script in each new shell; docs/cli.md says how for each one.",
 		Example:   "  source <(trainer completion bash)\n  trainer completion fish > ~/.config/fish/completions/trainer.fish",
 		ValidArgs: names,
