@@ -51,13 +51,13 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// TestHelpFits: help fits terminals of other widths, but for examples, which are not cut.
+// TestHelpFits: help fits terminals of other widths, examples too.
 func TestHelpFits(t *testing.T) {
 	eachShown(newRoot(&signals.Stop{}), func(c *cobra.Command) {
 		for _, width := range []int{60, 120} {
 			for line := range strings.Lines(cli.Help(c, width, true)) {
 				line = strings.TrimRight(line, "\n")
-				if n := utf8.RuneCountInString(line); n > width && !strings.Contains(c.Example, line) {
+				if n := utf8.RuneCountInString(line); n > width {
 					t.Errorf("%s: a line of %d characters at a width of %d: %s", c.CommandPath(), n, width, line)
 				}
 			}

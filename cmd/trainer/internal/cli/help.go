@@ -58,7 +58,9 @@ func Help(c *cobra.Command, width int, all bool) string {
 		p.hanging("  ", "    ", line)
 	}
 	p.title("Examples")
-	p.b.WriteString(strings.TrimRight(c.Example, "\n") + "\n")
+	for line := range strings.SplitSeq(strings.TrimRight(c.Example, "\n"), "\n") {
+		p.example(line)
+	}
 	p.commands(c)
 	hidden := p.flags(c, all)
 	switch {
@@ -102,6 +104,45 @@ func (p *page) hanging(first, rest, text string) {
 		p.b.WriteString(strings.TrimRight(indent+line, " ") + "\n")
 		indent = rest
 	}
+}
+
+// example writes an example. A line that is too long goes on behind a backslash, so that a
+// shell takes it as it stands.
+func (p *page) example(line string) {
+	for utf8.RuneCountInString(line) > p.width {
+		at := shellBreak(line, p.width-len(` \`))
+		if at < 0 {
+			break
+		}
+		p.b.WriteString(line[:at] + " \\\n")
+		line = "    " + strings.TrimLeft(line[at:], " ")
+	}
+	p.b.WriteString(line + "\n")
+}
+
+// shellBreak is where a shell's line may be broken: the last space in width characters, or
+// the first one, behind a word and outside quotes and comments; -1 where there is none.
+func shellBreak(line string, width int) int {
+	at, n, quote := -1, 0, rune(0)
+	for i, c := range line {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '#' && strings.HasSuffix(line[:i], " "):
+			return at
+		case c == ' ' && strings.TrimLeft(line[:i], " ") != "":
+			if n > width && at >= 0 {
+				return at
+			}
+			at = i
+		}
+		n++
+	}
+	return at
 }
 
 // listed is a line of a list: a word, and behind spaces what it means.

@@ -68,3 +68,19 @@ Flags:
 		t.Errorf("with all flags: got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A long example is broken where a shell goes on: not in quotes, nor in a comment.
+func TestExample(t *testing.T) {
+	for line, want := range map[string]string{
+		"  trainer go runs/a --epochs 3":                            "  trainer go runs/a --epochs 3\n",
+		"  trainer go runs/a --epochs 3 --devices cpu:2":            "  trainer go runs/a --epochs 3 \\\n    --devices cpu:2\n",
+		`  curl -d '{"inputs": [{"age": 41}]}' localhost`:           "  curl -d \\\n    '{\"inputs\": [{\"age\": 41}]}' \\\n    localhost\n",
+		"  trainer copy runs/digits a.db # a folder for all others": "  trainer copy runs/digits a.db \\\n    # a folder for all others\n",
+		"  trainer go 01234567890123456789012345678901234567890123": "  trainer go \\\n    01234567890123456789012345678901234567890123\n",
+	} {
+		p := page{width: 35}
+		if p.example(line); p.b.String() != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", line, p.b.String(), want)
+		}
+	}
+}
