@@ -26,10 +26,10 @@ func (c *cutter) cheaperApart(a, b *group) string {
 	if fused <= apart {
 		return ""
 	}
-	cost := func(each float64) time.Duration {
-		return time.Duration(each * float64(bytes) / 1024)
+	cost := func(each float64) string {
+		return units.Time(time.Duration(each * float64(bytes) / 1024))
 	}
-	return fmt.Sprintf("apart is cheaper: in one pass, %d tensors of %s by parts of rows take %v; writing and reading one more takes %v",
+	return fmt.Sprintf("apart is cheaper: in one pass, %d tensors of %s by parts of rows take %s; writing and reading one more takes %s",
 		n, units.Bytes(bytes), cost(fused), cost(apart))
 }
 

@@ -134,29 +134,29 @@ func TestClusters(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	g := build(t, func(b *graph.Builder) []*graph.Value {
-		x, w := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 8))
+		x, w := b.Input("x", shape.F32(2048, 128)), b.Input("w", shape.F32(128, 128))
 		y := ops.Relu(b, ops.MatMulOf(b, ops.Exp(b, x), w, false, false))
 		z := ops.Add(b, y, ops.MatMulOf(b, y, w, false, false))
 		s := ops.Sum(b, z, true, 0)
 		return []*graph.Value{ops.Div(b, z, ops.Neg(b, s))}
 	})
-	const want = `    1 x matmul+relu: 4 rows of 8, 128 bytes stay inside
+	const want = `    1 x matmul+relu: 2,048 rows of 128, 1.0 MiB stay inside
 alone
     1 x exp: matmul reads its operands many times
-    1 x matmul: apart is cheaper: in one pass, 2 tensors of 128 B by parts of rows take 2ns; writing and reading one more takes 1ns
-    1 x add: apart is cheaper: in one pass, 3 tensors of 128 B by parts of rows take 3ns; writing and reading one more takes 1ns
+    1 x matmul: apart is cheaper: in one pass, 2 tensors of 1.0 MiB by parts of rows take 16.4 µs; writing and reading one more takes 10.2 µs
+    1 x add: apart is cheaper: in one pass, 3 tensors of 1.0 MiB by parts of rows take 24.6 µs; writing and reading one more takes 10.2 µs
     1 x reduce_sum: is known only at the end of a sum
     1 x neg: reduce_sum is known only at the end of a sum
     1 x div: reduce_sum comes between
 not fused
     1 x exp -> matmul: matmul reads its operands many times
     1 x relu -> matmul: matmul reads its operands many times
-    1 x relu -> add: apart is cheaper: in one pass, 3 tensors of 128 B by parts of rows take 3ns; writing and reading one more takes 1ns
-    1 x matmul -> add: apart is cheaper: in one pass, 2 tensors of 128 B by parts of rows take 2ns; writing and reading one more takes 1ns
+    1 x relu -> add: apart is cheaper: in one pass, 3 tensors of 1.0 MiB by parts of rows take 24.6 µs; writing and reading one more takes 10.2 µs
+    1 x matmul -> add: apart is cheaper: in one pass, 2 tensors of 1.0 MiB by parts of rows take 16.4 µs; writing and reading one more takes 10.2 µs
     1 x add -> reduce_sum: reduce_sum is known only at the end of a sum
     1 x reduce_sum -> neg: reduce_sum is known only at the end of a sum
     1 x add -> div: reduce_sum comes between
-    1 x neg -> div: 8 elements do not go with 4 rows of 8
+    1 x neg -> div: 128 elements do not go with 2,048 rows of 128
 `
 	if got := fuse.Cut(g, nil).String(); got != want {
 		t.Errorf("got:\n%s\nexpected:\n%s", got, want)

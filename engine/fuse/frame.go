@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Stretch says how an operand fills a frame: element i of the frame reads element
@@ -62,9 +63,9 @@ func (f Frame) Cols() int {
 // String is "768 rows of 128".
 func (f Frame) String() string {
 	if c := f.Cols(); c > 0 && c < f.Elems {
-		return fmt.Sprintf("%d rows of %d", f.Elems/c, c)
+		return fmt.Sprintf("%s rows of %s", units.Thousands(f.Elems/c), units.Thousands(c))
 	}
-	return fmt.Sprintf("%d elements", f.Elems)
+	return units.Thousands(f.Elems) + " elements"
 }
 
 // with is the frame that suits a stretched operand too; false if there is none.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // String lists the clusters, the nodes that are alone, and the edges between them. Equal
@@ -21,7 +22,7 @@ func (c *Cuts) String() string {
 			for _, v := range k.Inner {
 				inner += v.Meta.Bytes()
 			}
-			fused.add(fmt.Sprintf("%s: %v, %d bytes stay inside", k.Name(), k.Frame, inner), where(k))
+			fused.add(fmt.Sprintf("%s: %v, %s stay inside", k.Name(), k.Frame, units.Bytes(inner)), where(k))
 		}
 	}
 	fused.write(&b)
