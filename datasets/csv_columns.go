@@ -119,7 +119,11 @@ func (c *csvData) choose(in csvInput) (err error) {
 		}
 	}
 	if len(c.features) == 0 && in.fitted == nil {
-		return fmt.Errorf("%w: %s: no feature column is left of %d: ignore fewer, or add one beside the label", ErrFormat, c.path, c.width)
+		why := "there is no column beside the label to predict it from: add one"
+		if len(ignored) > 0 {
+			why = "every column beside the label is ignored, and none is left to predict it from: ignore fewer, or add one"
+		}
+		return fmt.Errorf("%w: %s: %s", ErrFormat, c.path, why)
 	}
 	return nil
 }

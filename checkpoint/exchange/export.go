@@ -81,7 +81,7 @@ func Export(ctx context.Context, w rundir.Weights, dir string) (*Exported, error
 // huggingFace writes a folder in Hugging Face's layout.
 func (x *exporting) huggingFace(ctx context.Context, dir string) error {
 	if x.config.Model.Preset != "gpt" {
-		return fmt.Errorf("%w: the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", errs.ErrOptions, x.from)
+		return errs.With(fmt.Errorf("the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
 	}
 	model := pretrained.Model{Config: exportedConfig(x.config, &x.state.Data), Weights: x.found.Snapshot}
 	switch t := x.state.Data.Tokenizer.(type) {

@@ -107,7 +107,7 @@ func (n *starter) check() error {
 		return cli.Usagef("%s is there already, and is never overwritten: name another file with --out", n.out)
 	}
 	if !n.yes && !console.IsTerminal(n.command.InOrStdin()) {
-		return cli.Usagef("nobody can answer questions here, since standard input is no terminal: give --yes for the defaults")
+		return cli.Usagef("%s: nobody can answer questions about it here, since standard input is no terminal: give --yes for the defaults", shown.Printed(n.path))
 	}
 	for _, pair := range n.set {
 		if key, _, _ := strings.Cut(pair, "="); !strings.HasPrefix(key, "data.") || key == "data.path" || key == "data.source" || key == "data.split" {
@@ -228,6 +228,9 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	out := console.NewProse(n.command.OutOrStdout())
 	fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 	printColumns(out, list)
+	if len(list) == 1 {
+		return nil, cli.Usagef("%s has one column, %s: a table needs one to predict, and one to predict it from", shown.Printed(n.path), typed(list[0].Name))
+	}
 	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, given: n.given(), rows: rowsOf(list), columns: list}
 	if last := list[len(list)-1].Name; last != usualLabel(list) && !cfg.Given("data.label") {
 		if err := canBeLabel(list, last); err != nil {
@@ -382,6 +385,9 @@ func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error)
 	plain := err == nil && st.Mode().IsRegular() && !isPacked(n.path) // else its text may be longer
 	if least := leastText(smallContext); plain && size < least {
 		return nil, cli.Usagef("%s is too short to train on: a tenth of it validates, and the model sees %d characters at once: give a text of at least %s", shown.Printed(n.path), smallContext, units.Count(int(least), "character"))
+	}
+	if size == 0 {
+		return nil, cli.Usagef("%s has no text to train on: put text files in it", shown.Printed(n.path))
 	}
 	usual := "char"
 	if size > 4<<20 {

@@ -23,7 +23,11 @@ func resumeCommand(stop *signals.Stop) *cobra.Command {
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && slices.Contains([]string{"best", "checkpoint"}, unknown.GetSpecifiedName()) {
+		unknown, ok := errors.AsType[*pflag.NotExistError](err)
+		switch {
+		case ok && unknown.GetSpecifiedName() == "last":
+			return cli.Usagef("--last: resume always goes on from the newest checkpoint; leave it out")
+		case ok && slices.Contains([]string{"best", "checkpoint"}, unknown.GetSpecifiedName()):
 			return cli.Usagef("--%s: resume goes on from the newest checkpoint; to go on from another, copy the run folder, and delete the newer ones of the copy: trainer checkpoints prune COPY --checkpoint ID", unknown.GetSpecifiedName())
 		}
 		return cli.FlagError(c, err)
