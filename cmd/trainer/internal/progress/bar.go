@@ -136,15 +136,15 @@ func (p *Bar) step(s berth.Step) {
 	}
 }
 
-// part is a text of the bar. Those of a higher rank give way first, and what says more
-// about one before all but the last.
+// part is a text of the bar. Those of a higher rank give way first. more is what it says
+// besides, of moreRank.
 type part struct {
 	text string
 	rank int
 	more string
 }
 
-// The first ranks to give way.
+// The ranks of what is no number of a step: the epoch, and where a loss comes from.
 const (
 	mostRank = 6
 	moreRank = 5
@@ -158,7 +158,7 @@ func (p *Bar) parts(s berth.Step) []part {
 		list = append(list, part{text: "loss " + text.Loss(*p.loss), rank: 1, more: p.of})
 	case p.silent() && !p.noted:
 		at, _ := p.nextLoss(s)
-		list = append(list, part{text: "loss at " + at, rank: 4})
+		list = append(list, part{text: "loss at " + at, rank: moreRank})
 	}
 	if p.pace.known() {
 		list = append(list, part{text: p.rate(p.pace.rate()), rank: 2})

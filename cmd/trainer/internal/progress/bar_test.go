@@ -70,6 +70,9 @@ func TestFit(t *testing.T) {
 	if got, want := fit(p.parts(last), 200), "epoch  1/20  step  102/2500  loss at the epoch's end  3,200 samples/s  lr 0.001  0:48 left"; got != want {
 		t.Errorf("before the first loss: %q, want %q", got, want)
 	}
+	if got, want := fit(p.parts(last), 57), "step  102/2500  3,200 samples/s  lr 0.001  0:48 left"; got != want {
+		t.Errorf("before the first loss, 57 columns: %q, want %q", got, want)
+	}
 	p.noted = true
 	if got, want := fit(p.parts(last), 200), "epoch  1/20  step  102/2500  3,200 samples/s  lr 0.001  0:48 left"; got != want {
 		t.Errorf("once a line has said where losses are: %q, want %q", got, want)
