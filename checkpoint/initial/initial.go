@@ -27,6 +27,9 @@ type Contents func(v *graph.Value, dst []byte) error
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
 		whole := v.Whole()
+		if text := misfit(s, v); text != "" {
+			return fmt.Errorf("%w: %s", ErrChanged, text)
+		}
 		have, ok := s.Tensor(whole.Name)
 		switch {
 		case ok && have.Meta.Equal(whole.Meta):
@@ -37,14 +40,33 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 		case v.Role == graph.Metric:
 			clear(dst)
 			return nil
-		case ok:
-			return fmt.Errorf("%w: in checkpoint %d, %s is %v, but in the model it is %v", ErrChanged, s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
-		case s.Manifest.Step == 0 && begins(v):
-			models.Fill(v, 0, dst)
-			return nil
 		}
-		return fmt.Errorf("%w: checkpoint %d has no tensor %s, which the model needs", ErrChanged, s.Manifest.ID, whole.Name)
+		models.Fill(v, 0, dst)
+		return nil
 	}
+}
+
+// Misfit says which variable FromSnapshot would refuse, without reading; "" if there is none.
+func Misfit(s *checkpoint.Snapshot, vars []*graph.Value) string {
+	for _, v := range vars {
+		if text := misfit(s, v); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// misfit says why a checkpoint has no contents for a variable; "" where it has.
+func misfit(s *checkpoint.Snapshot, v *graph.Value) string {
+	whole := v.Whole()
+	have, ok := s.Tensor(whole.Name)
+	switch {
+	case ok && have.Meta.Equal(whole.Meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
+		return ""
+	case ok:
+		return fmt.Sprintf("in checkpoint %d, %s is %v, but in the model it is %v", s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
+	}
+	return fmt.Sprintf("checkpoint %d has no tensor %s, which the model needs", s.Manifest.ID, whole.Name)
 }
 
 // finite refuses parameters of a checkpoint that are NaN or infinite, which no run saves.

@@ -176,6 +176,12 @@ func TestFromSnapshot(t *testing.T) {
 			t.Errorf("%s: %v", v.Name, err)
 		}
 	}
+	if text := initial.Misfit(s, vars); text != "" {
+		t.Error(text)
+	}
+	if text := initial.Misfit(s, variables(t, 6)); !strings.Contains(text, " is f32[5,4], but in the model it is f32[6,4]") {
+		t.Errorf("another model: %q", text)
+	}
 	for _, v := range variables(t, 6) {
 		have, _ := s.Tensor(v.Name)
 		err := read(v, make([]byte, v.Meta.Bytes()))

@@ -22,6 +22,11 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	if what != "" && r.otherFeatures(m) {
 		return at, 0, fmt.Errorf("%w: %s: columns that are used otherwise are other features, for which the weights do not fit, also with --allow-changed: restore them, or train anew", initial.ErrChanged, what)
 	}
+	if what != "" {
+		if text := initial.Misfit(snap, r.Graph.Vars); text != "" {
+			return at, 0, fmt.Errorf("%w: %s; %s: the weights do not fit, also with --allow-changed: restore it, or train anew", initial.ErrChanged, what, text)
+		}
+	}
 	if what != "" && !allowed {
 		if IsOneBatch(m.Fingerprints[dataPrint]) {
 			return at, 0, fmt.Errorf("%w: %s: begin another run, or allow the change (--allow-changed)", initial.ErrChanged, what)
