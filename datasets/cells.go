@@ -31,7 +31,7 @@ var errOtherRows = errors.New("the number of rows has changed")
 func (k *kindTable) newCells(width int) (*cellRows, error) {
 	r := &cellRows{path: k.path, width: width, most: k.rows}
 	if k.block == 0 {
-		if err := fits(k.path, 4*int64(k.rows)*int64(width), k.memory); err != nil {
+		if err := k.fits(4*int64(k.rows)*int64(width), k.memory); err != nil {
 			return nil, err
 		}
 		r.cells = make([]int32, 0, k.rows*width)

@@ -236,7 +236,7 @@ func (c *csvData) reserve(ctx context.Context, memory int64) error {
 		return err
 	}
 	most := func(columns int) int64 { return min(size.Rows*int64(columns), size.Fields) }
-	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), memory); err != nil {
+	if err := c.fits(4*most(len(c.features)+len(c.labels)), memory); err != nil {
 		return err
 	}
 	c.values = withRoom(c.values, most(len(c.features)))
@@ -326,7 +326,11 @@ func (c *csvData) bit(row csvRow, j int) (float32, error) {
 	case len(text) == 0:
 		return 0, ofKinds(c.fieldError(row, j, "empty label: fill it in or take the row out"))
 	case !ok:
-		err := c.fieldError(row, j, fmt.Sprintf("%.40q is neither 0 nor 1, nor a word for one such as yes and no, and the task is multilabel: correct it, or take the column off the labels", text))
+		advice := "correct it"
+		if !c.trained {
+			advice += ", or take the column off the labels"
+		}
+		err := c.fieldError(row, j, fmt.Sprintf("%.40q is neither 0 nor 1, nor a word for one such as yes and no, and the task is multilabel: %s", text, advice))
 		if columns.IsMissing(nil, text) {
 			err = ofKinds(err)
 		}
@@ -341,7 +345,11 @@ func (c *csvData) bit(row csvRow, j int) (float32, error) {
 func (c *csvData) number(row csvRow, j int) (float32, error) {
 	text := bytes.TrimSpace(row.Fields[j])
 	if len(text) == 0 {
-		return 0, ofKinds(c.fieldError(row, j, "empty field: fill it in or ignore the column"))
+		advice := "fill it in"
+		if !c.trained {
+			advice += " or ignore the column"
+		}
+		return 0, ofKinds(c.fieldError(row, j, "empty field: "+advice))
 	}
 	v, err := strconv.ParseFloat(string(text), 32)
 	if errors.Is(err, strconv.ErrRange) {
@@ -349,7 +357,12 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 	}
 	if err != nil {
 		advice := "ignore the column, or name it as the label"
-		if slices.Contains(c.labels, j) {
+		switch isLabel := slices.Contains(c.labels, j); {
+		case isLabel && c.trained:
+			advice = fmt.Sprintf("the column is the label: correct it, take the row out or, if it stands for a missing value, train anew with data.missing: %s", columns.MissingList(nil, string(text)))
+		case c.trained:
+			advice = "correct it"
+		case isLabel:
 			other := "to tell classes apart, set data.task to " + TaskClassification
 			if len(c.labels) > 1 { // which classification has not
 				other = "if each label is 0 or 1, or yes and no, set data.task to " + TaskMultilabel

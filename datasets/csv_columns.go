@@ -25,6 +25,7 @@ type csvColumns struct {
 	width    int            // number of columns
 	features []int          // feature columns
 	labels   []int          // label columns; none when reading for prediction
+	trained  bool           // the file is for a model, whose options stay
 }
 
 // isHeader reports whether the first row names the columns. It does if Header
@@ -222,7 +223,7 @@ func (c *csvColumns) chooseNamed(names []string) error {
 	for _, name := range names {
 		i, ok := c.named[name]
 		if !ok {
-			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, c.path, name, c.describe(), c.didYouMean(name, names))
+			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, c.path, name, c.describe(), c.orGive(columns.Column{Name: name, Kind: columns.Number}, names))
 		}
 		c.features = append(c.features, i)
 	}

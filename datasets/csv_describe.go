@@ -15,6 +15,9 @@ func (k *kindTable) find(ctx context.Context, s Spec, train *Part) (*columns.Fin
 	if err != nil {
 		return nil, nil, k.place(err)
 	}
+	if err := k.describable(options); err != nil {
+		return nil, nil, k.place(err)
+	}
 	finder, err := columns.NewFinder(k.names(k.features), options, s.Memory)
 	if err != nil {
 		return nil, nil, k.place(err)
@@ -87,6 +90,21 @@ func (k *kindTable) namedOptions(o columns.Options) (columns.Options, error) {
 		k.asked[x.Name] = asked
 	}
 	return o, nil
+}
+
+// describable refuses options of columns that the table has and that are no features.
+func (k *kindTable) describable(o columns.Options) error {
+	for _, x := range o.Columns {
+		j, ok := k.column(x.Name)
+		switch {
+		case !ok, x.Name == columns.All, slices.Contains(k.features, j):
+		case slices.Contains(k.labels, j):
+			return &columns.OptionError{Name: x.Name, Text: fmt.Sprintf("the column %.40q is the label, which data.columns does not describe: take it out of data.columns, or name another label with data.label", x.Name)}
+		default:
+			return &columns.OptionError{Name: x.Name, Text: fmt.Sprintf("the column %.40q is left out by data.ignore: take it out of data.ignore to use it, or out of data.columns", x.Name)}
+		}
+	}
+	return nil
 }
 
 // NamedOptions is the options of a table's columns, by the names of columns that were given by number.

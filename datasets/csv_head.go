@@ -26,6 +26,7 @@ func openTable(ctx context.Context, in csvInput, named func(head headRows) bool)
 // begin takes the names and the width of a table.
 func (c *csvData) begin(t *tabular.Table, in csvInput) error {
 	c.regression, c.bits, c.unit = in.opt.numbers(), in.opt.Task == TaskMultilabel, in.unit
+	c.trained = in.like != nil || in.predict
 	if in.like != nil {
 		c.follow(in.like.ClassNames)
 	}

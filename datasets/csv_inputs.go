@@ -104,7 +104,7 @@ func (k *kindTable) sources(f *columns.Fitted) ([]int, error) {
 		case byName && c.Optional:
 			j = -1
 		case byName:
-			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, k.path, c.Name, k.describe(), k.didYouMean(c.Name, names))
+			return nil, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s%s", ErrFormat, k.path, c.Name, k.describe(), k.orGive(c, names))
 		case len(k.features) == len(f.Columns):
 			j = k.features[i]
 		default:

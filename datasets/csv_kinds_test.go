@@ -138,7 +138,7 @@ func TestKindInputs(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for text, says := range map[string]string{
-		"active,since,age\nyes,2024-05-06,41\n":               "lacks the column \"plan\"",
+		"active,since,age\nyes,2024-05-06,41\n":               `lacks the column "plan" that the model was trained on; it has active, since, age; give the column, or train anew with data.columns: {plan: {missing: frequent}}, and the file may lack it`,
 		"active,since,plan,age\nyes,,gold,41\n":               "new.csv:2:5 (column \"since\"): the value is missing",
 		"active,since,plan,age\nyes,2024-13-06,gold,41\n":     "new.csv:2:5 (column \"since\"): \"2024-13-06\" is not a date",
 		"active,since,plan,age\nperhaps,2024-12-06,gold,41\n": "new.csv:2:1 (column \"active\"): \"perhaps\" is neither yes nor no",
@@ -192,21 +192,24 @@ func TestKindErrors(t *testing.T) {
 		want  error
 		says  string
 		blame string
+
+		ignore []string
 	}{
-		"a word among numbers": {long("12a,2024-01-01,a\n", 5000), columns.Options{}, ErrFormat, `x.csv:5002:1 (column "x"): "12a" is not a number, and 5,000 of the column's 5,001 values are: if it stands for a missing value, write data.missing: ["NA", "N/A", "null", "?", "nan", "NaN", "12a"]; if`, "path"},
-		"a word among dates":   {long("7,soon,a\n", 100), columns.Options{}, ErrFormat, `x.csv:102:3 (column "d"): "soon" is not a date such as 2024-02-29`, "path"},
-		"days or months":       {"x,d,k\n1,01/02/2024,a\n2,03/04/2024,b\n", columns.Options{}, ErrSpec, "of which none tells whether the day or the month is first", "columns.d"},
-		"no such column":       {people(50), ask(columns.Option{Name: "plam", Kind: columns.Category}), ErrSpec, `there is no column "plam" among the features`, "columns.plam"},
-		"the label":            {people(50), ask(columns.Option{Name: "churn", Kind: columns.Category}), ErrSpec, "which are id, name, age, plan, since, active: name one of them", "columns.churn"},
-		"not a number":         {people(50), ask(columns.Option{Name: "plan", Kind: columns.Number}), ErrFormat, `x.csv:2:31 (column "plan"): "gold" is not a number`, "path"},
-		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing`, "path"},
-		"median of words":      {people(50), ask(columns.Option{Name: "plan", Kind: columns.Category, Missing: columns.FillMedian}), ErrSpec, "a category has no median", "columns.plan"},
-		"a star":               {"*,k\nred,x\nblue,y\n", columns.Options{}, ErrSpec, `a column is called "*"`, "columns.*"},
-		"long names":           {strings.Repeat("n", 300<<10) + ",k\nred,x\nblue,y\n", columns.Options{}, ErrMemory, "are too many for the run's config", "path"},
-		"nothing left":         {"a,k\n,x\n?,y\n", columns.Options{}, ErrFormat, "no column can be a feature", "path"},
+		"a word among numbers": {long("12a,2024-01-01,a\n", 5000), columns.Options{}, ErrFormat, `x.csv:5002:1 (column "x"): "12a" is not a number, and 5,000 of the column's 5,001 values are: if it stands for a missing value, write data.missing: ["NA", "N/A", "null", "?", "nan", "NaN", "12a"]; if`, "path", nil},
+		"a word among dates":   {long("7,soon,a\n", 100), columns.Options{}, ErrFormat, `x.csv:102:3 (column "d"): "soon" is not a date such as 2024-02-29`, "path", nil},
+		"days or months":       {"x,d,k\n1,01/02/2024,a\n2,03/04/2024,b\n", columns.Options{}, ErrSpec, "of which none tells whether the day or the month is first", "columns.d", nil},
+		"no such column":       {people(50), ask(columns.Option{Name: "plam", Kind: columns.Category}), ErrSpec, `there is no column "plam" among the features`, "columns.plam", nil},
+		"the label":            {people(50), ask(columns.Option{Name: "churn", Kind: columns.Category}), ErrSpec, `the column "churn" is the label, which data.columns does not describe: take it out of data.columns, or name another label with data.label`, "columns.churn", nil},
+		"left out":             {people(50), ask(columns.Option{Name: "id", Kind: columns.Category}), ErrSpec, `the column "id" is left out by data.ignore: take it out of data.ignore to use it, or out of data.columns`, "columns.id", []string{"id"}},
+		"not a number":         {people(50), ask(columns.Option{Name: "plan", Kind: columns.Number}), ErrFormat, `x.csv:2:31 (column "plan"): "gold" is not a number`, "path", nil},
+		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing`, "path", nil},
+		"median of words":      {people(50), ask(columns.Option{Name: "plan", Kind: columns.Category, Missing: columns.FillMedian}), ErrSpec, "a category has no median", "columns.plan", nil},
+		"a star":               {"*,k\nred,x\nblue,y\n", columns.Options{}, ErrSpec, `a column is called "*"`, "columns.*", nil},
+		"long names":           {strings.Repeat("n", 300<<10) + ",k\nred,x\nblue,y\n", columns.Options{}, ErrMemory, "are too many for the run's config", "path", nil},
+		"nothing left":         {"a,k\n,x\n?,y\n", columns.Options{}, ErrFormat, "no column can be a feature", "path", nil},
 	}
 	for name, c := range cases {
-		_, err := Open(context.Background(), Spec{Source: "csv", Path: write(t, "x.csv", c.text), Split: 1, Columns: c.o})
+		_, err := Open(context.Background(), Spec{Source: "csv", Path: write(t, "x.csv", c.text), Split: 1, Columns: c.o, CSV: CSVOptions{Ignore: c.ignore}})
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Blame(err) != c.blame {
 			t.Errorf("%s: %v (of %s), want %q", name, err, Blame(err), c.says)
 		}
@@ -367,7 +370,7 @@ func TestKindMemory(t *testing.T) {
 	}
 	s.Columns.Columns = []columns.Option{{Name: "id", Kind: columns.Ignore}, {Name: "name", Kind: columns.Ignore}, {Name: "since", Kind: columns.Date}}
 	s.Memory = 7900
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 7.7 KiB is free") {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 7.7 KiB is free: train on a part of the file, keep the samples in a file (--set data.memory=32MiB), or give the process more memory") {
 		t.Error(err)
 	}
 	s.Columns.Columns = nil
@@ -427,9 +430,9 @@ func TestColumnsByNumber(t *testing.T) {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
 	for says, o := range map[string][]columns.Option{
-		"\"age\" and \"2\" are the same column": {{Name: "age", Kind: columns.Number}, {Name: "2", Kind: columns.Category}},
-		"a category has no median":              {{Name: "2", Kind: columns.Category, Missing: columns.FillMedian}},
-		"there is no column \"churn\" among":    {{Name: "2", Kind: columns.Category}, {Name: "-1", Kind: columns.Category}},
+		"\"age\" and \"2\" are the same column":    {{Name: "age", Kind: columns.Number}, {Name: "2", Kind: columns.Category}},
+		"a category has no median":                 {{Name: "2", Kind: columns.Category, Missing: columns.FillMedian}},
+		"the column \"churn\" is the label, which": {{Name: "2", Kind: columns.Category}, {Name: "-1", Kind: columns.Category}},
 	} {
 		if _, err := kinds(o...); err == nil || !strings.Contains(err.Error(), says) || Blame(err) != "columns."+o[len(o)-1].Name {
 			t.Errorf("%v (of %s), want %q", err, Blame(err), says)

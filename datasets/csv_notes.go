@@ -46,6 +46,19 @@ func (c *csvColumns) didYouMean(name string, known []string) string {
 	return ""
 }
 
+// orGive advises about a column that the file lacks and may not lack. known are the columns of the
+// model.
+func (c *csvColumns) orGive(lacks columns.Column, known []string) string {
+	if near := c.didYouMean(lacks.Name, known); near != "" {
+		return near
+	}
+	fill := columns.FillMedian
+	if lacks.Kind == columns.Category || lacks.Kind == columns.Boolean { // which have none
+		fill = columns.FillFrequent
+	}
+	return fmt.Sprintf("; give the column, or train anew with data.columns: {%s: {missing: %s}}, and the file may lack it", lacks.Name, fill)
+}
+
 // unseen counts the values of one category that training had in no row.
 type unseen struct {
 	count int

@@ -196,10 +196,10 @@ func TestCSVMemory(t *testing.T) {
 		}
 	}
 	s.Memory = 7000
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 6.8 KiB is free") {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 6.8 KiB is free: train on a part of the file, keep the samples in a file (--set data.memory=32MiB), or give the process more memory") {
 		t.Error(err)
 	}
-	if _, err := OpenInputs(t.Context(), s, &ds.Info, s.Path); !errors.Is(err, ErrMemory) {
+	if _, err := OpenInputs(t.Context(), s, &ds.Info, s.Path); !errors.Is(err, ErrMemory) || strings.Contains(err.Error(), "data.memory") {
 		t.Errorf("inputs: %v", err)
 	}
 }

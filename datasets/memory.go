@@ -7,7 +7,19 @@ import (
 )
 
 // fits refuses a file whose samples take more bytes of memory than there are.
-func fits(path string, need, memory int64) error {
+func fits(path string, need, memory int64) error { return fitsOr(path, need, memory, "") }
+
+// fits is that of a table. One to train on may be larger than memory.
+func (c *csvColumns) fits(need, memory int64) error {
+	other := "keep the samples in a file (--set data.memory=32MiB), "
+	if c.trained {
+		other = ""
+	}
+	return fitsOr(c.path, need, memory, other)
+}
+
+// fitsOr is fits with other advice than to take a part, which ends in a comma.
+func fitsOr(path string, need, memory int64, other string) error {
 	if memory <= 0 || need <= memory {
 		return nil
 	}
@@ -15,7 +27,7 @@ func fits(path string, need, memory int64) error {
 	if memory == 1 { // which stands for none
 		free = "none"
 	}
-	return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, take, free)
+	return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, %sor give the process more memory", ErrMemory, path, take, free, other)
 }
 
 // Bytes is the host memory that the samples take. Those that are in a file, or that a function

@@ -99,7 +99,13 @@ func missingText(words []string) string {
 	if words == nil {
 		return ""
 	}
-	return "[" + strings.Join(words, ", ") + "]"
+	shown := slices.Clone(words)
+	for i, word := range words {
+		if quoted := strconv.Quote(word); quoted != `"`+word+`"` { // such as a carriage return
+			shown[i] = quoted
+		}
+	}
+	return "[" + strings.Join(shown, ", ") + "]"
 }
 
 // positiveChange is that of the positive class since a checkpoint; nil if there is none.

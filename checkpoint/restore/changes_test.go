@@ -106,9 +106,10 @@ func TestWhatChangedInColumns(t *testing.T) {
 		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}, n: category}`: "data.columns.n was number, is category; " + data,
 		`columns: {"*": number, plan: {kind: category, top: 9}, day: ignore}`: "data.columns.plan was {kind: category, missing: frequent}, is {kind: category, top: 9}; " +
 			"data.columns.day was {kind: date, order: ymd}, is ignore; " + data,
-		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`: "data.missing was not set, is [none]; " + data,
-		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  data,
-		`columns: {"*": ignore, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                  "data.columns.* was number, is ignore; " + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: [none]`:   "data.missing was not set, is [none]; " + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}, missing: ["5\r0"]`: `data.missing was not set, is ["5\r0"]; ` + data,
+		`columns: {"*": number, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                    data,
+		`columns: {"*": ignore, plan: {kind: category, missing: frequent}, day: {kind: date, order: ymd}}`:                    "data.columns.* was number, is ignore; " + data,
 	} {
 		got, err := tableOf(t, keys, "d2").changed(m)
 		if err != nil || !strings.HasPrefix(got, want) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 )
 
 // Mapping is the contents of a file, which the system reads when they are used.
@@ -31,7 +32,11 @@ func Map(f *os.File, size int64) (*Mapping, error) {
 	}
 	b, unmap, err := mapFile(f, int(size))
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+		err = fmt.Errorf("map %s: %w", f.Name(), err)
+		if errors.Is(err, syscall.ENOMEM) {
+			err = Advise(err, "raise the limit on address space (ulimit -v)")
+		}
+		return nil, err
 	}
 	m := &Mapping{b, f.Name()}
 	runtime.AddCleanup(m, unmap, b)

@@ -4,10 +4,12 @@ package osfile
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -19,6 +21,9 @@ func TestMap(t *testing.T) {
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := Map(f, math.MaxInt-1<<20); !errors.Is(err, syscall.ENOMEM) || !strings.HasSuffix(err.Error(), ": raise the limit on address space (ulimit -v)") {
+		t.Errorf("more than there are addresses: %v", err)
 	}
 	m, err := Map(f, 3<<16)
 	if err := errors.Join(err, f.Close()); err != nil {

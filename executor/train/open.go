@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/configs"
@@ -145,6 +146,9 @@ func (o OpenOptions) open(ctx context.Context, c *configs.Config) (_ *datasets.D
 		}
 	}
 	data, err := specs.OpenData(ctx, c, d)
+	if _, about := strings.CutPrefix(datasets.Blame(err), "columns."); about && o.Resume != "" {
+		err = fmt.Errorf("%w; a run that goes on keeps its columns: restore them, or train anew", err)
+	}
 	if err == nil && data.Options != nil {
 		c.Data.Columns = specs.FoundColumns(data.Options)
 	}
