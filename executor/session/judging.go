@@ -110,13 +110,19 @@ func listed(c *configs.Config, t metrics.Task) (list []answer.Asked, err error) 
 }
 
 // Worse warns of a model that is worse than none; "" if it is not, or there is no such
-// metric.
-func (s *Session) Worse(values metrics.Values) string {
+// metric. stopped says that early stopping has ended, or may have ended, its training.
+func (s *Session) Worse(values metrics.Values, stopped bool) string {
 	r2 := values.Get("r2")
 	if r2 == nil || *r2 >= 0 {
 		return ""
 	}
 	cure := "train for longer, or change the learning rate"
+	if stopped { // longer would have been worse
+		cure = "the samples may not tell the targets: try fewer weights, or other inputs"
+		if s.Config.Data.Source == "csv" && s.Config.Model.Preset == "mlp" {
+			cure = "the columns may not tell the targets: try fewer weights (model.hidden: []), or other columns"
+		}
+	}
 	if d := s.Config.Data; d.Source == "csv" && !d.StandardizeTarget {
 		cure = "scale the target (data.standardize_target: true)"
 	}

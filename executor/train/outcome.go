@@ -124,7 +124,7 @@ func (a *attempt) ended(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := a.session.Worse(rep.Final.Metrics); text != "" && a.goal.reached(&a.at) {
+	if text := a.session.Worse(rep.Final.Metrics, a.at.StoppedEarly(a.session.Config.EarlyStopping)); text != "" && a.goal.reached(&a.at) {
 		a.opt.Observer.warn(text)
 	}
 	if err := a.write(rep); err != nil {

@@ -73,7 +73,7 @@ func (t *Model) eval(ctx context.Context, choose func() (part *datasets.Part, na
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.session.RMSE(&score.Loss), t.losses
 	err = res.Take(ctx, j, score)
-	if text := t.session.Worse(res.Metrics); text != "" && err == nil {
+	if text := t.session.Worse(res.Metrics, t.session.Config.EarlyStopping.Patience > 0); text != "" && err == nil {
 		t.warnings = append(t.warnings, text)
 	}
 	return res, err
