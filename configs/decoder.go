@@ -16,6 +16,7 @@ type decoder struct {
 	notes  []string        // about keys that are gone
 	paths  func() []string // the dotted paths of all keys, to name one in a message
 	jobs   []string        // the names of a pipeline's jobs
+	base   string          // the config of a sweep that flags describe; "": none do
 
 	checks     []func() // of keys that know several of them
 	anyVersion bool     // added names may have other versions than the program has

@@ -81,7 +81,8 @@ func (k dimensions) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		}
 		if _, ok := known[name.Value]; !ok {
 			l := layering{d: d, known: known}
-			d.fail(d.pos(name), name.Value, "the config has no such key%s", l.hint(name.Value, ""))
+			hint := l.hintOfVaried(name.Value, n.Content[i+1])
+			d.fail(d.pos(name), name.Value, "the config has no such key%s", hint)
 			continue
 		}
 		dim := Dimension{Pos: d.pos(n.Content[i+1]), Key: name.Value}
@@ -90,6 +91,23 @@ func (k dimensions) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		}
 	}
 	*dst.(*[]Dimension) = out
+}
+
+// hintOfVaried is hint for a key with several values. Flags give those of a key that is set as a whole
+// beside what the config has.
+func (l *layering) hintOfVaried(name string, values *yaml.Node) string {
+	above := l.wholeAbove(name)
+	if above == "" || l.d.base == "" || values.Kind != yaml.SequenceNode {
+		return l.hint(name, "")
+	}
+	if data, err := textOfConfig(l.d.base); err == nil { // else loading the config says what is wrong
+		l.root, _ = readYAML(l.d.base, data)
+	}
+	var texts []string
+	for _, v := range values.Content {
+		texts = append(texts, l.whole(above, name[len(above)+1:], textOf(v)))
+	}
+	return fmt.Sprintf("; %s is set as a whole, with all that it is to have: --vary '%s=%s'", above, above, strings.Join(texts, ","))
 }
 
 func (dimensions) encode(src any, _ func(*key) bool) *yaml.Node {

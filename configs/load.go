@@ -68,6 +68,14 @@ func Load(path string, o Overlay) (*Config, error) {
 	return Parse(path, data, o)
 }
 
+// textOfConfig is the text of a config that ships with Berth, or of a file.
+func textOfConfig(path string) ([]byte, error) {
+	if slices.Contains(Names(), path) {
+		return Source(path)
+	}
+	return readFile(path)
+}
+
 // dataName is the name of a file of data, which is no config.
 var dataName = regexp.MustCompile(`\.(csv|tsv|jsonl|ndjson|parquet)(\.gz|\.zst)?$`)
 

@@ -42,6 +42,38 @@ func lookUp(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
+// mappingOf is a copy of a mapping without comments, to be changed; empty for what is none.
+func mappingOf(n *yaml.Node) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	if n != nil && n.Kind == yaml.MappingNode {
+		for _, x := range n.Content {
+			out.Content = append(out.Content, bare(x))
+		}
+	}
+	return out
+}
+
+// bare is a copy of a node without comments and positions.
+func bare(n *yaml.Node) *yaml.Node {
+	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value}
+	for _, x := range n.Content {
+		out.Content = append(out.Content, bare(x))
+	}
+	return out
+}
+
+// setIn gives a mapping's key a value, which it returns.
+func setIn(n *yaml.Node, name string, value *yaml.Node) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			n.Content[i+1] = value
+			return value
+		}
+	}
+	n.Content = append(n.Content, str(name), value)
+	return value
+}
+
 // plain is a scalar whose type is read from its text.
 func plain(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: v} }
 

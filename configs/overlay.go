@@ -90,6 +90,7 @@ type layering struct {
 	used  map[string]leaf   // the keys that are overridden, by path
 	pairs map[string]string // by path: the --set that sets it
 	unset []string          // sections that --set takes back
+	root  *yaml.Node        // the config, for hints; nil: it is not known
 }
 
 // applyOverlay writes the overlay's values into the tree.
@@ -97,7 +98,7 @@ func applyOverlay(d *decoder, root *yaml.Node, o Overlay) {
 	if len(o.Flags)+len(o.Set)+len(o.Env) == 0 {
 		return
 	}
-	l := layering{d: d, v: viper.New(), known: allLeaves(), used: map[string]leaf{}, pairs: map[string]string{}}
+	l := layering{d: d, v: viper.New(), known: allLeaves(), used: map[string]leaf{}, pairs: map[string]string{}, root: root}
 	l.file(root)
 	l.env(o.Env)
 	l.set(o.Set)
@@ -304,16 +305,56 @@ func (l *layering) hint(name, value string) string {
 	} else if above == "loss" && own != "" {
 		return "; the loss is set as a whole: --set 'loss={name: NAME, " + own + ": " + value + "}'"
 	}
-	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
-		if _, known := l.known[name[:i]]; known && !l.isSection(name[:i]) {
-			below := strings.ReplaceAll(name[i+1:], ".", ": {")
-			return fmt.Sprintf("; %s is set as a whole, with all that it is to have: --set '%s={%s: %s}%s'", name[:i], name[:i], below, value, strings.Repeat("}", strings.Count(below, "{")))
-		}
+	if above := l.wholeAbove(name); above != "" {
+		return fmt.Sprintf("; %s is set as a whole, with all that it is to have: --set '%s=%s'", above, above, l.whole(above, name[len(above)+1:], value))
 	}
 	if near := KeysNear(name); len(near) > 0 {
 		return didYouMeanOneOf(near)
 	}
 	return "; `trainer configs reference` lists all keys"
+}
+
+// wholeAbove is the key above a name that is set as a whole; "" if there is none.
+func (l *layering) wholeAbove(name string) string {
+	for i := strings.LastIndexByte(name, '.'); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if _, known := l.known[name[:i]]; known && !l.isSection(name[:i]) {
+			return name[:i]
+		}
+	}
+	return ""
+}
+
+// whole is the value of a key that is set as a whole, as the config has it, with another one below.
+func (l *layering) whole(name, below, value string) string {
+	parts := strings.Split(name, ".")
+	last := len(parts) - 1
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	if in := descend(cmp.Or(l.root, out), parts[:last], nil); in != nil {
+		out = mappingOf(lookUp(in, parts[last]))
+	}
+	at, keys := out, strings.Split(below, ".")
+	for _, key := range keys[:len(keys)-1] {
+		at = setIn(at, key, mappingOf(lookUp(at, key)))
+	}
+	set, err := readYAML("", []byte(value))
+	if err != nil {
+		set = str(value)
+	}
+	setIn(at, keys[len(keys)-1], set)
+	flat(out)
+	doubleQuoted(out)
+	return textOf(out)
+}
+
+// doubleQuoted makes the scalars that YAML would write in single quotes, which end an argument of a
+// shell, be written in double ones.
+func doubleQuoted(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && strings.HasPrefix(textOf(n), "'") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		doubleQuoted(c)
+	}
 }
 
 // flags takes the flags that [Flags] lists.

@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -182,10 +183,36 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"checkpoint.best=val_f1_class_N": `; name a class or label by its number, from 0, as eval prints it, such as "val_f1_class_0"`,
 		"train.metrics=f1_class_yes":     `such as [f1, auc]; name a class or label by its number, from 0, as eval prints it, such as "f1_class_0"`,
 		"train batch":                    ": expected key=value, such as train.batch=64",
+		"data.split.fold=2":              "; data.split is set as a whole, with all that it is to have: --set 'data.split={fold: 2}'",
 		"data.columns.plan.missing=mean": "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: {missing: mean}}'",
 	} {
 		if _, err := Parse("small.yaml", []byte(small), Overlay{Set: []string{pair}}); err == nil || !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: %v", pair, err)
+		}
+	}
+}
+
+// A key that is set as a whole keeps in the hint what the file has.
+func TestHintsKeepTheWhole(t *testing.T) {
+	for value, want := range map[string]map[string]string{
+		"split: {folds: 5} # of five":                  {"data.split.fold=2": "--set 'data.split={folds: 5, fold: 2}'", "data.split.folds=3": "--set 'data.split={folds: 3}'"},
+		"split: {val: 0.15, test: 0.1}":                {"data.split.test=0.2": "--set 'data.split={val: 0.15, test: 0.2}'"},
+		"split: 0.8":                                   {"data.split.test=0.2": "--set 'data.split={test: 0.2}'"},
+		"columns: {'*': number, a: {top: 3}, b: date}": {"data.columns.a.missing=frequent": "--set 'data.columns={\"*\": number, a: {top: 3, missing: frequent}, b: date}'"},
+	} {
+		text := strings.Replace(small, "{source: digits}", "\n  source: csv\n  path: a.csv\n  "+value, 1)
+		for pair, advice := range want {
+			if _, err := Parse("small.yaml", []byte(text), Overlay{Set: []string{pair}}); err == nil || !strings.HasSuffix(err.Error(), ": "+advice) {
+				t.Errorf("%s: %s: %v", value, pair, err)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "small.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := SweepOfFlags(path, []string{"data.split.fold=1,2"}, nil)
+		if folds := "--vary 'data.split={folds: 5, fold: 1},{folds: 5, fold: 2}'"; err == nil || strings.HasSuffix(err.Error(), folds) != strings.Contains(value, "folds") {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }

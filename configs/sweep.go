@@ -175,6 +175,7 @@ func ParseSweep(file string, data []byte) (*Sweep, error) {
 // are those of the keys with - for _. Its mistakes are those of ParseSweep, and name the flags.
 func SweepOfFlags(config string, vary []string, flags map[string]string) (*Sweep, error) {
 	d := newDecoder("", noPaths)
+	d.base = config
 	sweep := &yaml.Node{Kind: yaml.MappingNode}
 	d.give(sweep, "config", str(config), config)
 	if list := d.varyFlags(vary); len(list.Content) > 0 {
