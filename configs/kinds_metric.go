@@ -92,7 +92,11 @@ func (metricName) expect() string { return "val_loss, or val_ before a metric, s
 
 func (m metricName) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.ScalarNode || !ranks(n.Value) {
-		d.mismatch(n, path, m.expect()+nearMetric(n.Value, ValPrefix))
+		near := nearMetric(n.Value, ValPrefix)
+		if near == "" {
+			near = "; the metrics are " + metricsThatRank() + ", and of one class or label, by its number, such as f1_class_0"
+		}
+		d.mismatch(n, path, m.expect()+near)
 		return
 	}
 	*dst.(*string) = n.Value
@@ -104,6 +108,13 @@ func (metricName) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*
 func ranks(name string) bool {
 	m, known := metrics.Find(MetricOf(name))
 	return name == "val_loss" || strings.HasPrefix(name, ValPrefix) && known && m.Value != nil
+}
+
+// metricsThatRank lists the metrics that rank weights, except the ones of a single class or label.
+func metricsThatRank() string {
+	return strings.Join(slices.DeleteFunc(metrics.Names(metrics.Task{}), func(name string) bool {
+		return ofOne(name) || !ranks(ValPrefix+name)
+	}), ", ")
 }
 
 // MetricOf is the metric behind the name of a boundary's value: "f1" of "val_f1".

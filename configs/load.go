@@ -57,7 +57,7 @@ func Load(path string, o Overlay) (*Config, error) {
 		if !strings.ContainsAny(path, `/\.`) {
 			return nil, fmt.Errorf("%w: %q is neither a file nor a config that ships with Berth%s", ErrNotFound, path, didYouMean(path, Names()))
 		}
-		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs list` names those that ship with Berth", ErrNotFound, path)
+		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs list` names those that ship with Berth%s", ErrNotFound, path, otherEnding(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
@@ -66,6 +66,16 @@ func Load(path string, o Overlay) (*Config, error) {
 		return nil, &Error{Pos: Pos{File: path}, Msg: fmt.Sprintf("this is data and no config; `trainer new %s` writes a config for it", path)}
 	}
 	return Parse(path, data, o)
+}
+
+// otherEnding names the file that has the other ending of YAML files; "" if there is none.
+func otherEnding(path string) string {
+	for end, other := range map[string]string{".yml": ".yaml", ".yaml": ".yml"} {
+		if begin, ok := strings.CutSuffix(path, end); ok && matches(begin+other) {
+			return "; did you mean " + begin + other + "?"
+		}
+	}
+	return ""
 }
 
 // textOfConfig is the text of a config that ships with Berth, or of a file.

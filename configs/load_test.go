@@ -22,7 +22,9 @@ func TestLoadFindsFiles(t *testing.T) {
 	if _, err := Load(dir, Overlay{}); err == nil || !strings.Contains(err.Error(), "folder") {
 		t.Errorf("a folder: %v", err)
 	}
+	other := filepath.Join(dir, "my run.yml")
 	for path, want := range map[string]string{
+		other:                           "; did you mean " + file + "?",
 		"digit":                         `did you mean "digits"?`,
 		filepath.Join(dir, "none.yaml"): "there is no file",
 	} {

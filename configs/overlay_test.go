@@ -181,6 +181,7 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"data.columns.plan=category":     "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: category}'",
 		"train.batch: 7":                 ": expected key=value, such as train.batch=7",
 		"checkpoint.best=val_f1_class_N": `; name a class or label by its number, from 0, as eval prints it, such as "val_f1_class_0"`,
+		"checkpoint.best=val_f1_yes":     `such as val_f1; the metrics are accuracy, `,
 		"train.metrics=f1_class_yes":     `such as [f1, auc]; name a class or label by its number, from 0, as eval prints it, such as "f1_class_0"`,
 		"train batch":                    ": expected key=value, such as train.batch=64",
 		"data.split.fold=2":              "; data.split is set as a whole, with all that it is to have: --set 'data.split={fold: 2}'",

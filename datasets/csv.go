@@ -188,9 +188,10 @@ type csvData struct {
 	table *tabular.Table
 	csvColumns
 	csvClasses
-	regression bool // labels are numbers; else classes
-	bits       bool // and each number is 0 or 1
-	unit       bool // numbers to predict must lie from 0 to 1
+	regression bool     // labels are numbers; else classes
+	bits       bool     // and each number is 0 or 1
+	unit       bool     // numbers to predict must lie from 0 to 1
+	missing    []string // as in columns.Options; nil in a table of numbers
 	rows       int
 	values     []float32 // [rows, features]
 	targets    []float32 // [rows, labels], for regression
@@ -359,7 +360,7 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 		advice := "ignore the column, or name it as the label"
 		switch isLabel := slices.Contains(c.labels, j); {
 		case isLabel && c.trained:
-			advice = fmt.Sprintf("the column is the label: correct it, take the row out or, if it stands for a missing value, train anew with data.missing: %s", columns.MissingList(nil, string(text)))
+			advice = fmt.Sprintf("the column is the label: correct it, take the row out or, if it stands for a missing value, train anew with data.missing: %s", columns.MissingList(c.missing, string(text)))
 		case c.trained:
 			advice = "correct it"
 		case isLabel:
@@ -367,7 +368,7 @@ func (c *csvData) number(row csvRow, j int) (float32, error) {
 			if len(c.labels) > 1 { // which classification has not
 				other = "if each label is 0 or 1, or yes and no, set data.task to " + TaskMultilabel
 			}
-			advice = fmt.Sprintf("the column is the label, and the task is regression: if it stands for a missing value, write data.missing: %s; %s; otherwise correct it", columns.MissingList(nil, string(text)), other)
+			advice = fmt.Sprintf("the column is the label, and the task is regression: if it stands for a missing value, write data.missing: %s; %s; otherwise correct it", columns.MissingList(c.missing, string(text)), other)
 		}
 		err := c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
 		if columns.IsMissing(nil, text) || !slices.Contains(c.labels, j) {

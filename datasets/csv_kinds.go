@@ -34,7 +34,6 @@ func (o *otherKind) Is(target error) bool { return target == errKinds }
 // kindTable is a table with columns of any kind.
 type kindTable struct {
 	csvData
-	missing []string          // as in columns.Options
 	asked   map[string]string // by the name of a column: how data.columns names it
 	memory  int64             // most bytes that the cells may take; 0: no limit
 	block   int64             // the cells are in a file; 0: in memory
@@ -246,7 +245,8 @@ func (k *kindTable) scale(ctx context.Context, s Spec, ds *Dataset, of *cells) (
 
 // newKindTable begins to read a table: its names and its width.
 func newKindTable(ctx context.Context, in csvInput, missing []string) (*kindTable, error) {
-	k := &kindTable{missing: missing, memory: in.memory, block: in.block}
+	k := &kindTable{memory: in.memory, block: in.block}
+	k.missing = missing
 	t, err := openTable(ctx, in, func(h headRows) bool {
 		return isHeader(h.rows[0], h.second(), in.opt, in.wanted) || in.opt.Header != HeaderNo && (h.named(missing) || h.namesAll(in.fitted))
 	})

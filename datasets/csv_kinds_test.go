@@ -195,7 +195,7 @@ func TestKindErrors(t *testing.T) {
 
 		ignore []string
 	}{
-		"a word among numbers": {long("12a,2024-01-01,a\n", 5000), columns.Options{}, ErrFormat, `x.csv:5002:1 (column "x"): "12a" is not a number, and 5,000 of the column's 5,001 values are: if it stands for a missing value, write data.missing: ["NA", "N/A", "null", "?", "nan", "NaN", "12a"]; if`, "path", nil},
+		"a word among numbers": {long("12a,2024-01-01,a\n", 5000), columns.Options{}, ErrFormat, `x.csv:5002:1 (column "x"): "12a" is not a number, and 5,000 of the column's 5,001 values are: if it stands for a missing value, write data.missing: ["NA", "na", "Na", "N/A", "n/a", "null", "NULL", "Null", "?", "nan", "NaN", "NAN", "12a"]; if`, "path", nil},
 		"a word among dates":   {long("7,soon,a\n", 100), columns.Options{}, ErrFormat, `x.csv:102:3 (column "d"): "soon" is not a date such as 2024-02-29`, "path", nil},
 		"days or months":       {"x,d,k\n1,01/02/2024,a\n2,03/04/2024,b\n", columns.Options{}, ErrSpec, "of which none tells whether the day or the month is first", "columns.d", nil},
 		"no such column":       {people(50), ask(columns.Option{Name: "plam", Kind: columns.Category}), ErrSpec, `there is no column "plam" among the features`, "columns.plam", nil},

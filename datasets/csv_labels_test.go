@@ -133,6 +133,8 @@ func TestLabelsOfAModel(t *testing.T) {
 		{words, "-1", "0", "", "k,id,w,a\nno,9,5,1\nyes,8,3,2\nyes,7,9,3\nno,6,2,4\n", ""},
 		{numbers, "-1,b", "id", TaskRegression, "k,b,a\n0,5,1\n1,3,2\n1,9,3\n0,2,4\n", ""},
 		{numbers, "", "", "", "id,a,b,K\n9,1,5,0\n", `there is no label column "k" among id, a, b, K; did you mean "K"?`},
+		{numbers, "", "", "", "id,a,b,k_of,kx\n9,1,5,0,0\n", `there is no label column "k" among id, a, b, k_of, kx;`},
+		{strings.Replace(numbers, "k", "churn", 1), "", "", "", "id,a,b,churned\n9,1,5,0\n", `there is no label column "churn" among id, a, b, churned; did you mean "churned"?`},
 		{numbers, "", "", "", "id,a,k\n9,1,0\n", `lacks the column "b" that the model was trained on; it has id, a, k; give the column, or train anew with data.columns: {b: {missing: median}}, and the file may lack it`},
 		{numbers, "b", "id", TaskRegression, "id,a,b,k\n9,1,5,0\n9,1,\"5\r0\",0\n", `other.csv:3:5 (column "b"): "5\r0" is not a number: the column is the label: correct it, take the row out or, if it stands for a missing value, train anew with data.missing: ["NA", `},
 		{numbers, "a,b", "id", TaskRegression, "id,a,b,k\n9,1,5,x\n", `(column "k"): "x" is not a number: correct it$`},
@@ -166,6 +168,23 @@ func TestLabelsOfAModel(t *testing.T) {
 			if !slices.Equal(readAll(t, got.Train, 0)[i], b) {
 				t.Errorf("%q: field %d is another", c.other, i)
 			}
+		}
+	}
+}
+
+// The list of words for a missing value that is advised keeps those that are given, or the usual ones.
+func TestAdvisedMissingWords(t *testing.T) {
+	rows := []string{"w,price", "a,1", "b,2", "zz,3", "n/a,4", "NULL,5", "a,none"}
+	for _, c := range []struct {
+		given []string
+		want  string
+	}{
+		{[]string{"zz"}, `write data.missing: ["zz", "none"]; `},
+		{nil, `write data.missing: ["NA", "na", "Na", "N/A", "n/a", "null", "NULL", "Null", "?", "nan", "NaN", "NAN", "none"]; `},
+	} {
+		s := Spec{Split: 1, CSV: CSVOptions{Task: TaskRegression}, Columns: columns.Options{Missing: c.given}}
+		if _, err := openRows(t, rows, s); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.given, err, c.want)
 		}
 	}
 }

@@ -124,10 +124,15 @@ func IsMissing(words []string, field []byte) bool {
 	return false
 }
 
-// MissingList is a list of words for a missing value with another one, as YAML has it.
+// usualSpellings are the words that stand for a missing value unless others are given, as they are written:
+// a list is compared letter by letter.
+var usualSpellings = []string{"NA", "na", "Na", "N/A", "n/a", "null", "NULL", "Null", "?", "nan", "NaN", "NAN"}
+
+// MissingList is a list of words for a missing value with another one, as YAML has it. Whoever writes it
+// into a config that has none keeps what was missing, so it has the usual spellings.
 func MissingList(words []string, more string) string {
 	if words == nil {
-		words = []string{"NA", "N/A", "null", "?", "nan", "NaN"} // a list is compared letter by letter
+		words = usualSpellings
 	}
 	var quoted []string
 	for _, w := range append(slices.Clone(words), fmt.Sprintf("%.40s", more)) {

@@ -35,7 +35,26 @@ func Meant(written string, names []string) string {
 	if near := Near(written, names); near != "" || len(names) > mostCompared {
 		return near
 	}
-	return edit.Nearest(written, names, len(written)/3)
+	if near := edit.Nearest(written, names, len(written)/3); near != "" {
+		return near
+	}
+	return longer(written, names)
+}
+
+// longer is the only one of some names that begins with another of four letters or more, such as churned
+// with churn; "" if there is none, or several.
+func longer(written string, names []string) (found string) {
+	plain := plainName(written)
+	for _, other := range names {
+		if len(plain) < 4 || !strings.HasPrefix(plainName(other), plain) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = other
+	}
+	return found
 }
 
 // sameWord is the one of some names from which another differs in upper and lower case, spaces
