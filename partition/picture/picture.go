@@ -24,6 +24,9 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", svg.Time(x.Moving))
 	}
 	line := predicted(p, x)
+	if over := line.end() - x.Seconds; over > x.Seconds/100 { // the time of a step is from end to end
+		title += fmt.Sprintf("; the next step begins %s before its end", svg.Time(over))
+	}
 	y = drawTimeline(c, p, title, line, line.end(), y+30)
 	return end(c, y+8, colors(line))
 }

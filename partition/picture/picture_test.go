@@ -85,6 +85,11 @@ func TestSVG(t *testing.T) {
 	if n := strings.Count(text, `stroke="`+string(svg.Vermilion)+`"`); n != 1 {
 		t.Errorf("%d arrows cross the one cut, in the colour of copies between devices", n)
 	}
+	soon, apart := *x, *x
+	soon.Seconds, apart.Seconds = x.Seconds/2, 2*x.Seconds
+	if say := "; the next step begins "; !strings.Contains(picture.SVG("x", r.Plan, &soon), say) || strings.Contains(picture.SVG("x", r.Plan, &apart), say) {
+		t.Error("the title does not say whether steps overlap")
+	}
 	// What a pass makes in memory has its colour.
 	for made, fill := range map[string]svg.Color{"activations": svg.Blue, "gradients": svg.Green, "optimizer state": svg.Orange} {
 		if !strings.Contains(text, `fill="`+string(fill)+`"><title>`+made+" ") {
