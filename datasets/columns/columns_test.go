@@ -467,6 +467,27 @@ func TestHintsOfCommas(t *testing.T) {
 	}
 }
 
+// TestSomeCommas: amounts with commas between thousands are named where most are too small to have one, in a column
+// of words and where one is refused.
+func TestSomeCommas(t *testing.T) {
+	p := profile{values: 10, numbers: 6, counts: []count{{"1,189.90", 2}, {"2,050", 2}}}
+	if got := p.hint(); !strings.Contains(got, "commas between thousands") {
+		t.Errorf("4 of 10 have a comma: %q", got)
+	}
+	p.counts[1].word = "unknown"
+	if got := p.hint(); got != "" {
+		t.Errorf("2 of 10 are words: %q", got)
+	}
+	dates := profile{values: 10, numbers: 6, counts: []count{{"1/2/24", 4}}}
+	if got := dates.hint(); got != "" {
+		t.Errorf("numbers and dates: %q", got)
+	}
+	f := &Fitted{Columns: []Column{{Name: "spend", Kind: Number}}}
+	if _, err := f.CellOfFile(0, []byte("1,189.90")); err == nil || !strings.Contains(err.Error(), `"1,189.90" is not a number (it looks like a number with commas between thousands: leave them out)`) {
+		t.Error(err)
+	}
+}
+
 // The error about a value in a row that is sent says nothing of files and training.
 func TestRowErrorsSpeakOfTheRow(t *testing.T) {
 	for _, optional := range []bool{false, true} {

@@ -130,8 +130,8 @@ func (p *profile) mixed() string {
 	if !one && p.numbers*10 < values*almostTenths {
 		return ""
 	}
-	return fmt.Sprintf("%.40q is not a number, and %s of the column's %s are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
-		p.word.text, units.Thousands(p.numbers), units.Count(values, "value"), MissingList(p.missing, p.word.text), short(p.Name))
+	return fmt.Sprintf("%s, and %s of the column's %s are: if it stands for a missing value, write data.missing: %s; if the numbers are names, write data.columns: {%s: category}; otherwise correct it",
+		noNumber(p.word.text), units.Thousands(p.numbers), units.Count(values, "value"), MissingList(p.missing, p.word.text), short(p.Name))
 }
 
 // distinctNumbers counts the words that are numbers.

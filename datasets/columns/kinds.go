@@ -213,7 +213,7 @@ func number(field []byte) (float32, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%.40q is beyond the range of float32, ±%.4g: scale the column, or take the row out", field, math.MaxFloat32)
 	case err != nil:
-		return 0, &unfit{fmt.Sprintf("%.40q is not a number", field), wordAdvice}
+		return 0, &unfit{noNumber(string(field)), wordAdvice}
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, &unfit{fmt.Sprintf("%.40q is not finite", field), "take the row out, or name it in data.missing"}
 	}
