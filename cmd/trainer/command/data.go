@@ -54,7 +54,7 @@ func dataCommand() *cobra.Command {
 			out := console.NewProse(c.OutOrStdout())
 			fmt.Fprintf(out, "%s: %s\n", name, units.Count(rowsOf(list), "row"))
 			printColumns(out, list)
-			fmt.Fprintln(out, "Every column is shown as a feature. The label is the one that data.label names, or else the last, if all rows have the same columns; --set data.label=NAME shows it.")
+			fmt.Fprintln(out, "Every column is shown as a feature. The label is the one that data.label names, or else the last, if all rows have the same columns; --set data.label=NAME shows it, for an amount with --set data.task=regression.")
 			return nil
 		}
 		data, err := berth.ReadData(c.Context(), cfg)
