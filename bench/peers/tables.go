@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // markdown writes the tables.
@@ -130,7 +133,7 @@ func ms(x float64) string {
 	case x < 100:
 		return fmt.Sprintf("%.1f", x)
 	}
-	return fmt.Sprintf("%.0f", x)
+	return units.Thousands(int64(math.Round(x)))
 }
 
 func mib(n int64) string {
