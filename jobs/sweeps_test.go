@@ -55,10 +55,9 @@ func outcome(t *testing.T, views []jobs.View, id int) string {
 	return b.String()
 }
 
-// sweepOn runs a sweep on a daemon in this process.
-func sweepOn(t *testing.T, devices, text string) (o string, d *jobs.Daemon, id int) {
+// daemonIn is a daemon in this process, which runs to the end of the test.
+func daemonIn(t *testing.T, dir, devices string) *jobs.Daemon {
 	t.Helper()
-	dir := t.TempDir()
 	d, err := jobs.Open(jobs.Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: devices}, Told: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +71,14 @@ func sweepOn(t *testing.T, devices, text string) (o string, d *jobs.Daemon, id i
 			t.Error(err)
 		}
 	})
+	return d
+}
+
+// sweepOn runs a sweep on a daemon in this process.
+func sweepOn(t *testing.T, devices, text string) (o string, d *jobs.Daemon, id int) {
+	t.Helper()
+	dir := t.TempDir()
+	d = daemonIn(t, dir, devices)
 	j, err := d.Submit(t.Context(), jobs.Submission{Key: "sweep", Config: jobs.Text(t, "train.epochs=6"), Sweep: text, Parent: filepath.Join(dir, "runs")})
 	if err != nil {
 		t.Fatal(err)
@@ -217,19 +224,7 @@ func watchSweep(t *testing.T, p *process, dir, text string, patience time.Durati
 // TestFailedTrialsAgain: a sweep that is over, with a winner or without one, tries its failed trials again when it is resumed, and no others.
 func TestFailedTrialsAgain(t *testing.T) {
 	dir := t.TempDir()
-	d, err := jobs.Open(jobs.Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}, Told: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- d.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-done, d.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	d := daemonIn(t, dir, "cpu:1")
 	rows := strings.Repeat("1,2,a\n3,4,b\n", 20)
 	path := func(name string) string { return filepath.Join(dir, name+".csv") }
 	for _, c := range []struct {

@@ -22,13 +22,7 @@ import (
 // daemonOf serves a daemon whose program is known, in a folder that is the working folder from now on.
 func daemonOf(t *testing.T, program string) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "q.db")
-	t.Setenv(pathVariable, path)
-	t.Chdir(dir)
+	_, path := queueHere(t)
 	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}, Program: program})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/berth-ml/berth/configs"
@@ -20,13 +19,7 @@ import (
 
 // TestOneShape: a job is the same object with a daemon, without one, and for the command of --on-end. So is a list.
 func TestOneShape(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "q.db")
-	t.Setenv(pathVariable, path)
-	t.Chdir(dir)
+	dir, path := queueHere(t)
 	d, err := jobs.Open(jobs.Options{
 		Queue: path, Devices: configs.Devices{Use: "cpu:1"},
 		Ended: func(j queue.Job) { runOnEnd(t.Context(), io.Discard, "cat > ended.json", j) },

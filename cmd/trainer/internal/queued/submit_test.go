@@ -28,15 +28,22 @@ import (
 	"github.com/berth-ml/berth/jobs/socket"
 )
 
-// TestSubmitAgain: a submission whose answer is lost is sent again, and there is one job.
-func TestSubmitAgain(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
+// queueHere has commands use a queue of the test's own, in a folder that is the working folder from now on.
+func queueHere(t *testing.T) (dir, path string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil { // a umask may leave others the right to write
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "q.db")
+	path = filepath.Join(dir, "q.db")
 	t.Setenv(pathVariable, path)
 	t.Chdir(dir)
+	return dir, path
+}
+
+// TestSubmitAgain: a submission whose answer is lost is sent again, and there is one job.
+func TestSubmitAgain(t *testing.T) {
+	dir, path := queueHere(t)
 	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,13 +77,7 @@ func TestSubmitAgain(t *testing.T) {
 
 // TestSubmitInterrupted: a signal before the daemon's answer leaves open whether there is a job.
 func TestSubmitInterrupted(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "q.db")
-	t.Setenv(pathVariable, path)
-	t.Chdir(dir)
+	_, path := queueHere(t)
 	l, err := net.Listen("unix", socket.Path(path))
 	if err != nil {
 		t.Fatal(err)
@@ -135,13 +136,7 @@ func loses(t *testing.T, path, behind string) (lost *int) {
 // TestSubmitWaits: while a command trains its job itself, others reach the queue. Their jobs wait for a daemon with the
 // devices that they need, and a second command that waits trains its own once the first has ended.
 func TestSubmitWaits(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "q.db")
-	t.Setenv(pathVariable, path)
-	t.Chdir(dir)
+	_, path := queueHere(t)
 	submit := func(out io.Writer, args ...string) (ended chan error) {
 		ended = make(chan error, 1)
 		c := Submit(&signals.Stop{}, "1")
