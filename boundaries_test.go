@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"jobs/order":                {},
 	"jobs/sweep":                {"configs", "engine/rng"},
 	"jobs/queue":                {"checkpoint", "engine/osfile", "jobs/order"},
-	"jobs":                      {"", "checkpoint/rundir", "configs", "datasets", "engine/device", "engine/device/host", "engine/osfile", "internal/build", "internal/units", "jobs/order", "jobs/queue", "jobs/sweep"},
+	"jobs":                      {"", "checkpoint/initial", "checkpoint/rundir", "configs", "datasets", "engine/device", "engine/device/host", "engine/osfile", "internal/build", "internal/units", "jobs/order", "jobs/queue", "jobs/sweep"},
 	"jobs/socket":               {"", "configs", "internal/build", "jobs", "jobs/queue"},
 	"executor/answer":           {"executor", "executor/batching", "executor/infer", "partition", "residency/ledger", "checkpoint", "datasets", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
 	"executor/session":          {"checkpoint/initial", "checkpoint/restore", "checkpoint/runstate", "checkpoint/saver", "configs", "configs/specs", "datasets", "executor", "executor/answer", "executor/eager", "executor/feed", "executor/infer", "executor/schedule", "executor/timing", "executor/trace", "internal/errs", "internal/stop", "internal/units", "partition", "partition/costs", "partition/planning", "residency", "engine/..."},

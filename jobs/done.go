@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -16,7 +15,7 @@ import (
 
 // recipeOf is the hash of all that a job's weights follow from, and with them its metrics and which snapshots stay: the
 // config's outcome, the fingerprint of its data, the kinds and instructions of its devices (of several kinds, also the blocks of
-// each), the source of the program, and the hashes of the weights that it begins with. The step to which a trial of a
+// each), the source of the program, and the hashes of what other jobs and files give it. The step to which a trial of a
 // sweep trains is no part of it: the steps before do not depend on it. It is empty where the program or the data is not known.
 func recipeOf(c *configs.Config, data, numerics, program string, inputs ...string) (string, error) {
 	if program == "" || data == "" || numerics == "" {
@@ -34,10 +33,36 @@ func recipeOf(c *configs.Config, data, numerics, program string, inputs ...strin
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// withWeights says whether a job begins with weights of a file or of another job, whose hashes are not known: it is always
-// trained.
-func withWeights(j *queue.Job) bool {
-	return j.Init != "" || slices.ContainsFunc(j.Inputs, func(in queue.Input) bool { return in.As == queue.AsInit })
+// recipe is recipeOf for a job or, for a trial, for its sweep. A file that an input has made counts by what is in it, since each
+// pipeline has its own. init is the hash of the weights that the job begins with, if those are given.
+func (d *desk) recipe(j *queue.Job, c *configs.Config, data, numerics, init string) (string, error) {
+	given := j.Init != ""
+	var inputs []string
+	for _, in := range j.Inputs {
+		given = given || in.As == queue.AsInit
+		if in.As != queue.AsTokenizer {
+			continue
+		}
+		of, err := d.queue.Job(in.Job)
+		if err != nil {
+			return "", fmt.Errorf("input of the job: %w", err)
+		}
+		for _, m := range of.Made {
+			if m.Path == c.Data.Tokenizer {
+				other := *c
+				other.Data.Tokenizer = ""
+				c = &other
+				inputs = append(inputs, in.As+" "+m.SHA256)
+			}
+		}
+	}
+	if given && init == "" { // it began in a program that did not know
+		return "", nil
+	}
+	if given {
+		inputs = append(inputs, queue.AsInit+" "+init)
+	}
+	return recipeOf(c, data, numerics, d.program, inputs...)
 }
 
 // numericsOf are the kinds and instructions of a run's devices.
@@ -135,7 +160,7 @@ func newest(dir string) queue.Saved {
 // as is what one of the jobs with the same recipe has at the step to which a trial is to train; nil: none has been there.
 func (t *trial) as(ctx context.Context, same []*queue.Job, run *berth.Run) *queue.Result {
 	step, total := t.stepOf(run.TotalSteps(), boundaryOf(run)), run.TotalSteps()
-	if r := trialAs(same, t.sweep.Metric, t.stepOf); r != nil && (!r.Complete || !t.gives || whole(ctx, &queue.Job{Dir: r.Dir, Saved: r.Saved})) {
+	if r := trialAs(same, t.sweep.Metric, t.stepOf); r != nil && (!r.Complete || t.of.StepOf == nil || whole(ctx, &queue.Job{Dir: r.Dir, Saved: r.Saved})) {
 		return r
 	}
 	r := finishedAs(ctx, same)

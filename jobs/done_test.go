@@ -246,35 +246,130 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
-// TestDoneSteps: a step of a pipeline is as a job before it, and gives the weights of that; one that begins with weights is trained, though a
-// job without them has its config.
+// TestDoneSteps: a step of a pipeline is as a job before it, and gives the weights of that. What others give it counts by what is in it:
+// weights of a job or of a file, and a tokenizer.
 func TestDoneSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := startAs(t, dir, "one")
-	config := text(t, "train.epochs=1")
-	job := d.await(t, d.submit(t, dir, "job", config))
-	p, err := d.Submit(t.Context(), Submission{
-		Key: "p", Name: "p", Config: []byte("jobs: {}"), Parent: filepath.Join(dir, "runs"),
-		Steps: []Step{{Name: "base", Config: config}, {Name: "tuned", Config: config, Inputs: []StepInput{{"base", queue.AsInit}}}},
-	})
+	job := d.await(t, d.submit(t, dir, "job", text(t, "train.epochs=1")))
+	writeText(t, filepath.Join(dir, "books", "a.txt"), 2000, 1)
+	file := filepath.Join(dir, "given.safetensors")
+	give := func(from, to string) {
+		t.Helper()
+		if _, err := berth.ExportSafetensors(t.Context(), berth.Weights{Dir: from}, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(job.Dir, file)
+	s, err := configs.SweepOfFlags("gpt", []string{"optimizer.lr=0.001,0.003"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := d.await(t, p.ID); v.State != queue.Finished {
+	sweep, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := func() []Step {
+		words := []StepInput{{"words", queue.AsTokenizer}}
+		return []Step{
+			{Name: "base", Config: text(t, "train.epochs=1")},
+			{Name: "tuned", Config: text(t, "train.epochs=1"), Inputs: []StepInput{{"base", queue.AsInit}}},
+			{Name: "filed", Config: text(t, "train.epochs=1", "seed=3"), Init: file},
+			{Name: "words", Work: &queue.Work{Kind: queue.WorkTokenizer, Texts: []string{filepath.Join(dir, "books")}, Vocab: 290}},
+			{Name: "gpt", Config: gptText(t, dir, "train.steps=20"), Inputs: words},
+			{Name: "swept", Config: gptText(t, dir, "train.steps=20"), Sweep: string(sweep), Inputs: words},
+		}
+	}
+	n := 0
+	as := func(list []Step) (as string) {
+		t.Helper()
+		n++
+		p, err := d.Submit(t.Context(), inPipeline(dir, fmt.Sprint("p", n), list...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := d.await(t, p.ID); v.State != queue.Finished {
+			t.Fatalf("pipeline %d is %s: %s", n, v.State, v.Where)
+		}
+		for _, v := range d.Views() {
+			if lead := v.Lead(); v.As == 0 || lead != p.ID && (v.Trial == nil || lead < p.ID) {
+				continue
+			}
+			switch of, err := d.View(v.As); {
+			case err != nil:
+				t.Fatal(err)
+			case v.Trial != nil:
+				as += fmt.Sprintf("trial %d ", v.Trial.Number)
+			default:
+				as += v.StepOf.Name + " "
+				if of.Dir != v.Dir || of.Step != v.Step || v.Step == 0 || *of.Loss != *v.Loss {
+					t.Errorf("pipeline %d: step %s is in %s at step %d of %d with loss %v, as job %d in %s", n, v.StepOf.Name, v.Dir, v.Step, v.Steps, v.Loss, of.ID, of.Dir)
+				}
+			}
+		}
+		return as
+	}
+	const all = "base tuned filed gpt trial 1 trial 2 "
+	for _, c := range []struct {
+		name   string
+		change func(s []Step)
+		want   string
+	}{
+		{"the first", func([]Step) {}, "base "},
+		{"the same", func([]Step) {}, all},
+		{"the file elsewhere", func(s []Step) {
+			s[2].Init = filepath.Join(dir, "moved.safetensors")
+			if err := os.Rename(file, s[2].Init); err != nil {
+				t.Fatal(err)
+			}
+		}, all},
+		{"another file there", func([]Step) { give(folders(t, d.Views())("tuned"), file) }, "base tuned gpt trial 1 trial 2 "},
+		{"another base", func(s []Step) { s[0].Config = text(t, "train.epochs=1", "seed=9") }, "filed gpt trial 1 trial 2 "},
+		{"another tokenizer", func(s []Step) { s[3].Work.Vocab = 280 }, "base tuned filed "},
+		{"another text", func([]Step) { writeText(t, filepath.Join(dir, "books", "a.txt"), 2000, 2) }, "base tuned filed "},
+	} {
+		list := steps()
+		c.change(list)
+		if got := as(list); got != c.want {
+			t.Errorf("%s: as before are %q, expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestDoneThatWentOn: a training that began with weights and was closed in between is as one that was not, whatever has become of
+// the weights.
+func TestDoneThatWentOn(t *testing.T) {
+	dir := t.TempDir()
+	d := startAs(t, dir, "one")
+	steps := []Step{{Name: "base", Config: text(t, "train.epochs=1")}, {Name: "tuned", Config: text(t, "train.epochs=20"), Inputs: []StepInput{{"base", queue.AsInit}}}}
+	first, err := d.Submit(t.Context(), inPipeline(dir, "first", steps...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, tuned := stepID(t, d.Views(), "base"), stepID(t, d.Views(), "tuned")
+	d.until(t, tuned, func(v View) bool { return v.Step > 20 })
+	if _, err := d.Want(tuned, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	d.until(t, tuned, func(v View) bool { return v.State == queue.Paused })
+	if err := os.RemoveAll(d.await(t, base).Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Want(tuned, queue.Run); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, first.ID); v.State != queue.Finished {
 		t.Fatalf("the pipeline is %s: %s", v.State, v.Where)
 	}
-	base, err := d.View(stepID(t, d.Views(), "base"))
+	second, err := d.Submit(t.Context(), inPipeline(dir, "second", steps...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tuned, err := d.View(stepID(t, d.Views(), "tuned"))
-	if err != nil {
-		t.Fatal(err)
+	d.await(t, second.ID)
+	if again, err := d.View(second.ID + 1); err != nil || again.As != 0 {
+		t.Errorf("the base, whose folder is gone, is as job %d, %v", again.As, err)
 	}
-	if base.Step != job.Step || base.Step == 0 || base.Loss == nil || *base.Loss != *job.Loss {
-		t.Errorf("the base is at step %d of %d with loss %v", base.Step, base.Steps, base.Loss)
-	}
-	if base.As != job.ID || tuned.As != 0 || tuned.Recipe != "" || hash(t, tuned.Dir) == hash(t, job.Dir) {
-		t.Errorf("the base is as job %d, and what begins with its weights as job %d, with recipe %q", base.As, tuned.As, tuned.Recipe)
+	if again, err := d.View(second.ID + 2); err != nil || again.As != tuned {
+		t.Errorf("what begins with its weights is as job %d, %v", again.As, err)
 	}
 }

@@ -199,9 +199,9 @@ func overlay(s *configs.Sweep, settings []configs.Setting) (o configs.Overlay) {
 
 // trial is a trial that is trained; nil: the job is none.
 type trial struct {
+	of    queue.Job // the sweep
 	sweep *configs.Sweep
 	rung  int
-	gives bool // its weights may be those that others begin with
 }
 
 // trial is the trial that a job is, and its overlay.
@@ -221,7 +221,7 @@ func (d *Daemon) trial(j *queue.Job) (*trial, configs.Overlay, error) {
 	for _, x := range j.Trial.Settings {
 		settings = append(settings, configs.Setting(x))
 	}
-	return &trial{sweep: s, rung: j.Trial.Rung, gives: of.StepOf != nil}, overlay(s, settings), nil
+	return &trial{of: of, sweep: s, rung: j.Trial.Rung}, overlay(s, settings), nil
 }
 
 // step is the step up to which it trains; 0: to its end.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -289,7 +290,7 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	c.Schedule.Warmup = run.Config.Schedule.Warmup
-	if as, err := t.done(c, run, trial, resume); err != nil {
+	if as, err := t.done(c, run, trial, init, resume); err != nil {
 		return r, err
 	} else if as != nil {
 		return *as, nil
@@ -297,11 +298,8 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	t.open(run)
 	defer t.close()
 	training, err := run.Start(t.halted, berth.TrainOptions{Dir: t.job.Dir, Resume: resume, Init: init, MaxSteps: trial.step(run), Observer: t.observer(run, log)})
-	if err != nil && init == first {
-		err = fmt.Errorf("the weights of its input: %w", err)
-	}
 	if err != nil {
-		return r, err
+		return r, t.ofInput(init, err)
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
@@ -325,18 +323,25 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 
 // done finds out what the job's weights follow from, and what another job has that has trained them before; nil: none
 // has, or this one has begun.
-func (t *task) done(c *configs.Config, run *berth.Run, trial *trial, resume bool) (*queue.Result, error) {
+func (t *task) done(c *configs.Config, run *berth.Run, trial *trial, init string, resume bool) (*queue.Result, error) {
 	numerics, err := numericsOf(run)
 	if err != nil {
 		return nil, err
 	}
-	recipe := ""
-	if !withWeights(&t.job) {
-		if recipe, err = recipeOf(c, run.Data.Info.Fingerprint, numerics, t.daemon.program); err != nil {
-			return nil, err
+	of, weights := &t.job, t.job.Weights
+	if trial != nil {
+		of = &trial.of
+	}
+	if init != "" {
+		if weights, err = initial.Hash(t.halted, init, run.Plan().Graph.Vars); err != nil {
+			return nil, t.ofInput(init, err)
 		}
 	}
-	t.daemon.queue.Follow(t.job.ID, recipe, !resume)
+	recipe, err := t.daemon.recipe(of, c, run.Data.Info.Fingerprint, numerics, weights)
+	if err != nil {
+		return nil, err
+	}
+	t.daemon.queue.Follow(t.job.ID, recipe, weights, !resume)
 	if resume || t.job.Again {
 		return nil, nil
 	}
@@ -345,6 +350,14 @@ func (t *task) done(c *configs.Config, run *berth.Run, trial *trial, resume bool
 		return finishedAs(t.halted, same), nil
 	}
 	return trial.as(t.halted, same, run), nil
+}
+
+// ofInput says of an error of the first weights that they are those of an input.
+func (t *task) ofInput(init string, err error) error {
+	if init != filepath.Join(t.job.Dir, initName) {
+		return err
+	}
+	return fmt.Errorf("the weights of its input: %w", err)
 }
 
 // note changes what the lock guards.

@@ -144,5 +144,5 @@ func (d *Daemon) trialRecipe(c *configs.Config, j *queue.Job, s *configs.Sweep, 
 	if differs(s) || len(needs) != 1 || len(j.Needs) != 1 || needs[0].Kind != j.Needs[0].Kind {
 		return "", nil
 	}
-	return recipeOf(c, j.DataID, j.Numerics, d.program)
+	return d.recipe(j, c, j.DataID, j.Numerics, "")
 }

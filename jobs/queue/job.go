@@ -60,6 +60,9 @@ type Job struct {
 	Again  bool   `json:",omitempty"` // it trains though another job with its recipe is finished
 	As     int    `json:",omitempty"` // the job whose run this one is: that was finished before, so nothing was trained; 0: it has its own
 
+	// Weights is the hash of the weights with which it began, if a file or another job gave them.
+	Weights string `json:",omitempty"`
+
 	// Saved is the newest checkpoint of the run when the job was finished; zero before, and of a run without one.
 	Saved Saved `json:",omitzero"`
 

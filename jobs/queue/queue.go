@@ -517,17 +517,18 @@ func (j *Job) stands(r *Result) {
 }
 
 // Follow notes what the weights of an attempt follow from, before its first step; fresh says that it begins without a
-// checkpoint. Those of a job whose attempts differ follow from no recipe.
-func (q *Queue) Follow(id int, recipe string, fresh bool) {
+// checkpoint, and weights is the hash of those that it was given to begin with, if it was. Those of a job whose attempts differ
+// follow from no recipe.
+func (q *Queue) Follow(id int, recipe, weights string, fresh bool) {
 	q.mu.Lock()
 	j := q.jobs[id]
-	known := j == nil || j.Recipe == recipe && (fresh || len(j.Attempts) > 1)
+	known := j == nil || j.Recipe == recipe && j.Weights == weights && (fresh || len(j.Attempts) > 1)
 	q.mu.Unlock()
 	if known {
 		return
 	}
 	q.report(id, func(j *Job, _ time.Time) {
-		j.Recipe = ""
+		j.Recipe, j.Weights = "", weights
 		if fresh {
 			j.Recipe = recipe
 		}

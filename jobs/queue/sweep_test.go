@@ -214,11 +214,14 @@ func TestFollow(t *testing.T) {
 			if _, err := q.Begin(j.ID, []string{"cpu:0"}, false); err != nil {
 				t.Fatal(err)
 			}
-			q.Follow(j.ID, a.recipe, a.fresh)
+			q.Follow(j.ID, a.recipe, "weights", a.fresh)
 			q.End(j.ID, Result{})
 		}
 		if j, err = q.Job(j.ID); err != nil || j.Recipe != c.want {
 			t.Errorf("%+v: recipe %q, %v", c, j.Recipe, err)
+		}
+		if j.Weights != "weights" {
+			t.Errorf("%+v: it began with %q", c, j.Weights)
 		}
 	}
 }
