@@ -32,7 +32,7 @@ var scheduleSection = chosen(&section{
 	selector: &key{name: "name", at: at(func(s *Schedule) *string { return &s.Name }), def: "constant",
 		flag: "schedule", flagTakes: "NAME", flagTrains: true, doc: "it decides the other keys"},
 	keys: []*key{{name: "warmup", kind: counting, at: at(func(s *Schedule) *int { return &s.Warmup }), def: "0",
-		doc: "steps at the start over which the rate rises to `lr`. A run that an override makes no longer than that warms up in proportion to its length"},
+		doc: "steps at the start over which the rate rises to `lr`. A run that is no longer than that has a shorter one, with a note: in proportion where an override shortened the run, and else a tenth of the run"},
 		{name: "ends_at", kind: positive, at: at(func(s *Schedule) *int { return &s.EndsAt }),
 			doc: "the step at which the schedule ends: from then on the rate stays that of the step before. Without it, the schedule ends with the run. A run that [goes on beyond its end](training.md#beyond-the-end) has it"}},
 })

@@ -67,6 +67,8 @@ func TestDone(t *testing.T) {
 	trains("the same", false, base, first)
 	trains("free keys", false, Submission{Config: text(t, "train.epochs=2", "name=other", "devices.memory=1GiB", "train.log_every=3")}, first)
 	trains("of that length", false, Submission{Config: text(t), Length: []string{"train.epochs=2"}}, first)
+	short := d.await(t, submit(Submission{Config: text(t, "schedule.name=cosine", "schedule.warmup=1", "train.steps=10")}).ID)
+	trains("a warm-up that becomes as long", false, Submission{Config: text(t, "schedule.name=cosine", "schedule.warmup=40", "train.steps=10")}, short)
 	trains("another seed", true, Submission{Config: text(t, "train.epochs=2", "seed=5")}, first)
 	trains("other metrics", true, Submission{Config: text(t, "train.epochs=2", "train.metrics=[f1]")}, first)
 	again := base

@@ -41,7 +41,7 @@ type Submission struct {
 	After []int `json:",omitempty"`
 	// Length is what is set in place of the length that Config gives, as --set does: "train.steps=9".
 	// A warm-up that was meant for Config's length then becomes shorter in proportion. See
-	// [configs.Config.Shortened].
+	// [configs.Config.Shortened]. One that is among it, as "schedule.warmup=4", stays.
 	Length []string
 	// Dir is the run folder, an absolute path. If it is empty, the job gets the first of
 	// Parent/NAME, Parent/NAME-2, … that is not there.

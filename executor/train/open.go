@@ -104,21 +104,30 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	return r, nil
 }
 
-// fitWarmup makes the warm-up of a run that is shorter than its config's file says
-// shorter by as much, where it would take the whole run, and returns a note of it. One that
-// is too long in the file itself stays, for warmsUp to refuse.
+// fitWarmup makes a warm-up shorter that would take the whole run, and returns a note of it.
+// The length that the file gives in place of an override's tells the proportion. Where that
+// is too short, too, nobody knows for which length the warm-up was meant, as in a copy of a
+// config with fewer epochs: it then becomes a tenth of the run. One that an override asks
+// for stays, for warmsUp to refuse. So does one whose schedule does not need its end, such
+// as constant: it has always been the rate of such a run.
 func fitWarmup(c *configs.Config, samples int) (note string) {
-	written, shortened := c.Shortened()
 	warmup, total := c.Schedule.Warmup, session.NewSizes(c, samples).Total
-	if !shortened || warmup < total || total < 1 {
+	if warmup < total || total < 1 || c.Overridden("schedule.warmup") {
 		return ""
 	}
-	whole := session.NewSizes(written, samples).Total
-	if warmup >= whole {
+	fit := func(steps int, why string) string {
+		c.Schedule.Warmup = min(total-1, max(1, steps))
+		return fmt.Sprintf("schedule.warmup is %d in place of %d, %s", c.Schedule.Warmup, warmup, why)
+	}
+	if written, shortened := c.Shortened(); shortened {
+		if whole := session.NewSizes(written, samples).Total; warmup < whole {
+			return fit(warmup*total/whole, fmt.Sprintf("in proportion: the run takes %s, and with the length in the file %s", units.Count(total, "step"), units.Thousands(whole)))
+		}
+	}
+	if endsLater(specs.Optimizer(c, total)) == nil {
 		return ""
 	}
-	c.Schedule.Warmup = min(total-1, max(1, warmup*total/whole))
-	return fmt.Sprintf("schedule.warmup is %d in place of %d, in proportion: the run takes %s, and with the length in the file %s", c.Schedule.Warmup, warmup, units.Count(total, "step"), units.Thousands(whole))
+	return fit(total/10, "a tenth of the run, which takes "+units.Count(total, "step"))
 }
 
 // open reads the data of a run that begins or goes on. c then names the kinds of a table's columns. The caller

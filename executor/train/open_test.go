@@ -9,8 +9,9 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// A run that is made shorter than its file says warms up for as much less. A file whose own
-// warm-up is too long is refused at its line, as is one that was asked for.
+// A run that is made shorter than its file says warms up for as much less, and one whose file
+// has a warm-up of its whole length for a tenth of it. A warm-up that was asked for is
+// refused, and a schedule without an end has any.
 func TestWarmupFits(t *testing.T) {
 	const file = "data: {source: digits}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 40}\nschedule: {name: cosine, warmup: 200}\n" // 45 steps an epoch
 	const tooLong = "data: {source: digits}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 4}\nschedule: {name: cosine, warmup: 200}\n"
@@ -26,8 +27,12 @@ func TestWarmupFits(t *testing.T) {
 		{file, []string{"train.steps=9"}, 1, "schedule.warmup is 1 in place of 200"},
 		{file, []string{"train.batch=1437"}, 4, "schedule.warmup is 4 in place of 200"},
 		{file, []string{"train.epochs=4", "schedule.warmup=190"}, 0, "--set schedule.warmup=190: "},
-		{tooLong, nil, 0, "x.yaml:4: "},
-		{tooLong, []string{"train.epochs=1"}, 0, "x.yaml:4: "},
+		{tooLong, nil, 18, "schedule.warmup is 18 in place of 200, a tenth of the run, which takes 180 steps"},
+		{tooLong, []string{"train.epochs=1"}, 4, "schedule.warmup is 4 in place of 200, a tenth of the run, which takes 45 steps"},
+		{tooLong, []string{"train.steps=9"}, 1, "schedule.warmup is 1 in place of 200"},
+		{tooLong, []string{"train.epochs=40"}, 200, ""},
+		{tooLong, []string{"schedule.warmup=180"}, 0, "--set schedule.warmup=180: "},
+		{tooLong, []string{"schedule.name=constant"}, 200, ""},
 	} {
 		c, err := configs.Parse("x.yaml", []byte(x.file), configs.Overlay{Set: x.set})
 		if err != nil {

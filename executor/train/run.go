@@ -186,7 +186,7 @@ func (r *Run) graph(ctx context.Context, s *session.Session, microbatches int) (
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.
 func (r *Run) warmsUp(s *session.Session) error {
-	_, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()})
+	err := endsLater(r.optim)
 	if err == nil {
 		return nil
 	}
@@ -195,6 +195,12 @@ func (r *Run) warmsUp(s *session.Session) error {
 		err = fmt.Errorf("%w; %s", err, text)
 	}
 	return configs.At(s.Config.Where("schedule.warmup"), err)
+}
+
+// endsLater refuses a schedule that ends within its warm-up.
+func endsLater(o optim.Spec) error {
+	_, err := o.Schedule.Infer([]shape.Meta{shape.I32()})
+	return err
 }
 
 // Compare plans other ways to cut the step: see [planning.Planner.Compare].

@@ -193,8 +193,11 @@ func (r request) announced(j *queue.Job) string {
 }
 
 // apart is a config with the length that its file gives, and what has another length in
-// place of it, for --set.
+// place of it, for --set. A warm-up that was asked for is among that.
 func apart(cfg *configs.Config) (written *configs.Config, length []string) {
+	if cfg.Overridden("schedule.warmup") {
+		return cfg, []string{fmt.Sprintf("schedule.warmup=%d", cfg.Schedule.Warmup)}
+	}
 	whole, ok := cfg.Shortened()
 	if !ok {
 		return cfg, nil
