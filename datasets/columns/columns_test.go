@@ -511,7 +511,11 @@ func TestRowErrorsSpeakOfTheRow(t *testing.T) {
 // Ranges fit a line of a table with their exponents, and shares with their percentages.
 func TestRangesFit(t *testing.T) {
 	for want, got := range map[string]string{
-		"0.125 to 123457":       Range(0.125, 123456.78),
+		"0.125 to 123,457":      Range(0.125, 123456.78),
+		"-10,000 to 16,777,215": Range(-1e4, 1<<24-1),
+		"1,234,567 to 1.25e+07": Range(1234567, 12500000),
+		"1987 to 9999.5":        Range(1987, 9999.5),
+		"0.5 to 1.67772e+07":    Range(0.5, 1<<24),
 		"-1.23e+10 to 7.65e+12": Range(-1.2345678e10, 7.6543219e12),
 		"-1.2e-10 to -1.2e-30":  Range(-1.2345678e-10, -1.2345678e-30),
 		"no 75%, yes 25%":       Shares([]string{"no", "yes"}, []int{3, 1}),

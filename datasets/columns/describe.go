@@ -38,15 +38,20 @@ func (d *Description) remark(format string, args ...any) {
 // rangeWidth is the most characters of a range in a table.
 const rangeWidth = 21
 
-// numberText writes a number with at most so many digits.
+// numberText writes a number with at most so many digits, and six at most beside a point.
+// Commas are between thousands from 10,000 on, so that years have none, and below 2^24:
+// a float32 does not hold every whole number beyond.
 func numberText(v float32, digits int) string {
-	return strconv.FormatFloat(float64(v), 'g', digits, 32)
+	if a := math.Abs(float64(v)); a >= 1e4 && a < min(1<<24, math.Pow10(digits)) {
+		return units.Number(float64(v))
+	}
+	return strconv.FormatFloat(float64(v), 'g', min(digits, 6), 32)
 }
 
 // Range writes the least and the greatest of some numbers, with fewer digits where the line of a
-// table has no room for six: a text that is cut would lose its exponent.
+// table has no room for all: a text that is cut would lose its exponent.
 func Range(low, high float32) (text string) {
-	for digits := 6; digits >= 2; digits-- {
+	for digits := 8; digits >= 2; digits-- {
 		if text = numberText(low, digits) + " to " + numberText(high, digits); len(text) <= rangeWidth {
 			break
 		}

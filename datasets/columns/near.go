@@ -143,7 +143,7 @@ func (c *Column) Fills() string {
 	}
 	switch c.Kind {
 	case Number:
-		return median + " " + numberText(float32(c.Fill), 6)
+		return median + " " + numberText(float32(c.Fill), 8)
 	case Date:
 		return median + " " + dateText(int32(c.Fill))
 	case Boolean:
