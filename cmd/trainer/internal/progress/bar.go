@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -137,11 +138,12 @@ func (p *Bar) step(s berth.Step) {
 }
 
 // part is a text of the bar. Those of a higher rank give way first. more is what it says
-// besides, of moreRank.
+// besides, of moreRank. short is its text where a number would have to go, if that is not "".
 type part struct {
-	text string
-	rank int
-	more string
+	text  string
+	rank  int
+	more  string
+	short string
 }
 
 // The ranks of what is no number of a step: the epoch, and where a loss comes from.
@@ -152,7 +154,7 @@ const (
 
 // parts say where a training stands after a step.
 func (p *Bar) parts(s berth.Step) []part {
-	list := []part{{text: p.epoch(s.Epoch), rank: mostRank}, {text: counted("step", s.Step, p.pace.last)}}
+	list := []part{{text: p.epoch(s.Epoch), rank: mostRank}, {text: counted("step", s.Step, p.pace.last), short: fmt.Sprintf("%d/%d", s.Step, p.pace.last)}}
 	switch {
 	case p.loss != nil:
 		list = append(list, part{text: "loss " + text.Loss(*p.loss), rank: 1, more: p.of})
@@ -161,7 +163,7 @@ func (p *Bar) parts(s berth.Step) []part {
 		list = append(list, part{text: "loss at " + at, rank: moreRank})
 	}
 	if p.pace.known() {
-		list = append(list, part{text: p.rate(p.pace.rate()), rank: 2})
+		list = append(list, part{text: p.rate(p.pace.rate()), rank: 2, short: units.Rate(p.pace.rate()*p.perSample()) + "/s"})
 	}
 	list = append(list, part{text: "lr " + fmt.Sprintf("%.2g", s.LearningRate), rank: 4})
 	if p.pace.known() {
@@ -172,27 +174,36 @@ func (p *Bar) parts(s berth.Step) []part {
 
 // rate words samples a second, which count as tokens for a text.
 func (p *Bar) rate(samples float64) string {
-	if n := p.start.TokensPerSample; n > 0 {
-		return text.Rate(samples*n, "token")
+	what := "sample"
+	if p.start.TokensPerSample > 0 {
+		what = "token"
 	}
-	return text.Rate(samples, "sample")
+	return text.Rate(samples*p.perSample(), what)
 }
 
+// perSample is how many a sample counts as in a rate.
+func (p *Bar) perSample() float64 { return cmp.Or(p.start.TokensPerSample, 1) }
+
 // fit joins as many of the parts as there is room for, in so many columns: a bar broken
-// over two lines could not be drawn again in place.
+// over two lines could not be drawn again in place. Short texts of the rate, and then of the
+// step, too, stand where a number would have to go.
 func fit(list []part, room int) string {
 	for rank := mostRank; rank > 0; rank-- {
-		var texts []string
+		var texts, short []string
 		for _, x := range list {
 			if rank >= moreRank {
 				x.text += x.more
 			}
 			if x.rank <= rank {
-				texts = append(texts, x.text)
+				texts, short = append(texts, x.text), append(short, cmp.Or(x.short, x.text))
 			}
 		}
-		for _, between := range []string{"  ", " "} {
-			if line := strings.Join(texts, between); len(line) <= room {
+		lines := []string{strings.Join(texts, "  "), strings.Join(texts, " ")}
+		if rank < moreRank {
+			lines = append(lines, strings.Join(append(texts[:1:1], short[1:]...), " "), strings.Join(short, " "))
+		}
+		for _, line := range lines {
+			if len(line) <= room {
 				return line
 			}
 		}

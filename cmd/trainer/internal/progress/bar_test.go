@@ -63,7 +63,8 @@ func TestTellWhere(t *testing.T) {
 	}
 }
 
-// The text of a bar has all that fits: the epoch gives way first, the step never.
+// The text of a bar has all that fits: the epoch gives way first, the step never. Words go
+// before a number does.
 func TestFit(t *testing.T) {
 	p, last := started(io.Discard, berth.Start{}, 20*time.Millisecond, 100)
 	loss := 1.23456
@@ -82,8 +83,11 @@ func TestFit(t *testing.T) {
 		200: "epoch  1/20  step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left",
 		66:  "step  102/2500  loss 1.2346  3,200 samples/s  lr 0.001  0:48 left",
 		62:  "step  102/2500 loss 1.2346 3,200 samples/s lr 0.001 0:48 left",
-		55:  "step  102/2500  loss 1.2346  3,200 samples/s  0:48 left",
-		30:  "step  102/2500  loss 1.2346",
+		57:  "step  102/2500 loss 1.2346 3,200/s lr 0.001 0:48 left",
+		50:  "102/2500 loss 1.2346 3,200/s lr 0.001 0:48 left",
+		45:  "step  102/2500 loss 1.2346 3,200/s 0:48 left",
+		30:  "102/2500 loss 1.2346 3,200/s",
+		20:  "102/2500 loss 1.2346",
 		5:   "",
 	} {
 		if got := fit(p.parts(last), room); got != want {
