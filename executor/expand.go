@@ -22,7 +22,7 @@ type task struct {
 	updates    bool   // it writes variables
 	microbatch int
 	action     schedule.Action // of the step's schedule, which the task is a part of
-	kind       schedule.Kind   // of the launch
+	kinds      []schedule.Kind // the passes that it runs
 	dev        int             // index in Runtime.Devices
 	device     device.ID
 	exe        device.Executable
@@ -160,7 +160,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		return nil, err
 	}
 	t := &task{
-		name: l.Name(), microbatch: l.Microbatch, action: l.Action(), kind: l.Kind(),
+		name: l.Name(), microbatch: l.Microbatch, action: l.Action(), kinds: l.Kinds(),
 		dev: l.Device, device: p.rt.Devices[l.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 		needs: make([]residency.Need, 0, len(l.Needs)),

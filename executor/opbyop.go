@@ -110,7 +110,7 @@ func (p *Program) opTasks(l *partition.Launch) ([]*task, error) {
 // opTask makes the task of a call, without its executable.
 func (p *Program) opTask(l *partition.Launch, c *calls.Call, of func(*calls.Memory) *residency.Tensor) *task {
 	t := &task{
-		name: l.Name() + "/" + c.Name(), microbatch: l.Microbatch, action: l.Action(), kind: l.Kind(), call: c,
+		name: l.Name() + "/" + c.Name(), microbatch: l.Microbatch, action: l.Action(), kinds: l.KindsOf(c.Node), call: c,
 		dev: l.Device, device: p.rt.Devices[l.Device].ID(),
 		in: make([]device.Buffer, len(c.In)), out: make([]device.Buffer, len(c.Out)),
 	}

@@ -65,9 +65,9 @@ type Launched struct {
 	Event device.Event // its end, as device.Span has it
 	Net   string       // LoadOptions.Net of the program
 	Step  Ticket
-	Task  string        // "s0.F2"
-	Kind  schedule.Kind // of the work that takes its time
-	Call  *calls.Call   // the op; nil for a whole segment
+	Task  string          // "s0.F2"
+	Kinds []schedule.Kind // the passes that it runs, in their order
+	Call  *calls.Call     // the op; nil for a whole segment
 }
 
 // OnLaunch tells f of each task that is queued from now on, from the goroutine that

@@ -135,7 +135,7 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	}
 	t.events[f.slot()] = done
 	if tell := p.rt.launched; tell != nil {
-		tell(Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kind: t.kind, Call: t.call})
+		tell(Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kinds: t.kinds, Call: t.call})
 	}
 	if err := m.Release(&t.lease, done); err != nil {
 		return err

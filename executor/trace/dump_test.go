@@ -52,7 +52,7 @@ func TestDump(t *testing.T) {
 	now := time.Now()
 	for i := range executor.Ticket(2) {
 		done := device.Event{Queue: &queue{}, Seq: uint64(i)}
-		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kind: schedule.Backward})
+		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kinds: []schedule.Kind{schedule.Backward}})
 		spans.Add(device.Span{What: "s0.FBU", Device: "cpu:0", Stream: "compute", Start: now, End: now.Add(time.Millisecond), Event: done})
 	}
 	x, err := r.Plan.Predict(nil)

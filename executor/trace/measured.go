@@ -75,7 +75,7 @@ func (t *Spans) timeline(r *ran, p *partition.Plan) (line picture.Timeline) {
 	kernels := t.kernelsOf(r)
 	for _, s := range r.launches {
 		x := t.tasks[s.Event]
-		l := picture.Launch{Name: x.Task, Kind: x.Kind, Device: index[string(s.Device)], Start: at(s.Start), End: at(s.End)}
+		l := picture.Launch{Name: x.Task, Kinds: x.Kinds, Device: index[string(s.Device)], Start: at(s.Start), End: at(s.End)}
 		for _, w := range waits(s, kernels[s.Event]) {
 			l.Waits = append(l.Waits, partition.Wait{Start: at(w.start), End: at(w.end)})
 		}

@@ -111,7 +111,7 @@ func TestWaitsAreDrawn(t *testing.T) {
 	work := &device.Work{Name: "matmul", Nodes: []*graph.Node{{Out: []*graph.Value{{Name: "fc.matmul"}}}}}
 	for i := range executor.Ticket(2) {
 		done := device.Event{Queue: &queue{}, Seq: uint64(i)}
-		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kind: schedule.Backward})
+		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kinds: []schedule.Kind{schedule.Backward}})
 		for _, k := range [][2]int{{1, 20}, {50, 70}, {71, 99}} { // gaps of 1, 30, 1 and 1 ms
 			spans.Kernel(device.KernelSpan{Work: work, Launch: done, Start: at(k[0]), End: at(k[1])})
 		}

@@ -49,7 +49,7 @@ func ScheduleSVG(name string, p *partition.Plan, t schedule.Timeline) string {
 	line := Timeline{words: svg.Number, ticks: svg.Ticks}
 	for _, sp := range t.Spans {
 		a := sp.Action
-		line.Launches = append(line.Launches, Launch{a.String(), a.Kind, p.DevicesOf(a.Stage)[a.Replica], sp.Start, sp.End, nil})
+		line.Launches = append(line.Launches, Launch{a.String(), []schedule.Kind{a.Kind}, p.DevicesOf(a.Stage)[a.Replica], sp.Start, sp.End, nil})
 	}
 	title := fmt.Sprintf("By the arithmetic of its actions alone: %s flops, devices idle %.0f%% of the time", svg.Rounded(t.Makespan), 100*t.Bubble)
 	y := drawTimeline(c, p, title, line, line.end(), 64)

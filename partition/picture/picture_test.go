@@ -50,7 +50,7 @@ func TestStepSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := picture.StepSVG("digits <& co>", r.Plan, x, 7, picture.Timeline{
-		Launches: []picture.Launch{{Name: "s0.F0", Kind: schedule.Forward, Start: 0, End: 1e3}},
+		Launches: []picture.Launch{{Name: "s0.F0", Kinds: []schedule.Kind{schedule.Forward}, Start: 0, End: 1e3}},
 		Copies:   []picture.Copy{{Name: "<input>", Bytes: 64, From: "host", To: "cpu:0", End: 1}},
 	})
 	svgtest.Check(t, text)
@@ -120,13 +120,43 @@ func TestHostedCopies(t *testing.T) {
 	}
 }
 
+// A launch of several passes has the colour of each, which the legend explains: the backward
+// pass between those before and after it.
+func TestPassesTogether(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	f, b, u := schedule.Forward, schedule.Backward, schedule.Update
+	for name, x := range map[string]struct {
+		kinds []schedule.Kind
+		want  []svg.Color // from the top
+	}{
+		"s0.F0":   {[]schedule.Kind{f}, []svg.Color{svg.Blue}},
+		"s0.U0":   {[]schedule.Kind{u}, []svg.Color{svg.Orange}},
+		"s0.FB0":  {[]schedule.Kind{f, b}, []svg.Color{svg.Blue, svg.Green}},
+		"s0.BU0":  {[]schedule.Kind{b, u}, []svg.Color{svg.Green, svg.Orange}},
+		"s0.FBU0": {[]schedule.Kind{f, b, u}, []svg.Color{svg.Blue, svg.Green, svg.Orange}},
+	} {
+		text := picture.StepSVG("digits", r.Plan, &partition.Prediction{}, 1, picture.Timeline{
+			Launches: []picture.Launch{{Name: name, Kinds: x.kinds, End: 10e-3}},
+		})
+		svgtest.Check(t, text)
+		for _, fill := range x.want {
+			if n := strings.Count(text, `fill="`+string(fill)+`"`); n != 2 {
+				t.Errorf("%s: %d areas have the colour %s, expected one of the launch and one of the legend", name, n, fill)
+			}
+		}
+		if n := strings.Count(text, "<title>"+name+": "); n != len(x.want) {
+			t.Errorf("%s: %d areas, expected %d", name, n, len(x.want))
+		}
+	}
+}
+
 // A launch is drawn where it works. Between two parts of its work there is a thin line, which
 // the legend explains. Before the first one there is nothing: the step begins with work.
 func TestWaitsAreGaps(t *testing.T) {
 	r := smallrun.New(t, "cpu")
 	draw := func(waits ...partition.Wait) string {
 		text := picture.StepSVG("digits", r.Plan, &partition.Prediction{}, 1, picture.Timeline{
-			Launches: []picture.Launch{{Name: "s0.F0", Kind: schedule.Forward, Start: 0, End: 10e-3, Waits: waits}},
+			Launches: []picture.Launch{{Name: "s0.F0", Kinds: []schedule.Kind{schedule.Forward}, Start: 0, End: 10e-3, Waits: waits}},
 		})
 		svgtest.Check(t, text)
 		return text
@@ -158,7 +188,7 @@ func TestExtremes(t *testing.T) {
 		var line picture.Timeline
 		for i := range step.launches {
 			start := float64(i) * step.length
-			line.Launches = append(line.Launches, picture.Launch{Name: fmt.Sprintf("s0.F%d", i), Kind: []schedule.Kind{schedule.Forward, schedule.Backward}[i%2], Start: start, End: start + step.length})
+			line.Launches = append(line.Launches, picture.Launch{Name: fmt.Sprintf("s0.F%d", i), Kinds: []schedule.Kind{schedule.Forward, schedule.Backward}[i%2 : i%2+1], Start: start, End: start + step.length})
 		}
 		x, err := many.Plan.Predict(nil)
 		if err != nil {

@@ -48,7 +48,7 @@ type Timeline struct {
 // Launch is a launch in time.
 type Launch struct {
 	Name       string
-	Kind       schedule.Kind
+	Kinds      []schedule.Kind // the passes that it runs, in their order
 	Device     int
 	Start, End float64
 	Waits      []partition.Wait // between them, in order
@@ -105,7 +105,7 @@ func (t Timeline) end() (end float64) {
 func predicted(p *partition.Plan, x *partition.Prediction) (t Timeline) {
 	for i := range x.Launches {
 		l := &x.Launches[i]
-		t.Launches = append(t.Launches, Launch{l.Launch.Name(), l.Launch.Kind(), l.Device, l.Start, l.End, l.Waits})
+		t.Launches = append(t.Launches, Launch{l.Launch.Name(), l.Launch.Kinds(), l.Device, l.Start, l.End, l.Waits})
 	}
 	for _, k := range x.Copies {
 		from, to := string(p.Specs()[k.From].ID), string(p.Specs()[k.To].ID)
@@ -181,10 +181,19 @@ func drawCopy(c *svg.Picture, k Copy, y, scale float64) {
 	c.Rect(svg.Box{X: laneLeft + k.Start*scale, Y: y, W: max(0.5, (k.End-k.Start)*scale), H: copyHigh}, 1, svg.Style{Fill: fill, Hint: hint})
 }
 
+// main is the pass that takes most of a launch's time, by its place in Kinds: of several in
+// one, the backward pass.
+func (l *Launch) main() int { return max(0, slices.Index(l.Kinds, schedule.Backward)) }
+
+// bandHigh is the height of the band of a pass that is not the main one.
+const bandHigh = 4.0
+
 // drawLaunch draws a launch in its lane: a block for each time in which it works, and a thin
-// line between two of them. One that takes no time is a line across the lane.
+// line between two of them. One that takes no time is a line across the lane. A block of
+// several passes has the colour of the main one, between bands of those before and after it.
 func (t Timeline) drawLaunch(c *svg.Picture, l *Launch, y, scale float64) {
-	fill := passFills[l.Kind]
+	main := l.main()
+	fill := passFills[l.Kinds[main]]
 	hint := fmt.Sprintf("%s: %s, from %s on", l.Name, t.words(l.End-l.Start), t.words(l.Start))
 	if waited := l.waited(); waited > 0 {
 		hint += fmt.Sprintf("; it waits for %s of that", t.words(waited))
@@ -206,6 +215,15 @@ func (t Timeline) drawLaunch(c *svg.Picture, l *Launch, y, scale float64) {
 			style.Stroke = svg.White
 		}
 		c.Rect(at, min(3, at.W/2), style)
+		for k, kind := range l.Kinds {
+			band := svg.Box{X: at.X, Y: y + float64(k)*bandHigh, W: at.W, H: bandHigh}
+			if k > main {
+				band.Y = y + launchHigh - float64(len(l.Kinds)-k)*bandHigh
+			}
+			if k != main {
+				c.Rect(band, 0, svg.Style{Fill: passFills[kind], Stroke: style.Stroke, Hint: hint})
+			}
+		}
 		if at.W > widest.W {
 			widest = at
 		}
@@ -262,7 +280,10 @@ func colors(lines ...Timeline) (list []svg.Entry) {
 	for _, t := range lines {
 		least := t.leastSeen()
 		for i := range t.Launches {
-			has[t.Launches[i].Kind], waits = true, waits || len(t.Launches[i].works(least)) > 1
+			for _, kind := range t.Launches[i].Kinds {
+				has[kind] = true
+			}
+			waits = waits || len(t.Launches[i].works(least)) > 1
 		}
 		for _, k := range t.Copies {
 			ofHost := k.From == hostName || k.To == hostName

@@ -82,13 +82,21 @@ type Passes uint8
 // Has reports whether k is in the set.
 func (s Passes) Has(k schedule.Kind) bool { return s>>passOrder(k)&1 != 0 }
 
+// Kinds are the passes in running order.
+func (s Passes) Kinds() (list []schedule.Kind) {
+	for i := range len(running) {
+		if k := schedule.Kind(running[i]); s.Has(k) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
 // String is the passes' letters in running order: "FBU".
 func (s Passes) String() string {
 	var b strings.Builder
-	for i := range len(running) {
-		if k := schedule.Kind(running[i]); s.Has(k) {
-			b.WriteByte(byte(k))
-		}
+	for _, k := range s.Kinds() {
+		b.WriteByte(byte(k))
 	}
 	return b.String()
 }

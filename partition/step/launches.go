@@ -59,17 +59,20 @@ func (l *Launch) Action() schedule.Action {
 	return a
 }
 
-// Kind is the kind of work that takes the launch's time: of several passes in one, the
-// backward pass.
-func (l *Launch) Kind() schedule.Kind {
-	switch s := l.Segment; {
-	case l.Reduces():
-		return schedule.Reduce
-	case s.Passes.Has(schedule.Backward):
-		return schedule.Backward
-	default:
-		return s.Pass
+// Kinds are the passes that the launch runs, in their order; a reduction is no part of one.
+func (l *Launch) Kinds() []schedule.Kind {
+	if l.Reduces() {
+		return []schedule.Kind{schedule.Reduce}
 	}
+	return l.Segment.Passes.Kinds()
+}
+
+// KindsOf are the passes of one op of the launch; nil is a copy, which may be of any.
+func (l *Launch) KindsOf(n *graph.Node) []schedule.Kind {
+	if n == nil || l.Reduces() {
+		return l.Kinds()
+	}
+	return []schedule.Kind{segment.PassOf(n, l.Segment.Pass)}
 }
 
 // Name is the segment's name and, except in the update, the microbatch:

@@ -93,7 +93,7 @@ func TestTensorsAreThere(t *testing.T) {
 }
 
 // TestEachNodeRunsInEachMicrobatch counts how often a step runs each node, on all devices:
-// once for each microbatch, and in the update once.
+// once for each microbatch, and in the update once. The pass of a node is one of its launch.
 func TestEachNodeRunsInEachMicrobatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := nets.Draw(t)
@@ -105,6 +105,9 @@ func TestEachNodeRunsInEachMicrobatch(t *testing.T) {
 			}
 			for _, x := range l.Variant.Graph.Nodes {
 				ran[x.ID]++
+				if kinds := l.KindsOf(x); len(kinds) != 1 || !slices.Contains(l.Kinds(), kinds[0]) {
+					t.Fatalf("%s has passes %c, and %v is of %c", l.Name(), l.Kinds(), x, kinds)
+				}
 			}
 		}
 		for _, x := range p.Index.Graph.Nodes {
