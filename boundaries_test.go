@@ -129,7 +129,7 @@ var mayImport = map[string][]string{
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/columns", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units"},
 	"cmd/trainer/internal/addresses":   {},
-	"cmd/trainer/internal/text":        {"internal/units"},
+	"cmd/trainer/internal/text":        {"engine/metrics", "internal/units"},
 	"cmd/trainer/internal/console":     {"internal/columns"},
 	"cmd/trainer/internal/cli":         {"configs", "engine/osfile", "internal/edit", "cmd/trainer/internal/console", "internal/columns", "internal/units"},
 	"cmd/trainer/internal/signals":     {"cmd/trainer/internal/cli", "cmd/trainer/internal/console"},
@@ -137,7 +137,7 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/phase", "cmd/trainer/internal/text", "internal/units"},
 	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "internal/columns"},
 	"cmd/trainer/internal/queued":      {"", "checkpoint/rundir", "configs", "internal/svg", "internal/units", "jobs", "jobs/queue", "jobs/socket", "jobs/sweep", "engine/osfile", "internal/columns", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/progress", "cmd/trainer/internal/runs", "cmd/trainer/internal/signals", "cmd/trainer/internal/text"},
-	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "internal/edit", "internal/svg", "internal/svg/raster"},
+	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "cmd/trainer/internal/text", "internal/edit", "internal/svg", "internal/svg/raster"},
 	"cmd/trainer/internal/overview":    {"checkpoint", "checkpoint/rundir", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/signals", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/exchange", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 

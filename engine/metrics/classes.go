@@ -15,7 +15,7 @@ var answers = []Kind{Classes, Bits}
 
 func init() {
 	builtIn(Metric{
-		Name: "accuracy", Right: true, Usual: true, Doc: "share of right answers",
+		Name: "accuracy", Share: true, Right: true, Usual: true, Doc: "share of right answers",
 		Value: func(c *Collected) float64 { return c.Accuracy },
 	})
 	builtIn(counted("precision", "share of right answers among those of a class, as a mean over the classes (macro) that are in the targets or in the answers; of nothing, 0", macro(hits.precision)))
@@ -36,7 +36,7 @@ func init() {
 // counted is a metric that follows from the confusion matrix.
 func counted(name, doc string, value func(*Collected) float64) Metric {
 	return Metric{
-		Name: name, Doc: doc, Kinds: answers, Needs: []*Statistic{confusion}, Value: value,
+		Name: name, Doc: doc, Share: value != nil, Kinds: answers, Needs: []*Statistic{confusion}, Value: value,
 		Check: hasMatrix, Quick: func(t Task) bool { return !t.Text },
 	}
 }

@@ -30,6 +30,7 @@ type Metric struct {
 	Version int
 	Doc     string // a sentence for docs/metrics.md
 	Lower   bool   // a lower value is better
+	Share   bool   // a part of a whole, which people read as a percentage
 	Kinds   []Kind // the answers that it judges; nil: all
 	Right   bool   // it judges answers that are right or wrong
 	Texts   bool   // it judges texts alone

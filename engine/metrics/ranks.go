@@ -27,7 +27,7 @@ func topName(n int) string { return topPrefix + strconv.Itoa(n) }
 // top is the share of answers whose true class is among the n likeliest.
 func top(n int) Metric {
 	return Metric{
-		Kinds: []Kind{Classes}, Needs: []*Statistic{ranks},
+		Share: true, Kinds: []Kind{Classes}, Needs: []*Statistic{ranks},
 		Check: func(t Task) error {
 			if n >= t.Classes {
 				return fmt.Errorf("it is always 1 with %s; take a smaller number", units.Count(t.Classes, "class"))

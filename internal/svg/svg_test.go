@@ -96,6 +96,8 @@ func TestTicks(t *testing.T) {
 		{"far from 0", svg.Ticks(1234, 1236, 4), "1234 1234.5 1235 1235.5 1236"},
 		{"large", svg.Ticks(0, 45000, 6), "0 10k 20k 30k 40k"},
 		{"whole", svg.WholeTicks(0, 3, 10), "0 1 2 3"},
+		{"sizes", svg.SizeTicks(0, 3<<20, 3), "0|MiB 1|MiB 2|MiB 3|MiB"},
+		{"small sizes", svg.SizeTicks(0, 1000, 2), "0|B 500|B 1000|B"},
 		{"in ms", svg.TimeTicks(0, 0.0124, 3), "0 5|ms 10|ms"},
 		{"in min", svg.TimeTicks(0, 400, 4), "0 2|min 4|min 6|min"},
 		{"in words", svg.TicksOf(0, 2, 2, func(v float64) string { return fmt.Sprintf("%g ms", v) }), "0 ms|1 ms|2 ms"},

@@ -42,6 +42,29 @@ func TimeTicks(low, high float64, most int) []Tick {
 	return list
 }
 
+// Percent labels the ticks of shares by percentages.
+func Percent(list []Tick) {
+	for i := range list {
+		list[i].Label = Number(100*list[i].At) + "%"
+	}
+}
+
+// SizeTicks marks sizes in bytes, all in the unit that suits the largest.
+func SizeTicks(low, high float64, most int) []Tick {
+	unit, name := 1.0, "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if high < 1024*unit {
+			break
+		}
+		unit, name = 1024*unit, larger
+	}
+	list := TicksOf(low/unit, high/unit, most, func(v float64) string { return Number(v) + " " + name })
+	for i := range list {
+		list[i].At *= unit
+	}
+	return list
+}
+
 // mostTicks ends an axis whose steps are lost in rounding, such as from 1e16 to 1e16+2.
 const mostTicks = 50
 

@@ -130,11 +130,11 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 	rows := [][]string{head}
 	for _, c := range list {
 		row := []string{
-			fmt.Sprint(c.Class), columns.Cut(c.Label, 24), units.Thousands(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
-			fmt.Sprintf("%.4f", c.F1), orDash(c.AUC), orDash(c.AveragePrecision),
+			fmt.Sprint(c.Class), columns.Cut(c.Label, 24), units.Thousands(c.Answers), text.Share(c.Precision), text.Share(c.Recall),
+			text.Share(c.F1), orDash(c.AUC, text.Loss), orDash(c.AveragePrecision, text.Loss),
 		}
 		if each {
-			row = slices.Insert(row, 3, orDash(c.Accuracy))
+			row = slices.Insert(row, 3, orDash(c.Accuracy, text.Share))
 		}
 		rows = append(rows, row)
 	}
@@ -150,18 +150,18 @@ func printClasses(out io.Writer, list []berth.ClassResult) error {
 func printLabels(out io.Writer, list []berth.LabelResult) error {
 	rows := [][]string{{"LABEL", "RMSE", "MAE", "R2"}}
 	for i, x := range list {
-		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), units.Number(x.RMSE), units.Number(x.MAE), orDash(x.R2)})
+		rows = append(rows, []string{text.Short(cmp.Or(x.Label, fmt.Sprint(i)), 24), units.Number(x.RMSE), units.Number(x.MAE), orDash(x.R2, text.Loss)})
 	}
 	_, err := fmt.Fprintf(out, "\n%s", columns.Format(rows, columns.Layout{Right: []int{1, 2, 3}, Cut: []int{0}, Width: console.Room(out)}))
 	return err
 }
 
-// orDash is a number, or a dash for one that is not defined.
-func orDash(v *float64) string {
+// orDash is a number in words, or a dash for one that is not defined.
+func orDash(v *float64, words func(float64) string) string {
 	if v == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4f", *v)
+	return words(*v)
 }
 
 // mostLabel is the most characters of a class's name beside a confusion matrix.

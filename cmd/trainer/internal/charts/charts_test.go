@@ -68,7 +68,7 @@ func learning() string {
 	for step := 1; step <= 30; step++ {
 		fmt.Fprintf(&b, `{"step":%d,"epoch":%d,"loss":%g,"learning_rate":0.1}`+"\n", step, (step-1)/10, 3/float64(step))
 		if step%10 == 0 {
-			fmt.Fprintf(&b, `{"epoch":%d,"step":%d,"train_loss":0.5,"val_loss":0.6,"val_accuracy":0.9,"learning_rate":0.1,"samples_per_s":100,"val_confusion":[[5,1],[0,6]]}`+"\n", step/10-1, step)
+			fmt.Fprintf(&b, `{"epoch":%d,"step":%d,"train_loss":0.5,"val_loss":0.6,"val_accuracy":0.9,"learning_rate":0.1,"samples_per_s":100,"train_s":0.02,"device_peak_bytes":3000000,"val_confusion":[[5,1],[0,6]]}`+"\n", step/10-1, step)
 		}
 	}
 	return b.String()
@@ -127,10 +127,12 @@ func TestPlot(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{[]string{a}, []string{"each step|training|validation", "loss", "accuracy", "learning rate", "confusion matrix", "predicted class", "step"}, []string{"samples per s", "epoch"}},
+		{[]string{a}, []string{"each step|training|validation", "loss", "accuracy", "learning rate", "confusion matrix", "predicted class", "step"}, []string{"samples/s", "epoch"}},
 		{[]string{a, "--x", "epoch"}, []string{"epoch", "|3|"}, []string{"|30|"}},
 		{[]string{a, b, "--log"}, []string{"2 runs", "/a|", "b<&> ", "loss"}, []string{"confusion", "\x1b"}},
-		{[]string{a, "--metrics", "samples_per_s"}, []string{"samples per s"}, []string{"loss", "accuracy"}},
+		{[]string{a, "--metrics", "accuracy"}, []string{"|accuracy|", "|100%|", "|validation|"}, []string{"training"}},
+		{[]string{a, "--metrics", "samples_per_s"}, []string{"|samples/s|", "|training|"}, []string{"loss", "accuracy", "validation"}},
+		{[]string{a, "--metrics", "train_s,device_peak_bytes"}, []string{"|20 ms|", "|3 MiB|"}, nil},
 		{[]string{a, "--confusion", "--title", "Mine"}, []string{"Mine", "true class", "|5|83%|1|17%|6|100%"}, []string{"loss"}},
 		{[]string{answer}, []string{"cat", "a dog", "|5|83%|1|17%|6|100%"}, nil},
 	} {

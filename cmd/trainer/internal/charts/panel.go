@@ -2,7 +2,9 @@ package charts
 
 import (
 	"math"
+	"strings"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/internal/svg"
 )
 
@@ -62,6 +64,7 @@ func (v view) panel(s subject, runs []*history) *panel {
 		}
 	}
 	x, y := b.axes(v)
+	s.label(&y)
 	return &panel{svg.Axes{Title: titleOf(s.name), X: x, Y: y}, func(p *svg.Plot) {
 		for i, h := range runs {
 			v.drawRun(p, s, h, lookOf(i, len(runs)))
@@ -88,8 +91,28 @@ func (v view) drawRun(p *svg.Plot, s subject, h *history, l look) {
 	}
 }
 
+// label gives the ticks of a subject its unit.
+func (s subject) label(y *svg.Axis) {
+	low := max(0, y.Low)
+	switch {
+	case text.IsShare(s.name):
+		svg.Percent(y.Ticks)
+	case y.Log:
+	case strings.HasSuffix(s.name, "_bytes"):
+		y.Ticks = svg.SizeTicks(low, y.High, mostTicks)
+	case strings.HasSuffix(s.name, "_s") && !strings.HasSuffix(s.name, perSecond):
+		y.Ticks = svg.TimeTicks(low, y.High, mostTicks)
+	}
+}
+
+// perSecond ends the names of rates.
+const perSecond = "_per_s"
+
 // titleOf is a subject in words.
 func titleOf(name string) string {
+	if what, rate := strings.CutSuffix(name, perSecond); rate {
+		name = what + "/s"
+	}
 	r := []rune(shown(name, 40))
 	for i := range r {
 		if r[i] == '_' {
@@ -112,7 +135,7 @@ func positive(s subject, runs []*history) bool {
 			}
 		}
 	}
-	return s.name != "accuracy" && most > 0
+	return !text.IsShare(s.name) && most > 0
 }
 
 // x is where a bucket is across.
@@ -183,6 +206,9 @@ func (v view) addBand(p *svg.Plot, h *history, c *curve, of svg.Color) {
 	p.Area(edge, svg.Style{Fill: of, Opacity: 0.22})
 }
 
+// mostTicks is about how many ticks an axis has that goes up.
+const mostTicks = 7
+
 // bounds are the least and largest coordinates.
 type bounds struct{ left, right, low, high float64 }
 
@@ -231,6 +257,6 @@ func (b *bounds) axes(v view) (x, y svg.Axis) {
 	if low >= 0 {
 		from = max(0, from)
 	}
-	y.Ticks = svg.Ticks(from, y.High, 7)
+	y.Ticks = svg.Ticks(from, y.High, mostTicks)
 	return x, y
 }

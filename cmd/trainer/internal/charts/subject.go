@@ -34,14 +34,20 @@ func subjectOf(field string) string {
 }
 
 // train, val and steps are the curves of a subject in a run; nil where it has none.
-// A metric without a part, such as rmse, is of the validation.
-func (s subject) train(h *history) *curve { return h.boundaries["train_"+s.name] }
+// A metric without a part, such as rmse, is of the validation; times, rates and counts are of
+// the training.
+func (s subject) train(h *history) *curve {
+	if slices.Contains(onRequest, s.name) && s.name != "val_s" {
+		return h.boundaries[s.name]
+	}
+	return h.boundaries["train_"+s.name]
+}
 
 func (s subject) val(h *history) *curve {
 	if c := h.boundaries["val_"+s.name]; c != nil && subjectOf("val_"+s.name) == s.name {
 		return c
 	}
-	if h.steps[s.name] != nil {
+	if h.steps[s.name] != nil || slices.Contains(onRequest, s.name) && s.name != "val_s" {
 		return nil
 	}
 	return h.boundaries[s.name]

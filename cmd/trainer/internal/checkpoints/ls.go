@@ -74,7 +74,7 @@ func rankedBy(list []checkpoint.Manifest) string {
 
 func metric(m checkpoint.Manifest, name string) string {
 	if v, ok := m.Metrics[name]; ok {
-		return text.Loss(v)
+		return text.Metric(name, v)
 	}
 	return "-"
 }

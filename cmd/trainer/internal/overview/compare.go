@@ -110,10 +110,10 @@ func crossValidated(list []summarized, keys []difference) string {
 	if !folds {
 		return ""
 	}
-	out := fmt.Sprintf("best %s of %d folds: %s\n", best, len(list), averaged(values))
+	out := fmt.Sprintf("best %s of %d folds: %s\n", best, len(list), averaged(best, values))
 	for _, name := range slices.Sorted(maps.Keys(list[0].BestValues)) {
 		if values := atBest(list, name); name != best && strings.HasPrefix(name, "val_") && values != nil {
-			out += fmt.Sprintf("%s there: %s\n", name, averaged(values))
+			out += fmt.Sprintf("%s there: %s\n", name, averaged(name, values))
 		}
 	}
 	return out
@@ -131,8 +131,8 @@ func atBest(list []summarized, name string) (values []float64) {
 	return values
 }
 
-// averaged is the mean of two values or more, and their deviation.
-func averaged(values []float64) string {
+// averaged is the mean of two values or more of a metric, and their deviation.
+func averaged(name string, values []float64) string {
 	var sum, squares float64
 	for _, v := range values {
 		sum += v
@@ -141,7 +141,7 @@ func averaged(values []float64) string {
 	for _, v := range values {
 		squares += (v - sum/n) * (v - sum/n)
 	}
-	return fmt.Sprintf("%s on average, with a deviation of %s", text.Loss(sum/n), text.Loss(math.Sqrt(squares/(n-1))))
+	return fmt.Sprintf("%s on average, with a deviation of %s", text.Metric(name, sum/n), text.Metric(name, math.Sqrt(squares/(n-1))))
 }
 
 // foldKey is the key that the runs of a cross-validation differ in.

@@ -3,6 +3,7 @@ package overview
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,17 +47,37 @@ func TestCrossValidated(t *testing.T) {
 		}
 	}
 	for i := range list {
-		list[i].BestValues = map[string]float64{"val_loss": 0.5, "val_auc": 0.7 + float64(i)/10, "train_loss": 0.1}
+		list[i].BestValues = map[string]float64{"val_loss": 0.5, "val_auc": 0.7 + float64(i)/10, "val_recall": 0.7 + float64(i)/10, "train_loss": 0.1}
 	}
 	list[0].BestValues["val_f1"] = 0.4 // which others lack
 	const want = "best val_loss of 3 folds: 0.3000 on average, with a deviation of 0.1000\n" +
-		"val_auc there: 0.8000 on average, with a deviation of 0.1000\n"
+		"val_auc there: 0.8000 on average, with a deviation of 0.1000\n" +
+		"val_recall there: 80.00% on average, with a deviation of 10.00%\n"
 	if got := crossValidated(list, []difference{folds}); got != want {
 		t.Errorf("of several metrics: %q, want %q", got, want)
 	}
 	list[1].Best.Metric = "val_f1"
 	if got := crossValidated(list, []difference{folds}); got != "" {
 		t.Errorf("of two metrics: %q", got)
+	}
+}
+
+// Shares are percentages, and times and sizes have their unit.
+func TestValues(t *testing.T) {
+	for name, x := range map[string]struct {
+		v    float64
+		want string
+	}{
+		"val_accuracy": {0.96388, "96.39%"}, "test_f1": {1, "100.00%"}, "val_loss": {0.96388, "0.9639"}, "device_peak_bytes": {3 << 20, "3.0 MiB"},
+		"train_s": {0.0038, "3.80 ms"}, "samples_per_s": {374025.4, "374,025"}, "steps": {12, "12"}, "val_s": {math.NaN(), "NaN"},
+	} {
+		if got := value(name, x.v); got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+	best := summarized{"r", &rundir.Summary{Best: checkpoint.Best{Metric: "val_accuracy", Value: 0.96388}}}
+	if got := best.best(); got != "val_accuracy 96.39%" {
+		t.Error(got)
 	}
 }
 

@@ -109,12 +109,12 @@ func (s summarized) tests() map[string]float64 {
 	return all
 }
 
-// best is "val_accuracy 0.9916"; "" where no checkpoint has the metric.
+// best is "val_accuracy 99.16%"; "" where no checkpoint has the metric.
 func (s summarized) best() string {
 	if s.Best.Metric == "" || math.IsNaN(s.Best.Value) {
 		return ""
 	}
-	return fmt.Sprintf("%s %s", s.Best.Metric, text.Loss(s.Best.Value))
+	return fmt.Sprintf("%s %s", s.Best.Metric, text.Metric(s.Best.Metric, s.Best.Value))
 }
 
 // orDash is a text, or "-" for none.
@@ -128,8 +128,12 @@ func orDash(s string) string {
 // value is a metric in few characters.
 func value(name string, v float64) string {
 	switch {
+	case text.IsShare(name):
+		return text.Share(v)
 	case strings.HasSuffix(name, "_bytes") && v >= 0 && v < math.MaxInt64:
 		return units.Bytes(int64(v))
+	case strings.HasSuffix(name, "_s") && !strings.HasSuffix(name, "_per_s") && v >= 0 && v < 1e9:
+		return units.Time(time.Duration(v * float64(time.Second)))
 	case (v == math.Trunc(v) || math.Abs(v) >= 1e3) && math.Abs(v) < 1e15:
 		return units.Thousands(int64(math.Round(v)))
 	}

@@ -139,11 +139,14 @@ func steps(v *jobs.View) string {
 	return fmt.Sprintf("%d/%d", v.Step, v.Steps)
 }
 
-func loss(x *float64) string {
+func loss(x *float64) string { return metric("loss", x) }
+
+// metric is a metric by its name; "" for none.
+func metric(name string, x *float64) string {
 	if x == nil {
 		return ""
 	}
-	return text.Loss(*x)
+	return text.Metric(name, *x)
 }
 
 func ends(v *jobs.View) string {

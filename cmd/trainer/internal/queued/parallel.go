@@ -103,6 +103,9 @@ func metricColumn(st *jobs.Standing) column {
 	}
 	c := column{Axis: svg.Axis{Label: st.Sweep.Metric + ", " + better}}
 	c.span(low, high, low > 0 && high/low > magnitudes, false)
+	if text.IsShare(st.Sweep.Metric) {
+		svg.Percent(c.Ticks)
+	}
 	c.at = func(trial int) (float64, bool) {
 		if v := st.Value(trial); v != nil {
 			return *v, true
@@ -180,7 +183,7 @@ func looks(st *jobs.Standing) (list []svg.Entry) {
 		}
 	}
 	if best := st.Decision.Best; best > 0 {
-		words := fmt.Sprintf("trial %d, the best: %s %s", best, st.Sweep.Metric, loss(st.Value(best-1)))
+		words := fmt.Sprintf("trial %d, the best: %s %s", best, st.Sweep.Metric, metric(st.Sweep.Metric, st.Value(best-1)))
 		list = append(list, svg.Entry{Words: words, Style: bestLook})
 	}
 	for _, x := range []struct {
@@ -199,7 +202,7 @@ func hint(st *jobs.Standing, i int) string {
 	v := st.Trials[i]
 	words := fmt.Sprintf("trial %d, %s", i+1, stateOf(v))
 	if x := st.Value(i); x != nil {
-		words += fmt.Sprintf(": %s %s at step %d", st.Sweep.Metric, text.Loss(*x), v.Step)
+		words += fmt.Sprintf(": %s %s at step %d", st.Sweep.Metric, text.Metric(st.Sweep.Metric, *x), v.Step)
 	}
 	for _, s := range v.Trial.Settings {
 		words += fmt.Sprintf("; %s %s", s.Key, shortValue(s.Value))

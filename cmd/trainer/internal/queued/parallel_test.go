@@ -71,3 +71,16 @@ func TestParallelOfLittle(t *testing.T) {
 	svgtest.Check(t, parallel(standingWith(t, 0, nil, nil), "sweep 1").String())
 	svgtest.Check(t, parallel(standingWith(t, 1, &one, &one), "sweep 1").String())
 }
+
+// Shares are percentages, and values are as short as they are given.
+func TestTrialsInWords(t *testing.T) {
+	x := 0.96388
+	if a, b, c := metric("val_accuracy", &x), metric("val_loss", &x), metric("val_loss", nil); a != "96.39%" || b != "0.9639" || c != "" {
+		t.Errorf("%q, %q and %q", a, b, c)
+	}
+	for v, want := range map[string]string{"0.01": "0.01", "0.0031622776601683794": "0.003162", "1e-05": "1e-05", "64": "64", "[64, 32]": "[64,32]", "adam": "adam"} {
+		if got := shortValue(v); got != want {
+			t.Errorf("%s: %q, want %q", v, got, want)
+		}
+	}
+}

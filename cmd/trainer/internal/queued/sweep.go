@@ -20,7 +20,6 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/columns"
@@ -281,7 +280,7 @@ func printTrials(out io.Writer, st *jobs.Standing, width int) error {
 	rows := [][]string{head}
 	for _, i := range st.Order() {
 		v := st.Trials[i]
-		row := []string{strconv.Itoa(i + 1), stateOf(v), steps(v), loss(st.Value(i))}
+		row := []string{strconv.Itoa(i + 1), stateOf(v), steps(v), metric(st.Sweep.Metric, st.Value(i))}
 		for _, s := range v.Trial.Settings {
 			row = append(row, shortValue(s.Value))
 		}
@@ -298,7 +297,7 @@ func printTrials(out io.Writer, st *jobs.Standing, width int) error {
 // shortValue is a value as a table shows it: a list without spaces, and a number with few digits.
 func shortValue(v string) string {
 	if x, err := strconv.ParseFloat(v, 64); err == nil && x != math.Trunc(x) {
-		return text.Loss(x)
+		return units.Number(x)
 	}
 	return strings.ReplaceAll(v, ", ", ",")
 }
@@ -320,7 +319,7 @@ func (m maker) sweepBest() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		about := fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, loss(st.Value(best-1)), v.Step, v.Steps)
+		about := fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, metric(st.Sweep.Metric, st.Value(best-1)), v.Step, v.Steps)
 		if _, err := os.Stat(rundir.CheckpointPath(v.Dir)); errors.Is(err, os.ErrNotExist) {
 			about += "; its checkpoint is deleted: trainer submit of this config trains it again"
 		}

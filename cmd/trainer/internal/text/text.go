@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -22,6 +23,24 @@ func Rate(v float64, what string) string { return units.Rate(v) + " " + what + "
 
 // Share is a share as a percentage: 97.50%.
 func Share(v float64) string { return fmt.Sprintf("%.2f%%", 100*v) }
+
+// IsShare reports whether people read a metric as a percentage. The part of the data may
+// stand before its name, as in val_accuracy.
+func IsShare(name string) bool {
+	for _, part := range []string{"train_", "val_", "test_"} {
+		name = strings.TrimPrefix(name, part)
+	}
+	m, _ := metrics.Find(name)
+	return m.Share
+}
+
+// Metric is a metric by its name: a [Share], or a number as a [Loss].
+func Metric(name string, v float64) string {
+	if IsShare(name) {
+		return Share(v)
+	}
+	return Loss(v)
+}
 
 // RMSE is a root mean squared error behind the text before, "" for nil.
 func RMSE(before string, v *float64) string {
@@ -51,7 +70,11 @@ func Metrics(before string, names []string, values map[string]float64, already m
 			continue
 		}
 		v := "-"
-		if x := values[name]; x-x == 0 {
+		switch x := values[name]; {
+		case x-x != 0:
+		case IsShare(name):
+			v = Share(x)
+		default:
 			v = units.Number(x)
 		}
 		fmt.Fprintf(&b, "%s%s %s", before, name, v)
