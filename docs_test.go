@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/berth-ml/berth/internal/svg"
 	"github.com/berth-ml/berth/internal/svg/svgtest"
 )
 
@@ -178,20 +179,28 @@ func TestArchitecturePage(t *testing.T) {
 
 var drawnPackage = regexp.MustCompile(`font-family="ui-monospace[^>]*>([a-z/]+)<`)
 
-// The texts of drawings are within them, readable, and not over each other. Those of run.svg
-// have the fonts of a terminal, and are left out.
+// Drawings have the font of package svg on a white page, without a frame around all. Their texts are
+// within them, readable, and not over each other. Those of run.svg have the fonts of a terminal, and are
+// left out.
 func TestDrawingsAreReadable(t *testing.T) {
 	list, err := filepath.Glob("docs/*.svg")
 	if err != nil || len(list) < 10 {
 		t.Fatal(len(list), err)
 	}
+	font := regexp.MustCompile(`^<svg [^>]*font-family="[^"]+"`)
+	page := regexp.MustCompile(`</title>\s*(<defs>.*</defs>\s*)?<rect width="100%" height="100%" fill="#ffffff"/>\s*<[^r]`)
+	like := strings.Split(font.FindString((&svg.Picture{}).String()), `font-family=`)[1]
 	for _, file := range list {
-		if file == filepath.Join("docs", "run.svg") {
-			continue
-		}
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		terminal := file == filepath.Join("docs", "run.svg")
+		if got := font.FindString(string(b)); !strings.HasSuffix(got, like) || !terminal && !page.Match(b) {
+			t.Errorf("%s: its font is not that of package svg, or its page is not plain white: %s", file, got)
+		}
+		if terminal {
+			continue
 		}
 		for _, fault := range svgtest.Faults(string(b)) {
 			t.Errorf("%s: %s", file, fault)
