@@ -67,9 +67,6 @@ func (n *starter) run(ctx context.Context) error {
 	}
 	st, err := os.Stat(n.path)
 	folder := err == nil && st.IsDir()
-	if folder && holdsImages(n.path) {
-		return cli.Usagef("%s: folders of images are not read yet: turn them into an array of numbers (.npy), and name it with data.source: tensors", n.path)
-	}
 	text, err := fileConfig(ctx, n.path, folder)
 	if err != nil {
 		return err
@@ -99,6 +96,9 @@ func (n *starter) run(ctx context.Context) error {
 func (n *starter) check() error {
 	if _, err := os.Stat(n.path); err != nil && !isPattern(n.path) {
 		return unread(n.path, err)
+	}
+	if holdsImages(n.path) {
+		return cli.Usagef("%s: folders of images are not read yet: turn them into an array of numbers (.npy), and name it with data.source: tensors", n.path)
 	}
 	if n.out == "" {
 		n.out = nameOfData(n.path) + ".yaml"
