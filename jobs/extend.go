@@ -16,9 +16,9 @@ import (
 	"github.com/berth-ml/berth/jobs/sweep"
 )
 
-// continued finds the sweep to which a submission adds trials: the newest one of the same config, text and data in the same place that
-// has fewer. q gets the text with all trials, and what they take. nil: the submission is a sweep of its own; where it has as many
-// trials as the newest one, they are halved as there.
+// continued finds the sweep that goes on with a submission: the newest one of the same config, text and data in the same place that
+// has fewer trials, or as many and is not over. q gets the text with all trials, and what they take. nil: the submission is a sweep of its
+// own; where it has as many trials as the newest one, they are halved as there.
 func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) {
 	now, err := configs.ParseSweep("submitted sweep", []byte(s.Sweep))
 	if err != nil || s.Again || len(s.After) > 0 {
@@ -52,7 +52,7 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 		}
 		q.Sweep.Text = string(text)
 		outlook(q, all)
-		if all.Total() == then.Total() {
+		if all.Total() == then.Total() && j.State.Over() {
 			q.Sweep.Submitted = []queue.Submitted{{Key: s.Key, Text: s.Sweep}}
 			return nil, nil
 		}

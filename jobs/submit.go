@@ -148,6 +148,9 @@ func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submissi
 		}
 	}
 	dir, made, err := d.reserve(s, q.Name)
+	if err == nil && (q.Sweep == nil || q.Sweep.Submitted == nil) { // otherwise its trials were there before
+		err = checkLed(s)
+	}
 	if err != nil {
 		return queue.Job{}, err
 	}
@@ -321,6 +324,31 @@ func cleaned(path string) string {
 		return ""
 	}
 	return filepath.Clean(path)
+}
+
+// checkLed refuses the folder of a sweep or a pipeline in which another one has the folders of its trials or steps: new ones would replace
+// what is in them.
+func checkLed(s Submission) error {
+	if s.Dir == "" || s.Sweep == "" && len(s.Steps) == 0 {
+		return nil
+	}
+	list, err := os.ReadDir(s.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", berth.ErrFolder, err)
+	}
+	for _, e := range list {
+		mine := s.Sweep != "" && trialName.MatchString(e.Name())
+		for i := range s.Steps {
+			mine = mine || s.Steps[i].Name == e.Name()
+		}
+		if mine {
+			return fmt.Errorf("%w: %s has %s already, of another job: name another with --run, or delete it", berth.ErrFolder, s.Dir, e.Name())
+		}
+	}
+	return nil
 }
 
 // reserve chooses the run folder. made is the folder that it made for that, if it made one.

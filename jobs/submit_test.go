@@ -139,3 +139,46 @@ func TestFolderTakenMeanwhile(t *testing.T) {
 		t.Errorf("the job is %s after %d attempts: %s", v.State, len(v.Attempts), v.Failure())
 	}
 }
+
+// TestFolderOfASweep: a sweep and a pipeline are refused in a folder that has trials or steps of another one, whose files theirs would
+// replace. Other files in it do no harm, and the same sweep is its own.
+func TestFolderOfASweep(t *testing.T) {
+	dir := t.TempDir()
+	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	used := filepath.Join(dir, "used")
+	if err := os.MkdirAll(filepath.Join(used, "trial-002"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(used, "notes"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(key, dir, trials string) (queue.Job, error) {
+		return d.Submit(t.Context(), Submission{Key: key, Config: text(t), Dir: dir, Sweep: "sweep: {config: digits, vary: {optimizer.lr: 0.1..0.2}, trials: " + trials + "}"})
+	}
+	if _, err := sweep("a", used, "4"); !errors.Is(err, berth.ErrFolder) || !strings.Contains(err.Error(), "trial-002") {
+		t.Errorf("a sweep beside other trials: %v", err)
+	}
+	if _, err := sweep("b", filepath.Join(used, "notes"), "4"); !errors.Is(err, berth.ErrFolder) {
+		t.Errorf("a sweep in a file: %v", err)
+	}
+	for name, bad := range map[string]bool{"notes": true, "other": false} {
+		steps := []Step{{Name: name, Config: text(t)}}
+		if _, err := d.Submit(t.Context(), Submission{Key: name, Name: "p", Dir: used, Config: []byte("p"), Steps: steps}); errors.Is(err, berth.ErrFolder) != bad {
+			t.Errorf("a pipeline with a step %s: %v", name, err)
+		}
+	}
+	own := filepath.Join(dir, "own")
+	first, err := sweep("c", own, "4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(own, "trial-001"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := sweep("d", own, "4"); err != nil || j.ID != first.ID || len(j.Sweep.Submitted) != 2 {
+		t.Errorf("the same sweep is %+v, expected job %d: %v", j, first.ID, err)
+	}
+	if _, err := sweep("e", own, "3"); !errors.Is(err, berth.ErrFolder) {
+		t.Errorf("another sweep in its folder: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs/order"
@@ -88,6 +89,9 @@ func sideBySide(needs []order.Need, usable []order.Device) (most int) {
 func shareOf(j *queue.Job, s *configs.Sweep, rung int) float64 {
 	return float64(sweep.Rungs(s, j.Sweep.Steps, j.Sweep.Boundary)[rung]) / float64(j.Sweep.Steps)
 }
+
+// trialName matches the names that trialDir gives.
+var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
 
 // trialDir is the run folder of a trial that is trained.
 func trialDir(j *queue.Job, number int) string {

@@ -78,7 +78,7 @@ func (t *Trial) clone() *Trial {
 }
 
 // Extend gives a sweep more trials; with is the sweep with them, and length what all take by the plan. One that has ended goes
-// on. It answers a submission with that key and text from now on.
+// on. It answers a submission with that key and text from now on. With no more trials, it does no more.
 func (q *Queue) Extend(id int, with *Sweep, length time.Duration, s Submitted) (Job, error) {
 	j, err := q.request(id, func(j *Job, now time.Time) error {
 		if j.Sweep == nil || j.State == Failed || j.State == Cancelled {
@@ -90,8 +90,12 @@ func (q *Queue) Extend(id int, with *Sweep, length time.Duration, s Submitted) (
 			of.Submitted = []Submitted{{j.key, j.Sweep.Text}}
 		}
 		of.Submitted = append(of.Submitted, s)
+		what := "more trials"
+		if of.Text == j.Sweep.Text {
+			what = "submitted again"
+		}
 		j.Sweep, j.Predicted = &of, length
-		j.note(now, "more trials")
+		j.note(now, "%s", what)
 		if j.State == Finished {
 			j.enter(Waiting, now)
 		}

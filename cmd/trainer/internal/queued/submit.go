@@ -452,6 +452,9 @@ func (w waiter) train(ctx context.Context) (err error) {
 	if !v.State.Over() && !stopped && (v.Waits() || v.Pipeline) {
 		return fmt.Errorf("job %d does not begin: %s, and this command runs job %d alone: start trainer up, which runs both", w.id, v.Where, w.id)
 	}
+	if !v.State.Over() && stopped && v.Sweep != nil && v.StepOf == nil && !v.Again {
+		return fmt.Errorf("%w and saved: job %d goes on with the same command, or with trainer up", errStopped, w.id)
+	}
 	if !v.State.Over() && stopped && v.Leads() {
 		return fmt.Errorf("%w and saved: job %d goes on with trainer up", errStopped, w.id)
 	}

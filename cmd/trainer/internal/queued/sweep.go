@@ -140,8 +140,12 @@ func announcedSweep(j *queue.Job) string {
 	most, whole := sweep.Most(s, []sweep.Length{{Steps: j.Sweep.Steps, Boundary: j.Sweep.Boundary}})
 	share := math.Ceil(100 * float64(most) / float64(whole))
 	begins := fmt.Sprintf("sweep %d", j.ID)
-	if len(j.Sweep.Submitted) > 1 {
-		begins += fmt.Sprintf(" goes on with %s more", units.Thousands(s.Trials[len(s.Trials)-1]))
+	if n := len(j.Sweep.Submitted); n > 1 {
+		begins += " goes on"
+		before, err := configs.ParseSweep("sweep", []byte(j.Sweep.Submitted[n-2].Text))
+		if err == nil && s.Total() > before.Total() {
+			begins += fmt.Sprintf(" with %s more", units.Thousands(s.Total()-before.Total()))
+		}
 	}
 	return fmt.Sprintf("%s: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device, up to %s of the disk",
 		begins, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
