@@ -96,6 +96,9 @@ func (k dimensions) decode(d *decoder, n *yaml.Node, path string, dst any) {
 // hintOfVaried is hint for a key with several values. Flags give those of a key that is set as a whole
 // beside what the config has.
 func (l *layering) hintOfVaried(name string, values *yaml.Node) string {
+	if below := l.below(name); len(below) > 0 {
+		return "; it is a section, whose keys vary one by one: " + list(below)
+	}
 	above := l.wholeAbove(name)
 	if above == "" || l.d.base == "" || values.Kind != yaml.SequenceNode {
 		return l.hint(name, "")

@@ -124,6 +124,11 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, of := range []struct{ key, what string }{{sweepKey, "a sweep"}, {jobsKey, "a pipeline"}} {
+		if lookUp(root, of.key) != nil {
+			return nil, &Error{Pos: Pos{File: d.file}, Msg: fmt.Sprintf("this is the file of %s and no config; `trainer submit %s` queues it", of.what, d.file)}
+		}
+	}
 	own := d.written(root)
 	applyOverlay(d, root, o)
 	d.dropRetired(root)

@@ -32,6 +32,11 @@ func TestLoadFindsFiles(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
 	}
+	for key, want := range map[string]string{"sweep": "the file of a sweep", "jobs": "the file of a pipeline"} {
+		if _, err := Parse("tune.yaml", []byte(key+": {}\n"), Overlay{}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "trainer submit tune.yaml") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
 	if _, err := Source("mnist-mpl"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `"mnist-mlp"`) {
 		t.Errorf("Source: %v", err)
 	}

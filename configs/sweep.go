@@ -190,8 +190,27 @@ func SweepOfFlags(config string, vary []string, flags map[string]string) (*Sweep
 	}
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	d.give(root, sweepKey, sweep, "")
-	return d.sweep(root)
+	mistakes := len(d.faults)
+	s, err := d.sweep(root)
+	if err == nil {
+		return s, nil
+	}
+	for i, f := range slices.Backward(d.faults) { // what is missing has no flag yet
+		switch {
+		case f.Pos != (Pos{}):
+		case f.Key == "sweep.vary" && mistakes > 0: // it is not, but for that mistake
+			d.faults = slices.Delete(d.faults, i, i+1)
+		case f.Key == "sweep.vary":
+			f.Pos, f.Key, f.Msg = Pos{File: "--vary"}, "", "missing, expected "+varyText
+		case strings.HasPrefix(f.Key, sweepKey+"."):
+			f.Pos, f.Key = Pos{File: "--" + strings.ReplaceAll(f.Key[len(sweepKey)+1:], "_", "-")}, ""
+		}
+	}
+	return nil, joinFaults(d.faults)
 }
+
+// varyText is what --vary takes.
+const varyText = "key=values, such as optimizer.lr=log:1e-4..1e-1 or train.batch=32,64"
 
 // give adds a key to a mapping. Messages name its origin; "": that of what is below it.
 func (d *decoder) give(in *yaml.Node, name string, value *yaml.Node, origin string) {
@@ -218,7 +237,7 @@ func (d *decoder) varyFlags(vary []string) *yaml.Node {
 		}
 		switch {
 		case !ok:
-			d.fail(Pos{File: origin}, "", "expected key=values, such as optimizer.lr=log:1e-4..1e-1 or train.batch=32,64")
+			d.fail(Pos{File: origin}, "", "expected %s", varyText)
 		case lookUp(list, name) != nil:
 			d.fail(Pos{File: origin}, name, "given twice; give one --vary for a key, with commas between its values")
 		default:

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,9 @@ func Sweep(stop *signals.Stop, version string) *cobra.Command {
 				given[f.Name] = f.Value.String()
 			}
 		})
+		if _, err := cf.Load(c, args[0]); err != nil {
+			return err
+		}
 		s, err := configs.SweepOfFlags(args[0], vary, given)
 		if err != nil {
 			return cli.Usage(err)
@@ -95,6 +99,9 @@ func sweepIn(path string) (*configs.Sweep, error) {
 // queueSweep submits a sweep.
 func queueSweep(c *cobra.Command, cf *runs.ConfigFlags, s *configs.Sweep, r request) error {
 	cfg, err := cf.Load(c, s.Config)
+	if errors.Is(err, configs.ErrNotFound) {
+		return configs.At(s.Pos, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -106,7 +113,30 @@ func queueSweep(c *cobra.Command, cf *runs.ConfigFlags, s *configs.Sweep, r requ
 		return err
 	}
 	r.Sweep = string(yaml)
-	return r.queue(c, cfg, cfg)
+	return varied(r.queue(c, cfg, cfg), s)
+}
+
+// varied is an error about the config of a trial with the places at which its values were given.
+func varied(err error, s *configs.Sweep) error {
+	if err == nil {
+		return nil
+	}
+	given := map[string]string{"checkpoint.best": "--metric " + s.Metric}
+	if s.Pos != (configs.Pos{}) {
+		given["checkpoint.best"] = fmt.Sprintf("%s: sweep.metric", s.Pos)
+	}
+	for i := range s.Vary {
+		given[s.Vary[i].Key] = s.Vary[i].Pos.String()
+	}
+	words := err.Error()
+	for key, place := range given {
+		set := regexp.MustCompile("(?m)--set " + regexp.QuoteMeta(key) + "=.*?: " + regexp.QuoteMeta(key) + ":")
+		words = set.ReplaceAllLiteralString(words, place+": "+key+":")
+	}
+	if words == err.Error() {
+		return err
+	}
+	return placed{err, words}
 }
 
 // root makes the paths among the values of a sweep absolute: a daemon works in another folder.
