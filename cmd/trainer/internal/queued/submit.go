@@ -268,9 +268,19 @@ func daemonKeys() (keys []string) {
 	return keys
 }
 
-// ignored tells of keys that were given and do not count.
+// ignored tells of keys that were given another value than their default, and do not count.
 func ignored(c *cobra.Command, cfg *configs.Config) {
-	given := slices.DeleteFunc(daemonKeys(), func(key string) bool { return !cfg.Given(key) })
+	value := func(d configs.Devices) map[string]string {
+		of, values := *cfg, map[string]string{}
+		of.Devices = d.WithDefaults()
+		list, _ := of.AllSettings() // what cannot be written is a value, too
+		for _, s := range list {
+			values[s.Key] = s.Value
+		}
+		return values
+	}
+	has, usual := value(cfg.Devices), value(configs.Devices{})
+	given := slices.DeleteFunc(daemonKeys(), func(key string) bool { return !cfg.Given(key) || has[key] == usual[key] })
 	if len(given) > 0 {
 		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("%s: trainer up has its own, so the job's does not count", strings.Join(given, ", ")))
 	}

@@ -287,3 +287,28 @@ func (l lines) Write(p []byte) (int, error) {
 	l <- string(p)
 	return len(p), nil
 }
+
+// TestIgnored: keys that do not count for a job are told, but not those that a config has written out with their defaults.
+func TestIgnored(t *testing.T) {
+	usual, err := configs.Load("digits", configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := usual.YAML()
+	if err != nil || !strings.Contains(string(whole), "threads: 0") {
+		t.Fatalf("%s: %v", whole, err)
+	}
+	for set, want := range map[string]string{"": "", "devices.threads=1": "submit: devices.threads: trainer up has its own, so the job's does not count\n"} {
+		cfg, err := configs.Parse("whole.yaml", whole, configs.Overlay{Set: strings.Fields(set)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		c := Submit(&signals.Stop{}, "1")
+		c.SetErr(&out)
+		ignored(c, cfg)
+		if out.String() != want {
+			t.Errorf("--set %q: %q", set, out.String())
+		}
+	}
+}
