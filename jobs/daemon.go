@@ -61,8 +61,8 @@ type Daemon struct {
 	drain bool              // no others begin than those of begun
 	only  int               // the one job that may run; 0: all
 
-	turn     sync.Mutex                      // of the one job that is planned
-	planning map[int]context.CancelCauseFunc // jobs that are planned, since their inputs have finished
+	planned    *planned // the job that is planned, since its inputs have finished; nil: none
+	submitting int      // submissions that are planned
 }
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
@@ -84,7 +84,7 @@ func Open(o Options) (*Daemon, error) {
 	return &Daemon{
 		desk: desk{queue: q, program: cmp.Or(o.Program, build.Exact())}, options: o, owned: devices, host: devices.HostMemory(),
 		woken: make(chan struct{}, 1), open: map[int]*task{}, begun: map[int]bool{}, later: map[int]time.Time{},
-		sweeps: map[int]*sweeper{}, planning: map[int]context.CancelCauseFunc{},
+		sweeps: map[int]*sweeper{},
 	}, nil
 }
 
@@ -106,8 +106,11 @@ var retryAfter = 10 * time.Second
 // and returns. Those that have not ended go on with the next daemon.
 func (d *Daemon) Run(ctx context.Context) error {
 	for _, j := range d.queue.Blamed() {
-		d.say(j, "failed: "+j.Failure())
-		d.over(j)
+		if d.leadsHere(&j) {
+			d.queue.Told(j.ID)
+			d.say(j, "failed: "+j.Failure())
+			d.over(j)
+		}
 	}
 	d.tell()
 	timer := time.NewTicker(tick)
@@ -202,7 +205,7 @@ func (d *Daemon) stopAll(cause error) {
 	for _, t := range d.open {
 		t.stop(cause)
 	}
-	for _, cancel := range d.planning {
-		cancel(cause)
+	if d.planned != nil {
+		d.planned.cancel(cause)
 	}
 }

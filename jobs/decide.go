@@ -60,7 +60,7 @@ func (d *Daemon) act(list []queue.Job) {
 			continue
 		case t == nil && (full || !d.makeRoom(id, a)):
 			continue
-		case taken(held, p.Devices, id) || a.alone != 0 && others(held, a.alone):
+		case taken(held, p.Devices, id) || a.alone != 0 && (others(held, a.alone) || d.planned != nil):
 			continue
 		case t != nil:
 			t.proceed()
@@ -166,13 +166,16 @@ func (d *Daemon) line(list []queue.Job, alone int, now time.Time) (line []order.
 	return line
 }
 
-// suspect is the first suspect job that wants to run and can; 0 if there is none. One that cannot
+// suspect is the first suspect job that wants to run, or to be planned, and can; 0 if there is none. One that cannot
 // run, as others wait in RunOnly or there are too few devices, must not keep the rest from it.
 func (d *Daemon) suspect(list []queue.Job) int {
 	for i := range list {
 		j := &list[i]
-		begins := d.open[j.ID] != nil || d.queue.Full() == nil // else it would only keep others from going on
-		if begins && j.Suspect && wants(j) && d.may(j) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable()) {
+		if !j.Suspect || d.open[j.ID] == nil && d.queue.Full() != nil { // it would only keep others from going on
+			continue
+		}
+		runs := wants(j) && d.may(j) && !time.Now().Before(d.later[j.ID]) && order.Fits(j.Needs, d.usable())
+		if runs || j.Unplanned != nil && d.ready(list, j) {
 			return j.ID
 		}
 	}
@@ -243,8 +246,8 @@ func (d *Daemon) begin(id int, p order.Place) {
 	}()
 }
 
-// alone says whether the job is to run alone, as one that may have ended the process.
+// alone says whether the job is to run alone, as one that may have ended the process, and does: nothing is planned meanwhile.
 func (d *Daemon) alone(id int) bool {
 	j, err := d.queue.Job(id)
-	return err == nil && j.Suspect
+	return err == nil && j.Suspect && d.submitting == 0
 }

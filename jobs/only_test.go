@@ -102,7 +102,7 @@ func TestSuspectWithoutDevices(t *testing.T) {
 }
 
 // TestEnded: who listens hears of each job that is over, also of one that never began, and of one that has ended the
-// process.
+// process, whoever had the queue since then.
 func TestEnded(t *testing.T) {
 	path, blamed, waiting := killedQueue(t)
 	q, err := queue.Open(path)
@@ -115,6 +115,7 @@ func TestEnded(t *testing.T) {
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
+	forMeanwhile(t, path, waiting)
 	heard := make(chan queue.Job, 4)
 	d, err := Open(Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}, Ended: func(j queue.Job) { heard <- j }})
 	if err != nil {
@@ -139,6 +140,28 @@ func TestEnded(t *testing.T) {
 	}
 	if len(got) != 2 || got[blamed] != queue.Failed || got[waiting] != queue.Cancelled {
 		t.Errorf("ended: %v", got)
+	}
+}
+
+// forMeanwhile opens a queue as a command does that looks at it, and as one that runs one job alone.
+func forMeanwhile(t *testing.T, path string, only int) {
+	t.Helper()
+	l, err := OpenLocal(path)
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenFor(only, Options{Queue: path, Ended: func(j queue.Job) { t.Errorf("job %d is %s, for job %d alone", j.ID, j.State, only) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = d.RunOnly(ended, only)
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

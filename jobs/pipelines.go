@@ -231,49 +231,69 @@ func named(j *queue.Job) string { return fmt.Sprintf("job %d (%s)", j.ID, j.Name
 func (d *Daemon) prepare(list []queue.Job) {
 	for i := range list {
 		j := &list[i]
-		unfinished := func(in queue.Input) bool {
-			of := index(list, in.Job)
-			return of == nil || of.State != queue.Finished
-		}
-		if !j.Waits() || j.State != queue.Waiting || slices.ContainsFunc(j.Inputs, unfinished) || d.queue.Full() != nil || !d.mayLead(j) {
+		if !j.Waits() {
 			continue
 		}
-		if j.Unplanned == nil {
+		d.mu.Lock()
+		ready := d.ready(list, j)
+		if ready && j.Unplanned != nil {
+			d.planBeside(list, *j)
+		}
+		d.mu.Unlock()
+		if ready && j.Unplanned == nil {
 			_, _ = d.queue.Prepare(j.ID, nil) // if the disk does not take it, the next decision tries again
-			continue
 		}
-		d.planBeside(*j)
 	}
 }
 
-// planBeside plans a job whose inputs have finished, in a goroutine of its own: that may read much data.
-func (d *Daemon) planBeside(j queue.Job) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.planning[j.ID] != nil {
+// ready says whether a job waits for nothing but that its inputs are noted to have finished. The caller holds the lock.
+func (d *Daemon) ready(list []queue.Job, j *queue.Job) bool {
+	unfinished := func(in queue.Input) bool {
+		of := index(list, in.Job)
+		return of == nil || of.State != queue.Finished
+	}
+	return j.Waits() && j.Wish == queue.Run && j.State == queue.Waiting && !slices.ContainsFunc(j.Inputs, unfinished) &&
+		d.queue.Full() == nil && d.chosen(j) && !d.drain
+}
+
+// planned is a job that is planned.
+type planned struct {
+	job    int
+	cancel context.CancelCauseFunc
+}
+
+// planBeside plans a job whose inputs have finished, in a goroutine of its own: that may read much data. It plans one job at a
+// time, since many at once would have their data in memory together, and while a suspect job is to run alone, no other. That it
+// does is on the disk before. The caller holds the lock.
+func (d *Daemon) planBeside(list []queue.Job, j queue.Job) {
+	if d.planned != nil {
+		return
+	}
+	alone := d.suspect(list)
+	if alone != 0 && (alone != j.ID || others(d.held(), j.ID)) {
+		return
+	}
+	if _, err := d.queue.Plan(j.ID, alone != 0 && d.submitting == 0); err != nil {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	d.planning[j.ID] = cancel
+	d.planned = &planned{j.ID, cancel}
 	d.tasks.Add(1)
 	go func() {
 		defer d.tasks.Done()
 		defer cancel(nil)
-		d.turn.Lock() // many at once would have their data in memory together
 		plan, err := d.planLate(ctx, &j)
-		d.turn.Unlock()
 		if err == nil {
-			_, err = d.queue.Prepare(j.ID, plan) // if the disk does not take it, the next decision plans again
+			_, _ = d.queue.Prepare(j.ID, plan) // if the disk does not take it, the next decision plans again
 		} else if ctx.Err() == nil {
 			d.refuse(&j, err)
 		}
+		d.queue.Planned(j.ID)
 		d.mu.Lock()
-		delete(d.planning, j.ID)
+		d.planned = nil
 		d.mu.Unlock()
 		d.tell()
-		if err == nil {
-			d.wake()
-		}
+		d.wake()
 	}()
 }
 
@@ -288,9 +308,6 @@ func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submissio
 			err = fmt.Errorf("panic while it was planned: %v: its log says where", p)
 		}
 	}()
-	if ctx.Err() != nil { // it has waited for its turn
-		return nil, context.Cause(ctx)
-	}
 	if err := d.verifyInputs(j); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -501,15 +500,18 @@ func TestPlannedInTurn(t *testing.T) {
 	second := s.Steps[1]
 	second.Name, second.Config = "second", gptText(t, dir, "seed=3")
 	s.Steps = append(s.Steps, second)
-	d.turn.Lock()
-	free := sync.OnceFunc(d.turn.Unlock)
-	t.Cleanup(free) // before the daemon ends
+	busy := func(p *planned) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.planned = p
+	}
+	busy(&planned{0, func(error) {}})
 	j, err := d.Submit(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id := j.ID + 2; id <= j.ID+3; id++ {
-		d.until(t, id, func(v View) bool { return v.Where == "its inputs are there: it is planned" })
+		d.until(t, id, func(v View) bool { return v.Where == "its inputs are there: it is planned after job 0" })
 	}
 	time.Sleep(100 * time.Millisecond)
 	for _, v := range d.Views() {
@@ -517,7 +519,8 @@ func TestPlannedInTurn(t *testing.T) {
 			t.Errorf("%s is planned out of turn", v.Name)
 		}
 	}
-	free()
+	busy(nil)
+	d.wake()
 	if v := d.await(t, j.ID); v.State != queue.Finished {
 		t.Errorf("the pipeline is %s: %s", v.State, v.Where)
 	}

@@ -60,7 +60,16 @@ func (d *Daemon) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 	defer d.wake()
 	d.mu.Lock()
 	only := d.only
+	d.submitting++
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.submitting--
+		d.mu.Unlock()
+	}()
+	if err := d.queue.Beside(); err != nil {
+		return queue.Job{}, fmt.Errorf("nothing is queued: %w", err)
+	}
 	if only != 0 { // the job is for another daemon, with other devices
 		return d.desk.submit(ctx, s, planApart)
 	}

@@ -113,7 +113,10 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 		return inputs
 	case again > 0:
 		return fmt.Sprintf("begins again in %d s: %s", int(again.Seconds())+1, j.Failure())
-	case a.alone != 0 && a.alone != j.ID:
+	case a.alone != 0 && a.alone != j.ID && !j.Leads():
+		if of := index(list, a.alone); of != nil && of.Waits() {
+			return fmt.Sprintf("after job %d is planned: it was when the process ended, and is alone until then", a.alone)
+		}
 		return fmt.Sprintf("after job %d has saved: it ran when the process ended, and runs alone until then", a.alone)
 	case t != nil:
 		return cmp.Or(reason(j.Needs, a.place(j.ID)), "about to go on")
@@ -121,6 +124,8 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 		return "the daemon begins no more jobs"
 	case full != nil:
 		return fmt.Sprintf("nothing begins while the queue cannot be written: %v", full)
+	case j.Waits() && j.Unplanned != nil && d.planned != nil && d.planned.job != j.ID:
+		return fmt.Sprintf("its inputs are there: it is planned after job %d", d.planned.job)
 	case j.Waits() && j.Unplanned != nil:
 		return "its inputs are there: it is planned"
 	case j.Waits():

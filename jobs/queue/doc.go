@@ -26,6 +26,7 @@
 //
 // Jobs run in one process. Where a fault of one ends it, the file says which jobs ran, and not
 // whose fault it was. These jobs are [Job.Suspect] then: each is to run alone until it has
-// saved. If the process ends once more while one runs alone, that one has failed. A machine that was
+// saved. If the process ends once more while one runs alone, that one has failed. A job that is planned since its inputs have
+// finished counts as one that runs: [Queue.Plan] is on the disk before. A machine that was
 // started anew since then blames nobody.
 package queue

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -79,9 +80,10 @@ type Job struct {
 	Idle      time.Duration // how long it has been paused in all, up to PausedAt
 	PausedAt  time.Time     // since when it is paused; zero if it is not
 
-	// Suspect says that it ran when the process ended by a fault. It runs alone until
-	// it has saved.
+	// Suspect says that it ran or was planned when the process ended by a fault. It runs alone until
+	// it has saved, or is planned alone. Untold says that it has failed since, and Blamed still has it.
 	Suspect bool
+	Untold  bool `json:",omitempty"`
 
 	// Retries is how often it may still begin again after a failure.
 	Retries  int
@@ -100,6 +102,7 @@ type Job struct {
 	Inputs    []Input    `json:",omitempty"`
 	Ready     time.Time  `json:",omitzero"`
 	Unplanned *Unplanned `json:",omitempty"`
+	Planning  *Attempt   `json:",omitempty"` // to plan it, while that lasts; nil: it is not planned now
 	Init      string     `json:",omitempty"` // FILE[:PREFIX] with the weights with which a training begins
 	Made      []Made     `json:",omitempty"` // the files that its work has made
 
@@ -166,6 +169,9 @@ func (j *Job) open() *Attempt {
 	return nil
 }
 
+// lasting is the attempt that lasts, to train or to plan; nil: none does.
+func (j *Job) lasting() *Attempt { return cmp.Or(j.open(), j.Planning) }
+
 // Open reports whether an attempt lasts: the job runs, or was suspended.
 func (j *Job) Open() bool { return j.open() != nil }
 
@@ -214,7 +220,7 @@ func (j *Job) enter(s State, now time.Time) {
 	if s == Paused {
 		j.PausedAt = now
 	}
-	j.State = s
+	j.State, j.Untold = s, false
 	j.note(now, "%s", s)
 }
 
@@ -224,6 +230,10 @@ func (j *Job) clone() *Job {
 	c.Needs, c.Attempts, c.Events = slices.Clone(j.Needs), slices.Clone(j.Attempts), slices.Clone(j.Events)
 	for i := range c.Attempts {
 		c.Attempts[i].Devices = slices.Clone(c.Attempts[i].Devices)
+	}
+	if j.Planning != nil {
+		a := *j.Planning
+		c.Planning = &a
 	}
 	c.Trial = j.Trial.clone() // a sweep never changes: another one takes its place
 	return &c

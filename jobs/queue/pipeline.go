@@ -200,6 +200,29 @@ func (q *Queue) check(j *Job) error {
 	return nil
 }
 
+// Plan notes that a job is planned whose inputs have finished, before it is. alone says that nothing else runs meanwhile.
+func (q *Queue) Plan(id int, alone bool) (Job, error) {
+	return q.request(id, func(j *Job, now time.Time) error {
+		if !j.Waits() || j.State != Waiting || j.Planning != nil {
+			return fmt.Errorf("%w: job %d is %s, and is not to be planned", ErrState, id, j.State)
+		}
+		j.Planning = &Attempt{Began: now, Alone: alone, Machine: machine()}
+		return nil
+	})
+}
+
+// Planned notes that a job is planned no more, whatever has come of it.
+func (q *Queue) Planned(id int) {
+	q.mu.Lock()
+	j := q.jobs[id]
+	known := j == nil || j.Planning == nil
+	q.mu.Unlock()
+	if known {
+		return
+	}
+	q.report(id, func(j *Job, _ time.Time) { j.Planning = nil })
+}
+
 // Prepare notes that the inputs of a job have finished. plan has what was found out of a job that was unplanned; nil: it
 // was planned.
 func (q *Queue) Prepare(id int, plan *Submission) (Job, error) {
@@ -214,6 +237,7 @@ func (q *Queue) Prepare(id int, plan *Submission) (Job, error) {
 	}
 	next, now := j.clone(), time.Now()
 	next.Ready, next.Idle = now, 0
+	next.Planning, next.Suspect = nil, false
 	var config []byte
 	if plan != nil {
 		next.plan(plan)
@@ -258,7 +282,12 @@ func (q *Queue) Refuse(id int, why error, code int) (Job, error) {
 		if j.State != Waiting || j.Open() {
 			return fmt.Errorf("%w: job %d is %s", ErrState, id, j.State)
 		}
-		j.refused(why, code, now, now)
+		began := now
+		if j.Planning != nil {
+			began = j.Planning.Began
+		}
+		j.Planning, j.Suspect = nil, false
+		j.refused(why, code, began, now)
 		return nil
 	})
 }

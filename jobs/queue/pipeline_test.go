@@ -120,6 +120,78 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
+// TestPlan: a plan counts as an attempt does. A job that was planned when the process was killed is suspect, and one that
+// was so alone has failed, until it is wanted again.
+func TestPlan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	q := opened(t, path)
+	submitted(t, q, "first")
+	p, err := pipeline(t, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.ID + 1
+	plan := func(alone bool) {
+		t.Helper()
+		if _, err := q.Plan(b, alone); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Plan(b, alone); !errors.Is(err, ErrState) {
+			t.Errorf("it is planned twice: %v", err)
+		}
+	}
+	expect := func(s State, suspect bool, blamed int) {
+		t.Helper()
+		j := state(t, q, b)
+		if j.State != s || j.Suspect != suspect || j.Planning != nil || j.Open() || len(q.Blamed()) != blamed {
+			t.Errorf("it is %s, suspect %v, planned %v, blamed %v; expected %s, %v, %d", j.State, j.Suspect, j.Planning, q.Blamed(), s, suspect, blamed)
+		}
+	}
+	plan(false)
+	q = killed(t, path)
+	expect(Waiting, true, 0)
+	plan(true)
+	q.Planned(b)
+	expect(Waiting, true, 0)
+	q = killed(t, q.file.path)
+	expect(Waiting, true, 0)
+	plan(true)
+	if err := q.Beside(); err != nil {
+		t.Fatal(err)
+	}
+	q = killed(t, q.file.path)
+	expect(Waiting, true, 0)
+	plan(true)
+	q = killed(t, q.file.path)
+	expect(Failed, false, 1)
+	if j := state(t, q, b); !strings.Contains(j.Failure(), "second time while this job was planned") || j.Code() != 1 {
+		t.Errorf("exit code %d, %s", j.Code(), j.Failure())
+	}
+	q = killed(t, q.file.path)
+	expect(Failed, false, 1)
+	q.Told(b)
+	expect(Failed, false, 0)
+	if _, err := q.Want(b, Run); err != nil {
+		t.Fatal(err)
+	}
+	plan(false)
+	if _, err := q.Want(b, Pause); err != nil {
+		t.Fatal(err)
+	}
+	q = killed(t, q.file.path)
+	expect(Paused, false, 0)
+	if _, err := q.Want(b, Run); err != nil {
+		t.Fatal(err)
+	}
+	plan(false)
+	s := submission("planned")
+	if _, err := q.Prepare(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	q = killed(t, q.file.path)
+	expect(Waiting, false, 0)
+}
+
 // TestPrepare: a job is planned once its inputs have finished, and its age begins then, without pauses before.
 func TestPrepare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")

@@ -26,12 +26,11 @@ var (
 type Queue struct {
 	file *file
 
-	mu     sync.Mutex
-	jobs   map[int]*Job // a job that is here never changes: another one takes its place
-	keys   map[string]int
-	late   map[int]bool // jobs that the file does not have as they are
-	blamed []int        // see Blamed
-	why    error        // why the disk takes no more; nil if it does, as far as is known
+	mu   sync.Mutex
+	jobs map[int]*Job // a job that is here never changes: another one takes its place
+	keys map[string]int
+	late map[int]bool // jobs that the file does not have as they are
+	why  error        // why the disk takes no more; nil if it does, as far as is known
 }
 
 // Submission is what is asked for by a submit.
@@ -295,6 +294,23 @@ func (q *Queue) Begin(id int, devices []string, alone bool) (Job, error) {
 		j.enter(Running, now)
 		return nil
 	})
+}
+
+// Beside notes that something runs beside the jobs that run alone, before it does: if the process ends now, nobody knows
+// whose fault it was.
+func (q *Queue) Beside() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var changed []*Job
+	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
+		if a := q.jobs[id].lasting(); a != nil && a.Alone {
+			next := q.jobs[id].clone()
+			next.lasting().Alone = false
+			changed = append(changed, next)
+		}
+	}
+	_, err := q.replace(changed)
+	return err
 }
 
 // Remove forgets a job, and the jobs that it leads. Their run folders stay.

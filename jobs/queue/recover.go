@@ -2,7 +2,6 @@ package queue
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,60 +24,76 @@ func Open(path string) (*Queue, error) {
 		for _, key := range j.keys() {
 			q.keys[key] = id
 		}
-		if j.Open() {
+		if j.lasting() != nil {
 			j.interrupted(now)
 			q.late[id] = true
-			if j.State == Failed {
-				q.blamed = append(q.blamed, id)
-			}
 		}
 	}
 	_ = q.Flush() // on a full disk they stay late
 	return q, nil
 }
 
-// Blamed are the jobs that have failed since the process before this one ended while they ran alone. The
-// second call has none.
+// Blamed are the jobs that have failed since a process ended while they ran alone, and of which Told has not said that
+// somebody knows.
 func (q *Queue) Blamed() (list []Job) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, id := range slices.Sorted(slices.Values(q.blamed)) {
-		if j := q.jobs[id]; j != nil && j.State == Failed {
-			list = append(list, *j)
+	for _, j := range q.Jobs() {
+		if j.Untold {
+			list = append(list, j)
 		}
 	}
-	q.blamed = nil
 	return list
+}
+
+// Told notes that somebody knows of a job that Blamed had.
+func (q *Queue) Told(id int) {
+	q.report(id, func(j *Job, _ time.Time) { j.Untold = false })
 }
 
 // interrupted ends the attempt that lasted when the process ended.
 func (j *Job) interrupted(now time.Time) {
-	a := j.open()
-	a.Ended = now
-	if j.State == Waiting { // suspended, so it cannot have been its fault
+	if a := j.open(); a == nil {
+		j.interruptedPlan(now)
+	} else if a.Ended = now; j.State == Waiting { // suspended, so it cannot have been its fault
 		j.enter(idle(j.Wish), now)
-		return
+	} else if j.accused(a, "the process ended while it ran: it runs alone until it has saved", now) {
+		j.blame(a, "the process ended for the second time while this job ran, now as the only one, before it had saved", now)
 	}
-	if j.Wish != Run { // a full disk may not have taken that it had stopped
+}
+
+// interruptedPlan is interrupted for a job that was planned.
+func (j *Job) interruptedPlan(now time.Time) {
+	a := j.Planning
+	a.Ended, j.Planning = now, nil
+	if j.accused(a, "the process ended while it was planned: it is planned alone", now) {
+		j.Attempts = newest(append(j.Attempts, *a), mostAttempts)
+		j.blame(&j.Attempts[len(j.Attempts)-1], "the process ended for the second time while this job was planned, now as the only one", now)
+	}
+}
+
+// accused says whether it was the fault of the job that the process ended in an attempt. Otherwise the job waits, as a
+// suspect if it may have been.
+func (j *Job) accused(a *Attempt, suspicion string, now time.Time) bool {
+	switch {
+	case j.Wish != Run: // a full disk may not have taken that it had stopped
 		j.note(now, "the process ended while it was to stop")
-		j.enter(idle(j.Wish), now)
-		return
-	}
-	if a.Machine != "" && a.Machine != machine() {
+	case a.Machine != "" && a.Machine != machine():
 		j.note(now, "the machine was started anew")
-		j.enter(idle(j.Wish), now)
-		return
+	case a.Alone:
+		return true
+	default:
+		j.Suspect = true
+		j.note(now, "%s", suspicion)
 	}
-	if a.Alone {
-		a.Error = "the process ended for the second time while this job ran, now as the only one, before it had saved"
-		j.Suspect = false
-		j.note(now, "attempt failed: %s", a.Error)
-		j.enter(Failed, now)
-		return
-	}
-	j.Suspect = true
-	j.note(now, "the process ended while it ran: it runs alone until it has saved")
 	j.enter(idle(j.Wish), now)
+	return false
+}
+
+// blame fails the job for an attempt.
+func (j *Job) blame(a *Attempt, why string, now time.Time) {
+	a.Error, a.Code, j.Suspect = why, 1, false
+	j.note(now, "attempt failed: %s", why)
+	j.enter(Failed, now)
+	j.Untold = true
 }
 
 // machine tells one start of the machine from the next; it is empty where that is not known.

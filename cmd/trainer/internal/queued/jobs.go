@@ -221,7 +221,9 @@ func printJob(out io.Writer, v *jobs.View) {
 		if !a.Ended.IsZero() {
 			line += " to " + a.Ended.Local().Format(time.DateTime)
 		}
-		line += fmt.Sprintf(" on %v", a.Devices)
+		if len(a.Devices) > 0 { // it trained
+			line += fmt.Sprintf(" on %v", a.Devices)
+		}
 		if a.Error != "" {
 			line += ": " + a.Error
 		}
