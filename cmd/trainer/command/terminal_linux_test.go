@@ -101,5 +101,15 @@ func openTerminal(t *testing.T) (reader, terminal *os.File) {
 	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
 	}
+	// After Ctrl-C the kernel throws away what is on its way to the screen. That can be what a quick program
+	// already says of it.
+	mode, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode.Lflag |= unix.NOFLSH
+	if err := unix.IoctlSetTermios(int(terminal.Fd()), unix.TCSETS, mode); err != nil {
+		t.Fatal(err)
+	}
 	return reader, terminal
 }
