@@ -26,6 +26,7 @@ var BeDaemon func(dir string) error
 var (
 	Text, Alone, Hash  = text, alone, hash
 	Untrue             = untrue
+	Suspensions        = suspensions
 	PipelineIn, ByHand = pipelineIn, byHand
 )
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func TestSweepsOnDevices(t *testing.T) {
 			if got, alone := jobs.Hash(t, best.Dir), jobs.Alone(t, config); got != alone {
 				t.Errorf("the best trial has weights %s, and alone %s", got, alone)
 			}
-			for _, more := range []struct{ devices, atOnce string }{{"cpu:2", ""}, {"cpu:1", "4"}, {"cpu:2", "1"}} {
+			for _, more := range []struct{ devices, atOnce string }{{"cpu:2", ""}, {"cpu:4", ""}, {"cpu:1", "4"}, {"cpu:2", "1"}} {
 				other := map[string]string{}
 				for k, v := range flags {
 					other[k] = v
@@ -148,8 +149,69 @@ func TestSweepsOnDevices(t *testing.T) {
 	}
 }
 
+// TestSweepsAreSuspended: a sweep whose trials give way to each other and to other jobs, and are closed and opened again, at
+// random, ends as one that is left alone.
+func TestSweepsAreSuspended(t *testing.T) {
+	testall.Long(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	flags := map[string]string{"halving": "true"}
+	want, _, _ := sweepOn(t, "cpu:1", sweepText(t, flags))
+	flags["at-once"] = "4"
+	suspended, attempts := 0, 0
+	for sweeps := 1; suspended < testall.Or(10, 200); sweeps++ {
+		dir := t.TempDir()
+		d := daemonIn(t, dir, fmt.Sprint("cpu:", 1+sweeps%2))
+		config := jobs.Text(t, "train.epochs=6")
+		j, err := d.Submit(t.Context(), jobs.Submission{Key: "sweep", Config: config, Sweep: sweepText(t, flags), Parent: filepath.Join(dir, "runs")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := func() bool {
+			v, err := d.View(j.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v.State.Over()
+		}
+		for n := 0; !over(); n++ {
+			trials := slices.DeleteFunc(d.Views(), func(v jobs.View) bool { return v.Trial == nil || v.State.Over() })
+			if len(trials) > 0 {
+				// Each fails of a trial that has ended meanwhile.
+				switch one := trials[random.IntN(len(trials))].ID; random.IntN(8) {
+				case 0:
+					_, err = d.Submit(t.Context(), jobs.Submission{Key: fmt.Sprint(n), Config: config, Parent: filepath.Join(dir, "others"), Priority: 9})
+					if err != nil {
+						t.Fatal(err)
+					}
+				case 1:
+					_, _ = d.Want(one, queue.Pause)
+				case 2, 3:
+					for _, v := range trials {
+						_, _ = d.Want(v.ID, queue.Run)
+					}
+				default:
+					_, _ = d.SetPriority(one, random.IntN(3))
+				}
+			}
+			time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
+		}
+		views := d.Views()
+		if got := outcome(t, views, j.ID); got != want {
+			t.Errorf("after %d suspensions:\n%s\nwithout:\n%s", jobs.Suspensions(views), got, want)
+		}
+		suspended += jobs.Suspensions(views)
+		for _, v := range views {
+			attempts += len(v.Attempts)
+		}
+	}
+	t.Logf("%d suspensions; jobs were opened %d times", suspended, attempts)
+}
+
 // TestSweepsAreKilled: a sweep whose daemon is killed again and again, while trials run and between them, ends as one
-// that is left alone.
+// that is left alone. Each daemon may live longer than the one before it, so
+// that this ends on a busy machine, too. BERTH_KILLS=200 makes it long. Kills that made a job fail do not count: see watchSweep.
 func TestSweepsAreKilled(t *testing.T) {
 	testall.Long(t)
 	t.Setenv(programIn, "test")
@@ -157,13 +219,16 @@ func TestSweepsAreKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	text := sweepText(t, map[string]string{"halving": "true"})
+	began := time.Now()
 	want, _, _ := sweepOn(t, "cpu:1", text)
-	for range testall.Or(2, 10) {
+	long := int64(time.Since(began))
+	total := 0
+	for total < kills(t) {
 		dir, id, killed, blamed := t.TempDir(), 0, 0, false
 		for over := false; !over; {
 			p := startProcess(t, dir)
 			var again bool
-			over, again, id = watchSweep(t, p, dir, text, time.Duration(random.Int64N(int64(300*time.Millisecond))))
+			over, again, id = watchSweep(t, p, dir, text, time.Duration(random.Int64N(long*int64(4+killed)/16)))
 			blamed = blamed || again
 			p.kill(t)
 			killed++
@@ -175,6 +240,8 @@ func TestSweepsAreKilled(t *testing.T) {
 		got, want := outcome(t, l.Views(), id), want
 		if blamed { // while it had failed, another trial may have gone on in its place
 			got, want = got[strings.LastIndex(got, "best "):], want[strings.LastIndex(want, "best "):]
+		} else {
+			total += killed - 1 // the last one came when it was over
 		}
 		if got != want {
 			t.Errorf("after %d kills:\n%s\nwithout:\n%s", killed, got, want)
@@ -183,6 +250,7 @@ func TestSweepsAreKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("%d kills", total)
 }
 
 // watchSweep submits a sweep, once, and watches it for some time. over says that it ended. A trial that was blamed
@@ -222,6 +290,7 @@ func watchSweep(t *testing.T, p *process, dir, text string, patience time.Durati
 }
 
 // TestFailedTrialsAgain: a sweep that is over, with a winner or without one, tries its failed trials again when it is resumed, and no others.
+// It goes on with one of them that is resumed by its own number, too.
 func TestFailedTrialsAgain(t *testing.T) {
 	dir := t.TempDir()
 	d := daemonIn(t, dir, "cpu:1")
@@ -231,7 +300,11 @@ func TestFailedTrialsAgain(t *testing.T) {
 		key   string
 		names []string
 		first queue.State
-	}{{"winner", []string{"a", "b", "c"}, queue.Finished}, {"none", []string{"d", "e", "f", "g"}, queue.Failed}} {
+		each  bool // its trials are resumed, one after the other
+	}{
+		{"winner", []string{"a", "b", "c"}, queue.Finished, false}, {"none", []string{"d", "e", "f", "g"}, queue.Failed, false},
+		{"a trial beside a winner", []string{"h", "i"}, queue.Finished, true}, {"a trial", []string{"k", "l", "m", "n"}, queue.Failed, true},
+	} {
 		list := ""
 		for _, name := range c.names {
 			list += path(name) + ", "
@@ -278,8 +351,19 @@ func TestFailedTrialsAgain(t *testing.T) {
 				}
 			}
 		}
-		if _, err := d.Want(j.ID, queue.Run); err != nil {
-			t.Fatal(err)
+		resume := []int{j.ID}
+		if c.each {
+			resume = nil
+			for _, v := range before.Trials {
+				if v != nil && v.State == queue.Failed {
+					resume = append(resume, v.ID)
+				}
+			}
+		}
+		for _, id := range resume {
+			if _, err := d.Want(id, queue.Run); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for i, v := range over(queue.Finished).Trials {
 			attempts := 1

@@ -206,13 +206,13 @@ func (q *Queue) job(id int) (*Job, error) {
 // Want changes what is wanted of a job. One that is not open gets the state that follows from
 // it at once; an open one goes on until whoever runs it has seen the wish. What is wanted of a sweep is wanted of
 // its trials, so one that is finished can go on with those that failed, and what is wanted of a pipeline of its steps; a sweep of
-// it that is finished stays so. Pipelines that failed with the job go on with it. It returns the job, and then the others that
-// have changed.
+// it is finished stays so. A sweep that is over goes on with a trial of it, and pipelines that failed with the job do. It returns
+// the job, and then the others that have changed.
 func (q *Queue) Want(id int, w Wish) ([]Job, error) {
 	var behind []int
 	with := func(j *Job) []int {
 		if w == Run {
-			behind = q.behind(id)
+			behind = q.goOn(j)
 		}
 		return append(q.family(j), behind...)
 	}

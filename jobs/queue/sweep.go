@@ -124,6 +124,17 @@ func (q *Queue) hasFailed(j *Job) bool {
 	return j.Sweep != nil && slices.ContainsFunc(q.family(j)[1:], func(id int) bool { return q.jobs[id].State == Failed })
 }
 
+// goOn are the jobs that are over and go on with another one: the sweep of a trial, which takes in what that reaches, and the
+// pipelines that failed.
+func (q *Queue) goOn(j *Job) (list []int) {
+	id := j.ID
+	if of := q.jobs[j.Lead()]; j.Trial != nil && of != nil && (of.State == Finished || of.State == Failed) {
+		id = of.ID
+		list = append(list, id)
+	}
+	return append(list, q.behind(id)...)
+}
+
 // join gives a new trial what is wanted of its sweep.
 func (q *Queue) join(j *Job) error {
 	if j.Trial == nil {
