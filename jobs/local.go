@@ -104,7 +104,7 @@ func ViewOf(j queue.Job) View {
 // resting is ViewOf for a job that may have others of a list as inputs.
 func resting(list []queue.Job, j queue.Job) View {
 	v := ViewOf(j)
-	if j.State == queue.Waiting && stuck(list, &j) != nil {
+	if v.Stuck = idOf(stuck(list, &j)); v.Stuck != 0 && j.State == queue.Waiting {
 		v.Where = waitsForInputs(list, &j)
 	}
 	return v

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -183,7 +184,7 @@ func stuck(list []queue.Job, j *queue.Job) *queue.Job {
 	seen := map[int]bool{}
 	var behind func(j *queue.Job) *queue.Job
 	behind = func(j *queue.Job) *queue.Job {
-		if !j.Waits() || seen[j.ID] {
+		if !j.Waits() || j.State.Over() || seen[j.ID] {
 			return nil
 		}
 		seen[j.ID] = true
@@ -204,19 +205,32 @@ func stuck(list []queue.Job, j *queue.Job) *queue.Job {
 	return behind(j)
 }
 
+// idOf is a job's number; 0: there is no job.
+func idOf(j *queue.Job) int {
+	if j == nil {
+		return 0
+	}
+	return j.ID
+}
+
 // waitsForInputs is why a job waits that has inputs. It is empty once they have finished.
 func waitsForInputs(list []queue.Job, j *queue.Job) string {
 	if by := stuck(list, j); by != nil {
 		if by.State == queue.Cancelled {
-			return named(by) + " is cancelled, so this job cannot begin"
+			return fmt.Sprintf("%s is cancelled, so this job cannot begin: trainer jobs cancel %d ends it, too", named(by), j.ID)
 		}
 		return fmt.Sprintf("%s has failed: trainer jobs resume %d lets this job go on", named(by), by.ID)
 	}
 	var left []string
 	for _, in := range j.Inputs {
-		if of := index(list, in.Job); of != nil && of.State != queue.Finished {
-			left = append(left, named(of))
+		of := index(list, in.Job)
+		if of == nil || of.State == queue.Finished {
+			continue
 		}
+		if of.State == queue.Paused {
+			return fmt.Sprintf("waits for %s, which is paused: trainer jobs resume %d lets it go on", named(of), of.ID)
+		}
+		left = append(left, named(of))
 	}
 	if len(left) == 0 {
 		return ""
@@ -353,15 +367,15 @@ func (d *Daemon) refuse(j *queue.Job, why error) {
 func (d *Daemon) endPipelines(list []queue.Job) {
 	for i := range list {
 		if j := &list[i]; j.Pipeline && leads(*j) && d.leadsHere(j) {
-			if over, failed := pipelineOver(list, j.ID); over {
-				d.settle(j, failed, "all its jobs are finished")
+			if over, causes := pipelineOver(list, j.ID); over {
+				d.settle(j, pipelineFailed(causes), codeOf(causes), "all its jobs are finished")
 			}
 		}
 	}
 }
 
-// pipelineOver says whether no step of a pipeline goes on, and which failed or was cancelled.
-func pipelineOver(list []queue.Job, id int) (over bool, failed error) {
+// pipelineOver says whether no step of a pipeline goes on, and for which jobs that failed or were cancelled.
+func pipelineOver(list []queue.Job, id int) (over bool, causes []*queue.Job) {
 	for i := range list {
 		j := &list[i]
 		if j.StepOf == nil || j.StepOf.Pipeline != id || j.State == queue.Finished {
@@ -373,13 +387,33 @@ func pipelineOver(list []queue.Job, id int) (over bool, failed error) {
 				return false, nil
 			}
 		}
-		if failed == nil && by.State == queue.Failed {
-			failed = fmt.Errorf("%s failed: %s", named(by), by.Failure())
-		} else if failed == nil {
-			failed = fmt.Errorf("%s is cancelled", named(by))
-		}
+		causes = append(causes, by)
 	}
-	return true, failed
+	return true, causes
+}
+
+// pipelineFailed is why a pipeline has failed: the first of the jobs for which none of its steps goes on. It is nil if
+// there are none.
+func pipelineFailed(causes []*queue.Job) error {
+	switch {
+	case len(causes) == 0:
+		return nil
+	case causes[0].State == queue.Failed:
+		return fmt.Errorf("%s failed: %s", named(causes[0]), causes[0].Failure())
+	}
+	return fmt.Errorf("%s is cancelled", named(causes[0]))
+}
+
+// codeOf is the exit code of a job that ends for others: theirs if all failed with the same one, and else 1.
+func codeOf(causes []*queue.Job) int {
+	code := 0
+	for _, j := range causes {
+		if j.State != queue.Failed || code != 0 && j.Code() != code {
+			return 1
+		}
+		code = j.Code()
+	}
+	return cmp.Or(code, 1)
 }
 
 // bestOf is the run folder of the best trial of a sweep that has finished.

@@ -40,7 +40,7 @@ func (d *Daemon) sweep(list []queue.Job) {
 		if w == nil || w.text != j.Sweep.Text { // trials were added
 			s, err := parseSweep(j)
 			if err != nil {
-				d.settle(j, err, "")
+				d.settle(j, err, 1, "")
 				continue
 			}
 			w = &sweeper{text: j.Sweep.Text, sweep: s, deleted: map[int]bool{}}
@@ -148,7 +148,8 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 	if w.decision.Over {
 		if !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
 			best := fmt.Sprintf("trial %d is the best", w.decision.Best)
-			d.settle(j, w.decision.Err, best)
+			failed := slices.DeleteFunc(slices.Clone(jobs), func(t *queue.Job) bool { return t == nil || t.State != queue.Failed })
+			d.settle(j, w.decision.Err, codeOf(failed), best)
 		}
 		return
 	}
@@ -170,9 +171,9 @@ func (d *Daemon) deleteCheckpoints(t *queue.Job) {
 	}
 }
 
-// settle ends a sweep.
-func (d *Daemon) settle(j *queue.Job, failed error, what string) {
-	ended, err := d.queue.Settle(j.ID, failed, what)
+// settle ends a sweep or a pipeline.
+func (d *Daemon) settle(j *queue.Job, failed error, code int, what string) {
+	ended, err := d.queue.Settle(j.ID, failed, code, what)
 	if err != nil {
 		return
 	}

@@ -332,6 +332,9 @@ func TestFailedTrialsAgain(t *testing.T) {
 					if v.State != want {
 						t.Fatalf("the sweep is %s, expected %s: %s", v.State, want, v.Where)
 					}
+					if want == queue.Failed && v.Code() != 2 { // that of a file that is missing
+						t.Errorf("the sweep ends with exit code %d", v.Code())
+					}
 					st, err := jobs.StandingOf(d.Views(), j.ID)
 					if err != nil {
 						t.Fatal(err)

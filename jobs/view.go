@@ -17,6 +17,9 @@ type View struct {
 	queue.Job
 	Where string // the devices of a running job, or why it does not run
 	Ends  *time.Time
+
+	// Stuck is the job that keeps this one from beginning, since it has failed or was cancelled; 0: none does.
+	Stuck int
 }
 
 // foretold is how many ends are foretold: those of the front of the line.
@@ -49,7 +52,7 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 	ends, running := d.foresee(a.line, now), d.running(list)
 	views := make([]View, len(some))
 	for i, j := range some {
-		v := View{Job: j}
+		v := View{Job: j, Stuck: idOf(stuck(list, &j))}
 		if t := d.open[j.ID]; t != nil {
 			if t.pace.total > 0 {
 				v.Step, v.Steps = t.pace.at, t.pace.total

@@ -260,8 +260,8 @@ func (j *Job) plan(s *Submission) {
 	j.Sweep, j.Unplanned = s.Sweep, nil
 }
 
-// Settle ends a job that leads others: it failed for that reason, or is finished, and what says how.
-func (q *Queue) Settle(id int, failed error, what string) (Job, error) {
+// Settle ends a job that leads others: it failed for that reason, with that exit code, or is finished, and what says how.
+func (q *Queue) Settle(id int, failed error, code int, what string) (Job, error) {
 	return q.request(id, func(j *Job, now time.Time) error {
 		if !j.Leads() || j.State.Over() {
 			return fmt.Errorf("%w: job %d is %s, and leads no jobs that go on", ErrState, id, j.State)
@@ -271,7 +271,7 @@ func (q *Queue) Settle(id int, failed error, what string) (Job, error) {
 			j.enter(Finished, now)
 			return nil
 		}
-		j.refused(failed, 1, j.Submitted, now)
+		j.refused(failed, code, j.Submitted, now)
 		return nil
 	})
 }

@@ -89,7 +89,7 @@ func TestPipelines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []int{p.ID, l.ID} {
-		if _, err := q.Settle(id, errors.New("a failed"), ""); err != nil {
+		if _, err := q.Settle(id, errors.New("a failed"), 1, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -260,7 +260,7 @@ func (m maker) logs() *cobra.Command {
 		if err := reader.Copy(c.OutOrStdout()); err != nil || !follow || v.State.Over() {
 			return err
 		}
-		if d, err = m.lasting(c.Context(), d, &v); err != nil {
+		if d, err = m.lasting(c, d, &v); err != nil {
 			return err
 		}
 		defer d.Close()
@@ -272,9 +272,9 @@ func (m maker) logs() *cobra.Command {
 	})
 }
 
-// lasting is a desk that a command may keep while it waits for a job: that of a daemon. A queue without one is
-// given free, since a daemon that starts now needs it.
-func (m maker) lasting(ctx context.Context, d desk, v *jobs.View) (desk, error) {
+// lasting is a desk that a command may keep while it waits for a job: that of a daemon, which may be about to start. A queue
+// without one is given free, since a daemon that starts now needs it.
+func (m maker) lasting(c *cobra.Command, d desk, v *jobs.View) (desk, error) {
 	if _, ok := d.(local); !ok {
 		return d, nil
 	}
@@ -283,40 +283,53 @@ func (m maker) lasting(ctx context.Context, d desk, v *jobs.View) (desk, error) 
 	if err != nil {
 		return nil, err
 	}
-	client, err := dialSoon(ctx, path, m.version)
-	if err != nil {
-		return nil, fmt.Errorf("job %d is %s, and %w", v.ID, v.State, err)
+	client, err := dialSoon(c.Context(), path, m.version, 0)
+	if errors.Is(err, socket.ErrNoDaemon) {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("job %d is %s, and no daemon runs: waits %.0f s for trainer up to start", v.ID, v.State, withoutDaemon.Seconds()))
+		client, err = dialSoon(c.Context(), path, m.version, withoutDaemon)
+	}
+	switch {
+	case c.Context().Err() != nil, errors.Is(err, socket.ErrNoDaemon):
+		return nil, fmt.Errorf("%w waiting: job %d is %s, and no daemon runs: start trainer up, and wait again", errStopped, v.ID, v.State)
+	case err != nil:
+		return nil, err
 	}
 	return client, nil
 }
+
+// withoutDaemon is how long a command that waits for a job waits for the first daemon: a script may start both at once.
+const withoutDaemon = 5 * time.Second
 
 func (m maker) wait() *cobra.Command {
 	return m.of(&cobra.Command{Use: "wait", Short: "Wait for a job's end, and exit with its training's exit code"},
 		func(c *cobra.Command, d desk, id int) error {
 			v, err := d.View(c.Context(), id)
-			switch {
-			case err != nil:
-				return err
-			case v.State.Over():
-				return outcome(&v)
-			}
-			if d, err = m.lasting(c.Context(), d, &v); err != nil {
+			if err != nil {
 				return err
 			}
-			defer d.Close()
+			if !v.State.Over() && v.Stuck == 0 {
+				if d, err = m.lasting(c, d, &v); err != nil {
+					return err
+				}
+				defer d.Close()
+			}
 			return wait(c.Context(), d, id, notesOf(c))
 		})
 }
 
-// dialSoon reaches a daemon, also one that is about to start.
-func dialSoon(ctx context.Context, path, version string) (client *socket.Client, err error) {
-	for began := time.Now(); time.Since(began) < betweenDaemons; time.Sleep(pollEvery) {
+// dialSoon reaches a daemon, also one that starts within some time.
+func dialSoon(ctx context.Context, path, version string, within time.Duration) (client *socket.Client, err error) {
+	for began := time.Now(); ; {
 		client, err = socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
-		if !errors.Is(err, socket.ErrNoDaemon) {
-			break
+		if !errors.Is(err, socket.ErrNoDaemon) || time.Since(began) > within {
+			return client, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pollEvery):
 		}
 	}
-	return client, err
 }
 
 func (m maker) wish(name string, w queue.Wish, short string) *cobra.Command {

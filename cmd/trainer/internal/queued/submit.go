@@ -126,7 +126,7 @@ func (r request) send(c *cobra.Command, cfg *configs.Config, notes func()) (err 
 	fmt.Fprintln(out, line)
 	if waits {
 		w := waiter{notes: notesOf(c), screen: &screen{out: out}, stop: r.stop, version: r.version, id: j.ID, leads: j.Leads()}
-		w.notes.told[queue.Waiting] = true
+		w.notes.told[note{queue.Waiting, 0}] = true
 		return w.end(c.Context(), d)
 	}
 	return nil
@@ -248,7 +248,7 @@ func (w waiter) end(ctx context.Context, d desk) error {
 		if missing != nil {
 			return missing
 		}
-		client, missing := dialSoon(ctx, path, w.version)
+		client, missing := dialSoon(ctx, path, w.version, betweenDaemons)
 		if missing != nil {
 			return err
 		}
@@ -377,23 +377,62 @@ func await(ctx context.Context, d desk, id int, see func(*jobs.View) error) (*jo
 	}
 }
 
-// wait waits until a job is over, and returns its failure.
+// wait waits until a job is over, or cannot begin, and returns its failure.
 func wait(ctx context.Context, d desk, id int, n *notes) error {
-	v, err := await(ctx, d, id, n.see)
-	if err != nil {
+	v, err := await(ctx, d, id, func(v *jobs.View) error {
+		if v.Stuck != 0 {
+			return errStuck
+		}
+		return n.see(v)
+	})
+	switch {
+	case errors.Is(err, errStuck):
+		by, err := d.View(ctx, v.Stuck)
+		if err != nil {
+			return err
+		}
+		return stuck(v, &by)
+	case err != nil:
 		return err
 	}
 	return outcome(v)
 }
 
-// notes tell once why a job does not run that a command waits for: while it is waiting, and while it is paused.
+// errStuck is that a job cannot begin for another one, which has failed or is cancelled.
+var errStuck = errors.New("it cannot begin")
+
+// stuck is the error with which a command ends that waited for a job that cannot begin for another one: with the exit code
+// of that.
+func stuck(v, by *jobs.View) error {
+	if by.State == queue.Failed {
+		return coded(fmt.Errorf("job %d cannot begin: job %d (%s) failed: %s: trainer jobs resume %d lets both go on", v.ID, by.ID, by.Name, by.Failure(), by.ID), by)
+	}
+	return fmt.Errorf("job %d cannot begin: job %d (%s) is %s: trainer jobs cancel %d ends it, too", v.ID, by.ID, by.Name, by.State, v.ID)
+}
+
+// coded gives an error the exit code of a job that has failed.
+func coded(err error, v *jobs.View) error {
+	if v.State == queue.Failed && v.Code() == cli.ExitUsage {
+		return cli.Usage(err)
+	}
+	return err
+}
+
+// notes tell once why a job does not run that a command waits for: while it is waiting, while it cannot begin, and while it
+// is paused.
 type notes struct {
 	tell func(string)
-	told map[queue.State]bool
+	told map[note]bool
+}
+
+// note is what is told once.
+type note struct {
+	state queue.State
+	stuck int
 }
 
 func notesOf(c *cobra.Command) *notes {
-	return &notes{func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }, map[queue.State]bool{}}
+	return &notes{func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }, map[note]bool{}}
 }
 
 func (n *notes) see(v *jobs.View) error {
@@ -404,8 +443,8 @@ func (n *notes) see(v *jobs.View) error {
 	case v.State == queue.Waiting && v.Where != "" && v.Where != jobs.AboutToBegin:
 		text = fmt.Sprintf("job %d: %s", v.ID, v.Where)
 	}
-	if text != "" && !n.told[v.State] {
-		n.told[v.State] = true
+	if of := (note{v.State, v.Stuck}); text != "" && !n.told[of] {
+		n.told[of] = true
 		n.tell(text)
 	}
 	return nil
@@ -417,11 +456,7 @@ func outcome(v *jobs.View) error {
 	case queue.Finished:
 		return nil
 	case queue.Failed:
-		err := fmt.Errorf("job %d failed: %s", v.ID, v.Failure())
-		if v.Code() == cli.ExitUsage {
-			return cli.Usage(err)
-		}
-		return err
+		return coded(fmt.Errorf("job %d failed: %s", v.ID, v.Failure()), v)
 	}
 	if v.Where != "" {
 		return fmt.Errorf("job %d is %s: %s", v.ID, v.State, v.Where)
@@ -458,6 +493,13 @@ func (w waiter) train(ctx context.Context) (err error) {
 	}
 	if v.State == queue.Paused {
 		return fmt.Errorf("%w and saved: job %d is paused: trainer jobs resume %d lets it go on", errStopped, w.id, w.id)
+	}
+	if v.Stuck != 0 {
+		by, err := d.View(v.Stuck)
+		if err != nil {
+			return err
+		}
+		return stuck(&v, &by)
 	}
 	if !v.State.Over() && !stopped && (v.Waits() || v.Pipeline) {
 		return fmt.Errorf("job %d does not begin: %s, and this command runs job %d alone: start trainer up, which runs both", w.id, v.Where, w.id)

@@ -280,6 +280,123 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestWaitingBehind: a command that waits for a job ends once that cannot begin, and says what to do. The log of the job
+// is followed on.
+func TestWaitingBehind(t *testing.T) {
+	dir, path := queueHere(t)
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { // nobody runs jobs
+		served <- socket.Serve(ctx, socket.Path(path), d, socket.ThisProgram("1"), func(bool) {})
+	}()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	first := submission(t, dir, "first", 0)
+	second := submission(t, dir, "second", 0)
+	second.After = []int{1}
+	for _, s := range []jobs.Submission{first, second} {
+		if _, err := d.Submit(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := make(chan string, 100)
+	command := func(ctx context.Context, args ...string) (ended chan error) {
+		ended = make(chan error, 1)
+		c := Jobs("1")
+		c.SetArgs(args)
+		c.SetOut(io.Discard)
+		c.SetErr(lines(said))
+		c.SilenceErrors, c.SilenceUsage = true, true
+		go func() { ended <- c.ExecuteContext(ctx) }()
+		return ended
+	}
+	says := func(want string) {
+		t.Helper()
+		select {
+		case got := <-said:
+			if got != want {
+				t.Errorf("it says %q, expected %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("it does not say %q", want)
+		}
+	}
+	signal, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	wait := command(signal, "wait", "2")
+	says("jobs: job 2: waits for job 1 (first)\n")
+	logs := command(signal, "logs", "2", "-f")
+	says("jobs: job 2: waits for job 1 (first)\n")
+	if _, err := d.Want(1, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	says("jobs: job 2: job 1 (first) is cancelled, so this job cannot begin: trainer jobs cancel 2 ends it, too\n")
+	select {
+	case err := <-wait:
+		if err == nil || err.Error() != "job 2 cannot begin: job 1 (first) is cancelled: trainer jobs cancel 2 ends it, too" {
+			t.Errorf("wait ends with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("wait does not end")
+	}
+	if _, err := d.Want(2, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-logs; err != nil {
+		t.Errorf("logs -f ends with %v", err)
+	}
+}
+
+// TestWaitingForADaemon: a daemon that starts a moment later trains the job for which a command waits.
+func TestWaitingForADaemon(t *testing.T) {
+	dir, path := queueHere(t)
+	l, err := jobs.OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := submission(t, dir, "first", 0)
+	s.Length = []string{"train.epochs=1"}
+	_, err = l.Submit(t.Context(), s)
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	c := Jobs("1")
+	c.SetArgs([]string{"wait", "1"})
+	c.SetErr(lines(said))
+	waited := make(chan error, 1)
+	go func() { waited <- c.ExecuteContext(t.Context()) }()
+	if got := <-said; got != "jobs: job 1 is waiting, and no daemon runs: waits 5 s for trainer up to start\n" {
+		t.Errorf("it says %q", got)
+	}
+	d, err := jobs.Open(jobs.Options{Queue: path, Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() {
+		_, err := serve(ctx, path, d, socket.ThisProgram("1"), d.Run)
+		ran <- errors.Join(err, d.Close())
+	}()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
 // lines sends each write.
 type lines chan string
 
