@@ -32,6 +32,9 @@ type Client struct {
 
 // Dial reaches the daemon at a socket. ErrNoDaemon says that there is none.
 func Dial(ctx context.Context, path string, p Program) (*Client, error) {
+	if Supported() != nil {
+		return nil, ErrNoDaemon
+	}
 	c := &Client{}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dial(ctx, path)

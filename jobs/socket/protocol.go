@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/build"
@@ -54,6 +55,7 @@ var (
 	ErrNoAnswer = errors.New("the daemon did not answer") // whether it did what was asked for, is not known
 	ErrProgram  = errors.New("the daemon is another program")
 	ErrOwner    = errors.New("the socket is not this user's alone")
+	ErrSystem   = errors.New("trainer up is not there on Windows yet: trainer submit CONFIG --wait trains a job, a sweep or a pipeline by itself")
 
 	errPath = errors.New("socket")
 )
@@ -83,6 +85,16 @@ type listing struct {
 // causes are the errors that keep their identity on the way to a client.
 var causes = map[string]error{
 	"no_job": queue.ErrNoJob, "state": queue.ErrState, "key": queue.ErrKey,
+}
+
+// Supported is ErrSystem where this system has no sockets for a daemon, so that none runs; nil elsewhere.
+func Supported() error { return supported(runtime.GOOS) }
+
+func supported(system string) error {
+	if system == "windows" {
+		return ErrSystem
+	}
+	return nil
 }
 
 // Path is the socket of the daemon whose queue is in a file.

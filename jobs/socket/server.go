@@ -42,6 +42,9 @@ type Server struct {
 // Serve answers on the socket until ctx ends. down is called when a client asks the daemon to
 // end. The socket file is removed at the end.
 func Serve(ctx context.Context, path string, d *jobs.Daemon, p Program, down func(finish bool)) error {
+	if err := Supported(); err != nil {
+		return err
+	}
 	listener, err := listen(path)
 	if err != nil {
 		return err

@@ -162,6 +162,14 @@ func TestProgramOfUnknownVersion(t *testing.T) {
 	}
 }
 
+func TestSupported(t *testing.T) {
+	for system, want := range map[string]error{"windows": ErrSystem, "linux": nil, "darwin": nil, "freebsd": nil} {
+		if got := supported(system); got != want {
+			t.Errorf("%s: %v", system, got)
+		}
+	}
+}
+
 func TestNoDaemon(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "q.sock"), filepath.Join(dir, "no", "q.sock")} {

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
@@ -353,6 +355,42 @@ func TestWaitingBehind(t *testing.T) {
 	}
 	if err := <-logs; err != nil {
 		t.Errorf("logs -f ends with %v", err)
+	}
+}
+
+// TestSystemWithoutSockets: where commands cannot reach a daemon, up says so, and a job is queued, and trained with --wait.
+func TestSystemWithoutSockets(t *testing.T) {
+	_, path := queueHere(t)
+	before := supported
+	defer func() { supported = before }()
+	supported = func() error { return socket.ErrSystem }
+	run := func(c *cobra.Command, args ...string) error {
+		c.SetArgs(args)
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		c.SilenceErrors, c.SilenceUsage = true, true
+		return c.ExecuteContext(t.Context())
+	}
+	stop := &signals.Stop{}
+	if err := run(Up(stop, "1")); !errors.Is(err, socket.ErrSystem) {
+		t.Errorf("up: %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("up made a queue")
+	}
+	for _, c := range []struct {
+		command *cobra.Command
+		args    []string
+	}{
+		{Submit(stop, "1"), []string{"digits", "--set", "train.epochs=1"}}, {Submit(stop, "1"), []string{"digits", "--set", "train.epochs=1", "--wait"}},
+		{Jobs("1"), []string{"wait", "2"}}, {Jobs("1"), []string{"cancel", "1"}},
+	} {
+		if err := run(c.command, c.args...); err != nil {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+	if _, err := os.Stat(socket.Path(path)); err == nil {
+		t.Error("there is a socket")
 	}
 }
 

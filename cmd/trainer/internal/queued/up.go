@@ -47,6 +47,9 @@ func Up(stop *signals.Stop, version string) *cobra.Command {
 }
 
 func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices configs.Devices, onEnd, version string) (err error) {
+	if err := supported(); err != nil {
+		return err
+	}
 	path, err := queuePath()
 	if err != nil {
 		return err
@@ -68,10 +71,17 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	return err
 }
 
+// supported says whether commands can reach a daemon on this system.
+var supported = socket.Supported
+
 // serve answers commands while run runs the daemon. stopped says that it was to end before it was done.
 func serve(ctx context.Context, path string, d *jobs.Daemon, p socket.Program, run func(context.Context) error) (stopped bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if supported() != nil { // a job that trains here needs none
+		err = run(ctx)
+		return ctx.Err() != nil, err
+	}
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	served := make(chan error, 1)
