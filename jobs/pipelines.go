@@ -329,7 +329,8 @@ func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submissio
 	if err != nil {
 		return nil, err
 	}
-	c, err := configs.Parse(fmt.Sprintf("config of job %d", j.ID), text, configs.Overlay{Set: j.Unplanned.Set})
+	defer func() { err = keyed(err, j, text) }()
+	c, err := configs.Parse(configName(j), text, configs.Overlay{Set: j.Unplanned.Set})
 	if err != nil {
 		return nil, err
 	}

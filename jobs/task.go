@@ -203,6 +203,7 @@ func (t *task) train() (r queue.Result) {
 		}
 	}()
 	r, err = t.attempt(text, log)
+	err = keyed(err, &t.job, text)
 	if err == nil && r.Complete && r.As == 0 {
 		r.Saved = newest(t.job.Dir)
 	}
@@ -256,11 +257,7 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	name := fmt.Sprintf("config of job %d", t.job.ID)
-	if trial != nil { // a sweep tells equal failures once
-		name = "config of the trial"
-	}
-	c, err := configs.Parse(name, text, overlay)
+	c, err := configs.Parse(configName(&t.job), text, overlay)
 	if err != nil {
 		return r, err
 	}
