@@ -93,7 +93,7 @@ func (d *Daemon) arrange(list []queue.Job, now time.Time) *arrangement {
 		}
 	}
 	slices.SortFunc(a.seated, func(i, k int) int { return order.Compare(&a.line[i], &a.line[k]) })
-	d.grant(list, a)
+	d.grant(a)
 	return a
 }
 
@@ -156,7 +156,8 @@ func (d *Daemon) line(list []queue.Job, alone int, now time.Time) (line []order.
 		case !wants(&j), t != nil && t.ending, !d.may(&j), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
 			continue
 		}
-		o := order.Job{Number: j.ID, Priority: j.Priority, Age: j.Age(now), Needs: j.Needs}
+		o := hosted(&j)
+		o.Priority, o.Age, o.Needs, o.Open = j.Priority, j.Age(now), j.Needs, t != nil
 		o.Length, o.Left = off.times(&j, t)
 		if t != nil {
 			o.On, o.Running, o.Safe = t.devices, t.runs(), t.safe

@@ -16,59 +16,38 @@ import (
 // it was saved.
 var errRoom = errors.New("another job needs its host memory")
 
-// hostBytes is the most host memory that jobs take at once. Data that they have in common counts once.
-func hostBytes(list []queue.Job) (all, data int64) {
-	seen := map[string]bool{}
-	for i := range list {
-		j := &list[i]
-		if all += j.Host; !seen[j.DataID] {
-			seen[j.DataID] = true
-			data += j.Data
-		}
-	}
-	return all + data, data
-}
-
 // memory says who has host memory, of the jobs that have devices.
 type memory struct {
 	most    int64          // for all jobs together
-	granted []queue.Job    // those that have it, from the front of the line
+	granted []order.Job    // those that have it, from the front of the line
 	short   map[int]string // why others do not begin
 }
 
-// fits says whether jobs can be open together. One alone can, whatever it takes.
-func (m *memory) fits(list ...queue.Job) bool {
-	all, _ := hostBytes(list)
-	return len(list) <= 1 || all <= m.most
-}
+// fits says whether jobs can be open together.
+func (m *memory) fits(list ...order.Job) bool { return order.Together(m.most, list...) }
 
 func (m *memory) has(id int) bool {
-	return slices.ContainsFunc(m.granted, func(j queue.Job) bool { return j.ID == id })
+	return slices.ContainsFunc(m.granted, func(j order.Job) bool { return j.Number == id })
 }
 
-// grant gives host memory to the jobs that have devices, from the front of the line, whoever has it now. One that does not
-// fit beside those ahead of it waits for them. Those behind it do not begin before it: they would take what it waits for.
-func (d *Daemon) grant(list []queue.Job, a *arrangement) {
+// grant gives host memory to the jobs that have devices.
+func (d *Daemon) grant(a *arrangement) {
 	a.most, a.short = math.MaxInt64, map[int]string{}
 	if d.host != 0 {
-		_, data := hostBytes(d.opened())
+		_, data := order.HostBytes(d.opened()...)
 		a.most = d.host - max(0, d.owned.Data().Bytes()-data) // equal data can be there twice, after files have changed
 	}
-	waits := "" // why those behind do not begin
+	var seated []order.Job
 	for _, i := range a.seated {
-		id := a.line[i].Number
-		j := list[slices.IndexFunc(list, func(j queue.Job) bool { return j.ID == id })]
-		begins, why := d.open[id] == nil, waits
-		if !begins || why == "" {
-			if a.fits(append(a.granted, j)...) {
-				a.granted = append(a.granted, j)
-				continue
-			}
-			why = fmt.Sprintf("%s: after %s", needsHost(&j), numbers(idsOf(a.granted)))
-			waits = cmp.Or(waits, fmt.Sprintf("after %d, which %s", id, needsHost(&j)))
-		}
-		if begins {
-			a.short[id] = why
+		seated = append(seated, a.line[i])
+	}
+	g := order.Grant(a.most, seated)
+	a.granted = g.Has
+	for _, w := range g.Waits {
+		if w.For != nil {
+			a.short[w.Job.Number] = fmt.Sprintf("after %d, which %s", w.For.Number, needsHost(w.For.Host+w.For.Data))
+		} else {
+			a.short[w.Job.Number] = fmt.Sprintf("%s: after %s", needsHost(w.Job.Host+w.Job.Data), numbers(idsOf(w.Behind)))
 		}
 	}
 }
@@ -89,7 +68,7 @@ func (d *Daemon) makeRoom(id int, a *arrangement) bool {
 		switch {
 		case a.has(other):
 		case t.ending: // it has memory as long as it is open
-			stay = append(stay, t.job)
+			stay = append(stay, hosted(&t.job))
 		default:
 			rest = append(rest, t)
 		}
@@ -98,13 +77,13 @@ func (d *Daemon) makeRoom(id int, a *arrangement) bool {
 		return false // until those have ended
 	}
 	slices.SortFunc(rest, func(x, y *task) int { return a.compare(x.job.ID, y.job.ID) })
+	var others []order.Job
 	for _, t := range rest {
-		if stay = append(stay, t.job); a.fits(stay...) {
-			continue
-		}
-		stay = stay[:len(stay)-1]
-		t.stop(errRoom)
-		d.say(t.job, fmt.Sprintf("is saved and closed: job %d needs the host memory", id))
+		others = append(others, hosted(&t.job))
+	}
+	for _, i := range order.Close(a.most, stay, others) {
+		rest[i].stop(errRoom)
+		d.say(rest[i].job, fmt.Sprintf("is saved and closed: job %d needs the host memory", id))
 	}
 	return false
 }
@@ -113,7 +92,7 @@ func (d *Daemon) makeRoom(id int, a *arrangement) bool {
 func (d *Daemon) free(id int, a *arrangement) bool {
 	list := d.opened()
 	for _, j := range a.granted {
-		if j.ID == id {
+		if j.Number == id {
 			list = append(list, j)
 		}
 	}
@@ -135,7 +114,7 @@ func (d *Daemon) shortage(j *queue.Job, a *arrangement) string {
 		return ""
 	}
 	slices.Sort(saving)
-	return fmt.Sprintf("%s: after the save of %s", needsHost(j), numbers(saving))
+	return fmt.Sprintf("%s: after the save of %s", needsHost(j.Host+j.Data), numbers(saving))
 }
 
 // compare puts jobs that have devices before others, and those before jobs that are not in the line.
@@ -157,20 +136,25 @@ func (a *arrangement) compare(x, y int) int {
 }
 
 // opened are the jobs that are open.
-func (d *Daemon) opened() (list []queue.Job) {
+func (d *Daemon) opened() (list []order.Job) {
 	for _, t := range d.open {
-		list = append(list, t.job)
+		list = append(list, hosted(&t.job))
 	}
 	return list
 }
 
-func idsOf(list []queue.Job) (ids []int) {
+// hosted is a job with the host memory that it takes, and no more that the order knows.
+func hosted(j *queue.Job) order.Job {
+	return order.Job{Number: j.ID, Host: j.Host, Data: j.Data, DataID: j.DataID}
+}
+
+func idsOf(list []order.Job) (ids []int) {
 	for _, j := range list {
-		ids = append(ids, j.ID)
+		ids = append(ids, j.Number)
 	}
 	return ids
 }
 
-func needsHost(j *queue.Job) string {
-	return fmt.Sprintf("needs %s of host memory", units.Bytes(j.Host+j.Data))
+func needsHost(bytes int64) string {
+	return fmt.Sprintf("needs %s of host memory", units.Bytes(bytes))
 }

@@ -63,7 +63,7 @@ func TestHostMemoryOfRunningJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		needs := needsHost(&v.Job)
+		needs := needsHost(v.Host + v.Data)
 		if want[fmt.Sprint(id, " ", needs, ": after ", ids[i])] = false; i == 0 {
 			want[fmt.Sprint(ids[2], " after ", id, ", which ", needs)] = false
 		}
@@ -139,11 +139,21 @@ func TestHostMemoryInFront(t *testing.T) {
 	}
 }
 
-// TestHostBytes: jobs with data in common count it once.
-func TestHostBytes(t *testing.T) {
-	all, data := hostBytes([]queue.Job{{Host: 1, Data: 10, DataID: "a"}, {Host: 2, Data: 10, DataID: "a"}, {Host: 4, Data: 20, DataID: "b"}})
-	if all != 37 || data != 30 {
-		t.Errorf("%d bytes, %d of data", all, data)
+// TestEndsWithHostMemory: jobs that wait for host memory, though their devices are free, are foretold to end one after the
+// other.
+func TestEndsWithHostMemory(t *testing.T) {
+	dir := t.TempDir()
+	d := startOn(t, dir, configs.Devices{Use: "cpu:3", HostMemory: 1 << 20})
+	var ids []int
+	for i := range 3 {
+		ids = append(ids, d.submit(t, dir, fmt.Sprint(i), text(t, "train.epochs=200000", fmt.Sprint("seed=", i))))
+	}
+	d.until(t, ids[0], func(v View) bool { return v.State == queue.Running && v.Length > 0 })
+	views := d.Views()
+	for i, v := range views[1:] {
+		if v.Ends == nil || v.Ends.Before(views[i].Ends.Add(v.Predicted/2)) {
+			t.Errorf("job %d, which waits for %q, is to end at %v, and the one before at %v", v.ID, v.Where, v.Ends, views[i].Ends)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (d *Daemon) Views() []View {
 func (d *Daemon) views(list, some []queue.Job) []View {
 	now := time.Now()
 	a := d.arrange(list, now)
-	ends, running := d.foresee(a.line, now), d.running(list)
+	ends, running := d.foresee(a, now), d.running(list)
 	views := make([]View, len(some))
 	for i, j := range some {
 		v := View{Job: j, Stuck: idOf(stuck(list, &j))}
@@ -76,14 +76,14 @@ func (d *Daemon) views(list, some []queue.Job) []View {
 
 // foresee says when the jobs at the front of the line end. It is found once for each decision: a command that waits for a
 // job asks often, and a long line takes long.
-func (d *Daemon) foresee(line []order.Job, now time.Time) map[int]time.Time {
+func (d *Daemon) foresee(a *arrangement, now time.Time) map[int]time.Time {
 	if d.ends != nil {
 		return d.ends
 	}
 	d.ends = map[int]time.Time{}
-	for i, s := range order.Forecast(line, d.usable(), foretold) {
+	for i, s := range order.Forecast(a.line, d.usable(), a.most, foretold) {
 		if s.Ends != order.Never {
-			d.ends[line[i].Number] = now.Add(s.Ends)
+			d.ends[a.line[i].Number] = now.Add(s.Ends)
 		}
 	}
 	return d.ends

@@ -1,7 +1,8 @@
 // Package order decides which jobs run on which devices. It is one pure function
 // of the jobs, the devices and the time: [Arrange]. It starts nothing and remembers
 // nothing; what has to last until the next decision, it gives back, and the caller
-// keeps it in the job.
+// keeps it in the job. Of those that get devices, [Grant] says which have host memory, and [Close]
+// which others give it back. [Forecast] foretells what follows from all three.
 //
 // # Which job goes first?
 //

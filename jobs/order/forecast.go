@@ -16,10 +16,10 @@ type Span struct {
 }
 
 // Forecast says when jobs begin and end if no other job comes and each takes the
-// time that it says. It decides as [Arrange] does, whenever a job ends or becomes old
-// enough to go first. It stops after so many ends; the rest is Never, and so is a job
+// time that it says. It decides as [Arrange], [Grant] and [Close] do, with so many bytes of host memory for all jobs
+// together, whenever a job ends or becomes old enough to go first. It stops after so many ends; the rest is Never, and so is a job
 // that lacks devices. Its time is in proportion to the jobs times the ends.
-func Forecast(jobs []Job, devices []Device, ends int) []Span {
+func Forecast(jobs []Job, devices []Device, host int64, ends int) []Span {
 	f := forecast{jobs: slices.Clone(jobs), index: make([]int, len(jobs)), spans: make([]Span, len(jobs))}
 	for i := range f.spans {
 		f.index[i], f.spans[i] = i, Span{Begins: Never, Ends: Never}
@@ -33,6 +33,7 @@ func Forecast(jobs []Job, devices []Device, ends int) []Span {
 			break
 		}
 		seat(f.jobs, devices, chosen, places)
+		f.open(host, chosen, places)
 		f.place(places)
 		f.pass(f.next())
 		ends -= f.end()
@@ -46,6 +47,53 @@ type forecast struct {
 	jobs  []Job
 	index []int // of each of jobs in spans
 	spans []Span
+}
+
+// open lets those of the chosen jobs keep their places that are open, or have host memory to be.
+func (f *forecast) open(host int64, chosen []int, places []Place) {
+	seated := make([]Job, len(chosen))
+	for k, i := range chosen {
+		seated[k] = f.jobs[i]
+	}
+	g := Grant(host, seated)
+	for _, i := range chosen {
+		j := &f.jobs[i]
+		if !j.Open && !g.To(j.Number) {
+			places[i] = Place{}
+		} else if !j.Open {
+			f.makeRoom(host, j, &g, places)
+			j.Open = true
+		}
+	}
+}
+
+// makeRoom closes jobs that have the host memory of one that is to begin.
+func (f *forecast) makeRoom(host int64, begins *Job, g *Grants, places []Place) {
+	all, rest := []Job{*begins}, []Job(nil)
+	var at []int
+	for i := range f.jobs {
+		if f.jobs[i].Open {
+			all = append(all, f.jobs[i])
+			if !g.To(f.jobs[i].Number) {
+				at = append(at, i)
+			}
+		}
+	}
+	if Together(host, all...) {
+		return
+	}
+	slices.SortFunc(at, func(i, k int) int {
+		if x, y := places[i].Devices != nil, places[k].Devices != nil; x != y {
+			return first(x)
+		}
+		return Compare(&f.jobs[i], &f.jobs[k])
+	})
+	for _, i := range at {
+		rest = append(rest, f.jobs[i])
+	}
+	for _, k := range Close(host, g.Has, rest) {
+		f.jobs[at[k]].Open = false
+	}
 }
 
 // place lets jobs run as decided.

@@ -33,6 +33,12 @@ type Job struct {
 	// Running says that the job has the devices of On now.
 	Running bool
 
+	// Host is the most host memory that the job takes beside its data, in bytes, and Data what that takes. Jobs with the same
+	// DataID have it in common. Open says that it takes them now: it runs, or was suspended.
+	Host, Data int64
+	DataID     string
+	Open       bool
+
 	// Safe is the ratio of age to length that the last [Place] of the job gave it,
 	// and 0 if it gave none.
 	Safe float64

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -227,13 +228,16 @@ func TestWhyNot(t *testing.T) {
 }
 
 // TestForecast: without other jobs, what was foretold is what the simulation of the same
-// decisions gives.
+// decisions gives, whatever host memory there is.
 func TestForecast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, devices := drawn(t)
+		host := int64(rapid.IntRange(0, 12).Draw(t, "host memory"))
 		var arrivals []arrival
 		for _, j := range jobs {
 			j.Running, j.On, j.Safe, j.Left = false, nil, 0, max(j.Left, 1)
+			j.Host, j.Data = int64(rapid.IntRange(0, 5).Draw(t, "host")), int64(rapid.IntRange(0, 3).Draw(t, "data"))
+			j.DataID = rapid.SampledFrom([]string{"a", "b", strconv.Itoa(j.Number)}).Draw(t, "of")
 			fits := Arrange([]Job{j}, devices)[0].Devices != nil
 			if fits {
 				arrivals = append(arrivals, arrival{0, j, j.Left})
@@ -243,13 +247,58 @@ func TestForecast(t *testing.T) {
 		for _, a := range arrivals {
 			jobs = append(jobs, a.job)
 		}
-		real := run(arrivals, devices, Arrange)
-		for i, s := range Forecast(jobs, devices, len(jobs)) {
+		real := run(arrivals, devices, within(host))
+		for i, s := range Forecast(jobs, devices, host, len(jobs)) {
 			if s.Ends != real.turnaround[i] || s.Begins < 0 || s.Begins >= s.Ends {
 				t.Fatalf("job %d was to run from %v to %v, and ended at %v", jobs[i].Number, s.Begins, s.Ends, real.turnaround[i])
 			}
 		}
 	})
+}
+
+// within is Arrange for jobs that keep host memory until others are to have it. It opens and closes them.
+func within(host int64) policy {
+	return func(jobs []Job, devices []Device) []Place {
+		places := Arrange(jobs, devices)
+		var line, front []*Job
+		for i := range jobs {
+			line = append(line, &jobs[i])
+		}
+		place := func(j *Job) *Place { return &places[slices.Index(line, j)] }
+		front = slices.DeleteFunc(slices.Clone(line), func(j *Job) bool { return place(j).Devices == nil })
+		slices.SortFunc(front, Compare)
+		values := func(list []*Job) (values []Job) {
+			for _, j := range list {
+				values = append(values, *j)
+			}
+			return values
+		}
+		g := Grant(host, values(front))
+		for _, j := range front {
+			if j.Open {
+				continue
+			}
+			if !g.To(j.Number) {
+				*place(j) = Place{}
+				continue
+			}
+			open := slices.DeleteFunc(slices.Clone(line), func(j *Job) bool { return !j.Open })
+			if !Together(host, append(values(open), *j)...) {
+				others := slices.DeleteFunc(open, func(j *Job) bool { return g.To(j.Number) })
+				slices.SortFunc(others, func(a, b *Job) int {
+					if x, y := place(a).Devices != nil, place(b).Devices != nil; x != y {
+						return first(x)
+					}
+					return Compare(a, b)
+				})
+				for _, k := range Close(host, g.Has, values(others)) {
+					others[k].Open = false
+				}
+			}
+			j.Open = true
+		}
+		return places
+	}
 }
 
 // BenchmarkArrange is a decision over a long line.
@@ -264,7 +313,7 @@ func BenchmarkArrange(b *testing.B) {
 func BenchmarkForecast(b *testing.B) {
 	jobs := many(10_000)
 	for b.Loop() {
-		Forecast(jobs, cpus(4), 1000)
+		Forecast(jobs, cpus(4), math.MaxInt64, 1000)
 	}
 }
 
