@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // allFlags is the flag that makes help list the rare flags, too.
@@ -69,7 +70,7 @@ func Help(c *cobra.Command, width int, all bool) string {
 		p.hanging("", "", fmt.Sprintf("%s COMMAND --help says more about a command.", c.CommandPath()))
 	case hidden > 0:
 		p.b.WriteString("\n")
-		p.hanging("", "", fmt.Sprintf("%d more flags: %s --help --all", hidden, c.CommandPath()))
+		p.hanging("", "", fmt.Sprintf("%s: %s --help --all", units.Count(hidden, "more flag"), c.CommandPath()))
 	}
 	return p.b.String()
 }
