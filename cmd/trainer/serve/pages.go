@@ -87,11 +87,17 @@ func printable(text string) string {
 
 // usedText names weights.
 func usedText(u berth.Used) string {
-	switch {
-	case u.ID == 0:
+	if u.ID == 0 {
 		return "weights of " + filepath.Base(u.File)
-	case u.Best:
-		return fmt.Sprintf("checkpoint %d of step %d, the best", u.ID, u.Step)
 	}
-	return fmt.Sprintf("checkpoint %d of step %d", u.ID, u.Step)
+	text := fmt.Sprintf("checkpoint %d of step %d", u.ID, u.Step)
+	switch {
+	case u.Best && u.ID == u.NewestID:
+		return text + ", the newest and the best"
+	case u.Best:
+		return text + ", the best"
+	case u.ID == u.NewestID:
+		return text + ", the newest"
+	}
+	return text
 }

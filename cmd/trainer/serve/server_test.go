@@ -420,11 +420,12 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// A newer checkpoint that is worse answers only with --last.
+// A newer checkpoint that is worse answers only with --last, and is named as the newest.
 func TestReloadChooses(t *testing.T) {
 	x := table(t)
 	for _, last := range []bool{false, true} {
-		_, c := open(t, x, serve.OpenOptions{Follow: -1, Weights: berth.Weights{Last: last}})
+		logged := make(chan string, 10)
+		_, c := open(t, x, serve.OpenOptions{Follow: -1, Weights: berth.Weights{Last: last}, Log: func(text string) { logged <- text }})
 		worse := *x.config
 		worse.Optimizer.LR = 50
 		run{&worse, x.dir}.goOn(t)
@@ -436,6 +437,11 @@ func TestReloadChooses(t *testing.T) {
 		c.post(t, "/reload", "", &now)
 		if now.Changed != last || now.Weights.Best == last {
 			t.Errorf("last %v: %+v", last, now)
+		}
+		if last {
+			if text := <-logged; !strings.HasSuffix(text, ", the newest") {
+				t.Error(text)
+			}
 		}
 	}
 }
