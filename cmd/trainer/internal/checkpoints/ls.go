@@ -62,11 +62,16 @@ func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.S
 }
 
 // rankedBy is the metric that a list shows beside the losses: the one that ranks the
-// checkpoints.
+// checkpoints, or else the usual one of their task.
 func rankedBy(list []checkpoint.Manifest) string {
 	for _, m := range slices.Backward(list) {
 		if by := m.Best.Metric; by != "" && by != "val_loss" {
 			return by
+		}
+	}
+	for _, m := range list {
+		if _, amounts := m.Metrics["val_rmse"]; amounts {
+			return "val_rmse"
 		}
 	}
 	return "val_accuracy"
