@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -25,7 +26,7 @@ func (a Allowance) String() string {
 	if a.Reason != "" {
 		s += " (" + string(a.Reason) + ")"
 	}
-	s = fmt.Sprintf("%s of %s: %d transfers, %d bytes", s, a.Usage, a.Count, a.Bytes)
+	s = fmt.Sprintf("%s of %s: %s, %s", s, a.Usage, units.Count(int(a.Count), "transfer"), units.Bytes(a.Bytes))
 	if a.Names == nil {
 		return s + ", first " + a.First
 	}

@@ -76,7 +76,7 @@ func TestSealCollects(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(r.m.Allowed())
-	want := "[copy-in of input: 2 transfers, 16 bytes, first x pull-back (log) of weight: 1 transfers, 16 bytes, first w]"
+	want := "[copy-in of input: 2 transfers, 16 B, first x pull-back (log) of weight: 1 transfer, 16 B, first w]"
 	if got != want {
 		t.Errorf("allowed %s, want %s", got, want)
 	}
@@ -138,7 +138,7 @@ func TestSealPassing(t *testing.T) {
 		t.Errorf("a value that was not announced: %v", err)
 	}
 	got := fmt.Sprint(r.m.Allowed())
-	want := "[pull-back (transit) of activation: 2 transfers, 16 bytes, as planned: x copy-in (transit) of activation: 2 transfers, 16 bytes, as planned: x]"
+	want := "[pull-back (transit) of activation: 2 transfers, 16 B, as planned: x copy-in (transit) of activation: 2 transfers, 16 B, as planned: x]"
 	if got != want {
 		t.Errorf("allowed %s, want %s", got, want)
 	}

@@ -123,9 +123,9 @@ type documented struct {
 
 func TestShortened(t *testing.T) {
 	for in, want := range map[string]string{
-		"copy-in of weight: 3 transfers, 12 bytes, first a":                              "copy-in of weight: 3 transfers, 12 bytes, first a",
-		"spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f":    "spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f",
-		"spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f, g": "spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e and 2 more",
+		"copy-in of weight: 3 transfers, 12 B, first a":                              "copy-in of weight: 3 transfers, 12 B, first a",
+		"spill (spill) of weight: 7 transfers, 8 B, as planned: a, b, c, d, e, f":    "spill (spill) of weight: 7 transfers, 8 B, as planned: a, b, c, d, e, f",
+		"spill (spill) of weight: 7 transfers, 8 B, as planned: a, b, c, d, e, f, g": "spill (spill) of weight: 7 transfers, 8 B, as planned: a, b, c, d, e and 2 more",
 	} {
 		if got := shortened(in); got != want {
 			t.Errorf("%q became %q", in, got)
