@@ -62,7 +62,7 @@ var partitionSection = &section{
 	pos: posOf(func(p *Partition) *Pos { return &p.Pos }), shorthand: "plan",
 	keys: []*key{
 		{name: "plan", kind: enum{PlanGiven, PlanAuto}, at: at(func(p *Partition) *string { return &p.Plan }), def: PlanGiven, blank: true,
-			doc: "`partition: auto` is short for `partition: {plan: auto}`. `auto`: the number of stages, the schedule, the devices and, with `train.reduction: tree`, the replicas are those with the shortest predicted step; more devices must gain 3 %. `microbatches` and `reduction` stay as they are, and so do the weights. Given from outside, as in `trainer resume --set partition=auto`, it replaces `stages`, `schedule` and `replicas` of the file. `given`: they are as the keys here say"},
+			doc: "`partition: auto` is short for `partition: {plan: auto}`. `auto`: the number of stages, the schedule, the devices and, with `train.reduction: tree`, the replicas are those with the shortest predicted step; more devices must gain 3%. `microbatches` and `reduction` stay as they are, and so do the weights. Given from outside, as in `trainer resume --set partition=auto`, it replaces `stages`, `schedule` and `replicas` of the file. `given`: they are as the keys here say"},
 		{name: "stages", kind: cut{block: blockName}, at: at(func(p *Partition) *Stages { return &p.Stages }), def: "auto",
 			doc: "`auto`: one stage for each device, cut by cost; a number of stages; or the names of each stage's blocks"},
 		{name: "schedule", kind: order{enum{"gpipe", "1f1b", "interleaved", "zb-h1"}}, at: at(func(p *Partition) *string { return &p.Schedule }), def: "1f1b",

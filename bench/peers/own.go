@@ -193,7 +193,7 @@ func (r report) spillTable() string {
 			moved, _ := r.middle(w, share, func(s sample) float64 { return float64(s.Copies.LoadedBytes+s.Copies.SpilledBytes) / (1 << 20) })
 			hidden, _ := r.middle(w, share, func(s sample) float64 { return s.Copies.HiddenMS })
 			exposed, _ := r.middle(w, share, func(s sample) float64 { return s.Copies.ExposedMS })
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.1f | %s | %s |\n", w, strings.Replace(share, "%", " %", 1), ms(took), ms(tookLeast),
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %.1f | %s | %s |\n", w, share, ms(took), ms(tookLeast),
 				times2(took/all), times2(tookLeast/allLeast), moved, ms(hidden), ms(exposed))
 		}
 	}

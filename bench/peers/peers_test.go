@@ -69,7 +69,7 @@ func TestOwnTables(t *testing.T) {
 		s := sample{StepMS: stepMS{Median: float64(10 + i), Min: 8}, Copies: copies{LoadedBytes: int64(i) << 20, HiddenMS: 0.5}}
 		r.Turns = append(r.Turns, turn{Workload: "gpt-nano", Family: berthName, Variant: share, sample: s})
 	}
-	if want := "\n| gpt-nano | 40 % | 12.0 | 8.00 | 1.20× | 1.00× | 2.0 | 0.50 | 0.00 |\n"; !strings.HasSuffix(r.spillTable(), want) {
+	if want := "\n| gpt-nano | 40% | 12.0 | 8.00 | 1.20× | 1.00× | 2.0 | 0.50 | 0.00 |\n"; !strings.HasSuffix(r.spillTable(), want) {
 		t.Errorf("%s\nwant at the end %s", r.spillTable(), want)
 	}
 	page := filepath.Join(t.TempDir(), "performance.md")

@@ -75,5 +75,5 @@ func main() {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("even or odd: %.1f %% right\n", 100*accuracy)
+	fmt.Printf("even or odd: %.1f%% right\n", 100*accuracy)
 }

@@ -177,7 +177,7 @@ func announcedSweep(j *queue.Job) string {
 			begins += fmt.Sprintf(" with %s more", units.Thousands(s.Total()-before.Total()))
 		}
 	}
-	return fmt.Sprintf("%s: %s trials in %s, at most %.0f %% of their %s steps, about %s on one device, up to %s of the disk",
+	return fmt.Sprintf("%s: %s trials in %s, at most %.0f%% of their %s steps, about %s on one device, up to %s of the disk",
 		begins, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
 }
 
