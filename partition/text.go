@@ -25,7 +25,7 @@ func (p *Plan) stageTable(width int) string {
 	rows := [][]string{{"stage", "device", "layers", "parameters", "flops", "recomputed", "in", "out"}}
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
-			fmt.Sprint(s.Index), p.devicesText(s.Index), blocksText(s.Blocks), countText(s.Parameters),
+			fmt.Sprint(s.Index), p.devicesText(s.Index), blocksText(s.Blocks), units.Thousands(s.Parameters),
 			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut),
 		})
 	}
