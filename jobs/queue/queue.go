@@ -322,8 +322,8 @@ func (q *Queue) Remove(id int) error {
 		return err
 	}
 	var gone []*Job
-	for _, id := range q.family(j) {
-		if gone = append(gone, q.jobs[id]); q.jobs[id].Open() {
+	for _, of := range q.family(j) {
+		if gone = append(gone, q.jobs[of]); q.jobs[of].Open() {
 			return fmt.Errorf("%w: job %d is open: cancel it first", ErrState, id)
 		}
 	}

@@ -63,7 +63,7 @@ func TestSweeps(t *testing.T) {
 		if _, err := q.Begin(id, []string{"cpu:0"}, false); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.Remove(sweep.ID); !errors.Is(err, ErrState) {
+		if err := q.Remove(sweep.ID); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), fmt.Sprintf("job %d is open", sweep.ID)) {
 			t.Errorf("a sweep whose trial is open is removed: %v", err)
 		}
 		q.End(id, Result{Reached: &Reached{Value: &value, Step: 9, Steps: 90}})

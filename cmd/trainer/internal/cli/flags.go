@@ -64,6 +64,8 @@ func expected(v pflag.Value) string {
 		return "a time, such as 55m or 1h30m"
 	case "bool":
 		return "true or false"
+	case "intSlice":
+		return "a whole number, or several with commas between"
 	}
 	return v.Type()
 }

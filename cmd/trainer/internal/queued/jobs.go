@@ -187,7 +187,15 @@ func (m maker) show() *cobra.Command {
 		if asJSON {
 			return printJSON(c.OutOrStdout(), recordOf(&v))
 		}
-		printJob(console.NewProse(c.OutOrStdout()), &v)
+		var steps []*jobs.View
+		if v.Pipeline {
+			list, _, err := d.Views(c.Context())
+			if err != nil {
+				return err
+			}
+			steps = stepsOf(list, id)
+		}
+		printJob(console.NewProse(c.OutOrStdout()), &v, steps)
 		return nil
 	})
 }
@@ -195,7 +203,8 @@ func (m maker) show() *cobra.Command {
 // givenAs words what an input gives.
 var givenAs = map[string]string{queue.AsInit: ": the weights to begin with", queue.AsRun: ": the run", queue.AsTokenizer: ": the tokenizer"}
 
-func printJob(out io.Writer, v *jobs.View) {
+// printJob prints a job, a pipeline with its steps.
+func printJob(out io.Writer, v *jobs.View, steps []*jobs.View) {
 	line := fmt.Sprintf("job %d (%s): %s", v.ID, v.Name, v.State)
 	if v.Where != "" {
 		line += ", " + v.Where
@@ -210,6 +219,9 @@ func printJob(out io.Writer, v *jobs.View) {
 		line += fmt.Sprintf(": step %s of pipeline %d", v.StepOf.Name, v.StepOf.Pipeline)
 	}
 	fmt.Fprintf(out, "%s\nrun folder  %s\nplan        %s\npriority    %d\n", line, shortPath(v.Dir), outlook(&v.Job), v.Priority)
+	for _, s := range steps {
+		fmt.Fprintf(out, "step        job %d (%s): %s\n", s.ID, s.Name, s.State)
+	}
 	for _, in := range v.Inputs {
 		fmt.Fprintf(out, "input       job %d%s\n", in.Job, givenAs[in.As])
 	}

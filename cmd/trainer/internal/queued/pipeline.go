@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -126,7 +127,7 @@ func announcedPipeline(j *queue.Job, steps []jobs.Step) string {
 	for _, s := range steps {
 		names = append(names, s.Name)
 	}
-	return fmt.Sprintf("pipeline %d: %d jobs in %s: %s", j.ID, len(names), shortPath(j.Dir), strings.Join(names, ", "))
+	return fmt.Sprintf("pipeline %d: %s in %s: %s", j.ID, units.Count(len(names), "job"), shortPath(j.Dir), strings.Join(names, ", "))
 }
 
 // stepsOf are the steps of a pipeline.

@@ -168,7 +168,6 @@ func announcedSweep(j *queue.Job) string {
 		return line
 	}
 	most, whole := sweep.Most(s, []sweep.Length{{Steps: j.Sweep.Steps, Boundary: j.Sweep.Boundary}})
-	share := math.Ceil(100 * float64(most) / float64(whole))
 	begins := fmt.Sprintf("sweep %d", j.ID)
 	if n := len(j.Sweep.Submitted); n > 1 {
 		begins += " goes on"
@@ -177,8 +176,12 @@ func announcedSweep(j *queue.Job) string {
 			begins += fmt.Sprintf(" with %s more", units.Thousands(s.Total()-before.Total()))
 		}
 	}
-	return fmt.Sprintf("%s: %s trials in %s, at most %.0f%% of their %s steps, about %s on one device, up to %s of the disk",
-		begins, units.Thousands(s.Total()), shortPath(j.Dir), share, units.Thousands(whole), units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
+	takes := units.Count(whole, "step")
+	if most < whole {
+		takes = fmt.Sprintf("at most %.0f%% of their %s steps", math.Ceil(100*float64(most)/float64(whole)), units.Thousands(whole))
+	}
+	return fmt.Sprintf("%s: %s in %s, %s, about %s on one device, up to %s of the disk",
+		begins, units.Count(s.Total(), "trial"), shortPath(j.Dir), takes, units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
 }
 
 // trials says how many trials of a sweep are over.
@@ -324,7 +327,34 @@ func printTrials(out io.Writer, st *jobs.Standing, width int) error {
 	for i := range head[4:] {
 		l.Cut = append(l.Cut, 4+i)
 	}
-	_, err := io.WriteString(out, columns.Format(rows, l))
+	if _, err := io.WriteString(out, columns.Format(rows, l)); err != nil {
+		return err
+	}
+	return printFailures(console.NewProse(out), st)
+}
+
+// printFailures says why trials failed, and once what several did of.
+func printFailures(out io.Writer, st *jobs.Standing) (err error) {
+	var reasons []string
+	failed := map[string][]string{}
+	for i, v := range st.Trials {
+		if v == nil || v.State != queue.Failed {
+			continue
+		}
+		if failed[v.Where] == nil {
+			reasons = append(reasons, v.Where)
+		}
+		failed[v.Where] = append(failed[v.Where], strconv.Itoa(i+1))
+	}
+	for _, reason := range reasons {
+		which := "trial " + failed[reason][0]
+		if len(failed[reason]) > 1 {
+			which = "trials " + strings.Join(failed[reason], ", ")
+		}
+		if _, werr := fmt.Fprintf(out, "%s failed: %s\n", which, reason); werr != nil {
+			err = werr
+		}
+	}
 	return err
 }
 
