@@ -51,20 +51,47 @@ func queuePipeline(c *cobra.Command, cf *runs.ConfigFlags, path string, p *confi
 			err = exportable(s, trained)
 		}
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s: job %s: %w", s.Pos, s.Name, err))
+			mistakes = append(mistakes, ofStep(err, s, &step, cfg))
 		}
 		r.Steps = append(r.Steps, step)
 	}
 	if err := errors.Join(mistakes...); err != nil {
 		return cli.Usage(err)
 	}
-	return r.send(c, nil, func() {
+	err := r.send(c, nil, func() {
 		for _, s := range p.Jobs {
 			if cfg := trained[s.Name]; cfg != nil {
 				ignored(c, cfg)
 			}
 		}
 	})
+	if err == nil {
+		return nil
+	}
+	for i := range p.Jobs {
+		s := &p.Jobs[i]
+		if words, ok := strings.CutPrefix(err.Error(), "job "+s.Name+": "); ok { // its plan failed
+			return ofStep(placed{err, words}, s, &r.Steps[i], trained[s.Name])
+		}
+	}
+	return err
+}
+
+// ofStep is an error about a step with the places that were written. cfg is the config of one that trains; nil: it is not known.
+func ofStep(err error, s *configs.Step, sent *jobs.Step, cfg *configs.Config) error {
+	was := err
+	if cfg != nil && len(sent.Config) > 0 {
+		err = typed(err, sent.Config, cfg)
+	}
+	if s.Sweep != nil {
+		err = varied(err, s.Sweep)
+	}
+	words := err.Error()
+	for _, x := range s.Set {
+		pair := x.Key + "=" + x.Value
+		words = strings.ReplaceAll(words, "--set "+pair+":", "set "+pair+":")
+	}
+	return placed{was, fmt.Sprintf("%s: job %s: %s", s.Pos, s.Name, words)}
 }
 
 // stepOf is a step as it is submitted, with the config of one that trains.
