@@ -24,6 +24,9 @@ type (
 	Launch     = step.Launch
 	Need       = step.Need
 	Instance   = step.Instance
+	Exchange   = step.Exchange
+	Message    = step.Message
+	Holders    = step.Holders
 	Forecast   = forecast.Forecast
 	Prediction = simulate.Prediction
 	LaunchSpan = simulate.LaunchSpan
@@ -71,3 +74,6 @@ var (
 	ErrStages = cut.ErrStages
 	ErrGraph  = nodes.ErrGraph
 )
+
+// NewExchange finds what ranks send each other in a step. of is, per device, the rank that has it.
+func NewExchange(launches []Launch, of []int) *Exchange { return step.NewExchange(launches, of) }

@@ -65,7 +65,7 @@ func (x *tracked) at(d int) *usedOn {
 // TraceLaunches makes the trace of each of so many devices, without the launches'
 // scratch. The traces are incomplete if check stops.
 func TraceLaunches(check *stop.Check, devices int, launches []step.Launch) []*Trace {
-	t := &tracer{known: make([]tracked, Count(launches)), work: map[*segment.Variant]speed.Work{}}
+	t := &tracer{known: make([]tracked, step.Count(launches)), work: map[*segment.Variant]speed.Work{}}
 	for range devices {
 		t.traces = append(t.traces, &Trace{})
 	}
@@ -80,16 +80,6 @@ func TraceLaunches(check *stop.Check, devices int, launches []step.Launch) []*Tr
 		t.addLaunch(i, &launches[i])
 	}
 	return t.traces
-}
-
-// Count is the number of the instances that launches use.
-func Count(launches []step.Launch) (n int) {
-	for i := range launches {
-		for k := range launches[i].Needs {
-			n = max(n, launches[i].Needs[k].Number+1)
-		}
-	}
-	return n
 }
 
 // AddScratch adds the launches' working memory to their traces. scratch is that of a

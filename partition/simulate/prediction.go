@@ -150,7 +150,7 @@ func newStepSimulation(speeds speed.Speeds, launches []step.Launch, check *stop.
 	n := len(speeds.Devices)
 	return &stepSimulation{
 		speeds: speeds, launches: launches, check: check, times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
-		free: make([]float64, n), link: make([]float64, n), ready: make([][]there, forecast.Count(launches)), movers: make([]*mover, n),
+		free: make([]float64, n), link: make([]float64, n), ready: make([][]there, step.Count(launches)), movers: make([]*mover, n),
 	}
 }
 

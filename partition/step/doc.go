@@ -3,7 +3,8 @@
 //
 // The schedule gives the order of passes (launches.go). Sums over microbatches are made in
 // their order, or by a tree with launches that add partial sums (sums.go). Each launch says
-// which tensors it uses, and which of them nobody uses later.
+// which tensors it uses, and which of them nobody uses later. An [Exchange] says what ranks, the
+// processes of one run, send each other in a step (ranks.go).
 //
 // # Why does the plan list the launches of a step?
 //
@@ -18,4 +19,13 @@
 // do, so it needs them all. So a step has at most 4,096 microbatches (package schedule): the plan of a small
 // GPT then takes seconds, or 15 s of CPU in limited memory, where 65,536 took minutes and gigabytes.
 // Nothing is kept for pairs of replicas: an instance knows the few devices that use it.
+//
+// # Why does a rank take part in a message only before the launch that reads it?
+//
+// Sender and receiver queue a message at the same place in the step's order, before the launch that reads the
+// tensor. So whatever either waits for came earlier in that order, and no ranks wait in a circle, however much
+// memory they have. A receiver that queued it later than its sender could: it may need the memory of a tensor that is
+// still being sent, to a rank that waits for another one. The order costs no time, as steps are queued long before they
+// run: the sender posts a message as soon as the tensor is written. And a rank's memory is what one process has on
+// the same devices, where a copy between devices comes with the launch that reads it, too.
 package step

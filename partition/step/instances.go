@@ -70,6 +70,16 @@ func (n *numbering) number(i Instance) int {
 	return int(*at) - 1
 }
 
+// Count is the number of the instances that launches use.
+func Count(launches []Launch) (n int) {
+	for i := range launches {
+		for k := range launches[i].Needs {
+			n = max(n, launches[i].Needs[k].Number+1)
+		}
+	}
+	return n
+}
+
 // needOf is the need of an instance.
 func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
 	return Need{Instance: i, Number: e.numbers.number(i), Mode: mode}
