@@ -60,6 +60,9 @@ func (l *loop) Recv(from int, tag Tag, b []byte) device.Event {
 func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if sender.ops.Failure() != nil && sends || l.ops.Failure() != nil && !sends {
+		return // its event has ended
+	}
 	mine, others := l.wants, l.sent
 	if sends {
 		mine, others = l.sent, l.wants
@@ -83,9 +86,25 @@ func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
 	l.ops.End(to.event, err)
 }
 
+func (l *loop) Fail(err error) {
+	l.ops.Fail(err)
+	for _, p := range l.peers {
+		p.mu.Lock()
+		for c := range p.sent {
+			if c.from == l.rank || p == l {
+				delete(p.sent, c)
+			}
+		}
+		if p == l {
+			clear(p.wants)
+		}
+		p.mu.Unlock()
+	}
+}
+
 func (l *loop) Abort(code int) {
 	for _, p := range l.peers {
-		p.ops.Fail(fmt.Errorf("rank %d has ended all ranks", l.rank))
+		p.Fail(fmt.Errorf("rank %d has ended all ranks", l.rank))
 	}
 	l.abort(code)
 }

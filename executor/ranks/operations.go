@@ -76,6 +76,13 @@ func (o *Operations) End(e device.Event, err error) {
 // Fail ends all operations that are open, and those that begin later.
 func (o *Operations) Fail(err error) { o.End(device.Event{Queue: o}, err) }
 
+// Failure is why all operations fail; nil while they do not.
+func (o *Operations) Failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
 // end ends the operation of a slot.
 func (s *slot) end(err error) {
 	s.open, s.err = false, err

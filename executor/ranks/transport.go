@@ -4,7 +4,9 @@ import "github.com/berth-ml/berth/engine/device"
 
 // Transport carries messages between ranks. Messages from one rank to another with one
 // tag arrive in the order of their Sends. Any goroutine may use it. Once an operation has
-// failed, all that are open fail, and so do later ones.
+// failed, all that are open fail, and so do later ones. Operations end in any order, so a
+// [device.Fence], which lets the latest event of a queue stand for earlier ones, must not
+// have their events: see [Line].
 type Transport interface {
 	// Rank is the number of this rank, from 0 on, and Size that of all ranks.
 	Rank() int
@@ -14,6 +16,10 @@ type Transport interface {
 	// Recv receives bytes from another rank, as many as it sends. They must not be used
 	// before the event.
 	Recv(from int, tag Tag, b []byte) device.Event
+	// Fail ends the operations of this rank that are open, and later ones, with an error. Nothing
+	// is read from or written to their memory afterwards. The other ranks do not hear of it:
+	// Abort tells them.
+	Fail(err error)
 	// Abort ends all ranks at once, with an exit code.
 	Abort(code int)
 	// Close ends the transport. All ranks call it, once what they posted has ended.
@@ -27,5 +33,6 @@ type Tag int32
 const (
 	TagControl Tag = iota // what ranks tell each other of themselves
 	TagReduce             // parts of sums
+	TagTensor             // tensors of a step
 	TagBench              // messages that are measured
 )

@@ -43,8 +43,8 @@ func (a *arena) Close() error {
 	return unmap(mem)
 }
 
-// bytes is a range of the memory.
-func (a *arena) bytes(off, size int64) []byte { return a.mem[off : off+size : off+size] }
+// Bytes implements [streams.Addressed].
+func (a *arena) Bytes(off, size int64) []byte { return a.mem[off : off+size : off+size] }
 
 // CopyIn implements [streams.Memory].
 func (a *arena) CopyIn(off int64, src []byte) error {
@@ -60,13 +60,13 @@ func (a *arena) CopyOut(dst []byte, off int64) error {
 
 // Move implements [streams.Memory].
 func (a *arena) Move(to, from, size int64) error {
-	copy(a.bytes(to, size), a.bytes(from, size))
+	copy(a.Bytes(to, size), a.Bytes(from, size))
 	return nil
 }
 
 // CopyFrom implements [streams.Memory].
 func (a *arena) CopyFrom(to int64, other streams.Memory, from, size int64) error {
-	copy(a.bytes(to, size), other.(*arena).bytes(from, size))
+	copy(a.Bytes(to, size), other.(*arena).Bytes(from, size))
 	return nil
 }
 

@@ -30,7 +30,7 @@ func TestArenaBacks(t *testing.T) {
 			if !a.Back(off, size) || size > 0 && off+size > a.low && off < a.high {
 				rt.Fatalf("[%d,%d) is not backed: only [0,%d) and [%d,%d) are", off, off+size, a.low, a.high, budget)
 			}
-			for i := range a.bytes(off, size) {
+			for i := range a.Bytes(off, size) {
 				a.mem[off+int64(i)]++
 			}
 		}

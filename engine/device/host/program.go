@@ -58,13 +58,13 @@ func (p *program) point(l *streams.Launch) {
 	for j, v := range p.graph.Inputs {
 		if at := l.Input(j); p.boundIn[j] != at {
 			p.boundIn[j] = at
-			assign(p.inArgs[j], p.arena.bytes(at, v.Meta.Bytes()))
+			assign(p.inArgs[j], p.arena.Bytes(at, v.Meta.Bytes()))
 		}
 	}
 	for k, v := range p.graph.Outputs {
 		if at := l.Output(k); at >= 0 && p.boundOut[k] != at {
 			p.boundOut[k] = at
-			assign(p.outArgs[k], p.arena.bytes(at, v.Meta.Bytes()))
+			assign(p.outArgs[k], p.arena.Bytes(at, v.Meta.Bytes()))
 		}
 	}
 	at := l.Scratch()
@@ -73,9 +73,9 @@ func (p *program) point(l *streams.Launch) {
 	}
 	p.boundTemps = at
 	for _, t := range p.temps {
-		*t.arg = p.arena.bytes(at+t.off, t.size)
+		*t.arg = p.arena.Bytes(at+t.off, t.size)
 	}
-	p.scratch = p.arena.bytes(at+p.tempBytes, p.bytes-p.tempBytes)
+	p.scratch = p.arena.Bytes(at+p.tempBytes, p.bytes-p.tempBytes)
 }
 
 // assign sets arguments to the same memory.

@@ -83,7 +83,7 @@ func (p *program) runKernel(in *instr, l *streams.Launch, timed bool) error {
 	defer func() { l.ClosePacked(ok) }() // also if the kernel panics
 	var copy []byte
 	if off >= 0 {
-		copy = p.arena.bytes(off, k.bytes)
+		copy = p.arena.Bytes(off, k.bytes)
 	}
 	k.UsePacked(copy, made)
 	err := p.compute(in, l, timed)

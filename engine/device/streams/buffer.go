@@ -129,6 +129,23 @@ func (b *buffer) unpinLocked() {
 	}
 }
 
+// Bytes implements [device.Shared].
+func (b *buffer) Bytes() []byte {
+	if m, ok := b.heap.memory.(Addressed); ok {
+		return m.Bytes(b.off, b.meta.Bytes())
+	}
+	return nil
+}
+
+// Keep implements [device.Shared].
+func (b *buffer) Keep(written device.Event) error { return b.pin(written) }
+
+// Wrote implements [device.Shared].
+func (b *buffer) Wrote() { b.wrote() }
+
+// Leave implements [device.Shared].
+func (b *buffer) Leave() { b.unpin() }
+
 // bornAt records the place in the queue from which on the buffer may be used.
 func (b *buffer) bornAt(e device.Event) {
 	b.heap.mu.Lock()

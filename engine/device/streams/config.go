@@ -54,6 +54,12 @@ type Memory interface {
 	Close() error
 }
 
+// Addressed is a Memory that the host addresses.
+type Addressed interface {
+	// Bytes is a range of it.
+	Bytes(off, size int64) []byte
+}
+
 // HostMemory is the host memory from which a device copies fastest.
 type HostMemory interface {
 	// Map takes at least n bytes, page-aligned and zeroed.

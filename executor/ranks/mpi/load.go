@@ -62,13 +62,14 @@ func call(f uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newMemory gets zeroed memory, which stays until the process ends.
-func newMemory() (*memory, error) {
-	b, err := unix.Mmap(-1, 0, int(unsafe.Sizeof(memory{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+// mapped gets zeroed memory, which stays until the process ends.
+func mapped[T any]() (*T, error) {
+	var x T
+	b, err := unix.Mmap(-1, 0, int(unsafe.Sizeof(x)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("memory for MPI: %w", err)
 	}
-	return (*memory)(unsafe.Pointer(&b[0])), nil
+	return (*T)(unsafe.Pointer(&b[0])), nil
 }
 
 // yield lets other threads run.

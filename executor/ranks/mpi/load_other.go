@@ -23,7 +23,7 @@ func (*library) find(string) (uintptr, bool) { return 0, false }
 
 func call(uintptr, ...uintptr) uintptr { panic("BUG: no library is loaded") }
 
-func newMemory() (*memory, error) { panic("BUG: no library is loaded") }
+func mapped[T any]() (*T, error) { panic("BUG: no library is loaded") }
 
 func yield() {}
 

@@ -17,7 +17,7 @@ type thread struct {
 	library *library
 	handles handles
 	memory  *memory
-	free    []int      // indices of requests that are not used
+	free    []*uint64  // requests that are not used
 	open    []*message // not yet ended, in the order in which they were posted
 	ended   []*message
 	pause   pause
@@ -41,7 +41,7 @@ type message struct {
 	b     []byte
 	given int   // bytes that MPI has
 	begun bool  // MPI has all of it
-	parts []int // indices of the requests that have not ended
+	parts []*uint64 // the requests that have not ended
 }
 
 // mostPart is the most bytes of a part: MPI counts in 32 bits.
@@ -60,13 +60,17 @@ func (w *World) serve(files []string, met chan<- error) {
 	met <- nil
 	for {
 		var closed bool
+		var err error
 		w.bell.hush() // before the look at what was posted
-		t.open, closed = w.take(t.open, t.ended)
+		t.open, closed, err = w.take(t.open, t.ended)
 		t.ended = t.ended[:0]
-		if len(t.open) == 0 && closed {
+		if err == nil && len(t.open) == 0 && closed {
 			break
 		}
-		moved, err := t.step()
+		var moved bool
+		if err == nil {
+			moved, err = t.step()
+		}
 		if err != nil {
 			w.ops.Fail(err)
 			return // MPI is not asked again: what an error leaves behind is not known
@@ -88,14 +92,11 @@ func (t *thread) init(files []string) (err error) {
 	if t.library, err = load(files); err != nil {
 		return err
 	}
-	if t.memory, err = newMemory(); err != nil {
+	if t.memory, err = mapped[memory](); err != nil {
 		return err
 	}
 	if t.handles, err = t.library.abi(t.memory); err != nil {
 		return err
-	}
-	for i := range t.memory.requests {
-		t.free = append(t.free, i)
 	}
 	m, launch := t.memory, &t.world.launch
 	if t.call(libraryVersion, address(&m.text[0]), address(&m.ints[0])) == 0 {
@@ -126,20 +127,17 @@ func (t *thread) abort(code int) { t.call(abort, t.handles.world, uintptr(code))
 func (t *thread) step() (moved bool, err error) {
 	for _, m := range t.open {
 		if !m.begun {
-			if m.begun, err = t.begin(m); err != nil || !m.begun { // no request is free: later ones wait, too
-				break
+			if err := t.begin(m); err != nil {
+				return false, err
 			}
-			moved = true
+			m.begun, moved = true, true
 		}
-	}
-	if err != nil {
-		return false, err
 	}
 	t.open = slices.DeleteFunc(t.open, func(m *message) bool {
 		if err == nil {
 			err = t.ask(m)
 		}
-		if err != nil || !m.begun || len(m.parts) > 0 {
+		if err != nil || len(m.parts) > 0 {
 			return false
 		}
 		t.world.ops.End(m.event, nil)
@@ -150,44 +148,59 @@ func (t *thread) step() (moved bool, err error) {
 	return moved, err
 }
 
-// begin hands the parts of a message to MPI. all says that it has them all.
-func (t *thread) begin(m *message) (all bool, err error) {
+// begin hands the parts of a message to MPI.
+func (t *thread) begin(m *message) error {
 	if m.kind == sums {
 		buf := uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
 		rc := t.call(allreduce, t.handles.inPlace, buf, uintptr(len(m.b)/4), t.handles.float, t.handles.sum, t.handles.world)
 		if rc != 0 {
-			return false, fmt.Errorf("%s gives error %d", names[allreduce], rc)
+			return fmt.Errorf("%s gives error %d", names[allreduce], rc)
 		}
-		return true, nil
+		return nil
 	}
 	f := isend
 	if m.kind == receives {
 		f = irecv
 	}
 	for {
-		if len(t.free) == 0 {
-			return false, nil
+		r, err := t.request()
+		if err != nil {
+			return err
 		}
-		i := t.free[len(t.free)-1]
-		t.free = t.free[:len(t.free)-1]
 		part := m.b[m.given:min(len(m.b), m.given+mostPart)]
 		buf := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
-		rc := t.call(f, buf, uintptr(len(part)), t.handles.byte, uintptr(m.peer), uintptr(m.tag), t.handles.world, address(&t.memory.requests[i]))
+		rc := t.call(f, buf, uintptr(len(part)), t.handles.byte, uintptr(m.peer), uintptr(m.tag), t.handles.world, address(r))
 		if rc != 0 {
-			return false, fmt.Errorf("%s of rank %d gives error %d", names[f], m.peer, rc)
+			return fmt.Errorf("%s of rank %d gives error %d", names[f], m.peer, rc)
 		}
-		m.parts, m.given = append(m.parts, i), m.given+len(part)
+		m.parts, m.given = append(m.parts, r), m.given+len(part)
 		if m.given == len(m.b) {
-			return true, nil
+			return nil
 		}
 	}
+}
+
+// request is one that is not used.
+func (t *thread) request() (*uint64, error) {
+	if len(t.free) == 0 {
+		more, err := mapped[requests]()
+		if err != nil {
+			return nil, err
+		}
+		for i := range more {
+			t.free = append(t.free, &more[i])
+		}
+	}
+	r := t.free[len(t.free)-1]
+	t.free = t.free[:len(t.free)-1]
+	return r, nil
 }
 
 // ask asks which parts of a message have ended.
 func (t *thread) ask(m *message) error {
 	for j := 0; j < len(m.parts); {
 		flag := &t.memory.ints[0]
-		rc := t.call(test, address(&t.memory.requests[m.parts[j]]), address(flag), address(&t.memory.status[0]))
+		rc := t.call(test, address(m.parts[j]), address(flag), address(&t.memory.status[0]))
 		if rc != 0 {
 			return fmt.Errorf("%s of a message with rank %d gives error %d", names[test], m.peer, rc)
 		}

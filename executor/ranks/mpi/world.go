@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ type World struct {
 	posted []*message // what the thread has not taken yet, in order
 	spare  []*message // what it has ended, for later posts
 	closed bool
+	failed error // of Fail
 }
 
 // Open loads MPI and meets the other ranks. files are those of the library that are tried; nil: those that fit the
@@ -94,14 +96,14 @@ func (w *World) post(m message) device.Event {
 	return m.event
 }
 
-// take gives the thread what was posted since it asked last, and takes back what it has ended.
-func (w *World) take(to []*message, ended []*message) (list []*message, closed bool) {
+// take gives the thread what was posted since it asked last, and takes back what it has ended. Its error is Fail's.
+func (w *World) take(to []*message, ended []*message) (list []*message, closed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spare = append(w.spare, ended...)
 	list = append(to, w.posted...)
 	w.posted = w.posted[:0]
-	return list, w.closed
+	return list, w.closed, w.failed
 }
 
 // Close implements [ranks.Transport].
@@ -112,6 +114,19 @@ func (w *World) Close() error {
 	w.bell.ring()
 	<-w.ended
 	return nil
+}
+
+// Fail implements [ranks.Transport]. MPI is not asked again: what is under way stays so until the process ends.
+func (w *World) Fail(err error) {
+	w.mu.Lock()
+	w.failed = cmp.Or(w.failed, err)
+	w.mu.Unlock()
+	w.bell.ring()
+	select {
+	case <-w.ended:
+	case <-time.After(abortWithin): // the thread is stuck in MPI
+		w.ops.Fail(err)
+	}
 }
 
 // abortWithin is how long MPI has to end all ranks. A process that ends without it makes the launcher end the others.

@@ -70,7 +70,7 @@ func messages(ctx context.Context, w *World) error {
 	peer := w.Rank() ^ 1
 	r := rand.New(rand.NewPCG(1, 2))
 	var sent, want, got [][]byte
-	for i := range 2 * mostRequests {
+	for i := range 2 * len(requests{}) {
 		n := r.IntN(3000)
 		if i%100 == 0 {
 			n = 1 << 20

@@ -1,0 +1,230 @@
+package ranks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Line carries buffers from this rank to another one, or from there to this one, in their
+// order. Each goes on its way once an event has ended, such as that of the launch that
+// writes it. The line is the queue of events that tell of the ends, as a stream is; nobody
+// waits to add a buffer. Once the line is as long as it ever gets, that allocates nothing.
+type Line struct {
+	transport Transport
+	peer      int
+	sends     bool
+	begun     Operations    // one for each buffer, which ends when it is posted
+	ended     atomic.Uint64 // number of the last buffer whose message has ended
+	stopped   chan struct{} // closed when the goroutine has ended
+
+	mu     sync.Mutex
+	more   sync.Cond // a buffer was added, or the line is closing
+	ring   []onWay   // by number modulo its length: the buffers that have not ended
+	added  uint64    // number of the last one
+	posted uint64
+	failed uint64 // number of the first that failed; 0: none has
+	err    error  // its error
+	closed bool
+}
+
+// onWay is a buffer whose message has not ended. Its line owns it.
+type onWay struct {
+	buffer device.Shared
+	after  device.Event
+	begun  device.Event // when it is posted
+	done   device.Event // the transport's, once it is posted
+}
+
+// ahead is the most messages of a line that are posted at once.
+const ahead = 64
+
+// NewLine makes a line to another rank (sends), or from there. Both ranks add the same
+// buffers in the same order. The caller closes it.
+func NewLine(t Transport, peer int, sends bool) *Line {
+	l := &Line{transport: t, peer: peer, sends: sends, ring: make([]onWay, ahead), stopped: make(chan struct{})}
+	l.more.L = &l.mu
+	go l.run()
+	return l
+}
+
+// Add sends a buffer, or receives into it, after an event. It keeps the buffer until the
+// event that it returns, after which the contents are there, or may be overwritten.
+func (l *Line) Add(b device.Shared, after device.Event) (device.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	done := device.Event{Queue: l, Seq: l.added + 1}
+	written := done
+	if l.sends {
+		written = device.Event{}
+	}
+	if err := b.Keep(written); err != nil {
+		return device.Event{}, err
+	}
+	l.settle()
+	if l.added-l.ended.Load() == uint64(len(l.ring)) {
+		l.grow()
+	}
+	l.added++
+	*l.at(l.added) = onWay{buffer: b, after: after, begun: l.begun.Begin()}
+	l.more.Signal()
+	return done, nil
+}
+
+// at is the place of a buffer in the ring. It needs mu, as do the next ones.
+func (l *Line) at(seq uint64) *onWay { return &l.ring[seq%uint64(len(l.ring))] }
+
+// grow doubles the ring.
+func (l *Line) grow() {
+	before := l.ring
+	l.ring = make([]onWay, 2*len(before))
+	for seq := l.ended.Load() + 1; seq <= l.added; seq++ {
+		*l.at(seq) = before[seq%uint64(len(before))]
+	}
+}
+
+// settle notes the messages that have ended.
+func (l *Line) settle() {
+	for seq := l.ended.Load() + 1; seq <= l.posted && l.at(seq).done.Done(); seq++ {
+		x := l.at(seq)
+		if err := x.done.Err(); err != nil {
+			l.fail(seq, err)
+		}
+		x.buffer.Leave()
+		*x = onWay{}
+		l.ended.Store(seq)
+	}
+}
+
+// fail notes the failure of a buffer's message.
+func (l *Line) fail(seq uint64, err error) {
+	if l.failed == 0 || seq < l.failed {
+		where := "from"
+		if l.sends {
+			where = "to"
+		}
+		l.failed, l.err = seq, fmt.Errorf("%s rank %d: %w", where, l.peer, err)
+	}
+}
+
+// run posts the buffers, each in its turn.
+func (l *Line) run() {
+	defer close(l.stopped)
+	for seq := uint64(1); ; seq++ {
+		x, before, ok := l.next(seq)
+		if !ok {
+			return
+		}
+		_ = before.Wait(context.Background()) // the line tells of its failure
+		err := x.after.Wait(context.Background())
+		l.mu.Lock()
+		l.settle()
+		var done device.Event
+		switch {
+		case l.err != nil: // what comes later is not there, and the order of messages is lost
+		case err != nil:
+			l.fail(seq, err)
+		case l.sends:
+			done = l.transport.Send(l.peer, TagTensor, x.buffer.Bytes())
+		default:
+			x.buffer.Wrote()
+			done = l.transport.Recv(l.peer, TagTensor, x.buffer.Bytes())
+		}
+		l.at(seq).done, l.posted = done, seq
+		l.mu.Unlock()
+		l.begun.End(x.begun, nil)
+	}
+}
+
+// next waits for a buffer to be added. before is the message that must end before its own is posted.
+func (l *Line) next(seq uint64) (x onWay, before device.Event, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.added < seq && !l.closed {
+		l.more.Wait()
+	}
+	if l.added < seq {
+		return x, before, false
+	}
+	if seq > ahead && seq-ahead > l.ended.Load() {
+		before = l.at(seq - ahead).done
+	}
+	return *l.at(seq), before, true
+}
+
+// Record is the event of all buffers that were added so far.
+func (l *Line) Record() device.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return device.Event{Queue: l, Seq: l.added}
+}
+
+// Finished implements [device.Queue].
+func (l *Line) Finished(seq uint64) bool {
+	if l.ended.Load() >= seq {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+	return l.ended.Load() >= seq
+}
+
+// Err implements [device.Queue].
+func (l *Line) Err(seq uint64) error {
+	if !l.Finished(seq) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == 0 || seq < l.failed {
+		return nil
+	}
+	return l.err
+}
+
+// Await implements [device.Queue].
+func (l *Line) Await(ctx context.Context, seq uint64) error {
+	for !l.Finished(seq) {
+		if e := l.oldest(); e.Wait(ctx) != nil && !e.Done() {
+			return ctx.Err()
+		}
+	}
+	return l.Err(seq)
+}
+
+// oldest is the event for which the oldest buffer that has not ended waits.
+func (l *Line) oldest() device.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch seq := l.ended.Load() + 1; {
+	case seq <= l.posted:
+		return l.at(seq).done
+	case seq <= l.added:
+		return l.at(seq).begun
+	}
+	return device.Event{}
+}
+
+// Closed reports whether the line was closed, so that all of its messages have ended.
+func (l *Line) Closed() bool {
+	select {
+	case <-l.stopped:
+		return l.Finished(l.Record().Seq)
+	default:
+		return false
+	}
+}
+
+// Close waits for the messages of all buffers. Its error is the first failure.
+func (l *Line) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.more.Signal()
+	l.mu.Unlock()
+	<-l.stopped
+	return l.Record().Wait(context.Background())
+}
