@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"executor/ranks/mpi":        {"executor/ranks", "engine/device"},
 	"executor/schedule":         {"internal/units"},
 	"executor/calls":            {"engine/...", "internal/stop"},
-	"executor":                  {"partition", "executor/calls", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},
+	"executor":                  {"partition", "executor/calls", "executor/ranks", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},
 	"executor/eager":            {"residency", "residency/ledger", "engine/...", "internal/errs", "internal/panics"},
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},

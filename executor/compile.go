@@ -245,7 +245,11 @@ func (p *Program) expandAnew() error {
 	before := p.sizes
 	p.sizes, p.stop = nil, stop.When(nil)
 	for _, e := range before {
-		if err := p.expand(e.stepSize); err != nil {
+		l, err := p.list(e.stepSize)
+		if err == nil {
+			err = p.expand(l)
+		}
+		if err != nil {
 			p.sizes = before
 			return err
 		}

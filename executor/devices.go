@@ -115,6 +115,9 @@ type RuntimeOptions struct {
 	// Used are the indices of the devices that plans use; nil means all of them. The others
 	// cost a step nothing.
 	Used []int
+	// Ranks are the processes that share the plans; nil: this one alone. Each makes a runtime of its
+	// own devices: the others' are not in Used.
+	Ranks *Ranks
 }
 
 // NewRuntime makes a runtime that has devices to itself.
@@ -126,6 +129,10 @@ func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
 			used, join.On[d] = append(used, devs[d]), at
 		}
 	}
+	x, err := newExchange(o.Ranks, devs)
+	if err != nil {
+		return nil, err
+	}
 	d, err := NewDevices(used, o.Manager)
 	if err != nil {
 		return nil, err
@@ -134,6 +141,6 @@ func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	r.alone = true
+	r.alone, r.exchange = true, x
 	return r, nil
 }

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
@@ -18,8 +19,9 @@ import (
 // task is one launch of a step: a segment for a microbatch, or one op of it. Only lease, in, out
 // and events change from step to step.
 type task struct {
-	name       string // "s0.F2"; of an op, "s0.F2/fc1.matmul"
-	updates    bool   // it writes variables
+	name       string   // "s0.F2"; of an op, "s0.F2/fc1.matmul"; of a message, "receive of act/x#2"
+	message    *message // nil for a launch; otherwise all that is of launches is zero
+	updates    bool     // it writes variables
 	microbatch int
 	action     schedule.Action // of the step's schedule, which the task is a part of
 	kinds      []schedule.Kind // the passes that it runs
@@ -60,6 +62,9 @@ type expansion struct {
 	bytes    []int64             // of a batch, per field
 	uses     *residency.Uses     // of all tasks, in order
 	passing  []*residency.Tensor // not used after the step
+	exchange *partition.Exchange // nil: there is one process
+	stale    []*residency.Tensor // other ranks write them before this one does anything
+	rows     []Rows
 }
 
 // feed is one input of one microbatch of an expansion: rows of a batch's field.
@@ -71,27 +76,24 @@ type feed struct {
 }
 
 // expand prepares the tasks and feeds of a step.
-func (p *Program) expand(size stepSize) error {
-	launches, err := p.opt.launches(size)
-	if err = cmp.Or(err, roomFor(len(launches), size.microbatches, "launches")); err != nil {
+func (p *Program) expand(l *listed) error {
+	err := roomFor(len(l.launches), l.microbatches, "launches")
+	if err != nil {
 		return err
 	}
-	ops, err := p.countOps(launches)
-	if err = cmp.Or(err, roomFor(ops, size.microbatches, "ops")); err != nil {
+	ops, err := p.countOps(l.launches)
+	if err = cmp.Or(err, roomFor(ops, l.microbatches, "ops")); err != nil {
 		return err
 	}
-	e := &expansion{net: p.opt.Net, stepSize: size}
-	if e.schedule, err = size.full.ScheduleOf(size.microbatches); err != nil {
+	e := &expansion{net: p.opt.Net, stepSize: l.stepSize, exchange: l.exchange}
+	if e.schedule, err = l.full.ScheduleOf(l.microbatches); err != nil {
 		return err
 	}
-	for i := range launches {
-		tasks, err := p.tasks(&launches[i])
-		if err != nil {
-			return err
-		}
-		e.tasks = append(e.tasks, tasks...)
+	fed, err := p.addTasks(e, l)
+	if err != nil {
+		return err
 	}
-	if err := p.addFeeds(e); err != nil {
+	if err := p.addFeeds(e, fed); err != nil {
 		return err
 	}
 	p.addUses(e)
@@ -99,10 +101,58 @@ func (p *Program) expand(size stepSize) error {
 	return p.stop.Err()
 }
 
+// addTasks makes the tasks of this rank. fed are the inputs that they read.
+func (p *Program) addTasks(e *expansion, l *listed) (fed map[partition.ID]bool, err error) {
+	fed = map[partition.ID]bool{}
+	next := 0
+	for i := range l.launches {
+		x := &l.launches[i]
+		if l.exchange != nil {
+			if next, err = p.addMessages(e, l, i, next); err != nil {
+				return nil, err
+			}
+		}
+		if !p.rt.exchange.owns(x.Device) {
+			if err := p.dropAfter(e, l.drops[i]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		tasks, err := p.tasks(x)
+		if err != nil {
+			return nil, err
+		}
+		e.tasks = append(e.tasks, tasks...)
+		for _, n := range x.Needs {
+			if n.Value.Kind == graph.Input && !n.Value.PerMicrobatch {
+				fed[n.ID()] = true
+			}
+		}
+	}
+	return fed, nil
+}
+
+// dropAfter has tensors dropped that a launch of another rank ends, or writes. It comes after the tasks
+// so far.
+func (p *Program) dropAfter(e *expansion, over []partition.Instance) error {
+	for _, i := range over {
+		x, err := p.tensor(i)
+		if err != nil {
+			return err
+		}
+		if n := len(e.tasks); n > 0 {
+			e.tasks[n-1].drops = append(e.tasks[n-1].drops, x)
+		} else {
+			e.stale = append(e.stale, x)
+		}
+	}
+	return nil
+}
+
 // countOps is the number of tasks of launches that run op by op.
 func (p *Program) countOps(launches []partition.Launch) (ops int, err error) {
 	for i := range stop.Each(p.stop, launches) {
-		if l := &launches[i]; p.runsOps(l) {
+		if l := &launches[i]; p.rt.exchange.owns(l.Device) && p.runsOps(l) {
 			on, err := p.callsOf(l)
 			if err != nil {
 				return 0, err
@@ -209,8 +259,8 @@ func modeOf(m partition.Mode) residency.Mode {
 	return residency.Read
 }
 
-// addFeeds cuts a batch into microbatches.
-func (p *Program) addFeeds(e *expansion) error {
+// addFeeds cuts a batch into microbatches, of which this rank is fed what its tasks read.
+func (p *Program) addFeeds(e *expansion, fed map[partition.ID]bool) error {
 	e.bytes = make([]int64, len(p.inputs))
 	for k := range e.microbatches {
 		if p.stop.Done() {
@@ -221,18 +271,33 @@ func (p *Program) addFeeds(e *expansion) error {
 		if tail {
 			plan = e.tail
 		}
-		in := fedInputs(plan.Graph)
+		in, samples := fedInputs(plan.Graph), Rows{e.samples, e.samples}
 		for i, v := range in {
-			t, err := p.tensor(plan.Instance(v, k, tail))
-			if err != nil {
-				return err
+			if x := plan.Instance(v, k, tail); p.rt.exchange == nil || fed[x.ID()] {
+				t, err := p.tensor(x)
+				if err != nil {
+					return err
+				}
+				e.feeds = append(e.feeds, feed{field: i, from: e.bytes[i], bytes: v.Meta.Bytes(), tensor: t})
+				samples.To = e.samples + v.Meta.Shape[0]
 			}
-			e.feeds = append(e.feeds, feed{field: i, from: e.bytes[i], bytes: v.Meta.Bytes(), tensor: t})
 			e.bytes[i] += v.Meta.Bytes()
 		}
 		e.samples += in[0].Meta.Shape[0]
+		e.addRows(samples)
 	}
 	return nil
+}
+
+// addRows adds samples that are fed, after those so far.
+func (e *expansion) addRows(r Rows) {
+	switch n := len(e.rows); {
+	case r.From == r.To:
+	case n > 0 && e.rows[n-1].To == r.From:
+		e.rows[n-1].To = r.To
+	default:
+		e.rows = append(e.rows, r)
+	}
 }
 
 // addUses tells residency the tensors that the tasks use, and lists the ones that
@@ -241,7 +306,11 @@ func (p *Program) addUses(e *expansion) {
 	seen := map[*residency.Tensor]bool{}
 	var launches []residency.Launch
 	for _, t := range e.tasks {
-		launches = append(launches, residency.Launch{Needs: t.needs, Scratch: t.scratch, Frees: t.drops})
+		if t.message == nil {
+			launches = append(launches, residency.Launch{Needs: t.needs, Scratch: t.scratch, Frees: t.drops})
+		} else if n := len(launches); n > 0 && len(t.drops) > 0 { // residency knows the launches alone
+			launches[n-1].Frees = slices.Concat(launches[n-1].Frees, t.drops)
+		}
 		for _, n := range stop.Each(p.stop, t.needs) {
 			if !seen[n.Tensor] && !p.lasting[n.Tensor] {
 				seen[n.Tensor] = true
@@ -262,7 +331,11 @@ func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, e
 	}
 	for _, v := range e.last().Graph.Outputs {
 		if v.Name == name && p.opt.Fetch {
-			return p.tensor(e.last().Instance(v, e.microbatches-1, e.tail != nil))
+			i := e.last().Instance(v, e.microbatches-1, e.tail != nil)
+			if _, t := p.known(i); t == nil && p.rt.exchange != nil {
+				return nil, fmt.Errorf("the output %q of %s is on another rank", name, p.Graph().Name)
+			}
+			return p.tensor(i)
 		}
 	}
 	return nil, fmt.Errorf("%s has no output %q that is kept: set LoadOptions.Fetch when loading it, and name an output of its graph", p.Graph().Name, name)
@@ -273,25 +346,11 @@ func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, e
 // of their own for each of the two sizes of microbatch, and other values for each bucket,
 // except for constants that do not depend on the size.
 func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
-	v := i.Value
-	whole := v.Whole().Name
-	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
-	full := p.tensors[k]
-	switch {
-	case v.Role == graph.Cache:
-		k.Net = p.opt.Caches
-	case v.Kind == graph.Variable:
-		k.Net = ""
-	case (i.Tail || i.Bucket > 0) && v.PerMicrobatch && full != nil && full.Meta().Equal(v.Meta):
-		return full, nil // the peak of the full step's plan has counted it
-	case i.Tail:
-		k.Net += ".tail"
-	case i.Bucket > 0:
-		k.Net += fmt.Sprint(".bucket", i.Bucket)
-	}
-	if t := p.tensors[k]; t != nil {
+	k, t := p.known(i)
+	if t != nil {
 		return t, nil
 	}
+	v := i.Value
 	t, err := p.rt.Residency.Declare(k, v.Meta, i.Usage)
 	if err != nil {
 		return nil, err
@@ -306,6 +365,27 @@ func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 		return t, p.fillConstant(t, v, i.Microbatch)
 	}
 	return t, nil
+}
+
+// known is the key of an instance's record, and the record if there is one.
+func (p *Program) known(i partition.Instance) (residency.Key, *residency.Tensor) {
+	v := i.Value
+	whole := v.Whole().Name
+	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
+	full := p.tensors[k]
+	switch {
+	case v.Role == graph.Cache:
+		k.Net = p.opt.Caches
+	case v.Kind == graph.Variable:
+		k.Net = ""
+	case (i.Tail || i.Bucket > 0) && v.PerMicrobatch && full != nil && full.Meta().Equal(v.Meta):
+		return k, full // the peak of the full step's plan has counted it
+	case i.Tail:
+		k.Net += ".tail"
+	case i.Bucket > 0:
+		k.Net += fmt.Sprint(".bucket", i.Bucket)
+	}
+	return k, p.tensors[k]
 }
 
 // fillConstant gives a per-microbatch constant its contents.

@@ -18,6 +18,11 @@ func (r *Runtime) settle() (failures []error) {
 			failures = append(failures, err)
 		}
 	}
+	for _, e := range r.exchange.ends(nil) {
+		if err := e.Wait(context.Background()); err != nil {
+			failures = append(failures, err)
+		}
+	}
 	return append(failures, r.Residency.Settle()...)
 }
 
@@ -25,6 +30,7 @@ func (r *Runtime) settle() (failures []error) {
 // task under way, or err if no task failed. Later calls return the same cause.
 func (r *Runtime) fail(err error) error {
 	if r.failure == nil {
+		r.exchange.fail(err) // nothing waits for other ranks any more
 		failures := r.settle()
 		r.failure = r.firstFailure()
 		if r.failure == nil {
@@ -81,7 +87,7 @@ func (p *Program) abort(f *flight, err error) error {
 	}
 	var copied *residency.CopyError
 	lost := errors.Is(err, device.ErrLost) || errors.As(err, &copied)
-	if len(p.rt.settle()) > 0 || half || lost {
+	if p.rt.exchange != nil || len(p.rt.settle()) > 0 || half || lost { // other ranks take the step
 		err = p.rt.fail(err)
 	}
 	if wrote, _ := f.updates(); wrote > 0 {
@@ -157,9 +163,9 @@ func (r *Runtime) noteFailures() {
 // values of one batch say nothing about the next. It gives up the steps under way; waiting
 // for one of them does nothing then. After any other failure, and where one of the steps
 // has written variables or caches, the runtime stays unusable, and the error is the failure.
-// Without a failure nothing happens.
+// Without a failure nothing happens. Ranks cannot resume: the others have heard of the failure.
 func (r *Runtime) Resume() error {
-	if r.closed || r.failure == nil {
+	if r.closed || r.failure == nil || r.exchange != nil {
 		return r.usable()
 	}
 	for _, err := range append(r.settle(), r.failure) {
@@ -236,6 +242,9 @@ func (p *Program) Whole() (Ticket, error) {
 		return 0, err
 	}
 	for _, v := range p.Graph().Vars {
+		if p.Var(v.Name) == nil {
+			continue
+		}
 		if err := p.rt.Residency.Intact(context.Background(), p.Var(v.Name)); err != nil {
 			return 0, err
 		}

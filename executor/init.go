@@ -54,6 +54,11 @@ func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 	if err := in.variables(ctx); err != nil {
 		return err
 	}
+	if p.rt.exchange != nil {
+		for _, v := range p.Graph().Vars {
+			p.hold(v)
+		}
+	}
 	constants := slices.SortedFunc(maps.Keys(in.needs), func(a, b *residency.Tensor) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, t := range constants {
 		if err := p.rt.Residency.MoveIn(ctx, in.needs[t]); err != nil {
@@ -65,7 +70,7 @@ func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 
 // Replace gives a variable other contents, also one that the program has in ranges, and
 // copies them in. ok is false if there is none of that name. No step may be queued. b has
-// the bytes of the whole variable and stays the caller's.
+// the bytes of the whole variable and stays the caller's. All ranks give the same.
 func (p *Program) Replace(ctx context.Context, name string, b []byte) (ok bool, err error) {
 	needs := p.lastingNeeds()
 	for _, v := range p.Graph().Vars {
@@ -76,14 +81,17 @@ func (p *Program) Replace(ctx context.Context, name string, b []byte) (ok bool, 
 		if int64(len(b)) != whole.Meta.Bytes() {
 			return true, fmt.Errorf("%s is %v, but %d bytes were given for it", name, whole.Meta, len(b))
 		}
+		if ok = true; t == nil {
+			continue // of other ranks
+		}
 		if err := p.rt.Residency.Fill(t, b[v.Offset():][:v.Meta.Bytes()]); err != nil {
 			return true, err
 		}
 		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
 			return true, err
 		}
-		ok = true
 	}
+	p.holdNew(name)
 	return ok, p.rt.Residency.AwaitMoves(ctx)
 }
 
@@ -110,6 +118,9 @@ func (p *initialiser) variables(ctx context.Context) error {
 			continue
 		}
 		t, err := p.Var(v.Name), error(nil)
+		if t == nil {
+			continue // of other ranks
+		}
 		if p.again[t] {
 			err = p.rt.Residency.FromStore(t, contents{v, p.Write}, v.Name)
 		} else {

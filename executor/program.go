@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -23,6 +24,7 @@ type Program struct {
 	tensors map[residency.Key]*residency.Tensor
 	vars    map[string]*residency.Tensor // by the name of the variable
 	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
+	users   partition.Holders            // the ranks whose launches use each variable
 	inputs  []*graph.Value
 
 	schedule schedule.Schedule
@@ -57,7 +59,8 @@ func (p *Program) Runtime() *Runtime { return p.rt }
 // Graph is the graph of a full microbatch.
 func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }
 
-// Var is the tensor of a variable, nil if the graph has none of that name.
+// Var is the tensor of a variable, nil if the graph has none of that name, or this rank has
+// no use for it.
 func (p *Program) Var(name string) *residency.Tensor {
 	return p.vars[name]
 }
@@ -90,7 +93,7 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 		exes: map[compiled]device.Executable{}, calls: map[compiled]*callsOn{},
 		tensors: map[residency.Key]*residency.Tensor{},
 		vars:    map[string]*residency.Tensor{},
-		lasting: map[*residency.Tensor]bool{},
+		lasting: map[*residency.Tensor]bool{}, users: partition.Holders{},
 	}
 	if o.Beside && !o.OpByOp {
 		p.beside = &beside{ready: map[compiled]device.Executable{}}
@@ -108,7 +111,20 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 // load fills in the program's tables.
 func (p *Program) load() (err error) {
 	full := p.opt.Full
+	var sizes []*listed
+	for _, size := range p.opt.sizes() {
+		l, err := p.list(size)
+		if err != nil {
+			return err
+		}
+		if sizes = append(sizes, l); l.exchange != nil {
+			p.users.Join(l.exchange.Users())
+		}
+	}
 	for _, v := range stop.Each(p.stop, full.Graph.Vars) {
+		if !p.has(v) {
+			continue
+		}
 		if _, err := p.tensor(full.Instance(v, 0, false)); err != nil {
 			return err
 		}
@@ -116,11 +132,12 @@ func (p *Program) load() (err error) {
 	if p.schedule, err = full.ScheduleOf(full.Microbatches); err != nil {
 		return err
 	}
-	for _, size := range p.opt.sizes() {
-		if err := p.expand(size); err != nil {
+	for _, l := range sizes {
+		if err := p.expand(l); err != nil {
 			return err
 		}
 	}
+	p.holdFirst()
 	return nil
 }
 
@@ -140,7 +157,7 @@ func (p *Program) check() error {
 		return errors.New("with Buckets, the last of them must be the plan Full, and Tail must be nil")
 	}
 	for _, d := range o.Full.Devices() {
-		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil {
+		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil && p.rt.exchange.owns(d) {
 			return fmt.Errorf("the plan has a stage on device %d of %d: plan with the devices of the runtime", d, len(p.rt.Devices))
 		}
 	}
@@ -230,7 +247,7 @@ func (p *Program) Borrow() (giveBack func()) {
 	for _, d := range p.opt.Full.Devices() {
 		for _, v := range p.Graph().Vars {
 			t := p.Var(v.Name)
-			if at := p.rt.on[d].index; !p.rt.Residency.Has(at, t) {
+			if at := p.rt.on[d].index; t != nil && at >= 0 && !p.rt.Residency.Has(at, t) {
 				list = append(list, borrowed{at, t})
 			}
 		}

@@ -17,11 +17,12 @@ import (
 // share them: see [Devices.Join]. Whoever made it closes it. Use it and its programs from one
 // goroutine.
 type Runtime struct {
-	Devices   []device.Device // as plans count them; nil for one that no plan uses
+	Devices   []device.Device // as plans count them; nil for one that no plan uses, or of another rank
 	Residency *residency.Tenant
 	on        []usedDevice              // per device
 	alone     bool                      // nobody else uses its residency's manager
 	compute   []device.Stream           // of the devices that are used
+	exchange  *exchange                 // with other ranks; nil: there are none
 	programs  map[string]*Program       // that are loaded, by LoadOptions.Net
 	users     map[*residency.Tensor]int // per variable: the programs that have it
 	steps     uint64                    // of all programs, to order those under way
@@ -101,6 +102,7 @@ func (r *Runtime) Close() error {
 	for _, s := range r.compute {
 		errs = append(errs, s.Close())
 	}
+	errs = append(errs, r.exchange.close()...)
 	errs = append(errs, r.Residency.Close())
 	if r.alone {
 		errs = append(errs, r.Residency.Manager.Close())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/ranks"
 )
 
 // Ticket numbers a queued step, from 1.
@@ -56,6 +57,9 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	p.rt.steps++
 	p.rt.expect(e)
 	f.depart(ticket, p.rt.steps, e)
+	if x := p.rt.exchange; x != nil {
+		x.senders = e.exchange.Senders(x.holders, x.senders[:0])
+	}
 	if err := p.queueAll(ctx, f, b); err != nil {
 		return 0, p.abort(f, err)
 	}
@@ -63,7 +67,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	for _, s := range p.rt.compute {
 		f.done = append(f.done, s.Record())
 	}
-	f.done = p.rt.Residency.PeerCopies(f.done)
+	f.done = p.rt.exchange.ends(p.rt.Residency.PeerCopies(f.done))
 	return ticket, nil
 }
 
@@ -75,6 +79,11 @@ func (p *Program) queueAll(ctx context.Context, f *flight, b Batch) error {
 		view := &feed.views[f.slot()]
 		*view = *device.NewHostView(b.Fields[feed.field], feed.from, feed.bytes)
 		if err := p.rt.Residency.Feed(feed.tensor, view); err != nil {
+			return err
+		}
+	}
+	for _, t := range f.e.stale {
+		if err := p.rt.Residency.Drop(t); err != nil {
 			return err
 		}
 	}
@@ -116,6 +125,9 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 // queue acquires, launches and releases one task. It does not wait for the
 // device.
 func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
+	if t.message != nil {
+		return p.queueMessage(ctx, f, t)
+	}
 	s, m := p.rt.on[t.dev].compute, p.rt.Residency
 	if err := m.Acquire(ctx, s, t.needs, t.scratch, &t.lease); err != nil {
 		return err
@@ -140,12 +152,7 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	if err := m.Release(&t.lease, done); err != nil {
 		return err
 	}
-	for _, x := range t.drops {
-		if err := m.Drop(x); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.dropAll(t)
 }
 
 // Wait blocks until a step is over. If the step failed, the error names the first
@@ -219,20 +226,30 @@ func (f *flight) depart(t Ticket, order uint64, e *expansion) {
 
 // failed words the failure err of a task of the step.
 func (f *flight) failed(t *task, err error) error {
-	return &TaskError{
+	e := &TaskError{
 		Net: f.e.net, Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch,
-		Action: t.action, Schedule: f.e.schedule, Err: err, launch: t.exe.Graph().Name,
+		Action: t.action, Schedule: f.e.schedule, Err: err,
 	}
+	if t.message == nil {
+		e.launch = t.exe.Graph().Name
+	}
+	return e
 }
 
-// firstFailure is the failure of the first task that failed, nil if none did.
-func (f *flight) firstFailure() error {
+// firstFailure is the failure of the first task that failed, nil if none did. A failure ends all
+// messages of the rank, also of tasks before it: these come last.
+func (f *flight) firstFailure() (first error) {
 	for _, t := range f.e.tasks {
-		if cause := t.events[f.slot()].Err(); cause != nil {
+		cause := t.events[f.slot()].Err()
+		switch {
+		case cause == nil || first != nil && errors.Is(cause, ranks.ErrEnded):
+		case errors.Is(cause, ranks.ErrEnded):
+			first = f.failed(t, cause)
+		default:
 			return f.failed(t, cause)
 		}
 	}
-	return nil
+	return first
 }
 
 // halfUpdated reports whether a part of the update was queued.

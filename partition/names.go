@@ -24,6 +24,7 @@ type (
 	Launch     = step.Launch
 	Need       = step.Need
 	Instance   = step.Instance
+	ID         = step.ID
 	Exchange   = step.Exchange
 	Message    = step.Message
 	Holders    = step.Holders

@@ -8,4 +8,6 @@ var (
 	ErrLaunch = errors.New("the launch")
 	// ErrLibrary: MPI cannot be loaded, or is one that is not known.
 	ErrLibrary = errors.New("the MPI library")
+	// ErrEnded: this rank has failed, and sends and receives nothing any more.
+	ErrEnded = errors.New("this rank has ended its messages")
 )

@@ -12,7 +12,8 @@ import (
 // Line carries buffers from this rank to another one, or from there to this one, in their
 // order. Each goes on its way once an event has ended, such as that of the launch that
 // writes it. The line is the queue of events that tell of the ends, as a stream is; nobody
-// waits to add a buffer. Once the line is as long as it ever gets, that allocates nothing.
+// waits to add a buffer. If the event has failed, all messages of the rank do: see
+// [Transport.Fail]. Once the line is as long as it ever gets, that allocates nothing.
 type Line struct {
 	transport Transport
 	peer      int
@@ -136,6 +137,9 @@ func (l *Line) run() {
 		l.at(seq).done, l.posted = done, seq
 		l.mu.Unlock()
 		l.begun.End(x.begun, nil)
+		if err != nil { // others would wait for what does not come, and this rank for them
+			l.transport.Fail(fmt.Errorf("%w: %w", ErrEnded, err))
+		}
 	}
 }
 

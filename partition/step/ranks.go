@@ -105,6 +105,15 @@ func (h Holders) Add(variable string, rank int) {
 	h[variable] = ranks
 }
 
+// Join adds the ranks of others.
+func (h Holders) Join(others Holders) {
+	for variable, ranks := range others {
+		for _, r := range ranks {
+			h.Add(variable, r)
+		}
+	}
+}
+
 // Has reports whether a rank has the newest contents of a variable.
 func (h Holders) Has(variable string, rank int) bool { return h[variable].has(rank) }
 

@@ -39,8 +39,8 @@ type message struct {
 	peer  int
 	tag   ranks.Tag
 	b     []byte
-	given int   // bytes that MPI has
-	begun bool  // MPI has all of it
+	given int       // bytes that MPI has
+	begun bool      // MPI has all of it
 	parts []*uint64 // the requests that have not ended
 }
 

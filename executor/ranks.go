@@ -1,0 +1,342 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Ranks are processes of one run, which share its plans. Each launches what is on its own
+// devices. All take the same steps of the same programs, in the same order.
+type Ranks struct {
+	Transport ranks.Transport
+	Of        []int // per device as plans count them, the rank that has it
+}
+
+// exchange carries tensors between this rank and others. The runtime owns it; nil: there is
+// one process.
+type exchange struct {
+	Ranks
+	lines   map[lineKey]*ranks.Line
+	streams map[streamKey]device.Stream
+	holders partition.Holders // at the end of the steps that were queued
+	senders []int             // of the messages of the step that is being queued
+	records []*ranks.Line     // the lines, in the order in which they were made
+}
+
+// lineKey is another rank, and a direction.
+type lineKey struct {
+	peer  int
+	sends bool
+}
+
+// streamKey is what a stream waits for: what is sent from a device to a rank, or received on a
+// device.
+type streamKey struct {
+	device int
+	lineKey
+}
+
+// newExchange checks that the ranks can share plans for the devices of a runtime.
+func newExchange(o *Ranks, devs []device.Device) (*exchange, error) {
+	if o == nil {
+		return nil, nil
+	}
+	if len(o.Of) != len(devs) {
+		return nil, fmt.Errorf("%w: there are %d devices, and ranks of %d", ErrOptions, len(devs), len(o.Of))
+	}
+	x := &exchange{Ranks: *o, lines: map[lineKey]*ranks.Line{}, streams: map[streamKey]device.Stream{}, holders: partition.Holders{}}
+	for i, d := range devs {
+		if rank := o.Of[i]; rank < 0 || rank >= o.Transport.Size() {
+			return nil, fmt.Errorf("%w: device %d is of rank %d, but there are %d", ErrOptions, i, rank, o.Transport.Size())
+		}
+		if d != nil && !x.owns(i) {
+			return nil, fmt.Errorf("%w: rank %d is given %s, which is of rank %d", ErrOptions, x.rank(), d.ID(), o.Of[i])
+		}
+	}
+	return x, nil
+}
+
+// rank is this one.
+func (x *exchange) rank() int { return x.Transport.Rank() }
+
+// owns reports whether a device is of this rank.
+func (x *exchange) owns(device int) bool { return x == nil || x.Of[device] == x.rank() }
+
+// line is that to or from a rank.
+func (x *exchange) line(k lineKey) *ranks.Line {
+	l := x.lines[k]
+	if l == nil {
+		l = ranks.NewLine(x.Transport, k.peer, k.sends)
+		x.lines[k], x.records = l, append(x.records, l)
+	}
+	return l
+}
+
+// waiting hides that launches of a stream can wait half-way: on this one there are none.
+type waiting struct{ device.Stream }
+
+// stream is one that waits for what a message must wait for.
+func (r *Runtime) stream(k streamKey) (device.Stream, error) {
+	s := r.exchange.streams[k]
+	if s != nil {
+		return s, nil
+	}
+	name := "receive"
+	if k.sends {
+		name = fmt.Sprintf("send to rank %d", k.peer)
+	}
+	d := r.Devices[k.device]
+	opened, err := d.NewStream(r.Residency.StreamName(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.ID(), err)
+	}
+	s = waiting{opened}
+	r.exchange.streams[k] = s
+	return s, nil
+}
+
+// ends appends the events after which all messages so far have ended.
+func (x *exchange) ends(to []device.Event) []device.Event {
+	if x != nil {
+		for _, l := range x.records {
+			to = append(to, l.Record())
+		}
+	}
+	return to
+}
+
+// fail ends all messages of this rank: nothing more comes.
+func (x *exchange) fail(err error) {
+	if x != nil {
+		x.Transport.Fail(fmt.Errorf("%w: %w", ranks.ErrEnded, err))
+	}
+}
+
+// close waits for all messages, and frees the lines and streams.
+func (x *exchange) close() (errs []error) {
+	if x == nil {
+		return nil
+	}
+	for _, s := range x.streams {
+		errs = append(errs, s.Close())
+	}
+	for _, l := range x.records {
+		errs = append(errs, l.Close())
+	}
+	return errs
+}
+
+// message is a task that sends or receives a tensor.
+type message struct {
+	number int // in the step's exchange
+	lineKey
+}
+
+// listed is the launches of a size of steps, and what ranks send each other for them.
+type listed struct {
+	stepSize
+	launches []partition.Launch
+	exchange *partition.Exchange // nil: there is one process
+	drops    [][]partition.Instance
+	homes    map[string]int // by variable: the device of this rank from which it is sent
+}
+
+// list lists the launches of a size of steps.
+func (p *Program) list(size stepSize) (*listed, error) {
+	launches, err := p.opt.launches(size)
+	if err != nil {
+		return nil, err
+	}
+	l := &listed{stepSize: size, launches: launches}
+	x := p.rt.exchange
+	if x == nil {
+		return l, nil
+	}
+	l.exchange = partition.NewExchange(launches, x.Of)
+	l.drops = l.exchange.Drops(x.rank())
+	l.homes = map[string]int{}
+	for i := range launches {
+		for _, n := range launches[i].Needs {
+			if v := n.Value; v.Kind == graph.Variable && x.owns(launches[i].Device) {
+				if _, has := l.homes[v.Name]; !has || n.Mode != partition.Read {
+					l.homes[v.Name] = launches[i].Device
+				}
+			}
+		}
+	}
+	return l, p.stop.Err()
+}
+
+// has reports whether this rank has a variable. One that no launch uses is the first rank's.
+func (p *Program) has(v *graph.Value) bool {
+	x := p.rt.exchange
+	return x == nil || p.users.Has(v.Name, x.rank()) || p.users.First(v.Name) < 0 && x.rank() == 0
+}
+
+// elsewhere reports whether another program of the runtime has a variable on this rank.
+func (p *Program) elsewhere(v *graph.Value) bool {
+	for _, q := range p.rt.programs {
+		if q.vars[v.Name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hold notes that all ranks which use a variable have its newest contents.
+func (p *Program) hold(v *graph.Value) {
+	h := p.rt.exchange.holders
+	delete(h, v.Name)
+	h.Join(partition.Holders{v.Name: p.users[v.Name]})
+	if h.First(v.Name) < 0 {
+		h.Add(v.Name, 0)
+	}
+}
+
+// holdFirst notes who has the variables that the runtime did not know: who uses one gives it the
+// same first contents as all others.
+func (p *Program) holdFirst() {
+	for _, v := range p.Graph().Vars {
+		if x := p.rt.exchange; x != nil && x.holders.First(v.Name) < 0 {
+			p.hold(v)
+		}
+	}
+}
+
+// holdNew notes that all ranks were given new contents of a variable, or of its ranges.
+func (p *Program) holdNew(whole string) {
+	for _, v := range p.Graph().Vars {
+		if p.rt.exchange != nil && v.Whole().Name == whole {
+			p.hold(v)
+		}
+	}
+}
+
+// Holder is the lowest rank that has the newest contents of a variable once the steps that
+// were queued have ended. It is the same on all ranks; 0 if there is one process.
+func (p *Program) Holder(variable string) int {
+	if p.rt.exchange == nil {
+		return 0
+	}
+	return p.rt.exchange.holders.First(variable)
+}
+
+// addMessages appends the tasks of this rank that send and receive what launch i of a step reads.
+// next is the first message that may be before it; it returns the first that is not.
+func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error) {
+	x := p.rt.exchange
+	for ; next < len(l.exchange.Messages) && l.exchange.Messages[next].Before == i; next++ {
+		m := &l.exchange.Messages[next]
+		var t *task
+		var err error
+		switch v := m.Value; {
+		case x.owns(m.To):
+			t, err = p.messageTask(l, m.Instance, m.To, message{next, lineKey{-1, false}})
+		case m.From >= 0 && x.owns(m.From):
+			t, err = p.messageTask(l, m.Instance, m.From, message{next, lineKey{x.Of[m.To], true}})
+		case m.From < 0 && (p.has(v) || p.elsewhere(v)):
+			home, known := l.homes[v.Name]
+			for d := range x.Of {
+				if !known && x.owns(d) && p.rt.Devices[d] != nil {
+					home, known = d, true
+				}
+			}
+			if !known {
+				continue // it has no device
+			}
+			t, err = p.messageTask(l, m.Instance, home, message{next, lineKey{x.Of[m.To], true}})
+		default:
+			continue
+		}
+		if err != nil {
+			return next, err
+		}
+		e.tasks = append(e.tasks, t)
+	}
+	return next, nil
+}
+
+// messageTask makes a task that sends or receives a tensor on a device.
+func (p *Program) messageTask(l *listed, i partition.Instance, dev int, m message) (*task, error) {
+	x, err := p.tensor(i)
+	if err != nil {
+		return nil, err
+	}
+	before := &l.launches[l.exchange.Messages[m.number].Before]
+	mode, does := residency.Write, "receive"
+	if m.sends {
+		mode, does = residency.Read, "send"
+	}
+	return &task{
+		name: does + " of " + x.Name(), message: &m, microbatch: before.Microbatch, action: before.Action(), kinds: before.Kinds(),
+		dev: dev, device: p.rt.Devices[dev].ID(),
+		needs: []residency.Need{{Tensor: x, Device: p.rt.on[dev].index, Mode: mode}},
+	}, nil
+}
+
+// queueMessage queues a task that sends or receives, unless the rank that reads the tensor has it
+// already.
+func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
+	x, k := p.rt.exchange, t.message.lineKey
+	switch from := x.senders[t.message.number]; {
+	case k.sends && from != x.rank(), !k.sends && from < 0:
+		return p.dropAll(t)
+	case !k.sends:
+		k.peer = from
+	}
+	waitsFor := streamKey{t.dev, k}
+	if !k.sends {
+		waitsFor.peer = -1
+	}
+	s, err := p.rt.stream(waitsFor)
+	if err != nil {
+		return err
+	}
+	m := p.rt.Residency
+	if err := m.Acquire(ctx, s, t.needs, 0, &t.lease); err != nil {
+		return err
+	}
+	b, ok := t.lease.Buffers[0].(device.Shared)
+	if !ok || b.Bytes() == nil {
+		return errors.Join(fmt.Errorf("%w: ranks cannot share the memory of devices of kind %q yet", device.ErrUnsupported, p.rt.Devices[t.dev].Spec().Kind), m.Abandon(&t.lease))
+	}
+	done, err := x.line(k).Add(b, s.Record())
+	if err != nil {
+		return errors.Join(err, m.Abandon(&t.lease))
+	}
+	t.events[f.slot()] = done
+	if err := m.Release(&t.lease, done); err != nil {
+		return err
+	}
+	return p.dropAll(t)
+}
+
+// dropAll drops what nobody needs after a task.
+func (p *Program) dropAll(t *task) error {
+	for _, x := range t.drops {
+		if err := p.rt.Residency.Drop(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rows are the samples of a batch that this rank's launches read.
+type Rows struct{ From, To int }
+
+// Rows lists the rows of a batch that this rank must be given, in ascending order; the others
+// may have any contents.
+func (p *Program) Rows(samples, bucket int) ([]Rows, error) {
+	e, err := p.sized(samples, bucket)
+	if err != nil {
+		return nil, err
+	}
+	return e.rows, nil
+}
