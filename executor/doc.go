@@ -10,6 +10,9 @@
 // streams keep the order. [Program.Wait] tells when a step is over, or that it
 // failed.
 //
+// With [Ranks], several processes share a plan: each walks its own tasks, and those that
+// send and receive what one writes and another reads (ranks.go).
+//
 // A step is queued whole or not at all: a step that cannot be queued is undone,
 // and may be tried again. When a task or a copy fails on its device, everything
 // after it is skipped. From then on the runtime answers with the [TaskError] of
@@ -19,9 +22,10 @@
 // Begin with program.go, from loading to closing, and step.go, from queueing a step to its end.
 // expand.go and opbyop.go make the tables that a step walks. compile.go compiles, before the
 // steps or while they run. init.go gives variables their first contents. failure.go has what comes
-// after a failure, errors.go how it is told. devices.go makes runtimes.
+// after a failure, errors.go how it is told. devices.go makes runtimes. ranks.go has the messages
+// between ranks.
 //
-// The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
+// The types to know are [Devices], [Runtime], [Program], [Batch], [Ticket] and [Ranks].
 //
 // # Why do segments that are compiled while steps run switch over between steps?
 //
@@ -41,4 +45,15 @@
 // Copies are repeated: their source is still there. A launch has overwritten some of its inputs, and the
 // rest of its stream is skipped. Replanning without it ends: each loss leaves fewer devices. If the device
 // were tried again, a failure that repeats would go on forever.
+//
+// # Why does a message between ranks wait on a stream of its own?
+//
+// Residency says what a lease must wait for by having a stream wait for it, and frees memory once an event says
+// that it was used. So the lease of a message is taken for a stream that runs nothing. When that has come so far, a
+// goroutine of the line to the other rank posts the message ([ranks.Line]), and the message's end is an event of the line.
+// To the compute stream it is an event like any other. If residency knew of ranks, tensors would have a truth that another
+// process moves; and if the compute stream posted messages, launches behind one would wait for the other rank.
+//
+// A rank that fails ends its messages. Its own streams then end, too: they would wait for what other ranks cannot send
+// any more. Whoever runs the rank tells the others ([ranks.Transport.Abort]).
 package executor

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -33,8 +34,8 @@ func (r *Runtime) fail(err error) error {
 		r.exchange.fail(err) // nothing waits for other ranks any more
 		failures := r.settle()
 		r.failure = r.firstFailure()
-		if r.failure == nil {
-			r.failure = explain(err, failures)
+		if r.failure == nil || errors.Is(r.failure, ranks.ErrEnded) && !errors.Is(err, ranks.ErrEnded) {
+			r.failure = explain(err, failures) // also where no task met it, and it has ended the messages
 		}
 		if lost := r.Residency.Lost(); lost != nil && !errors.Is(r.failure, residency.ErrLost) {
 			r.failure = fmt.Errorf("%w; %w", r.failure, lost)
@@ -47,6 +48,7 @@ func (r *Runtime) fail(err error) error {
 // explain adds to err the failure of a copy that no task waited for, unless err
 // names it: because of it, no further step can succeed.
 func explain(err error, failures []error) error {
+	failures = slices.DeleteFunc(slices.Clone(failures), func(f error) bool { return errors.Is(f, ranks.ErrEnded) })
 	says := func(f error) bool { return errors.Is(err, f) }
 	if len(failures) == 0 || slices.ContainsFunc(failures, says) {
 		return err

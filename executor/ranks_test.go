@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,9 +14,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -216,6 +220,213 @@ func (w way) sharedBy(j job, of []int) (map[string][]byte, error) {
 		return nil, errors.Join(err, closeAll(devs))
 	}
 	return x.trained()
+}
+
+// link is a transport that counts the bytes which its rank sends.
+type link struct {
+	ranks.Transport
+	mu   sync.Mutex
+	sent []int64 // to each rank
+}
+
+func (l *link) Send(to int, tag ranks.Tag, b []byte) device.Event {
+	l.mu.Lock()
+	l.sent[to] += int64(len(b))
+	l.mu.Unlock()
+	return l.Transport.Send(to, tag, b)
+}
+
+// counted has a world's links count.
+func (w *world) counted() (links []*link) {
+	for i, t := range w.links {
+		links = append(links, &link{Transport: t, sent: make([]int64, len(w.links))})
+		w.links[i] = links[i]
+	}
+	return links
+}
+
+// mustWorld is a world on devices of a kind, which the test closes at its end.
+func mustWorld(t *testing.T, j job, devs []device.Device, of []int, schedule string) *world {
+	t.Helper()
+	w, err := newWorld(j, devs, of, schedule)
+	if err != nil {
+		t.Fatal(errors.Join(err, closeAll(devs)))
+	}
+	return w
+}
+
+// dealtJobs are jobs on ranks, each with a device or two.
+func dealtJobs() map[string]dealt {
+	replicas := func(make func(int) job, microbatches, n int, shard partition.Shard) job {
+		j := make(microbatches)
+		j.reduction, j.replicas, j.shard = partition.ReduceTree, n, shard
+		return j
+	}
+	return map[string]dealt{
+		"two replicas":               {replicas(gptJob, 8, 2, ""), []int{0, 1}},
+		"two that share updates":     {replicas(broadJob, 8, 2, partition.ShardOptimizer), []int{0, 1}},
+		"four that share updates":    {replicas(broadJob, 8, 4, partition.ShardOptimizer), []int{0, 1, 2, 3}},
+		"four replicas on two ranks": {replicas(mlpJob, 8, 4, ""), []int{0, 0, 1, 1}},
+		"three replicas, unaligned":  {replicas(cnnJob, 7, 3, ""), []int{0, 1, 2}},
+		"stages":                     {gptJob(4), []int{0, 1, 2}},
+		"stages, two of a rank":      {gptJob(4), []int{0, 0, 1}},
+		"replicas of stages":         {replicas(gptJob, 4, 2, partition.ShardOptimizer), []int{0, 1, 2, 3}},
+	}
+}
+
+// dealt is a job whose devices are dealt to ranks.
+type dealt struct {
+	job
+	of []int
+}
+
+// A step among others sends the bytes that the plan says, each rank to each other one, and a device
+// takes the memory that the plan says.
+func TestRanksSendWhatThePlanSays(t *testing.T) {
+	for name, s := range dealtJobs() {
+		t.Run(name, func(t *testing.T) {
+			s.estimated = true
+			devs, err := openDevices("cpu", len(s.of), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := mustWorld(t, s.job, devs, s.of, "1f1b")
+			links := w.counted()
+			ctx := short(t)
+			before := make([][]int64, len(links))
+			err = w.all(func(r *rank) error {
+				if err := r.load(); err != nil {
+					return err
+				}
+				for i := range 4 {
+					b, err := r.feed(i, r.batch())
+					if err != nil {
+						return err
+					}
+					if _, err := r.prog.Step(ctx, b); err != nil {
+						return err
+					}
+					if err := r.prog.Drain(ctx); err != nil {
+						return err
+					}
+					if i == 2 {
+						before[r.rank] = slices.Clone(links[r.rank].sent)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := w.opt.Full.Exchange(partition.StepOptions{Microbatches: s.microbatches}, s.of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for from, want := range x.Bytes() {
+				for to, n := range want {
+					if got := links[from].sent[to] - before[from][to]; got != n {
+						t.Errorf("rank %d sends %d bytes to rank %d, the plan says %d", from, got, to, n)
+					}
+				}
+			}
+			for _, f := range w.opt.Full.Memory {
+				if d := devs[f.Device]; d.Stats().Peak != f.Peak {
+					t.Errorf("%s takes %d bytes, the plan says %d", d.ID(), d.Stats().Peak, f.Peak)
+				}
+			}
+			if err := w.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A launch that fails on one rank ends all: that rank names it, the others what they waited for, and none hangs.
+func TestRankThatFailsEndsAll(t *testing.T) {
+	for name, s := range dealtJobs() {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; n < 200; n = n*3/2 + 1 {
+				devs, err := openDevices("cpu", len(s.of), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				failing := n % len(devs)
+				f := &fault{op: faults.Launch, n: n, late: n%2 == 0}
+				devs[failing] = withFaults(devs[failing:failing+1], f)[0]
+				w := mustWorld(t, s.job, devs, s.of, "1f1b")
+				errs := make([]error, len(w.links))
+				ctx := short(t)
+				_ = w.all(func(r *rank) error {
+					if errs[r.rank] = r.load(); errs[r.rank] == nil {
+						errs[r.rank] = r.run(ctx)
+					}
+					return errs[r.rank]
+				})
+				if !f.fired() {
+					n = 200
+				}
+				for r, err := range errs {
+					var task *executor.TaskError
+					switch culprit := s.of[failing] == r; {
+					case !f.fired() && err != nil, culprit && f.fired() && !errors.Is(err, errBoom):
+						t.Errorf("launch %d: rank %d fails with %v", n, r, err)
+					case err != nil && (!errors.As(err, &task) || culprit == strings.Contains(task.Task, " of ")):
+						t.Errorf("launch %d: rank %d names no task of its own: %v", n, r, err)
+					case ctx.Err() != nil:
+						t.Fatalf("launch %d: rank %d hangs", n, r)
+					}
+				}
+				if err := w.close(); err != nil && !f.fired() {
+					t.Errorf("launch %d: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// A step with ranks allocates nothing once two of its size came before.
+func TestRanksAllocateNothing(t *testing.T) {
+	if testall.Race {
+		t.Skip("the race detector allocates")
+	}
+	s := dealtJobs()["two that share updates"]
+	devs, err := openDevices("cpu", len(s.of), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustWorld(t, s.job, devs, s.of, "1f1b")
+	ctx := context.Background()
+	batches := make([]executor.Batch, len(w.ranks))
+	one := func(r *rank) error {
+		_, err := r.prog.Step(ctx, batches[r.rank])
+		r.rt.Residency.Ledger().Step()
+		return err
+	}
+	next := func() error { return w.all(one) }
+	err = w.all(func(r *rank) (err error) {
+		if err = r.load(); err == nil {
+			batches[r.rank], err = r.feed(0, r.batch())
+		}
+		return err
+	})
+	for range 20 {
+		err = errors.Join(err, next())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	perStep := func() float64 { return testing.AllocsPerRun(50, func() { err = errors.Join(err, next()) }) }
+	idle := testing.AllocsPerRun(50, func() { _ = w.all(func(*rank) error { return nil }) })
+	n := perStep()
+	for i := 0; i < 20 && n > idle; i++ {
+		n = perStep()
+	}
+	if n > idle {
+		t.Errorf("%v allocations a step, and %v without one", n, idle)
+	}
+	if err := errors.Join(err, w.close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestRanksTrainTheSame gives the devices of random jobs to random ranks: the variables are

@@ -138,6 +138,15 @@ func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
 	return p.program().Launches(stop.When(nil), o.inner())
 }
 
+// Exchange is what ranks send each other in a step. of is, per device, the rank that has it.
+func (p *Plan) Exchange(o StepOptions, of []int) (*Exchange, error) {
+	launches, err := p.Launches(o)
+	if err != nil {
+		return nil, err
+	}
+	return NewExchange(launches, of), nil
+}
+
 // inner is the step of a program.
 func (o StepOptions) inner() step.Options {
 	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch}

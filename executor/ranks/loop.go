@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -72,7 +73,7 @@ func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
 		return
 	}
 	other := others[c][0]
-	others[c] = others[c][1:]
+	others[c] = slices.Delete(others[c], 0, 1) // which leaves room for the next one
 	from, to := other, p
 	if sends {
 		from, to = p, other
