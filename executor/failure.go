@@ -62,15 +62,20 @@ func explain(err error, failures []error) error {
 // cause.
 func (r *Runtime) firstFailure() error {
 	var first error
-	order := r.steps + 1
+	var ended bool // it is of a message that the cause has ended
+	var order uint64
 	for _, p := range r.programs {
 		for i := range p.inflight {
 			f := &p.inflight[i]
-			if f.e == nil || f.order >= order {
+			if f.e == nil {
 				continue
 			}
-			if err := f.firstFailure(); err != nil {
-				first, order = err, f.order
+			err := f.firstFailure()
+			if err == nil {
+				continue
+			}
+			if late := errors.Is(err, ranks.ErrEnded); first == nil || ended && !late || ended == late && f.order < order {
+				first, ended, order = err, late, f.order
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/internal/testall"
@@ -43,8 +44,9 @@ type rank struct {
 // newWorld opens the devices of all ranks and plans for them.
 func newWorld(j job, devs []device.Device, of []int, schedule string) (*world, error) {
 	w := &world{job: j, devs: devs, of: of}
+	w.ofRanks = of
 	var err error
-	if w.opt, err = j.options(devs, schedule); err != nil {
+	if w.opt, err = w.options(devs, schedule); err != nil {
 		return nil, err
 	}
 	w.opt.OpByOp, w.opt.CheckFinite, w.opt.Beside = j.alone, j.alone, j.beside
@@ -338,6 +340,49 @@ func TestRanksSendWhatThePlanSays(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Ranks that share updates each send at most 2.1 n(R-1)/R of n bytes of gradients in a step, and a kilobyte: no rank
+// joins a parameter for the others.
+func TestRanksThatShareUpdatesSendAlike(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		j := gptJob(8)
+		j.reduction, j.replicas, j.shard = partition.ReduceTree, n, partition.ShardOptimizer
+		for _, v := range []int{7, 40000} { // with the latter, updates are in ranges
+			gpt := j.spec.Layers
+			j.spec.Layers = models.GPT(models.GPTOptions{Vocab: v, Context: 4, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})
+			for r := range n {
+				j.ofRanks = append(j.ofRanks[:r:r], r)
+			}
+			devs, err := openDevices("null", n, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := j.options(devs, "1f1b")
+			if err = errors.Join(err, closeAll(devs)); err != nil {
+				t.Fatal(err)
+			}
+			x, err := o.Full.Exchange(partition.StepOptions{Microbatches: j.microbatches}, j.ofRanks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gradients := int64(0)
+			for _, a := range o.Full.Graph.Accums {
+				gradients += a.Sum.Meta.Bytes()
+			}
+			bound := gradients*21*int64(n-1)/int64(10*n) + 1024
+			for r, to := range x.Bytes() {
+				sent := int64(0)
+				for _, b := range to {
+					sent += b
+				}
+				if sent > bound {
+					t.Errorf("%d ranks, %d words: rank %d sends %d bytes, and may send %d", n, v, r, sent, bound)
+				}
+			}
+			j.spec.Layers = gpt
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ type job struct {
 	order                    string // a schedule's text for one replica, in place of a named one
 	alone                    bool   // each op runs by itself, and is checked
 	beside                   bool   // segments are compiled while steps run
+	ofRanks                  []int  // per device, its rank; nil: one process has all
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -230,7 +231,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard, Ranks: j.ofRanks}
 	if j.order != "" {
 		order, err := orders.Read(j.order)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 // PlanOptions changes how New cuts a graph.
 type PlanOptions struct {
 	Devices          []device.Spec
+	Ranks            []int              // per device, the rank of the run that has it; nil: one process has all
 	Stages           [][]string         // block names by hand, per stage; nil places automatically
 	On               []int              // device of each of Stages; nil deals them out in order
 	Why              string             // cause of Stages for readers of the plan; empty means by hand
@@ -70,7 +71,7 @@ func (o *PlanOptions) speeds() speed.Speeds {
 // indexing is how a plan of these options runs a graph. ranged tells that updates of the
 // graph are in ranges on one replica.
 func (o *PlanOptions) indexing(ranged bool) nodes.Options {
-	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: ranged}
+	return nodes.Options{Microbatches: o.Microbatches, Tree: o.Reduction == ReduceTree, Apart: o.Apart, Splits: o.pipeline().Splits(), Ranged: ranged, JoinsApart: o.Ranks != nil}
 }
 
 // ofOne is the options for cutting the model for one replica: the first one's
@@ -78,6 +79,7 @@ func (o *PlanOptions) indexing(ranged bool) nodes.Options {
 func (o PlanOptions) ofOne() PlanOptions {
 	r := max(1, o.Replicas)
 	o.Supports = o.allReplicas()
+	o.Ranks = nil
 	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.pipeline().PerReplica()], (o.Microbatches+r-1)/r, 1
 	return o
 }
@@ -104,6 +106,8 @@ func (o PlanOptions) checked() (s settings, err error) {
 	switch {
 	case len(o.Devices) == 0:
 		return s, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
+	case o.Ranks != nil && len(o.Ranks) != len(o.Devices):
+		return s, fmt.Errorf("%w: there are %d devices, and the ranks of %d; give one for each", ErrStages, len(o.Devices), len(o.Ranks))
 	case o.Count < 0:
 		return s, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):

@@ -158,7 +158,7 @@ func (o StepOptions) inner() step.Options {
 
 // program is what the launches of the plan's steps follow from.
 func (p *Plan) program() *step.Program {
-	return &step.Program{Index: p.index, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.pipeline().PerReplica(), Bucket: p.Bucket, Schedule: p.ScheduleOf}
+	return &step.Program{Index: p.index, Segments: p.Segments, Devices: p.cut.Device, PerReplica: p.options.pipeline().PerReplica(), Ranks: p.options.Ranks, Bucket: p.Bucket, Schedule: p.ScheduleOf}
 }
 
 // stepSizes lists the microbatches of a full step and, where there is one, of the

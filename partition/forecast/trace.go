@@ -39,7 +39,8 @@ type tracer struct {
 // one instance, so the others have no entry.
 type tracked struct {
 	step.Instance
-	on []usedOn // by device
+	on    []usedOn // by device
+	alike bool     // the devices that write it write the same
 }
 
 // usedOn is how a device uses an instance.
@@ -104,6 +105,7 @@ func (t *tracer) track(i int, l *step.Launch) {
 		if !there {
 			x.on = slices.Insert(x.on, at, usedOn{device: l.Device, object: -1, comes: n.Mode != segment.Write})
 		}
+		x.alike = x.alike || l.Repeats() && n.Mode != segment.Read
 		u := &x.on[at]
 		u.last, u.writes = i, u.writes || n.Mode != segment.Read
 	}
@@ -128,7 +130,7 @@ func (t *tracer) addObjects(launches []step.Launch) {
 				continue
 			}
 			lasts := x.Value.Kind == graph.Variable || x.Value.PerMicrobatch
-			comes := u.comes && x.writtenBeside(d)
+			comes := u.comes && x.writtenBeside(d) && !(x.alike && u.writes)
 			tr := t.traces[d]
 			u.object = len(tr.Objects)
 			tr.Of, tr.First = append(tr.Of, x.Instance), append(tr.First, lasts)
@@ -150,25 +152,24 @@ func (t *tracer) addLaunch(i int, l *step.Launch) {
 	for k := range l.Needs {
 		u, mode := &t.known[l.Needs[k].Number], l.Needs[k].Mode
 		x.Uses = append(x.Uses, paging.Use{Object: u.at(d).object, Read: mode != segment.Write, Write: mode != segment.Read})
-		if mode != segment.Read {
-			t.free(u, i, d)
+		if mode != segment.Read && !l.Repeats() {
+			t.free(u, i, append(l.Also[:len(l.Also):len(l.Also)], d))
 		}
 	}
 	tr.names = append(tr.names, l.Name())
 	tr.work = append(tr.work, t.workOf(l.Variant))
 	tr.Launches = append(tr.Launches, x)
 	for _, k := range l.Over {
-		t.free(&t.known[l.Needs[k].Number], i, -1)
+		t.free(&t.known[l.Needs[k].Number], i, nil)
 	}
 }
 
 // free ends the contents of an instance on the devices that do not use it after
-// launch i, with the last launch there so far; not on the device except, -1 for
-// none.
-func (t *tracer) free(x *tracked, i, except int) {
+// launch i, with the last launch there so far; not on the devices except.
+func (t *tracer) free(x *tracked, i int, except []int) {
 	for _, u := range x.on {
 		tr := t.traces[u.device]
-		if last := len(tr.Launches) - 1; u.object >= 0 && u.device != except && last >= 0 && u.last <= i && !tr.Objects[u.object].Lasting {
+		if last := len(tr.Launches) - 1; u.object >= 0 && !slices.Contains(except, u.device) && last >= 0 && u.last <= i && !tr.Objects[u.object].Lasting {
 			tr.Launches[last].Frees = append(tr.Launches[last].Frees, u.object)
 		}
 	}

@@ -17,6 +17,7 @@ type Options struct {
 	Apart        bool // every phase of a stage is a segment of its own
 	Splits       bool // the schedule has W passes: B leaves weight gradients to them
 	Ranged       bool // updates of g are in ranges on one replica
+	JoinsApart   bool // what joins ranges of a parameter is a segment of its own, since several ranks run it
 }
 
 // New reads a graph, and refuses one that no plan can run.

@@ -88,7 +88,7 @@ func smallestGroups(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, G
 // planGroup plans for groups of so many devices; nil: one of them has no room.
 func planGroup(g *graph.Graph, o partition.PlanOptions, size int) (*partition.Plan, error) {
 	devices := o.Devices
-	o.Devices = devices[:size]
+	o.Devices, o.Ranks = devices[:size], nil
 	if o.Stages == nil {
 		o.Count = size
 	}

@@ -161,10 +161,11 @@ func (c cutter) cut(u Unit) []piece {
 	key, begin := "", 0
 	for i, n := range u.Nodes {
 		k := c.key(n, u.pass == schedule.Update)
-		if k == "" || k == key {
+		apart := c.idx.JoinsApart && u.pass == schedule.Update && i > 0 && joins(n) != joins(u.Nodes[i-1])
+		if !apart && (k == "" || k == key) {
 			continue
 		}
-		if key != "" {
+		if key != "" || apart {
 			pieces = append(pieces, piece{key, u.Nodes[begin:i]})
 			begin = i
 		}

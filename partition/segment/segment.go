@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
@@ -44,6 +46,20 @@ type Variant struct {
 	// pair has one lease between them: both slots are ReadWrite and have the
 	// same Value.
 	Alias []int
+}
+
+// Joins reports whether it only puts tensors side by side, or gives them another shape.
+func (v *Variant) Joins() bool {
+	return !slices.ContainsFunc(v.Graph.Nodes, func(n *graph.Node) bool { return !joins(n) })
+}
+
+// joins reports whether a node computes nothing.
+func joins(n *graph.Node) bool {
+	switch n.Op.(type) {
+	case ops.Concat, ops.Reshape:
+		return true
+	}
+	return false
 }
 
 // Slot ties an input or output of a segment to the tensor that residency

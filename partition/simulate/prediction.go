@@ -164,7 +164,7 @@ func (s *stepSimulation) step() error {
 		for k := range l.Needs {
 			n := &l.Needs[k]
 			if n.Mode != segment.Read {
-				s.write(n, d, x.End)
+				s.write(n, d, x.End, l.Repeats())
 			}
 			if m := s.movers[d]; m != nil {
 				m.use(n, x.End)
@@ -258,9 +258,14 @@ func (s *stepSimulation) arrival(x *step.Need, d int) float64 {
 	return end
 }
 
-// write makes a device the only one that has an instance.
-func (s *stepSimulation) write(x *step.Need, d int, end float64) {
-	s.ready[x.Number] = append(s.ready[x.Number][:0], there{d, end})
+// write makes a device the only one that has an instance, or one more that does.
+func (s *stepSimulation) write(x *step.Need, d int, end float64, more bool) {
+	on := s.ready[x.Number]
+	if !more {
+		on = on[:0]
+	}
+	at, _ := slices.BinarySearchFunc(on, d, func(t there, d int) int { return t.device - d })
+	s.ready[x.Number] = slices.Insert(on, at, there{d, end})
 }
 
 // time is the seconds of a launch, with the time until the next one can begin.

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
@@ -17,6 +18,7 @@ type Program struct {
 	Segments   []segment.Segment
 	Devices    []int // by stage: of the first replica
 	PerReplica int   // devices of each replica
+	Ranks      []int // per device, the rank that has it; nil: one process has all
 	Bucket     int   // of the instances: see [Instance]
 	// schedule is the order of a step of so many microbatches.
 	Schedule func(microbatches int) (schedule.Schedule, error)
@@ -45,7 +47,13 @@ type Launch struct {
 	Needs      []Need // the tensors that it uses, once each
 	In, Out    []int  // per input and output of Variant, its index in Needs
 	Over       []int  // indices in Needs of those that it is the last to use
+	Also       []int  // the devices on which the launches after it repeat it, each on another rank
+	repeats    bool   // it is such a launch
 }
+
+// Repeats reports whether it does the work of a launch before it once more, since its rank would be
+// sent the results otherwise: the tensors that it writes are then on both.
+func (l *Launch) Repeats() bool { return l.repeats }
 
 // Reduces reports whether it adds partial sums, or cuts them into ranges.
 func (l *Launch) Reduces() bool { return l.reduces }
@@ -81,6 +89,8 @@ func (l *Launch) KindsOf(n *graph.Node) []schedule.Kind {
 func (l *Launch) Name() string {
 	s := l.Segment
 	switch {
+	case l.repeats:
+		return s.Name + segment.OnReplica(l.Replica)
 	case s.Pass == schedule.Update:
 		return s.Name
 	case l.Reduces():
@@ -165,13 +175,14 @@ type expansion struct {
 	bindings   *bindings
 	numbers    *numbering
 	listed     map[Run]bool // variants whose launches are left out; nil: none is
+	joined     map[int]bool // by Value.ID: it is joined from ranges, on all ranks
 }
 
 func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
 	e := &expansion{
 		o: o, full: listByAction(p), bindings: newBindings(p.Index),
 		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
-		left: map[int]int{}, apart: map[int][]segmentSum{},
+		left: map[int]int{}, apart: map[int][]segmentSum{}, joined: map[int]bool{},
 	}
 	for _, a := range order {
 		if a.Kind != schedule.Update {
@@ -220,7 +231,7 @@ func (e *expansion) add(a schedule.Action) {
 		l := Launch{Segment: s, Replica: a.Replica, Device: lists.plan.DeviceOf(s.Stage, a.Replica), Variant: &s.First, Microbatch: a.Microbatch, Tail: tail}
 		if a.Kind == schedule.Update {
 			l.Replica, l.Device = s.Replica, lists.plan.DeviceOf(s.Stage, s.Replica)
-			e.launch(lists.plan, l)
+			e.launchOnAll(lists.plan, l)
 			continue
 		}
 		sum, later := e.sums.leaf(a.Microbatch)
@@ -236,6 +247,41 @@ func (e *expansion) add(a schedule.Action) {
 	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
 		e.reduceApart(a.Stage, a.Microbatch)
 	}
+}
+
+// launchOnAll appends a launch of the update, and repeats it on other ranks if it only joins ranges:
+// each rank is sent ranges of all, and none sends the whole to the others.
+func (e *expansion) launchOnAll(p *Program, l Launch) {
+	if p.Ranks == nil || !e.joinsRanges(l.Variant) {
+		e.launch(p, l)
+		return
+	}
+	var again []Launch
+	done := []int{p.Ranks[l.Device]}
+	for r := range len(p.Ranks) / p.PerReplica {
+		x := l
+		x.Replica, x.Device, x.repeats = r, p.DeviceOf(l.Segment.Stage, r), true
+		if rank := p.Ranks[x.Device]; !slices.Contains(done, rank) {
+			done = append(done, rank)
+			again, l.Also = append(again, x), append(l.Also, x.Device)
+		}
+	}
+	e.launch(p, l)
+	for _, x := range again {
+		e.launch(p, x)
+	}
+}
+
+// joinsRanges reports whether a variant joins ranges, or gives another shape to what such a one has
+// joined: all ranks that need the result have the parts anyway, or are sent the ranges in place of it.
+func (e *expansion) joinsRanges(v *segment.Variant) bool {
+	if !v.Joins() || len(v.In) == 1 && !e.joined[v.In[0].Value.ID] {
+		return false
+	}
+	for _, s := range v.Out {
+		e.joined[s.Value.ID] = true
+	}
+	return true
 }
 
 func (e *expansion) launch(p *Program, l Launch) {

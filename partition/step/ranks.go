@@ -45,7 +45,11 @@ func NewExchange(launches []Launch, of []int) *Exchange {
 				x.Messages = append(x.Messages, m)
 				h.ranks.add(rank)
 			}
-			if n.Mode != segment.Read {
+			switch {
+			case n.Mode == segment.Read:
+			case l.repeats:
+				h.ranks.add(rank)
+			default:
 				h.written, h.from, h.ranks = true, l.Device, append(h.ranks[:0], rank)
 			}
 			if n.Value.Kind == graph.Variable && h.written {
@@ -66,22 +70,19 @@ type heldAt struct {
 // ownEach reports whether each rank makes a tensor by itself that it reads.
 func ownEach(v *graph.Value) bool { return v.PerMicrobatch || v.Kind == graph.Input }
 
-// held are ranks in ascending order.
+// held are ranks. The first is the one that has written what they have, or the lowest one if all
+// were given the same first contents: others get it from there.
 type held []int
 
-func (h held) has(rank int) bool {
-	_, has := slices.BinarySearch(h, rank)
-	return has
-}
+func (h held) has(rank int) bool { return slices.Contains(h, rank) }
 
 func (h *held) add(rank int) {
-	if at, has := slices.BinarySearch(*h, rank); !has {
-		*h = slices.Insert(*h, at, rank)
+	if !h.has(rank) {
+		*h = append(*h, rank)
 	}
 }
 
-// Holders are, by the name of a variable, the ranks that have its newest contents, in
-// ascending order.
+// Holders are, by the name of a variable, the ranks that have its newest contents.
 type Holders map[string]held
 
 // Users are the variables that the launches of the step use, and the ranks of these launches.
@@ -94,6 +95,9 @@ func (x *Exchange) Users() Holders {
 				h.Add(v.Name, x.of[l.Device])
 			}
 		}
+	}
+	for _, ranks := range h {
+		slices.Sort(ranks)
 	}
 	return h
 }
@@ -117,7 +121,8 @@ func (h Holders) Join(others Holders) {
 // Has reports whether a rank has the newest contents of a variable.
 func (h Holders) Has(variable string, rank int) bool { return h[variable].has(rank) }
 
-// First is the lowest rank that has the newest contents of a variable; -1: none does.
+// First is the rank that sends the newest contents of a variable to others: it has written them,
+// or is the lowest that was given them first. -1: none has them.
 func (h Holders) First(variable string) int {
 	if ranks := h[variable]; len(ranks) > 0 {
 		return ranks[0]
@@ -164,13 +169,18 @@ func (x *Exchange) Drops(rank int) [][]Instance {
 		for k := range l.Needs {
 			n := &l.Needs[k]
 			has[n.Number] = has[n.Number] || own
-			if has[n.Number] && (slices.Contains(l.Over, k) || !own && n.Mode != segment.Read) {
+			if has[n.Number] && (slices.Contains(l.Over, k) || n.Mode != segment.Read && !own && !l.repeats && !x.also(l, rank)) {
 				has[n.Number] = false
 				list[i] = append(list[i], n.Instance)
 			}
 		}
 	}
 	return list
+}
+
+// also reports whether a rank repeats a launch.
+func (x *Exchange) also(l *Launch, rank int) bool {
+	return slices.ContainsFunc(l.Also, func(d int) bool { return x.of[d] == rank })
 }
 
 // Bytes are those that each rank sends to each other one, by their numbers, in a step among

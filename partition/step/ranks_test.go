@@ -66,8 +66,11 @@ func (p *play) step(t passes.T, launches []step.Launch, of []int, x *step.Exchan
 				t.Fatal(l.Name(), "of rank", rank, "reads version", p.versions[rank][id], "of", n.Value.Name, ", the newest is", p.truth[id])
 			}
 			if n.Mode != segment.Read {
-				p.newest++
-				p.truth[id], p.versions[rank][id] = p.newest, p.newest
+				if !l.Repeats() {
+					p.newest++
+					p.truth[id] = p.newest
+				}
+				p.versions[rank][id] = p.truth[id]
 			}
 		}
 		for r := range ranks {
@@ -102,6 +105,9 @@ func TestRanksReadTheNewest(t *testing.T) {
 		s := passes.Draw(t, n)
 		p := s.Program(t, n)
 		of := drawRanks(t, s.Count())
+		if rapid.Bool().Draw(t, "planned for ranks") {
+			p.Ranks = of
+		}
 		ranks := slices.Max(of) + 1
 		run := &play{truth: map[step.ID]int{}, holders: step.Holders{}}
 		for range ranks {
