@@ -157,10 +157,12 @@ func TestSweepsAreSuspended(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	flags := map[string]string{"halving": "true"}
+	began := time.Now()
 	want, _, _ := sweepOn(t, "cpu:1", sweepText(t, flags))
+	often := int64(time.Since(began)) / 100
 	flags["at-once"] = "4"
 	suspended, attempts := 0, 0
-	for sweeps := 1; suspended < testall.Or(10, 200); sweeps++ {
+	for sweeps := 1; suspended < testall.Most(testall.Or(10, 200), 3); sweeps++ {
 		dir := t.TempDir()
 		d := daemonIn(t, dir, fmt.Sprint("cpu:", 1+sweeps%2))
 		config := jobs.Text(t, "train.epochs=6")
@@ -176,18 +178,22 @@ func TestSweepsAreSuspended(t *testing.T) {
 			return v.State.Over()
 		}
 		for n := 0; !over(); n++ {
-			trials := slices.DeleteFunc(d.Views(), func(v jobs.View) bool { return v.Trial == nil || v.State.Over() })
+			views := slices.DeleteFunc(d.Views(), func(v jobs.View) bool { return v.Sweep != nil || v.State.Over() })
+			trials := slices.DeleteFunc(slices.Clone(views), func(v jobs.View) bool { return v.Trial == nil })
 			if len(trials) > 0 {
 				// Each fails of a trial that has ended meanwhile.
-				switch one := trials[random.IntN(len(trials))].ID; random.IntN(8) {
+				switch one := trials[random.IntN(len(trials))].ID; random.IntN(12) {
 				case 0:
+					if len(views) > len(trials)+1 { // more would keep the trials from it for ever
+						break
+					}
 					_, err = d.Submit(t.Context(), jobs.Submission{Key: fmt.Sprint(n), Config: config, Parent: filepath.Join(dir, "others"), Priority: 9})
 					if err != nil {
 						t.Fatal(err)
 					}
 				case 1:
 					_, _ = d.Want(one, queue.Pause)
-				case 2, 3:
+				case 2, 3, 4:
 					for _, v := range trials {
 						_, _ = d.Want(v.ID, queue.Run)
 					}
@@ -195,7 +201,7 @@ func TestSweepsAreSuspended(t *testing.T) {
 					_, _ = d.SetPriority(one, random.IntN(3))
 				}
 			}
-			time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
+			time.Sleep(time.Duration(random.Int64N(often)))
 		}
 		views := d.Views()
 		if got := outcome(t, views, j.ID); got != want {
