@@ -366,6 +366,63 @@ func TestDiskOfSweeps(t *testing.T) {
 	d.await(t, j.ID)
 }
 
+// TestDiskOfSteps: a pipeline whose sweeps have no room on the disk together is refused. A sweep that is planned once its input has finished
+// fails then, before it trains, and goes on once there is room.
+func TestDiskOfSteps(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	var free atomic.Int64
+	defer func(r func(string) (int64, bool)) { room = r }(room)
+	room = func(string) (int64, bool) { return free.Load(), true }
+	s, err := configs.SweepOfFlags("gpt", []string{"optimizer.lr=0.001,0.01"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yaml, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(key string, steps ...Step) (queue.Job, error) { return d.Submit(t.Context(), inPipeline(dir, key, steps...)) }
+	one, two := Step{Name: "one", Config: text(t, "train.epochs=1"), Sweep: string(yaml)}, Step{Name: "two", Config: text(t, "train.epochs=1", "seed=2"), Sweep: string(yaml)}
+	free.Store(1 << 40)
+	first, err := submit("first", one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := d.Views()[1].Sweep.Disk
+	d.await(t, first.ID)
+
+	free.Store(each + each/2)
+	if _, err := submit("both", one, two); err == nil || !strings.Contains(err.Error(), " of the disk, and ") || len(d.Views()) != 4 {
+		t.Errorf("two sweeps with room for one: %v, and %d jobs", err, len(d.Views()))
+	}
+	if p, err := submit("one", two); err != nil {
+		t.Errorf("one sweep: %v", err)
+	} else {
+		d.await(t, p.ID)
+	}
+
+	free.Store(0)
+	writeText(t, filepath.Join(dir, "books", "a.txt"), 2000, 1)
+	later, err := submit("later", Step{Name: "words", Work: &queue.Work{Kind: queue.WorkTokenizer, Texts: []string{filepath.Join(dir, "books")}, Vocab: 290}},
+		Step{Name: "base", Config: gptText(t, dir, "train.steps=20"), Sweep: string(yaml), Inputs: []StepInput{{"words", queue.AsTokenizer}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := later.ID + 2
+	if v := d.await(t, base); v.State != queue.Failed || !strings.Contains(v.Where, " of the disk, and ") {
+		t.Errorf("a sweep that is planned later is %s: %s", v.State, v.Where)
+	}
+	d.await(t, later.ID)
+	free.Store(1 << 40)
+	if _, err := d.Want(base, queue.Run); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, later.ID); v.State != queue.Finished {
+		t.Errorf("the pipeline is %s: %s", v.State, v.Where)
+	}
+}
+
 // sizeOf is the bytes that the files in a folder take.
 func sizeOf(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

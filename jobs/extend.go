@@ -78,13 +78,8 @@ func outlook(q *queue.Submission, s *configs.Sweep) {
 // room is replaced by tests.
 var room = osfile.Room
 
-// checkRoom refuses a sweep whose files have no room on the disk of its folder. before is the sweep without the trials that are added; nil: it
-// is a new one.
-func checkRoom(q *queue.Sweep, s Submission, before *queue.Job) error {
-	takes, dir := q.Disk, cmp.Or(cleaned(s.Dir), cleaned(s.Parent))
-	if before != nil {
-		takes, dir = takes-before.Sweep.Disk, before.Dir
-	}
+// checkRoom refuses trials whose files have no room on the disk of a folder.
+func checkRoom(takes int64, dir string) error {
 	if free, known := room(dir); known && free < takes {
 		return fmt.Errorf("the trials take up to %s of the disk, and %s has %s: keep checkpoints of fewer trials (--keep), or fewer of each (checkpoint.keep.last), or name a folder on another disk (--run)",
 			units.Bytes(takes), dir, units.Bytes(free))

@@ -50,6 +50,7 @@ func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (
 	if err != nil {
 		return queue.Job{}, err
 	}
+	var disk int64
 	for i := range steps {
 		x := &s.Steps[i]
 		if err := x.plan(ctx, &steps[i].Submission, plan); err != nil {
@@ -60,6 +61,12 @@ func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (
 		for _, n := range steps[i].Needs {
 			q.Needs = atLeast(q.Needs, n)
 		}
+		if of := steps[i].Sweep; of != nil {
+			disk += of.Disk
+		}
+	}
+	if err := checkRoom(disk, s.place()); err != nil {
+		return queue.Job{}, err
 	}
 	return d.queueIn(s, q, func(q queue.Submission) (queue.Job, error) {
 		for i := range steps {
@@ -340,7 +347,10 @@ func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submissio
 		if q.Config, err = c.Kept(); err != nil {
 			return nil, err
 		}
-		return q, planSweep(d.plan)(ctx, c, q)
+		if err := planSweep(d.plan)(ctx, c, q); err != nil {
+			return nil, err
+		}
+		return q, checkRoom(q.Sweep.Disk, j.Dir)
 	}
 	if err := d.plan(ctx, c, q); err != nil {
 		return nil, err

@@ -52,6 +52,9 @@ type Submission struct {
 	Again bool
 }
 
+// place is a folder on the disk of the run folder.
+func (s *Submission) place() string { return cmp.Or(cleaned(s.Dir), cleaned(s.Parent)) }
+
 // Submit plans a config and queues it. A job whose weights, metrics and checkpoints a finished one has is finished at once: its
 // folder is that of the other one, which queue.Job.As names. A config that can never be trained on the
 // daemon's devices is refused with the words of its plan. The job is on the disk when
@@ -146,14 +149,17 @@ func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submissi
 	}
 	if s.Sweep != "" {
 		of, err := d.continued(s, &q)
-		if err == nil {
-			err = checkRoom(q.Sweep, s, of)
-		}
 		if err != nil {
 			return queue.Job{}, err
 		}
 		if of != nil {
+			if err := checkRoom(q.Sweep.Disk-of.Sweep.Disk, of.Dir); err != nil {
+				return queue.Job{}, err
+			}
 			return d.queue.Extend(of.ID, q.Sweep, q.Length, queue.Submitted{Key: s.Key, Text: s.Sweep})
+		}
+		if err := checkRoom(q.Sweep.Disk, s.place()); err != nil {
+			return queue.Job{}, err
 		}
 	}
 	dir, made, err := d.reserve(s, q.Name)
