@@ -160,7 +160,7 @@ func newest(dir string) queue.Saved {
 // as is what one of the jobs with the same recipe has at the step to which a trial is to train; nil: none has been there.
 func (t *trial) as(ctx context.Context, same []*queue.Job, run *berth.Run) *queue.Result {
 	step, total := t.stepOf(run.TotalSteps(), boundaryOf(run)), run.TotalSteps()
-	if r := trialAs(same, t.sweep.Metric, t.stepOf); r != nil && (!r.Complete || t.of.StepOf == nil || whole(ctx, &queue.Job{Dir: r.Dir, Saved: r.Saved})) {
+	if r := trialAs(same, t.sweep.Metric, t.stepOf); r != nil && (!r.Complete || !t.gives || whole(ctx, &queue.Job{Dir: r.Dir, Saved: r.Saved})) {
 		return r
 	}
 	r := finishedAs(ctx, same)

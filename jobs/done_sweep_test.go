@@ -382,7 +382,9 @@ func TestDiskOfSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	submit := func(key string, steps ...Step) (queue.Job, error) { return d.Submit(t.Context(), inPipeline(dir, key, steps...)) }
+	submit := func(key string, steps ...Step) (queue.Job, error) {
+		return d.Submit(t.Context(), inPipeline(dir, key, steps...))
+	}
 	one, two := Step{Name: "one", Config: text(t, "train.epochs=1"), Sweep: string(yaml)}, Step{Name: "two", Config: text(t, "train.epochs=1", "seed=2"), Sweep: string(yaml)}
 	free.Store(1 << 40)
 	first, err := submit("first", one)
@@ -470,5 +472,74 @@ func TestDoneTrialsOfSteps(t *testing.T) {
 	list := d.queue.Jobs()
 	if !sharedRun(list, index(list, before.Trials[0].ID)) || sharedRun(list, index(list, before.Trials[1].ID)) {
 		t.Error("the run of a trial is that of another one, or not")
+	}
+}
+
+// TestMoreTrialsOfSteps: the same pipeline with more trials in its sweep trains those that were added, and no others, with halving too where
+// no other goes further. Where the checkpoint of the best is gone, that one is trained again, and gives the same weights.
+func TestMoreTrialsOfSteps(t *testing.T) {
+	dir := t.TempDir()
+	d := startAs(t, dir, "one")
+	n := 0
+	pipeline := func(halving bool, rates string) (trained string, st *Standing, tuned View) {
+		t.Helper()
+		flags := map[string]string{"keep": "1"}
+		if halving {
+			flags["halving"] = "true"
+		}
+		s, err := configs.SweepOfFlags("digits", []string{"optimizer.lr=" + rates}, flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml, err := s.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		p, err := d.Submit(t.Context(), inPipeline(dir, fmt.Sprint("p", n), Step{Name: "base", Config: text(t, "train.epochs=6"), Sweep: string(yaml)},
+			Step{Name: "tuned", Config: text(t, "train.epochs=1"), Inputs: []StepInput{{"base", queue.AsInit}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := d.await(t, p.ID); v.State != queue.Finished {
+			t.Fatalf("rates %s: the pipeline is %s: %s", rates, v.State, v.Where)
+		}
+		if st, err = StandingOf(d.Views(), p.ID+1); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range st.Trials {
+			if v.As == 0 {
+				trained += fmt.Sprint(i+1, " ")
+			}
+		}
+		if tuned, err = d.View(p.ID + 2); err != nil {
+			t.Fatal(err)
+		}
+		return trained, st, tuned
+	}
+	for _, halving := range []bool{false, true} {
+		rates := "0.003,0.01,0.0003"
+		if halving {
+			rates = "0.002,0.02,0.0002"
+		}
+		trained, first, tuned := pipeline(halving, rates)
+		if trained != "1 2 3 " || first.Decision.Best != 2 {
+			t.Fatalf("halving %v: trained are %s, and trial %d is the best", halving, trained, first.Decision.Best)
+		}
+		trained, more, again := pipeline(halving, rates+",0.0001,0.00001")
+		if trained != "4 5 " || more.Decision.Best != 2 || more.Trials[1].Dir != first.Trials[1].Dir || again.As != tuned.ID {
+			t.Errorf("halving %v: with more trials trained are %s, trial %d is the best, in %s, and what begins with it is as job %d", halving, trained, more.Decision.Best, more.Trials[1].Dir, again.As)
+		}
+		if err := os.Remove(rundir.CheckpointPath(first.Trials[1].Dir)); err != nil {
+			t.Fatal(err)
+		}
+		trained, last, again := pipeline(halving, rates)
+		if trained != "2 " || again.As != tuned.ID || hash(t, last.Trials[1].Dir) != hash(t, first.Trials[1].Dir) {
+			t.Errorf("halving %v: without the checkpoint trained are %s, and what begins with the best is as job %d", halving, trained, again.As)
+		}
+		got, _ := last.reached()
+		if want, _ := first.reached(); got != want {
+			t.Errorf("halving %v: got\n%s\nfirst\n%s", halving, got, want)
+		}
 	}
 }

@@ -147,9 +147,15 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 	}
 	if w.decision.Over {
 		if !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
-			best := fmt.Sprintf("trial %d is the best", w.decision.Best)
+			best := w.decision.Best
+			if w.decision.Err == nil && j.StepOf != nil && jobs[best-1].As != 0 && !jobs[best-1].Trial.Gives {
+				if _, err := d.queue.Give(jobs[best-1].ID, trialDir(j, best)); err == nil {
+					d.wake()
+				}
+				return
+			}
 			failed := slices.DeleteFunc(slices.Clone(jobs), func(t *queue.Job) bool { return t == nil || t.State != queue.Failed })
-			d.settle(j, w.decision.Err, codeOf(failed), best)
+			d.settle(j, w.decision.Err, codeOf(failed), fmt.Sprintf("trial %d is the best", best))
 		}
 		return
 	}
@@ -203,6 +209,7 @@ type trial struct {
 	of    queue.Job // the sweep
 	sweep *configs.Sweep
 	rung  int
+	gives bool // it is to have the weights, too, not only the values
 }
 
 // trial is the trial that a job is, and its overlay.
@@ -222,7 +229,7 @@ func (d *Daemon) trial(j *queue.Job) (*trial, configs.Overlay, error) {
 	for _, x := range j.Trial.Settings {
 		settings = append(settings, configs.Setting(x))
 	}
-	return &trial{of: of, sweep: s, rung: j.Trial.Rung}, overlay(s, settings), nil
+	return &trial{of: of, sweep: s, rung: j.Trial.Rung, gives: j.Trial.Gives}, overlay(s, settings), nil
 }
 
 // step is the step up to which it trains; 0: to its end.

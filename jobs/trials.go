@@ -41,7 +41,7 @@ func (d *Daemon) let(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.J
 		case t.Resting() && t.State == queue.Waiting:
 			p := queue.Promotion{Job: t.ID, Rung: r.Rung, Share: shareOf(j, w.sweep, r.Rung), Dir: trialDir(j, r.Trial)}
 			if t.As != 0 {
-				p.As = asBefore(same[t.Recipe], j, &trial{sweep: w.sweep, rung: r.Rung})
+				p.As = trialAs(same[t.Recipe], w.sweep.Metric, (&trial{sweep: w.sweep, rung: r.Rung}).stepOf)
 			}
 			further, as = append(further, p), p.As
 		default: // somebody has paused it
@@ -127,19 +127,9 @@ func (d *Daemon) trialSubmission(j *queue.Job, s *configs.Sweep, r sweep.Ready, 
 		q.DataID = q.Key
 	}
 	if !j.Again {
-		q.As = asBefore(same[q.Recipe], j, &trial{sweep: s, rung: r.Rung})
+		q.As = trialAs(same[q.Recipe], s.Metric, (&trial{sweep: s, rung: r.Rung}).stepOf)
 	}
 	return q, nil
-}
-
-// asBefore is what a trial of a sweep is to reach that another one has; nil: none has. A step's trials give their weights to others: whether
-// those of one that is complete are there, the attempt finds out, since it reads all of them.
-func asBefore(same []*queue.Job, j *queue.Job, t *trial) *queue.Result {
-	r := trialAs(same, t.sweep.Metric, t.stepOf)
-	if r != nil && r.Complete && j.StepOf != nil {
-		return nil
-	}
-	return r
 }
 
 // trialRecipe is the recipe of a trial as far as it follows from the sweep's plan: not where trials have different data, or devices of

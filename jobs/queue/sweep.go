@@ -39,6 +39,7 @@ type Trial struct {
 	Boundary    int        `json:",omitempty"` // steps between the boundaries of the run; 0 before the first rung
 	Ended       bool       // it was complete at the newest rung
 	Out         bool       // others are better, and it does not go on
+	Gives       bool       `json:",omitempty"` // it is to have the weights, too, where another job had its values: others begin with them
 }
 
 // Setting is the value of a key, as --set takes it.
@@ -175,6 +176,22 @@ func (q *Queue) Promote(list ...Promotion) ([]Job, error) {
 		case j.As != 0:
 			j.As, j.Dir, j.Step, j.Loss = 0, p.Dir, 0, nil
 		}
+		return nil
+	})
+}
+
+// Give lets a trial begin after all that was as another job, since its sweep gives its weights to others: if that job has them,
+// it is as that one again, and otherwise it trains, in dir.
+func (q *Queue) Give(id int, dir string) (Job, error) {
+	return q.request(id, func(j *Job, now time.Time) error {
+		if j.Trial == nil || j.As == 0 || j.State != Finished || !j.Resting() {
+			return fmt.Errorf("%w: job %d is %s, and no trial that was trained before", ErrState, id, j.State)
+		}
+		t := j.Trial
+		t.Gives, t.Ended, t.Values, t.At = true, false, t.Values[:t.Rung], t.At[:min(t.Rung, len(t.At))]
+		j.As, j.Dir, j.Step, j.Loss, j.Saved = 0, dir, 0, nil, Saved{}
+		j.note(now, "is to give its weights to others")
+		j.enter(idle(j.Wish), now)
 		return nil
 	})
 }

@@ -179,6 +179,16 @@ func TestAs(t *testing.T) {
 	if err != nil || as.As != 40 || as.Dir != "/runs/x" || as.State != Finished || len(as.Trial.Values) != 2 || as.Trial.At[1] != 90 || !as.Trial.Ended || as.Trial.Boundary != 5 {
 		t.Errorf("%+v, %v", as.Trial, err)
 	}
+	if _, err := again.Give(trials[0], "/runs/own"); !errors.Is(err, ErrState) {
+		t.Errorf("a trial of its own gives weights: %v", err)
+	}
+	if _, err := again.Give(trials[1], "/runs/own2"); err != nil {
+		t.Fatal(err)
+	}
+	gives, err := again.Job(trials[1])
+	if err != nil || gives.As != 0 || gives.Dir != "/runs/own2" || gives.State != Waiting || gives.Resting() || gives.Trial.Rung != 1 || len(gives.Trial.Values) != 1 || len(gives.Trial.At) != 1 || gives.Trial.Ended || !gives.Trial.Gives {
+		t.Errorf("%+v, %v", gives.Trial, err)
+	}
 }
 
 // TestFollow: the recipe of a job is that of its attempts, if they have the same.
