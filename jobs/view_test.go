@@ -146,3 +146,57 @@ func TestWhyBeforeADecision(t *testing.T) {
 		t.Errorf("after the first is paused, the second: %q", got)
 	}
 }
+
+// TestBehindOthers: what a job says that waits for one which does not go on.
+func TestBehindOthers(t *testing.T) {
+	dir := t.TempDir()
+	l, err := OpenLocal(filepath.Join(dir, "queue.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(key string, after ...int) int {
+		t.Helper()
+		j, err := l.Submit(t.Context(), Submission{Key: key, Config: text(t), Parent: dir, After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.ID
+	}
+	input := submit("input")
+	behind := submit("behind", input)
+	last := submit("last", behind)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, c := range []struct {
+		wish   queue.Wish
+		stuck  int
+		behind string
+		last   string
+	}{
+		{queue.Run, 0, "waits for job 1 (digits)", "waits for job 2 (digits)"},
+		{queue.Pause, 0, "waits for job 1 (digits), which is paused: trainer jobs resume 1 lets it go on", "waits for job 2 (digits)"},
+		{queue.Cancel, 1, "job 1 (digits) is cancelled, so this job cannot begin: trainer jobs cancel 2 ends it, too",
+			"job 1 (digits) is cancelled, so this job cannot begin: trainer jobs cancel 3 ends it, too"},
+	} {
+		if _, err := d.Want(input, c.wish); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[int]string{behind: c.behind, last: c.last} {
+			if v, err := d.View(id); err != nil || v.Where != want || v.Stuck != c.stuck {
+				t.Errorf("job 1 is to %s: job %d says %q, behind job %d, %v", c.wish, id, v.Where, v.Stuck, err)
+			}
+		}
+	}
+	if _, err := d.Want(behind, queue.Cancel); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := d.View(behind); err != nil || v.Stuck != 0 {
+		t.Errorf("a job that is over is behind job %d, %v", v.Stuck, err)
+	}
+}

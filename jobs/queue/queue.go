@@ -296,23 +296,6 @@ func (q *Queue) Begin(id int, devices []string, alone bool) (Job, error) {
 	})
 }
 
-// Beside notes that something runs beside the jobs that run alone, before it does: if the process ends now, nobody knows
-// whose fault it was.
-func (q *Queue) Beside() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var changed []*Job
-	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-		if a := q.jobs[id].lasting(); a != nil && a.Alone {
-			next := q.jobs[id].clone()
-			next.lasting().Alone = false
-			changed = append(changed, next)
-		}
-	}
-	_, err := q.replace(changed)
-	return err
-}
-
 // Remove forgets a job, and the jobs that it leads. Their run folders stay.
 func (q *Queue) Remove(id int) error {
 	q.mu.Lock()

@@ -218,21 +218,6 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// TestBeside: a job beside which something else runs is not to blame, though it was to run alone.
-func TestBeside(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "queue.db")
-	q := opened(t, path)
-	id := submitted(t, q, "a")
-	begun(t, q, id, true)
-	if err := q.Beside(); err != nil {
-		t.Fatal(err)
-	}
-	q = killed(t, path)
-	if j := state(t, q, id); j.State != Waiting || !j.Suspect || len(q.Blamed()) > 0 {
-		t.Errorf("%s: %s, suspect %v", j.State, j.Failure(), j.Suspect)
-	}
-}
-
 // TestNotBlamed: a job that was to stop may have stopped, which a full disk did not take. The kill of its process blames
 // it for nothing.
 func TestNotBlamed(t *testing.T) {

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +49,23 @@ func (q *Queue) Blamed() (list []Job) {
 // Told notes that somebody knows of a job that Blamed had.
 func (q *Queue) Told(id int) {
 	q.report(id, func(j *Job, _ time.Time) { j.Untold = false })
+}
+
+// Beside notes that something runs beside the jobs that run alone, before it does: if the process ends now, nobody knows
+// whose fault it was.
+func (q *Queue) Beside() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var changed []*Job
+	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
+		if a := q.jobs[id].lasting(); a != nil && a.Alone {
+			next := q.jobs[id].clone()
+			next.lasting().Alone = false
+			changed = append(changed, next)
+		}
+	}
+	_, err := q.replace(changed)
+	return err
 }
 
 // interrupted ends the attempt that lasted when the process ended.
