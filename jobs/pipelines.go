@@ -188,6 +188,9 @@ func index(list []queue.Job, id int) *queue.Job {
 // stuck is the job that keeps another one from beginning, through its inputs, since it has failed or was cancelled; nil:
 // there is none.
 func stuck(list []queue.Job, j *queue.Job) *queue.Job {
+	if !j.Waits() { // as nearly all of a long list
+		return nil
+	}
 	seen := map[int]bool{}
 	var behind func(j *queue.Job) *queue.Job
 	behind = func(j *queue.Job) *queue.Job {
