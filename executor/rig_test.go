@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -33,6 +34,9 @@ import (
 // TestMain spends less time on garbage: tests make many plans and devices, all
 // small.
 func TestMain(m *testing.M) {
+	if name := os.Getenv(rankVariable); name != "" {
+		os.Exit(playRank(name))
+	}
 	debug.SetGCPercent(400)
 	testall.Checks(3, testall.Most(100, 25))
 	goleak.VerifyTestMain(m)
