@@ -474,6 +474,46 @@ func TestRanksAllocateNothing(t *testing.T) {
 	}
 }
 
+// drawRanks gives each device a rank. Each rank from 0 on has one.
+func drawRanks(t *rapid.T, devices int) []int {
+	of := make([]int, devices)
+	for d := range of {
+		of[d] = rapid.IntRange(0, min(d, slices.Max(append(of[:d:d], -1))+1)).Draw(t, "rank")
+	}
+	return of
+}
+
+// Devices of ranks have random sizes, from the floor to the peak of each.
+func TestRanksTrainTheSameWithinLimits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(append(ways(), replicated()...)).Draw(t, "way")
+		w.memory = 0
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := drawRanks(t, w.devices)
+		j.ofRanks = of
+		j, devs, err := w.within(j, func(peak int64) int64 { return rapid.Int64Range(64, peak).Draw(t, "limit") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := newWorld(j, devs, of, w.schedule)
+		if err != nil {
+			t.Fatal(errors.Join(err, closeAll(devs)))
+		}
+		got, err := x.trained()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
 // TestRanksTrainTheSame gives the devices of random jobs to random ranks: the variables are
 // those of one process with one device.
 func TestRanksTrainTheSame(t *testing.T) {
@@ -485,10 +525,7 @@ func TestRanksTrainTheSame(t *testing.T) {
 			w.replicas = 1
 		}
 		w.opByOp, w.beside = rapid.Bool().Draw(t, "op by op"), rapid.Bool().Draw(t, "compiled beside")
-		of := make([]int, w.devices)
-		for d := range of {
-			of[d] = rapid.IntRange(0, min(d, slices.Max(append(of[:d:d], -1))+1)).Draw(t, "rank")
-		}
+		of := drawRanks(t, w.devices)
 		want, err := plain.trained(j)
 		if err != nil {
 			t.Fatal(err)

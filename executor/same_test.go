@@ -209,14 +209,22 @@ func TestSameWeightsWithinAPlansLimits(t *testing.T) {
 // trainedWithin trains on devices whose memory limit chooses, given the peak. A
 // limit below the floor is raised to it.
 func (w way) trainedWithin(j job, limit func(peak int64) int64) (map[string][]byte, error) {
-	j.apart, j.recompute, j.estimated, j.stages = w.apart, w.recompute, true, w.stages
-	devs, err := openDevices("cpu", w.devices, w.threads)
+	j, devs, err := w.within(j, limit)
 	if err != nil {
 		return nil, err
 	}
+	return trained(j, devs, w.schedule, residency.ManagerOptions{})
+}
+
+// within opens such devices for a job, and says how it is planned there.
+func (w way) within(j job, limit func(peak int64) int64) (_ job, devs []device.Device, err error) {
+	j.apart, j.recompute, j.estimated, j.stages = w.apart, w.recompute, true, w.stages
+	if devs, err = openDevices("cpu", w.devices, w.threads); err != nil {
+		return j, nil, err
+	}
 	free, err := j.plan(devs, w.schedule)
 	if err = errors.Join(err, closeAll(devs)); err != nil {
-		return nil, err
+		return j, nil, err
 	}
 	each := make([]device.Share, len(devs))
 	for i, f := range free.Full.Memory {
@@ -224,19 +232,18 @@ func (w way) trainedWithin(j job, limit func(peak int64) int64) (map[string][]by
 	}
 	for {
 		if devs, err = device.Open("cpu", device.OpenOptions{Count: w.devices, Each: each}); err != nil {
-			return nil, err
+			return j, nil, err
 		}
 		_, err := j.plan(devs, w.schedule)
 		var small *partition.MemoryError
 		if !errors.As(err, &small) {
-			break // trained reports other errors
+			return j, devs, nil // who trains reports other errors
 		}
 		each[small.Device].MemoryBytes = small.Floor
 		if err := closeAll(devs); err != nil {
-			return nil, err
+			return j, nil, err
 		}
 	}
-	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 
 func closeAll(devs []device.Device) error {
