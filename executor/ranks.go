@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -27,7 +30,14 @@ type exchange struct {
 	streams map[streamKey]device.Stream
 	holders partition.Holders // at the end of the steps that were queued
 	senders []int             // of the messages of the step that is being queued
-	records []*ranks.Line     // the lines, in the order in which they were made
+	mu      sync.Mutex        // guards what follows: Waits is called from any goroutine
+	records []lineTo          // the lines, in the order in which they were made
+}
+
+// lineTo is a line, and where it leads.
+type lineTo struct {
+	lineKey
+	*ranks.Line
 }
 
 // lineKey is another rank, and a direction.
@@ -74,7 +84,10 @@ func (x *exchange) line(k lineKey) *ranks.Line {
 	l := x.lines[k]
 	if l == nil {
 		l = ranks.NewLine(x.Transport, k.peer, k.sends)
-		x.lines[k], x.records = l, append(x.records, l)
+		x.lines[k] = l
+		x.mu.Lock()
+		x.records = append(x.records, lineTo{k, l})
+		x.mu.Unlock()
 	}
 	return l
 }
@@ -110,6 +123,33 @@ func (x *exchange) ends(to []device.Event) []device.Event {
 		}
 	}
 	return to
+}
+
+// RankWait is a message that waits for another rank: for one that comes from there, or until
+// the other takes one.
+type RankWait struct {
+	Rank  int // the other
+	Step  Ticket
+	Task  string // "receive of grad/w3"
+	Since time.Time
+}
+
+// Waits lists what this rank waits for: of each other rank and direction the message that has waited
+// longest. It may be called from any goroutine.
+func (r *Runtime) Waits() (list []RankWait) {
+	x := r.exchange
+	if x == nil {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, l := range x.records {
+		if label, since, ok := l.Open(); ok {
+			list = append(list, RankWait{l.peer, Ticket(label.Step), label.What, since})
+		}
+	}
+	slices.SortFunc(list, func(a, b RankWait) int { return a.Since.Compare(b.Since) })
+	return list
 }
 
 // fail ends all messages of this rank: nothing more comes.
@@ -307,7 +347,7 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 	if !ok || b.Bytes() == nil {
 		return errors.Join(fmt.Errorf("%w: ranks cannot share the memory of devices of kind %q yet", device.ErrUnsupported, p.rt.Devices[t.dev].Spec().Kind), m.Abandon(&t.lease))
 	}
-	done, err := x.line(k).Add(b, s.Record())
+	done, err := x.line(k).Add(b, s.Record(), ranks.Label{Step: uint64(f.ticket), What: t.name})
 	if err != nil {
 		return errors.Join(err, m.Abandon(&t.lease))
 	}

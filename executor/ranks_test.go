@@ -429,6 +429,48 @@ func TestRankThatFailsEndsAll(t *testing.T) {
 	}
 }
 
+// A rank says whom it waits for, and with what.
+func TestRankSaysWhatItWaitsFor(t *testing.T) {
+	s := dealtJobs()["stages"]
+	devs, err := openDevices("cpu", len(s.of), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustWorld(t, s.job, devs, s.of, "1f1b")
+	ctx := short(t)
+	stopped := errors.New("it stops")
+	_ = w.all(func(r *rank) error {
+		if err := r.load(); err != nil {
+			t.Error(err)
+			return err
+		}
+		b, err := r.feed(0, r.batch())
+		switch {
+		case err != nil || r.rank == 0: // it takes no step
+			return err
+		}
+		if _, err := r.prog.Step(ctx, b); err != nil {
+			return err
+		}
+		for r.rank == 1 && ctx.Err() == nil {
+			if list := r.rt.Waits(); len(list) > 0 {
+				if x := list[0]; x.Rank != 0 || x.Step != 1 || !strings.HasPrefix(x.Task, "receive of train/") || time.Since(x.Since) > time.Minute {
+					t.Errorf("it waits for %+v", x)
+				}
+				return stopped
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return r.prog.Drain(ctx)
+	})
+	if ctx.Err() != nil {
+		t.Error("no rank says what it waits for")
+	}
+	if err := w.close(); err != nil {
+		t.Log(err)
+	}
+}
+
 // A step with ranks allocates nothing once two of its size came before.
 func TestRanksAllocateNothing(t *testing.T) {
 	if testall.Race {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -32,8 +33,16 @@ type Line struct {
 	closed bool
 }
 
+// Label says what a buffer is, for people.
+type Label struct {
+	Step uint64
+	What string // "receive of grad/w3"
+}
+
 // onWay is a buffer whose message has not ended. Its line owns it.
 type onWay struct {
+	label  Label
+	since  time.Time // when it was posted
 	buffer device.Shared
 	after  device.Event
 	begun  device.Event // when it is posted
@@ -54,7 +63,7 @@ func NewLine(t Transport, peer int, sends bool) *Line {
 
 // Add sends a buffer, or receives into it, after an event. It keeps the buffer until the
 // event that it returns, after which the contents are there, or may be overwritten.
-func (l *Line) Add(b device.Shared, after device.Event) (device.Event, error) {
+func (l *Line) Add(b device.Shared, after device.Event, label Label) (device.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done := device.Event{Queue: l, Seq: l.added + 1}
@@ -70,7 +79,7 @@ func (l *Line) Add(b device.Shared, after device.Event) (device.Event, error) {
 		l.grow()
 	}
 	l.added++
-	*l.at(l.added) = onWay{buffer: b, after: after, begun: l.begun.Begin()}
+	*l.at(l.added) = onWay{label: label, buffer: b, after: after, begun: l.begun.Begin()}
 	l.more.Signal()
 	return done, nil
 }
@@ -134,7 +143,7 @@ func (l *Line) run() {
 			x.buffer.Wrote()
 			done = l.transport.Recv(l.peer, TagTensor, x.buffer.Bytes())
 		}
-		l.at(seq).done, l.posted = done, seq
+		l.at(seq).done, l.at(seq).since, l.posted = done, time.Now(), seq
 		l.mu.Unlock()
 		l.begun.End(x.begun, nil)
 		if err != nil { // others would wait for what does not come, and this rank for them
@@ -211,6 +220,19 @@ func (l *Line) oldest() device.Event {
 		return l.at(seq).begun
 	}
 	return device.Event{}
+}
+
+// Open is the message that was posted first of those that have not ended, and since when it waits for the other
+// rank. ok is false if there is none.
+func (l *Line) Open() (label Label, since time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle()
+	seq := l.ended.Load() + 1
+	if seq > l.posted {
+		return label, since, false
+	}
+	return l.at(seq).label, l.at(seq).since, true
 }
 
 // Closed reports whether the line was closed, so that all of its messages have ended.

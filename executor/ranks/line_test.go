@@ -52,7 +52,7 @@ func TestLine(t *testing.T) {
 	var sent, got []*shared
 	var after, events []device.Event
 	add := func(l *Line, b *shared, e device.Event) {
-		done, err := l.Add(b, e)
+		done, err := l.Add(b, e, Label{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,12 +115,12 @@ func TestLineFails(t *testing.T) {
 	var events []device.Event
 	got := []*shared{{b: make([]byte, 1)}, {b: make([]byte, 1)}, {b: make([]byte, 1)}}
 	for i, e := range []device.Event{{}, failing, {}} {
-		done, err := send.Add(fine, e)
+		done, err := send.Add(fine, e, Label{1, "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		events = append(events, done)
-		if _, err := recv.Add(got[i], device.Event{}); err != nil {
+		if _, err := recv.Add(got[i], device.Event{}, Label{uint64(i), "b"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,6 +129,15 @@ func TestLineFails(t *testing.T) {
 	}
 	if events[1].Done() {
 		t.Error("a buffer was sent before it was written")
+	}
+	if _, _, ok := send.Open(); ok {
+		t.Error("a buffer that is not written waits for the other rank")
+	}
+	for recv.Record().Seq > 0 {
+		if label, since, ok := recv.Open(); ok && label.Step == 1 && label.What == "b" && time.Since(since) < time.Minute {
+			break
+		}
+		time.Sleep(time.Millisecond) // until it is posted
 	}
 	writers.End(failing, cause)
 	for _, e := range events[1:] {
@@ -190,7 +199,7 @@ func TestLineAllocates(t *testing.T) {
 	b := &shared{b: []byte{1}}
 	if n := testing.AllocsPerRun(200, func() {
 		for range 4 {
-			if _, err := l.Add(b, device.Event{}); err != nil {
+			if _, err := l.Add(b, device.Event{}, Label{}); err != nil {
 				t.Fatal(err)
 			}
 		}
