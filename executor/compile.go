@@ -229,6 +229,9 @@ func (p *Program) keepUp(ctx context.Context) error {
 	if err := p.Drain(ctx); err != nil {
 		return err
 	}
+	if err := p.freeHosts(); err != nil {
+		return err
+	}
 	ready := b.take()
 	for k, x := range ready {
 		p.exes[k] = x

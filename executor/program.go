@@ -220,7 +220,7 @@ func (p *Program) unload() error {
 		over = append(over, t)
 	}
 	clear(p.tensors)
-	return p.rt.Residency.Forget(over...)
+	return errors.Join(p.freeHosts(), p.rt.Residency.Forget(over...))
 }
 
 // release gives the executables back to their devices.

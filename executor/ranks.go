@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,6 +178,7 @@ func (x *exchange) close() (errs []error) {
 type message struct {
 	number int // in the step's exchange
 	lineKey
+	host [ahead]device.HostBuffer // of the last steps that ran it; nil where the host addresses the device's memory
 }
 
 // listed is the launches of a size of steps, and what ranks send each other for them.
@@ -278,9 +280,9 @@ func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error)
 		var err error
 		switch v := m.Value; {
 		case x.owns(m.To):
-			t, err = p.messageTask(l, m.Instance, m.To, message{next, lineKey{-1, false}})
+			t, err = p.messageTask(l, m.Instance, m.To, message{number: next, lineKey: lineKey{-1, false}})
 		case m.From >= 0 && x.owns(m.From):
-			t, err = p.messageTask(l, m.Instance, m.From, message{next, lineKey{x.Of[m.To], true}})
+			t, err = p.messageTask(l, m.Instance, m.From, message{number: next, lineKey: lineKey{x.Of[m.To], true}})
 		case m.From < 0 && (p.has(v) || p.elsewhere(v)):
 			home, known := l.homes[v.Name]
 			for d := range x.Of {
@@ -291,7 +293,7 @@ func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error)
 			if !known {
 				continue // it has no device
 			}
-			t, err = p.messageTask(l, m.Instance, home, message{next, lineKey{x.Of[m.To], true}})
+			t, err = p.messageTask(l, m.Instance, home, message{number: next, lineKey: lineKey{x.Of[m.To], true}})
 		default:
 			continue
 		}
@@ -343,19 +345,61 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 	if err := m.Acquire(ctx, s, t.needs, 0, &t.lease); err != nil {
 		return err
 	}
-	b, ok := t.lease.Buffers[0].(device.Shared)
-	if !ok || b.Bytes() == nil {
-		return errors.Join(fmt.Errorf("%w: ranks cannot share the memory of devices of kind %q yet", device.ErrUnsupported, p.rt.Devices[t.dev].Spec().Kind), m.Abandon(&t.lease))
+	label := ranks.Label{Step: uint64(f.ticket), What: t.name}
+	var used device.Event // when the tensor is there, or not used any more
+	if b, ok := t.lease.Buffers[0].(device.Shared); ok && p.rt.Devices[t.dev].Spec().HostVisible {
+		used, err = x.line(k).Add(b, s.Record(), label)
+		t.events[f.slot()] = used
+	} else {
+		used, err = p.throughHost(f, t, s, x.line(k), label)
 	}
-	done, err := x.line(k).Add(b, s.Record(), ranks.Label{Step: uint64(f.ticket), What: t.name})
 	if err != nil {
 		return errors.Join(err, m.Abandon(&t.lease))
 	}
-	t.events[f.slot()] = done
-	if err := m.Release(&t.lease, done); err != nil {
+	if err := m.Release(&t.lease, used); err != nil {
 		return err
 	}
 	return p.dropAll(t)
+}
+
+// throughHost sends or receives a tensor of a device whose memory the host does not address. The host
+// memory between them is kept for the steps to come.
+func (p *Program) throughHost(f *flight, t *task, s device.Stream, l *ranks.Line, label ranks.Label) (used device.Event, err error) {
+	host := &t.message.host[f.slot()] // the last step that used it has ended
+	b := t.lease.Buffers[0]
+	if *host == nil {
+		if *host, err = p.rt.Devices[t.dev].AllocHost(b.Meta().Bytes()); err != nil {
+			return used, err
+		}
+	}
+	if t.message.sends {
+		if used, err = s.CopyOut(*host, b); err == nil {
+			t.events[f.slot()], err = l.Add(ranks.Host{HostBuffer: *host}, used, label)
+		}
+		return used, err
+	}
+	came, err := l.Add(ranks.Host{HostBuffer: *host}, device.Event{}, label)
+	if err == nil {
+		err = cmp.Or(s.WaitFor(came), s.CopyIn(b, *host))
+	}
+	t.events[f.slot()] = s.Record()
+	return s.Record(), err
+}
+
+// freeHosts frees the host memory of messages, all of which have ended.
+func (p *Program) freeHosts() error {
+	var errs []error
+	for _, e := range p.sizes {
+		for _, t := range e.tasks {
+			for i := 0; t.message != nil && i < len(t.message.host); i++ {
+				if h := t.message.host[i]; h != nil {
+					errs = append(errs, h.Free())
+					t.message.host[i] = nil
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // dropAll drops what nobody needs after a task.

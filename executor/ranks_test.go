@@ -15,12 +15,14 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/device/gpu/cl"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -426,6 +428,40 @@ func TestRankThatFailsEndsAll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A device whose memory the host does not address sends and receives through host memory: with two stages, the
+// variables are those of one process with the same devices.
+func TestRanksThroughTheHost(t *testing.T) {
+	testall.Long(t)
+	open := func() (devs []device.Device) {
+		for _, kind := range []string{"cpu", cl.Kind} {
+			list, err := openDevices(kind, 1, 1)
+			if err != nil && kind == cl.Kind {
+				testall.NoOpenCL(t, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			devs = append(devs, list...)
+		}
+		return devs
+	}
+	for _, beside := range []bool{false, true} {
+		j := mlpJob(4)
+		j.last, j.beside = 5, beside
+		want, err := trained(j, open(), "1f1b", residency.ManagerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := mustWorld(t, j, open(), []int{0, 1}, "1f1b").trained()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Error(d)
+		}
 	}
 }
 

@@ -103,6 +103,9 @@ func (r *Runtime) Close() error {
 		errs = append(errs, s.Close())
 	}
 	errs = append(errs, r.exchange.close()...)
+	for _, p := range r.programs {
+		errs = append(errs, p.freeHosts())
+	}
 	errs = append(errs, r.Residency.Close())
 	if r.alone {
 		errs = append(errs, r.Residency.Manager.Close())

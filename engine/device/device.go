@@ -220,7 +220,8 @@ type Stream interface {
 	// CopyIn queues a copy of host bytes to the device. src must hold exactly
 	// as many bytes as dst's metadata says.
 	CopyIn(dst Buffer, src HostBuffer) error
-	// CopyOut queues a copy to the host. Residency alone calls this.
+	// CopyOut queues a copy to the host. Residency alone calls this, and who sends a
+	// tensor to another process.
 	CopyOut(dst HostBuffer, src Buffer) (Event, error)
 	// CopyPeer queues a copy from another device of the same kind. It waits until the
 	// last queued write of src has ended, well or not, and fails if src's device was

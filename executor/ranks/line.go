@@ -33,6 +33,29 @@ type Line struct {
 	closed bool
 }
 
+// Memory is what a line sends, or receives into. A [device.Shared] is one, and [Host] another.
+type Memory interface {
+	// Bytes may be used between Keep and Leave.
+	Bytes() []byte
+	// Keep keeps the memory until Leave. written is the event of the end where it is written.
+	Keep(written device.Event) error
+	// Wrote tells that the contents are others, before they are written.
+	Wrote()
+	Leave()
+}
+
+// Host is host memory for a line. Its owner keeps it until the event of the end.
+type Host struct{ device.HostBuffer }
+
+// Keep does nothing, as do the next two.
+func (Host) Keep(device.Event) error { return nil }
+
+// Wrote implements [Memory].
+func (Host) Wrote() {}
+
+// Leave implements [Memory].
+func (Host) Leave() {}
+
 // Label says what a buffer is, for people.
 type Label struct {
 	Step uint64
@@ -43,7 +66,7 @@ type Label struct {
 type onWay struct {
 	label  Label
 	since  time.Time // when it was posted
-	buffer device.Shared
+	buffer Memory
 	after  device.Event
 	begun  device.Event // when it is posted
 	done   device.Event // the transport's, once it is posted
@@ -63,7 +86,7 @@ func NewLine(t Transport, peer int, sends bool) *Line {
 
 // Add sends a buffer, or receives into it, after an event. It keeps the buffer until the
 // event that it returns, after which the contents are there, or may be overwritten.
-func (l *Line) Add(b device.Shared, after device.Event, label Label) (device.Event, error) {
+func (l *Line) Add(b Memory, after device.Event, label Label) (device.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done := device.Event{Queue: l, Seq: l.added + 1}
