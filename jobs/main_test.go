@@ -28,6 +28,7 @@ var (
 	Untrue             = untrue
 	Suspensions        = suspensions
 	PipelineIn, ByHand = pipelineIn, byHand
+	RetryAfter         = &retryAfter
 )
 
 // MadeIn is what a pipeline of PipelineIn has made in a folder.
