@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -423,19 +422,6 @@ func TestDiskOfSteps(t *testing.T) {
 	if v := d.await(t, later.ID); v.State != queue.Finished {
 		t.Errorf("the pipeline is %s: %s", v.State, v.Where)
 	}
-}
-
-// sizeOf is the bytes that the files in a folder take.
-func sizeOf(dir string) (bytes int64) {
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			if st, err := e.Info(); err == nil {
-				bytes += st.Size()
-			}
-		}
-		return nil
-	})
-	return bytes
 }
 
 // TestDoneTrialsOfSteps: a sweep that gives its best weights to another step trains the trial again whose checkpoint an earlier sweep has

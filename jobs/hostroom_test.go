@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -201,4 +202,52 @@ func TestHostMemoryOfACrowd(t *testing.T) {
 		t.Errorf("%d attempts of %d jobs; %d bytes of data are left", attempts, len(all), n)
 	}
 	t.Logf("%d jobs were opened %d times", len(all), attempts)
+}
+
+// TestHostMemoryOfSteps: what a step takes that trains nothing is counted, so steps that do not fit together run one after the other.
+func TestHostMemoryOfSteps(t *testing.T) {
+	run := func(memory int64) map[string]View {
+		t.Helper()
+		dir := t.TempDir()
+		d := startOn(t, dir, configs.Devices{Use: "cpu:2", HostMemory: memory})
+		s := pipelineIn(t, dir, "")
+		for _, i := range []int{2, 3} { // so that two of them take more than the least that can be given
+			s.Steps[i].Config = gptText(t, dir, "model.width=64", "train.steps=20")
+		}
+		j, err := d.Submit(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := d.await(t, j.ID); v.State != queue.Finished {
+			t.Fatalf("the pipeline is %s: %s", v.State, v.Where)
+		}
+		steps := map[string]View{}
+		for _, v := range d.Views() {
+			if v.StepOf != nil {
+				steps[v.Name] = v
+			}
+		}
+		return steps
+	}
+	steps := run(1 << 30)
+	words, tuned, score := steps["words"], steps["tuned"], steps["score"]
+	if size := sizeOf(words.Work.Texts[0]); size == 0 || words.Host != learnHost+learnPerByte*size {
+		t.Errorf("a tokenizer of %d bytes of text takes %d bytes", size, words.Host)
+	}
+	if tuned.Host == 0 || tuned.Data == 0 || score.Host != tuned.Host || score.Data != tuned.Data || score.DataID == tuned.DataID {
+		t.Errorf("an evaluation takes %d bytes and %d of data %q, its training %d and %d of %q", score.Host, score.Data, score.DataID, tuned.Host, tuned.Data, tuned.DataID)
+	}
+	for _, name := range []string{"model", "onnx", "folder"} {
+		if v := steps[name]; v.Host != tuned.Host || v.Data != 0 {
+			t.Errorf("%s takes %d bytes and %d of data, the training %d", name, v.Host, v.Data, tuned.Host)
+		}
+	}
+	steps = run(tuned.Host * 3 / 2)
+	behind := []string{"score", "model", "onnx", "folder"}
+	slices.SortFunc(behind, func(a, b string) int { return steps[a].Attempts[0].Began.Compare(steps[b].Attempts[0].Began) })
+	for i, name := range behind[1:] {
+		if before := steps[behind[i]]; steps[name].Attempts[0].Began.Before(before.Attempts[0].Ended) {
+			t.Errorf("%s ran beside %s", name, before.Name)
+		}
+	}
 }

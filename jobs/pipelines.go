@@ -56,6 +56,9 @@ func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (
 		if err := x.plan(ctx, &steps[i].Submission, plan); err != nil {
 			return queue.Job{}, fmt.Errorf("job %s: %w", x.Name, err)
 		}
+		if x.Work != nil {
+			takes(d.queue.Jobs(), nil, &steps[i].Submission)
+		}
 		q.Length += steps[i].Length
 		q.Memory = max(q.Memory, steps[i].Memory)
 		for _, n := range steps[i].Needs {
@@ -265,7 +268,7 @@ func (d *Daemon) prepare(list []queue.Job) {
 		}
 		d.mu.Unlock()
 		if ready && j.Unplanned == nil {
-			_, _ = d.queue.Prepare(j.ID, nil) // if the disk does not take it, the next decision tries again
+			_, _ = d.queue.Prepare(j.ID, workPlan(list, j)) // if the disk does not take it, the next decision tries again
 		}
 	}
 }
