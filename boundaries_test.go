@@ -72,6 +72,7 @@ var mayImport = map[string][]string{
 	"executor/timing":           {"partition", "partition/costs", "executor", "executor/calls", "residency", "engine/...", "internal/stop"},
 	"executor/ranks":            {"engine/device", "engine/shape"},
 	"executor/ranks/mpi":        {"executor/ranks", "engine/device"},
+	"executor/ranks/crew":       {"executor/ranks", "engine/device"},
 	"executor/schedule":         {"internal/units"},
 	"executor/calls":            {"engine/...", "internal/stop"},
 	"executor":                  {"partition", "executor/calls", "executor/ranks", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},

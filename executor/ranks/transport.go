@@ -35,4 +35,6 @@ const (
 	TagReduce             // parts of sums
 	TagTensor             // tensors of a step
 	TagBench              // messages that are measured
+	TagOrders             // when all stop and save
+	TagLend               // variables that ranks ask others for
 )

@@ -1,0 +1,241 @@
+package crew
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/ranks"
+)
+
+// Member is what a rank tells the others of itself.
+type Member struct {
+	Host    string // the name of its machine
+	Program string // what it runs, and which version
+	Free    int64  // bytes of memory that the machine has left for it; 0: it is not known
+	Cores   string // that it may use, as the system names them; "" where it does not
+	Threads int    // that it runs at once
+}
+
+// Options describe this rank, and how it waits for others.
+type Options struct {
+	Member
+	Timeout time.Duration        // after which a silent rank is given up; 0: DefaultTimeout
+	Waiting func(text string)    // is told on rank 0 whom all wait for; nil: nobody is
+	KindOf  func(err error) Kind // what an error is; nil: Failed
+	soon    time.Duration        // after which Waiting is told; 0: usualSoon
+}
+
+// DefaultTimeout is how long a rank may be silent.
+const DefaultTimeout = 5 * time.Minute
+
+// usualSoon is how long all wait before the user hears for whom.
+const usualSoon = 10 * time.Second
+
+// Crew is the ranks of one run. One goroutine uses it, but for Lenders and the other methods that say so.
+type Crew struct {
+	transport ranks.Transport
+	opt       Options
+	members   []Member
+}
+
+// Meet has the ranks introduce themselves. It fails where they do not run the same program.
+func Meet(ctx context.Context, t ranks.Transport, o Options) (*Crew, error) {
+	o.Timeout, o.soon = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.soon, usualSoon)
+	c := &Crew{transport: t, opt: o, members: make([]Member, t.Size())}
+	mine, err := json.Marshal(o.Member)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Gather(ctx, "its name", mine)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range all {
+		if err := json.Unmarshal(b, &c.members[i]); err != nil {
+			return nil, fmt.Errorf("rank %d says %q of itself: %w", i, b, err)
+		}
+	}
+	return c, c.Agree(ctx, "its program", nil, Fact{"the program", o.Program, "start the same file on all machines"})
+}
+
+// Rank is the number of this rank, from 0 on.
+func (c *Crew) Rank() int { return c.transport.Rank() }
+
+// Size is the number of ranks.
+func (c *Crew) Size() int { return c.transport.Size() }
+
+// Transport carries messages between the ranks.
+func (c *Crew) Transport() ranks.Transport { return c.transport }
+
+// Members are the ranks.
+func (c *Crew) Members() []Member { return c.members }
+
+// SetTimeout says how long a rank may be silent from now on.
+func (c *Crew) SetTimeout(d time.Duration) { c.opt.Timeout = d }
+
+// Name is a rank with its machine: "rank 2 (node7)".
+func (c *Crew) Name(rank int) string {
+	if host := c.members[rank].Host; host != "" {
+		return fmt.Sprintf("rank %d (%s)", rank, host)
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
+
+// Machines is the number of machines that the ranks are on.
+func (c *Crew) Machines() int {
+	hosts := map[string]bool{}
+	for _, m := range c.members {
+		hosts[m.Host] = true
+	}
+	return len(hosts)
+}
+
+// Part is what a rank has of its machine, which it may share with other ranks.
+type Part struct {
+	Of      int   // ranks on the machine
+	Threads int   // that the rank should run
+	Free    int64 // bytes of memory for the rank; 0: it is not known
+}
+
+// Part divides the machine of this rank among those on it. Where the launcher has given each cores of its own,
+// its threads are as they are.
+func (c *Crew) Part() Part {
+	me := c.members[c.Rank()]
+	p := Part{Threads: me.Threads, Free: me.Free}
+	at, bound := 0, false
+	for i, m := range c.members {
+		if m.Host != me.Host {
+			continue
+		}
+		if i < c.Rank() {
+			at++
+		}
+		p.Of++
+		p.Free = min(p.Free, m.Free)
+		bound = bound || m.Cores != me.Cores
+	}
+	if p.Free /= int64(p.Of); !bound {
+		p.Threads = max(1, (me.Threads+p.Of-1-at)/p.Of)
+	}
+	return p
+}
+
+// Abort ends all ranks at once, with an exit code, in whatever state they are. Any goroutine may call it.
+func (c *Crew) Abort(code int) { c.transport.Abort(code) }
+
+// Close ends the crew. All ranks call it.
+func (c *Crew) Close() error { return c.transport.Close() }
+
+// longest is the most bytes of a message between ranks.
+const longest = 64 << 20
+
+// send sends bytes behind their number.
+func (c *Crew) send(to int, b []byte) (sent []device.Event) {
+	length := binary.LittleEndian.AppendUint64(nil, uint64(len(b)))
+	sent = append(sent, c.transport.Send(to, ranks.TagControl, length))
+	if len(b) > 0 {
+		sent = append(sent, c.transport.Send(to, ranks.TagControl, b))
+	}
+	return sent
+}
+
+// recv receives what send sends.
+func (c *Crew) recv(ctx context.Context, from int, what string) ([]byte, error) {
+	var length [8]byte
+	if err := c.await(ctx, from, what, c.transport.Recv(from, ranks.TagControl, length[:])); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > longest {
+		return nil, fmt.Errorf("%s sends %d bytes for %s", c.Name(from), n, what)
+	}
+	b := make([]byte, n)
+	if n == 0 {
+		return b, nil
+	}
+	return b, c.await(ctx, from, what, c.transport.Recv(from, ranks.TagControl, b))
+}
+
+// await waits for a message of a rank. What is waited for is told soon, on rank 0.
+func (c *Crew) await(ctx context.Context, rank int, what string, events ...device.Event) error {
+	for _, e := range events {
+		if err := c.awaitOne(ctx, rank, what, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Crew) awaitOne(ctx context.Context, rank int, what string, e device.Event) error {
+	began := time.Now()
+	within := func(d time.Duration) error {
+		limited, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return e.Wait(limited)
+	}
+	soon := min(c.opt.soon, c.opt.Timeout)
+	err := within(soon)
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return err
+	}
+	if c.Rank() == 0 && c.opt.Waiting != nil {
+		c.opt.Waiting(fmt.Sprintf("waiting for %s: %s", c.Name(rank), what))
+	}
+	err = within(c.opt.Timeout - soon)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return c.silent(rank, what, time.Since(began).Round(time.Second))
+	}
+	return err
+}
+
+// Gather gives all ranks what each has.
+func (c *Crew) Gather(ctx context.Context, what string, mine []byte) ([][]byte, error) {
+	all, err := c.collect(ctx, what, mine)
+	if err != nil {
+		return nil, err
+	}
+	var joined []byte
+	if c.Rank() == 0 {
+		if joined, err = json.Marshal(all); err != nil {
+			return nil, err
+		}
+	}
+	if joined, err = c.Share(ctx, what+" of all", joined); err != nil {
+		return nil, err
+	}
+	return all, json.Unmarshal(joined, &all)
+}
+
+// collect gives rank 0 what each rank has.
+func (c *Crew) collect(ctx context.Context, what string, mine []byte) (all [][]byte, err error) {
+	if c.Rank() != 0 {
+		return nil, c.await(ctx, 0, what, c.send(0, mine)...)
+	}
+	all = make([][]byte, c.Size())
+	all[0] = mine
+	for i := 1; i < c.Size(); i++ {
+		if all[i], err = c.recv(ctx, i, what); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Share gives all ranks what rank 0 has.
+func (c *Crew) Share(ctx context.Context, what string, b []byte) ([]byte, error) {
+	if c.Rank() != 0 {
+		return c.recv(ctx, 0, what)
+	}
+	for i := 1; i < c.Size(); i++ {
+		if err := c.await(ctx, i, what, c.send(i, b)...); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,20 @@
+// Package crew has the processes of one run, its ranks, act as one.
+//
+//	c, err := crew.Meet(ctx, transport, crew.Options{Program: "trainer 1.2"})
+//	…
+//	err = c.Agree(ctx, "the data", err, crew.Fact{Name: "the data", Value: fingerprint, Remedy: "give all ranks the same files"})
+//	list, err := c.Gather(ctx, "its devices", mine)
+//	text, err := c.Share(ctx, "the run's folder", text)
+//
+// All ranks call the same methods in the same order. What goes wrong in one, or differs between two, all
+// hear of in [Crew.Agree]: an error there is a [Verdict], and rank 0 tells the user. While steps run, a [Pilot]
+// says on rank 0 when all stop and save, and a [Lender] gives others the bytes that they ask for.
+//
+// The types to know are [Crew], [Verdict], [Pilot] and [Lender].
+//
+// # Why does rank 0 decide for the step after the next?
+//
+// A rank that asked whether to stop before each step would wait for a message there and back. So what rank 0
+// says is about the end of the step that it is about to queue. The message is there long before the others
+// have come so far, since no rank can end a step without the sums of rank 0.
+package crew
