@@ -26,7 +26,8 @@ var (
 	ErrEnvironment = errors.New("environment") // an environment variable has a wrong value
 )
 
-// ID names a device: its kind and its number within the kind, "cpu:0".
+// ID names a device: its kind and its number within the kind, "cpu:0". That of another
+// process has OpenOptions.Prefix before that.
 type ID string
 
 // Usage is the purpose of memory. Peaks and budgets are reported by it.

@@ -21,6 +21,9 @@ type OpenOptions struct {
 	// Shared lets several devices of a kind be one physical device, where there are
 	// fewer of these. Kinds that divide the host up always do.
 	Shared bool
+	// Prefix comes before the ID of each device: with "1/", one is 1/cpu:0.
+	Prefix string
+	Among  int  // processes that divide the available memory of the machine; 0: this one has it alone
 	Sync   bool // a launch returns once it has ended: for debugging
 	Keep   int  // executables that each device keeps though nobody uses them: those that were used last
 
@@ -47,6 +50,8 @@ func (o OpenOptions) Check() error {
 		return fmt.Errorf("%d threads: give a positive number, or 0 for one per core", o.Threads)
 	case o.MemoryBytes < 0:
 		return fmt.Errorf("a budget of %d bytes: give a positive number, or 0 for a share of the available memory", o.MemoryBytes)
+	case o.Among < 0:
+		return fmt.Errorf("the memory is divided among %d processes: give a positive number, or 0 for one", o.Among)
 	case o.Keep < 0:
 		return fmt.Errorf("%d executables to keep: give a positive number, or 0 for none", o.Keep)
 	case o.Each != nil && len(o.Each) != o.Count:

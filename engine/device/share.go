@@ -15,7 +15,7 @@ type Share struct {
 
 // Shares is the share of each device, without zeros. cores is the number of
 // threads where o has none; budget is the default budget of each of count
-// devices that have the memory to themselves.
+// devices of a process that has the memory to itself.
 func (o OpenOptions) Shares(cores int, budget func(count int) (int64, error)) ([]Share, error) {
 	shares := make([]Share, o.Count)
 	copy(shares, o.Each)
@@ -29,7 +29,11 @@ func (o OpenOptions) Shares(cores int, budget func(count int) (int64, error)) ([
 			shares[i].MemoryBytes = o.MemoryBytes
 		}
 	}
-	if err := divideMemory(shares, budget); err != nil {
+	among := func(count int) (int64, error) {
+		each, err := budget(count)
+		return each / int64(max(1, o.Among)), err
+	}
+	if err := divideMemory(shares, among); err != nil {
 		return nil, err
 	}
 	return shares, nil

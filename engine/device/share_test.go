@@ -15,6 +15,8 @@ func TestShares(t *testing.T) {
 		{OpenOptions{Count: 1}, []Share{{7, 1000}}},
 		{OpenOptions{Count: 2}, []Share{{4, 500}, {3, 500}}},
 		{OpenOptions{Count: 2, Threads: 2, MemoryBytes: 9}, []Share{{1, 9}, {1, 9}}},
+		{OpenOptions{Count: 2, Among: 4}, []Share{{4, 125}, {3, 125}}},
+		{OpenOptions{Count: 2, Among: 2, Each: []Share{{MemoryBytes: 400}, {}}}, []Share{{4, 400}, {3, 100}}},
 		{OpenOptions{Count: 3, Threads: 1}, []Share{{1, 333}, {1, 333}, {1, 333}}},
 		{OpenOptions{Count: 3, Each: []Share{{Threads: 2}, {}, {MemoryBytes: 400}}}, []Share{{2, 300}, {3, 300}, {2, 400}}},
 		{OpenOptions{Count: 2, MemoryBytes: 5000, Each: []Share{{9, 8000}, {}}}, []Share{{9, 8000}, {1, 5000}}},

@@ -72,7 +72,7 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 	p := newPool(threads)
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
-			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
+			ID:             device.ID(fmt.Sprintf("%s%s:%d", o.Prefix, Kind, number)),
 			Kind:           Kind,
 			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), on.ISA),
 			Numerics:       on.ISA.String(),

@@ -49,6 +49,11 @@ func testSpec(t *testing.T, open Opener) {
 			}
 		}
 	})
+	with(t, open, device.OpenOptions{Count: 2, Prefix: "7/"}, func(r *rig) {
+		if s := r.others[0].Spec(); s.ID != device.ID("7/"+s.Kind+":1") || r.others[0].ID() != s.ID {
+			t.Errorf("the second device with the prefix 7/ is %s", s.ID)
+		}
+	})
 	with(t, open, device.OpenOptions{Count: 3, Threads: 1}, func(r *rig) {
 		for _, d := range append([]device.Device{r.d}, r.others...) {
 			if d.Spec().Threads != 1 {

@@ -46,7 +46,7 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 func open(number int, budget int64, o device.OpenOptions) (device.Device, error) {
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
-			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
+			ID:             device.ID(fmt.Sprintf("%s%s:%d", o.Prefix, Kind, number)),
 			Kind:           Kind,
 			Description:    "computes nothing",
 			Threads:        1,

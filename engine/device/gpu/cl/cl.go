@@ -24,7 +24,7 @@ func list() (specs []device.Spec, err error) {
 	for i, x := range found {
 		budget, failure := defaultBudget(x, 1)
 		err = errors.Join(err, failure)
-		s := spec(idOf(i), x, budget)
+		s := spec(idOf("", i), x, budget)
 		s.CopyOut = true
 		specs = append(specs, s)
 	}
@@ -35,7 +35,9 @@ func list() (specs []device.Spec, err error) {
 }
 
 // idOf names the device with a number.
-func idOf(number int) device.ID { return device.ID(fmt.Sprintf("%s:%d", Kind, number)) }
+func idOf(prefix string, number int) device.ID {
+	return device.ID(fmt.Sprintf("%s%s:%d", prefix, Kind, number))
+}
 
 // Open opens o.Count devices of the system's drivers.
 func Open(o device.OpenOptions) ([]device.Device, error) {
@@ -73,7 +75,7 @@ func openOn(c **context, of found, number int, budget int64, o device.OpenOption
 	}
 	opened, err := openContext(of)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", idOf(number), err)
+		return nil, fmt.Errorf("%s: %w", idOf(o.Prefix, number), err)
 	}
 	*c = opened
 	return open(number, opened, budget, o)
@@ -88,7 +90,7 @@ func closeAll(devices []device.Device) (errs []error) {
 
 // open opens one device, with one use of a context.
 func open(number int, c *context, budget int64, o device.OpenOptions) (device.Device, error) {
-	id := idOf(number)
+	id := idOf(o.Prefix, number)
 	l, err := newLibrary(c)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", id, err), c.close())
