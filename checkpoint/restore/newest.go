@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
@@ -12,33 +13,41 @@ import (
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
-// newestInfo is the config and the description of the data in the newest checkpoint of a run;
-// nil where there is none. A folder that cannot be resumed is refused later.
-func newestInfo(ctx context.Context, dir string) (*configs.Config, *datasets.Info) {
+// Newest is the manifest of the newest checkpoint of a run; nil where there is none. A folder that
+// cannot be resumed is refused later.
+func Newest(ctx context.Context, dir string) *checkpoint.Manifest {
 	f, err := rundir.Find(ctx, rundir.Weights{Dir: dir, Last: true})
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	m := f.Snapshot.Manifest
 	if f.Close() != nil {
+		return nil
+	}
+	return &m
+}
+
+// infoOf is the config and the description of the data in a checkpoint, which may be nil; nil where they cannot be read.
+func infoOf(m *checkpoint.Manifest) (*configs.Config, *datasets.Info) {
+	if m == nil {
 		return nil, nil
 	}
 	then, err := configs.Parse("config", m.Config, configs.Overlay{})
 	if err != nil {
 		return nil, nil
 	}
-	st, err := runstate.Of(&m)
+	st, err := runstate.Of(m)
 	if err != nil {
 		return nil, nil
 	}
 	return then, &st.Data
 }
 
-// Tokenizer is the tokenizer in the newest checkpoint of a run, if it is the one
+// Tokenizer is the tokenizer in the newest checkpoint of a run, which may be nil, if it is the one
 // that the config asks for and need not be there any more, or would be learnt
-// again; otherwise nil. A folder that cannot be resumed is refused later.
-func Tokenizer(ctx context.Context, c *configs.Config, dir string) tokenizer.Tokenizer {
-	then, info := newestInfo(ctx, dir)
+// again; otherwise nil.
+func Tokenizer(c *configs.Config, newest *checkpoint.Manifest) tokenizer.Tokenizer {
+	then, info := infoOf(newest)
 	if info == nil {
 		return nil
 	}
@@ -49,12 +58,12 @@ func Tokenizer(ctx context.Context, c *configs.Config, dir string) tokenizer.Tok
 	return info.Tokenizer
 }
 
-// Columns are the kinds that the newest checkpoint of a run has found for the columns of its table,
+// Columns are the kinds that the newest checkpoint of a run, which may be nil, has found for the columns of its table,
 // and the description of its data, if the config asks for no others; otherwise nil. What was
 // measured for the run, such as scaling and the order of classes, stays that way although the
 // file has other rows now: the weights know no other.
-func Columns(ctx context.Context, c *configs.Config, dir string) ([]configs.Column, *datasets.Info) {
-	then, info := newestInfo(ctx, dir)
+func Columns(c *configs.Config, newest *checkpoint.Manifest) ([]configs.Column, *datasets.Info) {
+	then, info := infoOf(newest)
 	if info == nil || then.Data.Source != "csv" || !sameLabels(&then.Data, &c.Data) || !sameColumns(&then.Data, &c.Data) {
 		return nil, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
@@ -21,14 +21,11 @@ type longer struct {
 // leastRate is the share of optimizer.lr below which a run learns next to nothing.
 const leastRate = 0.01
 
-// goOnLonger decides the schedule of a finished run in a folder that a config goes on with
-// beyond its end. The step at which the schedule ends is then a key of the config
+// goOnLonger decides the schedule of a finished run, of which newest is the newest checkpoint, that a config
+// goes on with beyond its end. The step at which the schedule ends is then a key of the config
 // (schedule.ends_at), so that a run that is killed goes on as if it had not been.
-func goOnLonger(c *configs.Config, dir string, samples int) (l longer) {
-	if dir == "" {
-		return l
-	}
-	then, at := finishedRun(dir)
+func goOnLonger(c *configs.Config, newest *checkpoint.Manifest, samples int) (l longer) {
+	then, at := finishedRun(newest)
 	if then == nil {
 		return l
 	}
@@ -64,11 +61,8 @@ func goOnLonger(c *configs.Config, dir string, samples int) (l longer) {
 }
 
 // endedEarly refuses more epochs of a run that stopped early: they would end at once.
-func endedEarly(c *configs.Config, dir string) error {
-	if dir == "" {
-		return nil
-	}
-	then, at := newestOf(dir)
+func endedEarly(c *configs.Config, newest *checkpoint.Manifest) error {
+	then, at := stateOf(newest)
 	if then == nil || !at.StoppedEarly(c.EarlyStopping) || c.Train.Epochs <= then.Train.Epochs && c.Train.Steps <= then.Train.Steps {
 		return nil
 	}
@@ -81,10 +75,10 @@ func endedEarly(c *configs.Config, dir string) error {
 	return errs.With(configs.At(c.Where(key), err), errs.ErrOptions)
 }
 
-// finishedRun is the config of a folder's newest checkpoint and where it stands, if the run
-// has taken all of its steps; nil if not. What is wrong with the folder is said later.
-func finishedRun(dir string) (then *configs.Config, at runstate.Progress) {
-	then, at = newestOf(dir)
+// finishedRun is the config of the newest checkpoint and where it stands, if the run
+// has taken all of its steps; nil if not.
+func finishedRun(newest *checkpoint.Manifest) (then *configs.Config, at runstate.Progress) {
+	then, at = stateOf(newest)
 	if then == nil || at.Unmeasured || at.Step == 0 || !at.Over(then.Train) {
 		return nil, at
 	}
@@ -109,13 +103,12 @@ func asShort(c, then *configs.Config, steps, total int) bool {
 	return true
 }
 
-// newestOf is the config of a folder's newest checkpoint, and where it stands; nil if it cannot be read.
-func newestOf(dir string) (then *configs.Config, at runstate.Progress) {
-	m, err := rundir.Newest(dir)
-	if err != nil {
+// stateOf is the config of a checkpoint, which may be nil, and where it stands; nil if it cannot be read.
+func stateOf(m *checkpoint.Manifest) (then *configs.Config, at runstate.Progress) {
+	if m == nil {
 		return nil, at
 	}
-	st, err := runstate.Of(&m)
+	st, err := runstate.Of(m)
 	if err != nil {
 		return nil, at
 	}

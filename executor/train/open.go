@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/restore"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
@@ -64,7 +66,8 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Model != nil {
 		c.Model.Program = specs.ProgramName()
 	}
-	data, done, err := o.open(ctx, c)
+	newest := o.newest(ctx, c)
+	data, done, err := o.open(ctx, c, newest)
 	opened := false
 	defer func() {
 		if !opened {
@@ -78,10 +81,10 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	if err := endedEarly(c, o.Resume); err != nil {
+	if err := endedEarly(c, newest); err != nil {
 		return nil, err
 	}
-	longer := goOnLonger(c, o.Resume, data.Train.Len())
+	longer := goOnLonger(c, newest, data.Train.Len())
 	if longer.note != "" {
 		so.Notes = append(slices.Clone(so.Notes), longer.note)
 	}
@@ -130,9 +133,25 @@ func fitWarmup(c *configs.Config, samples int) (note string) {
 	return fit(total/10, "a tenth of the run, which takes "+units.Count(total, "step"))
 }
 
-// open reads the data of a run that begins or goes on. c then names the kinds of a table's columns. The caller
+// newest is the manifest of the newest checkpoint of a run that goes on; nil where there is none. What is wrong with the
+// folder is said later.
+func (o OpenOptions) newest(ctx context.Context, c *configs.Config) *checkpoint.Manifest {
+	switch {
+	case o.Resume == "":
+		return nil
+	case c.Data.Tokenizer != "", c.Data.Source == "csv": // the data is read as it says, so it must be whole
+		return restore.Newest(ctx, o.Resume)
+	}
+	m, err := rundir.Newest(o.Resume)
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// open reads the data of a run that begins or goes on from that checkpoint. c then names the kinds of a table's columns. The caller
 // calls done, which gives back what others may share, also after an error.
-func (o OpenOptions) open(ctx context.Context, c *configs.Config) (_ *datasets.Dataset, done func(), _ error) {
+func (o OpenOptions) open(ctx context.Context, c *configs.Config, newest *checkpoint.Manifest) (_ *datasets.Dataset, done func(), _ error) {
 	done = func() {}
 	d := specs.DataOptions{Given: o.Data, Progress: o.Reading}
 	d.Open = func(ctx context.Context, s datasets.Spec) (*datasets.Dataset, error) {
@@ -143,14 +162,14 @@ func (o OpenOptions) open(ctx context.Context, c *configs.Config) (_ *datasets.D
 		return data, err
 	}
 	if o.Resume != "" && c.Data.Tokenizer != "" {
-		d.Known = restore.Tokenizer(ctx, c, o.Resume)
+		d.Known = restore.Tokenizer(c, newest)
 	}
 	if o.Resume != "" && c.Data.Source == "csv" {
 		named := *c
 		if list, err := specs.NamedColumns(ctx, c); err == nil { // else reading the data fails, too, and says why
 			named.Data.Columns = list
 		}
-		if found, like := restore.Columns(ctx, &named, o.Resume); like != nil {
+		if found, like := restore.Columns(&named, newest); like != nil {
 			c.Data.Columns, d.Like, d.GoesOn = found, like, true
 		}
 	}
