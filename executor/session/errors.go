@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/partition"
@@ -14,6 +15,9 @@ import (
 
 // refused adds its place in the config to an error of opening the devices.
 func refused(c *configs.Config, err error) error {
+	if _, told := errors.AsType[*crew.Verdict](err); told {
+		return err
+	}
 	key := "devices.memory"
 	if len(c.Devices.Each) > 0 {
 		key = "devices.each"

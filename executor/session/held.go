@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/errs"
 )
@@ -17,7 +19,8 @@ import (
 // held is what the sessions of a model have in common, one after the other: who has the devices,
 // and who is told of what they do.
 type held struct {
-	shared *Share // nil: the devices are the model's own
+	shared *Share     // nil: the devices are the model's own
+	crew   *crew.Crew // the ranks of the model; nil: this process is alone
 	user   user
 	gate   *executor.Gate // at which calls stand still
 	kept   atomic.Bool    // a training step by step, or a service, has the devices
@@ -35,7 +38,7 @@ func hold(o Options) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{shared: o.Shared, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
+	h := &held{shared: o.Shared, crew: o.Crew, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
 	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
 	if o.OnKernel != nil {
 		h.user.tell.kernel, h.user.tell.kernels = o.OnKernel, nil
@@ -44,25 +47,35 @@ func hold(o Options) (*held, error) {
 }
 
 // open opens a config's devices, or takes the shared ones that are left. at is the index of each
-// in the config.
-func (h *held) open(c *configs.Config) (devs []device.Device, at []int, err error) {
+// in the config of its rank, and of its rank; of is nil without ranks.
+func (h *held) open(c *configs.Config) (devs []device.Device, at, of []int, err error) {
 	if c.Devices.Runs(configs.OpByOpLog) {
 		h.calls = trace.NewCalls(os.Stderr)
 	}
 	h.closed.Store(false)
 	if h.shared != nil {
 		if devs, at = h.shared.left(); len(devs) == 0 {
-			return nil, nil, fmt.Errorf("%w: all shared devices are lost: open new ones with OpenDevices", device.ErrLost)
+			return nil, nil, nil, fmt.Errorf("%w: all shared devices are lost: open new ones with OpenDevices", device.ErrLost)
 		}
-		return devs, at, h.shared.enlist(&h.user, c.Name)
+		return devs, at, nil, h.shared.enlist(&h.user, c.Name)
 	}
-	if devs, err = openDevices(c.Devices, h.user.tell); err != nil {
-		return nil, nil, err
+	if h.crew != nil {
+		part := h.crew.Part()
+		own := c.Devices
+		own.Threads = cmp.Or(own.Threads, part.Threads)
+		devs, err = openDevices(own, h.user.tell, ofRank{fmt.Sprintf("%d/", h.crew.Rank()), part.Of})
+		if err != nil {
+			err = refused(c, err)
+		}
+		return h.openOfRanks(devs, err)
+	}
+	if devs, err = openDevices(c.Devices, h.user.tell, ofRank{}); err != nil {
+		return nil, nil, nil, err
 	}
 	for i := range devs {
 		at = append(at, i)
 	}
-	return devs, at, nil
+	return devs, at, nil, nil
 }
 
 // close closes devices that are the model's own, and leaves shared ones. A second call does

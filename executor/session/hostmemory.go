@@ -9,7 +9,6 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/feed"
@@ -62,8 +61,11 @@ func LargestOf(g *graph.Graph) (bytes int64) {
 
 // SaveBound is the host memory that a save may take.
 func (s *Session) SaveBound() saver.Bound {
-	c := s.Config.Checkpoint
-	return saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.StateBytes(), s.Config.Devices.HostMemory)
+	c, memory := s.Config.Checkpoint, s.Config.Devices.HostMemory
+	if memory == 0 && s.held.crew != nil {
+		memory = s.held.crew.Part().Free
+	}
+	return saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.StateBytes(), memory)
 }
 
 // StateBytes is the size of a checkpoint's tensors.
@@ -88,7 +90,7 @@ func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	}
 	s.Batches += evaluations
 	if c.Devices.HostMemory == 0 {
-		free, err := host.Available()
+		free, err := s.available()
 		if err != nil {
 			return nil // the system does not say
 		}
@@ -154,7 +156,7 @@ func (s *Session) Room() int64 {
 		return 0 // the rest goes to a file
 	}
 	room := partition.Room(s.Planner.Specs)
-	free, err := host.Available()
+	free, err := s.available()
 	if room == 0 || err != nil {
 		return room
 	}

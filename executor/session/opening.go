@@ -19,15 +19,21 @@ type listener struct {
 // wantsKernels reports whether kernel is to be told now.
 func (l *listener) wantsKernels() bool { return l.kernels == nil || l.kernels() }
 
+// ofRank is what distinguishes the devices of a rank. The zero value is for those of a process alone.
+type ofRank struct {
+	prefix string // of their IDs
+	among  int    // ranks that divide the memory of the machine
+}
+
 // openDevices opens devices, which tell a listener what they do.
-func openDevices(c configs.Devices, tell listener) (devs []device.Device, err error) {
+func openDevices(c configs.Devices, tell listener, of ofRank) (devs []device.Device, err error) {
 	kinds, order, err := kindsOf(c)
 	if err != nil {
 		return nil, err
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Keep = c.Compiled
+		k.Keep, k.Prefix, k.Among = c.Compiled, of.prefix, of.among
 		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = c.Runs(configs.OpByOpSync), tell.span, tell.kernel, tell.kernels
 		k.WantSpans = tell.spans
 		more, err := device.Open(k.kind, k.OpenOptions)

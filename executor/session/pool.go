@@ -79,7 +79,7 @@ func OpenPool(c configs.Devices, o PoolOptions) (*Pool, error) {
 // openPool opens the devices of a whole config, which wrap gives their faults.
 func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (p *Pool, err error) {
 	p = &Pool{config: c, users: map[string]*user{}}
-	if p.list, err = openDevices(c, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}); err != nil {
+	if p.list, err = openDevices(c, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}, ofRank{}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
 	p.lost = make([]bool, len(p.list))

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/internal/errs"
@@ -42,9 +43,11 @@ type Session struct {
 	Planner *planning.Planner
 	Times   *timing.Book
 
-	own    configs.Devices // the section of the config that was given: on shared devices, Config has that of those
-	at     []int           // of each device, its index in the config: lost ones are not among them
-	trains bool            // the plan is a training's
+	own    configs.Devices   // the section of the config that was given: on shared devices, Config has that of those
+	given  configs.Partition // the section of the config that was given: with ranks, Config has how those divide the model
+	at     []int             // of each device, its index in the config of its rank: lost ones are not among them
+	of     []int             // of each device, its rank; nil without ranks
+	trains bool              // the plan is a training's
 	notes  []string
 	limits []string // that percentages of memory became
 	held   *held
@@ -56,10 +59,12 @@ type Options struct {
 	Info      *datasets.Info
 	Spec      models.Spec
 	Sizes     Sizes
-	Shared    *Share   // the devices to use; nil: the config's, for this session alone
-	Trains    bool     // the plan is a training's: limits of memory hold for it
-	Notes     []string // of the data, for Notes
-	Costs     string   // the file of measured times; "": that of costs.DefaultPath
+	Partition configs.Partition // with Crew, the config's section that run folder and checkpoints keep
+	Crew      *crew.Crew        // the ranks that plan and train together; nil: this process does alone
+	Shared    *Share            // the devices to use; nil: the config's, for this session alone
+	Trains    bool              // the plan is a training's: limits of memory hold for it
+	Notes     []string          // of the data, for Notes
+	Costs     string            // the file of measured times; "": that of costs.DefaultPath
 	Measuring func(share float64)
 
 	// OnSpan hears of each operation of the devices, and OnKernel of each kernel, from the
@@ -78,7 +83,7 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 	}
 	s := &Session{
 		Config: o.Shared.configFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
-		own: o.Config.Devices, trains: o.Trains, notes: o.Notes, held: held,
+		own: o.Config.Devices, given: o.Partition, trains: o.Trains, notes: o.Notes, held: held,
 	}
 	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
 	if !ByPercentage(s.Config.Devices) {
@@ -131,7 +136,7 @@ func (s *Session) limit() error {
 
 // open opens the devices, and plans with them. like has what else the planner knows.
 func (s *Session) open(like planning.Planner, plan func(*Session) error) (err error) {
-	if s.Devices, s.at, err = s.held.open(s.Config); err != nil {
+	if s.Devices, s.at, s.of, err = s.held.open(s.Config); err != nil {
 		return refused(s.Config, err)
 	}
 	planned := false // nor where plan panics
@@ -143,11 +148,12 @@ func (s *Session) open(like planning.Planner, plan func(*Session) error) (err er
 	like.Lost = s.held.shared.lacks(s.Devices)
 	like.Elsewhere = planning.Elsewhere(s.Config, s.Devices)
 	s.Planner = s.planner(like)
-	if err := plan(s); err != nil {
-		return s.Placed(err)
+	if err = plan(s); err != nil {
+		err = s.Placed(err)
 	}
-	planned = true
-	return nil
+	err = s.agreeOnPlan(err)
+	planned = err == nil
+	return err
 }
 
 // planner plans for the session's devices. like has what else the planner knows.
@@ -198,8 +204,12 @@ func (s *Session) On(devices []device.Device) *Session {
 	return &other
 }
 
-// KeepPlan puts the choice into the config, and so into run folder and checkpoints.
+// KeepPlan puts the choice into the config, and so into run folder and checkpoints. That of ranks is not kept, as the run
+// may go on with any number of them.
 func (s *Session) KeepPlan() {
+	if s.held.crew != nil {
+		return
+	}
 	c := *s.Config
 	c.Partition.Chosen = s.Planner.Keep(s.Choice)
 	s.Config = &c
@@ -211,6 +221,9 @@ func (s *Session) Kept() ([]byte, error) {
 	c := *s.Config
 	if s.Shared() {
 		c.Devices = s.own.WithDefaults()
+	}
+	if s.held.crew != nil {
+		c.Partition = s.given
 	}
 	return c.Kept()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -29,6 +30,9 @@ type OpenOptions struct {
 	// the weights, as if it had opened so many devices of the kind. It may go on on others of the kind.
 	Devices *session.Pool
 	Use     []device.ID
+	// Ranks are the processes that train together, each with the devices of its own config. All call the same methods
+	// with the same options, and a failure of one is that of all: see [crew.Verdict]. nil: this process is alone.
+	Ranks *crew.Crew
 	// Costs is the file of measured times of segments; "": the one that
 	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
 	// nil for nobody. Both matter with partition.costs: measured.
@@ -55,18 +59,14 @@ type OpenOptions struct {
 // Open checks the config, reads the data, opens the devices and plans the steps. It copies
 // nothing to a device.
 func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
-	c, err := specs.Check(c, o.Model)
+	c, shared, err := o.check(c)
+	if err = o.agreeOnConfig(ctx, c, err); err != nil {
+		return nil, err
+	}
+	newest, err := o.newest(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := session.ShareOf(o.Devices, o.Use)
-	if err != nil {
-		return nil, err
-	}
-	if o.Model != nil {
-		c.Model.Program = specs.ProgramName()
-	}
-	newest := o.newest(ctx, c)
 	data, done, err := o.open(ctx, c, newest)
 	opened := false
 	defer func() {
@@ -74,16 +74,16 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 			done()
 		}
 	}()
-	if err != nil {
-		return nil, err
-	}
-	so := session.Options{Shared: shared, Trains: true, Notes: data.Notes, Costs: o.Costs, Measuring: o.Measuring}
-	if o.Overfit > 0 {
+	if err == nil && o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	if err := endedEarly(c, newest); err != nil {
+	if err == nil {
+		err = endedEarly(c, newest)
+	}
+	if err = o.agreeOnData(ctx, data, err); err != nil {
 		return nil, err
 	}
+	so := session.Options{Shared: shared, Crew: o.Ranks, Trains: true, Notes: data.Notes, Costs: o.Costs, Measuring: o.Measuring}
 	longer := goOnLonger(c, newest, data.Train.Len())
 	if longer.note != "" {
 		so.Notes = append(slices.Clone(so.Notes), longer.note)
@@ -91,7 +91,10 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if note := fitWarmup(c, data.Train.Len()); note != "" {
 		so.Notes = append(slices.Clone(so.Notes), note)
 	}
-	so.Config, so.Info, so.Spec, so.Sizes = c, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
+	if so.Config, err = o.forRanks(c); err != nil {
+		return nil, err
+	}
+	so.Partition, so.Info, so.Spec, so.Sizes = c.Partition, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
 	r := &Run{Data: data, done: done, longer: longer.than, optim: specs.Optimizer(c, so.Sizes.Total)}
 	_, err = session.Open(so, func(s *session.Session) (err error) {
 		r.now, err = r.prepare(ctx, s)
@@ -105,6 +108,23 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	}
 	r.first, opened = r.now.session, true
 	return r, nil
+}
+
+// check refuses a config, and options that do not go with it.
+func (o *OpenOptions) check(c *configs.Config) (*configs.Config, *session.Share, error) {
+	c, err := specs.Check(c, o.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	shared, err := session.ShareOf(o.Devices, o.Use)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Model != nil {
+		c.Model.Program = specs.ProgramName()
+	}
+	_, err = o.forRanks(c)
+	return c, shared, err
 }
 
 // fitWarmup makes a warm-up shorter that would take the whole run, and returns a note of it.
@@ -135,11 +155,23 @@ func fitWarmup(c *configs.Config, samples int) (note string) {
 
 // newest is the manifest of the newest checkpoint of a run that goes on; nil where there is none. What is wrong with the
 // folder is said later.
-func (o OpenOptions) newest(ctx context.Context, c *configs.Config) *checkpoint.Manifest {
+func (o *OpenOptions) newest(ctx context.Context, c *configs.Config) (*checkpoint.Manifest, error) {
 	switch {
 	case o.Resume == "":
-		return nil
-	case c.Data.Tokenizer != "", c.Data.Source == "csv": // the data is read as it says, so it must be whole
+		return nil, nil
+	case o.Ranks != nil && o.Ranks.Rank() > 0:
+		return o.shared(ctx, nil)
+	}
+	newest := o.read(ctx, c)
+	if o.Ranks == nil {
+		return newest, nil
+	}
+	return o.shared(ctx, newest)
+}
+
+// read reads the manifest of the newest checkpoint.
+func (o *OpenOptions) read(ctx context.Context, c *configs.Config) *checkpoint.Manifest {
+	if c.Data.Tokenizer != "" || c.Data.Source == "csv" { // the data is read as it says, so it must be whole
 		return restore.Newest(ctx, o.Resume)
 	}
 	m, err := rundir.Newest(o.Resume)
@@ -151,7 +183,7 @@ func (o OpenOptions) newest(ctx context.Context, c *configs.Config) *checkpoint.
 
 // open reads the data of a run that begins or goes on from that checkpoint. c then names the kinds of a table's columns. The caller
 // calls done, which gives back what others may share, also after an error.
-func (o OpenOptions) open(ctx context.Context, c *configs.Config, newest *checkpoint.Manifest) (_ *datasets.Dataset, done func(), _ error) {
+func (o *OpenOptions) open(ctx context.Context, c *configs.Config, newest *checkpoint.Manifest) (_ *datasets.Dataset, done func(), _ error) {
 	done = func() {}
 	d := specs.DataOptions{Given: o.Data, Progress: o.Reading}
 	d.Open = func(ctx context.Context, s datasets.Spec) (*datasets.Dataset, error) {

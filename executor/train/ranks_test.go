@@ -1,0 +1,170 @@
+package train_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/executor/ranks/crew"
+)
+
+// onRanks has ranks within this process meet and do something, each in a goroutine, and gives what becomes of each.
+func onRanks(t *testing.T, size int, do func(c *crew.Crew) error) []error {
+	t.Helper()
+	all, errs := ranks.NewLoop(size, func(int) {}), make([]error, size)
+	var wg sync.WaitGroup
+	for i, tr := range all {
+		wg.Go(func() {
+			c, err := crew.Meet(t.Context(), tr, crew.Options{Timeout: time.Minute, Member: crew.Member{Host: fmt.Sprintf("node%d", i), Program: "test", Threads: 2}})
+			if err == nil {
+				err = errors.Join(do(c), c.Close())
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// rankConfig is a config for replicas; set are further settings.
+func rankConfig(t *testing.T, set ...string) *configs.Config {
+	t.Helper()
+	const text = `data: {source: digits}
+model: {preset: mlp, hidden: [16]}
+train: {batch: 32, microbatches: 8, reduction: tree, epochs: 1}
+devices: {threads: 1, memory: 64MiB}
+`
+	c, err := configs.Parse("ranks.yaml", []byte(text), configs.Overlay{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPlanOfRanks: each rank has the same plan of the devices of all, with a replica for each rank, and the config that is
+// kept does not tell of them.
+func TestPlanOfRanks(t *testing.T) {
+	alone, err := berth.Open(t.Context(), rankConfig(t), berth.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prints, err := alone.Fingerprints()
+	if err = errors.Join(err, alone.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range onRanks(t, 3, func(c *crew.Crew) error {
+		r, err := berth.Open(t.Context(), rankConfig(t), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		now, err := r.Fingerprints()
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+		p := r.Plan()
+		var names []string
+		for i := range p.Memory {
+			names = append(names, string(p.Specs()[p.Memory[i].Device].ID))
+		}
+		if want := []string{"0/cpu:0", "1/cpu:0", "2/cpu:0"}; p.Replicas() != 3 || !slices.Equal(names, want) {
+			return fmt.Errorf("%d replicas on %v", p.Replicas(), names)
+		}
+		if fmt.Sprint(now) != fmt.Sprint(prints) {
+			return fmt.Errorf("fingerprints %v, want %v", now, prints)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
+// TestRanksRefuse: what does not go together is told once, with the rank, both values and a remedy.
+func TestRanksRefuse(t *testing.T) {
+	same := func(set ...string) func(int) []string { return func(int) []string { return set } }
+	other := func(set string) func(int) []string {
+		return func(rank int) []string {
+			if rank == 2 {
+				return []string{set}
+			}
+			return nil
+		}
+	}
+	for _, x := range []struct {
+		set  func(rank int) []string
+		want string
+	}{
+		{same("train.reduction=order"), "--set train.reduction=order: these options cannot be used: train.reduction: 3 processes work on parts of each step, which only a tree can sum: give --set train.reduction=tree"},
+		{same("train.microbatches=2"), "3 processes with a replica each share the microbatches of a step, and there are 2: start at most 2, or give --set train.microbatches=3"},
+		{same("devices.on_device_loss=replan"), "give --set devices.on_device_loss=stop"},
+		{same("devices.memory=50%"), "give a number of bytes"},
+		{same("partition=auto"), "give --set partition=given"},
+		{same("partition.costs=measured"), "give --set partition.costs=flops"},
+		{other("train.batch=64"), "train.batch differs: it is 32 on rank 0 (node0), and 64 on rank 2 (node2): give all ranks the same config, and the same flags for it"},
+		{other("seed=7"), "seed differs: it is 1 on rank 0 (node0), and 7 on rank 2 (node2): "},
+		{other("train.shuffle=false"), "train.shuffle differs: it is true on rank 0 (node0), and false on rank 2 (node2): "},
+		{other("devices=null"), "the kind of devices differs: it is cpu "},
+	} {
+		errs := onRanks(t, 3, func(c *crew.Crew) error {
+			r, err := berth.Open(t.Context(), rankConfig(t, x.set(c.Rank())...), berth.OpenOptions{Ranks: c})
+			if err == nil {
+				err = errors.Join(errors.New("it was opened"), r.Close())
+			}
+			return err
+		})
+		for i, err := range errs {
+			v, ok := errors.AsType[*crew.Verdict](err)
+			if !ok || !strings.Contains(v.Text, x.want) || strings.Contains(v.Text, "\n") {
+				t.Errorf("rank %d: %v, want %q", i, err, x.want)
+			}
+		}
+	}
+}
+
+// TestRanksHaveTheSameData: files that differ are found by their fingerprint, and one that is missing by its name, on
+// whatever path they are.
+func TestRanksHaveTheSameData(t *testing.T) {
+	const rows = "x,y\n1,2\n2,4\n3,6\n4,8\n5,10\n6,12\n"
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.csv": rows, "same.csv": rows, "other.csv": rows + "7,14\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(of string) []error {
+		return onRanks(t, 2, func(c *crew.Crew) error {
+			path := filepath.Join(dir, "a.csv")
+			if c.Rank() == 1 {
+				path = filepath.Join(dir, of)
+			}
+			text := "data: {source: csv, path: " + path + ", label: y, task: regression}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {batch: 4, microbatches: 2, reduction: tree, epochs: 1}\ndevices: {memory: 16MiB}\n"
+			cfg, err := configs.Parse("ranks.yaml", []byte(text), configs.Overlay{})
+			if err != nil {
+				return err
+			}
+			r, err := berth.Open(t.Context(), cfg, berth.OpenOptions{Ranks: c})
+			if err != nil {
+				return err
+			}
+			return r.Close()
+		})
+	}
+	for of, want := range map[string]string{"same.csv": "", "other.csv": "the data's fingerprint differs: it is ", "none.csv": "rank 1 (node1): "} {
+		for i, err := range open(of) {
+			v, ok := errors.AsType[*crew.Verdict](err)
+			if want == "" && err != nil || want != "" && (!ok || !strings.HasPrefix(v.Text, want) || v.Rank != 1) {
+				t.Errorf("%s: rank %d: %v", of, i, err)
+			}
+		}
+	}
+}
