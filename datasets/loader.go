@@ -22,6 +22,9 @@ type LoaderOptions struct {
 	Batch  int    // samples per batch
 	Start  Cursor // of the first sample
 	Epochs int    // end before epoch Start.Epoch+Epochs; 0 means never
+	// Rows says which samples of a batch of so many are read; the others' places have any contents. It is called from the
+	// loader's goroutine. Nil: all are.
+	Rows func(samples, bucket int) ([]Rows, error)
 }
 
 // Loader reads batches ahead of their consumer, on its own goroutine. No batch
@@ -76,7 +79,7 @@ func (l *Loader) run() {
 		case <-l.stop:
 			return
 		}
-		n, err := l.part.Read(at, l.opt.Batch, l.slots[slot])
+		n, err := l.read(at, l.slots[slot])
 		if err != nil {
 			l.err = err
 			return
@@ -86,6 +89,21 @@ func (l *Loader) run() {
 		at = next
 	}
 	l.err = io.EOF
+}
+
+// read reads a batch into a slot.
+func (l *Loader) read(at Cursor, dst [][]byte) (int, error) {
+	if l.opt.Rows == nil {
+		return l.part.Read(at, l.opt.Batch, dst)
+	}
+	rows, err := l.opt.Rows(min(l.opt.Batch, l.part.Len()-at.Index), l.part.Bucket(at))
+	if err != nil {
+		return 0, err
+	}
+	if rows == nil {
+		rows = []Rows{}
+	}
+	return l.part.ReadRows(at, l.opt.Batch, rows, dst)
 }
 
 // Next waits for the next batch, in order. It fails with io.EOF after the last

@@ -184,3 +184,55 @@ func TestLoaderRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLoaderReadsRows: the samples that are asked for are in their places, and the others' places are left alone.
+func TestLoaderReadsRows(t *testing.T) {
+	const batch, mark = 16, 0x7e7e7e7e
+	p, _ := numbered(t, 50, 1, Spec{Seed: 4})
+	for _, rows := range [][]Rows{nil, {{0, 1}}, {{1, 2}, {5, 9}}} {
+		slots := slotsFor(p, 2, batch)
+		for _, s := range slots {
+			for i := range shape.View[int32](s[1]) {
+				shape.View[int32](s[1])[i] = mark
+			}
+		}
+		l, err := NewLoader(p, slots, LoaderOptions{Batch: batch, Epochs: 1, Rows: func(samples, _ int) (of []Rows, _ error) {
+			for _, r := range rows {
+				of = append(of, Rows{min(r.From, samples), min(r.To, samples)})
+			}
+			return of, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := p.Alloc(batch)
+		for {
+			b, err := l.Next(context.Background())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := p.Read(b.At, batch, dst); err != nil || n != b.Samples {
+				t.Fatal(n, err)
+			}
+			got, all := shape.View[int32](l.slots[b.Slot][1]), shape.View[int32](dst[1])
+			for j := range b.Samples {
+				want := int32(mark)
+				if slices.ContainsFunc(rows, func(r Rows) bool { return r.From <= j && j < r.To }) {
+					want = all[j]
+				}
+				if got[j] != want {
+					t.Errorf("rows %v: sample %d of the batch at %v is %d, want %d", rows, j, b.At, got[j], want)
+				}
+				got[j] = mark
+			}
+			l.Return(b.Slot)
+		}
+		l.Close()
+	}
+	if _, err := p.ReadRows(Cursor{}, batch, []Rows{{3, 17}}, p.Alloc(batch)); !errors.Is(err, ErrSpec) {
+		t.Errorf("rows beyond the batch: %v", err)
+	}
+}

@@ -20,7 +20,13 @@ func (p *Part) Alloc(n int) [][]byte {
 // and returns how many. It returns fewer than n only before the epoch's end, and
 // 0 with io.EOF at the end. dst has one slice for each field, aligned for its
 // elements and at least n samples long. Reading costs the same from any cursor.
-func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
+func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) { return p.ReadRows(c, n, nil, dst) }
+
+// Rows are some of the samples of a batch, From the first of them to before To.
+type Rows struct{ From, To int }
+
+// ReadRows is Read of some of the samples, in their places: dst keeps the rest of its contents. Nil rows are all.
+func (p *Part) ReadRows(c Cursor, n int, rows []Rows, dst [][]byte) (int, error) {
 	if err := p.checkCursor(c); err != nil {
 		return 0, err
 	}
@@ -31,24 +37,34 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 		return 0, io.EOF
 	}
 	n = min(n, p.count-c.Index)
+	if rows == nil {
+		all := [1]Rows{{0, n}}
+		return n, p.readRows(c, n, all[:], dst)
+	}
+	for _, r := range rows {
+		if r.From < 0 || r.To > n || r.From > r.To {
+			return 0, fmt.Errorf("%w: rows %d to %d of %d samples", ErrSpec, r.From, r.To, n)
+		}
+	}
+	return n, p.readRows(c, n, rows, dst)
+}
+
+// readRows reads some of n samples.
+func (p *Part) readRows(c Cursor, n int, rows []Rows, dst [][]byte) error {
 	if p.table.sequences != nil {
-		return p.readSequences(c, n, dst)
+		return p.readSequences(c, n, rows, dst)
 	}
 	if p.table.filled != nil {
-		if err := p.fillWith(c, n, dst); err != nil {
-			return 0, err
-		}
-		return n, nil
+		return p.fillWith(c, rows, dst)
 	}
 	if m := p.table.mapping; m != nil {
-		err := m.Guard(func() error {
-			p.fill(c, n, dst)
+		return m.Guard(func() error {
+			p.fill(c, rows, dst)
 			return nil
 		})
-		return n, err
 	}
-	p.fill(c, n, dst)
-	return n, nil
+	p.fill(c, rows, dst)
+	return nil
 }
 
 // checkCursor checks that c is a position in this part.
@@ -74,32 +90,36 @@ func (p *Part) checkRoom(n int, dst [][]byte) error {
 	return nil
 }
 
-// fill copies the n samples from c on to dst.
-func (p *Part) fill(c Cursor, n int, dst [][]byte) {
+// fill copies rows of the samples from c on to dst.
+func (p *Part) fill(c Cursor, rows []Rows, dst [][]byte) {
 	order := p.epochOrder(c.Epoch)
-	for j := range n {
-		row := p.row(c.Index+j, order)
-		for i := range p.table.columns {
-			col := &p.table.columns[i]
-			size := int(col.field.Meta.Bytes())
-			col.fill(row, dst[i][j*size:(j+1)*size])
+	for _, r := range rows {
+		for j := r.From; j < r.To; j++ {
+			row := p.row(c.Index+j, order)
+			for i := range p.table.columns {
+				col := &p.table.columns[i]
+				size := int(col.field.Meta.Bytes())
+				col.fill(row, dst[i][j*size:(j+1)*size])
+			}
 		}
 	}
 }
 
-// fillWith has the function of the part's samples write the n samples from c on to dst.
-func (p *Part) fillWith(c Cursor, n int, dst [][]byte) (err error) {
+// fillWith has the function of the part's samples write rows of the samples from c on to dst.
+func (p *Part) fillWith(c Cursor, rows []Rows, dst [][]byte) (err error) {
 	var x Sample
 	defer p.table.filled.guard(&x, &err)
 	order, key := p.epochOrder(c.Epoch), p.fillKey()
-	for j := range n {
-		x = p.sample(c, p.row(c.Index+j, order), key)
-		input, target := p.table.place(dst, 0, j), []byte(nil)
-		if len(dst) > 1 {
-			target = p.table.place(dst, 1, j)
-		}
-		if err := p.table.filled.write(x, input, target, p.table.unit); err != nil {
-			return p.table.filled.failed(x, err)
+	for _, r := range rows {
+		for j := r.From; j < r.To; j++ {
+			x = p.sample(c, p.row(c.Index+j, order), key)
+			input, target := p.table.place(dst, 0, j), []byte(nil)
+			if len(dst) > 1 {
+				target = p.table.place(dst, 1, j)
+			}
+			if err := p.table.filled.write(x, input, target, p.table.unit); err != nil {
+				return p.table.filled.failed(x, err)
+			}
 		}
 	}
 	return nil
@@ -128,29 +148,31 @@ func (p *Part) sample(c Cursor, row int, key rng.Key) Sample {
 	return s
 }
 
-// readSequences is Read for samples of different lengths, which have the positions of
+// readSequences is readRows for samples of different lengths, which have the positions of
 // their batch's bucket.
-func (p *Part) readSequences(c Cursor, n int, dst [][]byte) (int, error) {
+func (p *Part) readSequences(c Cursor, n int, rows []Rows, dst [][]byte) error {
 	if p.batches == nil {
 		order := p.epochOrder(c.Epoch)
-		return n, p.writeSequences(c, n, p.table.sequences.longest, dst, func(j int) int { return p.row(c.Index+j, order) })
+		return p.writeSequences(c, rows, p.table.sequences.longest, dst, func(j int) int { return p.row(c.Index+j, order) })
 	}
 	if n != p.batches.size || c.Index%n != 0 {
-		return 0, fmt.Errorf("%w: %d samples from %v on, of a part in batches of %d: read whole batches", ErrSpec, n, c, p.batches.size)
+		return fmt.Errorf("%w: %d samples from %v on, of a part in batches of %d: read whole batches", ErrSpec, n, c, p.batches.size)
 	}
 	x := p.batchAt(c)
-	return n, p.writeSequences(c, n, p.batches.fields[x.bucket], dst, func(j int) int { return p.rowOf(x, j) })
+	return p.writeSequences(c, rows, p.batches.fields[x.bucket], dst, func(j int) int { return p.rowOf(x, j) })
 }
 
-// writeSequences writes the n samples from c on, whose rows are given; -1 is an empty one.
-func (p *Part) writeSequences(c Cursor, n int, fields []Field, dst [][]byte, row func(j int) int) (err error) {
+// writeSequences writes some of the samples from c on. row is the table's row of each; -1 is an empty one.
+func (p *Part) writeSequences(c Cursor, rows []Rows, fields []Field, dst [][]byte, row func(j int) int) (err error) {
 	var x Sample
 	defer p.table.filled.guard(&x, &err)
 	key := p.fillKey()
-	for j := range n {
-		x = p.sample(c, row(j), key)
-		if err := p.table.sequences.write(x, j, fields, dst); err != nil {
-			return p.table.filled.failed(x, err)
+	for _, r := range rows {
+		for j := r.From; j < r.To; j++ {
+			x = p.sample(c, row(j), key)
+			if err := p.table.sequences.write(x, j, fields, dst); err != nil {
+				return p.table.filled.failed(x, err)
+			}
 		}
 	}
 	return nil

@@ -412,6 +412,9 @@ func (p *Program) dropAll(t *task) error {
 	return nil
 }
 
+// Ranked reports whether other processes share the runtime's plans.
+func (r *Runtime) Ranked() bool { return r.exchange != nil }
+
 // Rows are the samples of a batch that this rank's launches read.
 type Rows struct{ From, To int }
 

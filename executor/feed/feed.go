@@ -30,13 +30,28 @@ type queued struct {
 
 // New reads part from o.Start on, into host memory from which dev copies
 // fastest. A program's target is fed from the last field of a sample, lengths from the
-// second, and its input from the first. The caller closes the feeder.
+// second, and its input from the first. Of a batch, a rank reads the samples that its part of the program needs.
+// The caller closes the feeder.
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
+	if p.Runtime().Ranked() {
+		o.Rows = rowsOf(p)
+	}
 	s, err := newSource(dev, p, part, slots(1), o)
 	if err != nil {
 		return nil, err
 	}
 	return &Feeder{source: s, prog: p}, nil
+}
+
+// rowsOf is which samples of a batch a program needs on this rank.
+func rowsOf(p *executor.Program) func(samples, bucket int) ([]datasets.Rows, error) {
+	return func(samples, bucket int) (rows []datasets.Rows, err error) {
+		list, err := p.Rows(samples, bucket)
+		for _, r := range list {
+			rows = append(rows, datasets.Rows(r))
+		}
+		return rows, err
+	}
 }
 
 // HostBytes is the host memory of the batches of a part that are read for so many
