@@ -412,6 +412,11 @@ func (p *Program) dropAll(t *task) error {
 	return nil
 }
 
+// Here reports whether it is this rank that others ask for a variable: its [Program.Holder].
+func (p *Program) Here(variable string) bool {
+	return p.rt.exchange == nil || p.Holder(variable) == p.rt.exchange.rank()
+}
+
 // Ranked reports whether other processes share the runtime's plans.
 func (r *Runtime) Ranked() bool { return r.exchange != nil }
 

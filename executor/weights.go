@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"slices"
 	"strings"
 
@@ -17,6 +18,12 @@ import (
 // bytewise order of their names: each one's name, then its little-endian bytes.
 // It pulls them back for [ledger.Epoch], two at a time on the host.
 func (p *Program) WeightsHash(ctx context.Context) (string, error) {
+	return p.WeightsHashFrom(ctx, nil)
+}
+
+// WeightsHashFrom is WeightsHash on one of several ranks. read gives it bytes of variables of which another rank has
+// the newest contents: v is of Graph().Vars[i].
+func (p *Program) WeightsHashFrom(ctx context.Context, read func(rank, i int, off int64, dst []byte) error) (string, error) {
 	var vars []*graph.Value
 	for _, v := range p.Graph().Vars {
 		if v.Role == graph.Parameter || v.Role == graph.Statistic {
@@ -24,30 +31,99 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 		}
 	}
 	slices.SortFunc(vars, func(a, b *graph.Value) int { return strings.Compare(a.Name, b.Name) })
-	ts := make([]*residency.Tensor, len(vars))
-	for i, v := range vars {
-		ts[i] = p.Var(v.Name)
+	var own []*graph.Value
+	var ts []*residency.Tensor
+	for _, v := range vars {
+		if read == nil || p.Here(v.Name) {
+			own, ts = append(own, v), append(ts, p.Var(v.Name))
+		}
 	}
 	s := p.rt.Residency.NewStaging(ts...)
 	defer s.Close()
 	h := sha256.New()
-	for i := range len(vars) + 1 {
-		if i < len(vars) { // its copy runs while the one before is hashed
-			if err := s.Queue(ctx, ledger.Epoch, i); err != nil {
+	queued := 0
+	queue := func() error { // a copy runs while the one before is hashed
+		if queued == len(own) {
+			return nil
+		}
+		queued++
+		return s.Queue(ctx, ledger.Epoch, queued-1)
+	}
+	if err := queue(); err != nil {
+		return "", err
+	}
+	for at := 0; len(vars) > 0; vars = vars[1:] {
+		v := vars[0]
+		h.Write([]byte(v.Name))
+		if at == len(own) || own[at] != v {
+			if err := p.hashElsewhere(h, v, read); err != nil {
 				return "", err
 			}
-		}
-		if i == 0 {
 			continue
 		}
-		if err := s.Wait(ctx, i-1); err != nil {
+		if err := queue(); err != nil {
 			return "", err
 		}
-		h.Write([]byte(vars[i-1].Name))
-		h.Write(s.Bytes(i - 1))
-		s.Free(i - 1)
+		if err := s.Wait(ctx, at); err != nil {
+			return "", err
+		}
+		h.Write(s.Bytes(at))
+		s.Free(at)
+		at++
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// hashed is the bytes of another rank's variable that are hashed at once.
+const hashed = 4 << 20
+
+// hashElsewhere hashes a variable of which another rank has the newest contents.
+func (p *Program) hashElsewhere(h io.Writer, v *graph.Value, read func(rank, i int, off int64, dst []byte) error) error {
+	n, i, rank := v.Meta.Bytes(), slices.Index(p.Graph().Vars, v), p.Holder(v.Name)
+	b := make([]byte, min(n, hashed))
+	for off := int64(0); off < n; off += int64(len(b)) {
+		b = b[:min(int64(len(b)), n-off)]
+		if err := read(rank, i, off, b); err != nil {
+			return err
+		}
+		h.Write(b)
+	}
+	return nil
+}
+
+// VarReader brings variables of this rank out, one at a time. Its maker closes it.
+type VarReader struct {
+	prog    *Program
+	why     ledger.Reason
+	staging *residency.Staging // of the variable; nil: none is out
+	at      int                // its index in the program's Graph().Vars
+}
+
+// NewVarReader has brought nothing out yet.
+func (p *Program) NewVarReader(why ledger.Reason) *VarReader { return &VarReader{prog: p, why: why} }
+
+// Read copies bytes of the variable Graph().Vars[i], from off on.
+func (r *VarReader) Read(ctx context.Context, i int, off int64, dst []byte) error {
+	if r.staging == nil || r.at != i {
+		r.Close()
+		r.staging, r.at = r.prog.rt.Residency.NewStaging(r.prog.Var(r.prog.Graph().Vars[i].Name)), i
+		if err := r.staging.Queue(ctx, r.why, 0); err != nil {
+			return err
+		}
+		if err := r.staging.Wait(ctx, 0); err != nil {
+			return err
+		}
+	}
+	copy(dst, r.staging.Bytes(0)[off:])
+	return nil
+}
+
+// Close frees what was brought out.
+func (r *VarReader) Close() {
+	if r.staging != nil {
+		r.staging.Close()
+		r.staging = nil
+	}
 }
 
 // Floats pulls a float32 tensor back for a reason, and returns its elements.

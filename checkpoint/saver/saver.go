@@ -13,7 +13,8 @@ import (
 
 // NewOptions are how a run's checkpoints are saved.
 type NewOptions struct {
-	DB      *checkpoint.DB
+	DB      *checkpoint.DB // nil on ranks that only lend
+	Ranks   *Ranks         // nil: this process has all variables
 	Bound   Bound
 	Keep    checkpoint.Keep            // the checkpoints that are kept
 	Saved   func(Saved)                // is told of each checkpoint, by the goroutine that trains
@@ -50,6 +51,7 @@ type Stats struct {
 type result struct {
 	saved   Saved
 	copy    time.Duration
+	lent    bool // another rank writes
 	tidied  bool
 	untidy  error // tidying failed, once it was saved
 	damaged []checkpoint.Skipped
@@ -81,6 +83,7 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 	}
 	start := time.Now()
 	src := &source{state: s.state, ctx: ctx, late: -1}
+	src.divide(s.opt.Ranks)
 	if err := src.queue(); err != nil {
 		return failed(m.Step, err)
 	}
@@ -103,7 +106,15 @@ func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *
 		return result{saved: Saved{Step: m.Step}, err: err}
 	}
 	copied := time.Since(start)
-	r := s.store(ctx, leisure, m, src, start, tidy)
+	var r result
+	if s.opt.DB == nil {
+		r = s.lend(ctx, m, src, start)
+	} else {
+		r = s.store(ctx, leisure, m, src, start, tidy)
+		if err := src.end(); r.err == nil {
+			r.err = err
+		}
+	}
 	r.copy = copied
 	return r
 }
@@ -180,6 +191,10 @@ func (s *Saver) ended(r result) error {
 	s.stats.Longest = max(s.stats.Longest, r.saved.Time)
 	s.stats.Copy += r.copy
 	s.stats.Time += r.saved.Time
+	if r.lent {
+		s.opt.Saved(r.saved)
+		return nil
+	}
 	s.opt.Damaged(r.damaged)
 	switch {
 	case r.untidy != nil && !s.untidy:

@@ -25,7 +25,9 @@ type state struct {
 	order   []int          // in which parts are copied
 	bytes   int64
 	manager *residency.Tenant
-	tensors []*residency.Tensor
+	vars    []*graph.Value
+	tensors []*residency.Tensor // by part; nil where another rank has it
+	slots   []int               // by part, its index in staging
 }
 
 // part is a variable, or the range of one that the run has as a tensor of its own.
@@ -35,14 +37,18 @@ type part struct {
 }
 
 func newState(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residency.Tensor, bound Bound) *state {
-	s := &state{bound: bound, at: map[string]int{}}
-	var all []*residency.Tensor
+	s := &state{bound: bound, at: map[string]int{}, vars: g.Vars}
+	var here []*residency.Tensor // of this rank
 	for i, v := range g.Vars {
-		all = append(all, tensor(v.Name))
+		t := tensor(v.Name)
+		s.tensors, s.slots = append(s.tensors, t), append(s.slots, len(here))
+		if t != nil {
+			here = append(here, t)
+		}
 		s.order = append(s.order, i)
 		s.add(v)
 	}
-	s.manager, s.tensors, s.staging = m, all, m.NewStaging(all...)
+	s.manager, s.staging = m, m.NewStaging(here...)
 	if bound == 0 {
 		s.byNeed(g)
 	}
@@ -93,9 +99,12 @@ func (s *state) partOf(variable int, at int64) int {
 type source struct {
 	*state
 	ctx  context.Context
-	next int   // number of parts that are queued, in order
-	area int64 // bytes of those that are queued and not yet read
-	late int   // the part of a store that is queued, -1 if none is
+	of   []int          // by part, the rank that has it; nil: this process has all
+	from map[int]Reader // by rank, what reads its parts
+	rank int            // this one
+	next int            // number of parts that are queued, in order
+	area int64          // bytes of those that are queued and not yet read
+	late int            // the part of a store that is queued, -1 if none is
 }
 
 // streams reports whether a part is read when it is saved, also where the whole
@@ -107,14 +116,14 @@ func (c *source) streams(k int) bool { return c.bound == 0 && c.tensors[k].Strea
 func (c *source) queue() error {
 	for ; c.next < len(c.parts); c.next++ {
 		k := c.order[c.next]
-		if c.streams(k) {
+		if !c.here(k) || c.streams(k) {
 			continue
 		}
 		n := c.parts[k].end - c.parts[k].begin
 		if c.bound > 0 && c.area > 0 && c.area+n > c.bound.room() {
 			return nil
 		}
-		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, k); err != nil {
+		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, c.slots[k]); err != nil {
 			return err
 		}
 		c.area += n
@@ -125,7 +134,10 @@ func (c *source) queue() error {
 // wait waits for the copies that training could be waiting for.
 func (c *source) wait() error {
 	for _, k := range c.order[:c.next] {
-		if err := c.staging.Wait(c.ctx, k); err != nil {
+		if !c.here(k) {
+			continue
+		}
+		if err := c.staging.Wait(c.ctx, c.slots[k]); err != nil {
 			return err
 		}
 	}
@@ -152,6 +164,9 @@ func (c *source) Read(name string, off int64, dst []byte) error {
 // readPart copies bytes of a part, from byte off of its variable on. It frees the
 // part's memory after the last of them.
 func (c *source) readPart(k int, off int64, dst []byte) error {
+	if !c.here(k) {
+		return c.readElsewhere(k, off, dst)
+	}
 	streams := c.streams(k)
 	switch {
 	case c.bound > 0 && k >= c.next:
@@ -159,12 +174,12 @@ func (c *source) readPart(k int, off int64, dst []byte) error {
 			return err
 		}
 	case streams && c.late != k:
-		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, k); err != nil {
+		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, c.slots[k]); err != nil {
 			return err
 		}
 		c.late = k
 	}
-	if err := c.staging.Wait(c.ctx, k); err != nil {
+	if err := c.staging.Wait(c.ctx, c.slots[k]); err != nil {
 		return err
 	}
 	b, err := c.piece(k, off, len(dst))
@@ -175,11 +190,11 @@ func (c *source) readPart(k int, off int64, dst []byte) error {
 	switch p := c.parts[k]; {
 	case off+int64(len(dst)) < p.end:
 	case streams:
-		c.staging.Free(k)
+		c.staging.Free(c.slots[k])
 		c.late = -1
 	case c.bound > 0:
 		c.area -= p.end - p.begin
-		c.staging.Free(k)
+		c.staging.Free(c.slots[k])
 		return c.queue()
 	}
 	return nil
@@ -192,10 +207,10 @@ func (c *source) Lend(name string, off int64, n int) ([]byte, error) {
 		return nil, nil
 	}
 	k := c.partOf(c.at[name], off)
-	if off+int64(n) > c.parts[k].end || c.streams(k) {
+	if off+int64(n) > c.parts[k].end || !c.here(k) || c.streams(k) {
 		return nil, nil
 	}
-	if err := c.staging.Wait(c.ctx, k); err != nil {
+	if err := c.staging.Wait(c.ctx, c.slots[k]); err != nil {
 		return nil, err
 	}
 	return c.piece(k, off, n)
@@ -206,7 +221,7 @@ func (c *source) Lend(name string, off int64, n int) ([]byte, error) {
 // good one.
 func (c *source) piece(k int, off int64, n int) ([]byte, error) {
 	p := c.parts[k]
-	b := c.staging.Bytes(k)[off-p.begin:][:n]
+	b := c.staging.Bytes(c.slots[k])[off-p.begin:][:n]
 	if x := &c.list[p.variable]; x.Role == graph.Parameter.String() {
 		return b, finite(x, off, b)
 	}
