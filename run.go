@@ -3,6 +3,7 @@ package berth
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -97,6 +98,9 @@ func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 func (r *Run) Suspend(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
+	}
+	if r.run.Session().Crew() != nil {
+		return fmt.Errorf("%w: several processes train together, and are not suspended: cancel the context of Train on one of them, which saves", ErrOptions)
 	}
 	return r.run.Gate().Suspend(ctx)
 }

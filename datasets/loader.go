@@ -22,9 +22,9 @@ type LoaderOptions struct {
 	Batch  int    // samples per batch
 	Start  Cursor // of the first sample
 	Epochs int    // end before epoch Start.Epoch+Epochs; 0 means never
-	// Rows says which samples of a batch of so many are read; the others' places have any contents. It is called from the
-	// loader's goroutine. Nil: all are.
-	Rows func(samples, bucket int) ([]Rows, error)
+	// Rows says which samples of the batch at a place, which has so many, are read; the others' places have any contents.
+	// It is called from the loader's goroutine. Nil: all are.
+	Rows func(at Cursor, samples, bucket int) ([]Rows, error)
 }
 
 // Loader reads batches ahead of their consumer, on its own goroutine. No batch
@@ -96,7 +96,7 @@ func (l *Loader) read(at Cursor, dst [][]byte) (int, error) {
 	if l.opt.Rows == nil {
 		return l.part.Read(at, l.opt.Batch, dst)
 	}
-	rows, err := l.opt.Rows(min(l.opt.Batch, l.part.Len()-at.Index), l.part.Bucket(at))
+	rows, err := l.opt.Rows(at, min(l.opt.Batch, l.part.Len()-at.Index), l.part.Bucket(at))
 	if err != nil {
 		return 0, err
 	}

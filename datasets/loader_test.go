@@ -196,7 +196,7 @@ func TestLoaderReadsRows(t *testing.T) {
 				shape.View[int32](s[1])[i] = mark
 			}
 		}
-		l, err := NewLoader(p, slots, LoaderOptions{Batch: batch, Epochs: 1, Rows: func(samples, _ int) (of []Rows, _ error) {
+		l, err := NewLoader(p, slots, LoaderOptions{Batch: batch, Epochs: 1, Rows: func(_ Cursor, samples, _ int) (of []Rows, _ error) {
 			for _, r := range rows {
 				of = append(of, Rows{min(r.From, samples), min(r.To, samples)})
 			}

@@ -325,20 +325,38 @@ func (p *Program) addUses(e *expansion) {
 // that many samples of a bucket (see [Batch]). LoadOptions.Fetch must be set. The next
 // step overwrites it.
 func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, error) {
-	e, err := p.sized(samples, bucket)
+	e, v, err := p.output(name, samples, bucket)
 	if err != nil {
 		return nil, err
 	}
+	i := e.last().Instance(v, e.microbatches-1, e.tail != nil)
+	if _, t := p.known(i); t == nil && p.rt.exchange != nil {
+		return nil, fmt.Errorf("the output %q of %s is on another rank", name, p.Graph().Name)
+	}
+	return p.tensor(i)
+}
+
+// OutputBytes is the size of an Output, which may be on another rank.
+func (p *Program) OutputBytes(name string, samples, bucket int) (int64, error) {
+	_, v, err := p.output(name, samples, bucket)
+	if err != nil {
+		return 0, err
+	}
+	return v.Meta.Bytes(), nil
+}
+
+// output finds an output of the last microbatch of a step.
+func (p *Program) output(name string, samples, bucket int) (*expansion, *graph.Value, error) {
+	e, err := p.sized(samples, bucket)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, v := range e.last().Graph.Outputs {
 		if v.Name == name && p.opt.Fetch {
-			i := e.last().Instance(v, e.microbatches-1, e.tail != nil)
-			if _, t := p.known(i); t == nil && p.rt.exchange != nil {
-				return nil, fmt.Errorf("the output %q of %s is on another rank", name, p.Graph().Name)
-			}
-			return p.tensor(i)
+			return e, v, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no output %q that is kept: set LoadOptions.Fetch when loading it, and name an output of its graph", p.Graph().Name, name)
+	return nil, nil, fmt.Errorf("%s has no output %q that is kept: set LoadOptions.Fetch when loading it, and name an output of its graph", p.Graph().Name, name)
 }
 
 // tensor is the record of a value's instance. Variables are shared by all

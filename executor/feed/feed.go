@@ -44,8 +44,8 @@ func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets
 }
 
 // rowsOf is which samples of a batch a program needs on this rank.
-func rowsOf(p *executor.Program) func(samples, bucket int) ([]datasets.Rows, error) {
-	return func(samples, bucket int) (rows []datasets.Rows, err error) {
+func rowsOf(p *executor.Program) func(_ datasets.Cursor, samples, bucket int) ([]datasets.Rows, error) {
+	return func(_ datasets.Cursor, samples, bucket int) (rows []datasets.Rows, err error) {
 		list, err := p.Rows(samples, bucket)
 		for _, r := range list {
 			rows = append(rows, datasets.Rows(r))

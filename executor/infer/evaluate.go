@@ -118,7 +118,11 @@ func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error
 			done.scores = metrics.NewScores(e.task)
 		}
 	}
-	if err = e.collect(ctx, done); err == nil {
+	err = e.collect(ctx, done)
+	switch r := e.pass.ranks; {
+	case err == nil && r != nil && r.Rank > 0:
+		return s, nil
+	case err == nil:
 		return e.score(done), nil
 	}
 	if errors.Is(err, device.ErrNonFinite) && !e.opByOp {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/partition"
@@ -37,10 +39,21 @@ type Model struct {
 	// Beside compiles segments while steps run op by op: see [executor.LoadOptions].
 	Beside bool
 
+	// Ranks are the processes that have the devices of the groups, which share the batches; nil: this one has all.
+	Ranks *Ranks
+
 	// Room reports whether the devices of a plan of a batch have memory for so many
 	// batches at once. Then the stages of a group are a pipeline: it has a batch for each
 	// of its devices. Nil: they have it for one.
 	Room func(p *partition.Plan, batches int) bool
+}
+
+// Ranks are processes that go over a part together. Rank 0 has the results.
+type Ranks struct {
+	Rank int
+	Of   []int                                               // per device, its rank
+	Send func(ctx context.Context, b []byte) error           // to rank 0
+	Recv func(ctx context.Context, from int, b []byte) error // on rank 0
 }
 
 // groups is the number of groups.
@@ -81,6 +94,8 @@ type pass struct {
 	group []int       // of each lane
 	part  *datasets.Part
 	ran   []int // batches, by group
+	ranks *Ranks
+	of    []int // of each lane, its rank; nil without ranks
 }
 
 // newPass compiles the programs of a pass.
@@ -90,7 +105,7 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 	if err != nil {
 		return nil, err
 	}
-	p := &pass{rt: rt, part: part.AsInputs(), ran: make([]int, m.groups())}
+	p := &pass{rt: rt, part: part.AsInputs(), ran: make([]int, m.groups()), ranks: m.Ranks}
 	for _, x := range lanes {
 		if err := p.addLane(x.program, x.group); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -197,7 +212,11 @@ func (p *pass) addLane(o executor.LoadOptions, group int) error {
 	if err != nil {
 		return err
 	}
-	p.lanes = append(p.lanes, feed.Lane{Device: p.rt.Devices[o.Full.Stages[0].Device], Program: prog})
+	d := o.Full.Stages[0].Device
+	p.lanes = append(p.lanes, feed.Lane{Device: p.rt.Devices[d], Program: prog})
+	if p.ranks != nil {
+		p.of = append(p.of, p.ranks.Of[d])
+	}
 	p.group = append(p.group, group)
 	return nil
 }
@@ -225,7 +244,7 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 	for i := range places {
 		places[i] = make([][]float32, len(names))
 	}
-	return feed.Spread(ctx, p.lanes, p.part, done.Samples, feed.Results{
+	r := feed.Results{
 		Collect: func(lane, place int, b datasets.Batch) error {
 			p.ran[p.group[lane]]++
 			for i, name := range names {
@@ -249,7 +268,51 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 			}
 			return err
 		},
-	})
+	}
+	if p.ranks != nil {
+		return p.inTurns(ctx, r, places, names)
+	}
+	return feed.Spread(ctx, p.lanes, p.part, done.Samples, r)
+}
+
+// inTurns is values on several ranks. Only rank 0 uses the outputs: the others send theirs.
+func (p *pass) inTurns(ctx context.Context, r feed.Results, places [][][]float32, names []string) error {
+	use := r.Done
+	r.Done = func(place int, b datasets.Batch) error {
+		switch of, own := p.of[place], p.ranks.Rank; {
+		case own == 0 && of == 0:
+		case own == 0:
+			for i, name := range names {
+				bytes, err := p.lanes[place].Program.OutputBytes(name, b.Samples, b.Bucket)
+				if err != nil {
+					return err
+				}
+				n := int(bytes / 4)
+				places[place][i] = slices.Grow(places[place][i][:0], n)[:n]
+				if err := p.ranks.Recv(ctx, of, shape.Bytes(places[place][i])); err != nil {
+					return err
+				}
+			}
+		case own == of:
+			for _, x := range places[place] {
+				if err := p.ranks.Send(ctx, shape.Bytes(x)); err != nil {
+					return err
+				}
+			}
+			return nil
+		default:
+			return nil
+		}
+		return use(place, b)
+	}
+	here := func(lane int) bool { return p.of[lane] == p.ranks.Rank }
+	t := feed.Turns{Lanes: p.lanes, Here: here, Results: r}
+	for _, d := range p.rt.Devices {
+		if d != nil && t.Device == nil {
+			t.Device = d
+		}
+	}
+	return t.Run(ctx, p.part)
 }
 
 // each runs every sample once, on the one group, and calls done after each

@@ -13,6 +13,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 )
 
@@ -115,6 +117,48 @@ func (s *Session) Of(d int) int {
 
 // Here reports whether this process has a device.
 func (s *Session) Here(d int) bool { return s.held.crew == nil || s.of[d] == s.held.crew.Rank() }
+
+// groupsOfRanks are GroupDevices; where the plan's own devices are the only group, that.
+func (s *Session) groupsOfRanks() [][]int {
+	if list := s.GroupDevices(); list != nil {
+		return list
+	}
+	var group []int
+	for i := range s.Plan.Stages {
+		group = append(group, s.Plan.DevicesOf(i)[0])
+	}
+	return [][]int{group}
+}
+
+// answersOfRanks has ranks share the batches of an evaluation.
+func (s *Session) answersOfRanks() *infer.Ranks {
+	c := s.held.crew
+	const what = "results of its samples"
+	return &infer.Ranks{
+		Rank: c.Rank(), Of: s.of,
+		Send: func(ctx context.Context, b []byte) error { return c.Send(ctx, 0, what, b) },
+		Recv: func(ctx context.Context, from int, b []byte) error { return c.Recv(ctx, from, what, b) },
+	}
+}
+
+// own are the devices of this rank among some; of other ranks, nil.
+func (s *Session) own(devs []device.Device) []device.Device {
+	list := slices.Clone(devs)
+	for d := range list {
+		if !s.Here(d) {
+			list[d] = nil
+		}
+	}
+	return list
+}
+
+// ranks are those that share the runtime's plans; nil if this process is alone.
+func (s *Session) ranks() *executor.Ranks {
+	if s.held.crew == nil {
+		return nil
+	}
+	return &executor.Ranks{Transport: s.held.crew.Transport(), Of: s.of}
+}
 
 // available is the memory in bytes that is free for this process.
 func (s *Session) available() (int64, error) {

@@ -54,7 +54,7 @@ func (s *Session) join(ctx context.Context, devs []device.Device, dir string, o 
 		o.Name = s.held.user.name
 		return s.held.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
 	}
-	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used()})
+	return executor.NewRuntime(s.own(devs), executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used(), Ranks: s.ranks()})
 }
 
 // Another makes a runtime after one that failed and is closed, to find the cause. It
@@ -77,12 +77,12 @@ func (s *Session) onShared() []int {
 	return on
 }
 
-// used are the devices that the plan uses.
+// used are the devices of this process that the plan uses.
 func (s *Session) used() (list []int) {
 	for _, d := range s.Plan.Devices() {
 		list = append(list, s.Groups.Of(d)...)
 	}
-	return list
+	return slices.DeleteFunc(list, func(d int) bool { return !s.Here(d) })
 }
 
 // MemoryOf are the floors and peaks of a plan on groups of devices, in bytes of each

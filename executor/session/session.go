@@ -43,7 +43,7 @@ type Session struct {
 	Planner *planning.Planner
 	Times   *timing.Book
 
-	own    configs.Devices   // the section of the config that was given: on shared devices, Config has that of those
+	asked  configs.Devices   // the section of the config that was given: on shared devices, Config has that of those
 	given  configs.Partition // the section of the config that was given: with ranks, Config has how those divide the model
 	at     []int             // of each device, its index in the config of its rank: lost ones are not among them
 	of     []int             // of each device, its rank; nil without ranks
@@ -83,7 +83,7 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 	}
 	s := &Session{
 		Config: o.Shared.configFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
-		own: o.Config.Devices, given: o.Partition, trains: o.Trains, notes: o.Notes, held: held,
+		asked: o.Config.Devices, given: o.Partition, trains: o.Trains, notes: o.Notes, held: held,
 	}
 	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
 	if !ByPercentage(s.Config.Devices) {
@@ -220,7 +220,7 @@ func (s *Session) KeepPlan() {
 func (s *Session) Kept() ([]byte, error) {
 	c := *s.Config
 	if s.Shared() {
-		c.Devices = s.own.WithDefaults()
+		c.Devices = s.asked.WithDefaults()
 	}
 	if s.held.crew != nil {
 		c.Partition = s.given
@@ -265,7 +265,10 @@ func (s *Session) Model() infer.Model {
 		Spec: s.Spec, Plan: s.Plan, Microbatch: s.Sizes.Microbatch, Groups: s.GroupDevices(), Devices: s.Planner.Specs,
 		OpByOp: c.IsOpByOp(), Beside: c.CompilesBeside(),
 	}
-	if !s.Plan.AnyTight() {
+	switch {
+	case s.held.crew != nil:
+		m.Ranks, m.Groups = s.answersOfRanks(), s.groupsOfRanks()
+	case !s.Plan.AnyTight():
 		m.Room = s.roomFor
 	}
 	return m

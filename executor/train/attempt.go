@@ -86,12 +86,25 @@ type opened struct {
 // open readies everything a run needs, in the order in which mistakes are
 // cheapest to report. The caller closes the attempt, also after an error.
 func (a *attempt) open(ctx context.Context) (err error) {
+	if err := a.agree(ctx, "its run folder", a.openFiles(ctx)); err != nil {
+		return err
+	}
+	return a.openWith(ctx)
+}
+
+// openFiles checks the options, and opens the files of first values and of the run, which rank 0 alone has.
+func (a *attempt) openFiles(ctx context.Context) (err error) {
 	if err := a.session.Usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(a.opt.check(), a.opt.checkOutputs(a.session.Inputs(a.opt.Init))); err != nil {
-		return err
+	init := ""
+	if a.leads() {
+		if err := errors.Join(a.opt.check(), a.opt.checkOutputs(a.session.Inputs(a.opt.Init))); err != nil {
+			return err
+		}
+		init = a.opt.Init
 	}
+	a.bound = a.session.SaveBound()
 	if a.session.Shared() && len(a.opt.Faults) > 0 {
 		return fmt.Errorf("%w: the devices are shared, so faults cannot be injected for one training: give them to OpenDevices", errs.ErrOptions)
 	}
@@ -102,34 +115,51 @@ func (a *attempt) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if a.values, err = initial.Open(ctx, a.opt.Init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil {
+	if a.values, err = initial.Open(ctx, init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil {
 		return err
 	}
-	return a.openWith(ctx)
+	if err = a.checkRanks(); err != nil || !a.leads() {
+		return err
+	}
+	return a.openFolder(ctx)
 }
 
-// openWith is open, once there are first values.
+// openWith is open, once there are first values and the run folder.
 func (a *attempt) openWith(ctx context.Context) error {
-	if err := a.openFolder(ctx); err != nil {
+	contents, err := a.openState(ctx)
+	if err = a.agree(ctx, "its program", err); err != nil {
 		return err
 	}
+	lends, err := a.share(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.agree(ctx, "its data", a.openData(ctx, a.run.Data)); err != nil {
+		return err
+	}
+	if err := a.agree(ctx, "its first weights", a.begins(ctx, contents, lends)); err != nil {
+		return err
+	}
+	return a.agree(ctx, "its metrics", a.start(ctx))
+}
+
+// openState opens the program, and finds where the run stands and what its variables begin with.
+func (a *attempt) openState(ctx context.Context) (c executor.Contents, err error) {
 	if err := a.openProgram(ctx); err != nil {
-		return err
+		return c, err
 	}
-	contents := session.ContentsOf(a.values)
-	if a.opt.Resume {
-		snap, err := a.restore(ctx)
-		if err != nil {
-			return err
-		}
-		contents = executor.Contents{Write: initial.FromRun(a.folder.DB, snap)}
+	if !a.opt.Resume || !a.leads() {
+		return session.ContentsOf(a.values), nil
 	}
-	if err := a.openData(ctx, a.run.Data); err != nil {
-		return err
-	}
+	snap, err := a.restore(ctx)
+	return executor.Contents{Write: initial.FromRun(a.folder.DB, snap)}, err
+}
+
+// begins gives the variables their first contents. With lends, other ranks get them from rank 0.
+func (a *attempt) begins(ctx context.Context, contents executor.Contents, lends bool) error {
 	contents.Again = a.session.Plan.AnyTight()
 	a.values.Until(stop.Of(ctx))
-	if err := a.prog.InitFrom(ctx, contents); err != nil {
+	if err := a.fill(ctx, contents, lends); err != nil {
 		if a.opt.Resume && errors.Is(err, safetensors.ErrFinite) {
 			err = fmt.Errorf("%w; %s", err, a.withoutNewest())
 		}
@@ -137,16 +167,13 @@ func (a *attempt) openWith(ctx context.Context) error {
 	}
 	a.values.Until(nil)
 	if !a.session.Plan.AnyTight() {
-		if err := a.values.Close(); err != nil {
-			return err
-		}
+		return a.values.Close()
 	}
-	return a.start(ctx)
+	return nil
 }
 
 func (a *attempt) openFolder(ctx context.Context) (err error) {
 	c := a.session.Config.Checkpoint
-	a.bound = a.session.SaveBound()
 	a.folder, err = rundir.Open(ctx, a.opt.Dir, rundir.OpenOptions{
 		Mode: a.opt.mode(), TensorBoard: a.session.Config.Train.TensorBoard, Note: a.opt.Observer.note, Warn: a.opt.Observer.warn,
 		Checkpoints: checkpoint.OpenOptions{
@@ -162,6 +189,9 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	to := a.opt
 	if to.Dump == "" && a.session.Config.Devices.Runs(configs.OpByOpTrace) {
 		to.Dump = filepath.Join(to.Dir, "dump")
+	}
+	if c := a.crew(); c != nil && to.Dump != "" {
+		to.Dump = filepath.Join(to.Dump, fmt.Sprintf("rank%d", c.Rank()))
 	}
 	if to.Dump != "" {
 		order, err := a.session.Schedule()
@@ -196,8 +226,10 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	a.held = a.bound.Held()
 	a.load = a.run.program(ctx)
 	a.load.Constant = a.constant
-	a.prog, err = a.rt.Load(a.load)
-	return err
+	if a.prog, err = a.rt.Load(a.load); err != nil {
+		return err
+	}
+	return a.checkRings()
 }
 
 // patience is the longest that an operation may take once the run is to end. A
@@ -266,16 +298,46 @@ func (a *attempt) openData(ctx context.Context, data *datasets.Dataset) (err err
 // feeding is the device from whose host memory batches go in. All kinds copy from any
 // host memory, and one that does not address it itself copies fastest from its own.
 func (a *attempt) feeding() device.Device {
+	var first device.Device
 	for _, d := range a.session.Plan.Devices() {
+		if !a.session.Here(d) {
+			continue
+		}
 		if !a.devices[d].Spec().HostVisible {
 			return a.devices[d]
 		}
+		if d == a.session.Plan.Stages[0].Device || first == nil {
+			first = a.devices[d]
+		}
 	}
-	return a.devices[a.session.Plan.Stages[0].Device]
+	return first
 }
 
 // start makes the folder's files those of this run, and readies saving.
 func (a *attempt) start(ctx context.Context) error {
+	k := a.session.Config.Checkpoint.Keep
+	o := saver.NewOptions{
+		Bound: a.bound, Ranks: a.savers(), Keep: checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every},
+		Damaged: a.journal.damaged, Note: a.opt.Observer.note,
+		Saved: func(x saver.Saved) {
+			a.at.Saved = x.Step
+			if a.leads() {
+				a.opt.Observer.saved(x)
+			}
+		},
+	}
+	if a.leads() {
+		if err := a.startFolder(ctx); err != nil {
+			return err
+		}
+		o.DB = a.folder.DB
+	}
+	a.saves = saver.New(a.rt.Residency, a.session.Plan.Graph, a.prog.Var, o)
+	return nil
+}
+
+// startFolder makes the folder's files those of this run.
+func (a *attempt) startFolder(ctx context.Context) error {
 	text, err := a.session.Kept()
 	if err != nil {
 		return err
@@ -288,20 +350,14 @@ func (a *attempt) start(ctx context.Context) error {
 		a.opt.Observer.note(fmt.Sprintf("%v: nothing is lost, since the checkpoints hold the tokenizer", err))
 	}
 	a.journal.metrics = a.folder.Metrics
-	k := a.session.Config.Checkpoint.Keep
-	a.saves = saver.New(a.rt.Residency, a.session.Plan.Graph, a.prog.Var, saver.NewOptions{
-		DB: a.folder.DB, Bound: a.bound, Keep: checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every},
-		Damaged: a.journal.damaged, Note: a.opt.Observer.note,
-		Saved: func(x saver.Saved) {
-			a.at.Saved = x.Step
-			a.opt.Observer.saved(x)
-		},
-	})
 	return nil
 }
 
 // manifest says where the run stands.
 func (a *attempt) manifest() (m checkpoint.Manifest, err error) {
+	if !a.leads() {
+		return checkpoint.Manifest{Step: a.at.Step}, nil
+	}
 	a.at.Lines = a.journal.metrics.Lines()
 	extra, err := json.Marshal(runstate.State{Progress: a.at, Data: *a.session.Info, EpochSteps: a.session.Sizes.Steps})
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 
 // lastGood says where to go on from after numbers of the run stopped being finite.
 func (a *attempt) lastGood() string {
+	if !a.leads() {
+		return "the run folder has the last good checkpoint"
+	}
 	const change = "with a lower learning rate or with optimizer.clip_norm"
 	good, all := a.newestFinite()
 	path := a.folder.DB.Path()

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -26,6 +27,8 @@ type loop struct {
 	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
 	saved   time.Time       // when the newest save began, or the loop
 	watch   *boundary.Watch // nil: nobody watches
+	pilot   *crew.Pilot     // nil: this process decides by itself
+	orders  crew.Orders     // of the pilot, about the newest step
 	looked  int             // newest step whose loss a look has shown
 	leisure context.Context // ends when someone wants the run to end soon
 	hurry   func()          // ends leisure; nil before begin
@@ -54,15 +57,15 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 		if err := l.rest(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
 			return false, err
 		}
-		if ctx.Err() != nil || l.a.goal.lacks(l.nextStep) {
+		if l.stops(ctx) {
 			l.hurry()
 			return true, l.end(work)
 		}
-		err := l.next(ctx)
+		err := l.nextOfAll(ctx)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && ctx.Err() != nil { // the data is slow, and someone wants to stop
+		if err != nil && ctx.Err() != nil && l.pilot == nil { // the data is slow, and someone wants to stop
 			continue
 		}
 		if err == nil && l.a.rt.MustRest() { // the data was slow
@@ -93,7 +96,10 @@ func (l *loop) ends(work context.Context, err error) (stopped bool, _ error) {
 func (l *loop) begin(ctx context.Context) error {
 	l.leisure, l.hurry = context.WithCancel(ctx)
 	l.first, l.a.done = l.a.at.Step, l.a.at.Step
-	if every := l.a.session.Config.Train.Watch; every > 0 {
+	if c := l.a.crew(); c != nil {
+		l.pilot = c.NewPilot()
+	}
+	if every := l.a.session.Config.Train.Watch; every > 0 && l.a.leads() {
 		l.watch = l.a.rings().NewWatch(models.LossRing, every)
 	}
 	l.a.dump.From(l.first)
@@ -131,6 +137,26 @@ func (l *loop) next(ctx context.Context) (err error) {
 		l.batch = &b
 	}
 	return err
+}
+
+// stops reports whether the run is to stop where it stands.
+func (l *loop) stops(ctx context.Context) bool {
+	if l.pilot != nil {
+		return l.orders.Stop
+	}
+	return ctx.Err() != nil || l.a.goal.lacks(l.nextStep)
+}
+
+// nextOfAll is next. With ranks, nobody stops before the step that all take, and all hear what comes after it.
+func (l *loop) nextOfAll(ctx context.Context) error {
+	if l.pilot == nil {
+		return l.next(ctx)
+	}
+	work := context.WithoutCancel(ctx)
+	if err := l.next(work); err != nil {
+		return err
+	}
+	return l.pilot.Next(work, l.reckon(ctx))
 }
 
 // take takes a step on the batch that next has waited for, and does the work that is
@@ -209,7 +235,12 @@ func (l *loop) settle(ctx context.Context, left int) error {
 
 // afterStep does the work that is due after a step: that of a boundary, logging, a
 // save.
-func (l *loop) afterStep(ctx context.Context) error {
+func (l *loop) afterStep(ctx context.Context) (err error) {
+	if l.pilot != nil {
+		if l.orders, err = l.pilot.Orders(ctx); err != nil {
+			return err
+		}
+	}
 	if err := l.a.saves.Poll(); err != nil {
 		return err
 	}
@@ -232,7 +263,7 @@ func (l *loop) afterStep(ctx context.Context) error {
 	}
 	l.stopClock()
 	start, stood := time.Now(), l.a.rt.Stood()
-	err := l.stand(ctx, d)
+	err = l.stand(ctx, d)
 	l.a.tellRetried()
 	l.between = max(l.between, time.Since(start)-(l.a.rt.Stood()-stood))
 	l.beginClock()
@@ -264,7 +295,8 @@ func (l *loop) stand(ctx context.Context, d due) (err error) {
 
 // beginClock measures steps from now on.
 func (l *loop) beginClock() {
-	l.clock.Begin(len(l.a.session.Plan.Devices()), l.a.rt.Busy())
+	busy := l.a.rt.Busy()
+	l.clock.Begin(len(busy), busy)
 	l.a.session.Copies().Begin()
 }
 
@@ -279,9 +311,9 @@ func (l *loop) stopClock() {
 func (l *loop) savesNow(boundary bool) bool {
 	c := l.a.session.Config.Checkpoint
 	switch {
-	case l.asked():
+	case l.pilot != nil && l.orders.Save, l.pilot == nil && l.asked():
 		return true
-	case c.Every > 0 && l.a.at.Step%c.Every == 0, c.EveryTime > 0 && time.Since(l.saved) >= c.EveryTime:
+	case c.Every > 0 && l.a.at.Step%c.Every == 0, l.pilot == nil && c.EveryTime > 0 && time.Since(l.saved) >= c.EveryTime:
 		return true
 	}
 	return boundary && (c.Every == 0 && c.EveryTime == 0 || l.a.session.Config.Train.Boundary == 0)
@@ -289,11 +321,18 @@ func (l *loop) savesNow(boundary bool) bool {
 
 // asked reports whether someone wants a checkpoint now.
 func (l *loop) asked() bool {
+	asked := l.askedFor()
+	if asked {
+		l.a.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.a.at.Step))
+	}
+	return asked
+}
+
+// askedFor is asked, and says nothing.
+func (l *loop) askedFor() bool {
 	select {
 	case _, ok := <-l.saveNow:
-		if ok {
-			l.a.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.a.at.Step))
-		} else {
+		if !ok {
 			l.saveNow = nil
 		}
 		return ok
@@ -313,8 +352,14 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 		return nil, err
 	}
 	e.SamplesPerS, e.Time = l.clock.Lap()
+	if !l.a.leads() {
+		return nil, l.a.follow(ctx)
+	}
 	l.a.at.Take(e, l.a.session.Config)
 	if err := l.a.journal.boundary(e); err != nil {
+		return nil, err
+	}
+	if err := l.a.follow(ctx); err != nil {
 		return nil, err
 	}
 	if w := l.a.at.Watched; l.a.at.StoppedEarly(l.a.session.Config.EarlyStopping) {
@@ -378,6 +423,11 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
+	if l.pilot != nil {
+		if err := l.pilot.End(ctx); err != nil {
+			return err
+		}
+	}
 	if err := l.a.saves.Await(); err != nil {
 		return err
 	}

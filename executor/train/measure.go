@@ -50,6 +50,10 @@ func (a *attempt) pull(ctx context.Context, why ledger.Reason) (h history, err e
 // log pulls losses back and logs the steps since the last time, those that are
 // due: with log_every 0, all of them at a boundary.
 func (a *attempt) log(ctx context.Context, why ledger.Reason) (history, error) {
+	if !a.leads() {
+		a.at.Logged = a.at.Step
+		return history{}, nil
+	}
 	h, err := a.pull(ctx, why)
 	if err != nil {
 		return h, err
@@ -92,6 +96,9 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 	began, stood := time.Now(), a.rt.Stood()
 	if a.eval != nil {
 		score, err := a.evaluate(ctx, a.lastGood)
+		if err == nil && !a.leads() {
+			return nil
+		}
 		if err == nil {
 			e.Metrics, err = a.session.Judge.Values(ctx, score)
 		}

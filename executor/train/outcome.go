@@ -74,8 +74,11 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 		a.opt.Observer.warn(unwritten.Error())
 	}
 	err = fmt.Errorf("%w at step %d of %d", errs.ErrStopped, a.at.Step, a.goal.steps)
-	if ctx.Err() != nil {
+	switch why := l.orders.Why; {
+	case ctx.Err() != nil:
 		err = errs.With(err, context.Cause(ctx))
+	case why != "":
+		err = fmt.Errorf("%w: %s", err, why)
 	}
 	return rep, err
 }
@@ -99,6 +102,9 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 // newest step that is whole. It returns the failure with what to do.
 func (l *loop) fail(ctx context.Context, err error) error {
 	l.a.tellRetried()
+	if l.a.crew() != nil { // other ranks have the rest of the state
+		return l.a.explained(err, l.first)
+	}
 	if _, lost := executor.LostDevice(err); lost {
 		err = l.a.explained(err, l.first)
 		if saving := executor.Unrelated(l.a.saves.Await()); saving != nil {
@@ -124,8 +130,11 @@ func (a *attempt) ended(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := a.session.Worse(rep.Final.Metrics, a.at.StoppedEarly(a.session.Config.EarlyStopping)); text != "" && a.goal.reached(&a.at) {
+	if text := a.session.Worse(rep.Final.Metrics, a.at.StoppedEarly(a.session.Config.EarlyStopping)); text != "" && a.leads() && a.goal.reached(&a.at) {
 		a.opt.Observer.warn(text)
+	}
+	if !a.leads() {
+		return rep, nil
 	}
 	if err := a.write(rep); err != nil {
 		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
@@ -148,6 +157,9 @@ func (a *attempt) explained(err error, first int) error {
 		return err
 	}
 	a.failed = first + int(task.Step)
+	if a.crew() != nil { // nothing can be computed again: the others are at the same step
+		return fmt.Errorf("step %d: %w", a.failed, err)
+	}
 	a.session.Debug().Failure(task)
 	if unwritten := a.dump.Failure(a.failed, task); unwritten != nil {
 		err = errors.Join(err, unwritten)
@@ -170,7 +182,10 @@ func (a *attempt) explained(err error, first int) error {
 func (a *attempt) finish(l *loop) (*Report, error) {
 	ctx := context.Background()
 	boundary.Unseal(a.rt.Residency)
-	hash, err := a.prog.WeightsHash(ctx)
+	if !a.leads() {
+		return a.finishBehind()
+	}
+	hash, err := a.weightsHash(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -235,11 +250,15 @@ func (a *attempt) final(ctx context.Context) (Final, error) {
 		score, err := a.evaluate(ctx, func() string {
 			return "import other weights, or export an older checkpoint and begin a run from it (--init)"
 		})
-		if err == nil {
-			f.Metrics, err = a.session.Judge.Values(ctx, score)
+		if err != nil || !a.leads() {
+			return f, err
 		}
+		f.Metrics, err = a.session.Judge.Values(ctx, score)
 		f.ValLoss, f.ValAccuracy = &score.Loss, score.Accuracy
 		return f, err
+	}
+	if !a.leads() {
+		return f, nil
 	}
 	if losses := a.journal.metrics.Losses(); f.TrainLoss == nil && len(losses) > 0 {
 		mean := meanOf(losses)

@@ -3,16 +3,26 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // forRanks is a config as several ranks plan it: unless it says otherwise, with a replica for each, of which each
@@ -116,4 +126,210 @@ func (o *OpenOptions) agreeOnData(ctx context.Context, data *datasets.Dataset, e
 		f.Value = data.Info.Fingerprint
 	}
 	return o.Ranks.Agree(ctx, "its data", err, f)
+}
+
+// crew are the ranks that train together; nil: this process is alone.
+func (a *attempt) crew() *crew.Crew { return a.session.Crew() }
+
+// leads reports whether this process has the run folder, and decides.
+func (a *attempt) leads() bool { return a.crew() == nil || a.crew().Rank() == 0 }
+
+// agree has all ranks compare how far they have come. Alone, err is what it is.
+func (a *attempt) agree(ctx context.Context, what string, err error) error {
+	if a.crew() == nil {
+		return err
+	}
+	return a.crew().Agree(ctx, what, err)
+}
+
+// checkRanks refuses what ranks cannot do.
+func (a *attempt) checkRanks() error {
+	if a.crew() == nil {
+		return nil
+	}
+	refuse := func(text string) error {
+		return fmt.Errorf("%w: several processes train together: %s", errs.ErrOptions, text)
+	}
+	switch {
+	case len(a.opt.Faults) > 0:
+		return refuse("faults cannot be injected: leave Faults out")
+	case a.opt.Observer.inspects():
+		return refuse("an observer cannot look at variables, which are on all of them: leave Inspect out")
+	case a.values.Stream() != nil:
+		return refuse(fmt.Sprintf("%s is compressed: unpack it (gunzip, zstd -d)", a.opt.Init))
+	}
+	return nil
+}
+
+// standing is where a run stands, as rank 0 tells the others.
+type standing struct {
+	At                   runstate.Progress
+	Saved, Logged, Began int // of At, which a checkpoint does not keep
+	Steps, MaxSteps      int // of goal
+	Resume, Allow        bool
+	Lends                bool // rank 0 gives the variables their first contents
+}
+
+// share has all ranks stand where rank 0 does.
+func (a *attempt) share(ctx context.Context) (lends bool, err error) {
+	if a.crew() == nil {
+		return false, nil
+	}
+	s := standing{a.at, a.at.Saved, a.at.Logged, a.at.Began, a.goal.steps, a.goal.maxSteps, a.opt.Resume, a.opt.AllowChanged, a.opt.Resume || a.opt.Init != ""}
+	if err := a.shareJSON(ctx, "where the run stands", &s); err != nil {
+		return false, err
+	}
+	a.at, a.goal.steps, a.goal.maxSteps, a.opt.Resume, a.opt.AllowChanged = s.At, s.Steps, s.MaxSteps, s.Resume, s.Allow
+	a.at.Saved, a.at.Logged, a.at.Began = s.Saved, s.Logged, s.Began
+	return s.Lends, nil
+}
+
+// shareJSON gives all ranks what rank 0 has in v, a pointer.
+func (a *attempt) shareJSON(ctx context.Context, what string, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		b, err = a.crew().Share(ctx, what, b)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// fill gives the variables their first contents. Rank 0 reads those of a checkpoint or of a file, and sends them on.
+func (a *attempt) fill(ctx context.Context, c executor.Contents, lends bool) error {
+	all := a.crew()
+	vars := a.session.Plan.Graph.Vars
+	switch {
+	case !lends:
+		return a.prog.InitFrom(ctx, c)
+	case !a.leads():
+		b := all.Borrow(0)
+		c.Again, c.Write = false, func(v *graph.Value, dst []byte) error { return b.Read(ctx, slices.Index(vars, v), 0, dst) }
+		return errors.Join(a.prog.InitFrom(ctx, c), b.End(ctx))
+	}
+	err := a.prog.InitFrom(ctx, c)
+	var b []byte
+	have := -1
+	for rank := 1; rank < all.Size(); rank++ { // one after the other, so that the host has one variable
+		err = errors.Join(err, all.Lend(ctx, rank, func(i int, off int64, dst []byte) error {
+			if i != have {
+				b, have = make([]byte, vars[i].Meta.Bytes()), i
+				if err := c.Write(vars[i], b); err != nil {
+					have = -1
+					return err
+				}
+			}
+			copy(dst, b[off:])
+			return nil
+		}))
+	}
+	return err
+}
+
+// savers are how ranks save together; nil if this process is alone.
+func (a *attempt) savers() *saver.Ranks {
+	c := a.crew()
+	if c == nil {
+		return nil
+	}
+	r := &saver.Ranks{
+		Rank: c.Rank(), Holder: a.prog.Holder,
+		Borrow: func(rank int) saver.Reader { return c.Borrow(rank) },
+		Lend: func(ctx context.Context, read func(part int, off int64, dst []byte) error) error {
+			return c.Lend(ctx, 0, read)
+		},
+	}
+	for rank := 1; rank < c.Size(); rank++ {
+		r.Others = append(r.Others, rank)
+	}
+	return r
+}
+
+// weightsHash is the hash of the weights, of which other ranks have some. On these, it is "".
+func (a *attempt) weightsHash(ctx context.Context) (hash string, err error) {
+	c := a.crew()
+	switch {
+	case c == nil:
+		return a.prog.WeightsHash(ctx)
+	case !a.leads():
+		r := a.prog.NewVarReader(ledger.Epoch)
+		defer r.Close()
+		return "", c.Lend(ctx, 0, func(i int, off int64, dst []byte) error { return r.Read(ctx, i, off, dst) })
+	}
+	from := map[int]*crew.Borrower{}
+	for rank := 1; rank < c.Size(); rank++ {
+		from[rank] = c.Borrow(rank)
+	}
+	hash, err = a.prog.WeightsHashFrom(ctx, func(rank, i int, off int64, dst []byte) error {
+		return from[rank].Read(ctx, i, off, dst)
+	})
+	for rank := 1; rank < c.Size(); rank++ {
+		err = errors.Join(err, from[rank].End(ctx))
+	}
+	return hash, err
+}
+
+// checkRings makes sure that rank 0 has the values that steps record.
+func (a *attempt) checkRings() error {
+	if a.crew() == nil {
+		return nil
+	}
+	for _, name := range []string{models.LossRing, models.CorrectRing, models.GradNormRing} {
+		known := slices.ContainsFunc(a.prog.Graph().Vars, func(v *graph.Value) bool { return v.Name == name })
+		if known && a.prog.Holder(name) != 0 {
+			return fmt.Errorf("BUG: %s is on rank %d", name, a.prog.Holder(name))
+		}
+	}
+	return nil
+}
+
+// reckon is what becomes of the run after the step to come, as far as this rank knows: rank 0 decides by its clock, others
+// ask for what somebody has asked of them.
+func (l *loop) reckon(ctx context.Context) (o crew.Orders) {
+	if ctx.Err() != nil {
+		o.Stop, o.Why = true, context.Cause(ctx).Error()
+	}
+	if l.askedFor() {
+		o.Save = true
+	}
+	if !l.a.leads() {
+		return o
+	}
+	if l.a.goal.lacks(l.nextSteps) {
+		o.Stop = true
+	}
+	every := l.a.session.Config.Checkpoint.EveryTime
+	if every > 0 && time.Since(l.saved) >= every {
+		o.Save = true
+	}
+	return o
+}
+
+// nextSteps is nextStep for the step to come and the one after it, before which ranks can stop.
+func (l *loop) nextSteps() time.Duration { return l.nextStep() + 2*l.clock.Longest() }
+
+// follow has all ranks stand where rank 0 does after a boundary, whose metrics it alone has.
+func (a *attempt) follow(ctx context.Context) error {
+	if a.crew() == nil {
+		return nil
+	}
+	_, err := a.share(ctx)
+	return err
+}
+
+// finishBehind is finish on a rank that does not write the report: it takes part in what all do.
+func (a *attempt) finishBehind() (*Report, error) {
+	ctx := context.Background()
+	boundary.Unseal(a.rt.Residency)
+	if _, err := a.weightsHash(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := a.final(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := a.test(ctx, ""); err != nil {
+		return nil, err
+	}
+	return &Report{Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters()}, nil
 }

@@ -168,3 +168,81 @@ func TestRanksHaveTheSameData(t *testing.T) {
 		}
 	}
 }
+
+// trained trains on so many ranks, in one run folder, and gives what rank 0 reports.
+func trained(t *testing.T, size int, o berth.TrainOptions, set ...string) *berth.Report {
+	t.Helper()
+	var rep *berth.Report
+	for i, err := range onRanks(t, size, func(c *crew.Crew) error {
+		own := o
+		if c.Rank() > 0 {
+			own.Dir = filepath.Join(t.TempDir(), "none") // which nobody makes
+		}
+		open := berth.OpenOptions{Ranks: c}
+		if size == 1 {
+			open.Ranks = nil
+		}
+		if o.Resume {
+			open.Resume = own.Dir
+		}
+		r, err := berth.Open(t.Context(), rankConfig(t, set...), open)
+		if err != nil {
+			return err
+		}
+		got, err := r.Train(t.Context(), own)
+		if c.Rank() == 0 {
+			rep = got
+		} else if _, none := os.Stat(own.Dir); none == nil {
+			err = errors.Join(err, fmt.Errorf("it has made %s", own.Dir))
+		}
+		if err != nil {
+			c.Abort(1)
+		}
+		return errors.Join(err, r.Close())
+	}) {
+		if err != nil {
+			t.Fatalf("rank %d of %d: %v", i, size, err)
+		}
+	}
+	return rep
+}
+
+// TestTrainOnRanks: any number of ranks gives the weights, losses, metrics and checkpoints of one process, bit for bit.
+func TestTrainOnRanks(t *testing.T) {
+	for _, set := range [][]string{
+		{"optimizer.name=adamw", "train.log_every=7"},
+		{"optimizer.name=momentum", "optimizer.clip_norm=0.5", "partition.shard=none"},
+	} {
+		want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, set...)
+		for _, n := range []int{2, 3, 4} {
+			got := trained(t, n, berth.TrainOptions{Dir: t.TempDir()}, set...)
+			if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) || fmt.Sprint(*got.Final.ValLoss, *got.Final.ValAccuracy) != fmt.Sprint(*want.Final.ValLoss, *want.Final.ValAccuracy) {
+				t.Errorf("%v: %d ranks: weights %.8s, want %.8s; validation %v, %v", set, n, got.WeightsSHA256, want.WeightsSHA256, *got.Final.ValLoss, *want.Final.ValLoss)
+			}
+			if got.Replicas != n || !got.Finished {
+				t.Errorf("%d ranks: %+v", n, got)
+			}
+		}
+	}
+}
+
+// TestResumeOnOtherRanks: a run goes on with any number of ranks, from checkpoints of any other.
+func TestResumeOnOtherRanks(t *testing.T) {
+	set := []string{"optimizer.name=adamw", "train.epochs=3"}
+	want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, set...)
+	dir := t.TempDir()
+	o := berth.TrainOptions{Dir: dir}
+	for i, n := range []int{4, 2, 3, 1, 2} {
+		o.MaxSteps = 20 + 25*i
+		if i == 4 {
+			o.MaxSteps = 0
+		}
+		got := trained(t, n, o, set...)
+		if o.Resume = true; i < 4 {
+			continue
+		}
+		if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) {
+			t.Errorf("weights %.8s, want %.8s", got.WeightsSHA256, want.WeightsSHA256)
+		}
+	}
+}

@@ -23,15 +23,14 @@ func (a *attempt) test(ctx context.Context, weights string) (*Test, error) {
 	if part == nil || !a.goal.completed(&a.at) {
 		return nil, nil
 	}
-	snap, err := a.takeBest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var old Report
-	if a.opt.Resume && !a.opt.AllowChanged && json.Unmarshal(a.folder.Report(), &old) == nil && old.Test != nil && old.WeightsSHA256 == weights && old.Test.Checkpoint == snap.Manifest.ID {
-		return old.Test, nil
+	snap, old, err := a.takeBest(ctx, weights)
+	if err != nil || old != nil {
+		return old, err
 	}
 	score, err := a.scoreTest(ctx)
+	if err == nil && !a.leads() {
+		return nil, nil
+	}
 	if errors.Is(err, device.ErrNonFinite) {
 		a.opt.Observer.warn(fmt.Sprintf("the test part has no result: %v", err))
 		return nil, nil
@@ -67,24 +66,58 @@ func (a *attempt) scoreTest(ctx context.Context) (score infer.Score, err error) 
 	return score, errors.Join(err, e.Close())
 }
 
+// judged is what is to become of the test part: rank 0 tells the others.
+type judged struct {
+	Old     *Test               // it was evaluated before
+	Tensors []checkpoint.Tensor // to take from a checkpoint
+}
+
 // takeBest gives the variables of the model the contents of the checkpoint that is to be judged, if it is
-// not the newest one.
-func (a *attempt) takeBest(ctx context.Context) (*checkpoint.Snapshot, error) {
-	snap, _, err := rundir.Pick(ctx, a.folder.DB, rundir.Weights{})
-	if err != nil || snap.Manifest.Step == a.at.Step {
-		return snap, err
+// not the newest one. old is what a report has of these weights, where weights is the hash of the newest; nil: nothing.
+func (a *attempt) takeBest(ctx context.Context, weights string) (snap *checkpoint.Snapshot, old *Test, err error) {
+	var j judged
+	if a.leads() {
+		if snap, _, err = rundir.Pick(ctx, a.folder.DB, rundir.Weights{}); err != nil {
+			return nil, nil, err
+		}
+		j = a.judged(snap, weights)
+	}
+	if a.crew() != nil {
+		if err := a.shareJSON(ctx, "which weights the test part is for", &j); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, t := range j.Tensors {
+		b := make([]byte, t.Meta.Bytes())
+		if a.leads() {
+			err = snap.Read(t.Name, 0, b)
+		}
+		if err == nil && a.crew() != nil {
+			err = a.crew().ShareBytes(ctx, t.Name, b)
+		}
+		if err == nil {
+			_, err = a.prog.Replace(ctx, t.Name, b)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return snap, j.Old, nil
+}
+
+// judged decides about the test part.
+func (a *attempt) judged(snap *checkpoint.Snapshot, weights string) (j judged) {
+	var old Report
+	if a.opt.Resume && !a.opt.AllowChanged && json.Unmarshal(a.folder.Report(), &old) == nil && old.Test != nil && old.WeightsSHA256 == weights && old.Test.Checkpoint == snap.Manifest.ID {
+		j.Old = old.Test
+	}
+	if snap.Manifest.Step == a.at.Step {
+		return j
 	}
 	for _, t := range snap.Tensors() {
-		if t.Role != graph.Parameter.String() && t.Role != graph.Statistic.String() {
-			continue
-		}
-		b := make([]byte, t.Meta.Bytes())
-		if err := snap.Read(t.Name, 0, b); err != nil {
-			return nil, err
-		}
-		if _, err := a.prog.Replace(ctx, t.Name, b); err != nil {
-			return nil, err
+		if t.Role == graph.Parameter.String() || t.Role == graph.Statistic.String() {
+			j.Tensors = append(j.Tensors, t)
 		}
 	}
-	return snap, nil
+	return j
 }

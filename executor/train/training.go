@@ -59,6 +59,9 @@ var errFinished = errs.With(errors.New("the training has ended: to continue it, 
 // lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
 // every other call of the run fails with errs.ErrInUse.
 func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
+	if r.now.session.Crew() != nil {
+		return nil, fmt.Errorf("%w: several processes train together, and take their steps by themselves: call Train", errs.ErrOptions)
+	}
 	leave, err := r.now.session.Keep()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -41,6 +42,7 @@ const usualSoon = 10 * time.Second
 type Crew struct {
 	transport ranks.Transport
 	opt       Options
+	telling   sync.Mutex // held while Waiting is told
 	members   []Member
 }
 
@@ -185,13 +187,46 @@ func (c *Crew) awaitOne(ctx context.Context, rank int, what string, e device.Eve
 		return err
 	}
 	if c.Rank() == 0 && c.opt.Waiting != nil {
+		c.telling.Lock()
 		c.opt.Waiting(fmt.Sprintf("waiting for %s: %s", c.Name(rank), what))
+		c.telling.Unlock()
 	}
 	err = within(c.opt.Timeout - soon)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return c.silent(rank, what, time.Since(began).Round(time.Second))
 	}
 	return err
+}
+
+// ShareBytes is Share of any number of bytes, which all ranks know: others get them in b.
+func (c *Crew) ShareBytes(ctx context.Context, what string, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), chunk)
+		for i := 1; i < c.Size(); i++ {
+			var err error
+			switch c.Rank() {
+			case 0:
+				err = c.Send(ctx, i, what, b[:n])
+			case i:
+				err = c.Recv(ctx, 0, what, b[:n])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// Send sends bytes to another rank, which receives as many by Recv.
+func (c *Crew) Send(ctx context.Context, to int, what string, b []byte) error {
+	return c.await(ctx, to, what, c.transport.Send(to, ranks.TagControl, b))
+}
+
+// Recv receives bytes that another rank sends by Send.
+func (c *Crew) Recv(ctx context.Context, from int, what string, b []byte) error {
+	return c.await(ctx, from, what, c.transport.Recv(from, ranks.TagControl, b))
 }
 
 // Gather gives all ranks what each has.

@@ -66,6 +66,13 @@ func TestGather(t *testing.T) {
 		if err != nil || string(text) != "of rank 0" {
 			return fmt.Errorf("%q, %w", text, err)
 		}
+		b := make([]byte, 2*chunk+3)
+		if c.Rank() == 0 {
+			b[0], b[chunk], b[len(b)-1] = 1, 2, 3
+		}
+		if err := c.ShareBytes(t.Context(), "bytes", b); err != nil || b[0] != 1 || b[chunk] != 2 || b[len(b)-1] != 3 {
+			return fmt.Errorf("other bytes, %w", err)
+		}
 		return nil
 	}))
 }
