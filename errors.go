@@ -21,6 +21,8 @@ import (
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
+	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/internal/errs"
@@ -93,6 +95,9 @@ var ErrNonFinite = device.ErrNonFinite
 // failure while following it.
 func IsUsage(err error) bool {
 	var weights *WeightsError
+	if v, ok := errors.AsType[*crew.Verdict](err); ok {
+		return v.Kind == crew.Mistake
+	}
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged): // which may be why nothing was found
 		return false
@@ -100,7 +105,7 @@ func IsUsage(err error) bool {
 		return false
 	}
 	for _, cause := range []error{
-		graph.ErrShape, graph.ErrOp, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
+		graph.ErrShape, graph.ErrOp, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid, ranks.ErrLaunch, ranks.ErrLibrary,
 		partition.ErrStages, partition.ErrReplicas, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrAbsent, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrHeldHere, checkpoint.ErrNotFound, checkpoint.ErrTensors,
 		pretrained.ErrFormat, pretrained.ErrFolder, rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse, ErrONNX, ErrONNXLarge, ErrFitted,

@@ -79,9 +79,10 @@ func runAs(name string, ctx context.Context, stop *signals.Stop, args []string, 
 		err = cli.Unread(err)
 	}
 	code := exitCode(err)
+	var told silentError
 	stop.Done(code)
 	switch {
-	case code == cli.ExitPipe:
+	case code == cli.ExitPipe, errors.As(err, &told):
 		return code
 	case code != cli.ExitStopped && ctx.Err() != nil && errors.Is(err, context.Canceled):
 		cli.Tell(cmd, errs, "interrupted")

@@ -9,9 +9,15 @@ import (
 
 // exitCode is the exit code for an error of a command or of a run.
 func exitCode(err error) int {
+	var silent silentError
+	var all *berth.RanksVerdict
 	switch code := cli.ExitCode(err); {
 	case code == cli.ExitPipe:
 		return code
+	case errors.As(err, &silent):
+		return silent.code
+	case errors.As(err, &all) && all.Kind == berth.RanksStopped:
+		return cli.ExitStopped
 	case errors.Is(err, berth.ErrStopped):
 		return cli.ExitStopped
 	case berth.IsUsage(err):

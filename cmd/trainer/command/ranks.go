@@ -1,43 +1,45 @@
 package command
 
 import (
+	"bytes"
 	"context"
-	"os"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/ranks"
-	"github.com/berth-ml/berth/executor/ranks/mpi"
-)
-
-// mpiVariable names the file of the MPI library; mpiOff has a process go by itself, whatever has started it.
-const (
-	mpiVariable = "BERTH_MPI"
-	mpiOff      = "off"
+	"github.com/berth-ml/berth/internal/build"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // launched is what the launcher of this process says.
 func launched() (ranks.Launch, error) {
-	if os.Getenv(mpiVariable) == mpiOff {
-		return ranks.Launch{Size: 1}, nil
-	}
-	l, err := ranks.Launched(os.LookupEnv)
+	l, err := berth.LaunchedRanks()
 	if err != nil {
 		return l, cli.Usage(err)
 	}
 	return l, nil
 }
 
-// alone are the commands that several processes may run at once, as they neither read nor write a run.
-var alone = []string{"help", "version", "completion"}
+// The commands that several processes may run at once: alone neither read nor write a run, and together have them act
+// as one.
+var (
+	alone    = []string{"help", "version", "completion"}
+	together = []string{"train", "resume"}
+)
 
 // checkRanks refuses a command that was started as several processes which were to work together: each would do all
 // of the work, in the same run folder.
 func checkRanks(c *cobra.Command) error {
-	if slices.Contains(alone, c.Name()) {
+	if slices.Contains(alone, c.Name()) || slices.Contains(together, c.Name()) && c.Parent() == c.Root() {
 		return nil
 	}
 	l, err := launched()
@@ -47,20 +49,138 @@ func checkRanks(c *cobra.Command) error {
 	if f := c.Flags().Lookup("link"); f != nil && f.Value.String() == "true" {
 		return nil
 	}
-	return cli.Usagef("%s has started %d processes (%s), and of trainer's commands bench --link alone works with several: start one, or set %s=%s, and each goes by itself",
-		l.By, l.Size, l.Variable, mpiVariable, mpiOff)
+	return cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
+		l.By, l.Size, l.Variable)
 }
 
-// meetWithin is how long ranks wait for each other at the start.
-const meetWithin = 10 * time.Second
+// silentError is an error that another process tells, or that was told already.
+type silentError struct {
+	error
+	code int
+}
 
-// openWorld loads MPI, and meets the other ranks.
-func openWorld(ctx context.Context, launch ranks.Launch) (*mpi.World, error) {
-	ctx, cancel := context.WithTimeout(ctx, meetWithin)
-	defer cancel()
-	var files []string
-	if file := os.Getenv(mpiVariable); file != "" {
-		files = []string{file}
+// join meets the other processes of the run, if there are any.
+func (t *training) join(c *cobra.Command) error {
+	l, err := launched()
+	if err != nil || l.Size < 2 {
+		return err
 	}
-	return mpi.Open(ctx, launch, files)
+	waiting := func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }
+	all, err := berth.JoinRanks(c.Context(), berth.RanksOptions{
+		Program: build.Revision(), Waiting: waiting, IsUsage: func(err error) bool { return cli.ExitCode(err) == cli.ExitUsage },
+	})
+	if err != nil {
+		if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {
+			return silentError{err, exitCode(v)}
+		}
+		return fmt.Errorf("rank %d: %w", l.Rank, err)
+	}
+	t.ranks = all
+	t.stop.User2()
+	if all.Rank() > 0 {
+		t.quiet = true
+		t.stop.Silent()
+		c.SetErr(&prefixed{to: c.ErrOrStderr(), prefix: all.Name(all.Rank()) + ": "})
+	}
+	return nil
+}
+
+// ranksNote says who trains together.
+func (t *training) ranksNote() string {
+	return fmt.Sprintf("%s on %s, by %s", units.Count(t.ranks.Size(), "rank"), units.Count(t.ranks.Machines(), "machine"), t.ranks.Carrier())
+}
+
+// agree has all ranks hear of an error of one.
+func (t *training) agree(ctx context.Context, what string, err error) error {
+	if t.ranks == nil {
+		return err
+	}
+	return t.ranks.Agree(ctx, what, err)
+}
+
+// chosen is the folder that rank 0 has chosen, and the text of the config there.
+type chosen struct {
+	Dir    string
+	Resume bool
+	Path   string // of the config
+	Text   []byte
+}
+
+// loadRun reads the config of the run in a folder, which rank 0 does for all.
+func (t *training) loadRun(c *cobra.Command, f *runs.ConfigFlags, dir string) (*configs.Config, error) {
+	if t.ranks == nil {
+		return f.LoadRun(c, dir)
+	}
+	var x chosen
+	var err error
+	if t.ranks.Rank() == 0 {
+		x.Path, x.Text, err = f.RunText(c, dir)
+	}
+	if err = t.agree(c.Context(), "the run folder", err); err == nil {
+		err = t.share(c.Context(), "the run's config", &x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := f.ParseRun(c, x.Path, x.Text)
+	return cfg, t.agree(c.Context(), "its config", err)
+}
+
+// share gives all ranks what rank 0 has in v, a pointer.
+func (t *training) share(ctx context.Context, what string, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		b, err = t.ranks.Share(ctx, what, b)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+// together runs a command on all ranks that there are, and ends them. An error that all have is told by rank 0; one that
+// this rank has alone ends the others, once it is told.
+func (t *training) together(c *cobra.Command, run func() error) error {
+	if err := t.join(c); err != nil || t.ranks == nil {
+		if err != nil {
+			return err
+		}
+		return run()
+	}
+	err := run()
+	_, all := errors.AsType[*berth.RanksVerdict](err)
+	if err != nil && !all && !errors.Is(err, berth.ErrStopped) {
+		cli.Tell(c, c.ErrOrStderr(), cli.Advised(err).Error())
+		t.ranks.Abort(exitCode(err)) // does not return
+	}
+	if failed := t.ranks.Close(); err == nil {
+		err = failed
+	}
+	if err != nil && t.ranks.Rank() > 0 {
+		return silentError{err, exitCode(err)}
+	}
+	return err
+}
+
+// prefixed puts words before each line.
+type prefixed struct {
+	to     io.Writer
+	prefix string
+	within bool // a line has begun
+}
+
+// Write implements io.Writer.
+func (p *prefixed) Write(b []byte) (int, error) {
+	var out []byte
+	for line := range bytes.Lines(b) {
+		if !p.within {
+			out = append(out, p.prefix...)
+		}
+		out = append(out, line...)
+		p.within = !bytes.HasSuffix(line, []byte("\n"))
+	}
+	if _, err := p.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }

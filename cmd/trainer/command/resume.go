@@ -32,13 +32,16 @@ func resumeCommand(stop *signals.Stop) *cobra.Command {
 		}
 		return cli.FlagError(c, err)
 	})
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := cf.LoadRun(c, args[0])
+	run := func(c *cobra.Command, args []string) error {
+		cfg, err := t.loadRun(c, cf, args[0])
 		if err != nil {
 			return err
 		}
 		t.options.Dir, t.options.Resume = args[0], true
 		return t.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), cfg)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return t.together(c, func() error { return run(c, args) })
 	}
 	return c
 }

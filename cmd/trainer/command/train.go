@@ -32,12 +32,12 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "delete the run that the folder holds, and begin anew")
 	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of a safetensors `FILE[:PREFIX]`, found by name")
 	addOverfit(c, &t.overfit)
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
+	run := func(c *cobra.Command, args []string) (err error) {
 		cfg, err := cf.Load(c, args[0])
-		if err != nil {
-			return err
+		if err == nil {
+			err = t.checkOverfit(c)
 		}
-		if err := t.checkOverfit(c); err != nil {
+		if err = t.agree(c.Context(), "its config", err); err != nil {
 			return err
 		}
 		if t.overfit > 0 && o.Dir == "" {
@@ -47,10 +47,13 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 			t.removed = true
 			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 		}
-		if err := t.chooseFolder(cfg.Name, resume.mode); err != nil {
+		if err := t.chooseFolder(c.Context(), cfg.Name, resume.mode); err != nil {
 			return err
 		}
 		return t.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), cfg)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return t.together(c, func() error { return run(c, args) })
 	}
 	return c
 }

@@ -41,6 +41,7 @@ type training struct {
 	stop     *signals.Stop
 	faults   *faultFlag
 	costs    *costsFlag
+	ranks    *berth.Ranks // that train together; nil: this process is alone
 }
 
 // The values of --progress.
@@ -67,8 +68,28 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	return t
 }
 
-// chooseFolder chooses the run folder of train for a config with that name.
-func (t *training) chooseFolder(name string, m runs.Mode) error {
+// chooseFolder chooses the run folder of train for a config with that name. Rank 0 chooses for all.
+func (t *training) chooseFolder(ctx context.Context, name string, m runs.Mode) (err error) {
+	if t.ranks == nil {
+		return t.choose(name, m)
+	}
+	if t.ranks.Rank() == 0 {
+		err = t.choose(name, m)
+	} else {
+		err = t.check()
+	}
+	if err = t.agree(ctx, "its run folder", err); err != nil {
+		return err
+	}
+	o := &t.options
+	x := chosen{Dir: o.Dir, Resume: o.Resume}
+	err = t.share(ctx, "the run folder", &x)
+	o.Dir, o.Resume = x.Dir, x.Resume
+	return err
+}
+
+// choose is chooseFolder for this process.
+func (t *training) choose(name string, m runs.Mode) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -112,11 +133,14 @@ func (t *training) check() (err error) {
 
 // run trains and prints the outcome.
 func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.Config) (err error) {
-	if err := cmp.Or(t.check(), t.costs.check(cfg)); err != nil {
+	if err := t.agree(ctx, "its flags", cmp.Or(t.check(), t.costs.check(cfg))); err != nil {
 		return err
 	}
 	o, errs := t.options, notes
 	o.Began = started
+	if t.ranks != nil {
+		t.note = strings.TrimPrefix(t.note+"\n"+t.ranksNote(), "\n")
+	}
 	if t.quiet {
 		out, notes = io.Discard, nil
 	}
@@ -132,7 +156,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	}
 	var doing phase.Share
 	done := phase.WaitFor(ctx, waits, "planning", &doing)
-	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say, Overfit: t.overfit})
+	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Ranks: t.ranks, Costs: t.costs.path, Reading: doing.Say, Overfit: t.overfit})
 	done()
 	if err != nil {
 		return err

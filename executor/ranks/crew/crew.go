@@ -26,6 +26,7 @@ type Member struct {
 // Options describe this rank, and how it waits for others.
 type Options struct {
 	Member
+	Carrier string               // what carries the messages, for the user
 	Timeout time.Duration        // after which a silent rank is given up; 0: DefaultTimeout
 	Waiting func(text string)    // is told on rank 0 whom all wait for; nil: nobody is
 	KindOf  func(err error) Kind // what an error is; nil: Failed
@@ -74,6 +75,9 @@ func (c *Crew) Size() int { return c.transport.Size() }
 
 // Transport carries messages between the ranks.
 func (c *Crew) Transport() ranks.Transport { return c.transport }
+
+// Carrier is what carries the messages.
+func (c *Crew) Carrier() string { return c.opt.Carrier }
 
 // Members are the ranks.
 func (c *Crew) Members() []Member { return c.members }

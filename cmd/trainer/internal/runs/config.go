@@ -129,17 +129,35 @@ func (f *ConfigFlags) Overlay(c *cobra.Command) configs.Overlay {
 // LoadRun reads the config of the run in a folder: config.yaml or, where that
 // was lost, the newest checkpoint's.
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
+	path, text, err := f.RunText(c, dir)
+	if err != nil {
+		return nil, err
+	}
+	return f.ParseRun(c, path, text)
+}
+
+// ParseRun reads the config of a run from its text.
+func (f *ConfigFlags) ParseRun(c *cobra.Command, path string, text []byte) (*configs.Config, error) {
+	cfg, err := configs.Parse(path, text, f.Overlay(c))
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return cfg, nil
+}
+
+// RunText is the path and the text of the config of the run in a folder.
+func (f *ConfigFlags) RunText(c *cobra.Command, dir string) (path string, text []byte, err error) {
 	dir = osfile.Resolve(dir)
-	path := filepath.Join(dir, "config.yaml")
+	path = filepath.Join(dir, "config.yaml")
 	text, id, err := rundir.ConfigText(dir)
 	var lost *rundir.LostConfigError
 	switch {
 	case errors.As(err, &lost):
-		return nil, lostConfig(dir, path, lost.Unread, lost.Saved)
+		return path, nil, lostConfig(dir, path, lost.Unread, lost.Saved)
 	case errors.Is(err, osfile.ErrNotFile):
-		return nil, cli.Usage(err)
+		return path, nil, cli.Usage(err)
 	case err != nil:
-		return nil, err
+		return path, nil, err
 	}
 	if id != 0 {
 		state := "is lost"
@@ -148,11 +166,7 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", columns.Printed(path), state, id)
 	}
-	cfg, err := configs.Parse(path, text, f.Overlay(c))
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	return cfg, nil
+	return path, text, nil
 }
 
 // LoadTrained is LoadRun for a command that uses the model as it was trained: it refuses the keys

@@ -4,4 +4,5 @@ package signals
 
 import "os"
 
-var saveSignal os.Signal // the system has none for it
+// The system has none for these.
+var saveSignal, user2Signal os.Signal

@@ -19,6 +19,19 @@ type Stop struct {
 	saves atomic.Bool
 	asks  atomic.Bool
 	done  atomic.Pointer[int] // the exit code of what is done; nil before that
+	quiet atomic.Bool
+	comes atomic.Pointer[chan os.Signal] // where signals come; nil before Watch
+}
+
+// Silent has the process say nothing of signals from now on: another one, which has them, too, does.
+func (s *Stop) Silent() { s.quiet.Store(true) }
+
+// User2 makes SIGUSR2 a request to stop, too, where the system has it: launchers of several processes that end them
+// soon after a SIGTERM pass it on.
+func (s *Stop) User2() {
+	if c := s.comes.Load(); c != nil && user2Signal != nil {
+		signal.Notify(*c, user2Signal)
+	}
 }
 
 // Done says that only printing is left, after which the process ends with an exit
@@ -47,6 +60,7 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration) (watched context.Context, undo func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	c, done := make(chan os.Signal, 2), make(chan struct{})
+	s.comes.Store(&c)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -57,7 +71,7 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 		select {
 		case sig := <-c:
 			first = time.Now()
-			if !s.asks.Load() {
+			if !s.asks.Load() && !s.quiet.Load() {
 				fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
 			}
 			cancel(interrupted{sig})
@@ -69,7 +83,9 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 			case sig := <-c:
 				// A closed terminal's may come twice: from the system and from the shell.
 				if sig != syscall.SIGHUP && time.Since(first) > burst {
-					fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
+					if !s.quiet.Load() {
+						fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
+					}
 					os.Exit(s.code())
 				}
 			case <-done:

@@ -1,0 +1,133 @@
+package berth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/executor/ranks/crew"
+	"github.com/berth-ml/berth/executor/ranks/mpi"
+	"github.com/berth-ml/berth/internal/build"
+	"github.com/berth-ml/berth/internal/errs"
+)
+
+// Ranks are the processes of one run, which a launcher such as mpirun or srun has started: see [JoinRanks]. The methods
+// are those of [crew.Crew].
+type Ranks = crew.Crew
+
+// RanksVerdict is an error that all ranks have, since one has failed before the first step, or two differ in what they
+// were given. Rank 0 tells the user; the others end with the same exit code.
+type RanksVerdict = crew.Verdict
+
+// RanksStopped is the kind of a verdict by which nothing is wrong: starting again goes on.
+const RanksStopped = crew.Stopped
+
+// RanksOptions are the options of JoinRanks. The zero value is for a program of which all ranks run the same file.
+type RanksOptions struct {
+	// Program is compared between ranks, such as the version of the program; "": that of Berth, and of the program's module.
+	Program string
+	// Timeout is how long a rank may be silent before the others give it up; 0: 5 minutes.
+	Timeout time.Duration
+	// Waiting is told on rank 0 whom all wait for; nil: nobody is.
+	Waiting func(text string)
+	// IsUsage reports whether an error is a mistake in a config or a call, beside those of [IsUsage]; nil: no other is.
+	IsUsage func(error) bool
+}
+
+// mpiVariable names the file of the MPI library; mpiOff has a process go by itself, whatever has started it.
+const (
+	mpiVariable = "BERTH_MPI"
+	mpiOff      = "off"
+)
+
+// LaunchedRanks is what the launcher of this process says. Size is 1 without one.
+func LaunchedRanks() (ranks.Launch, error) {
+	if os.Getenv(mpiVariable) == mpiOff {
+		return ranks.Launch{Size: 1}, nil
+	}
+	return ranks.Launched(os.LookupEnv)
+}
+
+// meetWithin is how long ranks wait for each other at the start.
+const meetWithin = 10 * time.Second
+
+// OpenMPI loads the MPI of a launch, and meets the other ranks. The environment variable BERTH_MPI names its file.
+func OpenMPI(ctx context.Context, launch ranks.Launch) (*mpi.World, error) {
+	ctx, cancel := context.WithTimeout(ctx, meetWithin)
+	defer cancel()
+	var files []string
+	if file := os.Getenv(mpiVariable); file != "" {
+		files = []string{file}
+	}
+	return mpi.Open(ctx, launch, files)
+}
+
+// JoinRanks meets the other processes that the launcher of this one has started: give the result to [OpenOptions].Ranks.
+// It is nil where this process is alone, and no MPI is loaded then. All ranks close it in the end, unless one has failed
+// alone: that one calls Abort, which ends all, once it has told why.
+//
+//	all, err := berth.JoinRanks(ctx, berth.RanksOptions{})
+//	…
+//	run, err := berth.Open(ctx, config, berth.OpenOptions{Ranks: all})
+func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	launch, err := LaunchedRanks()
+	if err != nil || launch.Size < 2 {
+		return nil, err
+	}
+	world, err := OpenMPI(ctx, launch)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := os.Hostname() // a machine without one is called by the rank alone
+	free, _ := host.Available()
+	c, err := crew.Meet(ctx, world, crew.Options{
+		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: runtime.GOMAXPROCS(0)},
+		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, KindOf: o.kindOf,
+	})
+	if err != nil {
+		return nil, errors.Join(err, closeRanks(world, err))
+	}
+	return c, nil
+}
+
+// closeRanks ends MPI where all ranks have the same error; otherwise MPI is not asked again.
+func closeRanks(w *mpi.World, err error) error {
+	if _, all := errors.AsType[*crew.Verdict](err); all {
+		return w.Close()
+	}
+	return nil
+}
+
+// kindOf is what an error is for whoever has started the ranks.
+func (o *RanksOptions) kindOf(err error) crew.Kind {
+	switch {
+	case errors.Is(err, ErrStopped), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return crew.Stopped
+	case IsUsage(err), o.IsUsage != nil && o.IsUsage(err):
+		return crew.Mistake
+	}
+	return crew.Failed
+}
+
+// allowedCores are the cores that this process may use; "" where the system does not say.
+func allowedCores() string {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return strings.TrimSpace(list)
+		}
+	}
+	return ""
+}
