@@ -86,7 +86,7 @@ type opened struct {
 // open readies everything a run needs, in the order in which mistakes are
 // cheapest to report. The caller closes the attempt, also after an error.
 func (a *attempt) open(ctx context.Context) (err error) {
-	if err := a.agree(ctx, "its run folder", a.openFiles(ctx)); err != nil {
+	if err := a.decide(ctx, "its run folder", a.openFiles(ctx)); err != nil {
 		return err
 	}
 	return a.openWith(ctx)
@@ -127,7 +127,7 @@ func (a *attempt) openFiles(ctx context.Context) (err error) {
 // openWith is open, once there are first values and the run folder.
 func (a *attempt) openWith(ctx context.Context) error {
 	contents, err := a.openState(ctx)
-	if err = a.agree(ctx, "its program", err); err != nil {
+	if err = a.decide(ctx, "its program", err); err != nil {
 		return err
 	}
 	lends, err := a.share(ctx)
@@ -140,7 +140,7 @@ func (a *attempt) openWith(ctx context.Context) error {
 	if err := a.agree(ctx, "its first weights", a.begins(ctx, contents, lends)); err != nil {
 		return err
 	}
-	return a.agree(ctx, "its metrics", a.start(ctx))
+	return a.decide(ctx, "its metrics", a.start(ctx))
 }
 
 // openState opens the program, and finds where the run stands and what its variables begin with.

@@ -58,8 +58,8 @@ func (o *OpenOptions) forRanks(c *configs.Config) (*configs.Config, error) {
 		own.Partition.Shard = configs.ShardOptimizer
 	}
 	if m := c.Train.Microbatches; own.Partition.Replicas > m {
-		return c, refuse("train.microbatches", fmt.Sprintf("%d processes with a replica each share the microbatches of a step, and there are %d: start at most %d, or give --set train.microbatches=%d (the weights are others)",
-			own.Partition.Replicas, m, m, own.Partition.Replicas))
+		return c, refuse("train.microbatches", fmt.Sprintf("%d processes with a replica each share the microbatches of a step, and there are %d: start at most %d, or give a batch more microbatches (the weights are others)",
+			own.Partition.Replicas, m, m))
 	}
 	return &own, nil
 }
@@ -79,7 +79,7 @@ func (o *OpenOptions) agreeOnConfig(ctx context.Context, c *configs.Config, err 
 }
 
 // facts are what the configs of all ranks have in common. Devices are each rank's own, and so are the paths of data,
-// whose fingerprints are compared.
+// whose fingerprints are compared. Rank 0 alone uses the name.
 func (o *OpenOptions) facts(c *configs.Config, err error) ([]crew.Fact, error) {
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (o *OpenOptions) facts(c *configs.Config, err error) ([]crew.Fact, error) {
 		facts = append(facts, crew.Fact{Name: name, Value: value, Remedy: remedy})
 	}
 	for _, s := range list {
-		if strings.HasPrefix(s.Key, "devices.") && s.Key != "devices.op_by_op" && s.Key != "devices.compile" || s.Key == "data.path" {
+		if strings.HasPrefix(s.Key, "devices.") && s.Key != "devices.op_by_op" && s.Key != "devices.compile" || s.Key == "data.path" || s.Key == "name" {
 			continue
 		}
 		add(s.Key, s.Value, "give all ranks the same config, and the same flags for it")
@@ -140,6 +140,14 @@ func (a *attempt) agree(ctx context.Context, what string, err error) error {
 		return err
 	}
 	return a.crew().Agree(ctx, what, err)
+}
+
+// decide is agree about what rank 0 does for all.
+func (a *attempt) decide(ctx context.Context, what string, err error) error {
+	if a.crew() == nil {
+		return err
+	}
+	return a.crew().Decide(ctx, what, err)
 }
 
 // checkRanks refuses what ranks cannot do.

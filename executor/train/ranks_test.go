@@ -105,7 +105,7 @@ func TestRanksRefuse(t *testing.T) {
 		want string
 	}{
 		{same("train.reduction=order"), "--set train.reduction=order: these options cannot be used: train.reduction: 3 processes work on parts of each step, which only a tree can sum: give --set train.reduction=tree"},
-		{same("train.microbatches=2"), "3 processes with a replica each share the microbatches of a step, and there are 2: start at most 2, or give --set train.microbatches=3"},
+		{same("train.microbatches=2"), "3 processes with a replica each share the microbatches of a step, and there are 2: start at most 2, or give a batch more microbatches (the weights are others)"},
 		{same("devices.on_device_loss=replan"), "give --set devices.on_device_loss=stop"},
 		{same("devices.memory=50%"), "give a number of bytes"},
 		{same("partition=auto"), "give --set partition=given"},

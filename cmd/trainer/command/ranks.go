@@ -116,7 +116,7 @@ func (t *training) loadRun(c *cobra.Command, f *runs.ConfigFlags, dir string) (*
 	if t.ranks.Rank() == 0 {
 		x.Path, x.Text, err = f.RunText(c, dir)
 	}
-	if err = t.agree(c.Context(), "the run folder", err); err == nil {
+	if err = t.ranks.Decide(c.Context(), "the run folder", err); err == nil {
 		err = t.share(c.Context(), "the run's config", &x)
 	}
 	if err != nil {

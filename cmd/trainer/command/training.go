@@ -78,7 +78,7 @@ func (t *training) chooseFolder(ctx context.Context, name string, m runs.Mode) (
 	} else {
 		err = t.check()
 	}
-	if err = t.agree(ctx, "its run folder", err); err != nil {
+	if err = t.ranks.Decide(ctx, "its run folder", err); err != nil {
 		return err
 	}
 	o := &t.options

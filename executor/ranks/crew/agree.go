@@ -19,16 +19,26 @@ type word struct {
 	Err   string
 	Kind  Kind
 	Facts []Fact
+	Alone bool // rank 0 works for all
 }
 
 // Agree compares what ranks have come to. err is what went wrong in this one; what names, for those who wait, the
 // work that it was. Unless all went well and all facts are the same, all ranks get a [Verdict]. ctx's end does not
 // end the waiting, since the others would wait for this rank then.
 func (c *Crew) Agree(ctx context.Context, what string, err error, facts ...Fact) error {
+	return c.agree(ctx, what, err, word{Facts: facts})
+}
+
+// Decide is Agree about what rank 0 does for all, such as with the run folder: what goes wrong there is told as in one
+// process.
+func (c *Crew) Decide(ctx context.Context, what string, err error) error {
+	return c.agree(ctx, what, err, word{Alone: true})
+}
+
+func (c *Crew) agree(ctx context.Context, what string, err error, w word) error {
 	ctx = context.WithoutCancel(ctx)
-	w := word{Facts: facts}
 	if err != nil {
-		w = word{Err: err.Error(), Kind: c.kindOf(err)}
+		w = word{Err: err.Error(), Kind: c.kindOf(err), Alone: w.Alone}
 	}
 	mine, failed := json.Marshal(w)
 	if failed != nil {
@@ -99,7 +109,7 @@ func (c *Crew) failure(words []word) *Verdict {
 		return nil
 	}
 	text := words[first].Err
-	if !same {
+	if !same && (first > 0 || !words[0].Alone) {
 		text = fmt.Sprintf("%s: %s", c.Name(first), text)
 	}
 	return &Verdict{Rank: first, Kind: words[first].Kind, Text: text}

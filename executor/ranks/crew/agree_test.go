@@ -7,6 +7,22 @@ import (
 	"testing"
 )
 
+// TestDecide: what goes wrong in rank 0, which works for all, is told as in one process.
+func TestDecide(t *testing.T) {
+	for failing, want := range []string{"EOF", "rank 1 (node0): EOF"} {
+		for i, err := range play(t, 2, member, func(c *Crew) error {
+			if c.Rank() == failing {
+				return c.Decide(t.Context(), "a folder", io.EOF)
+			}
+			return c.Decide(t.Context(), "a folder", nil)
+		}) {
+			if err == nil || err.Error() != want {
+				t.Errorf("rank %d: %v, want %s", i, err, want)
+			}
+		}
+	}
+}
+
 // TestAgree: what goes wrong anywhere is one message everywhere, and names the rank unless it is the same in all.
 func TestAgree(t *testing.T) {
 	facts := func(batch string) []Fact {
