@@ -60,7 +60,7 @@ var typeOf = map[string]reflect.Type{
 var plain = []string{
 	"Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
-	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RefusedOp",
+	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
 	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
@@ -68,7 +68,7 @@ var plain = []string{
 // functions are the exported functions.
 var functions = map[string]any{
 	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
-	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable,
+	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks,
 }
 
 // Each exported type and function of package berth is in a table of these tests.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device/host"
-	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/ranks/mpi"
 	"github.com/berth-ml/berth/internal/build"
@@ -40,34 +39,6 @@ type RanksOptions struct {
 	IsUsage func(error) bool
 }
 
-// mpiVariable names the file of the MPI library; mpiOff has a process go by itself, whatever has started it.
-const (
-	mpiVariable = "BERTH_MPI"
-	mpiOff      = "off"
-)
-
-// LaunchedRanks is what the launcher of this process says. Size is 1 without one.
-func LaunchedRanks() (ranks.Launch, error) {
-	if os.Getenv(mpiVariable) == mpiOff {
-		return ranks.Launch{Size: 1}, nil
-	}
-	return ranks.Launched(os.LookupEnv)
-}
-
-// meetWithin is how long ranks wait for each other at the start.
-const meetWithin = 10 * time.Second
-
-// OpenMPI loads the MPI of a launch, and meets the other ranks. The environment variable BERTH_MPI names its file.
-func OpenMPI(ctx context.Context, launch ranks.Launch) (*mpi.World, error) {
-	ctx, cancel := context.WithTimeout(ctx, meetWithin)
-	defer cancel()
-	var files []string
-	if file := os.Getenv(mpiVariable); file != "" {
-		files = []string{file}
-	}
-	return mpi.Open(ctx, launch, files)
-}
-
 // JoinRanks meets the other processes that the launcher of this one has started: give the result to [OpenOptions].Ranks.
 // It is nil where this process is alone, and no MPI is loaded then. All ranks close it in the end, unless one has failed
 // alone: that one calls Abort, which ends all, once it has told why.
@@ -79,11 +50,11 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	launch, err := LaunchedRanks()
+	launch, err := mpi.Launched()
 	if err != nil || launch.Size < 2 {
 		return nil, err
 	}
-	world, err := OpenMPI(ctx, launch)
+	world, err := mpi.Meet(ctx, launch)
 	if err != nil {
 		return nil, err
 	}

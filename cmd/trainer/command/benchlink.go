@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/executor/ranks/mpi"
 )
 
 // benchLink measures how fast ranks send to each other. Rank 0 prints.
@@ -24,7 +24,7 @@ func benchLink(c *cobra.Command, names []string, timeout time.Duration, asJSON b
 	if launch.Size < 2 {
 		return cli.Usagef("--link measures between processes: start several, as in mpirun -n 2 trainer bench --link")
 	}
-	world, err := berth.OpenMPI(c.Context(), launch)
+	world, err := mpi.Meet(c.Context(), launch)
 	if err != nil {
 		return err
 	}

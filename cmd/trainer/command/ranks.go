@@ -16,13 +16,14 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/executor/ranks/mpi"
 	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/units"
 )
 
 // launched is what the launcher of this process says.
 func launched() (ranks.Launch, error) {
-	l, err := berth.LaunchedRanks()
+	l, err := mpi.Launched()
 	if err != nil {
 		return l, cli.Usage(err)
 	}

@@ -39,7 +39,7 @@ const DefaultTimeout = 5 * time.Minute
 // usualSoon is how long all wait before the user hears for whom.
 const usualSoon = 10 * time.Second
 
-// Crew is the ranks of one run. One goroutine uses it, but for Lenders and the other methods that say so.
+// Crew is the ranks of one run. A nil Crew is a process alone, of which Rank, Size and Close know. One goroutine uses it, but for Lenders and the other methods that say so.
 type Crew struct {
 	transport ranks.Transport
 	opt       Options
@@ -68,10 +68,20 @@ func Meet(ctx context.Context, t ranks.Transport, o Options) (*Crew, error) {
 }
 
 // Rank is the number of this rank, from 0 on.
-func (c *Crew) Rank() int { return c.transport.Rank() }
+func (c *Crew) Rank() int {
+	if c == nil {
+		return 0
+	}
+	return c.transport.Rank()
+}
 
 // Size is the number of ranks.
-func (c *Crew) Size() int { return c.transport.Size() }
+func (c *Crew) Size() int {
+	if c == nil {
+		return 1
+	}
+	return c.transport.Size()
+}
 
 // Transport carries messages between the ranks.
 func (c *Crew) Transport() ranks.Transport { return c.transport }
@@ -136,7 +146,12 @@ func (c *Crew) Part() Part {
 func (c *Crew) Abort(code int) { c.transport.Abort(code) }
 
 // Close ends the crew. All ranks call it.
-func (c *Crew) Close() error { return c.transport.Close() }
+func (c *Crew) Close() error {
+	if c == nil {
+		return nil
+	}
+	return c.transport.Close()
+}
 
 // longest is the most bytes of a message between ranks.
 const longest = 64 << 20
