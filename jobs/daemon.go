@@ -55,6 +55,7 @@ type Daemon struct {
 
 	mu    sync.Mutex
 	open  map[int]*task     // by job
+	kept  map[int]string    // why sweeps have checkpoints that are to be deleted
 	begun map[int]bool      // jobs that this daemon has begun and that are not over
 	later map[int]time.Time // when jobs may begin again that have failed
 	ends  map[int]time.Time // when jobs are foretold to end, since the last decision; nil: not found yet
@@ -85,6 +86,7 @@ func Open(o Options) (*Daemon, error) {
 		desk: desk{queue: q, program: cmp.Or(o.Program, build.Exact())}, options: o, owned: devices, host: devices.HostMemory(),
 		woken: make(chan struct{}, 1), open: map[int]*task{}, begun: map[int]bool{}, later: map[int]time.Time{},
 		sweeps: map[int]*sweeper{},
+		kept:   map[int]string{},
 	}, nil
 }
 

@@ -11,10 +11,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/sweep"
 )
@@ -26,7 +28,7 @@ type sweeper struct {
 	sweep    *configs.Sweep
 	trials   []sweep.Trial
 	decision sweep.Decision
-	deleted  map[int]bool // trials whose checkpoints are deleted
+	deleted  map[int]bool // trials whose checkpoints are deleted, or stay for good
 }
 
 // sweep lets the trials of sweeps begin, go on and end. The queue may have other jobs than list then.
@@ -139,14 +141,19 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 		}
 		d.over(dropped...)
 	}
+	kept := ""
 	for _, n := range w.decision.Delete {
 		if t := jobs[n-1]; t != nil && !t.Open() && !w.deleted[n] && t.As == 0 && !sharedRun(list, t) {
+			if err := d.deleteCheckpoints(t); err != nil {
+				kept = cmp.Or(kept, fmt.Sprintf("the checkpoints of trial %d cannot be deleted, which is tried again: %v", n, err))
+				continue
+			}
 			w.deleted[n] = true
-			d.deleteCheckpoints(t)
 		}
 	}
+	d.keeps(j, kept)
 	if w.decision.Over {
-		if !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
+		if kept == "" && !slices.ContainsFunc(jobs, func(t *queue.Job) bool { return t != nil && t.Open() }) {
 			best := w.decision.Best
 			if w.decision.Err == nil && j.StepOf != nil && jobs[best-1].As != 0 && !jobs[best-1].Trial.Gives {
 				if _, err := d.queue.Give(jobs[best-1].ID, trialDir(j, best)); err == nil {
@@ -169,11 +176,32 @@ func sharedRun(list []queue.Job, t *queue.Job) bool {
 	return slices.ContainsFunc(list, func(j queue.Job) bool { return j.As != 0 && j.Dir == t.Dir && complete(&j) })
 }
 
-// deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay.
-func (d *Daemon) deleteCheckpoints(t *queue.Job) {
+// deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay. An error says that there was no
+// room for that, which some file systems need; those that stay for another reason stay for good.
+func (d *Daemon) deleteCheckpoints(t *queue.Job) error {
 	err := os.Remove(rundir.CheckpointPath(t.Dir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.say(*t, fmt.Sprintf("keeps its checkpoints: %v", err))
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) }):
+		return err
+	}
+	d.say(*t, fmt.Sprintf("keeps its checkpoints: %v", err))
+	return nil
+}
+
+// keeps notes why a sweep has checkpoints that are to be deleted, and says it once; "": it has none.
+func (d *Daemon) keeps(j *queue.Job, why string) {
+	d.mu.Lock()
+	said := d.kept[j.ID] != ""
+	if why == "" {
+		delete(d.kept, j.ID)
+	} else {
+		d.kept[j.ID] = why
+	}
+	d.mu.Unlock()
+	if why != "" && !said {
+		d.say(*j, why)
 	}
 }
 

@@ -133,6 +133,8 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 		return "its inputs are there: it is planned"
 	case j.Waits():
 		return AboutToBegin
+	case d.kept[j.ID] != "":
+		return d.kept[j.ID]
 	case j.Leads():
 		return d.waitsForLed(list, j, a)
 	}

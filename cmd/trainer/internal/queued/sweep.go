@@ -400,7 +400,7 @@ func (m maker) sweepBest() *cobra.Command {
 	})
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file that is not there yet, or leaves none.
 func writeNew(path, content string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, os.ErrExist) {
@@ -409,7 +409,9 @@ func writeNew(path, content string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
 	_, err = io.WriteString(f, content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
 	return err
 }
