@@ -139,9 +139,9 @@ func others(held map[string]int, id int) bool {
 
 // heed ends the tasks of jobs that somebody wants paused or cancelled.
 func (d *Daemon) heed(list []queue.Job) {
-	for _, j := range list {
-		if t := d.open[j.ID]; t != nil && j.Wish != queue.Run {
-			t.stop(errWished)
+	for i := range list {
+		if j := &list[i]; j.Wish != queue.Run && d.open[j.ID] != nil {
+			d.open[j.ID].stop(errWished)
 		}
 	}
 }
@@ -150,15 +150,17 @@ func (d *Daemon) heed(list []queue.Job) {
 // line then.
 func (d *Daemon) line(list []queue.Job, alone int, now time.Time) (line []order.Job) {
 	off := errorsOf(list, d.open)
-	for _, j := range list {
+	line = make([]order.Job, 0, len(list))
+	for i := range list {
+		j := &list[i]
 		t := d.open[j.ID]
 		switch {
-		case !wants(&j), t != nil && t.ending, !d.may(&j), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
+		case !wants(j), t != nil && t.ending, !d.may(j), now.Before(d.later[j.ID]), alone != 0 && j.ID != alone:
 			continue
 		}
-		o := hosted(&j)
+		o := hosted(j)
 		o.Priority, o.Age, o.Needs, o.Open = j.Priority, j.Age(now), j.Needs, t != nil
-		o.Length, o.Left = off.times(&j, t)
+		o.Length, o.Left = off.times(j, t)
 		if t != nil {
 			o.On, o.Running, o.Safe = t.devices, t.runs(), t.safe
 		}

@@ -25,8 +25,7 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 		return nil, err
 	}
 	list := d.queue.Jobs()
-	slices.Reverse(list)
-	for i := range list {
+	for i := range slices.Backward(list) {
 		j := &list[i]
 		if j.Sweep == nil || j.State == queue.Failed || j.State == queue.Cancelled || j.Name != q.Name || j.DataID != q.DataID || !placed(s, j.Dir) {
 			continue

@@ -65,7 +65,8 @@ const recent = 15
 func errorsOf(list []queue.Job, open map[int]*task) errorOf {
 	e := errorOf{map[string]float64{}, 1}
 	var ratios []float64
-	for _, j := range list {
+	for i := range list {
+		j := &list[i]
 		length := j.Length
 		if t := open[j.ID]; t != nil { // otherwise the next of many equal jobs would seem shorter than those that run
 			now, _ := t.pace.times()

@@ -30,11 +30,11 @@ func (d *Daemon) View(id int) (View, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := d.queue.Jobs()
-	i := slices.IndexFunc(list, func(j queue.Job) bool { return j.ID == id })
-	if i < 0 {
+	j := index(list, id)
+	if j == nil {
 		return View{}, fmt.Errorf("%w: job %d", queue.ErrNoJob, id)
 	}
-	return d.views(list, list[i:i+1])[0], nil
+	return d.views(list, []queue.Job{*j})[0], nil
 }
 
 // Views are all jobs, by number.

@@ -181,7 +181,8 @@ func (q *Queue) SubmitPipeline(s Submission, steps []StepSubmission) (Job, error
 		return Job{}, fmt.Errorf("pipeline %s is not queued: %w", s.Name, err)
 	}
 	for _, j := range list {
-		q.jobs[j.ID], q.keys[j.key] = j, j.ID
+		q.keys[j.key] = j.ID
+		q.set(j)
 	}
 	return *lead, nil
 }
@@ -248,7 +249,7 @@ func (q *Queue) Prepare(id int, plan *Submission) (Job, error) {
 		q.why = err
 		return Job{}, fmt.Errorf("job %d stays as it was: %w", id, err)
 	}
-	q.jobs[id] = next
+	q.set(next)
 	delete(q.late, id)
 	return *next, nil
 }

@@ -31,6 +31,9 @@ type Queue struct {
 	keys map[string]int
 	late map[int]bool // jobs that the file does not have as they are
 	why  error        // why the disk takes no more; nil if it does, as far as is known
+
+	list  []Job        // the jobs by number, as Jobs gave them last
+	fresh map[int]bool // jobs that list does not have as they are: new and changed ones, and those that are gone
 }
 
 // Submission is what is asked for by a submit.
@@ -121,7 +124,8 @@ func (q *Queue) SubmitAll(list []Submission) ([]Job, error) {
 		return nil, fmt.Errorf("job %s is not queued: %w", added[0].Name, err)
 	}
 	for i, j := range added {
-		q.jobs[j.ID], q.keys[j.key] = j, j.ID
+		q.keys[j.key] = j.ID
+		q.set(j)
 		out[places[i]] = *j
 	}
 	return out, nil
@@ -171,16 +175,32 @@ func (q *Queue) again(id int, s Submission) (Job, error) {
 	return *j, nil
 }
 
-// Jobs are all jobs, by number.
+// Jobs are all jobs, by number. Nobody may change them: the next call gives the same list if no job has changed meanwhile.
 func (q *Queue) Jobs() []Job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := make([]Job, 0, len(q.jobs))
-	for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-		list = append(list, *q.jobs[id])
+	if len(q.fresh) == 0 {
+		return q.list
 	}
-	return list
+	list, old := make([]Job, 0, len(q.jobs)), q.list
+	for _, id := range slices.Sorted(maps.Keys(q.fresh)) {
+		at, found := slices.BinarySearchFunc(old, id, func(j Job, id int) int { return cmp.Compare(j.ID, id) })
+		list = append(list, old[:at]...)
+		if found {
+			at++
+		}
+		old = old[at:]
+		if j := q.jobs[id]; j != nil {
+			list = append(list, *j)
+		}
+	}
+	q.list = slices.Clip(append(list, old...))
+	clear(q.fresh)
+	return q.list
 }
+
+// set has a job take its place.
+func (q *Queue) set(j *Job) { q.jobs[j.ID], q.fresh[j.ID] = j, true }
 
 // Job is one job.
 func (q *Queue) Job(id int) (Job, error) {
@@ -319,6 +339,7 @@ func (q *Queue) Remove(id int) error {
 	}
 	for _, j := range gone {
 		delete(q.jobs, j.ID)
+		q.fresh[j.ID] = true
 		for _, key := range j.keys() {
 			delete(q.keys, key)
 		}
@@ -390,7 +411,7 @@ func (q *Queue) replace(changed []*Job) (list []Job, err error) {
 		return nil, fmt.Errorf("job %d stays as it was: %w", changed[0].ID, err)
 	}
 	for _, next := range changed {
-		q.jobs[next.ID] = next
+		q.set(next)
 		delete(q.late, next.ID)
 		list = append(list, *next)
 	}
@@ -566,7 +587,8 @@ func (q *Queue) report(id int, change func(*Job, time.Time)) Job {
 	}
 	next := j.clone()
 	change(next, time.Now())
-	q.jobs[id], q.late[id] = next, true
+	q.set(next)
+	q.late[id] = true
 	_ = q.flush()
 	return *next
 }

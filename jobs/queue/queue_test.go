@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -468,14 +469,55 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// BenchmarkJobs is what a list of 10,000 jobs takes of the queue.
+// TestJobsAreKept: a list of jobs stays as it was when jobs change, and no other one is made while none does.
+func TestJobsAreKept(t *testing.T) {
+	q := opened(t, filepath.Join(t.TempDir(), "queue.db"))
+	submit := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			if _, err := q.Submit(Submission{Key: key, Dir: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	states := func(list []Job) (text []string) {
+		for _, j := range list {
+			text = append(text, fmt.Sprint(j.ID, " ", j.State))
+		}
+		return text
+	}
+	submit("a", "b", "c", "d")
+	before := q.Jobs()
+	if n := testing.AllocsPerRun(10, func() { q.Jobs() }); n != 0 {
+		t.Errorf("%g allocations without a change", n)
+	}
+	if _, err := q.Want(3, Pause); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Remove(1); err != nil {
+		t.Fatal(err)
+	}
+	submit("e", "f")
+	if err := q.Remove(6); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := states(before), []string{"1 waiting", "2 waiting", "3 waiting", "4 waiting"}; !slices.Equal(got, want) {
+		t.Errorf("the list has become %q", got)
+	}
+	if got, want := states(q.Jobs()), []string{"2 waiting", "3 paused", "4 waiting", "5 waiting"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// BenchmarkJobs is what a list of 10,000 jobs takes of the queue after one of them has changed.
 func BenchmarkJobs(b *testing.B) {
-	q := &Queue{jobs: map[int]*Job{}}
+	q := &Queue{jobs: map[int]*Job{}, fresh: map[int]bool{}}
 	for i := range 10_000 {
 		j := &Job{ID: i + 1, Events: make([]Event, 8), Attempts: make([]Attempt, 2), Needs: make([]order.Need, 1)}
-		q.jobs[j.ID] = j
+		q.set(j)
 	}
 	for b.Loop() {
+		q.set(q.jobs[5000])
 		q.Jobs()
 	}
 }

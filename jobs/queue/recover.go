@@ -16,13 +16,14 @@ func Open(path string) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{file: f, keys: map[string]int{}, late: map[int]bool{}}
+	q := &Queue{file: f, keys: map[string]int{}, late: map[int]bool{}, fresh: map[int]bool{}}
 	if q.jobs, err = f.jobs(); err != nil {
 		f.close()
 		return nil, err
 	}
 	now := time.Now()
 	for id, j := range q.jobs {
+		q.fresh[id] = true
 		for _, key := range j.keys() {
 			q.keys[key] = id
 		}
