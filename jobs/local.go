@@ -82,8 +82,8 @@ func (l *Local) Views() []View {
 	return views
 }
 
-// waitsForDaemon is why a job waits that nobody is there to train.
-const waitsForDaemon = "waits for a daemon: trainer up"
+// WaitsForDaemon is why a job waits that nobody is there to train.
+const WaitsForDaemon = "waits for a daemon: trainer up"
 
 // ViewOf is a job that nobody runs: one that is over, or that has no daemon.
 func ViewOf(j queue.Job) View {
@@ -96,7 +96,7 @@ func ViewOf(j queue.Job) View {
 	case j.State == queue.Waiting && j.Resting():
 		v.Where = waitsForTrials(&j)
 	case j.State == queue.Waiting:
-		v.Where = waitsForDaemon
+		v.Where = WaitsForDaemon
 	}
 	return v
 }

@@ -109,7 +109,7 @@ func (d *Daemon) where(list []queue.Job, j *queue.Job, a *arrangement) string {
 	case t != nil && !t.stands(): // it may be about to stand still
 		return strings.Join(t.devices, ", ")
 	case !d.chosen(j):
-		return waitsForDaemon
+		return WaitsForDaemon
 	case j.Resting():
 		return waitsForTrials(j)
 	case inputs != "":

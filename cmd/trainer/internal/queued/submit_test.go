@@ -264,7 +264,7 @@ func TestWaiting(t *testing.T) {
 	}
 	interrupt()
 	for _, c := range commands {
-		if err := <-c; !errors.Is(err, berth.ErrStopped) || !strings.HasSuffix(err.Error(), "job 2 goes on") {
+		if err := <-c; !errors.Is(err, berth.ErrStopped) || !strings.HasSuffix(err.Error(), "job 2 is paused") {
 			t.Errorf("after a signal: %v", err)
 		}
 	}

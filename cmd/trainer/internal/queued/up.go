@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,6 +151,26 @@ func gone(ctx context.Context, client *socket.Client, path string) error {
 	return err
 }
 
+// lasting says which jobs run, of those for which a daemon waits that begins no others.
+func lasting(list []jobs.View) string {
+	var text []string
+	for i := range list {
+		v := &list[i]
+		if v.Leads() || v.State != queue.Running {
+			continue
+		}
+		line := fmt.Sprintf("job %d (%s)", v.ID, v.Name)
+		if e := ends(v); e != "" {
+			line += ", which ends " + e
+		}
+		text = append(text, line)
+	}
+	if len(text) == 0 {
+		return ""
+	}
+	return "waits for " + strings.Join(text, "; ")
+}
+
 // Down is the command down.
 func Down(version string) *cobra.Command {
 	var finish bool
@@ -173,7 +194,20 @@ func Down(version string) *cobra.Command {
 		if err := client.Down(c.Context(), finish); err != nil {
 			return err
 		}
-		return gone(c.Context(), client, path)
+		until := "it has saved the jobs that run"
+		if finish {
+			until = "the jobs have ended that have begun"
+			if list, _, err := client.Views(c.Context()); err == nil { // an error says that it has ended
+				if text := lasting(list); text != "" {
+					cli.Tell(c, c.ErrOrStderr(), text)
+				}
+			}
+		}
+		err = gone(c.Context(), client, path)
+		if c.Context().Err() != nil {
+			return fmt.Errorf("%w waiting: trainer up ends once %s", errStopped, until)
+		}
+		return err
 	}
 	return c
 }

@@ -21,11 +21,13 @@ const betweenDaemons = 2 * time.Second
 
 // await waits until a job is over. see sees it now and then, the last time when it is over.
 func await(ctx context.Context, d desk, id int, see func(*jobs.View) error) (*jobs.View, error) {
+	var last jobs.View
 	for answered := time.Now(); ; {
 		v, err := d.View(ctx, id)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
+			last = v
 			if seen := see(&v); seen != nil || v.State.Over() {
 				return &v, seen
 			}
@@ -37,10 +39,21 @@ func await(ctx context.Context, d desk, id int, see func(*jobs.View) error) (*jo
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w waiting: job %d goes on", errStopped, id)
+			return nil, fmt.Errorf("%w waiting: job %d %s", errStopped, id, unwatched(&last))
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// unwatched is what becomes of a job for which a command waits no more.
+func unwatched(v *jobs.View) string {
+	switch {
+	case v.State == queue.Paused:
+		return "is paused"
+	case v.Where == jobs.WaitsForDaemon:
+		return jobs.WaitsForDaemon
+	}
+	return "goes on"
 }
 
 // wait waits until a job is over, or cannot begin, and returns its failure.
