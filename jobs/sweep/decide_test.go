@@ -13,8 +13,8 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// TestOutcome: in whatever order trials begin, reach their rungs and are suspended, the sweep ends as one that goes round by round,
-// and no trial trains further than there.
+// TestOutcome: in whatever order trials begin, reach their rungs and are suspended, and whenever more are added, the sweep ends as one
+// that goes round by round, and no trial trains further than there.
 func TestOutcome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawnSweep(t)
@@ -24,7 +24,12 @@ func TestOutcome(t *testing.T) {
 			fates = append(fates, drawnFate(t, s))
 		}
 		want := reference(s, fates)
-		m := newSimulation(s, fates)
+		first := *s
+		if rapid.Bool().Draw(t, "added later") {
+			first.Trials = s.Trials[:1]
+		}
+		m := newSimulation(&first, fates)
+		m.more = s.Trials[len(first.Trials):]
 		m.run(t, rapid.IntRange(1, 10).Draw(t, "at once"), func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") })
 		got := outcome{states: m.decision.States, best: m.decision.Best, won: m.decision.Err == nil}
 		for _, trial := range m.trials {

@@ -77,12 +77,21 @@ type simulation struct {
 	goals    []int // the rungs up to which trials may train
 	begun    []bool
 	decision Decision
+	more     []int // cohorts of trials that are added later
 }
 
 func newSimulation(s *configs.Sweep, fates []fate) *simulation {
-	m := &simulation{sweep: s, fates: fates, trials: make([]Trial, len(fates)), goals: make([]int, len(fates)), begun: make([]bool, len(fates))}
-	m.decision = Decide(s, m.trials)
+	m := &simulation{sweep: s, fates: fates, goals: make([]int, len(fates)), begun: make([]bool, len(fates))}
+	m.add()
 	return m
+}
+
+// add adds trials.
+func (m *simulation) add(cohorts ...int) {
+	with := *m.sweep
+	with.Trials = append(slices.Clone(with.Trials), cohorts...)
+	m.sweep, m.trials = &with, append(m.trials, make([]Trial, with.Total()-len(m.trials))...)
+	m.decision = Decide(m.sweep, m.trials)
 }
 
 // begin lets a trial train.
@@ -121,10 +130,15 @@ func settled(s State) bool { return s == Finished || s == Out || s == Failed }
 // run goes on until the sweep is over. choose draws a number below n; atOnce trials run at a time, and a trial is suspended now and
 // then.
 func (m *simulation) run(t *rapid.T, atOnce int, choose func(n int) int) {
-	for !m.decision.Over {
+	for !m.decision.Over || len(m.more) > 0 {
 		running := m.running()
 		before := m.decision
 		switch kind := choose(5); {
+		case len(m.more) > 0 && (m.decision.Over || kind == 4 && choose(10) == 0):
+			m.add(m.more...)
+			m.more, before.Delete = nil, nil // a sweep that was over needed those of failed trials no more
+			m.checkSettled(t, before)
+			continue
 		case len(running) < atOnce && len(m.decision.Ready) > 0 && (kind < 2 || len(running) == 0):
 			m.begin(m.decision.Ready[choose(len(m.decision.Ready))])
 		case len(running) == 0:
@@ -135,15 +149,20 @@ func (m *simulation) run(t *rapid.T, atOnce int, choose func(n int) int) {
 			m.reach(running[choose(len(running))])
 		}
 		m.decision = Decide(m.sweep, m.trials)
-		for i, s := range before.States {
-			if settled(s) && m.decision.States[i] != s {
-				t.Fatalf("trial %d was %s, and then %s", i+1, s, m.decision.States[i])
-			}
+		m.checkSettled(t, before)
+	}
+}
+
+// checkSettled: what was settled stays.
+func (m *simulation) checkSettled(t *rapid.T, before Decision) {
+	for i, s := range before.States {
+		if settled(s) && m.decision.States[i] != s {
+			t.Fatalf("trial %d was %s, and then %s", i+1, s, m.decision.States[i])
 		}
-		for _, i := range before.Delete {
-			if !slices.Contains(m.decision.Delete, i) {
-				t.Fatalf("the checkpoint of trial %d was not needed, and then it was", i)
-			}
+	}
+	for _, i := range before.Delete {
+		if !slices.Contains(m.decision.Delete, i) {
+			t.Fatalf("the checkpoint of trial %d was not needed, and then it was", i)
 		}
 	}
 }
