@@ -28,4 +28,11 @@
 // still being sent, to a rank that waits for another one. The order costs no time, as steps are queued long before they
 // run: the sender posts a message as soon as the tensor is written. And a rank's memory is what one process has on
 // the same devices, where a copy between devices comes with the launch that reads it, too.
+//
+// # Why do several ranks join the same ranges?
+//
+// Replicas that share an update have each a range of the new parameter. In one process a replica joins them, and the
+// others copy the whole. Between ranks it would be sent R-1 times by one rank, while the others wait. So what joins ranges
+// is launched on each rank, which is sent the ranges that it lacks: each rank sends its own to all others. Such launches
+// compute nothing, so their results are alike.
 package step
