@@ -43,9 +43,18 @@ func (s Shards) begin(replica, elems int) int {
 // shardRange is a range of a tensor and the replica that updates it.
 type shardRange struct{ from, count, replica int }
 
+// owner is the replica that has the range of a place. Where a parameter has fewer units than there are
+// replicas, others get ranges of each, so that not the same ones have those of all.
+func (s Shards) owner(place, elems int, parameter string) int {
+	if elems >= s.replicas*s.unit {
+		return place
+	}
+	return (place + s.home[parameter]) % s.replicas
+}
+
 // ranges cuts the range of each replica into pieces of at most so many elements; 0
 // leaves it whole.
-func (s Shards) ranges(elems, most int) (list []shardRange) {
+func (s Shards) ranges(parameter string, elems, most int) (list []shardRange) {
 	for r := range s.replicas {
 		from, end := s.begin(r, elems), s.begin(r+1, elems)
 		size := most
@@ -53,7 +62,7 @@ func (s Shards) ranges(elems, most int) (list []shardRange) {
 			size = elems
 		}
 		for ; from < end; from += size {
-			list = append(list, shardRange{from, min(size, end-from), r})
+			list = append(list, shardRange{from, min(size, end-from), s.owner(r, elems, parameter)})
 		}
 	}
 	return list
@@ -135,7 +144,7 @@ func (c *ranger) divide() {
 		if c.r.On() && c.lease(n) > c.r.above {
 			most = c.r.size(n.In[0])
 		}
-		c.divided(c.gradientOf(n), c.sh.ranges(n.In[0].Meta.Elems(), most))
+		c.divided(c.gradientOf(n), c.sh.ranges(n.In[0].Name, n.In[0].Meta.Elems(), most))
 	}
 }
 

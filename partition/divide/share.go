@@ -56,7 +56,7 @@ func (s sharer) shareParameters(idx *nodes.Index, pl *place.Placement, sh Shards
 		if sh.has(n) {
 			elems := n.In[0].Meta.Elems()
 			for r := range at {
-				at[r] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
+				at[sh.owner(r, elems, n.In[0].Name)] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
 			}
 			s.Node[n.ID] = sh.home[n.In[0].Name]
 			continue
