@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -428,6 +429,85 @@ func TestRankThatFailsEndsAll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Programs on the devices of one rank alone, loaded by all, find the variables that training has written on others,
+// also those that no training step reads there.
+func TestRanksEvaluateBetweenSteps(t *testing.T) {
+	s := dealtJobs()["three replicas, unaligned"] // its model has statistics, which rank 0 updates
+	devs, err := openDevices("cpu", len(s.of), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustWorld(t, s.job, devs, s.of, "1f1b")
+	g, err := models.EvalBatch(s.spec, models.Size{Microbatch: s.microbatch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plans []*partition.Plan // by rank
+	for d := range devs {
+		p, err := partition.Derive(w.opt.Full, g, partition.DeriveOptions{For: partition.Answers, Devices: specs(devs), On: []int{d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, p)
+	}
+	const steps = 3
+	losses := make([][steps][]byte, len(devs)) // by rank
+	ctx := short(t)
+	err = w.all(func(r *rank) error {
+		if err := r.load(); err != nil {
+			return err
+		}
+		var evals []*executor.Program
+		for i, p := range plans {
+			x, err := r.rt.Load(executor.LoadOptions{Net: fmt.Sprint("eval", i), Full: p, Constant: r.constant, LastMicrobatches: 1, Fetch: true})
+			if err != nil {
+				return err
+			}
+			evals = append(evals, x)
+		}
+		for i := range steps {
+			b, err := r.feed(i, r.batch())
+			if err == nil {
+				_, err = r.prog.Step(ctx, b)
+			}
+			for e := 0; e < len(evals) && err == nil; e++ {
+				x := &rank{rig: &rig{job: r.job, devs: r.devs, prog: evals[e]}, world: w, rank: r.rank}
+				if b, err = x.feed(100, r.microbatch); err == nil {
+					r.bufs = append(r.bufs, x.bufs...)
+					_, err = evals[e].Step(ctx, b)
+				}
+				if err != nil || e != r.rank {
+					continue
+				}
+				var out *residency.Tensor
+				if out, err = evals[e].Output(g.Outputs[0].Name, r.microbatch, 0); err == nil {
+					err = r.rt.Residency.PullBack(ctx, ledger.Fetch, out)
+				}
+				if err == nil {
+					losses[e][i], err = r.rt.Residency.Host(out)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.prog.Drain(ctx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range losses {
+		for i := range losses[r] {
+			if len(losses[r][i]) == 0 || !bytes.Equal(losses[r][i], losses[0][i]) || i > 0 && bytes.Equal(losses[r][i], losses[r][i-1]) {
+				t.Errorf("step %d: rank %d has %x, and rank 0 %x", i, r, losses[r][i], losses[0][i])
+			}
+		}
+	}
+	if err := w.close(); err != nil {
+		t.Error(err)
 	}
 }
 
