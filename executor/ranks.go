@@ -17,7 +17,8 @@ import (
 )
 
 // Ranks are processes of one run, which share its plans. Each launches what is on its own
-// devices. All take the same steps of the same programs, in the same order.
+// devices. All load the same programs, give variables the same contents, and take the same steps, in
+// the same order.
 type Ranks struct {
 	Transport ranks.Transport
 	Of        []int // per device as plans count them, the rank that has it

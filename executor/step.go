@@ -33,7 +33,8 @@ type Batch struct {
 // any more, and Next gives the same ticket. An error of a task is a
 // [*TaskError]. After the failure of a device, or half an update, the runtime
 // is unusable, and all further steps fail with the same error; otherwise Step
-// may be called again.
+// may be called again. With [Ranks], the others take the step: once it has begun, every
+// error makes the runtime unusable.
 func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	e, err := p.fit(b)
 	if err = cmp.Or(err, p.usable(), ctx.Err()); err != nil {
