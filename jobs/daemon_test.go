@@ -48,7 +48,13 @@ func startOn(t testing.TB, dir string, devices configs.Devices) running {
 
 func startWith(t testing.TB, o Options) running {
 	t.Helper()
-	o.Told = func(s string) { t.Log(s) }
+	told := o.Told
+	o.Told = func(s string) {
+		t.Log(s)
+		if told != nil {
+			told(s)
+		}
+	}
 	d, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -166,6 +166,30 @@ func TestDoneJobAndTrial(t *testing.T) {
 	}
 }
 
+// TestSaidOnce: trials that are out and were trained before are one line, since there may be hundreds.
+func TestSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	lines := make(chan string, 1000)
+	d := startWith(t, Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}, Program: "one", Told: func(s string) { lines <- s }})
+	for _, key := range []string{"first", "second"} {
+		d.swept(t, dir, key, varied, map[string]string{"halving": "true"}, false)
+	}
+	out, before, ended := 0, 0, 0
+	for ended < 2 {
+		switch line := <-lines; {
+		case strings.Contains(line, "is the best"):
+			ended++
+		case strings.Contains(line, "is out"):
+			out++
+		case strings.Contains(line, "are out"):
+			before++
+		}
+	}
+	if out != 9 || before == 0 || before > 3 {
+		t.Errorf("%d lines for the trials of the first sweep that are out, and %d for those of the second", out, before)
+	}
+}
+
 // TestMoreTrials: the same sweep with more trials adds them to the one that is there and repeats none; the added ones are halved among
 // themselves. Another text, config, folder or data makes a sweep of its own.
 func TestMoreTrials(t *testing.T) {

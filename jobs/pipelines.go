@@ -158,16 +158,16 @@ func (x *Step) plan(ctx context.Context, q *queue.Submission, plan planner) erro
 	if q.Unplanned != nil {
 		set = append(set, queue.AsTokenizer+"="+tokenizerFile(string(filepath.Separator)))
 	}
-	c, err := configs.Parse("submitted config", x.Config, configs.Overlay{Set: set})
+	c, err := configs.Parse(SubmittedConfig, x.Config, configs.Overlay{Set: set})
 	if err != nil {
 		return err
 	}
 	if x.Sweep != "" {
 		q.Sweep = &queue.Sweep{Text: x.Sweep}
 		if q.Unplanned == nil {
-			return planSweep(plan)(ctx, c, q)
+			return planSweep(plan, SubmittedConfig)(ctx, c, q)
 		}
-		if _, err := probes(q, set); err != nil {
+		if _, err := probes(q, SubmittedConfig, set); err != nil {
 			return err
 		}
 		return plan(ctx, c, q)
@@ -353,7 +353,7 @@ func (d *Daemon) planLate(ctx context.Context, j *queue.Job) (q *queue.Submissio
 		if q.Config, err = c.Kept(); err != nil {
 			return nil, err
 		}
-		if err := planSweep(d.plan)(ctx, c, q); err != nil {
+		if err := planSweep(d.plan, configName(j))(ctx, c, q); err != nil {
 			return nil, err
 		}
 		return q, checkRoom(q.Sweep.Disk, j.Dir)
@@ -449,8 +449,8 @@ func (d *Daemon) bestOf(j *queue.Job) (string, error) {
 	return jobs[best-1].Dir, nil
 }
 
-// probes are the configs of a sweep's trials in which each value of each key occurs.
-func probes(q *queue.Submission, set []string) (list []*configs.Config, err error) {
+// probes are the configs of a sweep's trials in which each value of each key occurs. name stands for their file in errors.
+func probes(q *queue.Submission, name string, set []string) (list []*configs.Config, err error) {
 	s, err := configs.ParseSweep("submitted sweep", []byte(q.Sweep.Text))
 	if err != nil {
 		return nil, err
@@ -458,7 +458,7 @@ func probes(q *queue.Submission, set []string) (list []*configs.Config, err erro
 	for _, settings := range sweep.Probes(s) {
 		o := overlay(s, settings)
 		o.Set = append(o.Set, set...)
-		c, err := configs.Parse("submitted config", q.Config, o)
+		c, err := configs.Parse(name, q.Config, o)
 		if err != nil {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ func (d *desk) submit(ctx context.Context, s Submission, plan planner) (queue.Jo
 	q := queue.Submission{Key: s.Key, Name: c.Name, Config: s.Config, Priority: s.Priority, Retries: s.Retries, Again: s.Again, Inputs: after(s.After)}
 	if s.Sweep != "" {
 		q.Sweep = &queue.Sweep{Text: s.Sweep}
-		plan = planSweep(plan)
+		plan = planSweep(plan, SubmittedConfig)
 	}
 	if d.queue.Has(s.Key) && len(s.Length) == 0 { // otherwise the plan says what was kept
 		return d.queue.Again(q)

@@ -136,8 +136,16 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 		}
 	}
 	if dropped, err := d.queue.Drop(out...); err == nil {
+		before := 0
 		for _, t := range dropped {
+			if t.As != 0 { // they may be hundreds at once
+				before++
+				continue
+			}
 			d.say(t, "is out: others are better")
+		}
+		if before > 0 {
+			d.say(*j, fmt.Sprintf("trials that are out, and were trained before: %d", before))
 		}
 		d.over(dropped...)
 	}
@@ -297,14 +305,14 @@ func (t *trial) reached(run *berth.Run, r *berth.Report) *queue.Reached {
 func boundaryOf(run *berth.Run) int { return cmp.Or(run.Config.Train.Boundary, run.StepsPerEpoch()) }
 
 // planSweep plans a sweep: settings in which each value of each key occurs. It takes the most that one of them takes.
-// One that cannot be trained is no reason to refuse the others, but a mistake in a config is.
-func planSweep(plan planner) planner {
+// One that cannot be trained is no reason to refuse the others, but a mistake in a config is. name stands for its file in errors.
+func planSweep(plan planner, name string) planner {
 	return func(ctx context.Context, _ *configs.Config, q *queue.Submission) error {
 		s, err := configs.ParseSweep("submitted sweep", []byte(q.Sweep.Text))
 		if err != nil {
 			return err
 		}
-		list, err := probes(q, nil)
+		list, err := probes(q, name, nil)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -127,8 +128,26 @@ func (r request) send(c *cobra.Command, cfg *configs.Config, notes func()) (err 
 	if waits {
 		w := waiter{notes: notesOf(c), screen: &screen{out: out}, stop: r.stop, version: r.version, id: j.ID, leads: j.Leads()}
 		w.notes.told[note{queue.Waiting, 0}] = true
-		return w.end(c.Context(), d)
+		if err := w.end(c.Context(), d); err != nil || j.Sweep == nil {
+			return err
+		}
+		return r.ended(c.Context(), out, j.ID)
 	}
+	return nil
+}
+
+// ended says how a sweep ended for which the command has waited.
+func (r request) ended(ctx context.Context, out io.Writer, id int) error {
+	d, _, err := openDesk(ctx, r.version)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	st, err := standing(ctx, d, id)
+	if err != nil || st.Decision.Best == 0 {
+		return err
+	}
+	fmt.Fprintf(out, "best: %s\nnext: trainer sweep show %d\n", bestOf(st), id)
 	return nil
 }
 

@@ -105,6 +105,12 @@ func queueSweep(c *cobra.Command, cf *runs.ConfigFlags, s *configs.Sweep, r requ
 	if err != nil {
 		return err
 	}
+	own := daemonKeys()
+	for i := range s.Vary {
+		if x := &s.Vary[i]; slices.Contains(own, x.Key) {
+			return cli.Usagef("%s: %s: trainer up has its own, so all trials would be the same: leave it out", x.Pos, x.Key)
+		}
+	}
 	if err := root(s); err != nil {
 		return err
 	}
@@ -265,7 +271,11 @@ func draw(path string, id int, st *jobs.Standing) error {
 	if err := rundir.CheckOutput(path, ""); err != nil {
 		return err
 	}
-	p := parallel(st, fmt.Sprintf("sweep %d: %d of %d trials have begun", id, len(st.Order()), len(st.Trials)))
+	title := fmt.Sprintf("sweep %d: %s", id, units.Count(len(st.Trials), "trial"))
+	if begun := len(st.Order()); begun < len(st.Trials) {
+		title = fmt.Sprintf("sweep %d: %d of %d trials have begun", id, begun, len(st.Trials))
+	}
+	p := parallel(st, title)
 	return rundir.WriteOutput(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, p.String())
 		return err
@@ -383,7 +393,7 @@ func (m maker) sweepBest() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		about := fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, metric(st.Sweep.Metric, st.Value(best-1)), v.Step, v.Steps)
+		about := bestOf(st)
 		if _, err := os.Stat(rundir.CheckpointPath(v.Dir)); errors.Is(err, os.ErrNotExist) {
 			about += "; its checkpoint is deleted: trainer submit of this config trains it again"
 		}
@@ -398,6 +408,13 @@ func (m maker) sweepBest() *cobra.Command {
 		fmt.Fprintln(c.OutOrStdout(), about)
 		return nil
 	})
+}
+
+// bestOf names the best trial of a sweep that has one.
+func bestOf(st *jobs.Standing) string {
+	best := st.Decision.Best
+	v := st.Trials[best-1]
+	return fmt.Sprintf("trial %d in %s: %s %s at step %d of %d", best, shortPath(v.Dir), st.Sweep.Metric, metric(st.Sweep.Metric, st.Value(best-1)), v.Step, v.Steps)
 }
 
 // writeNew writes a file that is not there yet, or leaves none.
