@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/sweep"
@@ -71,6 +73,9 @@ func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (
 	if err := checkRoom(disk, s.place()); err != nil {
 		return queue.Job{}, err
 	}
+	if err := fits(steps); err != nil {
+		return queue.Job{}, err
+	}
 	return d.queueIn(s, q, func(q queue.Submission) (queue.Job, error) {
 		for i := range steps {
 			steps[i].Dir = filepath.Join(q.Dir, steps[i].Name)
@@ -84,6 +89,35 @@ func (d *desk) submitPipeline(ctx context.Context, s Submission, plan planner) (
 		}
 		return d.queue.SubmitPipeline(q, steps)
 	})
+}
+
+// fits refuses a step that begins with the weights of a model that is not its own, as far as both are planned.
+func fits(steps []queue.StepSubmission) error {
+	for _, x := range steps {
+		for _, in := range x.Of {
+			of := &steps[in.Step]
+			if in.As != queue.AsInit || x.Shapes == nil || of.Shapes == nil {
+				continue
+			}
+			var wrong []string
+			for _, name := range slices.Sorted(maps.Keys(x.Shapes)) {
+				switch has := of.Shapes[name]; has {
+				case x.Shapes[name]:
+				case "":
+					wrong = append(wrong, name+" is missing")
+				default:
+					wrong = append(wrong, fmt.Sprintf("%s is %s, the model has %s", name, has, x.Shapes[name]))
+				}
+			}
+			if n := len(wrong); n > 0 {
+				if n > 3 {
+					wrong = append(wrong[:3], fmt.Sprintf("and %d more", n-3))
+				}
+				return fmt.Errorf("job %s: %w: those of %s do not fit the model: %s", x.Name, initial.ErrInit, of.Name, strings.Join(wrong, "; "))
+			}
+		}
+	}
+	return nil
 }
 
 // stepsOf are the steps of a submission, with the indices of their inputs.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -447,6 +448,10 @@ func TestPipelineEnds(t *testing.T) {
 func TestPipelineRefused(t *testing.T) {
 	dir := t.TempDir()
 	d := openCPU(t, filepath.Join(dir, "queue.db"))
+	file, header := filepath.Join(dir, "other.safetensors"), `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} `
+	if err := os.WriteFile(file, append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+"\x00\x00\x80\x3f"...), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	for name, x := range map[string]struct {
 		change func(s *Submission)
 		want   string
@@ -457,6 +462,12 @@ func TestPipelineRefused(t *testing.T) {
 			s.Steps[3].Inputs, s.Steps[3].Config = nil, gptText(t, dir, "data.path="+filepath.Join(dir, "nowhere.txt"))
 		}, "job tuned: "},
 		"devices": {func(s *Submission) { s.Steps[2].Config = gptText(t, dir, "devices.use=cpu:3") }, "job base: .*needs 3 devices"},
+		"weights": {func(s *Submission) {
+			s.Steps = []Step{{Name: "other", Config: text(t, "model.hidden=[32]")}, {Name: "mine", Config: text(t), Inputs: []StepInput{{"other", queue.AsInit}}}}
+		}, "job mine: the initial weights cannot be used: those of other do not fit the model: layers.0.bias is [32], the model has [128]; .*; and 3 more"},
+		"file": {func(s *Submission) {
+			s.Steps = []Step{{Name: "mine", Config: text(t), Init: file}}
+		}, "job mine: the initial weights cannot be used: .*does not fit the model"},
 		"cycle":   {func(s *Submission) { s.Steps[2].Inputs = []StepInput{{"tuned", queue.AsInit}} }, "waits for itself"},
 		"unknown": {func(s *Submission) { s.Steps[2].Inputs = []StepInput{{"word", queue.AsInit}} }, "there is no such"},
 		"folder":  {func(s *Submission) { s.Steps[2].Name = "../x" }, "each needs a name of its own"},

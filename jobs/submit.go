@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -215,6 +216,15 @@ func foresee(ctx context.Context, c *configs.Config, o berth.OpenOptions, q *que
 	}
 	q.Host, q.Data, q.DataID = run.HostBytes(), run.Data.Bytes(), run.Data.Info.Fingerprint
 	if q.Numerics, err = numericsOf(run); err != nil {
+		return err
+	}
+	vars := run.Plan().Graph.Vars
+	q.Shapes = initial.Shapes(vars)
+	given, err := initial.Open(ctx, q.Init, 0, vars) // a file that does not fit is told now
+	if err != nil {
+		return err
+	}
+	if err := given.Close(); err != nil {
 		return err
 	}
 	step, err := run.StepTime(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"reflect"
@@ -349,7 +350,10 @@ func most(q, p *queue.Submission) {
 	q.Memory, q.Host, q.Data = max(q.Memory, p.Memory), max(q.Host, p.Host), max(q.Data, p.Data)
 	q.DataID = p.DataID
 	if q.Needs == nil {
-		q.Needs, q.Numerics = p.Needs, p.Numerics
+		q.Needs, q.Numerics, q.Shapes = p.Needs, p.Numerics, p.Shapes
+	}
+	if !maps.Equal(q.Shapes, p.Shapes) { // the best one may be of any shape
+		q.Shapes = nil
 	}
 	of := q.Sweep
 	if p.Sweep.Steps > of.Steps {

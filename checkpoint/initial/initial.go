@@ -170,6 +170,17 @@ func SplitPath(init string) (path, prefix string) {
 	return init, ""
 }
 
+// Shapes are the shapes of the parameters among vars, by name: what Open needs of a file.
+func Shapes(vars []*graph.Value) map[string]string {
+	shapes := map[string]string{}
+	for _, v := range vars {
+		if v.Role == graph.Parameter {
+			shapes[v.Name] = fmt.Sprint(v.Meta.Shape)
+		}
+	}
+	return shapes
+}
+
 // check lists every parameter that the file lacks or has in another shape.
 func (x *Values) check(vars []*graph.Value) error {
 	var wrong []string

@@ -66,6 +66,9 @@ type Submission struct {
 	Unplanned *Unplanned
 	Init      string
 
+	// Shapes are those of the model's parameters, by name. They say whether the weights of one step fit another, and are not kept.
+	Shapes map[string]string
+
 	// As is what another job has that has done the work before: see [Result]. nil: none has.
 	As *Result
 }
