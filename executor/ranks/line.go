@@ -22,12 +22,16 @@ type Line struct {
 	begun     Operations    // one for each buffer, which ends when it is posted
 	ended     atomic.Uint64 // number of the last buffer whose message has ended
 	stopped   chan struct{} // closed when the goroutine has ended
+	adding    sync.Mutex    // has one Add at a time
 
+	// mu is held for short, and while nothing else is asked for: a device asks whether an event of
+	// the line has ended while it holds the lock that Keep and Leave take.
 	mu     sync.Mutex
 	more   sync.Cond // a buffer was added, or the line is closing
-	ring   []onWay   // by number modulo its length: the buffers that have not ended
+	ring   []onWay   // by number modulo its length: the buffers that were not left
 	added  uint64    // number of the last one
 	posted uint64
+	left   uint64 // number of the last one that was left
 	failed uint64 // number of the first that failed; 0: none has
 	err    error  // its error
 	closed bool
@@ -87,8 +91,9 @@ func NewLine(t Transport, peer int, sends bool) *Line {
 // Add sends a buffer, or receives into it, after an event. It keeps the buffer until the
 // event that it returns, after which the contents are there, or may be overwritten.
 func (l *Line) Add(b Memory, after device.Event, label Label) (device.Event, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	l.leave()
 	done := device.Event{Queue: l, Seq: l.added + 1}
 	written := done
 	if l.sends {
@@ -97,8 +102,9 @@ func (l *Line) Add(b Memory, after device.Event, label Label) (device.Event, err
 	if err := b.Keep(written); err != nil {
 		return device.Event{}, err
 	}
-	l.settle()
-	if l.added-l.ended.Load() == uint64(len(l.ring)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.added-l.left == uint64(len(l.ring)) {
 		l.grow()
 	}
 	l.added++
@@ -114,7 +120,7 @@ func (l *Line) at(seq uint64) *onWay { return &l.ring[seq%uint64(len(l.ring))] }
 func (l *Line) grow() {
 	before := l.ring
 	l.ring = make([]onWay, 2*len(before))
-	for seq := l.ended.Load() + 1; seq <= l.added; seq++ {
+	for seq := l.left + 1; seq <= l.added; seq++ {
 		*l.at(seq) = before[seq%uint64(len(before))]
 	}
 }
@@ -122,13 +128,27 @@ func (l *Line) grow() {
 // settle notes the messages that have ended.
 func (l *Line) settle() {
 	for seq := l.ended.Load() + 1; seq <= l.posted && l.at(seq).done.Done(); seq++ {
-		x := l.at(seq)
-		if err := x.done.Err(); err != nil {
+		if err := l.at(seq).done.Err(); err != nil {
 			l.fail(seq, err)
 		}
-		x.buffer.Leave()
-		*x = onWay{}
 		l.ended.Store(seq)
+	}
+}
+
+// leave ends the use of the buffers whose messages have ended.
+func (l *Line) leave() {
+	for {
+		l.mu.Lock()
+		l.settle()
+		if l.left == l.ended.Load() {
+			l.mu.Unlock()
+			return
+		}
+		l.left++
+		b := l.at(l.left).buffer
+		*l.at(l.left) = onWay{}
+		l.mu.Unlock()
+		b.Leave()
 	}
 }
 
@@ -153,19 +173,12 @@ func (l *Line) run() {
 		}
 		_ = before.Wait(context.Background()) // the line tells of its failure
 		err := x.after.Wait(context.Background())
-		l.mu.Lock()
-		l.settle()
+		l.leave()
 		var done device.Event
-		switch {
-		case l.err != nil: // what comes later is not there, and the order of messages is lost
-		case err != nil:
-			l.fail(seq, err)
-		case l.sends:
-			done = l.transport.Send(l.peer, TagTensor, x.buffer.Bytes())
-		default:
-			x.buffer.Wrote()
-			done = l.transport.Recv(l.peer, TagTensor, x.buffer.Bytes())
+		if l.inOrder(seq, err) {
+			done = l.post(x.buffer)
 		}
+		l.mu.Lock()
 		l.at(seq).done, l.at(seq).since, l.posted = done, time.Now(), seq
 		l.mu.Unlock()
 		l.begun.End(x.begun, nil)
@@ -173,6 +186,26 @@ func (l *Line) run() {
 			l.transport.Fail(fmt.Errorf("%w: %w", ErrEnded, err))
 		}
 	}
+}
+
+// inOrder reports whether a buffer can be posted: neither it nor one before it has failed. err is that of its own
+// event. What comes after a failure is not there, and the order of messages is lost.
+func (l *Line) inOrder(seq uint64, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && err != nil {
+		l.fail(seq, err)
+	}
+	return l.err == nil
+}
+
+// post hands a buffer to the transport.
+func (l *Line) post(b Memory) device.Event {
+	if l.sends {
+		return l.transport.Send(l.peer, TagTensor, b.Bytes())
+	}
+	b.Wrote()
+	return l.transport.Recv(l.peer, TagTensor, b.Bytes())
 }
 
 // next waits for a buffer to be added. before is the message that must end before its own is posted.
@@ -229,6 +262,7 @@ func (l *Line) Await(ctx context.Context, seq uint64) error {
 			return ctx.Err()
 		}
 	}
+	l.leave()
 	return l.Err(seq)
 }
 

@@ -188,6 +188,39 @@ func TestLoopFails(t *testing.T) {
 	}
 }
 
+// TestLineAsksNothingOfBuffers: a device asks for events while it holds the lock that Keep and Leave take.
+func TestLineAsksNothingOfBuffers(t *testing.T) {
+	world := NewLoop(1, func(int) {})
+	quick := instantly{world[0], new(Operations)}
+	l := NewLine(quick, 0, true)
+	b, asked := &shared{b: []byte{1}}, make(chan struct{})
+	go func() {
+		defer close(asked)
+		for n := uint64(1); n <= 1000; n++ {
+			for ended := false; !ended; time.Sleep(time.Microsecond) {
+				b.mu.Lock()
+				ended = device.Event{Queue: l, Seq: n}.Done()
+				b.mu.Unlock()
+			}
+		}
+	}()
+	go func() {
+		for range 1000 {
+			if _, err := l.Add(b, device.Event{}, Label{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	select {
+	case <-asked:
+	case <-time.After(30 * time.Second):
+		t.Fatal("whoever asks for an event with the buffers' lock waits for itself")
+	}
+	if err := l.Close(); err != nil || b.kept != 0 {
+		t.Errorf("%v, and %d uses are left", err, b.kept)
+	}
+}
+
 // TestLineAllocates: a line that was as long before allocates nothing.
 func TestLineAllocates(t *testing.T) {
 	if testall.Race {
