@@ -241,7 +241,8 @@ func (r *Runtime) renewStreams() error {
 // Whole is the last step at whose end every variable is: its update has ended, and
 // nothing of a later one has begun. It is for saving the variables after a failure,
 // and waits for everything that is queued. It fails where the variables are not all
-// at the end of one step, or where a copy of one has failed.
+// at the end of one step, or where a copy of one has failed. Of ranks, each looks at the
+// variables of which it has the newest contents.
 func (p *Program) Whole() (Ticket, error) {
 	p.rt.settle()
 	last, err := p.updated()
@@ -249,7 +250,7 @@ func (p *Program) Whole() (Ticket, error) {
 		return 0, err
 	}
 	for _, v := range p.Graph().Vars {
-		if p.Var(v.Name) == nil {
+		if p.Var(v.Name) == nil || !p.newest(v.Name) {
 			continue
 		}
 		if err := p.rt.Residency.Intact(context.Background(), p.Var(v.Name)); err != nil {

@@ -179,7 +179,8 @@ func (x *exchange) close() (errs []error) {
 type message struct {
 	number int // in the step's exchange
 	lineKey
-	host [ahead]device.HostBuffer // of the last steps that ran it; nil where the host addresses the device's memory
+	host  [ahead]device.HostBuffer // of the last steps that ran it; nil where the host addresses the device's memory
+	found [1]residency.Need        // of a variable that another program has: see needsOf
 }
 
 // listed is the launches of a size of steps, and what ranks send each other for them.
@@ -223,14 +224,14 @@ func (p *Program) has(v *graph.Value) bool {
 	return x == nil || p.users.Has(v.Name, x.rank()) || p.users.First(v.Name) < 0 && x.rank() == 0
 }
 
-// elsewhere reports whether another program of the runtime has a variable on this rank.
-func (p *Program) elsewhere(v *graph.Value) bool {
+// elsewhere is a variable that another program of the runtime has on this rank; nil if none has it.
+func (p *Program) elsewhere(variable string) *residency.Tensor {
 	for _, q := range p.rt.programs {
-		if q.vars[v.Name] != nil {
-			return true
+		if t := q.vars[variable]; t != nil {
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
 // hold notes that all ranks which use a variable have its newest contents.
@@ -271,6 +272,12 @@ func (p *Program) Holder(variable string) int {
 	return p.rt.exchange.holders.First(variable)
 }
 
+// newest reports whether this rank has the newest contents of a variable once the steps that were queued have ended.
+func (p *Program) newest(variable string) bool {
+	x := p.rt.exchange
+	return x == nil || x.holders.Has(variable, x.rank())
+}
+
 // addMessages appends the tasks of this rank that send and receive what launch i of a step reads.
 // next is the first message that may be before it; it returns the first that is not.
 func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error) {
@@ -284,7 +291,7 @@ func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error)
 			t, err = p.messageTask(l, m.Instance, m.To, message{number: next, lineKey: lineKey{-1, false}})
 		case m.From >= 0 && x.owns(m.From):
 			t, err = p.messageTask(l, m.Instance, m.From, message{number: next, lineKey: lineKey{x.Of[m.To], true}})
-		case m.From < 0 && (p.has(v) || p.elsewhere(v)):
+		case m.From < 0: // whoever has written the variable by then
 			home, known := l.homes[v.Name]
 			for d := range x.Of {
 				if !known && x.owns(d) && p.rt.Devices[d] != nil {
@@ -294,7 +301,11 @@ func (p *Program) addMessages(e *expansion, l *listed, i, next int) (int, error)
 			if !known {
 				continue // it has no device
 			}
-			t, err = p.messageTask(l, m.Instance, home, message{number: next, lineKey: lineKey{x.Of[m.To], true}})
+			if k := (message{number: next, lineKey: lineKey{x.Of[m.To], true}}); p.has(v) {
+				t, err = p.messageTask(l, m.Instance, home, k)
+			} else {
+				t = p.newMessage(l, v.Name, home, k)
+			}
 		default:
 			continue
 		}
@@ -312,16 +323,41 @@ func (p *Program) messageTask(l *listed, i partition.Instance, dev int, m messag
 	if err != nil {
 		return nil, err
 	}
-	before := &l.launches[l.exchange.Messages[m.number].Before]
-	mode, does := residency.Write, "receive"
+	t := p.newMessage(l, x.Name(), dev, m)
+	mode := residency.Write
 	if m.sends {
-		mode, does = residency.Read, "send"
+		mode = residency.Read
+	}
+	t.needs = []residency.Need{{Tensor: x, Device: p.rt.on[dev].index, Mode: mode}}
+	return t, nil
+}
+
+// newMessage makes such a task without the tensor. That of a variable which the program does not have on this rank
+// is known once it is sent, since a program that has it may be loaded later.
+func (p *Program) newMessage(l *listed, tensor string, dev int, m message) *task {
+	before := &l.launches[l.exchange.Messages[m.number].Before]
+	does := "receive of "
+	if m.sends {
+		does = "send of "
 	}
 	return &task{
-		name: does + " of " + x.Name(), message: &m, microbatch: before.Microbatch, action: before.Action(), kinds: before.Kinds(),
+		name: does + tensor, message: &m, microbatch: before.Microbatch, action: before.Action(), kinds: before.Kinds(),
 		dev: dev, device: p.rt.Devices[dev].ID(),
-		needs: []residency.Need{{Tensor: x, Device: p.rt.on[dev].index, Mode: mode}},
-	}, nil
+	}
+}
+
+// needsOf are the needs of a message's task in this step.
+func (p *Program) needsOf(f *flight, t *task) ([]residency.Need, error) {
+	if len(t.needs) > 0 {
+		return t.needs, nil
+	}
+	variable := f.e.exchange.Messages[t.message.number].Value.Name
+	x := p.elsewhere(variable)
+	if x == nil {
+		return nil, fmt.Errorf("no program of rank %d has %s any more, which only that rank has written: close programs that share variables together", p.rt.exchange.rank(), variable)
+	}
+	t.message.found[0] = residency.Need{Tensor: x, Device: p.rt.on[t.dev].index, Mode: residency.Read}
+	return t.message.found[:], nil
 }
 
 // queueMessage queues a task that sends or receives, unless the rank that reads the tensor has it
@@ -342,8 +378,12 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 	if err != nil {
 		return err
 	}
+	needs, err := p.needsOf(f, t)
+	if err != nil {
+		return err
+	}
 	m := p.rt.Residency
-	if err := m.Acquire(ctx, s, t.needs, 0, &t.lease); err != nil {
+	if err := m.Acquire(ctx, s, needs, 0, &t.lease); err != nil {
 		return err
 	}
 	label := ranks.Label{Step: uint64(f.ticket), What: t.name}

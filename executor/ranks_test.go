@@ -75,8 +75,8 @@ func (w *world) all(f func(r *rank) error) error {
 	return g.Wait()
 }
 
-// load makes the runtime and the program, with first contents of its variables.
-func (r *rank) load() (err error) {
+// open makes the runtime.
+func (r *rank) open() (err error) {
 	w := r.world
 	o := executor.RuntimeOptions{Used: []int{}, Ranks: &executor.Ranks{Transport: w.links[r.rank], Of: w.of}}
 	for i, d := range w.devs {
@@ -84,10 +84,16 @@ func (r *rank) load() (err error) {
 			o.Used, r.devs[i] = append(o.Used, i), d
 		}
 	}
-	if r.rt, err = executor.NewRuntime(r.devs, o); err != nil {
+	r.rt, err = executor.NewRuntime(r.devs, o)
+	return err
+}
+
+// load makes the runtime and the program, with first contents of its variables.
+func (r *rank) load() (err error) {
+	if err := r.open(); err != nil {
 		return err
 	}
-	if r.prog, err = r.rt.Load(w.opt); err != nil {
+	if r.prog, err = r.rt.Load(r.world.opt); err != nil {
 		return err
 	}
 	for _, v := range r.prog.Graph().Vars {
