@@ -188,6 +188,38 @@ func TestLoopFails(t *testing.T) {
 	}
 }
 
+// TestLoopFailsAtOnce: once the event of a receive has failed, nothing is written any more, also where the message
+// comes at the same time, or does not fit.
+func TestLoopFailsAtOnce(t *testing.T) {
+	cause := errors.New("it failed")
+	sent := make([]byte, 4<<20)
+	for i := range sent {
+		sent[i] = 1
+	}
+	for range testall.Most(400, 50) {
+		world := NewLoop(3, func(int) {})
+		b := make([]byte, len(sent))
+		want := world[1].Recv(0, TagBench, b)
+		var both sync.WaitGroup
+		both.Go(func() { world[0].Send(1, TagBench, sent) })
+		both.Go(func() { world[1].Fail(cause) })
+		err, before := want.Wait(t.Context()), b[len(b)-1]
+		both.Wait()
+		if err != nil && b[len(b)-1] != before {
+			t.Fatal("memory was written after the failure")
+		}
+	}
+	world := NewLoop(3, func(int) {})
+	b := []byte{0}
+	world[1].Recv(2, TagBench, b)
+	unfit := world[1].Recv(0, TagBench, make([]byte, 2))
+	world[0].Send(1, TagBench, sent[:3])
+	world[2].Send(1, TagBench, sent[:1])
+	if !unfit.Done() || unfit.Err() == nil || b[0] != 0 {
+		t.Errorf("a message that does not fit ends with %v, and %d is written afterwards", unfit.Err(), b[0])
+	}
+}
+
 // TestLineAsksNothingOfBuffers: a device asks for events while it holds the lock that Keep and Leave take.
 func TestLineAsksNothingOfBuffers(t *testing.T) {
 	world := NewLoop(1, func(int) {})

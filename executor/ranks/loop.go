@@ -57,12 +57,20 @@ func (l *loop) Recv(from int, tag Tag, b []byte) device.Event {
 	return p.event
 }
 
-// meet brings a parcel together with the first one of the other side, or keeps it until that comes.
+// meet brings a parcel together with the first one of the other side, or keeps it until that comes. If they do not
+// fit, both ranks have failed.
 func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
+	if err := l.pair(sender, c, p, sends); err != nil {
+		sender.Fail(err)
+		l.Fail(err)
+	}
+}
+
+func (l *loop) pair(sender *loop, c channel, p parcel, sends bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if sender.ops.Failure() != nil && sends || l.ops.Failure() != nil && !sends {
-		return // its event has ended
+		return nil // its event has ended
 	}
 	mine, others := l.wants, l.sent
 	if sends {
@@ -70,7 +78,7 @@ func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
 	}
 	if len(others[c]) == 0 {
 		mine[c] = append(mine[c], p)
-		return
+		return nil
 	}
 	other := others[c][0]
 	others[c] = slices.Delete(others[c], 0, 1) // which leaves room for the next one
@@ -78,29 +86,29 @@ func (l *loop) meet(sender *loop, c channel, p parcel, sends bool) {
 	if sends {
 		from, to = p, other
 	}
-	var err error
 	if len(from.b) != len(to.b) {
-		err = fmt.Errorf("rank %d sent %d bytes, and rank %d expected %d", c.from, len(from.b), l.rank, len(to.b))
+		return fmt.Errorf("rank %d sent %d bytes, and rank %d expected %d", c.from, len(from.b), l.rank, len(to.b))
 	}
 	copy(to.b, from.b)
-	sender.ops.End(from.event, err)
-	l.ops.End(to.event, err)
+	sender.ops.End(from.event, nil)
+	l.ops.End(to.event, nil)
+	return nil
 }
 
 func (l *loop) Fail(err error) {
+	for _, p := range l.peers { // in the order of ranks; nothing is copied meanwhile
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
 	l.ops.Fail(err)
 	for _, p := range l.peers {
-		p.mu.Lock()
 		for c := range p.sent {
 			if c.from == l.rank || p == l {
 				delete(p.sent, c)
 			}
 		}
-		if p == l {
-			clear(p.wants)
-		}
-		p.mu.Unlock()
 	}
+	clear(l.wants)
 }
 
 func (l *loop) Abort(code int) {
