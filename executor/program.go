@@ -200,6 +200,7 @@ func (p *Program) Close() error {
 	}
 	p.closed = true
 	delete(p.rt.programs, p.opt.Net)
+	p.letGo()
 	return errors.Join(err, p.unload())
 }
 

@@ -218,10 +218,14 @@ func (p *Program) list(size stepSize) (*listed, error) {
 	return l, p.stop.Err()
 }
 
-// has reports whether this rank has a variable. One that no launch uses is the first rank's.
+// has reports whether this rank has a variable.
 func (p *Program) has(v *graph.Value) bool {
-	x := p.rt.exchange
-	return x == nil || p.users.Has(v.Name, x.rank()) || p.users.First(v.Name) < 0 && x.rank() == 0
+	return p.rt.exchange == nil || p.hasOn(v.Name, p.rt.exchange.rank())
+}
+
+// hasOn reports whether a rank has a variable of the program. One that no launch uses is the first rank's.
+func (p *Program) hasOn(variable string, rank int) bool {
+	return p.users.Has(variable, rank) || p.users.First(variable) < 0 && rank == 0
 }
 
 // elsewhere is a variable that another program of the runtime has on this rank; nil if none has it.
@@ -251,6 +255,28 @@ func (p *Program) holdFirst() {
 		if x := p.rt.exchange; x != nil && x.holders.First(v.Name) < 0 {
 			p.hold(v)
 		}
+	}
+}
+
+// letGo notes which ranks have a variable no more, since this program alone had it there.
+func (p *Program) letGo() {
+	x := p.rt.exchange
+	if x == nil {
+		return
+	}
+	left := map[string][]*Program{}
+	for _, q := range p.rt.programs {
+		for _, v := range q.Graph().Vars {
+			left[v.Name] = append(left[v.Name], q)
+		}
+	}
+	for _, v := range p.Graph().Vars {
+		if left[v.Name] == nil {
+			delete(x.holders, v.Name)
+		}
+		x.holders.Keep(v.Name, func(rank int) bool {
+			return slices.ContainsFunc(left[v.Name], func(q *Program) bool { return q.hasOn(v.Name, rank) })
+		})
 	}
 }
 

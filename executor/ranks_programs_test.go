@@ -3,6 +3,7 @@ package executor_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -145,5 +146,56 @@ func TestProgramsOfRanksShareVariables(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// What a program had on a rank is gone there once it is closed: the next one is sent it anew.
+func TestProgramsOfRanksLetVariablesGo(t *testing.T) {
+	of := []int{0, 1, 2}
+	devs, err := openDevices("cpu", len(of), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustWorld(t, gptJob(4), devs, of, "1f1b")
+	ctx := short(t)
+	err = w.all(func(r *rank) error {
+		evals, err := r.programs(ctx, false)
+		if err != nil {
+			return err
+		}
+		b, err := r.feedAll(0)
+		if err != nil {
+			return err
+		}
+		b.Samples = r.microbatch
+		for i := range evals {
+			if _, err := evals[i].Step(ctx, b); err != nil {
+				return err
+			}
+		}
+		for i, e := range evals {
+			if err := e.Close(); err != nil {
+				return err
+			}
+			o, err := r.world.evaluation(i)
+			if err == nil {
+				evals[i], err = r.rt.Load(o)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{models.EvalLoss, models.EvalCorrect} {
+			if x := evals[len(evals)-1].Var(name); x != nil {
+				if err := r.rt.Residency.Fill(x, make([]byte, x.Meta().Bytes())); err != nil {
+					return err
+				}
+			}
+		}
+		_, err = evals[len(evals)-1].Step(ctx, b)
+		return errors.Join(err, evals[len(evals)-1].Drain(ctx))
+	})
+	if err := errors.Join(err, w.close()); err != nil {
+		t.Error(err)
 	}
 }

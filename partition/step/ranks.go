@@ -121,6 +121,13 @@ func (h Holders) Join(others Holders) {
 // Has reports whether a rank has the newest contents of a variable.
 func (h Holders) Has(variable string, rank int) bool { return h[variable].has(rank) }
 
+// Keep leaves of a variable's ranks those that have a use for it. If none has, all stay.
+func (h Holders) Keep(variable string, use func(rank int) bool) {
+	if ranks := h[variable]; slices.ContainsFunc(ranks, use) {
+		h[variable] = slices.DeleteFunc(ranks, func(r int) bool { return !use(r) })
+	}
+}
+
 // First is the rank that sends the newest contents of a variable to others: it has written them,
 // or is the lowest that was given them first. -1: none has them.
 func (h Holders) First(variable string) int {
