@@ -185,6 +185,8 @@ func begins(ctx context.Context, d desk, id int) string {
 	for began := time.Now(); ; time.Sleep(decidesWithin / 100) {
 		v, err := d.View(ctx, id)
 		switch {
+		case err == nil && v.State == queue.Paused: // a sweep that was there
+			return fmt.Sprintf("; it is paused: trainer jobs resume %d lets it go on", id)
 		case err != nil || v.Where == "":
 			return ""
 		case v.State == queue.Running && v.Leads():
