@@ -71,3 +71,22 @@ func TestLongFailure(t *testing.T) {
 		t.Errorf("%d lines on a terminal: %s", n, got)
 	}
 }
+
+// TestAnnouncedSweep: the answer to a sweep that is to be halved, and has one boundary, says that no trial ends sooner.
+func TestAnnouncedSweep(t *testing.T) {
+	for _, c := range []struct {
+		text     string
+		boundary int
+		want     string
+	}{
+		{"{config: digits, vary: {seed: [1, 2, 3]}}", 45, ": 3 trials in runs, 135 steps, about"},
+		{"{config: digits, vary: {seed: [1]}}", 45, ": 1 trial in runs, 45 steps, about"},
+		{"{config: digits, vary: {seed: [1, 2, 3]}, halving: true}", 5, ": 3 trials in runs, at most 41% of their 135 steps, about"},
+		{"{config: digits, vary: {seed: [1, 2, 3]}, halving: true}", 45, ": 3 trials in runs, 135 steps (none ends sooner: values come out at boundaries, and train.boundary gives one, at step 45), about"},
+	} {
+		j := &queue.Job{ID: 7, Dir: "runs", Sweep: &queue.Sweep{Text: "sweep: " + c.text, Steps: 45, Boundary: c.boundary}}
+		if got := announcedSweep(j); !strings.HasPrefix(got, "sweep 7"+c.want) {
+			t.Errorf("%s, boundary %d: %s", c.text, c.boundary, got)
+		}
+	}
+}

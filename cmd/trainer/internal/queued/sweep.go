@@ -186,6 +186,9 @@ func announcedSweep(j *queue.Job) string {
 	if most < whole {
 		takes = fmt.Sprintf("at most %.0f%% of their %s steps", math.Ceil(100*float64(most)/float64(whole)), units.Thousands(whole))
 	}
+	if s.Halving && j.Sweep.Boundary >= j.Sweep.Steps {
+		takes += fmt.Sprintf(" (none ends sooner: values come out at boundaries, and train.boundary gives one, at step %d)", j.Sweep.Steps)
+	}
 	return fmt.Sprintf("%s: %s in %s, %s, about %s on one device, up to %s of the disk",
 		begins, units.Count(s.Total(), "trial"), shortPath(j.Dir), takes, units.Seconds(j.Predicted.Seconds()), units.Bytes(j.Sweep.Disk))
 }
