@@ -165,7 +165,7 @@ func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submissi
 	}
 	dir, made, err := d.reserve(s, q.Name)
 	if err == nil && (q.Sweep == nil || q.Sweep.Submitted == nil) { // otherwise its trials were there before
-		err = checkLed(s)
+		err = d.checkLed(s)
 	}
 	if err != nil {
 		return queue.Job{}, err
@@ -353,7 +353,7 @@ func cleaned(path string) string {
 
 // checkLed refuses the folder of a sweep or a pipeline in which another one has the folders of its trials or steps: new ones would replace
 // what is in them.
-func checkLed(s Submission) error {
+func (d *desk) checkLed(s Submission) error {
 	if s.Dir == "" || s.Sweep == "" && len(s.Steps) == 0 {
 		return nil
 	}
@@ -370,7 +370,17 @@ func checkLed(s Submission) error {
 			mine = mine || s.Steps[i].Name == e.Name()
 		}
 		if mine {
-			return fmt.Errorf("%w: %s has %s already, of another job: name another with --run, or delete it", berth.ErrFolder, s.Dir, e.Name())
+			of := "another job"
+			for _, j := range d.queue.Jobs() {
+				switch {
+				case j.Dir != cleaned(s.Dir) || !j.Leads():
+				case j.State == queue.Failed:
+					of = fmt.Sprintf("job %d, which failed (trainer jobs resume %d tries it again)", j.ID, j.ID)
+				default:
+					of = fmt.Sprintf("job %d", j.ID)
+				}
+			}
+			return fmt.Errorf("%w: %s has %s already, of %s: name another with --run, or delete it", berth.ErrFolder, s.Dir, e.Name(), of)
 		}
 	}
 	return nil
