@@ -35,6 +35,8 @@ type RanksOptions struct {
 	Timeout time.Duration
 	// Waiting is told on rank 0 whom all wait for; nil: nobody is.
 	Waiting func(text string)
+	// Lost is told why all ranks end at once, with exit code 75, since one is silent; nil: nobody is.
+	Lost func(err error)
 	// IsUsage reports whether an error is a mistake in a config or a call, beside those of [IsUsage]; nil: no other is.
 	IsUsage func(error) bool
 }
@@ -62,7 +64,7 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	free, _ := host.Available()
 	c, err := crew.Meet(ctx, world, crew.Options{
 		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: runtime.GOMAXPROCS(0)},
-		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, KindOf: o.kindOf,
+		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, Lost: o.Lost, KindOf: o.kindOf,
 	})
 	if err != nil {
 		return nil, errors.Join(err, closeRanks(world, err))

@@ -35,6 +35,7 @@ const (
 	TagReduce             // parts of sums
 	TagTensor             // tensors of a step
 	TagBench              // messages that are measured
+	TagBeat               // signs of life
 	TagOrders             // when all stop and save
 	TagLend               // variables that ranks ask others for
 )

@@ -62,11 +62,16 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	vigil := a.watch()
+	defer vigil.Stop()
 	stopped, err := l.run(ctx)
 	if err != nil {
 		return nil, l.fail(ctx, err)
 	}
 	rep, unwritten := a.ended(l)
+	if rep != nil {
+		vigil.End()
+	}
 	if rep == nil || !stopped {
 		return rep, unwritten
 	}

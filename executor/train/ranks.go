@@ -134,6 +134,14 @@ func (a *attempt) crew() *crew.Crew { return a.session.Crew() }
 // leads reports whether this process has the run folder, and decides.
 func (a *attempt) leads() bool { return a.crew() == nil || a.crew().Rank() == 0 }
 
+// watch notices ranks that are silent, from the first step on; nil if this process is alone.
+func (a *attempt) watch() *crew.Vigil {
+	if a.crew() == nil {
+		return nil
+	}
+	return a.crew().Watch()
+}
+
 // agree has all ranks compare how far they have come. Alone, err is what it is.
 func (a *attempt) agree(ctx context.Context, what string, err error) error {
 	if a.crew() == nil {
@@ -297,6 +305,9 @@ func (a *attempt) checkRings() error {
 func (l *loop) reckon(ctx context.Context) (o crew.Orders) {
 	if ctx.Err() != nil {
 		o.Stop, o.Why = true, context.Cause(ctx).Error()
+		if c := l.a.crew(); !l.a.leads() {
+			o.Why = c.Name(c.Rank()) + ": " + o.Why
+		}
 	}
 	if l.askedFor() {
 		o.Save = true

@@ -68,7 +68,7 @@ func (t *training) join(c *cobra.Command) error {
 	}
 	waiting := func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }
 	all, err := berth.JoinRanks(c.Context(), berth.RanksOptions{
-		Program: build.Revision(), Waiting: waiting, IsUsage: func(err error) bool { return cli.ExitCode(err) == cli.ExitUsage },
+		Program: build.Revision(), Waiting: waiting, Lost: func(err error) { cli.Tell(c, c.ErrOrStderr(), err.Error()) }, IsUsage: func(err error) bool { return cli.ExitCode(err) == cli.ExitUsage },
 	})
 	if err != nil {
 		if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {

@@ -29,6 +29,7 @@ type Options struct {
 	Carrier string               // what carries the messages, for the user
 	Timeout time.Duration        // after which a silent rank is given up; 0: DefaultTimeout
 	Waiting func(text string)    // is told on rank 0 whom all wait for; nil: nobody is
+	Lost    func(err error)      // is told why all ranks end, before they do; nil: nobody is
 	KindOf  func(err error) Kind // what an error is; nil: Failed
 	soon    time.Duration        // after which Waiting is told; 0: usualSoon
 }
@@ -44,6 +45,7 @@ type Crew struct {
 	transport ranks.Transport
 	opt       Options
 	telling   sync.Mutex // held while Waiting is told
+	losing    sync.Once
 	members   []Member
 }
 

@@ -8,9 +8,10 @@
 //
 // All ranks call the same methods in the same order. What goes wrong in one, or differs between two, all
 // hear of in [Crew.Agree]: an error there is a [Verdict], and rank 0 tells the user. While steps run, a [Pilot]
-// says on rank 0 when all stop and save, and a [Lender] gives others the bytes that they ask for.
+// says when all stop and save, a [Borrower] gets the bytes that another rank has, and a [Vigil]
+// notices ranks that are silent.
 //
-// The types to know are [Crew], [Verdict], [Pilot] and [Lender].
+// The types to know are [Crew], [Verdict], [Pilot], [Borrower] and [Vigil].
 //
 // # Why does rank 0 decide for the step after the next?
 //

@@ -33,6 +33,19 @@ func (v *Verdict) Error() string { return v.Text }
 // Unwrap is the cause, where this rank has it.
 func (v *Verdict) Unwrap() error { return v.err }
 
+// isSilent reports whether an error is an ErrSilent.
+func isSilent(err error) bool { return errors.Is(err, ErrSilent) }
+
+// lost gives up a rank, and so all.
+func (c *Crew) lost(err error) {
+	c.losing.Do(func() {
+		if c.opt.Lost != nil {
+			c.opt.Lost(err)
+		}
+		c.Abort(ExitLost)
+	})
+}
+
 // silent is an ErrSilent of a rank.
 func (c *Crew) silent(rank int, what string, after time.Duration) error {
 	return fmt.Errorf("%w: %s has sent nothing for %v, and %s is waited for: it hangs, or has ended; start all ranks again",
