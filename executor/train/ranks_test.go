@@ -172,6 +172,7 @@ func TestRanksHaveTheSameData(t *testing.T) {
 // trained trains on so many ranks, in one run folder, and gives what rank 0 reports.
 func trained(t *testing.T, size int, o berth.TrainOptions, set ...string) *berth.Report {
 	t.Helper()
+	rankConfig(t, set...)
 	var rep *berth.Report
 	for i, err := range onRanks(t, size, func(c *crew.Crew) error {
 		own := o
@@ -212,12 +213,20 @@ func TestTrainOnRanks(t *testing.T) {
 	for _, set := range [][]string{
 		{"optimizer.name=adamw", "train.log_every=7"},
 		{"optimizer.name=momentum", "optimizer.clip_norm=0.5", "partition.shard=none"},
+		{"data.split={val: 0.2, test: 0.1}", "train.metrics=all", "train.epochs=2", "checkpoint.staging=1MiB", "checkpoint.every=20"},
+		{"train.batch=24", "train.epochs=2", "train.boundary=17", "early_stopping.metric=val_accuracy", "early_stopping.patience=1", "early_stopping.min_delta=0.5"},
 	} {
 		want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, set...)
 		for _, n := range []int{2, 3, 4} {
 			got := trained(t, n, berth.TrainOptions{Dir: t.TempDir()}, set...)
 			if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) || fmt.Sprint(*got.Final.ValLoss, *got.Final.ValAccuracy) != fmt.Sprint(*want.Final.ValLoss, *want.Final.ValAccuracy) {
 				t.Errorf("%v: %d ranks: weights %.8s, want %.8s; validation %v, %v", set, n, got.WeightsSHA256, want.WeightsSHA256, *got.Final.ValLoss, *want.Final.ValLoss)
+			}
+			if fmt.Sprint(got.Final.Metrics) != fmt.Sprint(want.Final.Metrics) || (got.Test == nil) != (want.Test == nil) || got.Test != nil && (got.Test.Loss != want.Test.Loss || fmt.Sprint(got.Test.Metrics) != fmt.Sprint(want.Test.Metrics)) {
+				t.Errorf("%v: %d ranks: metrics %v, want %v; test %+v, want %+v", set, n, got.Final.Metrics, want.Final.Metrics, got.Test, want.Test)
+			}
+			if got.Steps != want.Steps || got.Checkpoints.Count != want.Checkpoints.Count {
+				t.Errorf("%v: %d ranks: %d steps and %d checkpoints, want %d and %d", set, n, got.Steps, got.Checkpoints.Count, want.Steps, want.Checkpoints.Count)
 			}
 			if got.Replicas != n || !got.Finished {
 				t.Errorf("%d ranks: %+v", n, got)
