@@ -64,7 +64,7 @@ func open(o device.OpenOptions) (cards []device.Device, err error) {
 
 // openCard opens one card.
 func openCard(number int, o device.OpenOptions) (device.Device, error) {
-	id, budget := device.ID(fmt.Sprintf("%s:%d", kind, number)), budgetOf(number, o)
+	id, budget := device.ID(fmt.Sprintf("%s%s:%d", o.Prefix, kind, number)), budgetOf(number, o)
 	if budget > cardBytes {
 		return nil, fmt.Errorf("%s: %w: %d bytes, but the card has %d: lower it", id, device.ErrBudget, budget, cardBytes)
 	}
