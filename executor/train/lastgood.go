@@ -11,7 +11,7 @@ import (
 // lastGood says where to go on from after numbers of the run stopped being finite.
 func (a *attempt) lastGood() string {
 	if !a.leads() {
-		return "the run folder has the last good checkpoint"
+		return "lower the learning rate or set optimizer.clip_norm, and begin a run from the last good checkpoint of the run folder, if it has one (--init)"
 	}
 	const change = "with a lower learning rate or with optimizer.clip_norm"
 	good, all := a.newestFinite()

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/internal/errs"
 )
 
@@ -108,6 +109,9 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 func (l *loop) fail(ctx context.Context, err error) error {
 	l.a.tellRetried()
 	if l.a.crew() != nil { // other ranks have the rest of the state
+		if errors.Is(err, ranks.ErrEnded) { // since a step has failed, which says why
+			err = cmp.Or(l.settle(context.WithoutCancel(ctx), 0), err)
+		}
 		return l.a.explained(err, l.first)
 	}
 	if _, lost := executor.LostDevice(err); lost {
@@ -163,7 +167,11 @@ func (a *attempt) explained(err error, first int) error {
 	}
 	a.failed = first + int(task.Step)
 	if a.crew() != nil { // nothing can be computed again: the others are at the same step
-		return fmt.Errorf("step %d: %w", a.failed, err)
+		err = fmt.Errorf("step %d: %w", a.failed, err)
+		if errors.Is(err, device.ErrNonFinite) {
+			err = fmt.Errorf("%w; %s", err, a.lastGood())
+		}
+		return err
 	}
 	a.session.Debug().Failure(task)
 	if unwritten := a.dump.Failure(a.failed, task); unwritten != nil {

@@ -255,3 +255,27 @@ func TestResumeOnOtherRanks(t *testing.T) {
 		}
 	}
 }
+
+// TestRankFails: a loss that is not finite names the step and what to do, on the rank where it was.
+func TestRankFails(t *testing.T) {
+	dir := t.TempDir()
+	errs := onRanks(t, 2, func(c *crew.Crew) error {
+		r, err := berth.Open(t.Context(), rankConfig(t, "optimizer.name=sgd", "optimizer.lr=1e30"), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		_, err = r.Train(t.Context(), berth.TrainOptions{Dir: dir})
+		c.Abort(1)
+		_ = r.Close() // the failure is told
+		return err
+	})
+	failed := slices.IndexFunc(errs, func(err error) bool { return errors.Is(err, berth.ErrNonFinite) })
+	if failed < 0 || !strings.HasPrefix(errs[failed].Error(), "step 2: ") || !strings.Contains(errs[failed].Error(), "lower the learning rate or set optimizer.clip_norm") {
+		t.Errorf("%v", errs)
+	}
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("rank %d ended well", i)
+		}
+	}
+}
