@@ -3,9 +3,7 @@ package saver
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -68,15 +66,20 @@ func (c *source) end() (err error) {
 	return err
 }
 
-// lend lends this rank's parts to the one that writes.
-func (s *Saver) lend(ctx context.Context, m checkpoint.Manifest, src *source, start time.Time) (r result) {
-	r.saved.Step, r.lent = m.Step, true
-	r.err = s.opt.Ranks.Lend(ctx, func(k int, off int64, dst []byte) error {
-		if k >= len(src.parts) || !src.here(k) {
+// lend lends this rank's parts to the one that writes. If they could not be copied, broken says why, and the writer gets
+// that in place of them.
+func (s *Saver) lend(ctx context.Context, src *source, broken error) error {
+	err := s.opt.Ranks.Lend(ctx, func(k int, off int64, dst []byte) error {
+		switch {
+		case broken != nil:
+			return broken
+		case k >= len(src.parts) || !src.here(k):
 			return fmt.Errorf("BUG: part %d is on another rank", k)
 		}
 		return src.readPart(k, off, dst)
 	})
-	r.saved.Time = time.Since(start)
-	return r
+	if err == nil {
+		err = broken
+	}
+	return err
 }

@@ -84,14 +84,12 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 	start := time.Now()
 	src := &source{state: s.state, ctx: ctx, late: -1}
 	src.divide(s.opt.Ranks)
-	if err := src.queue(); err != nil {
-		return failed(m.Step, err)
-	}
+	broken := src.queue()
 	done, tidy := make(chan result, 1), !s.untidy
 	s.done = done
-	go func() { done <- s.write(ctx, leisure, m, src, start, tidy) }()
+	go func() { done <- s.write(ctx, leisure, m, src, broken, start, tidy) }()
 	var err error
-	if s.opt.Bound > 0 {
+	if s.opt.Bound > 0 || broken != nil {
 		err = s.Await()
 	}
 	s.stats.Stall += time.Since(asked)
@@ -100,48 +98,49 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 
 func failed(step int, err error) error { return fmt.Errorf("checkpoint at step %d: %w", step, err) }
 
-// write saves the staged state. It runs while training goes on.
-func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, start time.Time, tidy bool) result {
-	if err := src.wait(); err != nil {
-		return result{saved: Saved{Step: m.Step}, err: err}
+// write saves the staged state, or tells the other ranks that it is broken: they would wait for this one. It runs while
+// training goes on.
+func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, broken error, start time.Time, tidy bool) result {
+	if broken == nil {
+		broken = src.wait()
 	}
-	copied := time.Since(start)
-	var r result
+	r := result{saved: Saved{Step: m.Step}, err: broken, copy: time.Since(start)}
 	if s.opt.DB == nil {
-		r = s.lend(ctx, m, src, start)
+		r.lent, r.err = true, s.lend(ctx, src, broken)
 	} else {
-		r = s.store(ctx, leisure, m, src, start, tidy)
-		if err := src.end(); r.err == nil {
+		if broken == nil {
+			s.store(ctx, m, src, &r)
+		}
+		if err := src.end(); r.err == nil { // before old checkpoints are tidied up: the others have memory staged until then
 			r.err = err
 		}
+		if r.err == nil {
+			s.prune(leisure, tidy, &r)
+		}
 	}
-	r.copy = copied
+	r.saved.Time = time.Since(start)
 	return r
 }
 
-// store saves a state, and deletes the checkpoints that are not to be kept.
-func (s *Saver) store(ctx, leisure context.Context, m checkpoint.Manifest, src checkpoint.Source, start time.Time, tidy bool) (r result) {
-	r.saved.Step = m.Step
+// store saves a state.
+func (s *Saver) store(ctx context.Context, m checkpoint.Manifest, src checkpoint.Source, r *result) {
 	for _, x := range src.Tensors() {
 		r.saved.Bytes += x.Meta.Bytes()
 	}
-	db := s.opt.DB
-	if r.saved.ID, r.err = db.Save(ctx, m, src); r.err == nil {
-		r.err = db.InPlace() // or the run would go on for nothing
+	if r.saved.ID, r.err = s.opt.DB.Save(ctx, m, src); r.err == nil {
+		r.err = s.opt.DB.InPlace() // or the run would go on for nothing
 	}
-	if r.err != nil {
-		return r
-	}
-	// A failure from here on costs room, and no checkpoint.
-	_, r.damaged, r.untidy = db.Prune(leisure, s.opt.Keep)
+}
+
+// prune deletes the checkpoints that are not to be kept. A failure costs room, and no checkpoint.
+func (s *Saver) prune(leisure context.Context, tidy bool, r *result) {
+	_, r.damaged, r.untidy = s.opt.DB.Prune(leisure, s.opt.Keep)
 	if r.untidy == nil && tidy {
-		r.tidied, r.untidy = db.Tidy(leisure)
+		r.tidied, r.untidy = s.opt.DB.Tidy(leisure)
 	}
 	if r.untidy != nil && errors.Is(r.untidy, leisure.Err()) { // the run is to end now: the next one tidies up
 		r.tidied, r.untidy = false, nil
 	}
-	r.saved.Time = time.Since(start)
-	return r
 }
 
 // Poll reports a save that has ended meanwhile; it does not wait.
@@ -230,5 +229,10 @@ func (s *Saver) Rescue(ctx context.Context, m checkpoint.Manifest) error {
 			return failed(m.Step, err)
 		}
 	}
-	return s.ended(s.store(ctx, ctx, m, src, time.Now(), false))
+	r, start := result{saved: Saved{Step: m.Step}}, time.Now()
+	if s.store(ctx, m, src, &r); r.err == nil {
+		s.prune(ctx, false, &r)
+	}
+	r.saved.Time = time.Since(start)
+	return s.ended(r)
 }
