@@ -20,3 +20,6 @@ func (p *Program) CompilingEnds() bool { return p.beside.cancel.Load() }
 
 // AwaitCompiled waits until the goroutine that compiles a program's segments has ended.
 func (p *Program) AwaitCompiled() { <-p.beside.over }
+
+// Forget takes a variable from the program, as if another rank had it.
+func (p *Program) Forget(variable string) { delete(p.vars, variable) }

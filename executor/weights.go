@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -35,7 +36,11 @@ func (p *Program) WeightsHashFrom(ctx context.Context, read func(rank, i int, of
 	var ts []*residency.Tensor
 	for _, v := range vars {
 		if read == nil || p.Here(v.Name) {
-			own, ts = append(own, v), append(ts, p.Var(v.Name))
+			t, err := p.tensorOf(v)
+			if err != nil {
+				return "", err
+			}
+			own, ts = append(own, v), append(ts, t)
 		}
 	}
 	s := p.rt.Residency.NewStaging(ts...)
@@ -74,6 +79,14 @@ func (p *Program) WeightsHashFrom(ctx context.Context, read func(rank, i int, of
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// tensorOf is the tensor of a variable that this rank is asked for.
+func (p *Program) tensorOf(v *graph.Value) (*residency.Tensor, error) {
+	if t := p.Var(v.Name); t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("BUG: %s is not on this rank, which others ask for it", v.Name)
+}
+
 // hashed is the bytes of another rank's variable that are hashed at once.
 const hashed = 4 << 20
 
@@ -106,7 +119,11 @@ func (p *Program) NewVarReader(why ledger.Reason) *VarReader { return &VarReader
 func (r *VarReader) Read(ctx context.Context, i int, off int64, dst []byte) error {
 	if r.staging == nil || r.at != i {
 		r.Close()
-		r.staging, r.at = r.prog.rt.Residency.NewStaging(r.prog.Var(r.prog.Graph().Vars[i].Name)), i
+		t, err := r.prog.tensorOf(r.prog.Graph().Vars[i])
+		if err != nil {
+			return err
+		}
+		r.staging, r.at = r.prog.rt.Residency.NewStaging(t), i
 		if err := r.staging.Queue(ctx, r.why, 0); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // The hash is of parameters and statistics alone, by name, on any devices.
@@ -44,5 +45,21 @@ func TestWeightsHashKeepsNothing(t *testing.T) {
 	}
 	if used := r.Runtime.Residency.HostMemory().Used; used != before {
 		t.Errorf("the host has %d bytes, %d before", used, before)
+	}
+}
+
+// A variable that the program does not have is named in an error.
+func TestWeightsThatAreNotHere(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	i := slices.IndexFunc(r.Plan.Graph.Vars, func(v *graph.Value) bool { return v.Role == graph.Parameter })
+	name := r.Plan.Graph.Vars[i].Name
+	r.Program.Forget(name)
+	reader := r.Program.NewVarReader(ledger.Epoch)
+	defer reader.Close()
+	_, hashed := r.Program.WeightsHash(t.Context())
+	for _, err := range []error{hashed, reader.Read(t.Context(), i, 0, make([]byte, 4))} {
+		if err == nil || !strings.Contains(err.Error(), name+" is not on this rank") {
+			t.Errorf("%s is not there: %v", name, err)
+		}
 	}
 }
