@@ -152,7 +152,7 @@ func TestEndsWithHostMemory(t *testing.T) {
 	d.until(t, ids[0], func(v View) bool { return v.State == queue.Running && v.Length > 0 })
 	views := d.Views()
 	for i, v := range views[1:] {
-		if v.Ends == nil || v.Ends.Before(views[i].Ends.Add(v.Predicted/2)) {
+		if v.Ends == nil || v.Ends.Before(views[i].Ends.Add(views[0].Length/2)) {
 			t.Errorf("job %d, which waits for %q, is to end at %v, and the one before at %v", v.ID, v.Where, v.Ends, views[i].Ends)
 		}
 	}
