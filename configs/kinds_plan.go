@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deviceID is the name of one device.
-var deviceID = text{valid: "a device such as cpu:0", pattern: regexp.MustCompile(`^[a-z][a-z0-9_]*:(0|[1-9][0-9]{0,3})$`)}
+// deviceID is the name of one device, which may be of a rank.
+var deviceID = text{valid: "a device such as cpu:0 (1/cpu:0 of rank 1)", pattern: regexp.MustCompile(`^((0|[1-9][0-9]{0,4})/)?[a-z][a-z0-9_]*:(0|[1-9][0-9]{0,3})$`)}
 
 // pins are devices by the name of a block.
 type pins struct{}

@@ -345,6 +345,19 @@ func (p *Program) OutputBytes(name string, samples, bucket int) (int64, error) {
 	return v.Meta.Bytes(), nil
 }
 
+// OutputRank is the rank that has an Output; 0 if there is one process.
+func (p *Program) OutputRank(name string, samples, bucket int) (int, error) {
+	e, v, err := p.output(name, samples, bucket)
+	if err != nil || e.exchange == nil {
+		return 0, err
+	}
+	d := e.exchange.Writer(e.last().Instance(v, e.microbatches-1, e.tail != nil).ID())
+	if d < 0 {
+		return 0, nil // no launch makes it: all ranks have it
+	}
+	return p.rt.exchange.Of[d], nil
+}
+
 // output finds an output of the last microbatch of a step.
 func (p *Program) output(name string, samples, bucket int) (*expansion, *graph.Value, error) {
 	e, err := p.sized(samples, bucket)

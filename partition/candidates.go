@@ -129,7 +129,7 @@ func (c *Candidate) plan(g *graph.Graph, o PlanOptions) error {
 	o.Stages, o.Order, o.Count, o.Replicas, o.Schedule = nil, nil, c.Stages, c.Replicas, c.Schedule
 	p, err := New(g, o)
 	switch {
-	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages):
+	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages), errors.Is(err, ErrReplicas):
 		c.Err = err
 	case err != nil:
 		return err

@@ -161,6 +161,18 @@ func (o *PlanOptions) checkReplicas() error {
 	case r > 1 && o.Reduction != ReduceTree:
 		return replicasError(fmt.Sprintf("%d replicas cannot sum microbatches in their order: sum them by a tree (the weights are others), or use 1", r))
 	}
+	return o.checkKinds()
+}
+
+// checkKinds refuses replicas on ranks whose devices compute other bits than those of the first.
+func (o *PlanOptions) checkKinds() error {
+	each := o.pipeline().PerReplica()
+	for d := each; o.Ranks != nil && d < each*o.Replicas; d++ {
+		if a, b := o.Devices[d%each], o.Devices[d]; a.Kind != b.Kind || a.Numerics != b.Numerics {
+			return replicasError(fmt.Sprintf("all %d replicas compute the same bits, and %s is of another kind than %s, which has its place in the first: give each the same kinds in the same order, or use stages (--set partition.replicas=1 --set partition.stages=%d)",
+				o.Replicas, b.ID, a.ID, len(o.Devices)))
+		}
+	}
 	return nil
 }
 

@@ -100,10 +100,15 @@ type Opener func(o OpenOptions) ([]Device, error)
 // tells of devices that cannot be used, and is an ErrAbsent where none can be.
 type Lister func() ([]Spec, error)
 
+// Describer makes a device of a description, such as that of another process. It tells what the device supports, and
+// the memory that segments take there, and has no memory of its own: nothing runs on it. The caller closes it.
+type Describer func(s Spec) (Device, error)
+
 var (
-	mu      sync.Mutex
-	kinds   = map[string]Opener{}
-	listers = map[string]Lister{}
+	mu         sync.Mutex
+	kinds      = map[string]Opener{}
+	listers    = map[string]Lister{}
+	describers = map[string]Describer{}
 )
 
 // Register makes a kind available to Open. Kinds call it from init.
@@ -122,6 +127,25 @@ func RegisterLister(kind string, list Lister) {
 	mu.Lock()
 	defer mu.Unlock()
 	listers[kind] = list
+}
+
+// RegisterDescriber makes a kind available to Describe. Kinds whose devices several processes may use together call it
+// from init.
+func RegisterDescriber(kind string, describe Describer) {
+	mu.Lock()
+	defer mu.Unlock()
+	describers[kind] = describe
+}
+
+// Describe makes a device of a description, as a [Describer] does.
+func Describe(s Spec) (Device, error) {
+	mu.Lock()
+	describe := describers[s.Kind]
+	mu.Unlock()
+	if describe == nil {
+		return nil, fmt.Errorf("%s: %w: devices of kind %q cannot be planned for without one: take another kind", s.ID, ErrKind, s.Kind)
+	}
+	return describe(s)
 }
 
 // List describes the physical devices of a kind, as a Lister does; of a kind without

@@ -34,7 +34,9 @@ type queued struct {
 // The caller closes the feeder.
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
 	if p.Runtime().Ranked() {
-		o.Rows = rowsOf(p)
+		o.Rows = func(_ datasets.Cursor, samples, bucket int) ([]datasets.Rows, error) {
+			return rowsOf(p, samples, bucket)
+		}
 	}
 	s, err := newSource(dev, p, part, slots(1), o)
 	if err != nil {
@@ -44,14 +46,12 @@ func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets
 }
 
 // rowsOf is which samples of a batch a program needs on this rank.
-func rowsOf(p *executor.Program) func(_ datasets.Cursor, samples, bucket int) ([]datasets.Rows, error) {
-	return func(_ datasets.Cursor, samples, bucket int) (rows []datasets.Rows, err error) {
-		list, err := p.Rows(samples, bucket)
-		for _, r := range list {
-			rows = append(rows, datasets.Rows(r))
-		}
-		return rows, err
+func rowsOf(p *executor.Program, samples, bucket int) (rows []datasets.Rows, err error) {
+	list, err := p.Rows(samples, bucket)
+	for _, r := range list {
+		rows = append(rows, datasets.Rows(r))
 	}
+	return rows, err
 }
 
 // HostBytes is the host memory of the batches of a part that are read for so many

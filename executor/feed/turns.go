@@ -13,24 +13,20 @@ import (
 // Turns are lanes on the devices of several ranks.
 type Turns struct {
 	Lanes   []Lane
-	Here    func(lane int) bool // whether a lane is on this rank
-	Device  device.Device       // of this rank, from which batches are fed
-	Results Results             // a place is a lane
+	Device  device.Device // of this rank, from which batches are fed
+	Results Results       // a place is a lane
 }
 
 // Run runs the samples of a part, batch by batch, on one lane after the other. All ranks call it, and take all steps in
-// the same order: so they send each other the variables that a step lacks. Each reads the batches of its own lanes, and
-// Collect is called for those; Done is called for all.
+// the same order: so they send each other what a step lacks. Each reads the samples that its part of a lane's program
+// needs, and takes the results that it has: the functions of Results are called for all lanes.
 func (t Turns) Run(ctx context.Context, part *datasets.Part) (err error) {
 	first, n := t.Lanes[0].Program, len(t.Lanes)
 	size := first.Inputs()[0].Meta.Shape[0]
 	s, err := newSource(t.Device, first, part, slots(n), datasets.LoaderOptions{
 		Batch: size, Epochs: 1,
-		Rows: func(at datasets.Cursor, samples, _ int) ([]datasets.Rows, error) {
-			if t.Here(at.Index / size % n) {
-				return []datasets.Rows{{From: 0, To: samples}}, nil
-			}
-			return nil, nil
+		Rows: func(at datasets.Cursor, samples, bucket int) ([]datasets.Rows, error) {
+			return rowsOf(t.Lanes[at.Index/size%n].Program, samples, bucket)
 		},
 	})
 	if err != nil {
@@ -67,10 +63,8 @@ func (t Turns) round(ctx context.Context, s *source) (more bool, err error) {
 		if err := t.Lanes[i].Program.Wait(ctx, tickets[i]); err != nil {
 			return false, err
 		}
-		if t.Here(i) {
-			if err := t.Results.Collect(i, i, b); err != nil {
-				return false, err
-			}
+		if err := t.Results.Collect(i, i, b); err != nil {
+			return false, err
 		}
 		if err := t.Results.Done(i, b); err != nil {
 			return false, err

@@ -51,7 +51,6 @@ type Model struct {
 // Ranks are processes that go over a part together. Rank 0 has the results.
 type Ranks struct {
 	Rank int
-	Of   []int                                               // per device, its rank
 	Send func(ctx context.Context, b []byte) error           // to rank 0
 	Recv func(ctx context.Context, from int, b []byte) error // on rank 0
 }
@@ -95,7 +94,6 @@ type pass struct {
 	part  *datasets.Part
 	ran   []int // batches, by group
 	ranks *Ranks
-	of    []int // of each lane, its rank; nil without ranks
 }
 
 // newPass compiles the programs of a pass.
@@ -214,9 +212,6 @@ func (p *pass) addLane(o executor.LoadOptions, group int) error {
 	}
 	d := o.Full.Stages[0].Device
 	p.lanes = append(p.lanes, feed.Lane{Device: p.rt.Devices[d], Program: prog})
-	if p.ranks != nil {
-		p.of = append(p.of, p.ranks.Of[d])
-	}
 	p.group = append(p.group, group)
 	return nil
 }
@@ -248,7 +243,15 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 		Collect: func(lane, place int, b datasets.Batch) error {
 			p.ran[p.group[lane]]++
 			for i, name := range names {
-				out, err := p.lanes[lane].Program.Output(name, b.Samples, b.Bucket)
+				prog := p.lanes[lane].Program
+				of, err := prog.OutputRank(name, b.Samples, b.Bucket)
+				if err != nil {
+					return err
+				}
+				if of != p.rank() {
+					continue
+				}
+				out, err := prog.Output(name, b.Samples, b.Bucket)
 				if err != nil {
 					return err
 				}
@@ -275,44 +278,56 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 	return feed.Spread(ctx, p.lanes, p.part, done.Samples, r)
 }
 
+// rank is this process's.
+func (p *pass) rank() int {
+	if p.ranks == nil {
+		return 0
+	}
+	return p.ranks.Rank
+}
+
 // inTurns is values on several ranks. Only rank 0 uses the outputs: the others send theirs.
 func (p *pass) inTurns(ctx context.Context, r feed.Results, places [][][]float32, names []string) error {
 	use := r.Done
 	r.Done = func(place int, b datasets.Batch) error {
-		switch of, own := p.of[place], p.ranks.Rank; {
-		case own == 0 && of == 0:
-		case own == 0:
-			for i, name := range names {
-				bytes, err := p.lanes[place].Program.OutputBytes(name, b.Samples, b.Bucket)
-				if err != nil {
-					return err
-				}
-				n := int(bytes / 4)
-				places[place][i] = slices.Grow(places[place][i][:0], n)[:n]
-				if err := p.ranks.Recv(ctx, of, shape.Bytes(places[place][i])); err != nil {
-					return err
-				}
+		for i, name := range names {
+			if err := p.join(ctx, &places[place][i], place, name, b); err != nil {
+				return err
 			}
-		case own == of:
-			for _, x := range places[place] {
-				if err := p.ranks.Send(ctx, shape.Bytes(x)); err != nil {
-					return err
-				}
-			}
-			return nil
-		default:
+		}
+		if p.rank() > 0 {
 			return nil
 		}
 		return use(place, b)
 	}
-	here := func(lane int) bool { return p.of[lane] == p.ranks.Rank }
-	t := feed.Turns{Lanes: p.lanes, Here: here, Results: r}
+	t := feed.Turns{Lanes: p.lanes, Results: r}
 	for _, d := range p.rt.Devices {
 		if d != nil && t.Device == nil {
 			t.Device = d
 		}
 	}
 	return t.Run(ctx, p.part)
+}
+
+// join gives rank 0 an output of a lane's batch, which the rank that has it sends.
+func (p *pass) join(ctx context.Context, x *[]float32, lane int, name string, b datasets.Batch) error {
+	prog := p.lanes[lane].Program
+	of, err := prog.OutputRank(name, b.Samples, b.Bucket)
+	switch {
+	case err != nil || of == 0:
+		return err
+	case of == p.rank():
+		return p.ranks.Send(ctx, shape.Bytes(*x))
+	case p.rank() > 0:
+		return nil
+	}
+	bytes, err := prog.OutputBytes(name, b.Samples, b.Bucket)
+	if err != nil {
+		return err
+	}
+	n := int(bytes / 4)
+	*x = slices.Grow((*x)[:0], n)[:n]
+	return p.ranks.Recv(ctx, of, shape.Bytes(*x))
 }
 
 // each runs every sample once, on the one group, and calls done after each

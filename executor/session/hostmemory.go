@@ -44,7 +44,7 @@ func (s *Session) HostBytes() int64 {
 // leaving is the bytes on the host of tensors that leave their device for lack of room.
 func (s *Session) leaving() (bytes int64) {
 	for i := range s.Plan.Memory {
-		if f := &s.Plan.Memory[i]; f.Tight() {
+		if f := &s.Plan.Memory[i]; f.Tight() && s.Here(f.Device) {
 			bytes += f.Host
 		}
 	}
@@ -133,6 +133,9 @@ func (s *Session) spillShortage(takes, free int64) error {
 	specs := s.Planner.Specs
 	for i := range s.Plan.Memory {
 		f := &s.Plan.Memory[i]
+		if !s.Here(f.Device) {
+			continue
+		}
 		spec := &specs[f.Device]
 		if spec.HostVisible && spec.CopyOut { // a device that gives nothing back has no memory
 			devices += min(f.Peak, cmp.Or(f.Limit, f.Peak))

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -12,6 +14,16 @@ import (
 // ByPercentage tells whether a limit on memory is a percentage.
 func ByPercentage(c configs.Devices) bool {
 	return c.Memory.Percent > 0 || slices.ContainsFunc(c.Each, func(e configs.DeviceEntry) bool { return e.Memory.Percent > 0 })
+}
+
+// byPercentage is ByPercentage of the session's config; with ranks, of that of any.
+func (s *Session) byPercentage() (bool, error) {
+	own := ByPercentage(s.Config.Devices)
+	if s.held.crew == nil {
+		return own, nil
+	}
+	all, err := s.held.crew.Gather(context.Background(), "its limits on memory", []byte(strconv.FormatBool(own)))
+	return slices.ContainsFunc(all, func(b []byte) bool { return string(b) == "true" }), err
 }
 
 // limited is the config with bytes in place of percentages of the devices' peaks. at is the index

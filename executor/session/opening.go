@@ -63,6 +63,12 @@ type kindOptions struct {
 	device.OpenOptions
 }
 
+// Kinds are those of a config's devices, in its order.
+func Kinds(c configs.Devices) ([]string, error) {
+	_, order, err := kindsOf(c)
+	return order, err
+}
+
 // kindsOf lists the kinds of devices to open, each once, and the kind of each
 // device in the order of the config.
 func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
@@ -16,90 +15,96 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/ranks/crew"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // openOfRanks gathers the devices of all ranks; devs are those that this one has opened, unless err says why not. All
 // ranks have the same list: of the devices of others, each has the descriptions alone.
 func (h *held) openOfRanks(devs []device.Device, err error) (all []device.Device, at, of []int, _ error) {
 	ctx := context.Background()
-	err = h.crew.Agree(ctx, "its devices", err, crew.Fact{
-		Name: "the kind of devices", Value: kindsText(devs),
-		Remedy: "give all ranks devices of the same kinds, and the same ISA level with BERTH_CPU, such as BERTH_CPU=avx2",
-	})
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, closeAll(devs))
+	const what = "its devices"
+	opened := devs // of which all are closed after an error
+	fail := func(err error) ([]device.Device, []int, []int, error) {
+		return nil, nil, nil, errors.Join(err, closeAll(opened))
+	}
+	if err := h.crew.Agree(ctx, what, err); err != nil {
+		return fail(err)
 	}
 	mine, err := json.Marshal(specsOf(devs))
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, closeAll(devs))
+		return fail(err)
 	}
-	lists, err := h.crew.Gather(ctx, "its devices", mine)
+	lists, err := h.crew.Gather(ctx, what, mine)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, closeAll(devs))
+		return fail(err)
 	}
+	specs := make([][]device.Spec, len(lists)) // by rank
 	for rank, b := range lists {
-		var specs []device.Spec
-		if err := json.Unmarshal(b, &specs); err != nil {
-			return nil, nil, nil, errors.Join(fmt.Errorf("%s describes its devices as %q: %w", h.crew.Name(rank), b, err), closeAll(devs))
+		if err := json.Unmarshal(b, &specs[rank]); err != nil {
+			return fail(fmt.Errorf("%s describes its devices as %q: %w", h.crew.Name(rank), b, err))
 		}
-		for i, spec := range specs {
-			d := device.Device(&foreign{spec: spec, like: likeOf(devs, spec)})
+	}
+	err = h.sameKernels(specs)
+	for rank := 0; rank < len(specs) && err == nil; rank++ {
+		for i, spec := range specs[rank] {
+			d := device.Device(nil)
 			if rank == h.crew.Rank() {
 				d = devs[i]
+			} else if d, err = describe(spec); err != nil {
+				break
+			} else {
+				opened = append(opened, d)
 			}
 			all, at, of = append(all, d), append(at, i), append(of, rank)
 		}
 	}
+	if err := h.crew.Agree(ctx, what, err); err != nil {
+		return fail(err)
+	}
 	return all, at, of, nil
 }
 
-// kindsText are the kinds of devices, with the instructions that their results depend on.
-func kindsText(devs []device.Device) string {
-	var list []string
-	for _, d := range devs {
-		spec := d.Spec()
-		list = append(list, strings.TrimSpace(spec.Kind+" "+spec.Numerics))
+// sameKernels refuses devices of one kind that compute other bits than those of another rank.
+func (h *held) sameKernels(specs [][]device.Spec) error {
+	type first struct {
+		rank     int
+		numerics string
 	}
-	slices.Sort(list)
-	return strings.Join(slices.Compact(list), " and ")
+	known := map[string]first{} // by kind
+	for rank, list := range specs {
+		for _, s := range list {
+			f, ok := known[s.Kind]
+			if !ok {
+				known[s.Kind] = first{rank, s.Numerics}
+			} else if f.numerics != s.Numerics {
+				return fmt.Errorf("%w: the kernels of kind %s differ: they are %s on %s, and %s on %s: give all ranks the same ISA level with BERTH_CPU, such as BERTH_CPU=avx2, or the same driver",
+					errs.ErrOptions, s.Kind, f.numerics, h.crew.Name(f.rank), s.Numerics, h.crew.Name(rank))
+			}
+		}
+	}
+	return nil
 }
 
-// likeOf is a device of this rank that computes what one of that description does.
-func likeOf(devs []device.Device, spec device.Spec) device.Device {
-	i := slices.IndexFunc(devs, func(d device.Device) bool {
-		own := d.Spec()
-		return own.Kind == spec.Kind && own.Numerics == spec.Numerics
-	})
-	return devs[i] // there is one: all ranks have the same kinds
+// describe is a device of another rank.
+func describe(spec device.Spec) (device.Device, error) {
+	d, err := device.Describe(spec)
+	return &foreign{d}, err
 }
 
-// foreign is a device of another rank. It has a description, and says what the device can compute and how much memory
-// that takes, as plans need it. Nothing runs there from this rank.
-type foreign struct {
-	spec device.Spec
-	like device.Device // of this rank
-}
-
-func (f *foreign) ID() device.ID                   { return f.spec.ID }
-func (f *foreign) Spec() device.Spec               { return f.spec }
-func (f *foreign) Supports(n *graph.Node) error    { return f.like.Supports(n) }
-func (f *foreign) Stats() device.Stats             { return device.Stats{} }
-func (f *foreign) Running() (device.Command, bool) { return device.Command{}, false }
-func (f *foreign) Passed(device.Event)             {}
-func (f *foreign) GiveUp(error)                    {}
-func (f *foreign) Close() error                    { return nil }
-
-func (f *foreign) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-	return f.like.Estimate(g, o)
-}
+// foreign is a device of another rank: a description, which plans ask what the device can compute and how much memory
+// that takes. Nothing runs there from this rank.
+type foreign struct{ device.Device }
 
 // elsewhere is the error of whatever would run on the device.
-func (f *foreign) elsewhere() error {
-	return fmt.Errorf("BUG: %s is a device of another rank", f.spec.ID)
-}
+func (f *foreign) elsewhere() error { return fmt.Errorf("BUG: %s is a device of another rank", f.ID()) }
 
+// AllocHost is for a device of this rank.
 func (f *foreign) AllocHost(int64) (device.HostBuffer, error) { return nil, f.elsewhere() }
-func (f *foreign) NewStream(string) (device.Stream, error)    { return nil, f.elsewhere() }
+
+// NewStream is for a device of this rank.
+func (f *foreign) NewStream(string) (device.Stream, error) { return nil, f.elsewhere() }
+
+// Compile is for a device of this rank.
 func (f *foreign) Compile(*graph.Graph, device.CompileOptions) (device.Executable, error) {
 	return nil, f.elsewhere()
 }
@@ -116,7 +121,7 @@ func (s *Session) Of(d int) int {
 }
 
 // Here reports whether this process has a device.
-func (s *Session) Here(d int) bool { return s.held.crew == nil || s.of[d] == s.held.crew.Rank() }
+func (s *Session) Here(d int) bool { return s.of == nil || s.of[d] == s.held.crew.Rank() }
 
 // groupsOfRanks are GroupDevices; where the plan's own devices are the only group, that.
 func (s *Session) groupsOfRanks() [][]int {
@@ -135,7 +140,7 @@ func (s *Session) answersOfRanks() *infer.Ranks {
 	c := s.held.crew
 	const what = "results of its samples"
 	return &infer.Ranks{
-		Rank: c.Rank(), Of: s.of,
+		Rank: c.Rank(),
 		Send: func(ctx context.Context, b []byte) error { return c.Send(ctx, 0, what, b) },
 		Recv: func(ctx context.Context, from int, b []byte) error { return c.Recv(ctx, from, what, b) },
 	}

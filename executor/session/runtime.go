@@ -77,12 +77,18 @@ func (s *Session) onShared() []int {
 	return on
 }
 
-// used are the devices of this process that the plan uses.
+// used are the devices of this process that the plan uses; a rank that has no part in the plan has its first.
 func (s *Session) used() (list []int) {
 	for _, d := range s.Plan.Devices() {
 		list = append(list, s.Groups.Of(d)...)
 	}
-	return slices.DeleteFunc(list, func(d int) bool { return !s.Here(d) })
+	list = slices.DeleteFunc(list, func(d int) bool { return !s.Here(d) })
+	for d := 0; len(list) == 0; d++ {
+		if s.Here(d) {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // MemoryOf are the floors and peaks of a plan on groups of devices, in bytes of each

@@ -86,7 +86,9 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 		asked: o.Config.Devices, given: o.Partition, trains: o.Trains, notes: o.Notes, held: held,
 	}
 	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
-	if !ByPercentage(s.Config.Devices) {
+	if percent, err := s.byPercentage(); err != nil {
+		return nil, err
+	} else if !percent {
 		return s, s.open(planning.Planner{}, plan)
 	}
 	if err := s.open(planning.Planner{Unlimited: true}, plan); err != nil {
@@ -122,9 +124,14 @@ func (s *Session) limit() error {
 		f := &s.Plan.Memory[i]
 		peaks[f.Device] = f.Peak
 	}
-	c := *s.Config
+	c, at, specs := *s.Config, s.at, specsOf(s.Devices)
+	if s.held.crew != nil { // each rank limits its own
+		first := slices.Index(s.of, s.held.crew.Rank())
+		end := first + len(slices.DeleteFunc(slices.Clone(s.of), func(rank int) bool { return rank != s.held.crew.Rank() }))
+		at, specs, peaks = at[first:end], specs[first:end], peaks[first:end]
+	}
 	var err error
-	c.Devices, s.limits, err = limited(c.Devices, s.at, specsOf(s.Devices), peaks)
+	c.Devices, s.limits, err = limited(c.Devices, at, specs, peaks)
 	if len(s.Config.Devices.Each) == 0 {
 		for i := range c.Devices.Each { // which one limit became
 			c.Devices.Each[i].Pos = c.Where("devices.memory")
@@ -159,7 +166,7 @@ func (s *Session) open(like planning.Planner, plan func(*Session) error) (err er
 // planner plans for the session's devices. like has what else the planner knows.
 func (s *Session) planner(like planning.Planner) *planning.Planner {
 	p := like
-	p.Config, p.Devices, p.Times = s.Config, s.Devices, s.Times
+	p.Config, p.Devices, p.Ranks, p.Times = s.Config, s.Devices, s.of, s.Times
 	p.Shared = s.held.shared != nil
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)
@@ -215,11 +222,11 @@ func (s *Session) KeepPlan() {
 	s.Config = &c
 }
 
-// Kept is the config as run folder and checkpoints keep it. With shared devices, its section devices is the one
-// that was given: a resumed run may have devices of its own.
+// Kept is the config as run folder and checkpoints keep it. With shared devices, and of ranks, its section devices is the one
+// that was given: a resumed run may have devices of its own, or other ranks.
 func (s *Session) Kept() ([]byte, error) {
 	c := *s.Config
-	if s.Shared() {
+	if s.Shared() || s.held.crew != nil {
 		c.Devices = s.asked.WithDefaults()
 	}
 	if s.held.crew != nil {

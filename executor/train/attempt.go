@@ -226,10 +226,8 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	a.held = a.bound.Held()
 	a.load = a.run.program(ctx)
 	a.load.Constant = a.constant
-	if a.prog, err = a.rt.Load(a.load); err != nil {
-		return err
-	}
-	return a.checkRings()
+	a.prog, err = a.rt.Load(a.load)
+	return err
 }
 
 // patience is the longest that an operation may take once the run is to end. A
@@ -307,6 +305,11 @@ func (a *attempt) feeding() device.Device {
 			return a.devices[d]
 		}
 		if d == a.session.Plan.Stages[0].Device || first == nil {
+			first = a.devices[d]
+		}
+	}
+	for d := 0; first == nil; d++ { // the plan has nothing for this rank
+		if a.session.Here(d) {
 			first = a.devices[d]
 		}
 	}

@@ -99,7 +99,7 @@ func (l *loop) begin(ctx context.Context) error {
 	if c := l.a.crew(); c != nil {
 		l.pilot = c.NewPilot()
 	}
-	if every := l.a.session.Config.Train.Watch; every > 0 && l.a.leads() {
+	if every := l.a.session.Config.Train.Watch; every > 0 && l.a.leads() && l.a.prog.Holder(models.LossRing) == 0 {
 		l.watch = l.a.rings().NewWatch(models.LossRing, every)
 	}
 	l.a.dump.From(l.first)

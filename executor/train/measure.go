@@ -41,8 +41,8 @@ func finite(x float64) *float64 {
 // pull pulls back the values that metrics are made from.
 func (a *attempt) pull(ctx context.Context, why ledger.Reason) (h history, err error) {
 	h.known = max(a.at.Lost, a.at.NormsLost)
-	if h.losses, err = a.rings().Pull(ctx, why, models.LossRing); err == nil {
-		h.norms, err = a.rings().Pull(ctx, why, models.GradNormRing)
+	if h.losses, err = a.ring(ctx, why, models.LossRing); err == nil {
+		h.norms, err = a.ring(ctx, why, models.GradNormRing)
 	}
 	return h, err
 }
@@ -50,13 +50,13 @@ func (a *attempt) pull(ctx context.Context, why ledger.Reason) (h history, err e
 // log pulls losses back and logs the steps since the last time, those that are
 // due: with log_every 0, all of them at a boundary.
 func (a *attempt) log(ctx context.Context, why ledger.Reason) (history, error) {
-	if !a.leads() {
-		a.at.Logged = a.at.Step
-		return history{}, nil
-	}
 	h, err := a.pull(ctx, why)
 	if err != nil {
 		return h, err
+	}
+	if !a.leads() {
+		a.at.Logged = a.at.Step
+		return h, nil
 	}
 	every := max(1, a.session.Config.Train.LogEvery)
 	for step := max(a.at.Logged, a.at.Began, a.at.Lost) + 1; step <= a.at.Step; step++ {
@@ -83,7 +83,7 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 	if err != nil {
 		return err
 	}
-	correct, err := a.rings().Pull(ctx, ledger.Epoch, models.CorrectRing)
+	correct, err := a.ring(ctx, ledger.Epoch, models.CorrectRing)
 	if err != nil {
 		return err
 	}

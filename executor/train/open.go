@@ -91,7 +91,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if note := fitWarmup(c, data.Train.Len()); note != "" {
 		so.Notes = append(slices.Clone(so.Notes), note)
 	}
-	if so.Config, err = o.forRanks(c); err != nil {
+	if so.Config, err = o.forRanks(ctx, c); err != nil {
 		return nil, err
 	}
 	so.Partition, so.Info, so.Spec, so.Sizes = c.Partition, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
@@ -123,8 +123,7 @@ func (o *OpenOptions) check(c *configs.Config) (*configs.Config, *session.Share,
 	if o.Model != nil {
 		c.Model.Program = specs.ProgramName()
 	}
-	_, err = o.forRanks(c)
-	return c, shared, err
+	return c, shared, o.checkRanks(c)
 }
 
 // fitWarmup makes a warm-up shorter that would take the whole run, and returns a note of it.

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +17,9 @@ import (
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/ranks/crew"
@@ -25,43 +28,84 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
+// refuse is a mistake in a key of a config of ranks.
+func (o *OpenOptions) refuse(c *configs.Config, key, text string) error {
+	return configs.At(c.Where(key), fmt.Errorf("%w: %s: %s", errs.ErrOptions, key, text))
+}
+
+// checkRanks refuses what ranks cannot do.
+func (o *OpenOptions) checkRanks(c *configs.Config) error {
+	if o.Ranks == nil {
+		return nil
+	}
+	n := o.Ranks.Size()
+	switch {
+	case o.Devices != nil:
+		return fmt.Errorf("%w: the devices of several processes cannot be shared by several runs: leave Devices out", errs.ErrOptions)
+	case c.Train.Reduction != configs.ReduceTree && stages(c) < 2 && c.Partition.Plan != configs.PlanAuto:
+		return o.refuse(c, "train.reduction", fmt.Sprintf("%d processes with a replica each work on parts of a step, which only a tree can sum: give --set train.reduction=tree (the weights are others), or let each have a part of the model by --set partition.stages=%d or --set partition=auto", n, n))
+	case c.Partition.Costs == configs.CostsMeasured:
+		return o.refuse(c, "partition.costs", "several processes would measure other times, and each cut the model in its own way: give --set partition.costs=flops")
+	case c.Devices.OnLoss == configs.OnLossReplan:
+		return o.refuse(c, "devices.on_device_loss", "several processes do not go on without a device: give --set devices.on_device_loss=stop, and start them again from the newest checkpoint")
+	}
+	return nil
+}
+
+// stages is the number of stages that a config asks for; 0: it leaves it open.
+func stages(c *configs.Config) int {
+	return max(c.Partition.Stages.Count, len(c.Partition.Stages.Blocks))
+}
+
 // forRanks is a config as several ranks plan it: unless it says otherwise, with a replica for each, of which each
-// updates a part of the parameters. What ranks cannot do is refused.
-func (o *OpenOptions) forRanks(c *configs.Config) (*configs.Config, error) {
+// updates a part of the parameters.
+func (o *OpenOptions) forRanks(ctx context.Context, c *configs.Config) (*configs.Config, error) {
 	if o.Ranks == nil {
 		return c, nil
 	}
-	n := o.Ranks.Size()
-	refuse := func(key, text string) error {
-		return configs.At(c.Where(key), fmt.Errorf("%w: %s: %s", errs.ErrOptions, key, text))
-	}
-	switch {
-	case o.Devices != nil:
-		return c, fmt.Errorf("%w: the devices of several processes cannot be shared by several runs: leave Devices out", errs.ErrOptions)
-	case c.Train.Reduction != configs.ReduceTree:
-		return c, refuse("train.reduction", fmt.Sprintf("%d processes work on parts of each step, which only a tree can sum: give --set train.reduction=tree (the weights are others), or start one process", n))
-	case c.Partition.Plan == configs.PlanAuto:
-		return c, refuse("partition.plan", "several processes do not choose a plan by themselves: give --set partition=given, and replicas or stages")
-	case c.Partition.Costs == configs.CostsMeasured:
-		return c, refuse("partition.costs", "several processes would measure other times, and each cut the model in its own way: give --set partition.costs=flops")
-	case c.Devices.OnLoss == configs.OnLossReplan:
-		return c, refuse("devices.on_device_loss", "several processes do not go on without a device: give --set devices.on_device_loss=stop, and start them again from the newest checkpoint")
-	case session.ByPercentage(c.Devices):
-		return c, refuse("devices.memory", "several processes do not know a percentage of their plan: give a number of bytes")
-	}
 	own := *c
-	own.Partition.Chosen = nil
-	if own.Partition.Costs = configs.CostsFlops; !o.says(c, "partition.replicas") {
-		own.Partition.Replicas = n
+	own.Partition.Chosen, own.Partition.Costs = nil, configs.CostsFlops
+	replicas, err := o.replicas(ctx, c)
+	if err = o.Ranks.Agree(ctx, "its replicas", err); err != nil {
+		return nil, err
 	}
-	if !o.says(c, "partition.shard") && own.Partition.Replicas > 1 {
+	own.Partition.Replicas = replicas
+	if !o.says(c, "partition.shard") && (replicas > 1 || c.Partition.Plan == configs.PlanAuto) {
 		own.Partition.Shard = configs.ShardOptimizer
 	}
-	if m := c.Train.Microbatches; own.Partition.Replicas > m {
-		return c, refuse("train.microbatches", fmt.Sprintf("%d processes with a replica each share the microbatches of a step, and there are %d: start at most %d, or give a batch more microbatches (the weights are others)",
-			own.Partition.Replicas, m, m))
-	}
 	return &own, nil
+}
+
+// replicas are those that a config asks for, or else that ranks have: a replica each, or of a model in stages as many
+// as there are devices for.
+func (o *OpenOptions) replicas(ctx context.Context, c *configs.Config) (n int, err error) {
+	kinds, failed := session.Kinds(c.Devices)
+	lists, err := o.Ranks.Gather(ctx, "its devices", []byte(strings.Join(kinds, ",")))
+	if err = cmp.Or(failed, err); err != nil {
+		return 0, err
+	}
+	devices, alike := 0, true
+	for _, b := range lists {
+		devices += strings.Count(string(b), ",") + 1
+		alike = alike && bytes.Equal(b, lists[0])
+	}
+	switch size, k := o.Ranks.Size(), stages(c); {
+	case c.Partition.Plan == configs.PlanAuto, o.says(c, "partition.replicas"):
+		return c.Partition.Replicas, nil // auto chooses others
+	case c.Train.Reduction != configs.ReduceTree, !alike && k > 1:
+		n = 1
+	case k > 1:
+		n = min(size, max(1, devices/k))
+	case !alike:
+		return 0, o.refuse(c, "partition.replicas", fmt.Sprintf("%d processes have a replica each where all have the same devices, and these have %s: let each have a part of the model by --set partition.stages=%d or --set partition=auto", size, bytes.Join(lists, []byte(" : ")), devices))
+	default:
+		n = size
+	}
+	if m := c.Train.Microbatches; n > m {
+		return 0, o.refuse(c, "train.microbatches", fmt.Sprintf("%d processes with a replica each share the microbatches of a step, and there are %d: start at most %d, or give a batch more microbatches (the weights are others)",
+			n, m, m))
+	}
+	return n, nil
 }
 
 // says reports whether a config's user has given a key. The config of a run folder has all keys.
@@ -286,18 +330,27 @@ func (a *attempt) weightsHash(ctx context.Context) (hash string, err error) {
 	return hash, err
 }
 
-// checkRings makes sure that rank 0 has the values that steps record.
-func (a *attempt) checkRings() error {
-	if a.crew() == nil {
-		return nil
+// ring is the values that steps recorded under a name, on rank 0. The rank that has them sends them: all call it. On others
+// they are nil, and so are those that the program does not record.
+func (a *attempt) ring(ctx context.Context, why ledger.Reason, name string) (boundary.Values, error) {
+	c, rings := a.crew(), a.rings()
+	at := slices.IndexFunc(a.prog.Graph().Vars, func(v *graph.Value) bool { return v.Name == name })
+	if at < 0 {
+		return nil, nil
 	}
-	for _, name := range []string{models.LossRing, models.CorrectRing, models.GradNormRing} {
-		known := slices.ContainsFunc(a.prog.Graph().Vars, func(v *graph.Value) bool { return v.Name == name })
-		if known && a.prog.Holder(name) != 0 {
-			return fmt.Errorf("BUG: %s is on rank %d", name, a.prog.Holder(name))
+	of := a.prog.Holder(name)
+	switch {
+	case c.Rank() == of:
+		v, err := rings.Pull(ctx, why, name)
+		if of == 0 || err != nil {
+			return v, err
 		}
+		return nil, c.Send(ctx, 0, name, shape.Bytes(v))
+	case c.Rank() > 0:
+		return nil, nil
 	}
-	return nil
+	v := make(boundary.Values, a.prog.Graph().Vars[at].Meta.Elems())
+	return v, c.Recv(ctx, of, name, shape.Bytes(v))
 }
 
 // reckon is what becomes of the run after the step to come, as far as this rank knows: rank 0 decides by its clock, others
@@ -337,6 +390,36 @@ func (a *attempt) follow(ctx context.Context) error {
 	return err
 }
 
+// memory is what the run has taken of each device. All ranks tell of theirs.
+func (a *attempt) memory(ctx context.Context) ([]device.Stats, error) {
+	own := make([]device.Stats, len(a.session.Devices))
+	for i := range own {
+		own[i] = a.rt.Memory(i)
+	}
+	c := a.crew()
+	if c == nil {
+		return own, nil
+	}
+	b, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := c.Gather(ctx, "the memory of its devices", b)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]device.Stats, len(lists))
+	for rank := range lists {
+		if err := json.Unmarshal(lists[rank], &all[rank]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range own {
+		own[i] = all[a.session.Of(i)][i]
+	}
+	return own, nil
+}
+
 // finishBehind is finish on a rank that does not write the report: it takes part in what all do.
 func (a *attempt) finishBehind() (*Report, error) {
 	ctx := context.Background()
@@ -348,6 +431,9 @@ func (a *attempt) finishBehind() (*Report, error) {
 		return nil, err
 	}
 	if _, err := a.test(ctx, ""); err != nil {
+		return nil, err
+	}
+	if _, err := a.memory(ctx); err != nil {
 		return nil, err
 	}
 	return &Report{Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters()}, nil

@@ -104,16 +104,17 @@ func TestRanksRefuse(t *testing.T) {
 		set  func(rank int) []string
 		want string
 	}{
-		{same("train.reduction=order"), "--set train.reduction=order: these options cannot be used: train.reduction: 3 processes work on parts of each step, which only a tree can sum: give --set train.reduction=tree"},
+		{same("train.reduction=order"), "--set train.reduction=order: these options cannot be used: train.reduction: 3 processes with a replica each work on parts of a step, which only a tree can sum: give --set train.reduction=tree (the weights are others), or let each have a part of the model by --set partition.stages=3 or --set partition=auto"},
 		{same("train.microbatches=2"), "3 processes with a replica each share the microbatches of a step, and there are 2: start at most 2, or give a batch more microbatches (the weights are others)"},
 		{same("devices.on_device_loss=replan"), "give --set devices.on_device_loss=stop"},
-		{same("devices.memory=50%"), "give a number of bytes"},
-		{same("partition=auto"), "give --set partition=given"},
 		{same("partition.costs=measured"), "give --set partition.costs=flops"},
 		{other("train.batch=64"), "train.batch differs: it is 32 on rank 0 (node0), and 64 on rank 2 (node2): give all ranks the same config, and the same flags for it"},
 		{other("seed=7"), "seed differs: it is 1 on rank 0 (node0), and 7 on rank 2 (node2): "},
 		{other("train.shuffle=false"), "train.shuffle differs: it is true on rank 0 (node0), and false on rank 2 (node2): "},
-		{other("devices=null"), "the kind of devices differs: it is cpu "},
+		{other("devices=null"), "3 processes have a replica each where all have the same devices, and these have cpu : cpu : null: let each have a part of the model by --set partition.stages=3 or --set partition=auto"},
+		{func(rank int) []string {
+			return append([]string{"partition.replicas=3"}, other("devices=null")(rank)...)
+		}, "2/null:0 is of another kind than 0/cpu:0, which has its place in the first: give each the same kinds in the same order, or use stages (--set partition.replicas=1 --set partition.stages=3)"},
 	} {
 		errs := onRanks(t, 3, func(c *crew.Crew) error {
 			r, err := berth.Open(t.Context(), rankConfig(t, x.set(c.Rank())...), berth.OpenOptions{Ranks: c})
@@ -276,6 +277,42 @@ func TestRankFails(t *testing.T) {
 	for i, err := range errs {
 		if err == nil {
 			t.Errorf("rank %d ended well", i)
+		}
+	}
+}
+
+// TestStagesOnRanks: a model in stages over ranks gives the weights, losses and metrics of one process, whatever the schedule,
+// the cut, the replicas and the limits on memory, and also where a rank has no part of it.
+func TestStagesOnRanks(t *testing.T) {
+	model := []string{"model.hidden=[24,20,16]", "optimizer.name=adamw", "optimizer.clip_norm=0.5", "data.split={val: 0.2, test: 0.1}", "train.metrics=all"}
+	want := map[string]*berth.Report{}
+	for _, reduction := range []string{"order", "tree"} {
+		want[reduction] = trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, append([]string{"train.reduction=" + reduction}, model...)...)
+	}
+	for _, x := range []struct {
+		ranks            int
+		reduction        string
+		stages, replicas int
+		set              []string
+	}{
+		{2, "order", 2, 1, []string{"partition.stages=2"}},
+		{2, "tree", 2, 1, []string{"partition.stages=2", "partition.schedule=gpipe"}},
+		{2, "order", 4, 1, []string{"partition.stages=4", "partition.schedule=interleaved"}},
+		{3, "order", 3, 1, []string{"partition.stages=3", "partition.schedule=zb-h1"}},
+		{3, "order", 2, 1, []string{"partition.stages=2", "partition.pin={layers.0: 2/cpu:0, layers.3: 1/cpu:0}"}},
+		{4, "tree", 2, 2, []string{"partition.stages=2"}},
+		{3, "order", 1, 1, []string{"partition=auto"}},
+		{2, "order", 2, 1, []string{"partition.stages=2", "devices.memory=70%"}},
+		{2, "tree", 1, 2, []string{"devices.memory=80%", "devices.host_memory=16MiB"}},
+		{2, "order", 4, 1, []string{"partition.stages=4", "devices=cpu:2", "devices.memory=80%"}},
+	} {
+		set := append(append([]string{"train.reduction=" + x.reduction}, model...), x.set...)
+		got, w := trained(t, x.ranks, berth.TrainOptions{Dir: t.TempDir()}, set...), want[x.reduction]
+		if got.WeightsSHA256 != w.WeightsSHA256 || !slices.Equal(got.Losses, w.Losses) || fmt.Sprint(got.Final.Metrics) != fmt.Sprint(w.Final.Metrics) || got.Test.Loss != w.Test.Loss {
+			t.Errorf("%d ranks, %v: weights %.8s, want %.8s; losses %v, want %v; metrics %v, want %v; test %v, want %v", x.ranks, x.set, got.WeightsSHA256, w.WeightsSHA256, got.Losses, w.Losses, got.Final.Metrics, w.Final.Metrics, got.Test.Loss, w.Test.Loss)
+		}
+		if got.Stages != x.stages || got.Replicas != x.replicas {
+			t.Errorf("%d ranks, %v: %d stages, %d replicas", x.ranks, x.set, got.Stages, got.Replicas)
 		}
 	}
 }

@@ -261,10 +261,10 @@ func copiesOf(t trace.CopyTime, c *trace.Clock, failed int) CopyReport {
 
 // deviceReports reports the memory of devices that a run took, and what the plan
 // says of it.
-func deviceReports(s *session.Session, taken func(i int) device.Stats) []DeviceReport {
+func deviceReports(s *session.Session, taken []device.Stats) []DeviceReport {
 	var out []DeviceReport
 	for i, d := range s.Devices {
-		spec, st := d.Spec(), taken(i)
+		spec, st := d.Spec(), taken[i]
 		r := DeviceReport{
 			ID: spec.ID, Evict: evictOf(d), Threads: spec.Threads,
 			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{},

@@ -158,6 +158,18 @@ func (x *Exchange) Senders(h Holders, list []int) []int {
 	return list
 }
 
+// Writer is the device of the launch that is the last to write an instance; -1 if none writes it.
+func (x *Exchange) Writer(id ID) int {
+	for i := len(x.launches) - 1; i >= 0; i-- {
+		for k := range x.launches[i].Needs {
+			if n := &x.launches[i].Needs[k]; n.Mode != segment.Read && n.ID() == id {
+				return x.launches[i].Device
+			}
+		}
+	}
+	return -1
+}
+
 // Drops lists the tensors that a rank has no use for after launch i of the step: those that nobody
 // uses later, and those that the launch writes on another rank.
 func (x *Exchange) Drops(rank int) [][]Instance {

@@ -19,6 +19,7 @@ const Kind = "cpu"
 
 func init() {
 	device.Register(Kind, Open)
+	device.RegisterDescriber(Kind, describe)
 	device.RegisterKernels(Kind, func() device.KernelList {
 		return device.KernelList{Names: kernels.Names(), About: "each for amx, avx512, avx2 and generic"}
 	})
@@ -93,6 +94,19 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 		return nil, err
 	}
 	return d, nil
+}
+
+// describe makes a device of a description. A kernel takes as much memory for any number of threads.
+func describe(s device.Spec) (device.Device, error) {
+	set, err := isa.Named(s.Numerics)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.ID, err)
+	}
+	on := work.TargetOf(set)
+	return host.New(host.Config{
+		Spec: s, Described: true,
+		Bind: func(c *fuse.Cluster) (host.Kernel, error) { return bind(nil, c, on) },
+	})
 }
 
 func closeAll(devices []device.Device) (errs []error) {

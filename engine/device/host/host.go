@@ -22,6 +22,8 @@ type Config struct {
 	// Finite reports whether all of x is finite. If it is nil, the calling goroutine looks.
 	// One goroutine at a time calls it.
 	Finite func(x []float32) bool
+	// Described says that nothing runs on the device, which then has no memory: see [device.Describer].
+	Described bool
 	// Stop, if not nil, is called once, after the last stream has ended.
 	Stop func()
 }
@@ -34,9 +36,11 @@ func New(c Config) (*streams.Device, error) {
 	}
 	if c.Bind != nil {
 		var a *arena
-		of.Reserve = func(bytes int64) (m streams.Memory, err error) {
-			a, err = newArena(bytes)
-			return a, err
+		if !c.Described {
+			of.Reserve = func(bytes int64) (m streams.Memory, err error) {
+				a, err = newArena(bytes)
+				return a, err
+			}
 		}
 		of.Bind = func(p *planner.Plan, o device.CompileOptions) (streams.Program, error) {
 			pr, err := bindPlan(p, o, c.bind)

@@ -11,7 +11,10 @@ import (
 // Kind is the name of the kind.
 const Kind = "null"
 
-func init() { device.Register(Kind, Open) }
+func init() {
+	device.Register(Kind, Open)
+	device.RegisterDescriber(Kind, func(s device.Spec) (device.Device, error) { return host.New(host.Config{Spec: s}) })
+}
 
 // speed is the speed that a null device states for its arithmetic and its link.
 // It is equal for all, so that stages are balanced as on equal devices.

@@ -15,6 +15,7 @@ const Kind = "opencl"
 func init() {
 	device.Register(Kind, Open)
 	device.RegisterLister(Kind, list)
+	device.RegisterDescriber(Kind, described)
 }
 
 // list describes the devices that may be used, each with the budget of one that is
@@ -79,6 +80,14 @@ func openOn(c **context, of found, number int, budget int64, o device.OpenOption
 	}
 	*c = opened
 	return open(number, opened, budget, o)
+}
+
+// described is a device of a description. Its programs are never loaded.
+func described(s device.Spec) (device.Device, error) {
+	return streams.New(streams.Config{
+		Spec: s, Supports: supports,
+		Bind: func(p *planner.Plan, co device.CompileOptions) (streams.Program, error) { return bind(nil, nil, p, co) },
+	})
 }
 
 func closeAll(devices []device.Device) (errs []error) {

@@ -33,6 +33,14 @@ func PairsPay() bool { return pairsPay }
 // sets this CPU does not have.
 func Parse(name string) (ISA, error) { return parse(name, Best()) }
 
+// Named is the set of that name, which another CPU may have. It fails for other names.
+func Named(name string) (ISA, error) {
+	if name == "" {
+		return 0, noLevel(name)
+	}
+	return parse(name, AMX)
+}
+
 // parse is Parse on a CPU with best.
 func parse(name string, best ISA) (ISA, error) {
 	if name == "" {
@@ -47,7 +55,11 @@ func parse(name string, best ISA) (ISA, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("there is no ISA level %q: take amx, avx512, avx2 or generic, or leave it empty for the best one", name)
+	return 0, noLevel(name)
+}
+
+func noLevel(name string) error {
+	return fmt.Errorf("there is no ISA level %q: take amx, avx512, avx2 or generic, or leave it empty for the best one", name)
 }
 
 // Vec is the functions over arrays.
