@@ -316,3 +316,51 @@ func TestStagesOnRanks(t *testing.T) {
 		}
 	}
 }
+
+// TestTestPartOfRanks: where the loss of the test part is not finite, a run of one process warns. Ranks end with that, and none
+// waits for others.
+func TestTestPartOfRanks(t *testing.T) {
+	dir := t.TempDir()
+	rows, far := "x,y\n", "x,y\n1,2\n3e38,4\n2,4\n"
+	for i := range 16 {
+		rows += fmt.Sprintf("%d,%d\n", i, 2*i)
+	}
+	for name, text := range map[string]string{"a.csv": rows, "far.csv": far} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ops := range []string{"none", "sync"} {
+		text := "data: {source: csv, path: " + filepath.Join(dir, "a.csv") + ", label: y, task: regression, split: {test: " + filepath.Join(dir, "far.csv") + "}}\n" +
+			"model: {preset: mlp, hidden: [4]}\ntrain: {batch: 4, microbatches: 4, reduction: tree, epochs: 1}\ndevices: {memory: 16MiB, op_by_op: " + ops + "}\n"
+		for _, size := range []int{1, 2} {
+			warned := make([]string, size)
+			errs := onRanks(t, size, func(c *crew.Crew) error {
+				cfg, err := configs.Parse("ranks.yaml", []byte(text), configs.Overlay{})
+				if err != nil {
+					return err
+				}
+				o := berth.OpenOptions{Ranks: c}
+				if size == 1 {
+					o.Ranks = nil
+				}
+				r, err := berth.Open(t.Context(), cfg, o)
+				if err != nil {
+					return err
+				}
+				_, err = r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &berth.Observer{Warn: func(text string) { warned[c.Rank()] += text }}})
+				if err != nil {
+					c.Abort(1)
+				}
+				return errors.Join(err, r.Close())
+			})
+			alone := size == 1 && errs[0] == nil && strings.Contains(warned[0], "not finite")
+			ended := size == 2 && !slices.Contains(errs, nil) && slices.ContainsFunc(errs, func(err error) bool {
+				return errors.Is(err, berth.ErrNonFinite) && strings.HasPrefix(err.Error(), "the test part has no result: ")
+			})
+			if !alone && !ended {
+				t.Errorf("%s, %d ranks: %q, %v", ops, size, warned, errs)
+			}
+		}
+	}
+}

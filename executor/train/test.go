@@ -31,6 +31,11 @@ func (a *attempt) test(ctx context.Context, weights string) (*Test, error) {
 	if err == nil && !a.leads() {
 		return nil, nil
 	}
+	if err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
+		err = fmt.Errorf("its loss is %w", device.ErrNonFinite)
+	} else if err != nil && a.crew() != nil {
+		return nil, fmt.Errorf("the test part has no result: %w", err) // and ranks send each other nothing any more
+	}
 	if errors.Is(err, device.ErrNonFinite) {
 		a.opt.Observer.warn(fmt.Sprintf("the test part has no result: %v", err))
 		return nil, nil
@@ -60,9 +65,6 @@ func (a *attempt) scoreTest(ctx context.Context) (score infer.Score, err error) 
 		return score, err
 	}
 	score, err = e.Run(ctx, nil)
-	if err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
-		err = fmt.Errorf("its loss is %w", device.ErrNonFinite)
-	}
 	return score, errors.Join(err, e.Close())
 }
 
