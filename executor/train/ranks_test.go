@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
+	"github.com/berth-ml/berth/partition"
 )
 
 // onRanks has ranks within this process meet and do something, each in a goroutine, and gives what becomes of each.
@@ -80,6 +81,39 @@ func TestPlanOfRanks(t *testing.T) {
 		}
 		if fmt.Sprint(now) != fmt.Sprint(prints) {
 			return fmt.Errorf("fingerprints %v, want %v", now, prints)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
+// TestRanksSendParts: each rank sends its part of the sums and of the new parameters, and none joins a whole parameter for the
+// others.
+func TestRanksSendParts(t *testing.T) {
+	for i, err := range onRanks(t, 2, func(c *crew.Crew) error {
+		r, err := berth.Open(t.Context(), rankConfig(t, "model.hidden=[4096]"), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		if err := r.Close(); err != nil {
+			return err
+		}
+		p := r.Plan()
+		x, err := p.Exchange(partition.StepOptions{Microbatches: p.Microbatches}, []int{0, 1})
+		if err != nil {
+			return err
+		}
+		var gradients int64
+		for _, a := range p.Graph.Accums {
+			gradients += a.Sum.Meta.Bytes()
+		}
+		for from, list := range x.Bytes() {
+			if sent, most := list[1-from], gradients*21/20+1024; sent > most {
+				return fmt.Errorf("rank %d sends %d bytes a step, and may send %d", from, sent, most)
+			}
 		}
 		return nil
 	}) {

@@ -79,7 +79,7 @@ func (t *training) join(c *cobra.Command) error {
 	t.ranks = all
 	t.stop.User2()
 	if all.Rank() > 0 {
-		t.quiet = true
+		t.quiet, t.verbose = true, false
 		t.stop.Silent()
 		c.SetErr(&prefixed{to: c.ErrOrStderr(), prefix: all.Name(all.Rank()) + ": "})
 	}
