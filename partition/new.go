@@ -136,7 +136,7 @@ func (s settings) placeFor(idx *nodes.Index, c cut.Cut) (p *place.Placement, sha
 	place.MoveUnsupported(p, idx, c.Device, s.allReplicas())
 	if s.Shard == ShardOptimizer && s.Replicas > 1 {
 		shards = divide.ShardsOf(idx, p, s.Replicas, s.unit)
-		p.Shared = divide.Share(idx, p, shards)
+		p.Shared = divide.Share(idx, shards)
 	}
 	return p, shards
 }

@@ -1,6 +1,7 @@
 package divide
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -10,12 +11,14 @@ import (
 	"github.com/berth-ml/berth/partition/place"
 )
 
-// Shards says which parameters replicas update in ranges, one each. The zero value
-// says none: each parameter has a replica that updates all of it.
+// Shards says how replicas divide the update: which parameters they update in ranges, and which replica has
+// each range and each of the other parameters. The zero value says that there is one replica.
 type Shards struct {
 	replicas int
-	unit     int            // ranges begin at multiples of so many elements: a multiple of ops.SumElems
-	home     map[string]int // by the parameter's name: the replica that joins its ranges
+	unit     int              // ranges begin at multiples of so many elements: a multiple of ops.SumElems
+	home     map[string]int   // by the parameter's name: the replica that joins its ranges
+	owners   map[string][]int // by the parameter's name: the replica of each of its ranges, in their order
+	whole    map[int]int      // by Node.ID of an update that is not cut: its replica
 }
 
 // On reports whether any parameter is updated in ranges.
@@ -43,29 +46,73 @@ func (s Shards) begin(replica, elems int) int {
 // shardRange is a range of a tensor and the replica that updates it.
 type shardRange struct{ from, count, replica int }
 
-// owner is the replica that has the range of a place. Where a parameter has fewer units than there are
-// replicas, others get ranges of each, so that not the same ones have those of all.
-func (s Shards) owner(place, elems int, parameter string) int {
-	if elems >= s.replicas*s.unit {
-		return place
+// cuts are the first elements of a tensor's ranges, and its end: about equal shares, but none where a tensor has
+// fewer units than there are replicas.
+func (s Shards) cuts(elems int) (list []int) {
+	for r := range s.replicas {
+		if from := s.begin(r, elems); from < s.begin(r+1, elems) {
+			list = append(list, from)
+		}
 	}
-	return (place + s.home[parameter]) % s.replicas
+	return append(list, elems)
 }
 
-// ranges cuts the range of each replica into pieces of at most so many elements; 0
-// leaves it whole.
+// ranges lists the ranges of a parameter, cut into pieces of at most so many elements; 0
+// leaves them whole.
 func (s Shards) ranges(parameter string, elems, most int) (list []shardRange) {
-	for r := range s.replicas {
-		from, end := s.begin(r, elems), s.begin(r+1, elems)
+	cuts := s.cuts(elems)
+	for i, replica := range s.owners[parameter] {
+		from, end := cuts[i], cuts[i+1]
 		size := most
 		if size == 0 {
 			size = elems
 		}
 		for ; from < end; from += size {
-			list = append(list, shardRange{from, min(size, end-from), s.owner(r, elems, parameter)})
+			list = append(list, shardRange{from, min(size, end-from), replica})
 		}
 	}
 	return list
+}
+
+// part is a range of a parameter, or a whole one, that a replica is to update.
+type part struct {
+	node  *graph.Node
+	place int   // of the range; -1: it is whole
+	bytes int64 // of variables that the update changes
+}
+
+// deal gives each range and each other parameter to the replica of its group that changes the fewest bytes so far,
+// the largest first. So the shares differ little, however few ranges a parameter has.
+func (s *Shards) deal(idx *nodes.Index, pl *place.Placement, updates []*graph.Node) {
+	var parts []part
+	for _, n := range updates {
+		all := changed(idx, n)
+		if !s.has(n) {
+			parts = append(parts, part{n, -1, all})
+			continue
+		}
+		elems := n.In[0].Meta.Elems()
+		cuts := s.cuts(elems)
+		s.owners[n.In[0].Name] = make([]int, len(cuts)-1)
+		for i := range len(cuts) - 1 {
+			parts = append(parts, part{n, i, all / int64(elems) * int64(cuts[i+1]-cuts[i])})
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.bytes, a.bytes) })
+	load := make([][]int64, pl.Groups) // bytes by replica
+	for i := range load {
+		load[i] = make([]int64, s.replicas)
+	}
+	for _, p := range parts {
+		at := load[pl.Node[p.node.ID]]
+		least := slices.Index(at, slices.Min(at))
+		at[least] += p.bytes
+		if p.place < 0 {
+			s.whole[p.node.ID] = least
+		} else {
+			s.owners[p.node.In[0].Name][p.place] = least
+		}
+	}
 }
 
 // The methods of ranger in this file cut an update into ranges of several replicas.
@@ -77,7 +124,7 @@ func (s Shards) ranges(parameter string, elems, most int) (list []shardRange) {
 // than half of a replica's fair share of their group's update. Smaller ones can be
 // shared whole about as evenly. Ranges begin at multiples of unit; 0: of ops.SumElems.
 func ShardsOf(idx *nodes.Index, pl *place.Placement, replicas, unit int) Shards {
-	s := Shards{replicas: replicas, unit: unit, home: map[string]int{}}
+	s := Shards{replicas: replicas, unit: unit, home: map[string]int{}, owners: map[string][]int{}, whole: map[int]int{}}
 	if unit == 0 {
 		s.unit = ops.SumElems
 	}
@@ -94,6 +141,7 @@ func ShardsOf(idx *nodes.Index, pl *place.Placement, replicas, unit int) Shards 
 			count[at]++
 		}
 	}
+	s.deal(idx, pl, updates)
 	return s
 }
 

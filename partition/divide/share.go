@@ -10,14 +10,14 @@ import (
 	"github.com/berth-ml/berth/partition/place"
 )
 
-// Share divides the update among replicas: parameters, in ranges or whole by
-// the bytes that their updates change; then tensors that lead there, and the sums that
+// Share divides the update among replicas: parameters, in ranges or whole, as sh
+// says; then tensors that lead there, and the sums that
 // all these read; then nodes that reduce such a tensor to numbers. All else is for the
 // first replica.
-func Share(idx *nodes.Index, pl *place.Placement, sh Shards) *place.Shares {
+func Share(idx *nodes.Index, sh Shards) *place.Shares {
 	s := sharer{&place.Shares{Node: make([]int, idx.IDs), Sum: make([]int, len(idx.Graph.Values))}}
 	placed := nodes.NewMarks(idx.IDs)
-	s.shareParameters(idx, pl, sh, placed)
+	s.shareParameters(idx, sh, placed)
 	for i := range idx.Updates {
 		n := idx.Updates[len(idx.Updates)-1-i]
 		if !placed.Has(n.ID) && !nodes.Scalars(n.Out) {
@@ -43,27 +43,13 @@ func Share(idx *nodes.Index, pl *place.Placement, sh Shards) *place.Shares {
 // shares away.
 type sharer struct{ *place.Shares }
 
-// shareParameters places the nodes that update parameters, each where the fewest bytes
-// are changed so far. Those in ranges are where their ranges are joined.
-func (s sharer) shareParameters(idx *nodes.Index, pl *place.Placement, sh Shards, placed nodes.Marks) {
-	load := make([][]int64, pl.Groups) // bytes by replica
-	for i := range load {
-		load[i] = make([]int64, sh.replicas)
-	}
+// shareParameters places the nodes that update parameters. Those in ranges are where their ranges are joined.
+func (s sharer) shareParameters(idx *nodes.Index, sh Shards, placed nodes.Marks) {
 	for _, n := range largestFirst(idx) {
-		at := load[pl.Node[n.ID]]
 		placed.Add(n.ID)
-		if sh.has(n) {
-			elems := n.In[0].Meta.Elems()
-			for r := range at {
-				at[sh.owner(r, elems, n.In[0].Name)] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
-			}
+		if s.Node[n.ID] = sh.whole[n.ID]; sh.has(n) {
 			s.Node[n.ID] = sh.home[n.In[0].Name]
-			continue
 		}
-		least := slices.Index(at, slices.Min(at))
-		at[least] += changed(idx, n)
-		s.Node[n.ID] = least
 	}
 }
 

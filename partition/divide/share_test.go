@@ -25,7 +25,7 @@ func TestReplicasShareTheUpdate(t *testing.T) {
 		g := passes.Build(t, n)
 		idx, pl := s.Place(t, s.Index(t, g, n.Microbatches))
 		shards := divide.ShardsOf(idx, pl, replicas, rapid.IntRange(1, 3).Draw(t, "unit"))
-		pl.Shared = divide.Share(idx, pl, shards)
+		pl.Shared = divide.Share(idx, shards)
 		if cut := divide.Updates(idx, divide.Ranges{}, shards); cut != nil {
 			checkDivided(t, g, cut.Graph)
 			idx, pl = s.Index(t, cut.Graph, n.Microbatches), divide.Place(pl, cut)
@@ -49,10 +49,13 @@ func TestReplicasShareTheUpdate(t *testing.T) {
 }
 
 // TestSharesAreEven: the replica that changes the most bytes changes at most as many as the one
-// with the fewest and the largest update that is not cut.
+// with the fewest and the largest update that is not cut. 40 replicas have more than a parameter has units.
 func TestSharesAreEven(t *testing.T) {
-	for _, replicas := range []int{2, 3, 4, 7} {
+	for _, replicas := range []int{2, 3, 4, 7, 40} {
 		n := nets.Chain(6, 8, 2, 8)
+		if replicas > 8 {
+			n = nets.Chain(12, 16, 2, replicas)
+		}
 		n.Adam = true
 		s := passes.Setup{Tree: true, Shard: true, Unit: 4, Replicas: replicas}
 		idx, pl := s.Place(t, s.Index(t, passes.Build(t, n), 8))

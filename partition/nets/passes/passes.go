@@ -123,7 +123,7 @@ func (s Setup) Place(t T, idx *nodes.Index) (*nodes.Index, *place.Placement) {
 		return idx, pl
 	}
 	shards := divide.ShardsOf(idx, pl, s.replicas(), s.Unit)
-	pl.Shared = divide.Share(idx, pl, shards)
+	pl.Shared = divide.Share(idx, shards)
 	x := divide.Updates(idx, divide.Ranges{}, shards)
 	if x == nil {
 		return idx, pl
