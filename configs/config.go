@@ -111,7 +111,7 @@ func (c *Config) KeyAt(line int) (path string) {
 // zero, except Task, which is always set.
 type Data struct {
 	Pos         Pos
-	Source      string    // digits, mnist, csv, text, lines, tensors, or given
+	Source      string    // digits, mnist, images, csv, text, lines, tensors, or given
 	Path        string    // a file or folder, or "builtin:NAME"
 	MorePaths   []string  // text, lines: further files and folders
 	Split       float64   // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
@@ -119,7 +119,7 @@ type Data struct {
 	Header      string    // csv: auto, true or false
 	Label       string    // csv: the column to predict, by name or by number from 0 (negative: from the end); lines: the key of the class, "": next tokens
 	MoreLabels  []string  // csv: further columns to predict
-	Positive    string    // csv, lines: the name of the positive one of two classes; "": the second
+	Positive    string    // csv, lines, images: the name of the positive one of two classes; "": the second
 	Ignore      []string  // csv: columns that are not read, by name or number as Label
 	Delimiter   string    // csv: one character
 	Memory      int64     // csv: bytes of samples that are in memory at a time, and shuffled together; the rest is in a file. 0: all are in memory
@@ -135,6 +135,8 @@ type Data struct {
 	Field             string // text, lines: of JSON lines, the key of the text; "": files are text
 	Buckets           []int  // lines: tokens to which samples are padded, the fewest first; the last is Context
 	Truncate          bool   // lines: samples longer than Context are cut off, not refused
+	Size              []int  // images: height and width; nil: those that all images have
+	Fit               string // images: crop, pad or stretch
 	Input             string // tensors: a tensor's name in Path, or a .npy file
 	Target            string // tensors: likewise
 	Prefix            string // tensors: written before both names

@@ -13,8 +13,8 @@ type Division struct {
 	Val, Test         float64 // shares of the samples, from 0 to below 1
 	ValPath, TestPath string  // files in place of shares; "": there are none
 	Stratify          bool    // each class has its share in each part
-	By                string  // csv: the column whose values keep rows together
-	Latest            string  // csv: the column whose largest values test
+	By                string  // csv, a table of images: the column whose values keep rows together
+	Latest            string  // csv, a table of images: the column whose largest values test
 	Folds, Fold       int     // Fold, from 1, of Folds validates; 0: no folds
 }
 

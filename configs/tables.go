@@ -97,7 +97,7 @@ var devicesSection = &section{
 		{name: "each", kind: deviceList{}, at: at(func(d *Devices) *[]DeviceEntry { return &d.Each }),
 			doc: "the devices one by one, in place of `use`: `[{use: cpu, memory: 2GiB}, {use: cpu, memory: 512MiB}]`. `threads` and `memory` next to it win over those of the entries"},
 		{name: "host_memory", kind: size{least: leastHostMemory}, at: at(func(d *Devices) *int64 { return &d.HostMemory }), def: "0", flag: "host-memory", flagTakes: "SIZE",
-			doc: "bound on the host memory for tensors that are not on a device, batches, and saves, in bytes or with a unit. Tensors beyond it go to a file; 0: no bound"},
+			doc: "bound on the host memory for tensors that are not on a device, batches, saves, and decoded images, in bytes or with a unit. Tensors beyond it, and images beyond half of it, go to a file; 0: no bound"},
 		{name: "spill_dir", kind: pathText, at: at(func(d *Devices) *string { return &d.SpillDir }), flag: "spill-dir", flagTakes: "DIR",
 			doc: "folder of the file for tensors beyond `host_memory`, which must exist; the run folder unless given. The file has no name, and is gone when the process ends"},
 		{name: "share_device", kind: boolean{}, at: at(func(d *Devices) *bool { return &d.ShareDevice }), def: "false", flag: "share-device", flagTakes: "bool", flagAlone: "true",

@@ -63,6 +63,17 @@ var dataSection = chosen(&section{
 			splitOf("0", "fraction of `train-*` to train on; 0: train on all of it and validate on `t10k-*`, or use 0.8 if only one of the two is there. Or [parts](tables.md#splits) of `train-*`: "+partsDoc+classDoc+filesDoc,
 				splitKind{number: real{min: 0, max: 1}, files: true, keys: classKeys}),
 		}},
+		{"images", "Photos and other images: PNG, JPEG, GIF and WebP files of 8 or 16 bits, grey or in colour, and the binary files of CIFAR-10 and CIFAR-100. Each becomes numbers of mean 0 and deviation 1 in each channel, as measured on the training part. [More on images](images.md).", []*key{
+			with(dataPath, "a folder with a folder for each class; a table (CSV, JSON lines or Parquet) with the path of an image and its class in each row, the paths from the table's folder on; or a folder with the binary files of CIFAR, or one of them"),
+			{name: "size", kind: sides{}, at: at(func(d *Data) *[]int { return &d.Size }),
+				doc: "height and width that images are brought to, such as `[64, 64]`; without the key, all images must have one size"},
+			{name: "fit", kind: enum{"crop", "pad", "stretch"}, at: at(func(d *Data) *string { return &d.Fit }), def: "crop",
+				doc: "what becomes of an image of another shape: its middle is taken (`crop`), black is added on both sides (`pad`), or it is stretched"},
+			splitOf("0", "fraction of the images of each class to train on; the rest validate; 0: CIFAR's own test images validate, and of other images a fifth; 1: none do. Or [parts](tables.md#splits): "+partsDoc+classDoc+
+				"; in a table of images, `by: patient` keeps the rows with one value of a column together, and `latest: date` has the newest rows test, and those before them validate"+filesDoc,
+				splitKind{number: real{min: 0, max: 1}, files: true, keys: tableKeys}),
+			&dataPositive,
+		}},
 		{"csv", "A table with a row for each sample: CSV, JSON lines or Parquet. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{
 			with(dataPath, "the file; or a pattern such as `sales-*.csv`, for all files that match it, in the order of their names. The contents say whether they are CSV, JSON lines or Parquet, and texts may be packed by gzip or zstd"),
 			splitOf("0.8", "fraction of the rows to train on; the rest validate; 1: none do. Or [parts](tables.md#splits): "+partsDoc+classDoc+

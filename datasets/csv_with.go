@@ -9,7 +9,8 @@ import (
 
 // rowTexts are the texts of some columns of a table, by row.
 type rowTexts struct {
-	width int // columns
+	names []string // of the columns
+	width int      // columns
 	text  []byte
 	ends  []int // of each text in text, row after row
 }
@@ -30,7 +31,7 @@ func (c *csvData) textsOf(ctx context.Context, s Spec, each tableRows) (*rowText
 		}
 		from = append(from, j)
 	}
-	r := &rowTexts{width: len(from)}
+	r := &rowTexts{names: s.With, width: len(from)}
 	err := each(ctx, c.used(from), func(row csvRow) error {
 		for _, j := range from {
 			r.text = append(r.text, bytes.TrimSpace(row.Fields[j])...)
@@ -58,6 +59,14 @@ func (r *rowTexts) of(row int) []string {
 		from = end
 	}
 	return texts
+}
+
+// WithNames are the names of what With gives; nil: nothing.
+func (p *Part) WithNames() []string {
+	if p.table.texts == nil {
+		return nil
+	}
+	return p.table.texts.names
 }
 
 // With are the texts of the columns of Spec.With in the row of sample i, which is read in the part's

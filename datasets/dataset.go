@@ -72,6 +72,8 @@ type Info struct {
 	// Columns, for csv, turn a row into features. nil: each feature is a column of numbers.
 	Columns *columns.Fitted `json:",omitempty"`
 	Scaling *Scaling        `json:",omitempty"` // of standardised features
+	// Pictures, for images, say how one becomes a sample.
+	Pictures *Pictures `json:",omitempty"`
 	// TargetScaling is the scaling of standardised targets. Undo it on the
 	// answers of a model.
 	TargetScaling *Scaling `json:",omitempty"`

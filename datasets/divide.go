@@ -20,8 +20,8 @@ type Division struct {
 	// ValPath and TestPath are files or folders in place of shares; "": there are none.
 	ValPath, TestPath string
 	Stratify          bool   // each class has its share in each part, where a target is a class
-	By                string // csv: rows with the same value in this column stay together; "": rows divide alone
-	Latest            string // csv: rows with the largest numbers or dates here are the test part, and those before them validate; "": at random
+	By                string // csv, images of a table: rows with the same value in this column stay together; "": rows divide alone
+	Latest            string // csv, images of a table: rows with the largest numbers or dates here are the test part, and those before them validate; "": at random
 	Folds             int    // 0: none
 	Fold              int    // from 1
 }

@@ -30,6 +30,9 @@ func (i *Info) Check() error {
 			return err
 		}
 	}
+	if i.Pictures != nil {
+		return i.Pictures.check(i.Inputs[0].Meta)
+	}
 	return nil
 }
 

@@ -34,6 +34,14 @@ func fitsOr(path string, need, memory int64, other string) error {
 // writes, take none.
 func (ds *Dataset) Bytes() int64 { return bytesOf(ds.parts()) }
 
+// PictureBytes is the host memory of decoded images, which devices.host_memory bounds. Images in a file take none.
+func (ds *Dataset) PictureBytes() int64 {
+	if ds.Info.Pictures == nil {
+		return 0
+	}
+	return ds.Bytes()
+}
+
 // bytesOf is the memory of parts. They may have it in common, as may the columns of one: the windows of a text
 // and their targets do.
 func bytesOf(parts []*Part) (n int64) {

@@ -180,21 +180,21 @@ func mnistInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, e
 	return imageTable(imageField(a), images, s.Images.scale(255), nil), nil
 }
 
-// scale is the table of the values that pixels of 0 to top read as.
-func (o ImageOptions) scale(top int) *[256]float32 {
-	var t [256]float32
-	for i := range t {
+// scale is the table of the values that pixels of 0 to top read as, of one channel.
+func (o ImageOptions) scale(top int) [][256]float32 {
+	t := make([][256]float32, 1)
+	for i := range t[0] {
 		v := float64(i) / float64(top)
 		if o.Std != 0 {
 			v = (v - o.Mean) / o.Std
 		}
-		t[i] = float32(v)
+		t[0][i] = float32(v)
 	}
-	return &t
+	return t
 }
 
 // imageTable is the table of images and, unless labels is nil, their classes.
-func imageTable(f Field, pixels []byte, scale *[256]float32, labels []byte) *table {
+func imageTable(f Field, pixels []byte, scale [][256]float32, labels []byte) *table {
 	t := &table{rows: len(pixels) / f.Meta.Elems(), columns: []column{pixelColumn(f, pixels, scale)}}
 	if labels != nil {
 		t.columns = append(t.columns, storedColumn(Field{"target", shape.I32()}, labels, safetensors.U8))

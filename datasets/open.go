@@ -25,6 +25,7 @@ type format struct {
 var formats = []format{
 	{"digits", openDigits, oneTable(digitsInputs)},
 	{"mnist", openMNIST, oneTable(mnistInputs)},
+	{"images", openPictures, oneTable(pictureInputs)},
 	{"csv", openCSV, oneTable(csvInputs)},
 	{"text", openText, textInputs},
 	{"lines", openLines, oneTable(linesInputs)},

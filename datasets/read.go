@@ -57,14 +57,14 @@ func (p *Part) readRows(c Cursor, n int, rows []Rows, dst [][]byte) error {
 	if p.table.filled != nil {
 		return p.fillWith(c, rows, dst)
 	}
-	if m := p.table.mapping; m != nil {
-		return m.Guard(func() error {
-			p.fill(c, rows, dst)
-			return nil
-		})
+	if p.table.mapping == nil {
+		p.fill(c, rows, dst)
+		return nil
 	}
-	p.fill(c, rows, dst)
-	return nil
+	return p.table.mapping.Guard(func() error {
+		p.fill(c, rows, dst)
+		return nil
+	})
 }
 
 // checkCursor checks that c is a position in this part.

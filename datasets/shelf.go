@@ -258,8 +258,11 @@ func (s Spec) stamps() (list []fs.FileInfo) {
 			continue
 		}
 		found := []string{osfile.Resolve(path)}
-		if s.Source == "csv" {
+		switch st, err := os.Stat(found[0]); {
+		case s.Source == "csv":
 			found, _ = tabular.Matches(path)
+		case s.Source == "images" && err == nil && !st.IsDir():
+			found[0] = filepath.Dir(found[0]) // the images of a table are beside it
 		}
 		for _, name := range found {
 			list = append(list, stampsIn(name)...)

@@ -14,7 +14,7 @@ import (
 // Spec describes the data to open. The zero value of every option is its
 // default. In JSON it is what decides the data: a [Shelf] compares that.
 type Spec struct {
-	Source string // digits, mnist, csv, text, lines or tensors; any with Filled
+	Source string // digits, mnist, images, csv, text, lines or tensors; any with Filled
 	// Filled are samples that a function writes. Path and the options of formats are
 	// not used then.
 	Filled *Filled `json:"-"`
@@ -74,10 +74,11 @@ type Spec struct {
 	// Describe, for csv, describes the columns of a table of numbers, too.
 	Describe bool
 
-	Text    TextOptions
-	Lines   LineOptions
-	Images  ImageOptions
-	Tensors TensorOptions
+	Text     TextOptions
+	Lines    LineOptions
+	Images   ImageOptions
+	Pictures PictureOptions
+	Tensors  TensorOptions
 }
 
 // The values of CSVOptions.Header and CSVOptions.Task; "" means the first.

@@ -74,8 +74,9 @@ type column struct {
 	offset int
 	stride int
 	size   int
-	// scale: data holds pixels, a byte each. scale[b] is the number that byte b stands for.
-	scale *[256]float32
+	// scale: data holds pixels, a byte each, of one channel after the other. scale[c][b] is the number that byte
+	// b of channel c stands for.
+	scale [][256]float32
 	// stored: data holds little-endian elements of this type, which is narrower than the
 	// field's, such as U16 for an i32 field. All of them were checked.
 	stored safetensors.DType
@@ -111,7 +112,7 @@ func newColumn(f Field, data []byte) column {
 }
 
 // pixelColumn makes a column of bytes that read as float32 through scale.
-func pixelColumn(f Field, pixels []byte, scale *[256]float32) column {
+func pixelColumn(f Field, pixels []byte, scale [][256]float32) column {
 	n := f.Meta.Elems()
 	return column{field: f, data: pixels, stride: n, size: n, scale: scale}
 }
@@ -129,8 +130,12 @@ func (c *column) fill(i int, dst []byte) {
 	switch {
 	case c.scale != nil:
 		out := shape.View[float32](dst)
-		for j, v := range src {
-			out[j] = c.scale[v]
+		plane := len(src) / len(c.scale)
+		for channel := range c.scale {
+			of, out := &c.scale[channel], out[channel*plane:]
+			for j, v := range src[channel*plane:][:plane] {
+				out[j] = of[v]
+			}
 		}
 	case c.stored != "":
 		c.decode(dst, src)
@@ -178,8 +183,8 @@ func (c *column) hash(ctx context.Context, w io.Writer) error {
 		wider = 4 / c.stored.Size()
 	}
 	fmt.Fprintf(w, "%s %v %d %d %d\n", c.field.Name, c.field.Meta, c.offset*wider, c.stride*wider, len(c.data)*wider)
-	if c.scale != nil {
-		w.Write(shape.Bytes(c.scale[:]))
+	for channel := range c.scale {
+		w.Write(shape.Bytes(c.scale[channel][:]))
 	}
 	return c.elements(ctx, func(part []byte) error {
 		_, err := w.Write(part)

@@ -24,10 +24,11 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
 		SkipRows: d.SkipRows, Block: d.Memory,
-		Columns: columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
-		Text:    datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
-		Lines:   datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
-		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
+		Columns:  columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
+		Text:     datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
+		Lines:    datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
+		Pictures: datasets.PictureOptions{Fit: d.Fit, Memory: c.Devices.HostMemory},
+		Tensors:  datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
 	if free, err := host.Available(); err == nil {
 		s.Memory = max(1, free)
@@ -37,6 +38,9 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		s.Lines.Label = d.Label
 	case d.Label != "":
 		s.CSV.Labels = append([]string{d.Label}, d.MoreLabels...)
+	}
+	if len(d.Size) == 2 {
+		s.Pictures.Height, s.Pictures.Width = d.Size[0], d.Size[1]
 	}
 	if d.Delimiter != "" {
 		s.CSV.Comma = []rune(d.Delimiter)[0]

@@ -78,7 +78,7 @@ func (s *Session) StateBytes() (n int64) {
 
 // CheckHostMemory fails if batches and saves exceed the bound on host memory. Without a
 // bound, it fails if the tensors that have no room on their device do not fit into
-// free host memory. It sets Batches.
+// free host memory. It sets Batches and Images.
 func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 	c := s.Config
 	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)
@@ -96,16 +96,20 @@ func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
 		}
 		return s.spillShortage(s.Batches+s.SaveBound().Takes(s.Plan.Graph.Vars), free)
 	}
-	takes := s.Batches + s.SaveBound().Held()
+	s.Images = data.PictureBytes()
+	takes := s.Batches + s.SaveBound().Held() + s.Images
 	if takes <= c.Devices.HostMemory {
 		return nil
 	}
 	take, most := units.TwoBytes(takes, c.Devices.HostMemory)
-	cure := ""
+	cure, what := "", "batches and saves"
+	if s.Images > 0 {
+		what = fmt.Sprintf("batches, saves and %s of decoded images", units.Bytes(s.Images))
+	}
 	if asked := c.Checkpoint.Staging; asked > 0 {
 		cure = fmt.Sprintf(", or a checkpoint.staging below %s", units.Bytes(asked))
 	}
-	return configs.At(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves need %s, but the limit on host memory is %s: raise the limit (--host-memory), or use smaller batches%s", residency.ErrHostMemory, take, most, cure))
+	return configs.At(c.Where("devices.host_memory"), fmt.Errorf("%w: %s need %s, but the limit on host memory is %s: raise the limit (--host-memory), or use smaller batches%s", residency.ErrHostMemory, what, take, most, cure))
 }
 
 // hostNote says how a bound on host memory meets the plan; "" if there is none, or

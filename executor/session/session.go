@@ -39,6 +39,8 @@ type Session struct {
 	Tester *answer.Judge   // of its test part
 	// Batches is the bytes on the host of a training's batches.
 	Batches int64
+	// Images is the bytes on the host of decoded images, with a bound on host memory.
+	Images int64
 
 	Planner *planning.Planner
 	Times   *timing.Book

@@ -71,7 +71,7 @@ type opened struct {
 	values  *initial.Values // first values; nil before they are opened
 	folder  *rundir.Folder
 	bound   saver.Bound
-	held    int64 // bytes of the host memory that residency counts for saves
+	held    int64 // bytes of the host memory that residency counts for saves and decoded images
 	dump    *trace.Dump
 	rt      *executor.Runtime
 	load    executor.LoadOptions // of the training program
@@ -209,7 +209,7 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	o := residency.TenantOptions{
 		Strict: a.opt.AssertResident, Passing: passing, OnTransfer: a.session.Debug().Transfers(a.dump),
 		HostBytes: a.bound.Takes(a.session.Plan.Graph.Vars) - a.bound.Held(), // of saves
-		HeldBytes: a.session.Batches + a.bound.Held(),
+		HeldBytes: a.session.Batches + a.bound.Held() + a.session.Images,
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
 		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
@@ -220,10 +220,11 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		a.session.OnLaunch(a.rt)
 	}
 	a.session.Watch(a.rt, a.ending, a.patience)
-	if err := a.rt.Residency.HoldHost(a.bound.Held()); err != nil {
+	held := a.bound.Held() + a.session.Images
+	if err := a.rt.Residency.HoldHost(held); err != nil {
 		return err
 	}
-	a.held = a.bound.Held()
+	a.held = held
 	a.load = a.run.program(ctx)
 	a.load.Constant = a.constant
 	a.prog, err = a.rt.Load(a.load)

@@ -36,6 +36,7 @@ type Contents struct {
 var (
 	Tokens  = Contents{"tokens", "BERTHTK1", 32 << 30}
 	Kernels = Contents{"kernels", "BERTHCL1", 1 << 30}
+	Images  = Contents{"images", "BERTHIM1", 64 << 30}
 )
 
 // suffix is the end of the files' names.

@@ -1,0 +1,106 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/datasets/images"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// pictureInputs reads images to predict from: a file, all in a folder and below it, those of a table, or a file of CIFAR.
+// Their paths are beside the answers.
+func pictureInputs(ctx context.Context, s Spec, info *Info, path string) (_ *table, err error) {
+	if info.Pictures == nil {
+		return nil, fmt.Errorf("%w: the model was not trained on images: use the source that it was trained on", ErrSpec)
+	}
+	s.Path, s.Like, s.Division, s.Split = osfile.Resolve(path), nil, nil, 1
+	p, err := s.listInputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.source.Close()) }()
+	if err := p.lookAll(ctx); err != nil {
+		return nil, err
+	}
+	t, err := p.table(ctx, s, info.pictureShape())
+	if err != nil {
+		return nil, err
+	}
+	t.columns[0].scale = info.Pictures.scale()
+	t.texts = &rowTexts{names: []string{"path"}, width: 1}
+	for i := range p.list {
+		t.texts.text = append(t.texts.text, p.list[i].name()...)
+		t.texts.ends = append(t.texts.ends, len(t.texts.text))
+	}
+	for _, note := range p.allNotes() {
+		s.note(path + ": " + note)
+	}
+	return t, nil
+}
+
+// listInputs lists images, whatever their classes are.
+func (s Spec) listInputs(ctx context.Context) (*pictureSet, error) {
+	st, err := os.Stat(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if sets, err := s.listCIFAR(st.IsDir()); err != nil || sets != nil {
+		if err != nil {
+			return nil, err
+		}
+		return sets[0], nil
+	}
+	switch {
+	case st.IsDir():
+		p, err := s.newPictureSet(s.Path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = p.walk(ctx, ".", 0, 0); err == nil && len(p.list) == 0 {
+			err = fmt.Errorf("%w: %s has no images (%s): name a folder with some", ErrTooFew, s.Path, images.Endings())
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.source.Close())
+		}
+		return p, nil
+	case !slices.Contains([]string{".csv", ".tsv", ".jsonl", ".parquet", ".gz", ".zst"}, strings.ToLower(filepath.Ext(s.Path))):
+		p, err := s.newPictureSet(filepath.Dir(s.Path))
+		if err == nil {
+			p.list = []picture{{path: filepath.Base(s.Path)}}
+		}
+		return p, err
+	}
+	return s.listTable(ctx, false)
+}
+
+// PictureInputs are images to predict from, as files have them. An error names the image by its number, from 1.
+func PictureInputs(ctx context.Context, info *Info, files [][]byte) (*Part, error) {
+	if info.Pictures == nil {
+		return nil, fmt.Errorf("%w: the model was not trained on images", ErrSpec)
+	}
+	p := &pictureSet{path: "the request", source: givenPictures(files)}
+	for i := range files {
+		p.list = append(p.list, picture{path: "the request", number: i + 1})
+	}
+	if err := p.lookAll(ctx); err != nil {
+		return nil, err
+	}
+	var t *table
+	var err error
+	if p.left.count == 0 {
+		if t, err = p.table(ctx, Spec{}, info.pictureShape()); err != nil {
+			return nil, err
+		}
+	}
+	if p.left.count > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrFormat, p.left.first)
+	}
+	t.columns[0].scale = info.Pictures.scale()
+	return &Part{table: t, count: t.rows, ordered: true}, nil
+}
