@@ -130,17 +130,18 @@ type Data struct {
 	Columns     []Column  // csv: how columns are used; nil: as they are found
 	// StandardizeTarget does the same to the target (csv, task regression, losses of numbers such as mse).
 	StandardizeTarget bool
-	Context           int    // text: tokens in a window; lines: most tokens in a sample
-	Tokenizer         string // text, lines: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
-	Field             string // text, lines: of JSON lines, the key of the text; "": files are text
-	Buckets           []int  // lines: tokens to which samples are padded, the fewest first; the last is Context
-	Truncate          bool   // lines: samples longer than Context are cut off, not refused
-	Size              []int  // images: height and width; nil: those that all images have
-	Fit               string // images: crop, pad or stretch
-	Input             string // tensors: a tensor's name in Path, or a .npy file
-	Target            string // tensors: likewise
-	Prefix            string // tensors: written before both names
-	Registered               // of a source that the program has added, but for Path
+	Context           int       // text: tokens in a window; lines: most tokens in a sample
+	Tokenizer         string    // text, lines: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
+	Field             string    // text, lines: of JSON lines, the key of the text; "": files are text
+	Buckets           []int     // lines: tokens to which samples are padded, the fewest first; the last is Context
+	Truncate          bool      // lines: samples longer than Context are cut off, not refused
+	Size              []int     // images: height and width; nil: those that all images have
+	Fit               string    // images: crop, pad or stretch
+	Augment           []Augment // images: random changes to those that train, in this order
+	Input             string    // tensors: a tensor's name in Path, or a .npy file
+	Target            string    // tensors: likewise
+	Prefix            string    // tensors: written before both names
+	Registered                  // of a source that the program has added, but for Path
 }
 
 // Texts reports whether the answers are the tokens of a text.

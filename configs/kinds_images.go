@@ -27,3 +27,66 @@ func (s sides) decode(d *decoder, n *yaml.Node, path string, dst any) {
 }
 
 func (sides) encode(src any, keep func(*key) bool) *yaml.Node { return bothSides.encode(src, keep) }
+
+// Augment is a random change to the images that train.
+type Augment struct {
+	Name string  // flip, crop, rotate or erase
+	By   float64 // crop: pixels; rotate: degrees; erase: the probability; flip has none
+}
+
+// augments is a list of Augments: words, or mappings of one key.
+type augments struct{}
+
+// augmentBy are the numbers of changes that have one.
+var augmentBy = map[string]real{
+	"crop": {min: 1, max: mostSide}, "rotate": {min: 0, max: 180, over: true}, "erase": {min: 0, max: 1, over: true},
+}
+
+func (augments) expect() string {
+	return "a list of changes such as [flip, {crop: 4}, {rotate: 10}, {erase: 0.25}]"
+}
+
+func (a augments) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind != yaml.SequenceNode {
+		d.mismatch(n, path, a.expect())
+		return
+	}
+	var out []Augment // nil for none
+	for i, item := range n.Content {
+		x, at := Augment{}, fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case item.Kind == yaml.ScalarNode && item.Value == "flip":
+			x.Name = "flip"
+		case item.Kind == yaml.MappingNode && len(item.Content) == 2:
+			x.Name = item.Content[0].Value
+			number, ok := augmentBy[x.Name]
+			if !ok {
+				d.mismatch(item.Content[0], at, "crop, rotate or erase, each with a number, or flip without one")
+				continue
+			}
+			at = join(at, x.Name)
+			d.where[at] = d.pos(item.Content[0])
+			number.decode(d, item.Content[1], at, &x.By)
+			if x.Name == "crop" && x.By != float64(int(x.By)) {
+				d.mismatch(item.Content[1], at, "a whole number of pixels")
+			}
+		default:
+			d.mismatch(item, at, "flip, or a mapping of one key such as {crop: 4}, {rotate: 10} or {erase: 0.25}")
+			continue
+		}
+		out = append(out, x)
+	}
+	*dst.(*[]Augment) = out
+}
+
+func (augments) encode(src any, _ func(*key) bool) *yaml.Node {
+	out := flow()
+	for _, x := range *src.(*[]Augment) {
+		item := plain(x.Name)
+		if x.By != 0 {
+			item = &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{plain(x.Name), float(x.By)}}
+		}
+		out.Content = append(out.Content, item)
+	}
+	return out
+}

@@ -30,7 +30,7 @@ type Part struct {
 	shuffle bool
 	seed    uint64  // of the orders, and of samples that vary
 	of      int     // rows of the part that this is the first batch of; 0: of none
-	varies  bool    // samples that a function writes may differ from epoch to epoch
+	varies  bool    // samples that a function writes, or that are augmented, may differ from epoch to epoch
 	blocks  *blocks // of a table beside memory, instead of split; nil: it is in memory
 
 	// The rest is of samples with different lengths.

@@ -15,8 +15,9 @@ import (
 
 // PictureOptions are the options of images.
 type PictureOptions struct {
-	Height, Width int    // 0: those that all images have
-	Fit           string // images.Crop, images.Pad or images.Stretch; "": Crop
+	Height, Width int       // 0: those that all images have
+	Fit           string    // images.Crop, images.Pad or images.Stretch; "": Crop
+	Augment       []Augment // of the images that train, in this order; nil: none
 	// Memory is the bound on host memory, of which decoded images take up to half; 0: of Spec.Memory.
 	Memory int64 `json:"-"`
 }
@@ -88,6 +89,8 @@ func (s Spec) pictures(ctx context.Context, sets []*pictureSet, tables []*table,
 	if s.Like == nil && (ds.Val != nil || ds.Test != nil) {
 		ds.Notes = append(ds.Notes, first.lonely(classes)...)
 	}
+	t.augment = newAugmenter(s.Pictures.Augment, t.columns[0].field.Meta)
+	ds.Train.varies = true
 	return ds, ds.standardisePictures(ctx, s, tables)
 }
 
@@ -239,7 +242,7 @@ func (s Spec) picturePrint(sets []*pictureSet, o images.Options, keys *rowKeys) 
 	if s.Division != nil {
 		s.Division.print(h, keys)
 	}
-	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v %q\n", s.Source, s.Split, s.Seed, s.KeepOrder, o, sets[0].names)
+	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v %v %q\n", s.Source, s.Split, s.Seed, s.KeepOrder, o, s.Pictures.Augment, sets[0].names)
 	for _, p := range sets {
 		fmt.Fprintf(h, "%d images\n", len(p.list))
 		for i := range p.list {

@@ -32,6 +32,7 @@ type table struct {
 	// have no data.
 	filled    *Filled    // a function of the program's own writes each sample
 	sequences *sequences // the samples have different lengths
+	augment   *augmenter // changes the samples that vary; nil: none does
 	unit      bool       // with filled: refuse targets below 0 or above 1
 
 	texts *rowTexts // of table columns that are kept beside the samples, as texts; nil: none were asked for

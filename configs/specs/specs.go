@@ -27,7 +27,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		Columns:  columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
 		Text:     datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
 		Lines:    datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
-		Pictures: datasets.PictureOptions{Fit: d.Fit, Memory: c.Devices.HostMemory},
+		Pictures: datasets.PictureOptions{Fit: d.Fit, Augment: augments(d.Augment), Memory: c.Devices.HostMemory},
 		Tensors:  datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
 	if free, err := host.Available(); err == nil {
@@ -55,6 +55,14 @@ func division(d *configs.Division) *datasets.Division {
 	}
 	out := datasets.Division(*d)
 	return &out
+}
+
+// augments are a config's changes to images.
+func augments(list []configs.Augment) (out []datasets.Augment) {
+	for _, x := range list {
+		out = append(out, datasets.Augment(x))
+	}
+	return out
 }
 
 // columnOptions are those of a config's columns; nil without any.
