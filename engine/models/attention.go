@@ -26,7 +26,7 @@ func init() {
 func (l Attention) Build(b *Builder, x *graph.Value) *graph.Value {
 	c := b.c
 	return l.around(c, x, func(qkv *graph.Value) *graph.Value {
-		op := ops.CausalSelfAttention{Heads: l.Heads}
+		op := ops.Attention{Heads: l.Heads}
 		in := []*graph.Value{qkv}
 		if c.training && l.Rate > 0 {
 			op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
@@ -40,15 +40,20 @@ func (l Attention) Build(b *Builder, x *graph.Value) *graph.Value {
 // are written into the cache when all is computed.
 func (l Attention) cached(c *context, x *graph.Value) *graph.Value {
 	return l.around(c, x, func(qkv *graph.Value) *graph.Value {
-		dims := []int{1, c.chunk.Context, x.Meta.Shape[2]}
-		keys := c.variable("cache.keys", dims, graph.Cache, graph.Init{})
-		values := c.variable("cache.values", dims, graph.Cache, graph.Init{})
-		y := c.b.One(ops.CachedAttention{Heads: l.Heads}, qkv, keys, values, c.chunkExtent())
-		defer c.b.InPhase(graph.Update)()
-		c.b.Assign(keys, c.b.One(ops.CacheWrite{Part: 1}, keys, qkv, c.chunkExtent()))
-		c.b.Assign(values, c.b.One(ops.CacheWrite{Part: 2}, values, qkv, c.chunkExtent()))
-		return y
+		return c.attendCached(ops.CachedAttention{Heads: l.Heads}, qkv, []int{1, c.chunk.Context, x.Meta.Shape[2]})
 	})
+}
+
+// attendCached is attention over the chunk and the layer's caches of those dimensions, into
+// which the chunk's keys and values then go.
+func (c *context) attendCached(op ops.CachedAttention, qkv *graph.Value, dims []int) *graph.Value {
+	keys := c.variable("cache.keys", dims, graph.Cache, graph.Init{})
+	values := c.variable("cache.values", dims, graph.Cache, graph.Init{})
+	y := c.b.One(op, qkv, keys, values, c.chunkExtent())
+	defer c.b.InPhase(graph.Update)()
+	c.b.Assign(keys, c.b.One(ops.CacheWrite{Part: 1}, keys, qkv, c.chunkExtent()))
+	c.b.Assign(values, c.b.One(ops.CacheWrite{Part: 2}, values, qkv, c.chunkExtent()))
+	return y
 }
 
 // around is attention around its inner part, from queries, keys and values [B,T,3D] to

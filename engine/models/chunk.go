@@ -22,7 +22,7 @@ func (c *context) generated(t *layerType, l Layer, x *graph.Value) *graph.Value 
 	if t.positionwise {
 		return c.built(t, l, x)
 	}
-	c.fail("a model with this layer cannot generate text: use only layers that work on each position alone, and attention, lstm, gru or positional_embedding")
+	c.fail("a model with this layer cannot generate text: use only layers that work on each position alone, and attention, grouped_attention, lstm, gru or positional_embedding")
 	return x
 }
 

@@ -23,25 +23,28 @@ func init() {
 }
 
 // Build appends the layer.
-func (l Dense) Build(b *Builder, x *graph.Value) *graph.Value {
+func (l Dense) Build(b *Builder, x *graph.Value) *graph.Value { return l.under(b, "", x) }
+
+// under appends the layer, with a prefix before the names of its parameters.
+func (l Dense) under(b *Builder, prefix string, x *graph.Value) *graph.Value {
 	in := x.Meta.Shape.Dim(-1)
 	if l.In != 0 && l.In != in {
 		b.Failf("input has %d features, weight expects %d", in, l.In)
 		return x
 	}
-	y := l.product(b, x, in)
+	y := l.product(b, prefix, x, in)
 	if !l.NoBias && b.Err() == nil {
 		init := kaiming(in)
 		if l.Std > 0 {
 			init = graph.Init{}
 		}
-		y = ops.Add(b.Builder, y, b.Param("bias", []int{y.Meta.Shape.Dim(-1)}, init, "bias"))
+		y = ops.Add(b.Builder, y, b.Param(prefix+"bias", []int{y.Meta.Shape.Dim(-1)}, init, "bias"))
 	}
 	return b.c.activate(l.Activation, y)
 }
 
 // product is x times the weight, which may be tied to another layer's.
-func (l Dense) product(b *Builder, x *graph.Value, in int) *graph.Value {
+func (l Dense) product(b *Builder, prefix string, x *graph.Value, in int) *graph.Value {
 	if l.Tied != "" {
 		w := b.c.byName[l.Tied]
 		if w == nil || w.Meta.Shape.Rank() != 2 {
@@ -59,7 +62,7 @@ func (l Dense) product(b *Builder, x *graph.Value, in int) *graph.Value {
 		init = graph.Init{Kind: graph.Normal, A: l.Std}
 	}
 	if l.InOut {
-		return b.MatMul(x, b.Param("weight", []int{in, l.Units}, init, "weight"), false)
+		return b.MatMul(x, b.Param(prefix+"weight", []int{in, l.Units}, init, "weight"), false)
 	}
-	return b.MatMul(x, b.Param("weight", []int{l.Units, in}, init, "weight"), true)
+	return b.MatMul(x, b.Param(prefix+"weight", []int{l.Units, in}, init, "weight"), true)
 }

@@ -112,7 +112,7 @@ func random(t *testing.T, g *graph.Graph) int {
 		switch o := n.Op.(type) {
 		case ops.Dropout:
 			id = o.ID
-		case ops.CausalSelfAttention:
+		case ops.Attention:
 			if o.P == 0 {
 				continue
 			}

@@ -25,10 +25,10 @@ func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
 }
 
 // Positions is the most positions that the model tells apart: the least context of its
-// positional embeddings. 0 means that there is no limit.
+// positional embeddings and attention. 0 means that there is no limit.
 func (s Spec) Positions() (least int) {
 	s.Layers.Each(func(n Named) {
-		if p, ok := n.Layer.(PositionalEmbedding); ok {
+		if p, ok := n.Layer.(interface{ rows(Spec) int }); ok {
 			if rows := p.rows(s.whole()); rows > 0 && (least == 0 || rows < least) {
 				least = rows
 			}

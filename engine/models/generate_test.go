@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -28,6 +29,15 @@ func generate(t *testing.T, s models.Spec, rows int) *graph.Graph {
 	return g
 }
 
+// llama is a speaker of Llama's family, of which the second block sees the last 3 positions.
+func llama() models.Spec {
+	s := speaker()
+	s.Layers = models.Llama(models.LlamaOptions{
+		Vocab: 7, Context: 9, Layers: 2, Heads: 4, KVHeads: 2, Size: 4, Width: 6, Hidden: 10, Window: 3, Windowed: 1, Eps: 1e-5, Theta: 20, Bias: true, Dropout: 0.2,
+		Scaling: ops.RotaryScaling{Kind: "linear", Factor: 2}}, at)
+	return s
+}
+
 // recurrent is a speaker whose layers keep states.
 func recurrent() models.Spec {
 	s := speaker()
@@ -41,6 +51,7 @@ func recurrent() models.Spec {
 func TestGenerateAgreesWithPredict(t *testing.T) {
 	t.Run("attention", func(t *testing.T) { generatesAsPredicted(t, speaker()) })
 	t.Run("recurrent", func(t *testing.T) { generatesAsPredicted(t, recurrent()) })
+	t.Run("grouped", func(t *testing.T) { generatesAsPredicted(t, llama()) })
 }
 
 func generatesAsPredicted(t *testing.T, s models.Spec) {
@@ -115,7 +126,7 @@ func TestModelsThatGenerateNoText(t *testing.T) {
 		want   string
 	}{
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Mean{Axes: []int{0}}}, head},
-			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer cannot generate text: use only layers that work on each position alone, and attention, lstm, gru or positional_embedding`},
+			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer cannot generate text: use only layers that work on each position alone, and attention, grouped_attention, lstm, gru or positional_embedding`},
 		{models.Stack{embed, models.Named{Name: "r", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.BatchNorm{}}}}}, head}, `layer 2 (batchnorm "it"): a model with this layer cannot generate text`},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.PositionalEmbedding{Context: 8}}, head}, "9 positions are to be generated, but its context is 8"},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.LSTM{Units: 5, Bidirectional: true}}, head}, "cannot generate text while last or bidirectional is true"},

@@ -10,6 +10,12 @@ type LayerNorm struct {
 	Eps float64 `yaml:"eps" above:"0" doc:"added to the variance"`
 }
 
+// RMSNorm scales the last axis to a mean square of 1 (Zhang and Sennrich, "Root Mean Square
+// Layer Normalization", 2019).
+type RMSNorm struct {
+	Eps float64 `yaml:"eps" above:"0" doc:"added to the mean square"`
+}
+
 // BatchNorm normalises each channel: in training over the microbatch, else by
 // the running averages (Ioffe and Szegedy, "Batch Normalization", 2015). The
 // averages move once per step, by statistics summed over microbatches like
@@ -21,6 +27,7 @@ type BatchNorm struct {
 
 func init() {
 	builtIn(LayerType[LayerNorm]{Name: "layernorm", Doc: "Normalises the last axis.", Takes: Features, Positionwise: true, Defaults: LayerNorm{Eps: 1e-5}})
+	builtIn(LayerType[RMSNorm]{Name: "rmsnorm", Doc: "Scales the last axis to a mean square of 1.", Takes: Features, Positionwise: true, Defaults: RMSNorm{Eps: 1e-6}})
 	builtIn(LayerType[BatchNorm]{Name: "batchnorm", Takes: Channels, Defaults: BatchNorm{Eps: 1e-5, Momentum: 0.1},
 		Doc: "Normalises each channel: in training over the microbatch, else by running averages."})
 }
@@ -31,6 +38,12 @@ func (l LayerNorm) Build(b *Builder, x *graph.Value) *graph.Value {
 	gamma := b.Param("weight", []int{d}, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
 	beta := b.Param("bias", []int{d}, graph.Init{}, "bias", "norm")
 	return b.One(ops.LayerNorm{Eps: l.Eps}, x, gamma, beta)
+}
+
+// Build appends the layer.
+func (l RMSNorm) Build(b *Builder, x *graph.Value) *graph.Value {
+	gamma := b.Param("weight", []int{x.Meta.Shape.Dim(-1)}, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
+	return b.One(ops.RMSNorm{Eps: l.Eps}, x, gamma)
 }
 
 // padding is refused.

@@ -44,7 +44,7 @@ type Source struct {
 // with its dimensions. It fails with [ErrOp] where an op has no form in ONNX, and names the
 // layers of all such ops.
 func Append(b *Builder, g Graphs, s Source) (output string, dims []Dim, err error) {
-	x := &converting{b: b, source: s, names: map[*graph.Value]string{}, masks: map[size]string{}}
+	x := &converting{b: b, source: s, names: map[*graph.Value]string{}, masks: map[attentionMask]string{}}
 	out := g.Few.Outputs[0]
 	needed := needs(out)
 	if err := refusals(g.Few, needed); err != nil {
@@ -126,8 +126,8 @@ type converting struct {
 	source       Source
 	names        map[*graph.Value]string // in the model
 	more, longer twins
-	counts       [2]string       // the numbers of samples and positions, i64[1]; "" until they are needed
-	masks        map[size]string // of attention, by positions
+	counts       [2]string                // the numbers of samples and positions, i64[1]; "" until they are needed
+	masks        map[attentionMask]string // of attention
 }
 
 // twins are the same values of the graph in another size, and nodes likewise.

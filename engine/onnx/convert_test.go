@@ -80,6 +80,11 @@ func cases() []modelCase {
 		{name: "untied gpt", input: text, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 8, Layers: 1, Heads: 1, Width: 6, Untied: true, Activation: "silu"}, graph.Pos{})},
 		{name: "gpt of any length", input: text, longer: true, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 6, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})},
 		{name: "short gpt", input: shape.I32(2), longer: true, layers: models.GPT(models.GPTOptions{Vocab: tokens, Context: 6, Layers: 2, Heads: 2, Width: 8}, graph.Pos{})},
+		{name: "llama", input: text, layers: llama()},
+		{name: "llama of any length", input: text, longer: true, layers: llama()},
+		{name: "full", input: shape.F32(5, 6), layers: one(models.GroupedAttention{Heads: 4, KVHeads: 1, Size: 4, Full: true, Window: 2}, models.Gated{Hidden: 5, Activation: "gelu"})},
+		{name: "full with lengths", input: text, lengths: true, layers: one(models.Embedding{Vocab: tokens, Width: 4}, models.GroupedAttention{Heads: 2, Full: true, Base: 10},
+			models.Gated{Hidden: 3, Activation: "gelu_tanh"}, models.Mean{Axes: []int{0}})},
 		{name: "lengths", input: text, lengths: true, layers: one(models.Embedding{Vocab: tokens, Width: 4}, models.Attention{Heads: 2}, models.Mean{Axes: []int{0}})},
 		{name: "lengths of numbers", input: shape.F32(4, 3), lengths: true, layers: one(models.LSTM{Units: 4}, models.Max{Axes: []int{0}})},
 		{name: "lengths in loops", input: shape.F32(4, 3), lengths: true, layers: one(models.GRU{Units: 4, Last: true, Bidirectional: true})},
@@ -148,6 +153,12 @@ func cases() []modelCase {
 		list = append(list, modelCase{name: name, input: row, layers: append(before, l)})
 	}
 	return list
+}
+
+// llama is a model of Llama's family, of which the second block sees the last 3 positions.
+func llama() models.Stack {
+	return models.Llama(models.LlamaOptions{
+		Vocab: tokens, Context: 99, Layers: 2, Heads: 4, KVHeads: 2, Size: 4, Width: 8, Hidden: 10, Window: 3, Windowed: 1, Eps: 1e-5, Theta: 20, Bias: true}, graph.Pos{})
 }
 
 // graphs are those of a case in several sizes.

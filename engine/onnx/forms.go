@@ -3,6 +3,7 @@ package onnx
 import (
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -29,7 +30,7 @@ type form struct {
 var forms = map[string]form{}
 
 func init() {
-	for _, some := range []map[string]form{elementwise, products, windows, sums, movements, norms, sequences} {
+	for _, some := range []map[string]form{elementwise, products, windows, sums, movements, norms, sequences, gates} {
 		maps.Copy(forms, some)
 	}
 }
@@ -290,6 +291,11 @@ var norms = map[string]form{
 		attrs := []Attr{{"axis", int64(-1)}, {"epsilon", float32(c.n.Op.(ops.LayerNorm).Eps)}}
 		return c.b.Node("LayerNormalization", attrs, c.in...)
 	}},
+	"rms_norm": {build: func(c *call) string {
+		square := c.b.Node("ReduceMean", []Attr{{"keepdims", int64(1)}, {"axes", []int64{-1}}}, c.b.Node("Mul", nil, c.in[0], c.in[0]))
+		root := c.b.Node("Sqrt", nil, c.add(square, c.n.Op.(ops.RMSNorm).Eps))
+		return c.b.Node("Mul", nil, c.b.Node("Div", nil, c.in[0], root), c.in[1])
+	}},
 	"batch_norm_eval": {build: func(c *call) string {
 		attrs := []Attr{{"epsilon", float32(c.n.Op.(ops.BatchNormEval).Eps)}}
 		return c.b.Node("BatchNormalization", attrs, c.in...)
@@ -297,7 +303,8 @@ var norms = map[string]form{
 }
 
 var sequences = map[string]form{
-	"causal_attention": {build: (*call).attention},
+	"attention": {build: (*call).attention},
+	"rotary":    {build: (*call).rotary},
 	"pad_with": {build: func(c *call) string {
 		op, at := c.n.Op.(ops.PadWith), c.n.In[0].Meta.Shape
 		if at.Rank() == 1 {
@@ -327,34 +334,130 @@ func (c *call) counts(positions int, lengths string) string {
 	return c.b.Node("Less", nil, places, c.b.Node("Unsqueeze", nil, lengths, c.b.Ints(1)))
 }
 
-// attention is causal attention by heads, from queries, keys and values side by side.
+// attention is attention by heads, from queries, keys and values side by side. Where heads
+// of queries share keys and values, these have an axis of 1 for them.
 func (c *call) attention() string {
-	op, s := c.n.Op.(ops.CausalSelfAttention), c.n.In[0].Meta.Shape
-	d := s[2] / 3
-	heads, each := int64(op.Heads), int64(d/op.Heads)
+	op, s := c.n.Op.(ops.Attention), c.n.In[0].Meta.Shape
+	groups, each := int64(op.Groups()), int64(op.Size(s[2]))
+	shared := int64(op.Heads) / groups
 	split := c.b.Append(Node{
-		Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{c.in[0], c.b.Ints(int64(d), int64(d), int64(d))},
+		Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{c.in[0], c.b.Ints(int64(op.Heads)*each, groups*each, groups*each)},
 		Out: []string{"queries", "keys", "values"},
 	})
-	byHead := func(x string, perm ...int64) string {
-		x = c.b.Node("Reshape", nil, x, c.b.Ints(0, 0, heads, each)) // 0: as it is
+	byHead := func(x string, shared []int64, perm ...int64) string {
+		x = c.b.Node("Reshape", nil, x, c.b.Ints(slices.Concat([]int64{0, 0, groups}, shared, []int64{each})...)) // 0: as it is
 		return c.b.Node("Transpose", []Attr{{"perm", perm}}, x)
 	}
-	q, k, v := byHead(split[0], 0, 2, 1, 3), byHead(split[1], 0, 2, 3, 1), byHead(split[2], 0, 2, 1, 3)
+	var q, k, v string
+	back := []int64{0, 2, 1, 3}
+	if shared == 1 {
+		q, k, v = byHead(split[0], nil, 0, 2, 1, 3), byHead(split[1], nil, 0, 2, 3, 1), byHead(split[2], nil, 0, 2, 1, 3)
+	} else {
+		q, k, v = byHead(split[0], []int64{shared}, 0, 2, 3, 1, 4), byHead(split[1], []int64{1}, 0, 2, 3, 4, 1), byHead(split[2], []int64{1}, 0, 2, 3, 1, 4)
+		back = []int64{0, 3, 1, 2, 4}
+	}
 	q = c.b.Node("Mul", nil, q, c.b.Float(1/math.Sqrt(float64(each))))
-	scores := c.b.Node("Add", nil, c.b.Node("MatMul", nil, q, k), c.mask())
+	scores := c.b.Node("MatMul", nil, q, k)
+	if mask := c.mask(op.Full, op.Window); mask != "" {
+		scores = c.b.Node("Add", nil, scores, mask)
+	}
+	counts := ""
+	if op.Padded {
+		counts = c.counts(s[1], c.in[1])
+		axes := []int64{1, 2}
+		if shared > 1 {
+			axes = append(axes, 3)
+		}
+		scores = c.b.Node("Where", nil, c.b.Node("Unsqueeze", nil, counts, c.b.Ints(axes...)), scores, c.b.Float(math.Inf(-1)))
+	}
 	y := c.b.Node("MatMul", nil, c.b.Node("Softmax", []Attr{{"axis", int64(-1)}}, scores), v)
-	y = c.b.Node("Transpose", []Attr{{"perm", []int64{0, 2, 1, 3}}}, y)
-	return c.b.Node("Reshape", nil, y, c.b.Ints(0, 0, int64(d)))
+	y = c.b.Node("Transpose", []Attr{{"perm", back}}, y)
+	y = c.b.Node("Reshape", nil, y, c.b.Ints(0, 0, int64(op.Heads)*each))
+	if op.Padded {
+		y = c.b.Node("Where", nil, c.b.Node("Unsqueeze", nil, counts, c.b.Ints(2)), y, c.b.Float(0))
+	}
+	return y
 }
 
-// mask is what is added to scores so that positions see none after them: f32[t,t].
-func (c *call) mask() string {
-	t := c.sizes(outputShape)[1]
-	if c.x.masks[t] == "" {
-		never := floats([]int{1}, float32(math.Inf(-1)))
-		all := c.b.Node("ConstantOfShape", []Attr{{"value", &never}}, c.vector([]size{t, t}))
-		c.x.masks[t] = c.b.Node("Trilu", []Attr{{"upper", int64(1)}}, all, c.b.Int(1))
+// attentionMask names a mask: which scores of so many positions it hides.
+type attentionMask struct {
+	positions size
+	full      bool
+	window    int
+}
+
+// mask is what is added to scores so that positions see none after them, and those of their
+// window alone: f32[t,t]; empty if they see all.
+func (c *call) mask(full bool, window int) string {
+	key := attentionMask{c.sizes(outputShape)[1], full, window}
+	if made := c.x.masks[key]; made != "" || full && window == 0 {
+		return made
 	}
-	return c.x.masks[t]
+	never := floats([]int{1}, float32(math.Inf(-1)))
+	all := c.b.Node("ConstantOfShape", []Attr{{"value", &never}}, c.vector([]size{key.positions, key.positions}))
+	after := 1
+	if full {
+		after = window
+	}
+	mask := c.b.Node("Trilu", []Attr{{"upper", int64(1)}}, all, c.b.Int(int64(after)))
+	if window > 0 {
+		before := c.b.Node("Trilu", []Attr{{"upper", int64(0)}}, all, c.b.Int(int64(-window)))
+		mask = c.b.Node("Add", nil, mask, before)
+	}
+	c.x.masks[key] = mask
+	return mask
+}
+
+// rotary turns points. Angles are in float64 until no whole turn is left.
+func (c *call) rotary() string {
+	op, width := c.n.Op.(ops.Rotary), c.n.In[0].Meta.Shape[2]
+	size, turned, half := int64(op.Size), int64(op.Heads*op.Size), int64(op.Size/2)
+	places := ""
+	if len(c.in) == 2 {
+		places = c.in[1]
+	} else {
+		count := c.vector(c.sizes(outputShape)[1:2])
+		places = c.b.Node("Range", nil, c.b.Int(0), c.b.Node("Squeeze", nil, count), c.b.Int(1))
+	}
+	axes := []int64{1, 2} // [t] to [t,1,1], behind the batch; [batch,t] to [batch,t,1,1]
+	if len(c.in) == 2 {
+		axes = []int64{2, 3}
+	}
+	places = c.b.Node("Unsqueeze", nil, c.b.Cast(places, Float64), c.b.Ints(axes...))
+	angles := c.b.Node("Mul", nil, places, c.b.Doubles([]int{op.Size / 2}, op.Frequencies()...))
+	angles = c.b.Cast(c.b.Node("Mod", []Attr{{"fmod", int64(1)}}, angles, c.b.Doubles(nil, 2*math.Pi)), Float32)
+	cos, sin := c.b.Node("Cos", nil, angles), c.b.Node("Sin", nil, angles)
+	if op.Inverse {
+		sin = c.b.Node("Neg", nil, sin)
+	}
+	x, rest := c.in[0], int64(width)-turned
+	var parts []string
+	if rest > 0 {
+		parts = c.b.Append(Node{Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{x, c.b.Ints(turned, rest)}, Out: []string{"turned", "rest"}})
+		x = parts[0]
+	}
+	x = c.b.Node("Reshape", nil, x, c.b.Ints(0, 0, int64(op.Heads), size))
+	point := c.b.Append(Node{Op: "Split", Attrs: []Attr{{"axis", int64(3)}}, In: []string{x, c.b.Ints(half, half)}, Out: []string{"first", "second"}})
+	times := func(a, b string) string { return c.b.Node("Mul", nil, a, b) }
+	first := c.b.Node("Sub", nil, times(point[0], cos), times(point[1], sin))
+	second := c.b.Node("Add", nil, times(point[0], sin), times(point[1], cos))
+	y := c.b.Node("Concat", []Attr{{"axis", int64(3)}}, first, second)
+	y = c.b.Node("Reshape", nil, y, c.b.Ints(0, 0, turned))
+	if rest > 0 {
+		y = c.b.Node("Concat", []Attr{{"axis", int64(2)}}, y, parts[1])
+	}
+	return y
+}
+
+var gates = map[string]form{
+	"swiglu":     {build: func(c *call) string { return c.gated(elementwise["silu"]) }},
+	"geglu":      {build: func(c *call) string { return c.gated(elementwise["gelu_erf"]) }},
+	"geglu_tanh": {build: func(c *call) string { return c.gated(elementwise["gelu_tanh"]) }},
+}
+
+// gated is a function of the gate, times the other input.
+func (c *call) gated(f form) string {
+	gate := *c
+	gate.in = c.in[:1]
+	return c.b.Node("Mul", nil, f.build(&gate), c.in[1])
 }

@@ -170,18 +170,36 @@ var badLoss = map[string][]badCase{
 		{ops.Dropout{}, metas(f(2), in(), in(1)), "base is i32[1]"},
 		{ops.Dropout{}, metas(f(), in(), in()), "at least 1 dimensions"},
 	},
+	"swiglu":     {{ops.Gated{Fn: "swiglu"}, metas(f(2), f(3)), "expected one shape"}},
+	"geglu":      {{ops.Gated{Fn: "geglu"}, metas(f(2), f(1, 2)), "expected one shape"}},
+	"geglu_tanh": {{ops.Gated{Fn: "geglu_tanh"}, metas(f(2), in(2)), "expected f32"}},
+	"rotary": {
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4}, metas(f(2, 4)), "[batch, time, heads]"},
+		{ops.Rotary{Size: 3, Heads: 1, Base: 1e4}, metas(f(1, 2, 6)), "heads of 3 numbers"},
+		{ops.Rotary{Size: 4, Heads: 1, Base: 1e4}, metas(f(1, 2, 6)), "width 6 does not hold 1 heads of 4"},
+		{ops.Rotary{Size: 2, Heads: 4, Base: 1e4}, metas(f(1, 2, 6)), "width 6 does not hold 4 heads of 2"},
+		{ops.Rotary{Size: 2, Heads: 1}, metas(f(1, 2, 6)), "a base of 0"},
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4}, metas(f(1, 2, 6), in(2)), "positions is i32[2], expected i32[1,2]"},
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4, Scaling: ops.RotaryScaling{Kind: "yarn"}}, metas(f(1, 2, 6)), `no scaling "yarn": use linear, ntk or llama3`},
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4, Scaling: ops.RotaryScaling{Kind: "linear"}}, metas(f(1, 2, 6)), "a scaling by 0"},
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4, Scaling: ops.RotaryScaling{Kind: "ntk", Factor: 2}}, metas(f(1, 2, 6)), "scaling ntk takes at least 4"},
+		{ops.Rotary{Size: 2, Heads: 1, Base: 1e4, Scaling: ops.RotaryScaling{Kind: "llama3", Factor: 2, Low: 4, High: 1, Context: 9}}, metas(f(1, 2, 6)), "scaling llama3 between 4 and 1 turns"},
+	},
 	"gather":      {{ops.Gather{}, metas(f(2), in(2)), "table is"}, {ops.Gather{}, metas(f(2, 2), f(2)), "ids is f32"}},
 	"scatter_add": {{ops.ScatterAdd{Rows: 2}, metas(in(2), f(3, 4)), "expects [3]"}, {ops.ScatterAdd{Rows: 2}, metas(f(2), f(3, 4)), "ids is"}},
-	"causal_attention": {
-		{ops.CausalSelfAttention{Heads: 2}, metas(f(1, 2, 9)), "width 3 does not split into 2 heads"},
-		{ops.CausalSelfAttention{Heads: 2}, metas(f(1, 2, 8)), "3*width"},
-		{ops.CausalSelfAttention{Heads: 1, P: 0.1}, metas(f(1, 2, 9)), "takes 3 inputs"},
-		{ops.CausalSelfAttention{Heads: 1, P: 0.1}, metas(f(1, 2, 9), in(), f()), "base is"},
+	"attention": {
+		{ops.Attention{Heads: 2}, metas(f(1, 2, 9)), "width 9 does not split into 2 heads of queries and 2 of keys and values"},
+		{ops.Attention{Heads: 3, KVHeads: 2}, metas(f(1, 2, 7)), "3 heads of queries cannot share 2 of keys and values"},
+		{ops.Attention{Heads: 1, Window: -1}, metas(f(1, 2, 3)), "a window of -1 keys"},
+		{ops.Attention{Heads: 1, Padded: true}, metas(f(1, 2, 3), in(2)), "lengths is i32[2], expected i32[1]"},
+		{ops.Attention{Heads: 2}, metas(f(2, 8)), "queries+keys+values"},
+		{ops.Attention{Heads: 1, P: 0.1}, metas(f(1, 2, 9)), "takes 3 inputs"},
+		{ops.Attention{Heads: 1, P: 0.1}, metas(f(1, 2, 9), in(), f()), "base is"},
 	},
-	"causal_attention_grad": {
-		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 2), f(1, 2, 3)), "lse is"},
-		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 4), f(1, 1, 2), f(1, 2, 3)), "y is"},
-		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 1, 2), f(1, 2)), "dy is"},
+	"attention_grad": {
+		{ops.AttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 2), f(1, 2, 3)), "lse is"},
+		{ops.AttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 4), f(1, 1, 2), f(1, 2, 3)), "y is"},
+		{ops.AttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 1, 2), f(1, 2)), "dy is"},
 	},
 }
 
@@ -189,6 +207,14 @@ var badNorm = map[string][]badCase{
 	"layer_norm": {
 		{ops.LayerNorm{}, metas(f(2, 3), f(4), f(3)), "input has 3 features, weight expects [4]"},
 		{ops.LayerNorm{}, metas(f(), f(1), f(1)), "for the features"},
+	},
+	"rms_norm": {
+		{ops.RMSNorm{}, metas(f(2, 3), f(4)), "input has 3 features, weight expects [4]"},
+		{ops.RMSNorm{}, metas(f(), f(1)), "for the features"},
+	},
+	"rms_norm_grad": {
+		{ops.RMSNormGrad{}, metas(f(2, 3), f(3), f(3), f(2, 3)), "rstd is"},
+		{ops.RMSNormGrad{}, metas(f(2, 3), f(3), f(2), f(2)), "dy is"},
 	},
 	"layer_norm_grad": {
 		{ops.LayerNormGrad{}, metas(f(2, 3), f(3), f(3), f(2), f(2, 3)), "mean is"},

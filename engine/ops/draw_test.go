@@ -33,7 +33,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"correct": drawCorrect, "binary_correct": drawBinaryCorrect, "check_finite": drawCheckFinite,
 		"outcome": drawOutcome, "binary_outcome": drawBinaryOutcome, "rank": drawRank, "tally": drawTally,
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
-		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
+		"dropout": drawDropout, "gather": drawGather, "attention": drawAttention, "rotary": drawRotary, "rms_norm": drawRMSNorm,
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
@@ -43,6 +43,9 @@ var draws = func() map[string]func(t *rapid.T) sample {
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
+	}
+	for _, fn := range []string{"swiglu", "geglu", "geglu_tanh"} {
+		all[fn] = drawGated(fn)
 	}
 	for _, fn := range []string{"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "square", "abs"} {
 		all[fn] = drawUnary(fn, false)
@@ -67,7 +70,7 @@ var vias = map[string]string{
 	"slice_grad": "slice", "softmax_grad": "softmax", "log_softmax_grad": "log_softmax",
 	"cross_entropy_grad": "cross_entropy", "mse_grad": "mse", "bce_grad": "bce",
 	"layer_norm_grad": "layer_norm", "batch_norm_grad": "batch_norm",
-	"scatter_add": "gather", "causal_attention_grad": "causal_attention",
+	"scatter_add": "gather", "attention_grad": "attention", "rms_norm_grad": "rms_norm",
 }
 
 // flat lists the kinds through which no gradient flows.
@@ -370,6 +373,32 @@ func drawLayerNorm(t *rapid.T) sample {
 	return sample{op: ops.LayerNorm{Eps: 1e-2}, in: []ref.Array{signed(t, s...), signed(t, d), signed(t, d)}, diff: []int{0, 1, 2}}
 }
 
+func drawRMSNorm(t *rapid.T) sample {
+	s := dims(t, 1, 3)
+	d := s[len(s)-1]
+	return sample{op: ops.RMSNorm{Eps: 1e-2}, in: []ref.Array{signed(t, s...), signed(t, d)}, diff: []int{0, 1}}
+}
+
+func drawGated(fn string) func(t *rapid.T) sample {
+	return func(t *rapid.T) sample {
+		s := dims(t, 0, 3)
+		return sample{op: ops.Gated{Fn: fn}, in: []ref.Array{signed(t, s...), signed(t, s...)}, diff: []int{0, 1}}
+	}
+}
+
+func drawRotary(t *rapid.T) sample {
+	scaling := rapid.SampledFrom([]ops.RotaryScaling{
+		{}, {Kind: "linear", Factor: 3}, {Kind: "ntk", Factor: 2}, {Kind: "llama3", Factor: 8, Low: 1, High: 4, Context: 16},
+	}).Draw(t, "scaling")
+	heads, rest, batch, steps := num(t, 1, 2, "heads"), num(t, 0, 1, "rest"), num(t, 1, 2, "batch"), num(t, 1, 3, "time")
+	o := ops.Rotary{Size: 2 * num(t, 2, 3, "half"), Heads: heads, Base: 50, Scaling: scaling, Inverse: rapid.Bool().Draw(t, "inverse")}
+	in := []ref.Array{signed(t, batch, steps, (heads+rest)*o.Size)}
+	if rapid.Bool().Draw(t, "positions") {
+		in = append(in, indices(t, 1000, batch, steps))
+	}
+	return sample{op: o, in: in, diff: []int{0}}
+}
+
 func drawBatchNorm(t *rapid.T) sample {
 	s := dims(t, 2, 4)
 	return sample{op: ops.BatchNorm{Eps: 1e-2}, in: []ref.Array{signed(t, s...), signed(t, s[1]), signed(t, s[1])}, diff: []int{0, 1, 2}}
@@ -392,9 +421,13 @@ func drawGather(t *rapid.T) sample {
 }
 
 func drawAttention(t *rapid.T) sample {
-	h := num(t, 1, 2, "heads")
-	o := ops.CausalSelfAttention{Heads: h, P: rapid.SampledFrom([]float64{0, 0.5}).Draw(t, "p"), Seed: 7, ID: 4}
-	in := []ref.Array{signed(t, num(t, 1, 2, "batch"), num(t, 1, 4, "time"), 3*h*num(t, 1, 3, "size"))}
+	kv, shared, batch, steps := num(t, 1, 2, "groups"), num(t, 1, 2, "shared"), num(t, 1, 2, "batch"), num(t, 1, 4, "time")
+	o := ops.Attention{Heads: kv * shared, KVHeads: kv, P: rapid.SampledFrom([]float64{0, 0.5}).Draw(t, "p"), Seed: 7, ID: 4}
+	o.Full, o.Padded, o.Window = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "padded"), num(t, 0, 3, "window")
+	in := []ref.Array{signed(t, batch, steps, (o.Heads+2*kv)*num(t, 1, 3, "size"))}
+	if o.Padded {
+		in = append(in, indices(t, steps+2, batch))
+	}
 	if o.P > 0 {
 		in = append(in, scalarI(2), scalarI(6))
 	}

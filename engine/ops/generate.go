@@ -17,25 +17,31 @@ var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, Positions{}, LastR
 // the chunk's first row in the sequence, and the number of rows that count, at least 1.
 // A cache f32[B,C,D] has one row for each of C positions.
 
-// CachedAttention is [CausalSelfAttention] of a chunk: from (qkv f32[B,T,3D], keys
-// f32[B,C,D], values f32[B,C,D], extent) to y [B,T,D]. A row sees the cached rows before
-// the chunk's first position, and the chunk's rows up to itself. Rows that do not count
-// are 0.
-type CachedAttention struct{ Heads int }
+// CachedAttention is a causal [Attention] of a chunk: from (qkv f32[B,T,(Heads+2G)S], keys
+// f32[B,C,G*S], values f32[B,C,G*S], extent) to y [B,T,Heads*S]. A row sees the cached rows
+// before the chunk's first position, and the chunk's rows up to itself; with a Window, the
+// last so many of these. Rows that do not count are 0.
+type CachedAttention struct{ Heads, KVHeads, Window int }
 
 // Kind is "cached_attention".
 func (o CachedAttention) Kind() string { return "cached_attention" }
+
+// Whole is the op over all positions that this one is a chunk of.
+func (o CachedAttention) Whole() Attention {
+	return Attention{Heads: o.Heads, KVHeads: o.KVHeads, Window: o.Window}
+}
 
 // Infer checks the caches against the width of qkv.
 func (o CachedAttention) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 4); err != nil {
 		return nil, err
 	}
-	y, _, err := CausalSelfAttention{Heads: o.Heads}.outputs(in[:1], 1)
+	whole := o.Whole()
+	y, _, err := whole.outputs(in[:1], 1)
 	if err != nil {
 		return nil, err
 	}
-	if err := isCache("keys", in[1], y.Shape[0], y.Shape[2]); err != nil {
+	if err := isCache("keys", in[1], y.Shape[0], whole.Groups()*whole.Size(in[0].Shape[2])); err != nil {
 		return nil, err
 	}
 	if err := expect("values", in[2], in[1]); err != nil {
@@ -51,13 +57,16 @@ func (o CachedAttention) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value)
 
 // Cost assumes a full cache: two products, and twelve operations per score.
 func (o CachedAttention) Cost(in, out []shape.Meta) graph.Cost {
-	pairs := out[0].Shape[0] * out[0].Shape[1] * in[1].Shape[1]
-	return perElem(4*out[0].Shape[2]+12*o.Heads, pairs, in, out)
+	seen := in[1].Shape[1]
+	if o.Window > 0 {
+		seen = min(seen, o.Window)
+	}
+	return perElem(4*out[0].Shape[2]+12*o.Heads, out[0].Shape[0]*out[0].Shape[1]*seen, in, out)
 }
 
 // CacheWrite writes a chunk's rows into a cache, at their positions: from (cache
-// f32[B,C,D], qkv f32[B,T,3D], extent) to the cache. Part selects the queries (0), keys
-// (1) or values (2) of qkv. Rows that do not count are not written.
+// f32[B,C,D], qkv f32[B,T,W], extent) to the cache. Part selects the keys (1) or values (2)
+// of qkv, its last 2D numbers but D, or its last D. Rows that do not count are not written.
 type CacheWrite struct{ Part int }
 
 // Kind is "cache_write".
@@ -68,18 +77,24 @@ func (o CacheWrite) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	if o.Part < 0 || o.Part > 2 {
-		return nil, fmt.Errorf("part %d: expected 0 (queries), 1 (keys) or 2 (values)", o.Part)
+	if o.Part < 1 || o.Part > 2 {
+		return nil, fmt.Errorf("part %d: expected 1 (keys) or 2 (values)", o.Part)
 	}
-	y, _, err := CausalSelfAttention{Heads: 1}.outputs(in[1:2], 1)
-	if err != nil {
+	if in[0].Shape.Rank() != 3 {
+		return nil, fmt.Errorf("cache is %v, expected f32 [sequences, positions, width]", in[0])
+	}
+	if in[1].DType != shape.Float32 || in[1].Shape.Rank() != 3 || in[1].Shape[2] < 3*in[0].Shape[2] {
+		return nil, fmt.Errorf("input is %v, expected f32 [sequences, rows, queries+keys+values] with keys of width %d", in[1], in[0].Shape[2])
+	}
+	if err := isCache("cache", in[0], in[1].Shape[0], in[0].Shape[2]); err != nil {
 		return nil, err
 	}
-	if err := isCache("cache", in[0], y.Shape[0], y.Shape[2]); err != nil {
-		return nil, err
-	}
-	return one(in[0]), isExtent(in[2], y.Shape[0])
+	return one(in[0]), isExtent(in[2], in[1].Shape[0])
 }
+
+// From is where the part begins in a row of qkv of so many numbers, of which width are
+// keys and as many values.
+func (o CacheWrite) From(qkv, width int) int { return qkv - (3-o.Part)*width }
 
 // Grad is none: it records.
 func (o CacheWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
@@ -88,7 +103,8 @@ func (o CacheWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*g
 
 // Cost is the rows written.
 func (o CacheWrite) Cost(in, _ []shape.Meta) graph.Cost {
-	return graph.Cost{Flops: 1, Bytes: in[1].Bytes() / 3 * 2}
+	rows := shape.F32(in[1].Shape[0], in[1].Shape[1], in[0].Shape[2])
+	return graph.Cost{Flops: 1, Bytes: rows.Bytes() * 2}
 }
 
 // Alias updates the cache in place.

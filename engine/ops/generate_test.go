@@ -23,16 +23,17 @@ func drawExtent(t *rapid.T, sequences, rows, c int) ref.Array {
 }
 
 func drawCachedAttention(t *rapid.T) sample {
-	h, b, rows, c := num(t, 1, 2, "heads"), num(t, 1, 2, "sequences"), num(t, 1, 4, "rows"), num(t, 1, 6, "context")
-	d := h * num(t, 1, 3, "size")
-	return sample{op: ops.CachedAttention{Heads: h}, in: []ref.Array{
-		signed(t, b, rows, 3*d), signed(t, b, c, d), signed(t, b, c, d), drawExtent(t, b, rows, c)}}
+	kv, b, rows, c := num(t, 1, 2, "groups"), num(t, 1, 2, "sequences"), num(t, 1, 4, "rows"), num(t, 1, 6, "context")
+	o := ops.CachedAttention{Heads: kv * num(t, 1, 2, "shared"), KVHeads: kv, Window: num(t, 0, 3, "window")}
+	size := num(t, 1, 3, "size")
+	return sample{op: o, in: []ref.Array{
+		signed(t, b, rows, (o.Heads+2*kv)*size), signed(t, b, c, kv*size), signed(t, b, c, kv*size), drawExtent(t, b, rows, c)}}
 }
 
 func drawCacheWrite(t *rapid.T) sample {
 	b, rows, c, d := num(t, 1, 2, "sequences"), num(t, 1, 4, "rows"), num(t, 1, 6, "context"), num(t, 1, 3, "width")
-	return sample{op: ops.CacheWrite{Part: num(t, 0, 2, "part")}, in: []ref.Array{
-		signed(t, b, c, d), signed(t, b, rows, 3*d), drawExtent(t, b, rows, c)}}
+	return sample{op: ops.CacheWrite{Part: num(t, 1, 2, "part")}, in: []ref.Array{
+		signed(t, b, c, d), signed(t, b, rows, num(t, 3, 5, "queries")*d), drawExtent(t, b, rows, c)}}
 }
 
 func drawPositions(t *rapid.T) sample {
@@ -55,15 +56,16 @@ func drawToken(t *rapid.T) sample {
 
 var badGenerate = map[string][]badCase{
 	"cached_attention": {
-		{ops.CachedAttention{Heads: 2}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 4, 3), in(1, 2)), "width 3 does not split into 2 heads"},
+		{ops.CachedAttention{Heads: 2}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 4, 3), in(1, 2)), "width 9 does not split into 2 heads of queries and 2 of keys and values"},
 		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 2), f(1, 4, 3), in(1, 2)), "keys is f32[1,4,2], expected f32[1,4,3]"},
 		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 5, 3), in(1, 2)), "values is f32[1,5,3], expected f32[1,4,3]"},
 		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 4, 3), in(2)), "extent is i32[2], expected i32[1,2]"},
 	},
 	"cache_write": {
 		{ops.CacheWrite{Part: 3}, metas(f(1, 4, 3), f(1, 2, 9), in(1, 2)), "part 3"},
-		{ops.CacheWrite{}, metas(f(2, 4, 3), f(1, 2, 9), in(1, 2)), "cache is f32[2,4,3], expected f32[1,4,3]"},
-		{ops.CacheWrite{}, metas(f(4, 3), f(1, 2, 9), in(1, 2)), "[sequences, positions, width]"},
+		{ops.CacheWrite{Part: 1}, metas(f(2, 4, 3), f(1, 2, 9), in(1, 2)), "cache is f32[2,4,3], expected f32[1,4,3]"},
+		{ops.CacheWrite{Part: 2}, metas(f(1, 4, 3), f(1, 2, 8), in(1, 2)), "with keys of width 3"},
+		{ops.CacheWrite{Part: 1}, metas(f(4, 3), f(1, 2, 9), in(1, 2)), "[sequences, positions, width]"},
 	},
 	"positions": {
 		{ops.Positions{}, metas(in(1, 2)), "chunks of 0 rows"},

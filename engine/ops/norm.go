@@ -8,7 +8,7 @@ import (
 )
 
 // normOps are the rows of the op table that are in this file.
-var normOps = []graph.Op{LayerNorm{}, LayerNormGrad{}, BatchNorm{}, BatchNormGrad{}, BatchNormEval{}}
+var normOps = []graph.Op{LayerNorm{}, LayerNormGrad{}, RMSNorm{}, RMSNormGrad{}, BatchNorm{}, BatchNormGrad{}, BatchNormEval{}}
 
 // LayerNorm is y = (x - mean) rstd gamma + beta with mean and variance over
 // the last axis, rstd = 1/sqrt(var + Eps): (x [...,D], gamma [D], beta [D]) to
@@ -72,6 +72,72 @@ func (o LayerNormGrad) Alias() []int { return []int{4, -1, -1} }
 // Cost is about fourteen operations per element.
 func (o LayerNormGrad) Cost(in, out []shape.Meta) graph.Cost {
 	return perElem(14, in[0].Elems(), in, out)
+}
+
+// RMSNorm is y = x rstd gamma over the last axis, rstd = 1/sqrt(mean(x^2) + Eps): (x
+// [...,D], gamma [D]) to y and rstd [...] (Zhang and Sennrich, "Root Mean Square Layer
+// Normalization", 2019).
+type RMSNorm struct{ Eps float64 }
+
+// Kind is "rms_norm".
+func (o RMSNorm) Kind() string { return "rms_norm" }
+
+// Infer checks gamma against the last dimension.
+func (o RMSNorm) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 2); err != nil {
+		return nil, err
+	}
+	if err := features(in[0], -1, in[1:]); err != nil {
+		return nil, err
+	}
+	return []shape.Meta{in[0], f32(lead(in[0].Shape))}, nil
+}
+
+// Grad is [RMSNormGrad].
+func (o RMSNorm) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
+	if !onlyFirst(b, n, dy) {
+		return noGrad(n)
+	}
+	return b.Apply(RMSNormGrad{}, n.In[0], n.In[1], n.Out[1], dy[0])[:2]
+}
+
+// Alias lets y take the place of x.
+func (o RMSNorm) Alias() []int { return []int{0, -1} }
+
+// Cost is about four operations per element.
+func (o RMSNorm) Cost(in, out []shape.Meta) graph.Cost { return perElem(4, in[0].Elems(), in, out) }
+
+// RMSNormGrad is (dx, dgamma) from (x, gamma, rstd, dy).
+type RMSNormGrad struct{}
+
+// Kind is "rms_norm_grad".
+func (o RMSNormGrad) Kind() string { return "rms_norm_grad" }
+
+// Infer has the metadata of x and gamma.
+func (o RMSNormGrad) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 4); err != nil {
+		return nil, err
+	}
+	if err := features(in[0], -1, in[1:2]); err != nil {
+		return nil, err
+	}
+	if err := expect("rstd", in[2], f32(lead(in[0].Shape))); err != nil {
+		return nil, err
+	}
+	return []shape.Meta{in[0], in[1]}, expect("dy", in[3], in[0])
+}
+
+// Grad fails: see noSecond.
+func (o RMSNormGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noSecond(b, n)
+}
+
+// Alias lets dx take the place of dy.
+func (o RMSNormGrad) Alias() []int { return []int{3, -1} }
+
+// Cost is about ten operations per element.
+func (o RMSNormGrad) Cost(in, out []shape.Meta) graph.Cost {
+	return perElem(10, in[0].Elems(), in, out)
 }
 
 // BatchNorm normalises each channel by the microbatch's own mean and variance:

@@ -24,14 +24,18 @@ import (
 // that are not listed must not declare any.
 func aliases(op graph.Op) []int {
 	switch o := op.(type) {
-	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Reshape, ops.CheckFinite, ops.Increment, ops.RingWrite, ops.CacheWrite, ops.Tally:
+	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Reshape, ops.CheckFinite, ops.Increment, ops.RingWrite, ops.CacheWrite, ops.Tally, ops.Rotary:
 		return []int{0}
 	case ops.Softmax, ops.LogSoftmax, ops.LogSoftmaxGrad, ops.CrossEntropyGrad, ops.BatchNormEval:
 		return []int{0}
-	case ops.UnaryGrad, ops.SoftmaxGrad, ops.Select, ops.SelectGrad:
+	case ops.UnaryGrad, ops.Gated, ops.SoftmaxGrad, ops.Select, ops.SelectGrad:
 		return []int{1}
 	case ops.LayerNorm:
 		return []int{0, -1, -1}
+	case ops.RMSNorm:
+		return []int{0, -1}
+	case ops.RMSNormGrad:
+		return []int{3, -1}
 	case ops.BatchNorm:
 		return []int{0, -1, -1, -1}
 	case ops.LayerNormGrad, ops.BatchNormGrad:

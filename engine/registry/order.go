@@ -9,8 +9,8 @@ import (
 // are together. Names that are not here come after them, by name.
 var orders = map[Kind][]string{
 	Layer: strings.Fields(`dense conv2d max_pool avg_pool global_avg_pool relu gelu gelu_tanh silu sigmoid tanh
-		exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm batchnorm dropout embedding
-		positional_embedding attention lstm gru sum mean max neg abs square rsqrt affine broadcast concat residual`),
+		exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm rmsnorm batchnorm dropout embedding
+		positional_embedding attention grouped_attention gated lstm gru sum mean max neg abs square rsqrt affine broadcast concat residual`),
 	Loss:      {"cross_entropy", "focal", "mse", "l1", "huber", "bce"},
 	Optimizer: {"sgd", "momentum", "nesterov", "adam", "adamw"},
 	Schedule:  {"constant", "step", "cosine", "linear"},

@@ -75,7 +75,7 @@ func (c *cheap) decide(n *graph.Node) bool {
 func isCheap(op graph.Op) bool {
 	switch op.(type) {
 	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Select, ops.BroadcastTo, ops.Reshape, ops.Dropout,
-		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.BatchNorm, graph.Mapper:
+		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.RMSNorm, ops.BatchNorm, ops.Gated, ops.Rotary, graph.Mapper:
 		return true
 	}
 	return false

@@ -23,7 +23,7 @@ func TestSpares(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r, never := range map[recompute.Kind][]string{
-		recompute.Cheap: {"matmul", "causal_attention", "gather", "cross_entropy", "check_finite"},
+		recompute.Cheap: {"matmul", "attention", "gather", "cross_entropy", "check_finite"},
 		recompute.Block: {"cross_entropy", "check_finite"},
 	} {
 		h, err := r.Apply(g, stop.When(nil))

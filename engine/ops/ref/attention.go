@@ -7,8 +7,9 @@ import (
 )
 
 var attentions = map[string]kernel{
-	"causal_attention":      of(attention),
-	"causal_attention_grad": of(attentionGrad),
+	"attention":      of(attention),
+	"attention_grad": of(attentionGrad),
+	"rotary":         of(rotary),
 }
 
 // The three vectors that qkv holds for each position, one after the other.
@@ -20,30 +21,46 @@ const (
 
 // heads finds queries, keys, values and the dropout mask of one attention.
 type heads struct {
-	o          ops.CausalSelfAttention
-	t, d, size int // time steps, width of all heads, width of one
-	qkv        []float64
-	step, base int32 // the training step; the batch's first row in the global batch
+	o              ops.Attention
+	t, width, size int // time steps, width of qkv, width of a head
+	qkv            []float64
+	lengths        []int32 // positions that count, by sample; nil: all
+	step, base     int32   // the training step; the batch's first row in the global batch
 }
 
-func newHeads(o ops.CausalSelfAttention, qkv Array, scalars []Array) *heads {
-	t, d := qkv.Meta.Shape[1], qkv.Meta.Shape[2]/3
-	h := &heads{o: o, t: t, d: d, size: d / o.Heads, qkv: qkv.F}
+func newHeads(o ops.Attention, qkv Array, more []Array) *heads {
+	t, width := qkv.Meta.Shape[1], qkv.Meta.Shape[2]
+	h := &heads{o: o, t: t, width: width, size: o.Size(width), qkv: qkv.F}
+	if o.Padded {
+		h.lengths, more = more[0].I, more[1:]
+	}
 	if o.P > 0 {
-		h.step, h.base = scalars[0].I[0], scalars[1].I[0]
+		h.step, h.base = more[0].I[0], more[1].I[0]
 	}
 	return h
 }
 
-// vector is the query, key or value of a position and head in data, which is
+// length is the positions of a sample that count.
+func (h *heads) length(b int) int {
+	if h.lengths == nil {
+		return h.t
+	}
+	return ops.Length(h.lengths[b], h.t)
+}
+
+// vector is the query, key or value of a position and head of queries in data, which is
 // laid out as qkv.
 func (h *heads) vector(data []float64, b, t, head, which int) []float64 {
-	return data[(b*h.t+t)*3*h.d+which*h.d+head*h.size:][:h.size]
+	at := head
+	if which != query {
+		at = h.o.Heads + (which-1)*h.o.Groups() + head/(h.o.Heads/h.o.Groups())
+	}
+	return data[(b*h.t+t)*h.width+at*h.size:][:h.size]
 }
 
 // output is the result of a position and head in data [batch, time, width].
 func (h *heads) output(data []float64, b, t, head int) []float64 {
-	return data[(b*h.t+t)*h.d+head*h.size:][:h.size]
+	return data[((b*h.t+t)*h.o.Heads+head)*h.size:][:h.size]
 }
 
 // score is the scaled product of a query and a key.
@@ -64,28 +81,32 @@ func (h *heads) mask(b, head, q, k int) float64 {
 	return mask(h.o.Key(), h.o.P, i, h.step)
 }
 
-func attention(o ops.CausalSelfAttention, in, out []Array) {
+func attention(o ops.Attention, in, out []Array) {
 	h := newHeads(o, in[0], in[1:])
 	each(out[1].Meta.Shape, func(i int, ix []int) {
 		b, head, q := ix[0], ix[1], ix[2]
-		scores, vq := make([]float64, q+1), h.vector(h.qkv, b, q, head, query)
+		from, to := o.Seen(q, h.length(b))
+		if from == to {
+			return
+		}
+		scores, vq := make([]float64, to-from), h.vector(h.qkv, b, q, head, query)
 		for k := range scores {
-			scores[k] = h.score(vq, h.vector(h.qkv, b, k, head, key))
+			scores[k] = h.score(vq, h.vector(h.qkv, b, from+k, head, key))
 		}
 		lse := logSumExp(scores)
 		out[1].F[i] = lse
 		y := h.output(out[0].F, b, q, head)
 		for k, s := range scores {
-			p := math.Exp(s-lse) * h.mask(b, head, q, k)
-			for e, v := range h.vector(h.qkv, b, k, head, value) {
+			p := math.Exp(s-lse) * h.mask(b, head, q, from+k)
+			for e, v := range h.vector(h.qkv, b, from+k, head, value) {
 				y[e] += p * v
 			}
 		}
 	})
 }
 
-func attentionGrad(o ops.CausalSelfAttentionGrad, in, out []Array) {
-	h := newHeads(ops.CausalSelfAttention(o), in[0], in[4:])
+func attentionGrad(o ops.AttentionGrad, in, out []Array) {
+	h := newHeads(ops.Attention(o), in[0], in[4:])
 	lse, dqkv := in[2], out[0].F
 	scale := 1 / math.Sqrt(float64(h.size))
 	each(lse.Meta.Shape, func(i int, ix []int) {
@@ -95,7 +116,8 @@ func attentionGrad(o ops.CausalSelfAttentionGrad, in, out []Array) {
 			dot += dy[e] * y[e]
 		}
 		vq, dvq := h.vector(h.qkv, b, q, head, query), h.vector(dqkv, b, q, head, query)
-		for k := range q + 1 {
+		from, to := h.o.Seen(q, h.length(b))
+		for k := from; k < to; k++ {
 			vk, dvk := h.vector(h.qkv, b, k, head, key), h.vector(dqkv, b, k, head, key)
 			vv, dvv := h.vector(h.qkv, b, k, head, value), h.vector(dqkv, b, k, head, value)
 			p, m := math.Exp(h.score(vq, vk)-lse.F[i]), h.mask(b, head, q, k)
@@ -111,4 +133,21 @@ func attentionGrad(o ops.CausalSelfAttentionGrad, in, out []Array) {
 			}
 		}
 	})
+}
+
+func rotary(o ops.Rotary, in, out []Array) {
+	x, y, s := in[0].F, out[0].F, in[0].Meta.Shape
+	copy(y, x)
+	half, turns := o.Size/2, o.Turns()
+	for row := range s[0] * s[1] {
+		position := int32(row % s[1])
+		if len(in) == 2 {
+			position = in[1].I[row]
+		}
+		for i := range o.Heads * half {
+			a := row*s[2] + i/half*o.Size + i%half
+			sin, cos := math.Sincos(ops.Angle(turns[i%half], position))
+			y[a], y[a+half] = x[a]*cos-x[a+half]*sin, x[a+half]*cos+x[a]*sin
+		}
+	}
 }

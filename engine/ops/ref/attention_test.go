@@ -14,7 +14,7 @@ import (
 func TestAttentionDropout(t *testing.T) {
 	const batch, time, heads = 2, 3, 2
 	const width, step, base = heads * time, 5, 7
-	o := ops.CausalSelfAttention{Heads: heads, P: 0.5, Seed: 1, ID: 2}
+	o := ops.Attention{Heads: heads, P: 0.5, Seed: 1, ID: 2}
 	qkv := ref.New(shape.F32(batch, time, 3*width))
 	for i := range batch * time {
 		for h := range heads {

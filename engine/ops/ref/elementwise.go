@@ -18,6 +18,9 @@ var elementwise = func() map[string]kernel {
 	for fn, f := range unaries {
 		all[fn] = unary(f)
 	}
+	for fn, f := range gates {
+		all[fn] = binary(func(gate, x float64) float64 { return unaries[f](gate) * x })
+	}
 	for fn, f := range slopes {
 		all[fn+"_grad"] = slope(f)
 	}
@@ -51,6 +54,9 @@ var unaries = map[string]func(x float64) float64{
 	"square":    func(x float64) float64 { return x * x },
 	"abs":       math.Abs,
 }
+
+// gates have the function of each gated product.
+var gates = map[string]string{"swiglu": "silu", "geglu": "gelu_erf", "geglu_tanh": "gelu_tanh"}
 
 // slopes are the derivatives, in terms of the function's output y or its input
 // x, whichever ops.UnaryGrad takes.

@@ -26,31 +26,32 @@ func extent(a Array, b, rows, cached int) (position, count int, err error) {
 }
 
 func cachedAttention(op graph.Op, in, out []Array) error {
-	qkv, y := in[0].Meta.Shape, out[0].F
-	t, d, context := qkv[1], qkv[2]/3, in[1].Meta.Shape[1]
-	h := newHeads(ops.CausalSelfAttention{Heads: op.(ops.CachedAttention).Heads}, in[0], nil)
+	qkv, y, context := in[0].Meta.Shape, out[0].F, in[1].Meta.Shape[1]
+	o := op.(ops.CachedAttention).Whole()
+	h, width := newHeads(o, in[0], nil), in[1].Meta.Shape[2]
 	for b := range qkv[0] {
-		position, count, err := extent(in[3], b, t, context)
+		position, count, err := extent(in[3], b, qkv[1], context)
 		if err != nil {
 			return err
 		}
 		// seen is the key or value of a position and head.
 		seen := func(k, head, which int) []float64 {
 			if k < position {
-				return in[which].F[(b*context+k)*d+head*h.size:][:h.size]
+				return in[which].F[(b*context+k)*width+head/(o.Heads/o.Groups())*h.size:][:h.size]
 			}
 			return h.vector(h.qkv, b, k-position, head, which)
 		}
-		for i := range count * h.o.Heads {
-			row, head := i/h.o.Heads, i%h.o.Heads
-			scores := make([]float64, position+row+1)
+		for i := range count * o.Heads {
+			row, head := i/o.Heads, i%o.Heads
+			from, to := o.Seen(position+row, context)
+			scores := make([]float64, to-from)
 			for k := range scores {
-				scores[k] = h.score(h.vector(h.qkv, b, row, head, query), seen(k, head, key))
+				scores[k] = h.score(h.vector(h.qkv, b, row, head, query), seen(from+k, head, key))
 			}
-			lse, to := logSumExp(scores), h.output(y, b, row, head)
+			lse, result := logSumExp(scores), h.output(y, b, row, head)
 			for k, s := range scores {
-				for e, v := range seen(k, head, value) {
-					to[e] += math.Exp(s-lse) * v
+				for e, v := range seen(from+k, head, value) {
+					result[e] += math.Exp(s-lse) * v
 				}
 			}
 		}
@@ -67,7 +68,7 @@ func cacheWrite(op graph.Op, in, out []Array) error {
 			return err
 		}
 		for i := range count {
-			from := (b*x[1]+i)*x[2] + op.(ops.CacheWrite).Part*cache[2]
+			from := (b*x[1]+i)*x[2] + op.(ops.CacheWrite).From(x[2], cache[2])
 			copy(out[0].F[(b*cache[1]+position+i)*cache[2]:], in[1].F[from:from+cache[2]])
 		}
 	}

@@ -23,7 +23,7 @@ func TestCachedAttentionInChunks(t *testing.T) {
 	for i := range qkv.F {
 		qkv.F[i] = r.NormFloat64()
 	}
-	want := compute(t, ops.CausalSelfAttention{Heads: heads}, qkv)[0].F
+	want := compute(t, ops.Attention{Heads: heads}, qkv)[0].F
 	for rows := 1; rows <= 4; rows++ {
 		keys, values := ref.New(shape.F32(1, context, d)), ref.New(shape.F32(1, context, d))
 		var got []float64
@@ -43,7 +43,7 @@ func TestCachedAttentionInChunks(t *testing.T) {
 
 func TestExtentsOutsideTheCacheAreRefused(t *testing.T) {
 	for _, e := range []ref.Array{extent(-1, 1), extent(0, 0), extent(0, 3), extent(3, 2)} {
-		_, err := ref.Run(ops.CacheWrite{}, []ref.Array{ref.New(shape.F32(1, 4, 1)), ref.New(shape.F32(1, 2, 3)), e})
+		_, err := ref.Run(ops.CacheWrite{Part: 1}, []ref.Array{ref.New(shape.F32(1, 4, 1)), ref.New(shape.F32(1, 2, 3)), e})
 		if err == nil || !strings.Contains(err.Error(), "a chunk has 1 to 2, and the cache has 4 positions") {
 			t.Errorf("extent %v: %v", e.I, err)
 		}

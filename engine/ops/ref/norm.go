@@ -9,6 +9,8 @@ import (
 var norms = map[string]kernel{
 	"layer_norm":      of(layerNorm),
 	"layer_norm_grad": of(layerNormGrad),
+	"rms_norm":        of(rmsNorm),
+	"rms_norm_grad":   of(rmsNormGrad),
 	"batch_norm":      of(batchNorm),
 	"batch_norm_grad": of(batchNormGrad),
 	"batch_norm_eval": of(batchNormEval),
@@ -66,6 +68,36 @@ func layerNormGrad(_ ops.LayerNormGrad, in, out []Array) {
 		}
 		weight := func(k int) float64 { return gamma[k] }
 		normalisedGrad(x, dy, out[0].F, members, mean[r], rstd[r], weight)
+	}
+}
+
+func rmsNorm(o ops.RMSNorm, in, out []Array) {
+	x, y := in[0].F, out[0].F
+	for r, members := range rowGroups(in[0]) {
+		square := 0.0
+		for _, i := range members {
+			square += x[i] * x[i] / float64(len(members))
+		}
+		rstd := 1 / math.Sqrt(square+o.Eps)
+		for k, i := range members {
+			y[i] = x[i] * rstd * in[1].F[k]
+		}
+		out[1].F[r] = rstd
+	}
+}
+
+// rmsNormGrad is dx = rstd (g - h mean(g h)), with h = x rstd and g = dy gamma.
+func rmsNormGrad(_ ops.RMSNormGrad, in, out []Array) {
+	x, gamma, rstd, dy := in[0].F, in[1].F, in[2].F, in[3].F
+	for r, members := range rowGroups(in[0]) {
+		gh := 0.0
+		for k, i := range members {
+			out[1].F[k] += dy[i] * x[i] * rstd[r]
+			gh += dy[i] * gamma[k] * x[i] * rstd[r] / float64(len(members))
+		}
+		for k, i := range members {
+			out[0].F[i] = rstd[r] * (dy[i]*gamma[k] - x[i]*rstd[r]*gh)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *run) gpt(ids *graph.Value) *graph.Value {
 	for i := range 2 {
 		h := fmt.Sprintf("h.%d.", i)
 		a := r.conv1d(r.norm(x, h+"ln_1"), h+"attn.c_attn")
-		a = r.b.One(ops.CausalSelfAttention{Heads: 2}, a)
+		a = r.b.One(ops.Attention{Heads: 2}, a)
 		x = ops.Add(r.b, x, r.conv1d(a, h+"attn.c_proj"))
 		m := ops.GeluTanh(r.b, r.conv1d(r.norm(x, h+"ln_2"), h+"mlp.c_fc"))
 		x = ops.Add(r.b, x, r.conv1d(m, h+"mlp.c_proj"))

@@ -194,11 +194,11 @@ func BenchmarkPool(b *testing.B) {
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}} {
 		qkv := kernelstest.Noise(s[0], s[1], 3*s[2])
-		op := ops.CausalSelfAttention{Heads: s[3]}
+		op := ops.Attention{Heads: s[3]}
 		b.Run(fmt.Sprintf("forward/T%d", s[1]), func(b *testing.B) { bench(b, rig, op, qkv) })
 		y, lse, dy := kernelstest.Noise(s[0], s[1], s[2]), kernelstest.Noise(s[0], s[3], s[1]), kernelstest.Noise(s[0], s[1], s[2])
 		b.Run(fmt.Sprintf("backward/T%d", s[1]), func(b *testing.B) {
-			bench(b, rig, ops.CausalSelfAttentionGrad(op), qkv, y, lse, dy)
+			bench(b, rig, ops.AttentionGrad(op), qkv, y, lse, dy)
 		})
 	}
 }

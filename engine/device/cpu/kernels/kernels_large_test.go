@@ -21,6 +21,7 @@ func TestLargeShapes(t *testing.T) {
 		ids.I[i] = int32(i * i % 97)
 	}
 	one, table := ref.Ints([]int32{3}), kernelstest.Noise(97, 300)
+	lengths := ref.Ints([]int32{400, 333}, 2)
 	for _, s := range []kernelstest.Sample{
 		kernelstest.Of(ops.MatMul{}, 2e-5, kernelstest.Noise(150, 600), kernelstest.Noise(600, 210)),
 		kernelstest.Of(ops.MatMul{TransA: true, TransB: true}, 2e-5, kernelstest.Noise(530, 37), kernelstest.Noise(205, 530)),
@@ -55,12 +56,17 @@ func TestLargeShapes(t *testing.T) {
 		kernelstest.Of(ops.MSE{}, 1e-6, kernelstest.Noise(30000), kernelstest.Noise(30000)),
 		kernelstest.Of(ops.SumTo{Shape: shape.Of(200)}, 1e-6, kernelstest.Noise(7, 50, 200)),
 		kernelstest.Of(ops.Transpose{Perm: []int{1, 0}}, 0, kernelstest.Noise(130, 257)),
-		kernelstest.Of(ops.CausalSelfAttention{Heads: 2, P: 0.2}, 1e-5, kernelstest.Noise(2, 300, 3*20), one, one),
-		kernelstest.Of(ops.CausalSelfAttentionGrad{Heads: 2, P: 0.2}, 1e-4, kernelstest.Noise(2, 300, 3*20), kernelstest.Noise(2, 300, 20), kernelstest.Noise(2, 2, 300), kernelstest.Noise(2, 300, 20), one, one),
-		kernelstest.Of(ops.CausalSelfAttention{Heads: 1}, 1e-5, kernelstest.Noise(1, 700, 3*8)),
-		kernelstest.Of(ops.CausalSelfAttentionGrad{Heads: 1}, 1e-4, kernelstest.Noise(1, 700, 3*8), kernelstest.Noise(1, 700, 8), kernelstest.Noise(1, 1, 700), kernelstest.Noise(1, 700, 8)),
-		kernelstest.Of(ops.CausalSelfAttention{Heads: 1}, 1e-5, kernelstest.Noise(1, 67, 3*401)),
-		kernelstest.Of(ops.CausalSelfAttentionGrad{Heads: 1}, 1e-4, kernelstest.Noise(1, 67, 3*401), kernelstest.Noise(1, 67, 401), kernelstest.Noise(1, 1, 67), kernelstest.Noise(1, 67, 401)),
+		kernelstest.Of(ops.Attention{Heads: 2, P: 0.2}, 1e-5, kernelstest.Noise(2, 300, 3*20), one, one),
+		kernelstest.Of(ops.AttentionGrad{Heads: 2, P: 0.2}, 1e-4, kernelstest.Noise(2, 300, 3*20), kernelstest.Noise(2, 300, 20), kernelstest.Noise(2, 2, 300), kernelstest.Noise(2, 300, 20), one, one),
+		kernelstest.Of(ops.Attention{Heads: 1}, 1e-5, kernelstest.Noise(1, 700, 3*8)),
+		kernelstest.Of(ops.AttentionGrad{Heads: 1}, 1e-4, kernelstest.Noise(1, 700, 3*8), kernelstest.Noise(1, 700, 8), kernelstest.Noise(1, 1, 700), kernelstest.Noise(1, 700, 8)),
+		kernelstest.Of(ops.Attention{Heads: 1}, 1e-5, kernelstest.Noise(1, 67, 3*401)),
+		kernelstest.Of(ops.Attention{Heads: 4, KVHeads: 2, Window: 100}, 1e-5, kernelstest.Noise(1, 500, 8*16)),
+		kernelstest.Of(ops.AttentionGrad{Heads: 4, KVHeads: 2, Window: 100}, 1e-4, kernelstest.Noise(1, 500, 8*16), kernelstest.Noise(1, 500, 4*16), kernelstest.Noise(1, 4, 500), kernelstest.Noise(1, 500, 4*16)),
+		kernelstest.Of(ops.Attention{Heads: 4, KVHeads: 1, Full: true, Padded: true}, 1e-5, kernelstest.Noise(2, 400, 6*12), lengths),
+		kernelstest.Of(ops.AttentionGrad{Heads: 4, KVHeads: 1, Full: true, Padded: true}, 1e-4, kernelstest.Noise(2, 400, 6*12), kernelstest.Noise(2, 400, 4*12), kernelstest.Noise(2, 4, 400), kernelstest.Noise(2, 400, 4*12), lengths),
+		kernelstest.Of(ops.AttentionGrad{Heads: 2, Full: true, Window: 70, P: 0.2}, 1e-4, kernelstest.Noise(1, 500, 6*12), kernelstest.Noise(1, 500, 2*12), kernelstest.Noise(1, 2, 500), kernelstest.Noise(1, 500, 2*12), one, one),
+		kernelstest.Of(ops.AttentionGrad{Heads: 1}, 1e-4, kernelstest.Noise(1, 67, 3*401), kernelstest.Noise(1, 67, 401), kernelstest.Noise(1, 1, 67), kernelstest.Noise(1, 67, 401)),
 		kernelstest.Of(sum(0), 1e-6, kernelstest.Noise(300, 700)),
 		kernelstest.Of(sum(1), 1e-6, kernelstest.Noise(3, 200, 70)),
 		kernelstest.Of(ops.Softmax{}, 1e-6, kernelstest.Noise(5, 3001)),

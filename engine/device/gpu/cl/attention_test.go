@@ -20,12 +20,12 @@ func TestWideHeads(t *testing.T) {
 	var list []kernelstest.Sample
 	for _, size := range []int{140, 33, 300} {
 		s := kernelstest.Source{Rng: rand.New(rand.NewPCG(uint64(size), 1))}
-		op := ops.CausalSelfAttention{Heads: 2}
+		op := ops.Attention{Heads: 2}
 		qkv := s.Normal(2, 67, 3*2*size)
 		y, err := ref.Run(op, []ref.Array{qkv})
 		r.ok(err)
 		list = append(list, kernelstest.Of(op, 5e-5, qkv),
-			kernelstest.Of(ops.CausalSelfAttentionGrad(op), 2e-4, qkv, y[0], y[1], s.Normal(2, 67, 2*size)))
+			kernelstest.Of(ops.AttentionGrad(op), 2e-4, qkv, y[0], y[1], s.Normal(2, 67, 2*size)))
 	}
 	trials, image := r.trials(list)
 	after := r.run(trials, image, 64)

@@ -19,6 +19,8 @@ var (
 		"gelu_erf":  "x * cdf_f(x)",
 		"gelu_tanh": "0.5f * x * (1.0f + tanh_f(0.7978845608f * FMA(0.044715f * x * x, x, x)))",
 	}
+	// gates are of the gate as x, and of y.
+	gates = map[string]string{"swiglu": "x * sigmoid_f(x) * y", "geglu": "x * cdf_f(x) * y", "geglu_tanh": "(" + unaries["gelu_tanh"] + ") * y"}
 	// gradients are of x or y, whichever ops.UnaryGrad takes first, as x, and of dy, as y.
 	gradients = map[string]string{
 		"relu": "x <= 0.0f ? 0.0f : y", "abs": "x > 0.0f ? y : x < 0.0f ? -y : 0.0f",
@@ -37,6 +39,9 @@ func elementwise() map[string]template {
 		all[fn] = pointwise
 	}
 	for fn := range unaries {
+		all[fn] = pointwise
+	}
+	for fn := range gates {
 		all[fn] = pointwise
 	}
 	for fn := range gradients {
@@ -63,6 +68,8 @@ func formulaOf(n *graph.Node) (f formula, ok bool) {
 		f.c = unaries[o.Fn]
 	case ops.UnaryGrad:
 		f.c = gradients[o.Fn]
+	case ops.Gated:
+		f.c = gates[o.Fn]
 	case ops.Compare:
 		f.c = comparisons[o.Fn]
 	case ops.Select:

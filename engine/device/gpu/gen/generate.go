@@ -28,16 +28,21 @@ const attentionBlock = 128
 // head of a sequence; its sums are as in attention.
 func cachedAttention(w *writer, o ops.CachedAttention) {
 	qkv, cached := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape[1]
-	d := qkv[2] / 3
-	size := d / o.Heads
+	whole := o.Whole()
+	size := whole.Size(qkv[2])
 	params := []param{site, in(0, "QKVS"), in(1, "KEYS"), in(2, "VALUES"), inInts(3, "EXTENT"), out(0, "Y"),
-		number("rows", qkv[1]), number("cached", cached), number("d", d), number("heads", o.Heads), number("size", size)}
+		number("rows", qkv[1]), number("cached", cached), number("width", qkv[2]), number("heads", o.Heads), number("groups", whole.Groups()), number("size", size)}
+	window := "0"
+	if o.Window > 0 {
+		params = append(params, number("window", o.Window))
+		window = "first + row + 1 > window ? first + row + 1 - window : 0"
+	}
 	w.groups(qkv[0]*qkv[1]*o.Heads, params, `#undef SEEN
-#define SEEN(which, cache, k) ((k) < first ? cache + (b * cached + (k)) * d + head * size : QKVS + ((b * rows + (k) - first) * 3 + which) * d + head * size)
+#define SEEN(which, cache, k) (from + (k) < first ? cache + ((b * cached + from + (k)) * groups + kv) * size : QKVS + (b * rows + from + (k) - first) * width + (heads + (which - 1) * groups + kv) * size)
 	SHARED f32 T[64], P[`+fmt.Sprint(attentionBlock)+`];
-	i64 row = GROUP % rows, head = GROUP / rows % heads, b = GROUP / rows / heads;
-`+extent+`	GLOBAL const f32* Q = QKVS + (b * rows + row) * 3 * d + head * size;
-	i64 seen = row < count ? first + row + 1 : 0;
+	i64 row = GROUP % rows, head = GROUP / rows % heads, b = GROUP / rows / heads, kv = head / (heads / groups);
+`+extent+`	GLOBAL const f32* Q = QKVS + (b * rows + row) * width + head * size;
+	i64 from = `+window+`, seen = row < count ? first + row + 1 - from : 0;
 	f32 scale = `+float(1/math.Sqrt(float64(size)))+`;
 `+most("m", "seen", "dot_f(Q, SEEN(1, KEYS, e), size) * scale")+sum("all", "seen", "s += exp_f(dot_f(Q, SEEN(1, KEYS, e), size) * scale - m);")+
 		fmt.Sprintf(`	f32 lse = m + log_f(all);
@@ -51,7 +56,7 @@ func cachedAttention(w *writer, o ops.CachedAttention) {
 			if (e < size) for (i64 k = 0; k < block; k++) y = FMA(P[k], SEEN(2, VALUES, k0 + k)[e], y);
 			BARRIER;
 		}
-		if (e < size && !STATUS[0]) Y[(b * rows + row) * d + head * size + e] = y;
+		if (e < size && !STATUS[0]) Y[((b * rows + row) * heads + head) * size + e] = y;
 	}
 `, attentionBlock))
 }
@@ -60,8 +65,8 @@ func cacheWrite(w *writer, o ops.CacheWrite) {
 	w.keep(0, 0)
 	cache, qkv := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	d := cache[2]
-	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("cached", cache[1]), number("d", d), number("which", o.Part)},
-		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(b * cached + first + row) * d + i % d] = QKVS[((b * rows + row) * 3 + which) * d + i % d];\n")
+	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("cached", cache[1]), number("d", d), number("width", qkv[2]), number("at", o.From(qkv[2], d))},
+		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(b * cached + first + row) * d + i % d] = QKVS[(b * rows + row) * width + at + i % d];\n")
 }
 
 func positions(w *writer, o ops.Positions) {

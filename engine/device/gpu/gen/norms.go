@@ -8,6 +8,8 @@ import (
 var norms = map[string]template{
 	"layer_norm":       of(layerNorm),
 	"layer_norm_grad":  of(layerNormGrad),
+	"rms_norm":         of(rmsNorm),
+	"rms_norm_grad":    of(rmsNormGrad),
 	"batch_norm":       of(batchNorm),
 	"batch_norm_grad":  of(batchNormGrad),
 	"batch_norm_eval":  of(batchNormEval),
@@ -66,6 +68,29 @@ func layerNormGrad(w *writer, _ ops.LayerNormGrad) {
 	params, store := w.result()
 	w.groups(rows, append(params, in(0, "X"), in(1, "G"), in(2, "MEAN"), in(3, "RSTD"), in(4, "DY"), number("n", cols)),
 		atRow+"#undef W\n#define W(e) G[e]\n"+normalised+writeNormalised(store))
+}
+
+func rmsNorm(w *writer, o ops.RMSNorm) {
+	rows, cols := w.rows()
+	params, store := w.result()
+	w.groups(rows, append(params, in(0, "X"), in(1, "G"), out(1, "RSTD"), number("n", cols)), atRow+foldShared+
+		sum("square", "n", "s = FMA(X[AT(e)], X[AT(e)], s);")+`
+	f32 r = 1.0f / SQRT(square / (f32)n + `+float(o.Eps)+`);
+	if (STATUS[0]) n = 0;
+	for (i64 e = LANE; e < n; e += LANES) `+store("AT(e)", "X[AT(e)] * r * G[e]")+`
+	if (LANE == 0 && !STATUS[0]) RSTD[GROUP] = r;
+`)
+}
+
+func rmsNormGrad(w *writer, _ ops.RMSNormGrad) {
+	rows, cols := w.rows()
+	w.groups(cols, []param{in(0, "X"), in(2, "RSTD"), in(3, "DY"), out(1, "DG"), number("rows", rows), number("cols", cols)}, foldShared+
+		sum("dg", "rows", "i64 i = e * cols + GROUP; s = FMA(DY[i], X[i] * RSTD[e], s);")+
+		"\tif (LANE == 0 && !STATUS[0]) DG[GROUP] = dg;\n")
+	params, store := w.result()
+	w.groups(rows, append(params, in(0, "X"), in(1, "G"), in(2, "RSTD"), in(3, "DY"), number("n", cols)), atRow+foldShared+"\tf32 r = RSTD[GROUP];\n"+
+		sum("gh", "n", "s = FMA(DY[AT(e)] * G[e], X[AT(e)] * r, s);")+"\tgh = gh / (f32)n;\n"+
+		"\tif (!STATUS[0]) for (i64 e = LANE; e < n; e += LANES) "+store("AT(e)", "r * (DY[AT(e)] * G[e] - X[AT(e)] * r * gh)")+"\n")
 }
 
 // channels are the channels of input 0, and the parameters that say how they lie.

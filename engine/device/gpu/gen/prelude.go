@@ -137,6 +137,22 @@ FUNCTION f32 cospi_f(f32 x) {
 	p = FMA(p, z, -0.166666667f);
 	return FMA(p * z, h, h);
 }
+/* sine and cosine of an angle in units of 2^-64 turns: Taylor's polynomials, of what is left of quarter turns */
+FUNCTION void turn_f(u64 angle, f32* sine, f32* cosine) {
+	i32 quarter = (i32)((angle + ((u64)1 << 61)) >> 62);
+	f32 h = (f32)(i64)(angle - ((u64)quarter << 62)) * 3.40612158e-19f, z = h * h;
+	f32 p = FMA(z, 2.75573192e-6f, -1.98412698e-4f);
+	p = FMA(p, z, 8.33333333e-3f);
+	p = FMA(p, z, -0.166666667f);
+	f32 s = FMA(p * z, h, h);
+	p = FMA(z, -2.75573192e-7f, 2.48015873e-5f);
+	p = FMA(p, z, -1.38888889e-3f);
+	p = FMA(p, z, 4.16666667e-2f);
+	p = FMA(p, z, -0.5f);
+	f32 c = FMA(p, z, 1.0f);
+	*sine = quarter == 0 ? s : quarter == 1 ? c : quarter == 2 ? -s : -c;
+	*cosine = quarter == 0 ? c : quarter == 1 ? -s : quarter == 2 ? -c : s;
+}
 /* erfc for x >= 0, by a rational approximation with an error of 1.2e-7 of the result (Press et al., Numerical Recipes, 6.2) */
 FUNCTION f32 erfc_f(f32 z) {
 	f32 t = 1.0f / FMA(0.5f, z, 1.0f);

@@ -63,6 +63,11 @@ func NormGrad2(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean
 //go:noescape
 func StandardizeGrad2(dx *float32, x *float32, dy *float32, n int, mean float32, offset float32, slope float32, factor float32)
 
+// Rotate2 turns n points: of point i, x has one number at i and the other at n+i, and y gets them.
+//
+//go:noescape
+func Rotate2(y *float32, x *float32, cos *float32, sin *float32, n int)
+
 // Attend2 turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements
 // count, the others up to width, a multiple of 16, become 0. most and sums get each row's
 // largest scaled score and sum of exponentials. Rows are computed in fours, so all have room

@@ -1829,6 +1829,66 @@ done:
 	VZEROUPPER
 	RET
 
+// func Rotate2(y *float32, x *float32, cos *float32, sin *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·Rotate2(SB), NOSPLIT, $0-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ cos+16(FP), DX
+	MOVQ sin+24(FP), BX
+	MOVQ n+32(FP), SI
+	LEAQ (AX)(SI*4), DI
+	LEAQ (CX)(SI*4), R8
+	XORQ R9, R9
+
+single:
+	CMPQ        SI, $0x08
+	JLT         tail
+	VMOVUPS     (CX)(R9*4), Y0
+	VMOVUPS     (R8)(R9*4), Y1
+	VMOVUPS     (DX)(R9*4), Y2
+	VMOVUPS     (BX)(R9*4), Y3
+	VMULPS      Y3, Y1, Y4
+	VMOVUPS     Y4, Y4
+	VFMSUB231PS Y2, Y0, Y4
+	VMOVUPS     Y4, (AX)(R9*4)
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, Y1
+	VFMADD231PS Y3, Y0, Y1
+	VMOVUPS     Y1, (DI)(R9*4)
+	ADDQ        $0x08, R9
+	SUBQ        $0x08, SI
+	JMP         single
+
+tail:
+	TESTQ       SI, SI
+	JEQ         done
+	LEAQ        lanes<>+0(SB), R10
+	NEGQ        SI
+	LEAQ        64(R10)(SI*4), R10
+	VMOVUPS     (R10), Y0
+	VMASKMOVPS  (CX)(R9*4), Y0, Y0
+	VMOVUPS     (R10), Y1
+	VMASKMOVPS  (R8)(R9*4), Y1, Y1
+	VMOVUPS     (R10), Y2
+	VMASKMOVPS  (DX)(R9*4), Y2, Y2
+	VMOVUPS     (R10), Y3
+	VMASKMOVPS  (BX)(R9*4), Y3, Y3
+	VMULPS      Y3, Y1, Y4
+	VMOVUPS     Y4, Y4
+	VFMSUB231PS Y2, Y0, Y4
+	VMOVUPS     (R10), Y5
+	VMASKMOVPS  Y4, Y5, (AX)(R9*4)
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, Y1
+	VFMADD231PS Y3, Y0, Y1
+	VMOVUPS     (R10), Y0
+	VMASKMOVPS  Y1, Y0, (DI)(R9*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func Attend2(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·Attend2(SB), NOSPLIT, $0-64

@@ -1668,6 +1668,60 @@ done:
 	VZEROUPPER
 	RET
 
+// func Rotate512(y *float32, x *float32, cos *float32, sin *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·Rotate512(SB), NOSPLIT, $0-40
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ cos+16(FP), DX
+	MOVQ sin+24(FP), BX
+	MOVQ n+32(FP), SI
+	LEAQ (AX)(SI*4), DI
+	LEAQ (CX)(SI*4), R8
+	XORQ R9, R9
+
+single:
+	CMPQ        SI, $0x10
+	JLT         tail
+	VMOVUPS     (CX)(R9*4), Z0
+	VMOVUPS     (R8)(R9*4), Z1
+	VMOVUPS     (DX)(R9*4), Z2
+	VMOVUPS     (BX)(R9*4), Z3
+	VMULPS      Z3, Z1, Z4
+	VMOVUPS     Z4, Z4
+	VFMSUB231PS Z2, Z0, Z4
+	VMOVUPS     Z4, (AX)(R9*4)
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, Z1
+	VFMADD231PS Z3, Z0, Z1
+	VMOVUPS     Z1, (DI)(R9*4)
+	ADDQ        $0x10, R9
+	SUBQ        $0x10, SI
+	JMP         single
+
+tail:
+	TESTQ       SI, SI
+	JEQ         done
+	MOVL        $0x0000ffff, R10
+	BZHIL       SI, R10, R10
+	KMOVW       R10, K1
+	VMOVUPS.Z   (CX)(R9*4), K1, Z0
+	VMOVUPS.Z   (R8)(R9*4), K1, Z1
+	VMOVUPS.Z   (DX)(R9*4), K1, Z2
+	VMOVUPS.Z   (BX)(R9*4), K1, Z3
+	VMULPS      Z3, Z1, Z4
+	VMOVUPS     Z4, Z4
+	VFMSUB231PS Z2, Z0, Z4
+	VMOVUPS     Z4, K1, (AX)(R9*4)
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, Z1
+	VFMADD231PS Z3, Z0, Z1
+	VMOVUPS     Z1, K1, (DI)(R9*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func Attend512(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·Attend512(SB), NOSPLIT, $8-64

@@ -147,6 +147,21 @@ func GeluTanhGrad2(y *float32, a *float32, b *float32, n int)
 //go:noescape
 func GeluErfGrad2(y *float32, a *float32, b *float32, n int)
 
+// Swiglu2 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func Swiglu2(y *float32, a *float32, b *float32, n int)
+
+// Geglu2 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func Geglu2(y *float32, a *float32, b *float32, n int)
+
+// GegluTanh2 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func GegluTanh2(y *float32, a *float32, b *float32, n int)
+
 // AddScalar2 is y = x + s, for n elements. y and x may be the same.
 //
 //go:noescape

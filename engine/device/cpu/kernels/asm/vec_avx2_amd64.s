@@ -3683,6 +3683,390 @@ DATA c3ecc422a<>+56(SB)/4, $0x3ecc422a
 DATA c3ecc422a<>+60(SB)/4, $0x3ecc422a
 GLOBL c3ecc422a<>(SB), RODATA|NOPTR, $64
 
+// func Swiglu2(y *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Swiglu2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+single:
+	CMPQ         BX, $0x08
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Y0
+	VMOVUPS      (DX)(SI*4), Y1
+	VXORPS       c80000000<>+0(SB), Y0, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), DI
+	NEGQ         BX
+	LEAQ         64(DI)(BX*4), DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (CX)(SI*4), Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (DX)(SI*4), Y1, Y1
+	VXORPS       c80000000<>+0(SB), Y0, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func Geglu2(y *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·Geglu2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+single:
+	CMPQ         BX, $0x08
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Y0
+	VMOVUPS      (DX)(SI*4), Y1
+	VANDPS       c7fffffff<>+0(SB), Y0, Y2
+	VMOVUPS      c41666666<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      c00000000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3f3504f3<>+0(SB), Y2, Y3
+	VMOVUPS      c3f000000<>+0(SB), Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y4, Y5, Y5
+	VMULPS       Y4, Y2, Y6
+	VMOVUPS      Y5, Y7
+	VFMSUB231PS  Y2, Y6, Y7
+	VXORPS       c80000000<>+0(SB), Y5, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y5, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y6
+	VMULPS       Y2, Y2, Y8
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y8, Y6, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y2, Y2
+	VMULPS       Y5, Y2, Y2
+	VMOVUPS      Y2, Y5
+	VFNMADD231PS Y7, Y2, Y5
+	VSUBPS       c40400000<>+0(SB), Y3, Y2
+	VADDPS       c40400000<>+0(SB), Y3, Y6
+	VDIVPS       Y6, Y2, Y2
+	VMOVUPS      cb98c141d<>+0(SB), Y6
+	VFMADD213PS  cba4b312c<>+0(SB), Y2, Y6
+	VFMADD213PS  c3b034aae<>+0(SB), Y2, Y6
+	VFMADD213PS  c3b2833ba<>+0(SB), Y2, Y6
+	VFMADD213PS  cbcc2f527<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d8bdea4<>+0(SB), Y2, Y6
+	VFMADD213PS  cbdf4443f<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e04c209<>+0(SB), Y2, Y6
+	VFMADD213PS  cbd42d0cd<>+0(SB), Y2, Y6
+	VFMADD213PS  cbe0ae045<>+0(SB), Y2, Y6
+	VFMADD213PS  c3fa06291<>+0(SB), Y2, Y6
+	VMULPS       Y5, Y6, Y2
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y4
+	VFMADD231PS  c40000000<>+0(SB), Y3, Y4
+	VDIVPS       Y4, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y4
+	VSUBPS       Y2, Y4, Y4
+	VCMPPS       $0x1e, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y4, Y2, Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), DI
+	NEGQ         BX
+	LEAQ         64(DI)(BX*4), DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (CX)(SI*4), Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (DX)(SI*4), Y1, Y1
+	VANDPS       c7fffffff<>+0(SB), Y0, Y2
+	VMOVUPS      c41666666<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      c00000000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3f3504f3<>+0(SB), Y2, Y3
+	VMOVUPS      c3f000000<>+0(SB), Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y4, Y5, Y5
+	VMULPS       Y4, Y2, Y6
+	VMOVUPS      Y5, Y7
+	VFMSUB231PS  Y2, Y6, Y7
+	VXORPS       c80000000<>+0(SB), Y5, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y5, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y6
+	VMULPS       Y2, Y2, Y8
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y8, Y6, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y2, Y2
+	VMULPS       Y5, Y2, Y2
+	VMOVUPS      Y2, Y5
+	VFNMADD231PS Y7, Y2, Y5
+	VSUBPS       c40400000<>+0(SB), Y3, Y2
+	VADDPS       c40400000<>+0(SB), Y3, Y6
+	VDIVPS       Y6, Y2, Y2
+	VMOVUPS      cb98c141d<>+0(SB), Y6
+	VFMADD213PS  cba4b312c<>+0(SB), Y2, Y6
+	VFMADD213PS  c3b034aae<>+0(SB), Y2, Y6
+	VFMADD213PS  c3b2833ba<>+0(SB), Y2, Y6
+	VFMADD213PS  cbcc2f527<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d8bdea4<>+0(SB), Y2, Y6
+	VFMADD213PS  cbdf4443f<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e04c209<>+0(SB), Y2, Y6
+	VFMADD213PS  cbd42d0cd<>+0(SB), Y2, Y6
+	VFMADD213PS  cbe0ae045<>+0(SB), Y2, Y6
+	VFMADD213PS  c3fa06291<>+0(SB), Y2, Y6
+	VMULPS       Y5, Y6, Y2
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y4
+	VFMADD231PS  c40000000<>+0(SB), Y3, Y4
+	VDIVPS       Y4, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y4
+	VSUBPS       Y2, Y4, Y4
+	VCMPPS       $0x1e, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y4, Y2, Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func GegluTanh2(y *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·GegluTanh2(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+single:
+	CMPQ         BX, $0x08
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Y0
+	VMOVUPS      (DX)(SI*4), Y1
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      c3d922279<>+0(SB), Y3
+	VFMADD213PS  c3fcc422a<>+0(SB), Y2, Y3
+	VMULPS       Y3, Y0, Y2
+	VXORPS       c80000000<>+0(SB), Y2, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), DI
+	NEGQ         BX
+	LEAQ         64(DI)(BX*4), DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (CX)(SI*4), Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (DX)(SI*4), Y1, Y1
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      c3d922279<>+0(SB), Y3
+	VFMADD213PS  c3fcc422a<>+0(SB), Y2, Y3
+	VMULPS       Y3, Y0, Y2
+	VXORPS       c80000000<>+0(SB), Y2, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y3, Y2, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y3, Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func AddScalar2(y *float32, x *float32, n int, s float32)
 // Requires: AVX
 TEXT ·AddScalar2(SB), NOSPLIT, $0-28

@@ -147,6 +147,21 @@ func GeluTanhGrad512(y *float32, a *float32, b *float32, n int)
 //go:noescape
 func GeluErfGrad512(y *float32, a *float32, b *float32, n int)
 
+// Swiglu512 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func Swiglu512(y *float32, a *float32, b *float32, n int)
+
+// Geglu512 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func Geglu512(y *float32, a *float32, b *float32, n int)
+
+// GegluTanh512 computes each of n elements of y from those of a and b, which may be y.
+//
+//go:noescape
+func GegluTanh512(y *float32, a *float32, b *float32, n int)
+
 // AddScalar512 is y = x + s, for n elements. y and x may be the same.
 //
 //go:noescape

@@ -43,6 +43,9 @@ var elementwiseKernels = work.Table{
 	"square_grad(f32,f32)->f32":    pair(func(f *vec.Funcs) pairFunc { return f.SquareGrad }),
 	"abs_grad(f32,f32)->f32":       pair(func(f *vec.Funcs) pairFunc { return f.AbsGrad }),
 	"lerp(f32,f32)->f32":           newLerp,
+	"swiglu(f32,f32)->f32":         pair(func(f *vec.Funcs) pairFunc { return f.Swiglu }),
+	"geglu(f32,f32)->f32":          pair(func(f *vec.Funcs) pairFunc { return f.Geglu }),
+	"geglu_tanh(f32,f32)->f32":     pair(func(f *vec.Funcs) pairFunc { return f.GegluTanh }),
 
 	"fill()->f32": newFill,
 	"fill()->i32": newFill,

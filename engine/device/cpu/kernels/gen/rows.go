@@ -18,6 +18,7 @@ func emitRows(c *build.Context, s simd) {
 	l.lossGrads()
 	l.norms()
 	l.normGrads()
+	l.rotate()
 	l.attend()
 	l.attendGrad()
 	l.rowDots()
@@ -192,6 +193,22 @@ func (l *lang) norms() {
 	rest, factor, shift := l.spread("rest"), l.spread("factor"), l.spread("shift")
 	l.loop(l.param("n"), short, func(_ int, c cursor) {
 		l.put(l.fma(l.sub(l.sub(l.get(x, c), mean), rest), factor, shift), y, c)
+	})
+	l.done()
+}
+
+// rotate turns points.
+func (l *lang) rotate() {
+	l.define("Rotate", "func(y, x, cos, sin *float32, n int)",
+		"turns n points: of point i, x has one number at i and the other at n+i, and y gets them.")
+	y, x, cos, sin := l.param("y"), l.param("x"), l.param("cos"), l.param("sin")
+	n, y2, x2 := l.param("n"), l.GP64(), l.GP64()
+	l.LEAQ(Mem{Base: y, Index: n, Scale: 4}, y2)
+	l.LEAQ(Mem{Base: x, Index: n, Scale: 4}, x2)
+	l.loop(n, 1, func(_ int, c cursor) {
+		a, b, turnX, turnY := l.get(x, c), l.get(x2, c), l.get(cos, c), l.get(sin, c)
+		l.put(l.fms(a, turnX, l.mul(b, turnY)), y, c)
+		l.put(l.fma(a, turnY, l.mul(b, turnX)), y2, c)
 	})
 	l.done()
 }

@@ -65,6 +65,9 @@ var binaries = []struct {
 	{"SiluGrad", long, (*lang).siluGrad},
 	{"GeluTanhGrad", long, (*lang).geluTanhGrad},
 	{"GeluErfGrad", long, (*lang).geluErfGrad},
+	{"Swiglu", long, func(l *lang, gate, x value) value { return l.mul(l.silu(gate), x) }},
+	{"Geglu", long, func(l *lang, gate, x value) value { return l.mul(l.geluErf(gate), x) }},
+	{"GegluTanh", long, func(l *lang, gate, x value) value { return l.mul(l.geluTanh(gate), x) }},
 }
 
 // scalars are the functions of an array and one or two numbers.

@@ -117,6 +117,9 @@ func drawReduce(s Source, fn string) Sample {
 }
 
 var movementCases = map[string]func(s Source) Sample{
+	"swiglu":     func(s Source) Sample { return drawGated(s, "swiglu") },
+	"geglu":      func(s Source) Sample { return drawGated(s, "geglu") },
+	"geglu_tanh": func(s Source) Sample { return drawGated(s, "geglu_tanh") },
 	"affine": func(s Source) Sample {
 		return Of(ops.Affine{Scale: 1.5, Shift: -0.3}, 1e-6, s.Normal(s.Shape("x", 0, 2, 90)...))
 	},
@@ -291,6 +294,27 @@ var rowCases = map[string]func(s Source) Sample{
 			s.Normal(x...), s.Normal(d), s.Normal(lead...), s.Floats(0.5, 2, lead...), s.Normal(x...),
 		)
 	},
+	"rms_norm": func(s Source) Sample {
+		x := s.Normal(append(s.Shape("x", 0, 2, 40), s.Size("d", 90))...)
+		return Of(ops.RMSNorm{Eps: 1e-5}, 2e-5, x, s.Normal(x.Meta.Shape.Dim(-1)))
+	},
+	"rms_norm_grad": func(s Source) Sample {
+		lead, d := s.Shape("x", 0, 2, 30), s.Size("d", 90)
+		x := append(lead.Clone(), d)
+		return Of(ops.RMSNormGrad{}, 5e-5, s.Normal(x...), s.Normal(d), s.Floats(0.5, 2, lead...), s.Normal(x...))
+	},
+	"rotary": func(s Source) Sample {
+		op := ops.Rotary{Size: 2 * s.Size("half", 40), Heads: s.Size("heads", 3), Base: 1e4, Inverse: s.Bool("inverse")}
+		if s.Bool("scaled") {
+			op.Scaling = ops.RotaryScaling{Kind: "llama3", Factor: 8, Low: 1, High: 4, Context: 64}
+		}
+		b, t := s.Dim("b", 3), s.Dim("t", 40)
+		in := []ref.Array{s.Normal(b, t, (op.Heads+rapid.IntRange(0, 2).Draw(s.T, "rest"))*op.Size)}
+		if s.Bool("positions") {
+			in = append(in, s.IDs(1<<20, b, t))
+		}
+		return Of(op, 1e-6, in...)
+	},
 	"batch_norm": func(s Source) Sample {
 		x := drawChannels(s)
 		return Of(ops.BatchNorm{Eps: 1e-5}, 1e-4, s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]))
@@ -411,4 +435,9 @@ var updateCases = map[string]func(s Source) Sample{
 	"ring_write": func(s Source) Sample {
 		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal())
 	},
+}
+
+func drawGated(s Source, fn string) Sample {
+	x := s.Shape("x", 0, 2, 90)
+	return Of(ops.Gated{Fn: fn}, 2e-6, s.Normal(x...), s.Normal(x...))
 }

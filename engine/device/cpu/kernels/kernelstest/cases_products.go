@@ -29,11 +29,11 @@ var productCases = map[string]func(s Source) Sample{
 		y := mustRun(s, p, x)
 		return Of(ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, 1e-6, y[1], s.Normal(y[1].Meta.Shape...))
 	},
-	"causal_attention": func(s Source) Sample {
+	"attention": func(s Source) Sample {
 		op, in := drawAttention(s)
 		return Of(op, 2e-5, in...)
 	},
-	"causal_attention_grad": func(s Source) Sample {
+	"attention_grad": func(s Source) Sample {
 		op, in := drawAttention(s)
 		y := mustRun(s, op, in...)
 		for i := range y { // what the device would hold
@@ -42,7 +42,7 @@ var productCases = map[string]func(s Source) Sample{
 			}
 		}
 		all := append([]ref.Array{in[0], y[0], y[1], s.Normal(y[0].Meta.Shape...)}, in[1:]...)
-		return Of(ops.CausalSelfAttentionGrad(op), 5e-5, all...)
+		return Of(ops.AttentionGrad(op), 5e-5, all...)
 	},
 }
 
@@ -129,9 +129,17 @@ func drawPool(s Source) (ref.Array, ops.MaxPool2D) {
 	return x, p
 }
 
-func drawAttention(s Source) (ops.CausalSelfAttention, []ref.Array) {
-	op := ops.CausalSelfAttention{Heads: s.Size("heads", 3), Seed: 5, ID: 8}
-	in := []ref.Array{s.Normal(s.Dim("b", 3), s.Dim("t", 70), 3*op.Heads*s.Size("width", 9))}
+func drawAttention(s Source) (ops.Attention, []ref.Array) {
+	op := ops.Attention{KVHeads: s.Size("groups", 2), Full: s.Bool("full"), Padded: s.Bool("padded"), Seed: 5, ID: 8}
+	op.Heads = op.KVHeads * s.Size("shared", 3)
+	if s.Bool("windowed") {
+		op.Window = s.Size("window", 80)
+	}
+	b, t := s.Dim("b", 3), s.Dim("t", 70)
+	in := []ref.Array{s.Normal(b, t, (op.Heads+2*op.KVHeads)*s.Size("width", 9))}
+	if op.Padded {
+		in = append(in, s.IDs(t+2, b))
+	}
 	if s.Bool("dropout") {
 		op.P = 0.3
 		in = append(in, s.IDs(100), s.IDs(1000))

@@ -11,13 +11,18 @@ import (
 var generateCases = map[string]func(s Source) Sample{
 	"cached_attention": func(s Source) Sample {
 		b, t, c := s.Dim("b", 3), s.Size("t", 40), s.Size("c", 90)
-		op := ops.CachedAttention{Heads: s.Size("heads", 3)}
-		d := op.Heads * s.Size("width", 40)
-		return Of(op, 2e-5, s.Normal(b, t, 3*d), s.Normal(b, c, d), s.Normal(b, c, d), s.Extents(b, t, c))
+		op := ops.CachedAttention{KVHeads: s.Size("groups", 2)}
+		op.Heads = op.KVHeads * s.Size("shared", 3)
+		if s.Bool("windowed") {
+			op.Window = s.Size("window", 40)
+		}
+		size := s.Size("width", 40)
+		d := op.KVHeads * size
+		return Of(op, 2e-5, s.Normal(b, t, op.Heads*size+2*d), s.Normal(b, c, d), s.Normal(b, c, d), s.Extents(b, t, c))
 	},
 	"cache_write": func(s Source) Sample {
 		b, t, c, d := s.Dim("b", 3), s.Size("t", 9), s.Size("c", 20), s.Size("d", 20)
-		return Of(ops.CacheWrite{Part: rapid.IntRange(0, 2).Draw(s.T, "part")}, 0, s.Normal(b, c, d), s.Normal(b, t, 3*d), s.Extents(b, t, c))
+		return Of(ops.CacheWrite{Part: rapid.IntRange(1, 2).Draw(s.T, "part")}, 0, s.Normal(b, c, d), s.Normal(b, t, s.Size("more", 5)+3*d), s.Extents(b, t, c))
 	},
 	"positions": func(s Source) Sample {
 		t := s.Size("t", 9)

@@ -12,22 +12,24 @@ import (
 
 var cachedAttentionKernels = work.Table{"cached_attention(f32,f32,f32,i32)->f32": newCachedAttention}
 
-// Letters as in attention.go; C positions of a cache, P of them before the chunk, N rows
-// of the chunk that count.
+// Letters as in attention.go; C positions of a cache, P of them before the chunk that its
+// first row sees, N rows of the chunk that count.
 //
-// A task's chunk is one head of one sequence:
+// A task's chunk is one head of queries of one sequence:
 //
 //  1. Scores [N,P+N]: queries times cached keys, and times the chunk's own keys.
-//  2. Softmax of each row up to its own position; later scores become 0.
-//  3. Output [N,D/H]: those times cached values, plus times the chunk's own values.
+//  2. Softmax of what each row sees, up to its own position; other scores become 0.
+//  3. Output [N,S]: those times cached values, plus times the chunk's own values.
 //
-// Values of later rows of the chunk are multiplied with 0: where one is not finite, so
-// are the rows before it.
+// Values that a row does not see are multiplied with 0: where one is not finite, so is the
+// row.
 type cachedAttention struct {
+	op                   ops.Attention
 	isa                  isa.ISA
 	vec                  *vec.Funcs
-	b, t, c, d, h, hd    int
-	scale                float32 // of scores, 1/sqrt(D/H)
+	b, t, c, h, g, hd    int
+	width                int     // of qkv
+	scale                float32 // of scores, 1/sqrt(S)
 	qkv, keys, values, y []float32
 	extent               []int32
 }
@@ -37,8 +39,9 @@ type cachedAttention struct {
 const fewRows = 3
 
 func newCachedAttention(n *graph.Node, on work.Target) (work.Kernel, error) {
-	s, h := work.In(n, 0).Shape, n.Op.(ops.CachedAttention).Heads
-	k := &cachedAttention{isa: on.ISA, vec: on.ISA.Vec(), b: s[0], t: s[1], c: work.In(n, 1).Shape[1], d: s[2] / 3, h: h, hd: s[2] / 3 / h}
+	s, op := work.In(n, 0).Shape, n.Op.(ops.CachedAttention).Whole()
+	k := &cachedAttention{op: op, isa: on.ISA, vec: on.ISA.Vec(), b: s[0], t: s[1], c: work.In(n, 1).Shape[1], width: s[2]}
+	k.h, k.g, k.hd = op.Heads, op.Groups(), op.Size(s[2])
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k, nil
 }
@@ -52,15 +55,17 @@ func (k *cachedAttention) Run(p work.Pool, a *work.Args) error {
 			return err
 		}
 	}
-	k.qkv, k.y = work.Floats(a.In[0], k.b*k.t*k.d*3), work.Floats(a.Out[0], k.b*k.t*k.d)
-	k.keys, k.values = work.Floats(a.In[1], k.b*k.c*k.d), work.Floats(a.In[2], k.b*k.c*k.d)
+	k.qkv, k.y = work.Floats(a.In[0], k.b*k.t*k.width), work.Floats(a.Out[0], k.b*k.t*k.h*k.hd)
+	k.keys, k.values = work.Floats(a.In[1], k.b*k.c*k.g*k.hd), work.Floats(a.In[2], k.b*k.c*k.g*k.hd)
 	work.Do(p, k.b*k.h, k)
 	return nil
 }
 
 func (k *cachedAttention) Chunk(i int) {
 	b, head := i/k.h, i%k.h
-	p, n := int(k.extent[2*b]), int(k.extent[2*b+1])
+	before, n := int(k.extent[2*b]), int(k.extent[2*b+1])
+	first, _ := k.op.Seen(before, before+n) // of what the rows see
+	p := before - first
 	ws := takeWorkspace()
 	defer ws.giveBack()
 	ld, room := wide(p+n)+scoreAlign, work.CeilDiv(n, vec.AttendRows)*vec.AttendRows
@@ -68,28 +73,38 @@ func (k *cachedAttention) Chunk(i int) {
 	s, most, sums := mem.cut(room*ld), mem.cut(room), mem.cut(room)
 
 	queries := k.own(b, head, 0)
-	k.against(ws, s, ld, queries, k.cached(k.keys, b, head), n, p)
+	k.against(ws, s, ld, queries, k.cached(k.keys, b, head, first), n, p)
 	k.against(ws, s[p:], ld, queries, k.own(b, head, 1), n, n)
+	for row := range n {
+		from, _ := k.op.Seen(before+row, before+n)
+		fill(s[row*ld:][:from-first], never)
+	}
 	k.vec.Attend(&s[0], ld, n, p+1, wide(p+n), k.scale, &most[0], &sums[0])
-	k.weigh(ws, s, ld, k.cached(k.values, b, head), k.yOf(b, head), n, p, false)
+	k.weigh(ws, s, ld, k.cached(k.values, b, head, first), k.yOf(b, head), n, p, false)
 	k.weigh(ws, s[p:], ld, k.own(b, head, 2), k.yOf(b, head), n, n, true)
 	for row := n; row < k.t; row++ {
-		clear(k.yOf(b, head)[row*k.d:][:k.hd])
+		clear(k.yOf(b, head)[row*k.h*k.hd:][:k.hd])
 	}
 }
 
-// own is queries (0), keys (1) or values (2) of a head in a sequence's chunk.
+// own is the queries (0) of a head in a sequence's chunk, or the keys (1) or values (2) that
+// it takes.
 func (k *cachedAttention) own(b, head, which int) operand {
-	return operand{data: k.qkv[b*k.t*3*k.d+which*k.d+head*k.hd:], rs: 3 * k.d, cs: 1}
+	at := head
+	if which > 0 {
+		at = k.h + (which-1)*k.g + head/(k.h/k.g)
+	}
+	return operand{data: k.qkv[b*k.t*k.width+at*k.hd:], rs: k.width, cs: 1}
 }
 
-// cached is the rows of a head in a sequence's cache.
-func (k *cachedAttention) cached(cache []float32, b, head int) operand {
-	return operand{data: cache[b*k.c*k.d+head*k.hd:], rs: k.d, cs: 1}
+// cached is the rows that a head takes of a sequence's cache, from the first on.
+func (k *cachedAttention) cached(cache []float32, b, head, first int) operand {
+	d := k.g * k.hd
+	return operand{data: cache[(b*k.c+first)*d+head/(k.h/k.g)*k.hd:], rs: d, cs: 1}
 }
 
-// yOf is the output of a head, rows of D elements apart.
-func (k *cachedAttention) yOf(b, head int) []float32 { return k.y[b*k.t*k.d+head*k.hd:] }
+// yOf is the output of a head, whose rows are as far apart as all heads are wide.
+func (k *cachedAttention) yOf(b, head int) []float32 { return k.y[(b*k.t*k.h+head)*k.hd:] }
 
 // against writes to s the scores of rows of queries with n keys.
 func (k *cachedAttention) against(ws *workspace, s []float32, ld int, queries, keys operand, rows, n int) {
@@ -108,6 +123,6 @@ func (k *cachedAttention) against(ws *workspace, s []float32, ld int, queries, k
 
 // weigh writes, or adds, rows of weights times n values.
 func (k *cachedAttention) weigh(ws *workspace, s []float32, ld int, values operand, y []float32, rows, n int, add bool) {
-	g := gemm{isa: k.isa, a: operand{data: s, rs: ld, cs: 1}, b: values, c: y, ldc: k.d, k: n, add: add}
+	g := gemm{isa: k.isa, a: operand{data: s, rs: ld, cs: 1}, b: values, c: y, ldc: k.h * k.hd, k: n, add: add}
 	g.doIn(ws, 0, rows, 0, k.hd)
 }

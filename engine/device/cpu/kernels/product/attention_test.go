@@ -17,7 +17,7 @@ func TestAttentionKeepsNonFiniteInPlace(t *testing.T) { rig.EachISA(t, testNonFi
 
 func testNonFiniteAttention(t *testing.T, r kernelstest.Rig) {
 	const steps, width, heads = 260, 20, 2 // two pieces
-	op := ops.CausalSelfAttention{Heads: heads}
+	op := ops.Attention{Heads: heads}
 	out, err := ref.Run(op, []ref.Array{kernelstest.Noise(1, steps, 3*width)})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func testNonFiniteAttention(t *testing.T, r kernelstest.Rig) {
 			dy.F[at*width+3] = bad
 		}
 		forward := r.Run(t, kernelstest.Of(op, 0, qkv), nil, kernelstest.Team{N: 2})
-		back := r.Run(t, kernelstest.Of(ops.CausalSelfAttentionGrad(op), 0, qkv, out[0], out[1], dy), nil, kernelstest.Team{N: 2})
+		back := r.Run(t, kernelstest.Of(ops.AttentionGrad(op), 0, qkv, out[0], out[1], dy), nil, kernelstest.Team{N: 2})
 		return shape.View[float32](forward.Out[0].Mem), shape.View[float32](back.Out[0].Mem)
 	}
 	y, dqkv := run(-1, 0, 0)

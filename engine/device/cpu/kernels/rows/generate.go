@@ -37,12 +37,14 @@ func (e *extents) of(b int) (position, count int) { return int(e.pair[2*b]), int
 // cacheWrite copies the rows of a chunk that count. It is a few rows.
 type cacheWrite struct {
 	extents
-	c, d, part int
+	c, d, width, from int // from is where the keys or values begin in the width of qkv
 }
 
 func newCacheWrite(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	cache, x := work.In(n, 0).Shape, work.In(n, 1).Shape
-	return &cacheWrite{extents: extents{b: x[0], t: x[1]}, c: cache[1], d: cache[2], part: n.Op.(ops.CacheWrite).Part}, nil
+	k := &cacheWrite{extents: extents{b: x[0], t: x[1]}, c: cache[1], d: cache[2], width: x[2]}
+	k.from = n.Op.(ops.CacheWrite).From(k.width, k.d)
+	return k, nil
 }
 
 func (k *cacheWrite) ScratchBytes() int64 { return 0 }
@@ -52,14 +54,14 @@ func (k *cacheWrite) Run(_ work.Pool, a *work.Args) error {
 		return err
 	}
 	size := k.b * k.c * k.d
-	y, x := work.Floats(a.Out[0], size), work.Floats(a.In[1], k.b*k.t*3*k.d)
+	y, x := work.Floats(a.Out[0], size), work.Floats(a.In[1], k.b*k.t*k.width)
 	if !work.SameMemory(a.In[0], a.Out[0]) {
 		copy(y, work.Floats(a.In[0], size))
 	}
 	for b := range k.b {
 		position, count := k.of(b)
 		for i := range count {
-			copy(y[(b*k.c+position+i)*k.d:][:k.d], x[((b*k.t+i)*3+k.part)*k.d:])
+			copy(y[(b*k.c+position+i)*k.d:][:k.d], x[(b*k.t+i)*k.width+k.from:])
 		}
 	}
 	return nil

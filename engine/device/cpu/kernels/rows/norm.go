@@ -12,6 +12,8 @@ import (
 var normKernels = work.Table{
 	"layer_norm(f32,f32,f32)->f32,f32,f32":              newLayerNorm,
 	"layer_norm_grad(f32,f32,f32,f32,f32)->f32,f32,f32": newLayerNormGrad,
+	"rms_norm(f32,f32)->f32,f32":                        newRMSNorm,
+	"rms_norm_grad(f32,f32,f32,f32)->f32,f32":           newRMSNormGrad,
 	"batch_norm(f32,f32,f32)->f32,f32,f32,f32":          newBatchNorm,
 	"batch_norm_grad(f32,f32,f32,f32,f32)->f32,f32,f32": newBatchNormGrad,
 	"batch_norm_eval(f32,f32,f32,f32,f32)->f32":         newBatchNormEval,
@@ -82,9 +84,10 @@ func newLayerNormGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
 }
 
 // grain is the rows of a chunk.
-func (k *layerNormGrad) grain() int {
-	return max(8, min(normRows, work.CeilDiv(k.r, 2*work.EnoughChunks)))
-}
+func (k *layerNormGrad) grain() int { return gradGrain(k.r) }
+
+// gradGrain is the rows of a chunk of a norm's gradient over r rows.
+func gradGrain(r int) int { return max(8, min(normRows, work.CeilDiv(r, 2*work.EnoughChunks))) }
 
 // Then implements [work.Follower].
 func (k *layerNormGrad) Then(e work.Epilogue) { k.then = e }
@@ -130,15 +133,20 @@ const normColumns = 128
 
 func (k *layerNormColumns) Chunk(i int) {
 	lo, hi := work.Interval(i, normColumns, k.d)
-	sums := k.sums[lo:hi]
 	for which, out := range [2][]float32{k.dgamma, k.dbeta} {
-		clear(sums)
-		if len(k.partials) > 0 {
-			k.vec.SumRows(sums, k.partials[which*k.d+lo:], 2*k.d, len(k.partials)/(2*k.d))
-		}
-		for j, v := range sums {
-			out[lo+j] = float32(v)
-		}
+		from := min(which*k.d+lo, len(k.partials))
+		addPartials(k.vec, out[lo:hi], k.sums[lo:hi], k.partials[from:], 2*k.d, len(k.partials)/(2*k.d))
+	}
+}
+
+// addPartials writes to out the sums of its columns of rows that are stride elements apart.
+func addPartials(f *vec.Funcs, out []float32, sums []float64, partials []float32, stride, rows int) {
+	clear(sums)
+	if rows > 0 {
+		f.SumRows(sums, partials, stride, rows)
+	}
+	for j, v := range sums {
+		out[j] = float32(v)
 	}
 }
 

@@ -111,6 +111,15 @@ func standardizeGrad(dx, x, dy []float32, mean, offset, slope, factor float32) {
 	}
 }
 
+func rotate(y, x, cos, sin []float32) {
+	n := len(cos)
+	y, x, sin = y[:2*n], x[:2*n], sin[:n]
+	for i, c := range cos {
+		a, b := x[i], x[n+i]
+		y[i], y[n+i] = a*c-b*sin[i], a*sin[i]+b*c
+	}
+}
+
 // row is n elements of row r of a matrix.
 func row(x *float32, stride, r, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), r*stride*4)), n)
@@ -119,8 +128,9 @@ func row(x *float32, stride, r, n int) []float32 {
 func attend(s *float32, ld, rows, n, width int, scale float32, most, sums *float32) {
 	for r := range rows {
 		x := row(s, ld, r, width)
-		clear(x[n+r:])
-		x = x[:n+r]
+		count := min(n+r, width)
+		clear(x[count:])
+		x = x[:count]
 		m, sum := largest(x)*scale, 0.0
 		for i, v := range x {
 			e := Exp64(float64(v)*float64(scale) - float64(m))
@@ -138,9 +148,10 @@ func attend(s *float32, ld, rows, n, width int, scale float32, most, sums *float
 func attendGrad(p, d *float32, ld, rows, n, width int, scale float32, stats *float32) {
 	for r := range rows {
 		ps, ds, s := row(p, ld, r, width), row(d, ld, r, width), row(stats, 2, r, 2)
-		clear(ps[n+r:])
-		clear(ds[n+r:])
-		for i, v := range ps[:n+r] {
+		count := min(n+r, width)
+		clear(ps[count:])
+		clear(ds[count:])
+		for i, v := range ps[:count] {
 			ps[i] = float32(Exp64(float64(v)*float64(scale) - float64(s[0])))
 			ds[i] = ps[i] * (ds[i] - s[1]) * scale
 		}

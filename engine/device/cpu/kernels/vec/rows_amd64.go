@@ -59,3 +59,11 @@ func standardizeGradOf(f func(dx, x, dy *float32, n int, mean, offset, slope, fa
 		}
 	}
 }
+
+func rotateOf(f func(y, x, cos, sin *float32, n int)) func(y, x, cos, sin []float32) {
+	return func(y, x, cos, sin []float32) {
+		if n := len(cos); n > 0 {
+			f(&y[:2*n][0], &x[:2*n][0], &cos[0], &sin[:n][0], n)
+		}
+	}
+}

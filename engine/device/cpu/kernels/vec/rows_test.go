@@ -78,6 +78,11 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 				return append([]float32{float32(s), float32(sh)}, append(x[0], x[1]...)...)
 			}},
 			{"NormGrad", func(f *Funcs, x [5][]float32) []float32 { f.NormGrad(x[0], x[1], x[0], x[2], a, b, c, a); return x[0] }},
+			{"Rotate", func(f *Funcs, x [5][]float32) []float32 {
+				half := n / 2
+				f.Rotate(x[0], x[0], x[1][:half], x[2][:half])
+				return x[0]
+			}},
 			{"Standardize", func(f *Funcs, x [5][]float32) []float32 { f.Standardize(x[0], x[0], a, b, c, a); return x[0] }},
 			{"StandardizeGrad", func(f *Funcs, x [5][]float32) []float32 {
 				f.StandardizeGrad(x[0], x[1], x[0], a, b, c, a)

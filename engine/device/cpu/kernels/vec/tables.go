@@ -18,6 +18,9 @@ var Generic = Funcs{
 	SiluGrad:     pair(siluGradf),
 	GeluTanhGrad: pair(geluTanhGradf),
 	GeluErfGrad:  pair(geluErfGradf),
+	Swiglu:       pair(func(gate, x float32) float32 { return siluf(gate) * x }),
+	Geglu:        pair(func(gate, x float32) float32 { return geluErff(gate) * x }),
+	GegluTanh:    pair(func(gate, x float32) float32 { return geluTanhf(gate) * x }),
 	MulAddTo:     mulAddTo, Lerp: lerp,
 	AddScalar: addScalar, MulScalar: mulScalar, DivScalar: divScalar, ScalarSub: scalarSub, ScalarDiv: scalarDiv,
 	AddScaled: addScaled, Affine: affine,
@@ -36,6 +39,7 @@ var genericRows = Rows{
 	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
 	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
 	Standardize: standardize, StandardizeGrad: standardizeGrad,
+	Rotate: rotate,
 	Attend: attend, AttendGrad: attendGrad, RowDots: rowDots, Zeros: zeros,
 }
 

@@ -19,6 +19,7 @@ type Funcs struct {
 	ReluGrad, AbsGrad, SquareGrad, SqrtGrad, RsqrtGrad               func(y, a, b []float32)
 	ExpGrad, LogGrad, TanhGrad, SigmoidGrad, SiluGrad                func(y, a, b []float32)
 	GeluTanhGrad, GeluErfGrad                                        func(y, a, b []float32)
+	Swiglu, Geglu, GegluTanh                                         func(y, a, b []float32)            // y = f(a)*b
 	MulAddTo                                                         func(y, a, b []float32)            // y += a*b
 	Lerp                                                             func(y, a, b []float32, t float32) // y = a + t*(b-a)
 	AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv, AddScaled func(y, x []float32, s float32)    // x+s, x*s, x/s, s-x, s/x, y + s*x
@@ -72,8 +73,12 @@ type Rows struct {
 	Standardize     func(y, x []float32, mean, rest, factor, shift float32)        // y = (x-mean-rest)*factor + shift
 	StandardizeGrad func(dx, x, dy []float32, mean, offset, slope, factor float32) // dx = (dy - offset - (x-mean)*slope)*factor
 
+	// Rotate turns len(cos) points, by the angles that cos and sin are of: the numbers of
+	// point i are x[i] and x[len(cos)+i], and y gets them. y may be x.
+	Rotate func(y, x, cos, sin []float32)
+
 	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements count; the
-	// others up to width, a multiple of 16, become 0. most and sums get each row's largest
+	// others up to width, a multiple of 16, become 0; n may be width, so that all count. most and sums get each row's largest
 	// scaled score and sum of exponentials. All have room for a multiple of AttendRows
 	// rows, which are overwritten.
 	//

@@ -104,12 +104,14 @@ var allowed = map[string]int64{
 	"Exp": 2, "Log": 1, "Tanh": 2, "Sigmoid": 3, "Silu": 4, "GeluTanh": -1, "GeluErf": 10, "Rsqrt": 2,
 	"SqrtGrad": 1, "RsqrtGrad": 2, "SquareGrad": 0, "MulAddTo": -1,
 	"SiluGrad": -1, "GeluTanhGrad": -1, "GeluErfGrad": -1,
+	"Swiglu": 5, "Geglu": 11, "GegluTanh": -1,
 }
 
 // product are the functions that multiply, or divide by, what underflows or
 // overflows.
 var product = map[string]bool{
 	"Silu": true, "GeluTanh": true, "GeluErf": true, "SiluGrad": true, "GeluTanhGrad": true, "GeluErfGrad": true,
+	"Swiglu": true, "Geglu": true, "GegluTanh": true,
 	"SqrtGrad": true, "RsqrtGrad": true, "MulAddTo": true, "Sigmoid": true,
 }
 
@@ -172,7 +174,7 @@ func agree(name string, f, g reflect.Value, rng *rand.Rand, n int) error {
 		switch in := f.Type().In(i); {
 		case in.Kind() == reflect.Slice:
 			x := numbers(rng, n)
-			if sums || kind(name) == "MulAddTo" || i == 2 && strings.HasSuffix(name, "Grad") {
+			if sums || kind(name) == "MulAddTo" || i == 2 && (strings.HasSuffix(name, "Grad") || strings.Contains(name, "glu")) {
 				x = ordinary(rng, n)
 			}
 			if name == "Adam" && i == 5 { // a mean of squares
