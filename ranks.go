@@ -56,6 +56,7 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	if err != nil || launch.Size < 2 {
 		return nil, err
 	}
+	threads := runtime.GOMAXPROCS(0) // without that of MPI
 	world, err := mpi.Meet(ctx, launch)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	name, _ := os.Hostname() // a machine without one is called by the rank alone
 	free, _ := host.Available()
 	c, err := crew.Meet(ctx, world, crew.Options{
-		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: runtime.GOMAXPROCS(0)},
+		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: threads},
 		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, Lost: o.Lost, KindOf: o.kindOf,
 	})
 	if err != nil {
