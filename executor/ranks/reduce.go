@@ -32,7 +32,7 @@ const usualChunk = 1 << 18
 func NewReduction(t Transport, elems int, add func(y, a, b []float32)) *Reduction {
 	r := &Reduction{transport: t, add: add, chunk: usualChunk}
 	if n := t.Size(); n&(n-1) == 0 {
-		r.parts = make([]float32, (elems+1)/2)
+		r.parts = make([]float32, max((elems+1)/2, min(elems, r.chunk)))
 	} else {
 		r.parts = make([]float32, n*r.slice(elems, 0).len())
 	}
@@ -66,6 +66,9 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 	}
 	peer := r.transport.Rank() ^ 1<<round
 	mid := all.lo + all.len()/2
+	if 2<<round == r.transport.Size() && all.len() <= r.chunk {
+		return r.swap(ctx, peer, x[all.lo:all.hi])
+	}
 	keep, give := span{all.lo, mid}, span{mid, all.hi}
 	if r.transport.Rank() > peer {
 		keep, give = give, keep
@@ -80,7 +83,7 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 			return err
 		}
 		n := min(len(mine), r.chunk)
-		r.add(mine[:n], mine[:n], parts[:n]) // a + b and b + a are the same bits
+		r.add(mine[:n], mine[:n], parts[:n])
 		mine, parts = mine[n:], parts[n:]
 	}
 	r.events = r.events[:sent]
@@ -93,6 +96,19 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 	r.send(peer, x[keep.lo:keep.hi])
 	r.recv(peer, x[give.lo:give.hi])
 	return r.wait(ctx)
+}
+
+// swap exchanges all of what is left with the last neighbour, and both add it up: as many bytes as two exchanges of
+// halves, and one wait less.
+func (r *Reduction) swap(ctx context.Context, peer int, x []float32) error {
+	parts := r.parts[:len(x)]
+	r.send(peer, x)
+	r.recv(peer, parts)
+	if err := r.wait(ctx); err != nil {
+		return err
+	}
+	r.add(x, x, parts) // a + b and b + a are the same bits
+	return nil
 }
 
 // slices has each rank add up one slice.
