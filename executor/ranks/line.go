@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // Line carries buffers from this rank to another one, or from there to this one, in their
@@ -212,6 +213,7 @@ func (l *Line) post(b Memory) device.Event {
 func (l *Line) next(seq uint64) (x onWay, before device.Event, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	prompt.Wake()
 	for l.added < seq && !l.closed {
 		l.more.Wait()
 	}
@@ -258,7 +260,7 @@ func (l *Line) Err(seq uint64) error {
 // Await implements [device.Queue].
 func (l *Line) Await(ctx context.Context, seq uint64) error {
 	for !l.Finished(seq) {
-		if e := l.oldest(); e.Wait(ctx) != nil && !e.Done() {
+		if e := l.missing(seq); e.Wait(ctx) != nil && !e.Done() {
 			return ctx.Err()
 		}
 	}
@@ -266,15 +268,23 @@ func (l *Line) Await(ctx context.Context, seq uint64) error {
 	return l.Err(seq)
 }
 
-// oldest is the event for which the oldest buffer that has not ended waits.
-func (l *Line) oldest() device.Event {
+// missing is the next event for which a buffer waits: its own, and then those of buffers before it, which mostly have
+// ended by then.
+func (l *Line) missing(seq uint64) device.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch seq := l.ended.Load() + 1; {
-	case seq <= l.posted:
-		return l.at(seq).done
-	case seq <= l.added:
+	if seq <= l.left { // it has ended
+		return device.Event{}
+	}
+	if seq > l.posted {
 		return l.at(seq).begun
+	}
+	if e := l.at(seq).done; !e.Done() {
+		return e
+	}
+	l.settle()
+	if next := l.ended.Load() + 1; next <= seq {
+		return l.at(next).done
 	}
 	return device.Event{}
 }

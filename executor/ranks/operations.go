@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // Operations are the operations that a transport has begun. They end in any order. They
@@ -133,6 +134,7 @@ func (o *Operations) Await(ctx context.Context, seq uint64) error {
 	}
 	s.waiters++
 	o.mu.Unlock()
+	prompt.Wake()
 	var err error
 	select {
 	case <-s.ended:

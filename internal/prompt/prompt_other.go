@@ -1,6 +1,6 @@
 //go:build !linux
 
-package streams
+package prompt
 
-// wakePromptly does nothing: on Linux alone, sleeps take much longer than asked for.
-func wakePromptly() {}
+// Wake does nothing: on Linux alone, sleeps take much longer than asked for.
+func Wake() {}

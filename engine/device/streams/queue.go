@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // idleSpins is the number of times that an idle queue yields before it sleeps.
@@ -182,7 +183,7 @@ func (q *queue) block(ctx context.Context, seq uint64) error {
 	w.seq = seq
 	q.waiters = append(q.waiters, w)
 	q.mu.Unlock()
-	wakePromptly()
+	prompt.Wake()
 	var err error
 	select {
 	case <-w.wake:
@@ -350,7 +351,7 @@ func (q *queue) await(n uint64) bool {
 		}
 		runtime.Gosched()
 	}
-	wakePromptly()
+	prompt.Wake()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.added.Load() < n {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // thread is the one that calls MPI.
@@ -55,13 +56,15 @@ type message struct {
 	parts []*uint64 // the requests that have not ended
 }
 
-// mostPart is the most bytes of a part: MPI counts in 32 bits.
-const mostPart = 1 << 30
+// mostPart is the most bytes of a part. UCX, which some builds of MPICH use, copies that much between processes in one
+// call of MPI. So a part ends with each, and the thread does not sleep in the middle of a long message.
+const mostPart = 512 << 10
 
 // serve is the thread. met gets an error, or nil once all ranks have met.
 func (w *World) serve(files []string, met chan<- error) {
 	defer close(w.ended)
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	prompt.Wake()
 	t := &thread{world: w, pause: pause{bell: w.bell, sleep: leastSleep}}
 	w.thread = t
 	if err := t.init(files); err != nil {
@@ -90,13 +93,10 @@ func (w *World) serve(files []string, met chan<- error) {
 			w.ops.Fail(err)
 			return // MPI is not asked again: what an error leaves behind is not known
 		}
-		switch {
-		case moved:
+		if moved {
 			t.pause.reset()
-		case t.open > 0:
-			t.pause.wait()
-		default:
-			w.bell.wait(0)
+		} else {
+			t.pause.wait(t.open > 0)
 		}
 	}
 	t.call(finalize)
@@ -153,9 +153,11 @@ func (t *thread) step() (moved bool, err error) {
 		n := 0
 		for ; n < len(q.messages); n++ {
 			m := q.messages[n]
-			if err := t.ask(m); err != nil {
+			part, err := t.ask(m)
+			if err != nil {
 				return false, err
 			}
+			moved = moved || part
 			if len(m.parts) > 0 {
 				break
 			}
@@ -230,22 +232,22 @@ func (t *thread) request() (*uint64, error) {
 	return r, nil
 }
 
-// ask asks which parts of a message have ended.
-func (t *thread) ask(m *message) error {
-	for j := 0; j < len(m.parts); {
+// ask asks which parts of a message have ended. moved says that one has.
+func (t *thread) ask(m *message) (moved bool, err error) {
+	n := 0
+	for ; n < len(m.parts); n++ {
 		flag := &t.memory.ints[0]
-		rc := t.call(test, address(m.parts[j]), address(flag), address(&t.memory.status[0]))
+		rc := t.call(test, address(m.parts[n]), address(flag), address(&t.memory.status[0]))
 		if rc != 0 {
-			return fmt.Errorf("%s of a message with rank %d gives error %d", names[test], m.peer, rc)
+			return false, fmt.Errorf("%s of a message with rank %d gives error %d", names[test], m.peer, rc)
 		}
 		if *flag == 0 {
-			j++
-			continue
+			break
 		}
-		t.free = append(t.free, m.parts[j])
-		m.parts = slices.Delete(m.parts, j, j+1)
+		t.free = append(t.free, m.parts[n])
 	}
-	return nil
+	m.parts = slices.Delete(m.parts, 0, n)
+	return n > 0, nil
 }
 
 // pause is the time between two questions whether something has ended. First there is none, so that short messages
@@ -274,13 +276,15 @@ const longestTurn = 5 * time.Millisecond
 // reset begins anew.
 func (p *pause) reset() { p.since, p.sleep = time.Now(), leastSleep }
 
-// wait pauses. The bell ends a sleep.
-func (p *pause) wait() {
+// wait pauses. The bell ends a sleep, and it alone where nothing is open.
+func (p *pause) wait(open bool) {
 	now := time.Now()
 	switch quiet := now.Sub(p.since); {
 	case quiet < spin:
 	case quiet < yields:
 		yield()
+	case !open:
+		p.bell.wait(0)
 	default:
 		if now.Sub(p.turn) > longestTurn {
 			runtime.Gosched()

@@ -1,0 +1,2 @@
+// Package prompt has sleeping threads woken without delay.
+package prompt
