@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ type lineKey struct {
 }
 
 // streamKey is what a stream waits for: what is sent from a device to a rank, or received on a
-// device.
+// device from a rank. None waits for what comes from another one.
 type streamKey struct {
 	device int
 	lineKey
@@ -103,7 +102,7 @@ func (r *Runtime) stream(k streamKey) (device.Stream, error) {
 	if s != nil {
 		return s, nil
 	}
-	name := "receive"
+	name := fmt.Sprintf("receive from rank %d", k.peer)
 	if k.sends {
 		name = fmt.Sprintf("send to rank %d", k.peer)
 	}
@@ -179,8 +178,8 @@ func (x *exchange) close() (errs []error) {
 type message struct {
 	number int // in the step's exchange
 	lineKey
-	host  [ahead]device.HostBuffer // of the last steps that ran it; nil where the host addresses the device's memory
-	found [1]residency.Need        // of a variable that another program has: see needsOf
+	host  [ahead]ranks.Host // of the last steps that ran it; without a buffer where the host addresses the device's memory
+	found [1]residency.Need // of a variable that another program has: see needsOf
 }
 
 // listed is the launches of a size of steps, and what ranks send each other for them.
@@ -396,11 +395,7 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 	case !k.sends:
 		k.peer = from
 	}
-	waitsFor := streamKey{t.dev, k}
-	if !k.sends {
-		waitsFor.peer = -1
-	}
-	s, err := p.rt.stream(waitsFor)
+	s, err := p.rt.stream(streamKey{t.dev, k})
 	if err != nil {
 		return err
 	}
@@ -434,20 +429,23 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 func (p *Program) throughHost(f *flight, t *task, s device.Stream, l *ranks.Line, label ranks.Label) (used device.Event, err error) {
 	host := &t.message.host[f.slot()] // the last step that used it has ended
 	b := t.lease.Buffers[0]
-	if *host == nil {
-		if *host, err = p.rt.Devices[t.dev].AllocHost(b.Meta().Bytes()); err != nil {
+	if host.HostBuffer == nil {
+		if host.HostBuffer, err = p.rt.Devices[t.dev].AllocHost(b.Meta().Bytes()); err != nil {
 			return used, err
 		}
 	}
 	if t.message.sends {
-		if used, err = s.CopyOut(*host, b); err == nil {
-			t.events[f.slot()], err = l.Add(ranks.Host{HostBuffer: *host}, used, label)
+		if used, err = s.CopyOut(host.HostBuffer, b); err == nil {
+			t.events[f.slot()], err = l.Add(host, used, label)
 		}
 		return used, err
 	}
-	came, err := l.Add(ranks.Host{HostBuffer: *host}, device.Event{}, label)
+	came, err := l.Add(host, device.Event{}, label)
 	if err == nil {
-		err = cmp.Or(s.WaitFor(came), s.CopyIn(b, *host))
+		err = s.WaitFor(came)
+	}
+	if err == nil {
+		err = s.CopyIn(b, host.HostBuffer)
 	}
 	t.events[f.slot()] = s.Record()
 	return s.Record(), err
@@ -459,9 +457,9 @@ func (p *Program) freeHosts() error {
 	for _, e := range p.sizes {
 		for _, t := range e.tasks {
 			for i := 0; t.message != nil && i < len(t.message.host); i++ {
-				if h := t.message.host[i]; h != nil {
+				if h := &t.message.host[i]; h.HostBuffer != nil {
 					errs = append(errs, h.Free())
-					t.message.host[i] = nil
+					h.HostBuffer = nil
 				}
 			}
 		}
