@@ -219,11 +219,11 @@ func (p *Program) list(size stepSize) (*listed, error) {
 
 // has reports whether this rank has a variable.
 func (p *Program) has(v *graph.Value) bool {
-	return p.rt.exchange == nil || p.hasOn(v.Name, p.rt.exchange.rank())
+	return p.rt.exchange == nil || p.Has(v.Name, p.rt.exchange.rank())
 }
 
-// hasOn reports whether a rank has a variable of the program. One that no launch uses is the first rank's.
-func (p *Program) hasOn(variable string, rank int) bool {
+// Has reports whether a rank has a variable of the program. One that no launch uses is the first rank's.
+func (p *Program) Has(variable string, rank int) bool {
 	return p.users.Has(variable, rank) || p.users.First(variable) < 0 && rank == 0
 }
 
@@ -274,7 +274,7 @@ func (p *Program) letGo() {
 			delete(x.holders, v.Name)
 		}
 		x.holders.Keep(v.Name, func(rank int) bool {
-			return slices.ContainsFunc(left[v.Name], func(q *Program) bool { return q.hasOn(v.Name, rank) })
+			return slices.ContainsFunc(left[v.Name], func(q *Program) bool { return q.Has(v.Name, rank) })
 		})
 	}
 }

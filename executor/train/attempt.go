@@ -137,7 +137,7 @@ func (a *attempt) openWith(ctx context.Context) error {
 	if err := a.agree(ctx, "its data", a.openData(ctx, a.run.Data)); err != nil {
 		return err
 	}
-	if err := a.agree(ctx, "its first weights", a.begins(ctx, contents, lends)); err != nil {
+	if err := a.decide(ctx, "its first weights", a.begins(ctx, contents, lends)); err != nil {
 		return err
 	}
 	return a.decide(ctx, "its metrics", a.start(ctx))

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
@@ -215,8 +214,6 @@ func (a *attempt) checkRanks() error {
 		return refuse("faults cannot be injected: leave Faults out")
 	case a.opt.Observer.inspects():
 		return refuse("an observer cannot look at variables, which are on all of them: leave Inspect out")
-	case a.values.Stream() != nil:
-		return refuse(fmt.Sprintf("%s is compressed: unpack it (gunzip, zstd -d)", a.opt.Init))
 	}
 	return nil
 }
@@ -256,37 +253,6 @@ func (a *attempt) shareJSON(ctx context.Context, what string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// fill gives the variables their first contents. Rank 0 reads those of a checkpoint or of a file, and sends them on.
-func (a *attempt) fill(ctx context.Context, c executor.Contents, lends bool) error {
-	all := a.crew()
-	vars := a.session.Plan.Graph.Vars
-	switch {
-	case !lends:
-		return a.prog.InitFrom(ctx, c)
-	case !a.leads():
-		b := all.Borrow(0)
-		c.Again, c.Write = false, func(v *graph.Value, dst []byte) error { return b.Read(ctx, slices.Index(vars, v), 0, dst) }
-		return errors.Join(a.prog.InitFrom(ctx, c), b.End(ctx))
-	}
-	err := a.prog.InitFrom(ctx, c)
-	var b []byte
-	have := -1
-	for rank := 1; rank < all.Size(); rank++ { // one after the other, so that the host has one variable
-		err = errors.Join(err, all.Lend(ctx, rank, func(i int, off int64, dst []byte) error {
-			if i != have {
-				b, have = make([]byte, vars[i].Meta.Bytes()), i
-				if err := c.Write(vars[i], b); err != nil {
-					have = -1
-					return err
-				}
-			}
-			copy(dst, b[off:])
-			return nil
-		}))
-	}
-	return err
-}
-
 // savers are how ranks save together; nil if this process is alone.
 func (a *attempt) savers() *saver.Ranks {
 	c := a.crew()
@@ -300,9 +266,7 @@ func (a *attempt) savers() *saver.Ranks {
 			return c.Lend(ctx, 0, read)
 		},
 	}
-	for rank := 1; rank < c.Size(); rank++ {
-		r.Others = append(r.Others, rank)
-	}
+	r.Others = a.others()
 	return r
 }
 

@@ -1,6 +1,8 @@
 package train_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/internal/runtest"
 )
 
 // onRanks has ranks within this process meet and do something, each in a goroutine, and gives what becomes of each.
@@ -207,9 +210,26 @@ func TestRanksHaveTheSameData(t *testing.T) {
 // trained trains on so many ranks, in one run folder, and gives what rank 0 reports.
 func trained(t *testing.T, size int, o berth.TrainOptions, set ...string) *berth.Report {
 	t.Helper()
-	rankConfig(t, set...)
-	var rep *berth.Report
-	for i, err := range onRanks(t, size, func(c *crew.Crew) error {
+	return trainedOf(t, size, o, func() *configs.Config { return rankConfig(t, set...) })
+}
+
+// trainedOf is trained of any config.
+func trainedOf(t *testing.T, size int, o berth.TrainOptions, config func() *configs.Config) *berth.Report {
+	t.Helper()
+	rep, errs := tried(t, size, o, config)
+	for i, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d of %d: %v", i, size, err)
+		}
+	}
+	return rep
+}
+
+// tried is trainedOf, and gives what becomes of each rank.
+func tried(t *testing.T, size int, o berth.TrainOptions, config func() *configs.Config) (rep *berth.Report, errs []error) {
+	t.Helper()
+	config() // which may end the test
+	errs = onRanks(t, size, func(c *crew.Crew) error {
 		own := o
 		if c.Rank() > 0 {
 			own.Dir = filepath.Join(t.TempDir(), "none") // which nobody makes
@@ -221,7 +241,7 @@ func trained(t *testing.T, size int, o berth.TrainOptions, set ...string) *berth
 		if o.Resume {
 			open.Resume = own.Dir
 		}
-		r, err := berth.Open(t.Context(), rankConfig(t, set...), open)
+		r, err := berth.Open(t.Context(), config(), open)
 		if err != nil {
 			return err
 		}
@@ -231,16 +251,12 @@ func trained(t *testing.T, size int, o berth.TrainOptions, set ...string) *berth
 		} else if _, none := os.Stat(own.Dir); none == nil {
 			err = errors.Join(err, fmt.Errorf("it has made %s", own.Dir))
 		}
-		if err != nil {
+		if _, all := errors.AsType[*crew.Verdict](err); err != nil && !all {
 			c.Abort(1)
 		}
 		return errors.Join(err, r.Close())
-	}) {
-		if err != nil {
-			t.Fatalf("rank %d of %d: %v", i, size, err)
-		}
-	}
-	return rep
+	})
+	return rep, errs
 }
 
 // TestTrainOnRanks: any number of ranks gives the weights, losses, metrics and checkpoints of one process, bit for bit.
@@ -394,6 +410,84 @@ func TestTestPartOfRanks(t *testing.T) {
 			})
 			if !alone && !ended {
 				t.Errorf("%s, %d ranks: %q, %v", ops, size, warned, errs)
+			}
+		}
+	}
+}
+
+// TestEveryStateOnRanks: models with every kind of state, and with a table that the first and the last stage share, have the
+// weights, losses and metrics of one process, also in a run that goes on with other ranks.
+func TestEveryStateOnRanks(t *testing.T) {
+	for name, text := range map[string]string{"everything": runtest.Everything, "tied": runtest.Tied(t)} {
+		config := func(set ...string) func() *configs.Config {
+			return func() *configs.Config { return runtest.Parsed(t, text, set...) }
+		}
+		want := trainedOf(t, 1, berth.TrainOptions{Dir: t.TempDir()}, config("devices.threads=1"))
+		check := func(got *berth.Report, what ...any) {
+			t.Helper()
+			if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) || *got.Final.ValLoss != *want.Final.ValLoss {
+				t.Errorf("%s, %v: weights %.8s, want %.8s; validation %v, want %v", name, what, got.WeightsSHA256, want.WeightsSHA256, *got.Final.ValLoss, *want.Final.ValLoss)
+			}
+		}
+		for n, set := range map[int][]string{2: {"partition.stages=2", "devices.memory=75%"}, 3: {"partition.stages=3", "partition.schedule=gpipe"}} {
+			set = append(set, "devices.threads=1")
+			check(trainedOf(t, n, berth.TrainOptions{Dir: t.TempDir()}, config(set...)), n, set)
+		}
+		dir := t.TempDir()
+		for i, n := range []int{2, 3, 1, 2} {
+			o := berth.TrainOptions{Dir: dir, Resume: i > 0, MaxSteps: 5 + 7*i}
+			if i == 3 {
+				o.MaxSteps = 0
+			}
+			got := trainedOf(t, n, o, config("devices.threads=1", fmt.Sprintf("partition.stages=%d", n)))
+			if i == 3 {
+				check(got, "resumed")
+			}
+		}
+	}
+}
+
+// TestInitOnRanks: rank 0 alone reads a file of weights, also a compressed one, and all have its contents. One that is damaged
+// ends all.
+func TestInitOnRanks(t *testing.T) {
+	dir := t.TempDir()
+	trained(t, 1, berth.TrainOptions{Dir: dir, MaxSteps: 3}, "optimizer.name=sgd")
+	plain := exportOf(t, dir)
+	whole, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(name string, b []byte) string {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write(b)
+		path := filepath.Join(dir, name)
+		if err := errors.Join(err, z.Close(), os.WriteFile(path, packed.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	set := []string{"optimizer.name=adamw", "optimizer.freeze=[layers.0.*]"}
+	want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir(), Init: plain, MaxSteps: 9}, set...)
+	for _, init := range []string{plain, pack("packed.safetensors.gz", whole)} {
+		for n, more := range map[int][]string{2: {"devices.memory=80%"}, 3: {"partition.stages=3"}, 4: {"partition.stages=2"}} {
+			got := trained(t, n, berth.TrainOptions{Dir: t.TempDir(), Init: init, MaxSteps: 9}, append(more, set...)...)
+			if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) {
+				t.Errorf("%s on %d ranks: weights %.8s, want %.8s", init, n, got.WeightsSHA256, want.WeightsSHA256)
+			}
+		}
+	}
+	bad := slices.Clone(whole)
+	copy(bad[len(bad)-4:], []byte{0, 0, 0xc0, 0x7f}) // NaN
+	damaged := filepath.Join(dir, "bad.safetensors")
+	if err := os.WriteFile(damaged, bad, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, init := range []string{damaged, pack("bad.safetensors.gz", bad)} {
+		_, errs := tried(t, 3, berth.TrainOptions{Dir: t.TempDir(), Init: init}, func() *configs.Config { return rankConfig(t, append(set, "partition.stages=3")...) })
+		for i, err := range errs {
+			if v, ok := errors.AsType[*crew.Verdict](err); !ok || strings.Count(v.Text, filepath.Base(init)) != 1 || strings.Contains(v.Text, "rank 0") {
+				t.Errorf("%s: rank %d: %v", init, i, err)
 			}
 		}
 	}
