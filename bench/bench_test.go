@@ -33,6 +33,7 @@ func BenchmarkMLP(b *testing.B)      { benchmark(b, "mlp") }
 func BenchmarkCNN(b *testing.B)      { benchmark(b, "cnn") }
 func BenchmarkGPTNano(b *testing.B)  { benchmark(b, "gpt-nano") }
 func BenchmarkGPTSmall(b *testing.B) { benchmark(b, "gpt-small") }
+func BenchmarkLlama(b *testing.B)    { benchmark(b, "llama-small") }
 func BenchmarkGPT2(b *testing.B)     { benchmark(b, "gpt2") }
 
 // benchmark times steps of a workload that is warm; under -short it warms up

@@ -72,7 +72,7 @@ func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, er
 		return res, err
 	}
 	if w.Tokens == 0 {
-		return res, fmt.Errorf("%w: --generate: %s is not a model of text; name gpt-nano, gpt-small or gpt2", ErrOptions, w.Name)
+		return res, fmt.Errorf("%w: --generate: %s is not a model of text; name gpt-nano, gpt-small, llama-small or gpt2", ErrOptions, w.Name)
 	}
 	if _, err := o.look(); err != nil {
 		return res, fmt.Errorf("workload %s: %w", w.Name, err)

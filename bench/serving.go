@@ -57,10 +57,11 @@ type LatencyMS struct {
 // servable are the configs of the workloads that a server can be measured with, on data
 // that comes with Berth.
 var servable = map[string]string{
-	"mlp":       "data: {source: mnist, path: 'builtin:mnist'}\nmodel: {preset: mlp, hidden: [512, 256]}\ntrain: {batch: 128}\n",
-	"cnn":       "data: {source: mnist, path: 'builtin:mnist'}\nmodel: {preset: cnn, channels: [32, 64], kernel: 3, hidden: [128]}\ntrain: {batch: 64}\n",
-	"gpt-nano":  "data: {source: text, path: 'builtin:shakespeare', context: 64}\nmodel: {preset: gpt, layers: 4, heads: 4, width: 128, context: 64}\ntrain: {batch: 12}\n",
-	"gpt-small": "data: {source: text, path: 'builtin:shakespeare', context: 256}\nmodel: {preset: gpt, layers: 6, heads: 6, width: 384, context: 256}\ntrain: {batch: 8}\n",
+	"mlp":         "data: {source: mnist, path: 'builtin:mnist'}\nmodel: {preset: mlp, hidden: [512, 256]}\ntrain: {batch: 128}\n",
+	"cnn":         "data: {source: mnist, path: 'builtin:mnist'}\nmodel: {preset: cnn, channels: [32, 64], kernel: 3, hidden: [128]}\ntrain: {batch: 64}\n",
+	"gpt-nano":    "data: {source: text, path: 'builtin:shakespeare', context: 64}\nmodel: {preset: gpt, layers: 4, heads: 4, width: 128, context: 64}\ntrain: {batch: 12}\n",
+	"gpt-small":   "data: {source: text, path: 'builtin:shakespeare', context: 256}\nmodel: {preset: gpt, layers: 6, heads: 6, width: 384, context: 256}\ntrain: {batch: 8}\n",
+	"llama-small": "data: {source: text, path: 'builtin:shakespeare', context: 256}\nmodel: {preset: llama, num_hidden_layers: 6, num_attention_heads: 6, num_key_value_heads: 2, hidden_size: 384, intermediate_size: 1024, tie_word_embeddings: true}\ntrain: {batch: 8}\n",
 }
 
 // Serve measures a server of a workload's model, asked by so many clients at once, for
@@ -74,7 +75,7 @@ func Serve(ctx context.Context, w Workload, clients int, o RunOptions) (res Serv
 		return res, fmt.Errorf("%w: --clients %d: give a number from 1 to 4096", ErrOptions, clients)
 	}
 	if servable[w.Name] == "" {
-		return res, fmt.Errorf("%w: --serve: Berth ships no data with the vocabulary of %s; name mlp, cnn, gpt-nano or gpt-small", ErrOptions, w.Name)
+		return res, fmt.Errorf("%w: --serve: Berth ships no data with the vocabulary of %s; name mlp, cnn, gpt-nano, gpt-small or llama-small", ErrOptions, w.Name)
 	}
 	s := &serving{w: w, opt: o, clients: clients}
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -55,6 +55,7 @@ var workloads = []Workload{
 	},
 	gpt("gpt-nano", 12, 64, 809_856, models.GPTOptions{Layers: 4, Heads: 4, Width: 128, Context: 64, Vocab: 65}),
 	gpt("gpt-small", 8, 256, 10_770_816, models.GPTOptions{Layers: 6, Heads: 6, Width: 384, Context: 256, Vocab: 65}),
+	llama("llama-small", 8, 256, 9_467_136, models.LlamaOptions{Layers: 6, Heads: 6, KVHeads: 2, Width: 384, Hidden: 1024, Context: 256, Vocab: 65, Eps: 1e-6, Theta: 10000}),
 	gpt("gpt2", 4, 64, 124_439_808, models.GPTOptions{Layers: 12, Heads: 12, Width: 768, Context: 1024, Vocab: 50257}),
 }
 
@@ -66,6 +67,17 @@ func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) 
 		Batch: batch, Tokens: tokens, Classes: o.Vocab, Parameters: parameters,
 		Input: shape.I32(tokens), Target: shape.I32(tokens),
 		Layers: models.GPT(o, graph.Pos{}),
+	}
+}
+
+// llama is a workload of a model of Llama's family, on samples of tokens.
+func llama(name string, batch, tokens int, parameters int64, o models.LlamaOptions) Workload {
+	return Workload{
+		Name:  name,
+		About: fmt.Sprintf("llama of %d layers, %d heads of queries and %d of keys, width %d, %s positions, vocabulary %s", o.Layers, o.Heads, o.KVHeads, o.Width, units.Thousands(tokens), units.Thousands(o.Vocab)),
+		Batch: batch, Tokens: tokens, Classes: o.Vocab, Parameters: parameters,
+		Input: shape.I32(tokens), Target: shape.I32(tokens),
+		Layers: models.Llama(o, graph.Pos{}),
 	}
 }
 

@@ -20,16 +20,25 @@ func TestGraphs(t *testing.T) {
 		weights := layers*12*width*width + vocab*width
 		return 6*weights*batch*positions + layers*6*batch*width*positions*(positions+1)
 	}
+	llamaWeights := func(width, hidden, keys int64) int64 { return 2*width*width + 2*width*keys + 3*width*hidden }
+	llama := func(layers, width, hidden, keys, vocab int64) int64 {
+		return vocab*width + layers*(llamaWeights(width, hidden, keys)+2*width) + width
+	}
+	llamaFlops := func(layers, width, hidden, keys, positions, batch, vocab int64) int64 {
+		weights := layers*llamaWeights(width, hidden, keys) + vocab*width
+		return 6*weights*batch*positions + layers*6*batch*width*positions*(positions+1)
+	}
 	// The first layer of mlp and cnn has no gradient of its input.
 	mlp := 2*128*3*(784*512+512*256+256*10) - int64(2*128*784*512)
 	conv1, conv2 := 9*32*28*28, 32*9*64*14*14
 	cnn := int64(2 * 64 * (2*conv1 + 3*(conv2+64*7*7*128+128*10)))
 	want := map[string]struct{ parameters, flops int64 }{
-		"mlp":       {784*512 + 512 + 512*256 + 256 + 256*10 + 10, mlp},
-		"cnn":       {9*32 + 32 + 32*9*64 + 64 + 64*7*7*128 + 128 + 128*10 + 10, cnn},
-		"gpt-nano":  {gpt(4, 128, 64, 65), gptFlops(4, 128, 64, 12, 65)},
-		"gpt-small": {gpt(6, 384, 256, 65), gptFlops(6, 384, 256, 8, 65)},
-		"gpt2":      {124_439_808, gptFlops(12, 768, 64, 4, 50257)},
+		"mlp":         {784*512 + 512 + 512*256 + 256 + 256*10 + 10, mlp},
+		"cnn":         {9*32 + 32 + 32*9*64 + 64 + 64*7*7*128 + 128 + 128*10 + 10, cnn},
+		"gpt-nano":    {gpt(4, 128, 64, 65), gptFlops(4, 128, 64, 12, 65)},
+		"gpt-small":   {gpt(6, 384, 256, 65), gptFlops(6, 384, 256, 8, 65)},
+		"llama-small": {llama(6, 384, 1024, 128, 65), llamaFlops(6, 384, 1024, 128, 256, 8, 65)},
+		"gpt2":        {124_439_808, gptFlops(12, 768, 64, 4, 50257)},
 	}
 	if got := len(Workloads()); got != len(want) {
 		t.Errorf("%d workloads, want %d", got, len(want))
@@ -53,7 +62,7 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("%s: %d flops a step, want %d", w.Name, Flops(g), x.flops)
 		}
 	}
-	if g, _ := workloads[4].Graph(1, false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
+	if g, _ := workloads[5].Graph(1, false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
 		t.Error("gpt2 should keep all 1024 positions")
 	}
 }

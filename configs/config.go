@@ -167,7 +167,7 @@ func (d *Data) TokenizerFile() string {
 // Model is a preset with its parameters (Preset != "") or a list of layers.
 type Model struct {
 	Pos        Pos
-	Preset     string // mlp, cnn, gpt, given, or "" for Layers
+	Preset     string // mlp, cnn, gpt, llama, mistral, qwen2, given, or "" for Layers
 	Program    string // given: the program whose model it is; "": not known yet
 	Layers     []Layer
 	Hidden     []int   // mlp, cnn: outputs of the dense layers before the last
@@ -182,6 +182,7 @@ type Model struct {
 	Context    int     // gpt: rows of the table of positions
 	Vocab      int     // gpt: rows of the table of tokens; 0: from the data
 	Tied       bool    // gpt: the head uses the table of tokens as its weight
+	Llama      Llama   // llama, mistral, qwen2: what they have besides; their other keys are the fields of gpt
 }
 
 // Layer is an entry of Model.Layers. Type decides its keys; [Reference] lists them.

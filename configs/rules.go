@@ -109,7 +109,11 @@ func resolveContext(d *decoder, c *Config) {
 			*data = usual
 		}
 	}
-	if c.Model.Preset != "gpt" {
+	name := "model.context"
+	switch {
+	case c.Model.IsLlama():
+		name = "model.max_position_embeddings"
+	case c.Model.Preset != "gpt":
 		return
 	}
 	if *model == 0 {
@@ -119,8 +123,8 @@ func resolveContext(d *decoder, c *Config) {
 		}
 	}
 	if *data > *model {
-		d.against([]string{"data.context", "data.buckets", "model.context"},
-			"windows of %d tokens do not fit a model.context of %d; lower data.context or raise model.context", *data, *model)
+		d.against([]string{"data.context", "data.buckets", name},
+			"windows of %d tokens do not fit a %[3]s of %[2]d; lower data.context or raise %[3]s", *data, *model, name)
 	}
 }
 
@@ -199,14 +203,38 @@ func checkModel(d *decoder, c *Config) {
 	switch {
 	case m.Preset == "gpt" && m.Width%m.Heads != 0:
 		d.against([]string{"model.heads", "model.width"}, "%d heads do not divide a width of %d; use a divisor", m.Heads, m.Width)
+	case m.IsLlama():
+		checkLlama(d, &m)
 	case m.Preset == "cnn" && m.Kernel%2 == 0:
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
 	switch characters := c.Data.tokens(); {
-	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven && c.Data.Version == 0:
-		d.against([]string{"model.preset"}, "gpt takes tokens, but source %s has none; use source text or tensors, or another preset", c.Data.Source)
+	case (m.Preset == "gpt" || m.IsLlama()) && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven && c.Data.Version == 0:
+		d.against([]string{"model.preset"}, "%s takes tokens, but source %s has none; use source text or tensors, or another preset", m.Preset, c.Data.Source)
 	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
 		d.against([]string{"model.preset"}, "%s takes numbers, but source %s has tokens; use preset gpt, or layers that start with an embedding", m.Preset, c.Data.Source)
+	}
+}
+
+// checkLlama refuses heads that do not fit.
+func checkLlama(d *decoder, m *Model) {
+	l, size := m.Llama, m.Llama.HeadSize
+	switch {
+	case size == 0 && m.Width%m.Heads != 0:
+		d.against([]string{"model.num_attention_heads", "model.hidden_size"}, "%d heads do not divide a width of %d; use a divisor, or give head_dim", m.Heads, m.Width)
+		return
+	case size == 0:
+		size = m.Width / m.Heads
+	}
+	switch {
+	case l.KVHeads > 0 && m.Heads%l.KVHeads != 0:
+		d.against([]string{"model.num_key_value_heads", "model.num_attention_heads"}, "%d heads of queries cannot share %d of keys and values; use a divisor", m.Heads, l.KVHeads)
+	case size%2 != 0:
+		d.against([]string{"model.head_dim", "model.num_attention_heads", "model.hidden_size"}, "heads of %d numbers cannot turn with their positions, which takes pairs; use an even number", size)
+	case l.Scaling.Type == "llama3" && l.Scaling.High <= l.Scaling.Low:
+		d.against([]string{"model.rope_scaling.high_freq_factor", "model.rope_scaling.low_freq_factor"}, "a high_freq_factor of %v is not above a low_freq_factor of %v", l.Scaling.High, l.Scaling.Low)
+	case l.Scaling.Type == "dynamic" && size < 4:
+		d.against([]string{"model.rope_scaling.rope_type", "model.head_dim"}, "rope_type dynamic takes heads of at least 4 numbers, and these have %d", size)
 	}
 }
 

@@ -1,5 +1,7 @@
 package configs
 
+import "slices"
+
 var (
 	modelHidden = key{name: "hidden", kind: ints{each: positive}, at: at(func(m *Model) *[]int { return &m.Hidden }), def: "[128]",
 		doc: "outputs of the dense layers before the last; `[]`: no such layers"}
@@ -17,7 +19,7 @@ var modelSection = chosen(&section{
 	pos: posOf(func(m *Model) *Pos { return &m.Pos }),
 	selector: &key{name: "preset", at: at(func(m *Model) *string { return &m.Preset }),
 		doc: "a ready model; it decides the other keys. Without it, `layers` lists the layers"},
-	variants: []variant{
+	variants: slices.Concat([]variant{
 		{"mlp", "Dense layers `layers.0`, `layers.1`, … with activations between them.", []*key{&modelHidden, &modelActivation, &modelOutputs}},
 		{"cnn", "Blocks of convolution, activation and 2×2 max pooling, `conv1`, `conv2`, …; then dense layers `fc1`, `fc2`, ….", []*key{
 			{name: "channels", kind: ints{each: positive, some: true}, at: at(func(m *Model) *[]int { return &m.Channels }), def: "[16, 32]",
@@ -36,11 +38,12 @@ var modelSection = chosen(&section{
 			{name: "tied", kind: boolean{}, at: at(func(m *Model) *bool { return &m.Tied }), def: "true", doc: "the head uses the table of tokens as its weight"},
 			optional(modelActivation, "gelu_tanh"),
 		}},
+	}, llamaPresets, []variant{
 		{ModelGiven, "A model that a Go program gives to `berth.Open`. The command has none. [More on own models](extending.md#a-model).", []*key{
 			{name: "program", kind: anyText, at: at(func(m *Model) *string { return &m.Program }), free: true, doc: "the program, which a run writes"},
 		}},
 		{"", "The layers one by one; the entries are described under `model.layers[]`.", []*key{
 			{name: "layers", kind: layerList{}, at: at(func(m *Model) *[]Layer { return &m.Layers }), required: true, doc: "in the order of computation"},
 		}},
-	},
+	}),
 })

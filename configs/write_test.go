@@ -144,19 +144,22 @@ func eachKey(s *section, path string, free bool, at func(*Config) any, visit fun
 	}
 	for _, choice := range choices {
 		keys, _ := s.active(choice)
+		chosen := func(c *Config) any {
+			dst := at(c)
+			if s.selector != nil {
+				*s.selector.at(dst).(*string) = choice
+			}
+			s.begin(choice, dst)
+			return dst
+		}
 		for _, k := range keys {
 			if sub := k.section(); sub != nil {
-				eachKey(sub, join(path, k.name), free || k.free, func(c *Config) any { return k.at(at(c)) }, visit)
+				eachKey(sub, join(path, k.name), free || k.free, func(c *Config) any { return k.at(chosen(c)) }, visit)
 				continue
 			}
 			visit(join(path, k.name), k, free || k.free, func() (*Config, any) {
 				c := &Config{}
-				dst := at(c)
-				if s.selector != nil {
-					*s.selector.at(dst).(*string) = choice
-				}
-				s.begin(choice, dst)
-				return c, dst
+				return c, chosen(c)
 			})
 		}
 	}

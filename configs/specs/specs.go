@@ -115,17 +115,51 @@ func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) mod
 	case "gpt":
 		return models.GPT(GPT(c, info), pos)
 	}
+	if m.IsLlama() {
+		return models.Llama(Llama(c, info), pos)
+	}
 	return layers(m.Layers)
+}
+
+// window is the positions of a sample; 0 where it has none.
+func window(info *datasets.Info) int {
+	if s := info.Inputs[0].Meta.Shape; s.Rank() > 0 {
+		return s[0]
+	}
+	return 0
+}
+
+// Llama describes a config's model of a preset of Llama's family.
+func Llama(c *configs.Config, info *datasets.Info) models.LlamaOptions {
+	m, l := c.Model, c.Model.Llama
+	o := models.LlamaOptions{
+		Vocab: cmp.Or(m.Vocab, info.Tokens), Context: cmp.Or(m.Context, window(info)), Layers: m.Blocks,
+		Heads: m.Heads, KVHeads: l.KVHeads, Size: l.HeadSize, Width: m.Width, Hidden: cmp.Or(l.Inner, (8*m.Width+3*32-1)/(3*32)*32),
+		Eps: l.Eps, Theta: l.Theta, Dropout: m.Dropout, Std: l.Std, Activation: m.Activation, Untied: !m.Tied,
+		Bias: l.Bias, OutBias: l.Bias && m.Preset == "llama", GateBias: l.GateBias,
+	}
+	if o.Activation == "gelu_pytorch_tanh" {
+		o.Activation = "gelu_tanh"
+	}
+	if m.Preset == "mistral" || l.Windowed {
+		o.Window, o.Windowed = l.Window, l.WindowFrom
+	}
+	switch s := l.Scaling; s.Type {
+	case "linear", "llama3":
+		o.Scaling = ops.RotaryScaling{Kind: s.Type, Factor: s.Factor, Low: s.Low, High: s.High, Context: s.Original}
+	case "dynamic": // for texts of all positions
+		if longer := float64(o.Context) / float64(cmp.Or(s.Original, o.Context)); longer > 1 {
+			o.Scaling = ops.RotaryScaling{Kind: "ntk", Factor: s.Factor*longer - (s.Factor - 1)}
+		}
+	}
+	return o
 }
 
 // GPT describes a config's model of the preset gpt.
 func GPT(c *configs.Config, info *datasets.Info) models.GPTOptions {
-	m, window := c.Model, 0
-	if s := info.Inputs[0].Meta.Shape; s.Rank() > 0 {
-		window = s[0]
-	}
+	m := c.Model
 	return models.GPTOptions{
-		Vocab: cmp.Or(m.Vocab, info.Tokens), Context: cmp.Or(m.Context, window),
+		Vocab: cmp.Or(m.Vocab, info.Tokens), Context: cmp.Or(m.Context, window(info)),
 		Layers: m.Blocks, Heads: m.Heads, Width: m.Width, Dropout: m.Dropout,
 		Untied: !m.Tied, Activation: m.Activation,
 	}
