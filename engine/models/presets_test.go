@@ -47,11 +47,31 @@ func references() map[string]struct {
 		Input: shape.F32(5, 3), Target: shape.I32(), Loss: "cross_entropy",
 		Layers: models.Stack{models.Named{Name: "rnn", Layer: models.GRU{Units: 7, Last: true}}, models.Named{Name: "out", Layer: models.Dense{Units: 4}}},
 	}
+	llama := func(o models.LlamaOptions) models.Spec {
+		o.Vocab, o.Context, o.Layers, o.Heads, o.Width, o.Hidden, o.Theta, o.Eps = 23, 7, 2, 4, 12, 20, 100, 1e-5
+		return models.Spec{Input: shape.I32(7), Target: shape.I32(7), Loss: "cross_entropy", Layers: models.Llama(o, at)}
+	}
+	encoder := models.Spec{
+		Input: shape.I32(7), Target: shape.I32(), Loss: "cross_entropy", Lengths: true, Layers: models.Stack{
+			models.Named{Name: "table", Layer: models.Embedding{Vocab: 23, Width: 12}},
+			models.Named{Name: "residual", Layer: models.Residual{Layers: models.Stack{
+				models.Named{Name: "norm", Layer: models.RMSNorm{Eps: 1e-5}},
+				models.Named{Name: "attention", Layer: models.GroupedAttention{Heads: 4, KVHeads: 2, Size: 4, Full: true, Window: 5}}}}},
+			models.Named{Name: "gated", Layer: models.Gated{Hidden: 20, Activation: "gelu"}}, models.Mean{Axes: []int{0}},
+			models.Named{Name: "classes", Layer: models.Dense{Units: 4}}},
+	}
 	sgd := optim.Spec{Name: "momentum", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}
 	return map[string]reference{
 		"mlp-sgd": {mlp, sgd, 16}, "mlp-adamw": {mlp, adamW(), 16},
 		"cnn-adamw": {cnn, adamW(), 8}, "gpt-adamw": {gpt, adamW(), 4},
 		"lstm-adamw": {lstm, adamW(), 4}, "gru-adamw": {gru, adamW(), 4},
+		"llama-adamw": {llama(models.LlamaOptions{KVHeads: 2, Size: 4, Untied: true,
+			Scaling: ops.RotaryScaling{Kind: "llama3", Factor: 8, Low: 1, High: 4, Context: 32}}), adamW(), 3},
+		"mistral-adamw": {llama(models.LlamaOptions{KVHeads: 1, Size: 4, Window: 3, Activation: "gelu_tanh",
+			Scaling: ops.RotaryScaling{Kind: "linear", Factor: 2}}), adamW(), 3},
+		"qwen2-adamw": {llama(models.LlamaOptions{Size: 6, Window: 4, Windowed: 1, Bias: true, Untied: true,
+			Scaling: ops.RotaryScaling{Kind: "ntk", Factor: 3}}), adamW(), 3},
+		"encoder-adamw": {encoder, adamW(), 3},
 	}
 }
 
@@ -64,8 +84,12 @@ func TestModelsAgreeWithPyTorch(t *testing.T) {
 			st := fresh(g, 1)
 			fillFrom(t, f, g, st)
 			in := state{models.InputName: f.array("input", r.spec.Input.DType), models.TargetName: f.array("target", shape.Int32)}
+			if r.spec.Lengths {
+				in[models.LengthName] = f.array("lengths", shape.Int32)
+			}
 			scale := 1 / float64(r.batch*r.spec.Terms())
-			for i := range 10 {
+			losses := f.array("losses", shape.Float32).F
+			for i := range losses {
 				vals := st.step(t, g, in)
 				if i > 0 {
 					continue
@@ -75,7 +99,6 @@ func TestModelsAgreeWithPyTorch(t *testing.T) {
 					agree(t, "gradient of "+w, vals[grad].F, scale, f.array("grad."+w, shape.Float32).F, 1e-5)
 				}
 			}
-			losses := f.array("losses", shape.Float32).F
 			for i, want := range losses {
 				agree(t, fmt.Sprintf("loss %d", i), st[models.LossRing].F[i:i+1], 1, []float64{want}, 1e-4)
 			}
