@@ -168,7 +168,7 @@ func endOfLine(ctx context.Context, t tokenizer.Tokenizer) ([]uint32, error) {
 	if id, ok := t.EndOfText(); ok {
 		return []uint32{id}, nil
 	}
-	ids, err := t.Encode(ctx, nil, []byte("\n"))
+	ids, err := t.EncodeRest(ctx, nil, []byte("\n"))
 	if err != nil || len(ids) != 1 {
 		return nil, blame("tokenizer", fmt.Errorf("%w: the tokenizer has no token for the end of a line: use another data.tokenizer", ErrSpec))
 	}

@@ -32,14 +32,18 @@ func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func
 	return each(ctx, c, "tokenizing", t.Cut, func(p textPiece) (ids []uint32, err error) {
 		ids = lists.get()
 		err = c.documents(p, func(text []byte, ends bool) error {
-			if ids, err = t.Encode(ctx, ids, text); err != nil || !ends {
+			encode := t.Encode
+			if c.field == "" && p.at != start { // a piece of a file
+				encode = t.EncodeRest
+			}
+			if ids, err = encode(ctx, ids, text); err != nil || !ends {
 				return err
 			}
 			if hasEnd {
 				ids = append(ids, endID)
 				return nil
 			}
-			ids, err = t.Encode(ctx, ids, end)
+			ids, err = t.EncodeRest(ctx, ids, end)
 			return err
 		})
 		return ids, err

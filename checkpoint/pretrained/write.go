@@ -149,9 +149,9 @@ func (m Model) writeTokenizer(dir string) error {
 	settings := map[string]any{
 		"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": m.Config.Context, "clean_up_tokenization_spaces": false,
 	}
-	if _, ok := m.Tokenizer.EndOfText(); ok {
+	if end, ok := m.Tokenizer.EndOfText(); ok {
 		for _, key := range []string{"bos_token", "eos_token", "unk_token"} {
-			settings[key] = tokenizer.EndOfText
+			settings[key] = tokenizer.Text(m.Tokenizer, end)
 		}
 	}
 	b, err := indented(settings)

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Added is a token that is found in the text before it is split into words, such
 // as <|endoftext|>.
@@ -8,18 +11,30 @@ type Added struct {
 	ID      uint32
 	Text    string
 	Special bool // it marks something, and is no text
+	// Normalized: it is looked for in the text as the tokenizer changes it before it
+	// splits it, and is changed in the same way.
+	Normalized bool
 }
 
-// EndOfText is the text of the token that separates documents.
+// EndOfText is the text of the token that separates documents, in a tokenizer that is
+// learnt here.
 const EndOfText = "<|endoftext|>"
+
+// endsOfText are the names of that token, in GPT-2 and Qwen, Llama 3, and those like
+// SentencePiece's. Of several, the first counts.
+var endsOfText = []string{EndOfText, "<|end_of_text|>", "</s>", "<eos>"}
+
+// byID is a list of added tokens, sorted.
+func byID(list []Added) []Added {
+	return slices.SortedFunc(slices.Values(list), func(a, b Added) int { return cmp.Compare(a.ID, b.ID) })
+}
 
 // addedSet finds added tokens in text, in time linear in the text whatever the
 // tokens are: an automaton of Aho and Corasick reads the text from its end. Its
 // state is the longest beginning of the text from here on that some token ends
 // with.
 type addedSet struct {
-	list    []Added // by id
-	byText  map[string]Added
+	list    []Added        // by id
 	last    [256]int32     // the state after a token's last byte; 0: no token ends with it
 	before  map[edge]int32 // the state after one more byte before
 	shorter []int32        // by state: the next shorter one that may go on where this one cannot
@@ -38,12 +53,10 @@ type found struct {
 // newAddedSet makes the set of some tokens.
 func newAddedSet(list []Added) *addedSet {
 	s := &addedSet{
-		list:   slices.SortedFunc(slices.Values(list), func(a, b Added) int { return int(a.ID) - int(b.ID) }),
-		byText: map[string]Added{}, before: map[edge]int32{}, shorter: []int32{0}, token: []int32{-1},
+		list: byID(list), before: map[edge]int32{}, shorter: []int32{0}, token: []int32{-1},
 	}
 	longest := 0
 	for _, a := range s.list {
-		s.byText[a.Text] = a
 		longest = max(longest, len(a.Text))
 	}
 	// All tokens grow by a byte at a time: a state's shorter ones are there when it is made.
@@ -125,4 +138,10 @@ func (s *addedSet) around(list []found, place int) (found, bool) {
 		return found{}, false
 	}
 	return list[i-1], true
+}
+
+// endsAt reports whether a token of list, which find gave, ends at a place.
+func (s *addedSet) endsAt(list []found, place int) bool {
+	i, _ := slices.BinarySearchFunc(list, int32(place), func(f found, place int32) int { return int(f.from) - int(place) })
+	return i > 0 && s.end(list[i-1]) == place
 }

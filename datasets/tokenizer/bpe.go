@@ -6,22 +6,30 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
-// BPE is a byte pair encoding of bytes. A text is split into words, and each word
-// begins as its bytes. Then the two neighbours whose merge has the lowest rank
-// become one token, until no merge applies.
+// BPE is a byte pair encoding. A text is split into words, and each word begins as its
+// bytes, or as its characters where the tokenizer is like SentencePiece's. Then the two
+// neighbours whose merge has the lowest rank become one token, until no merge applies.
 type BPE struct {
 	kind    string
 	tokens  []string // by id: the bytes
 	byteIDs [256]uint32
 	merges  map[pair]merged
-	pairs   []pair // by rank
-	added   *addedSet
+	pairs   []pair    // by rank
+	all     []Added   // by id
+	added   *addedSet // those that are looked for in the text as it is
+	later   *addedSet // those that are looked for once a text is normalized
+	cuts    *addedSet // all of them, as they are in a text, for Cut
+	nfc     bool      // texts are composed: Unicode's normal form C
 	split   []splitter
+	spaces  *sentencePiece    // nil: it is byte-level
 	whole   map[string]uint32 // words that are a token without any merge; nil: none
 	coders  sync.Pool
 	hash    func() string
@@ -49,28 +57,27 @@ type parts struct {
 	tokens []string // by id: the bytes, or an added token's text
 	pairs  []pair   // by rank
 	added  []Added
+	nfc    bool
 	split  []splitter
+	spaces *sentencePiece
 	whole  bool // a word that is a token is not merged from its bytes
 }
 
 // newBPE checks that the parts fit together.
 func newBPE(p parts) (*BPE, error) {
-	t := &BPE{kind: p.kind, tokens: p.tokens, pairs: p.pairs, split: p.split, added: newAddedSet(p.added)}
+	t := &BPE{kind: p.kind, tokens: p.tokens, pairs: p.pairs, nfc: p.nfc, split: p.split, spaces: p.spaces}
 	t.coders.New = func() any { return newCoder(t) }
 	t.hash, t.packed = sync.OnceValue(t.computeHash), sync.OnceValues(t.pack)
-	ids := make(map[string]uint32, len(p.tokens))
-	for id, text := range p.tokens {
-		ids[text] = uint32(id)
+	t.addAll(p.added)
+	var ids map[string]uint32
+	var err error
+	if p.spaces != nil {
+		ids, err = p.spaces.fill(t.pairs)
+	} else {
+		ids, err = t.fillBytes(p.added)
 	}
-	for _, a := range p.added { // no merge makes them
-		delete(ids, a.Text)
-	}
-	for b := range t.byteIDs {
-		id, ok := ids[string([]byte{byte(b)})]
-		if !ok {
-			return nil, fmt.Errorf("%w: byte %#02x has no token: it is not byte-level", ErrFormat, b)
-		}
-		t.byteIDs[b] = id
+	if err != nil {
+		return nil, err
 	}
 	if err := t.fillMerges(ids); err != nil {
 		return nil, err
@@ -81,10 +88,49 @@ func newBPE(p parts) (*BPE, error) {
 	return t, nil
 }
 
+// addAll makes the sets of added tokens.
+func (t *BPE) addAll(all []Added) {
+	var now, later, cuts []Added
+	for _, a := range all {
+		switch {
+		case !a.Normalized:
+			now, cuts = append(now, a), append(cuts, a)
+		case t.spaces != nil:
+			a.Text = t.spaces.normalized(a.Text)
+			later = append(later, a)
+			a.Text = strings.ReplaceAll(a.Text, mark, " ")
+			cuts = append(cuts, a)
+		default:
+			a.Text = norm.NFC.String(a.Text)
+			later, cuts = append(later, a), append(cuts, a)
+		}
+	}
+	t.all, t.added, t.later, t.cuts = byID(all), newAddedSet(now), newAddedSet(later), newAddedSet(cuts)
+}
+
+// fillBytes finds the tokens of bytes, and gives the ids of all by their bytes.
+func (t *BPE) fillBytes(added []Added) (map[string]uint32, error) {
+	ids := make(map[string]uint32, len(t.tokens))
+	for id, text := range t.tokens {
+		ids[text] = uint32(id)
+	}
+	for _, a := range added { // no merge makes them
+		delete(ids, a.Text)
+	}
+	for b := range t.byteIDs {
+		id, ok := ids[string([]byte{byte(b)})]
+		if !ok {
+			return nil, fmt.Errorf("%w: byte %#02x has no token: it is not byte-level", ErrFormat, b)
+		}
+		t.byteIDs[b] = id
+	}
+	return ids, nil
+}
+
 func (t *BPE) fillMerges(ids map[string]uint32) error {
 	t.merges = make(map[pair]merged, len(t.pairs))
 	for rank, p := range t.pairs {
-		text := t.tokens[p.left()] + t.tokens[p.right()]
+		text := t.name(p.left()) + t.name(p.right())
 		id, ok := ids[text]
 		if !ok {
 			return fmt.Errorf("%w: merge %d makes %q, which is not in the vocabulary", ErrFormat, rank, text)
@@ -97,6 +143,14 @@ func (t *BPE) fillMerges(ids map[string]uint32) error {
 	return nil
 }
 
+// name is what merges know a token by: its bytes, or what the file calls it.
+func (t *BPE) name(id uint32) string {
+	if t.spaces != nil {
+		return t.spaces.names[id]
+	}
+	return t.tokens[id]
+}
+
 // Kind is gpt2 for the one inside the binary, and bpe otherwise.
 func (t *BPE) Kind() string { return t.kind }
 
@@ -105,12 +159,18 @@ func (t *BPE) Len() int { return len(t.tokens) }
 
 // Added are the tokens that are found before a text is split into words, by id. The
 // caller must not change them.
-func (t *BPE) Added() []Added { return t.added.list }
+func (t *BPE) Added() []Added { return t.all }
 
-// EndOfText is the id of <|endoftext|>.
+// EndOfText is the id of <|endoftext|>, or of what other families have in its place.
 func (t *BPE) EndOfText() (uint32, bool) {
-	a, ok := t.added.byText[EndOfText]
-	return a.ID, ok
+	for _, text := range endsOfText {
+		for _, a := range t.all {
+			if a.Text == text {
+				return a.ID, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // Hash is of the tokenizer.json that Write writes, whose form therefore never changes
@@ -140,15 +200,24 @@ func (t *BPE) Decode(dst []byte, ids []uint32) []byte {
 // Encode appends the ids of text, until ctx is done. Bytes that are not UTF-8 are
 // encoded as well.
 func (t *BPE) Encode(ctx context.Context, dst []uint32, text []byte) ([]uint32, error) {
+	return t.encode(ctx, dst, text, begins)
+}
+
+// EncodeRest is Encode for the rest of a text behind a place that Cut gave.
+func (t *BPE) EncodeRest(ctx context.Context, dst []uint32, text []byte) ([]uint32, error) {
+	return t.encode(ctx, dst, text, goesOn)
+}
+
+func (t *BPE) encode(ctx context.Context, dst []uint32, text []byte, at place) ([]uint32, error) {
 	c := t.coders.Get().(*coder)
 	defer t.coders.Put(c)
 	for len(text) > 0 {
 		n := t.Cut(text, true)
-		if err := c.piece(ctx, text[:n]); err != nil {
+		if err := c.piece(ctx, text[:n], at); err != nil {
 			return dst, err
 		}
 		dst = append(dst, c.out...)
-		text = text[n:]
+		text, at = text[n:], goesOn
 	}
 	return dst, nil
 }
@@ -164,10 +233,14 @@ const (
 // Cut finds the end of a word where the text may be cut, as [Tokenizer.Cut] says. What follows
 // the place does not matter: a longer beginning of the same text is cut at the same place.
 func (t *BPE) Cut(text []byte, ended bool) int {
-	return cut(text, ended, t.added)
+	if t.spaces != nil {
+		return cut(text, ended, t.cuts, t.spaces.endsWord)
+	}
+	return cut(text, ended, t.cuts, endsWord)
 }
 
-func cut(text []byte, ended bool, added *addedSet) int {
+// cut is Cut where ends says whether a word ends at a place.
+func cut(text []byte, ended bool, added *addedSet, ends func(text []byte, at int) bool) int {
 	switch {
 	case ended && len(text) <= pieceBytes:
 		return len(text)
@@ -176,10 +249,11 @@ func cut(text []byte, ended bool, added *addedSet) int {
 	}
 	tokens := added.find(nil, text[:min(len(text), pieceBytes+mostAdded)])
 	for at := pieceBytes; at > 0; at-- {
-		if !endsWord(text, at) {
+		if !ends(text, at) {
 			continue
 		}
-		if _, inside := added.around(tokens, at); !inside {
+		// Behind an added token, the next piece would not know that it follows one.
+		if _, inside := added.around(tokens, at); !inside && !added.endsAt(tokens, at) {
 			return at
 		}
 	}

@@ -38,6 +38,11 @@ func (Bytes) Encode(_ context.Context, dst []uint32, text []byte) ([]uint32, err
 	return dst, nil
 }
 
+// EncodeRest is Encode.
+func (b Bytes) EncodeRest(ctx context.Context, dst []uint32, text []byte) ([]uint32, error) {
+	return b.Encode(ctx, dst, text)
+}
+
 // Decode appends the bytes that ids are.
 func (Bytes) Decode(dst []byte, ids []uint32) []byte {
 	for _, id := range ids {

@@ -113,6 +113,11 @@ func (v *Chars) Encode(_ context.Context, dst []uint32, text []byte) ([]uint32, 
 	return dst, nil
 }
 
+// EncodeRest is Encode.
+func (c *Chars) EncodeRest(ctx context.Context, dst []uint32, text []byte) ([]uint32, error) {
+	return c.Encode(ctx, dst, text)
+}
+
 // Decode appends the characters of ids.
 func (v *Chars) Decode(dst []byte, ids []uint32) []byte {
 	for _, id := range ids {

@@ -3,17 +3,23 @@ package tokenizer
 import (
 	"container/heap"
 	"context"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // coder encodes for one goroutine at a time. It remembers words.
 type coder struct {
-	t     *BPE
-	out   []uint32 // of the piece
-	added []found  // in the piece
-	known map[string]interval
-	ids   []uint32 // of the known words
-	steps []step   // of the word
-	queue queue    // of a long word
+	t         *BPE
+	out       []uint32 // of the piece
+	added     []found  // in the piece
+	lateFound []found  // in the text between them, normalized
+	normal    []byte   // that text
+	marked    []byte   // the same with its spaces marked
+	first     []uint32 // the tokens of a word before any merge
+	known     map[string]interval
+	ids       []uint32 // of the known words
+	steps     []step   // of the word
+	queue     queue    // of a long word
 }
 
 // interval is a word's ids among those of known words.
@@ -27,19 +33,62 @@ const (
 
 func newCoder(t *BPE) *coder { return &coder{t: t, known: map[string]interval{}} }
 
+// place says what is before a text.
+type place int
+
+const (
+	goesOn     place = iota // a piece of the same text
+	begins                  // nothing
+	afterAdded              // an added token
+)
+
 // piece encodes a piece of text into c.out, until ctx is done.
-func (c *coder) piece(ctx context.Context, text []byte) error {
+func (c *coder) piece(ctx context.Context, text []byte, at place) error {
 	set := c.t.added
 	c.out, c.added = c.out[:0], set.find(c.added[:0], text)
 	from := 0
 	for _, f := range c.added {
-		if err := splitAll(ctx, c.t.split, text[from:f.from], c.word); err != nil {
+		if err := c.between(ctx, text[from:f.from], at); err != nil {
 			return err
 		}
 		c.out = append(c.out, set.list[f.index].ID)
-		from = set.end(f)
+		from, at = set.end(f), afterAdded
 	}
-	return splitAll(ctx, c.t.split, text[from:], c.word)
+	return c.between(ctx, text[from:], at)
+}
+
+// between encodes text between added tokens: it is normalized, and the tokens that are then
+// there are found.
+func (c *coder) between(ctx context.Context, text []byte, at place) error {
+	if len(text) == 0 {
+		return nil
+	}
+	if s := c.t.spaces; s != nil {
+		c.normal = s.normalize(c.normal[:0], text, at)
+		text = c.normal
+	} else if c.t.nfc && !norm.NFC.IsNormal(text) {
+		c.normal = norm.NFC.Append(c.normal[:0], text...)
+		text = c.normal
+	}
+	set := c.t.later
+	c.lateFound = set.find(c.lateFound[:0], text)
+	from := 0
+	for _, f := range c.lateFound {
+		if err := c.words(ctx, text[from:f.from], at); err != nil {
+			return err
+		}
+		c.out = append(c.out, set.list[f.index].ID)
+		from, at = set.end(f), afterAdded
+	}
+	return c.words(ctx, text[from:], at)
+}
+
+// words encodes normalized text without added tokens, word by word.
+func (c *coder) words(ctx context.Context, text []byte, at place) error {
+	if c.t.spaces == nil {
+		return splitAll(ctx, c.t.split, text, c.word)
+	}
+	return c.spaced(ctx, text, at)
 }
 
 // word appends the ids of a word to c.out.
@@ -68,28 +117,36 @@ type step struct {
 	next merged // of this token and the one after it
 }
 
-// longWord is the length in bytes from which a heap finds the next merge. A
+// longWord is the length in tokens before any merge from which a heap finds the next merge. A
 // shorter word is searched from end to end, which is faster.
 const longWord = 128
 
 // merge appends a word's ids to c.out.
 func (c *coder) merge(w []byte) {
-	if id, ok := c.t.whole[string(w)]; ok {
-		c.out = append(c.out, id)
-		return
+	c.first = c.first[:0]
+	if c.t.spaces != nil {
+		c.first = c.t.spaces.appendFirst(c.first, w)
+	} else {
+		if id, ok := c.t.whole[string(w)]; ok {
+			c.out = append(c.out, id)
+			return
+		}
+		for _, b := range w {
+			c.first = append(c.first, c.t.byteIDs[b])
+		}
 	}
-	if len(w) >= longWord {
-		c.mergeLong(w)
+	if len(c.first) >= longWord {
+		c.mergeLong(c.first)
 		return
 	}
 	s := c.steps[:0]
-	for _, b := range w {
-		s = append(s, step{id: c.t.byteIDs[b]})
+	for _, id := range c.first {
+		s = append(s, step{id: id})
 	}
 	c.mergeShort(s)
 }
 
-// mergeShort is merge for the bytes of a word, whose ids are set.
+// mergeShort is merge for a word whose tokens before any merge are set.
 func (c *coder) mergeShort(s []step) {
 	for i := range s {
 		s[i].next = c.after(s, i)
@@ -167,13 +224,13 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// mergeLong is merge for a word of n bytes in time n·log n.
-func (c *coder) mergeLong(w []byte) {
-	list := make([]link, len(w))
-	for i, b := range w {
-		list[i] = link{c.t.byteIDs[b], int32(i - 1), int32(i + 1)}
+// mergeLong is merge for a word of n tokens before any merge in time n·log n.
+func (c *coder) mergeLong(first []uint32) {
+	list := make([]link, len(first))
+	for i, id := range first {
+		list[i] = link{id, int32(i - 1), int32(i + 1)}
 	}
-	list[len(w)-1].next = -1
+	list[len(first)-1].next = -1
 	c.queue = c.queue[:0]
 	for i := range list {
 		c.enqueue(list, int32(i))

@@ -33,9 +33,14 @@
 // a word that goes on to a space, or from a letter to punctuation other than an apostrophe. The cuts depend
 // on the text alone, so the tokens are the same on any machine.
 //
-// # Why does GPT-2's split pattern have code of its own?
+// A tokenizer like SentencePiece's has no pattern: merges may join whole sentences. But it lists its
+// merges, so it is known which characters none of them joins, such as a letter and the space after it.
+// Texts are cut between those. In a piece, too, what lies between two such places is a word, which is
+// remembered with its tokens: without that, each text would be merged anew.
 //
-// A regular expression library splits 3 MB a second, and code for the one pattern that most tokenizers have
-// 60. A test compares the two. Other patterns go through the library, which knows lookahead, with a limit
+// # Why do the split patterns of GPT-2, Llama 3 and Qwen2 have code of their own?
+//
+// A regular expression library splits 3 MB a second, and code for the patterns that most tokenizers have
+// 60. Tests compare the two. Other patterns go through the library, which knows lookahead, with a limit
 // on its time.
 package tokenizer

@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ from, to, says string }{
 		{`"type": "BPE"`, `"type": "WordPiece"`, "model.type: WordPiece is not supported"},
 		{`"type": "BPE"`, `"type": "Unigram"`, "model.type: Unigram is not supported"},
-		{`"normalizer": null`, `"normalizer": {"type":"NFC"}`, "normalizer: NFC is not supported"},
+		{`"normalizer": null`, `"normalizer": {"type":"NFKC"}`, "normalizer: NFKC is not supported with ByteLevel"},
 		{`"add_prefix_space": false`, `"add_prefix_space": true`, "add_prefix_space"},
 		{`"use_regex": true`, `"use_regex": false`, "splits no text"},
 		{`"pre_tokenizer": {
@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 		{`"pre_tokenizer": {
   "type": "ByteLevel"`, `"pre_tokenizer": {
   "type": "Sequence", "pretokenizers": [{"type":"ByteLevel"}, {"type":"Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated"}]`, "pre_tokenizer.pretokenizers[1]: comes after ByteLevel"},
-		{`"byte_fallback": false`, `"byte_fallback": true`, "model.byte_fallback"},
+		{`"byte_fallback": false`, `"byte_fallback": true`, "pre_tokenizer: ByteLevel is not supported with byte_fallback"},
 		{`"end_of_word_suffix": ""`, `"end_of_word_suffix": "</w>"`, "model.end_of_word_suffix"},
 		{`"dropout": null`, `"dropout": 0.1`, "model.dropout"},
 		{`"lstrip": false`, `"lstrip": true`, "added_tokens[0]"},
@@ -178,17 +178,24 @@ func TestRefused(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(fileOf(f, small(f))))
 	f.Add([]byte(`{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]]}}`))
+	for _, name := range referenceNames {
+		f.Add([]byte(fileOf(f, reference(f, name))))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, err := Parse(b)
 		if err != nil {
 			return
 		}
-		const text = "the cat 123 <|endoftext|>\n"
+		const text = "the  cat 123 <|endoftext|>\n <s>▁cafe\u0301\xff"
 		ids, err := x.Encode(t.Context(), nil, []byte(text))
 		for _, id := range ids {
 			if int(id) >= x.Len() {
 				t.Fatalf("id %d of %d tokens", id, x.Len())
 			}
+		}
+		x.Decode(nil, ids)
+		if n := x.Cut([]byte(strings.Repeat(text, 1+CutBytes/len(text))), false); n <= 0 {
+			t.Fatalf("cut at %d", n)
 		}
 		again, err2 := Parse([]byte(fileOf(t, x)))
 		if err2 != nil || again.Hash() != x.Hash() {

@@ -52,7 +52,7 @@ func NewLearner(o LearnOptions) (*Learner, error) {
 }
 
 // Cut is [Tokenizer.Cut] for the text to learn from.
-func (l *Learner) Cut(text []byte, ended bool) int { return cut(text, ended, l.added) }
+func (l *Learner) Cut(text []byte, ended bool) int { return cut(text, ended, l.added, endsWord) }
 
 // NewCounts is for a piece of text.
 func (l *Learner) NewCounts() Counts { return Counts{l.added, newWords()} }

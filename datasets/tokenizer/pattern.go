@@ -26,8 +26,13 @@ const (
 
 // newSplit is the splitter of an expression.
 func newSplit(expr string, isolated bool) (splitter, error) {
-	if expr == gpt2Pattern { // it matches all text: nothing is between
+	switch expr { // they match all text: nothing is between
+	case gpt2Pattern:
 		return gpt2Split{}, nil
+	case llamaPattern:
+		return llamaSplit{3, expr}, nil
+	case qwenPattern:
+		return llamaSplit{1, expr}, nil
 	}
 	if len(expr) > mostPattern {
 		return nil, fmt.Errorf("%w: the split pattern has %d bytes, more than %d", ErrFormat, len(expr), mostPattern)

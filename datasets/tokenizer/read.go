@@ -19,8 +19,9 @@ const (
 	mostExtraBytes = 1 << 20 // of all added tokens
 )
 
-// Parse reads the contents of a tokenizer.json with a byte-level BPE. The post
-// processor is left out: Encode adds no tokens around a text.
+// Parse reads the contents of a tokenizer.json with a byte pair encoding: a byte-level one,
+// or one like SentencePiece's. The post processor is left out: Encode adds no tokens around a
+// text.
 func Parse(b []byte) (*BPE, error) {
 	var f struct {
 		AddedTokens  []addedJSON     `json:"added_tokens"`
@@ -35,27 +36,47 @@ func Parse(b []byte) (*BPE, error) {
 	if len(f.Model) == 0 {
 		return nil, unsupported("model", "is missing", "give a tokenizer.json of Hugging Face's tokenizers")
 	}
+	var m modelJSON
 	if kind := typeOf(f.Model); kind != "BPE" && kind != untyped {
-		return nil, unsupported("model.type", kind+" is not supported", byteLevelOnly)
+		return nil, unsupported("model.type", kind+" is not supported", supported)
 	}
-	if kind := typeOf(f.Normalizer); kind != "" {
-		return nil, unsupported("normalizer", kind+" is not supported", byteLevelOnly)
-	}
-	if kind := typeOf(f.Decoder); kind != "" && kind != "ByteLevel" {
-		return nil, unsupported("decoder", kind+" is not supported", byteLevelOnly)
+	if err := json.Unmarshal(f.Model, &m); err != nil {
+		return nil, notJSON(nil, "model", err)
 	}
 	p := parts{kind: "bpe"}
-	var err error
-	if p.split, err = readSplit(f.PreTokenizer, "pre_tokenizer", 0); err != nil {
+	read := p.readByteLevelParts
+	if m.ByteFallback {
+		p.spaces = &sentencePiece{fuse: m.FuseUnk}
+		read = p.readSpacesParts
+	}
+	if err := read(f.Normalizer, f.PreTokenizer, f.Decoder); err != nil {
 		return nil, err
 	}
-	if len(p.split) == 0 {
-		return nil, unsupported("pre_tokenizer", "splits no text into words", byteLevelOnly)
-	}
-	if err := p.readModel(f.Model, f.AddedTokens); err != nil {
+	if err := p.readModel(m, f.AddedTokens); err != nil {
 		return nil, err
 	}
 	return p.build()
+}
+
+// readByteLevelParts reads what is around a byte-level model.
+func (p *parts) readByteLevelParts(normalizer, preTokenizer, decoder json.RawMessage) (err error) {
+	switch kind := typeOf(normalizer); kind {
+	case "":
+	case "NFC":
+		p.nfc = true
+	default:
+		return unsupported("normalizer", kind+" is not supported with ByteLevel", supported)
+	}
+	if kind := typeOf(decoder); kind != "" && kind != "ByteLevel" {
+		return unsupported("decoder", kind+" is not supported with ByteLevel", supported)
+	}
+	if p.split, err = readSplit(preTokenizer, "pre_tokenizer", 0); err != nil {
+		return err
+	}
+	if len(p.split) == 0 {
+		return unsupported("pre_tokenizer", "splits no text into words", supported)
+	}
+	return nil
 }
 
 // build makes the tokenizer, which is gpt2 if it is the one inside the binary.
@@ -70,8 +91,8 @@ func (p parts) build() (*BPE, error) {
 	return t, t.fits(mostFile)
 }
 
-// byteLevelOnly says which files are read.
-const byteLevelOnly = "only a byte-level BPE is read, such as those of GPT-2 and Llama 3"
+// supported says which files are read.
+const supported = "only a BPE is read, byte-level as those of GPT-2, Llama 3 and Qwen2, or with byte_fallback as those of Llama 2 and Mistral"
 
 // unsupported is the error about a part of a tokenizer.json.
 func unsupported(key, what, do string) error {
@@ -124,15 +145,15 @@ func readSplit(part json.RawMessage, key string, depth int) ([]splitter, error) 
 	case kind == "Split":
 		split, err := readPattern(part, key)
 		if err == nil && depth == 0 {
-			err = unsupported(key, noByteLevel, byteLevelOnly)
+			err = unsupported(key, noByteLevel, supported)
 		}
 		return split, err
 	case kind == "Sequence" && depth == 0:
 		return readSequence(part, key)
 	case kind == "":
-		return nil, unsupported(key, "is missing", byteLevelOnly)
+		return nil, unsupported(key, "is missing", supported)
 	default:
-		return nil, unsupported(key, kind+" is not supported", byteLevelOnly)
+		return nil, unsupported(key, kind+" is not supported", supported)
 	}
 }
 
@@ -144,13 +165,13 @@ func readSequence(part json.RawMessage, key string) (all []splitter, err error) 
 		return nil, notJSON(nil, key, err)
 	}
 	if len(s.PreTokenizers) > mostSplits {
-		return nil, unsupported(key, fmt.Sprintf("%d parts are more than %d", len(s.PreTokenizers), mostSplits), byteLevelOnly)
+		return nil, unsupported(key, fmt.Sprintf("%d parts are more than %d", len(s.PreTokenizers), mostSplits), supported)
 	}
 	byteLevel := false
 	for i, x := range s.PreTokenizers {
 		key := fmt.Sprintf("%s.pretokenizers[%d]", key, i)
 		if byteLevel { // it would split the names of bytes
-			return nil, unsupported(key, "comes after ByteLevel", byteLevelOnly)
+			return nil, unsupported(key, "comes after ByteLevel", supported)
 		}
 		split, err := readSplit(x, key, 1)
 		if err != nil {
@@ -160,7 +181,7 @@ func readSequence(part json.RawMessage, key string) (all []splitter, err error) 
 		byteLevel = typeOf(x) == "ByteLevel"
 	}
 	if !byteLevel {
-		return nil, unsupported(key, noByteLevel, byteLevelOnly)
+		return nil, unsupported(key, noByteLevel, supported)
 	}
 	return all, nil
 }
@@ -173,7 +194,7 @@ func readByteLevel(part json.RawMessage, key string) ([]splitter, error) {
 		return nil, notJSON(nil, key, err)
 	}
 	if b.AddPrefixSpace {
-		return nil, unsupported(key, "add_prefix_space true is not supported", byteLevelOnly)
+		return nil, unsupported(key, "add_prefix_space true is not supported", supported)
 	}
 	if !b.UseRegex {
 		return nil, nil
@@ -189,9 +210,9 @@ func readPattern(part json.RawMessage, key string) ([]splitter, error) {
 	isolated := s.Behavior == "Isolated" && !s.Invert
 	switch {
 	case s.Pattern.Regex == "":
-		return nil, unsupported(key, "has no pattern.Regex", byteLevelOnly)
+		return nil, unsupported(key, "has no pattern.Regex", supported)
 	case !isolated && !(s.Behavior == "Removed" && s.Invert):
-		return nil, unsupported(key, fmt.Sprintf("behavior %s with invert %v is not supported", s.Behavior, s.Invert), byteLevelOnly)
+		return nil, unsupported(key, fmt.Sprintf("behavior %s with invert %v is not supported", s.Behavior, s.Invert), supported)
 	}
 	split, err := newSplit(s.Pattern.Regex, isolated)
 	if err != nil {
@@ -201,29 +222,28 @@ func readPattern(part json.RawMessage, key string) ([]splitter, error) {
 }
 
 // readModel reads the vocabulary and the merges.
-func (p *parts) readModel(part json.RawMessage, added []addedJSON) error {
-	var m modelJSON
-	if err := json.Unmarshal(part, &m); err != nil {
-		return notJSON(nil, "model", err)
-	}
+func (p *parts) readModel(m modelJSON, added []addedJSON) error {
 	if m.Type == "" && len(m.Merges) == 0 { // a file of 2020, such as GPT-2's own, has merges and no type
-		return unsupported("model.type", "is missing", byteLevelOnly)
+		return unsupported("model.type", "is missing", supported)
 	}
 	given := func(s *string) bool { return s != nil && *s != "" }
 	switch {
 	case m.Dropout != nil && *m.Dropout != 0:
 		return unsupported("model.dropout", "is not supported", "set it to null")
 	case given(m.Prefix):
-		return unsupported("model.continuing_subword_prefix", "is not supported", byteLevelOnly)
+		return unsupported("model.continuing_subword_prefix", "is not supported", supported)
 	case given(m.Suffix):
-		return unsupported("model.end_of_word_suffix", "is not supported", byteLevelOnly)
-	case m.ByteFallback:
-		return unsupported("model.byte_fallback", "is not supported", byteLevelOnly)
+		return unsupported("model.end_of_word_suffix", "is not supported", supported)
 	}
 	p.whole = m.IgnoreMerges
 	ids, err := p.readVocab(m.Vocab, added)
 	if err != nil {
 		return err
+	}
+	if p.spaces != nil {
+		if ids, err = p.readNames(ids, m.UnkToken); err != nil {
+			return err
+		}
 	}
 	return p.readMerges(m.Merges, ids)
 }
@@ -257,10 +277,10 @@ func (p *parts) readVocab(vocab json.RawMessage, added []addedJSON) (map[string]
 		case taken && name != a.Content || special[a.ID]:
 			return nil, unsupported(key, fmt.Sprintf("id %d is %q too", a.ID, name), "give each token its own")
 		case a.SingleWord || a.LStrip || a.RStrip:
-			return nil, unsupported(key, "single_word, lstrip and rstrip are not supported", byteLevelOnly)
+			return nil, unsupported(key, "single_word, lstrip and rstrip are not supported", supported)
 		}
 		special[a.ID], names[a.ID] = true, a.Content
-		p.added = append(p.added, Added{a.ID, a.Content, a.Special})
+		p.added = append(p.added, Added{a.ID, a.Content, a.Special, a.Normalized && (p.nfc || p.spaces != nil)})
 	}
 	if err := p.fillTokens(names, special); err != nil {
 		return nil, err
@@ -282,11 +302,11 @@ func (p *parts) fillTokens(names map[uint32]string, added map[uint32]bool) error
 		if len(name) > mostToken {
 			return unsupported("model.vocab", fmt.Sprintf("token %d has %d bytes, more than %d", id, len(name), mostToken), "is it the right file?")
 		}
-		if p.tokens[id] = name; added[id] {
+		if p.tokens[id] = name; added[id] || p.spaces != nil {
 			continue
 		}
 		if p.tokens[id], ok = unnamed(name); !ok || name == "" {
-			return unsupported("model.vocab", fmt.Sprintf("token %q is not byte-level", name), byteLevelOnly)
+			return unsupported("model.vocab", fmt.Sprintf("token %q is not byte-level", name), supported)
 		}
 	}
 	return nil

@@ -43,14 +43,17 @@ func (s Saved) MarshalJSON() ([]byte, error) {
 // fits refuses a tokenizer whose tokenizer.json, which runs keep, has more than most
 // bytes: it could not be read again.
 func (t *BPE) fits(most int) error {
-	bound := 1 << 16 // bytes that it has at most; a byte of a token takes up to 2, and 6 in an added one
-	for _, text := range t.tokens {
-		bound += 2*len(text) + 24
+	bound, each := 1<<16, 2 // bytes that it has at most; a byte of a token takes up to 2, and 6 where it is a character's
+	if t.spaces != nil {
+		each = 6
+	}
+	for id := range t.tokens {
+		bound += each*len(t.name(uint32(id))) + 24
 	}
 	for _, p := range t.pairs {
-		bound += 2*(len(t.tokens[p.left()])+len(t.tokens[p.right()])) + 48
+		bound += each*(len(t.name(p.left()))+len(t.name(p.right()))) + 48
 	}
-	for _, a := range t.added.list {
+	for _, a := range t.all {
 		bound += 6*len(a.Text) + 256
 	}
 	if bound <= most {

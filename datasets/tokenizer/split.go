@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"context"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -83,8 +84,27 @@ func first(text []byte) (class, int) {
 		return asciiClass[text[0]], 1
 	}
 	r, n := utf8.DecodeRune(text)
-	return classOf(r), n
+	if r >= blocks*blockRunes {
+		return classOf(r), n
+	}
+	b := classBlocks[r/blockRunes].Load()
+	if b == nil {
+		b = new([blockRunes]class)
+		for i := range b {
+			b[i] = classOf(r/blockRunes*blockRunes + rune(i))
+		}
+		classBlocks[r/blockRunes].Store(b)
+	}
+	return b[r%blockRunes], n
 }
+
+// classBlocks are the classes of the characters of each script, once one of it was asked for.
+var classBlocks [blocks]atomic.Pointer[[blockRunes]class]
+
+const (
+	blocks     = 1 << 8
+	blockRunes = 1 << 8
+)
 
 // gpt2Word is the length of text's first word. text is not empty.
 func gpt2Word(text []byte) int {

@@ -17,8 +17,12 @@ type Tokenizer interface {
 	// character that has no token, which only chars lack, and where the split
 	// pattern of a tokenizer.json takes too long. It ends early when ctx is done.
 	Encode(ctx context.Context, dst []uint32, text []byte) ([]uint32, error)
+	// EncodeRest is Encode for the rest of a text, behind a place that Cut gave. The
+	// beginning of a text may be another one: some tokenizers put a space before it.
+	EncodeRest(ctx context.Context, dst []uint32, text []byte) ([]uint32, error)
 	// Decode appends the text of ids to dst. An id without a token becomes U+FFFD.
-	// The text of a single id may end within a character, except for chars.
+	// The text of a single id may end within a character, except for chars. A space
+	// that Encode put before a text comes with it.
 	Decode(dst []byte, ids []uint32) []byte
 	// Cut is the length of a beginning of text that can be encoded apart from the
 	// rest with the same ids; 0 if that takes more text. ended says that no more
@@ -75,7 +79,11 @@ func End(ctx context.Context, t Tokenizer, text string, keep int) (last []uint32
 		if ids == nil {
 			ids = make([]uint32, 0, len(piece))
 		}
-		if ids, err = t.Encode(ctx, ids[:0], piece); err != nil {
+		encode := t.Encode
+		if at > 0 {
+			encode = t.EncodeRest
+		}
+		if ids, err = encode(ctx, ids[:0], piece); err != nil {
 			if unknown, ok := errors.AsType[*UnknownError](err); ok {
 				unknown.Offset += at
 			}

@@ -72,18 +72,60 @@ func byteLevel(useRegex bool) byteLevelJSON {
 func (t *BPE) Write(w io.Writer) error {
 	empty := ""
 	f := fileJSON{
-		Version: "1.0", AddedTokens: []addedJSON{}, PreTokenizer: t.preTokenizer(),
-		PostProcessor: byteLevel(true), Decoder: byteLevel(true),
+		Version: "1.0", AddedTokens: []addedJSON{},
 		Model: modelJSON{Type: "BPE", Prefix: &empty, Suffix: &empty, IgnoreMerges: t.whole != nil,
 			Vocab: t.vocabJSON(), Merges: t.mergesJSON()},
 	}
-	for _, a := range t.added.list {
-		f.AddedTokens = append(f.AddedTokens, addedJSON{ID: a.ID, Content: a.Text, Special: a.Special})
+	if t.spaces != nil {
+		t.spaces.write(&f)
+	} else {
+		f.PreTokenizer, f.PostProcessor, f.Decoder = t.preTokenizer(), byteLevel(true), byteLevel(true)
+		if t.nfc {
+			f.Normalizer = map[string]string{"type": "NFC"}
+		}
+	}
+	for _, a := range t.all {
+		f.AddedTokens = append(f.AddedTokens, addedJSON{ID: a.ID, Content: a.Text, Normalized: a.Normalized, Special: a.Special})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	return enc.Encode(f)
+}
+
+// write says in a tokenizer.json what goes around the model.
+func (s *sentencePiece) write(f *fileJSON) {
+	toMark := replaceJSON{"Replace", stringJSON{" "}, mark}
+	var normalizers, decoders []any
+	if s.prepend {
+		normalizers = append(normalizers, map[string]string{"type": "Prepend", "prepend": mark})
+	}
+	if s.replace {
+		normalizers = append(normalizers, toMark)
+	}
+	if len(normalizers) > 0 {
+		f.Normalizer = map[string]any{"type": "Sequence", "normalizers": normalizers}
+	}
+	if s.meta != nil {
+		f.PreTokenizer = metaspaceJSON{Type: "Metaspace", Replacement: mark, Scheme: s.meta.scheme, Split: &s.meta.split}
+	}
+	decoders = append(decoders, replaceJSON{"Replace", stringJSON{mark}, " "}, map[string]string{"type": "ByteFallback"}, map[string]string{"type": "Fuse"})
+	if s.prepend || s.meta != nil && s.meta.scheme != never {
+		decoders = append(decoders, stripJSON{"Strip", " ", 1, 0})
+	}
+	f.Decoder = map[string]any{"type": "Sequence", "decoders": decoders}
+	f.Model.ByteFallback, f.Model.FuseUnk, f.Model.Prefix, f.Model.Suffix = true, s.fuse, nil, nil
+	if s.unknown != "" {
+		f.Model.UnkToken = &s.unknown
+	}
+}
+
+// stripJSON is the decoder Strip.
+type stripJSON struct {
+	Type    string `json:"type"`
+	Content string `json:"content"`
+	Start   int    `json:"start"`
+	Stop    int    `json:"stop"`
 }
 
 // preTokenizer says how a text is split: by ByteLevel alone, as GPT-2 does, or by
@@ -108,16 +150,21 @@ func (t *BPE) preTokenizer() any {
 // vocabJSON is a mapping in the order of ids.
 func (t *BPE) vocabJSON() json.RawMessage {
 	added := map[uint32]bool{}
-	for _, a := range t.added.list {
+	for _, a := range t.all {
 		added[a.ID] = true
 	}
 	b := []byte{'{'}
 	for id, token := range t.tokens {
-		if id > 0 {
-			b = append(b, ',')
-		}
-		if !added[uint32(id)] {
+		switch {
+		case t.spaces != nil && t.spaces.extra[uint32(id)]:
+			continue
+		case t.spaces != nil:
+			token = t.spaces.names[id]
+		case !added[uint32(id)]:
 			token = named(token)
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
 		}
 		b = appendJSON(b, token)
 		b = append(b, ':')
@@ -126,12 +173,16 @@ func (t *BPE) vocabJSON() json.RawMessage {
 	return append(b, '}')
 }
 
-// mergesJSON is a list of "left right".
+// mergesJSON is a list of "left right", or of ["left", "right"] where names may have spaces.
 func (t *BPE) mergesJSON() json.RawMessage {
 	b := []byte{'['}
 	for i, p := range t.pairs {
 		if i > 0 {
 			b = append(b, ',')
+		}
+		if t.spaces != nil {
+			b = appendJSON(b, []string{t.name(p.left()), t.name(p.right())})
+			continue
 		}
 		b = appendJSON(b, named(t.tokens[p.left()])+" "+named(t.tokens[p.right()]))
 	}
