@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,10 +157,27 @@ func (stepConfig) decode(d *decoder, n *yaml.Node, path string, dst any) {
 // initRef is the weights with which a training begins.
 type initRef struct{ ofStep }
 
-func (initRef) expect() string { return "the name of a job, or a safetensors file" }
+func (initRef) expect() string {
+	return "the name of a job, a safetensors file, or a mapping such as {file: w.safetensors, skip: [head.*]}"
+}
 
-func (initRef) decode(d *decoder, n *yaml.Node, path string, dst any) {
+func (k initRef) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	s := dst.(*Step)
+	if n.Kind == yaml.MappingNode {
+		given := entries(d, n, path)
+		for _, name := range slices.Sorted(maps.Keys(given)) {
+			if name != "file" && name != "skip" {
+				d.fail(d.pos(given[name].key), join(path, name), "unknown key%s", didYouMean(name, []string{"file", "skip"}))
+			}
+		}
+		file, skip := given["file"], given["skip"]
+		if file.key == nil || skip.key == nil {
+			d.mismatch(n, path, k.expect())
+			return
+		}
+		texts{skipped}.decode(d, skip.value, join(path, "skip"), &s.Skip)
+		n, path = file.value, join(path, "file")
+	}
 	if s.ref(d, n, InputInit) {
 		return
 	}
@@ -171,6 +189,9 @@ func (initRef) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return matches(path) || matches(file)
 	})
 }
+
+// skipped is a pattern of weights that a file does not give.
+var skipped = text{valid: "a pattern of parameter names such as head.*"}
 
 // runRef is the run that a step uses.
 type runRef struct{ ofStep }

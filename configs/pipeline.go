@@ -20,9 +20,10 @@ type Step struct {
 	Name string
 	Kind string // StepTrain or another
 
-	Config string // train: a config's path, or the name of a shipped one
-	Init   string // train: FILE[:PREFIX] with the first weights; "": by rule, or an input gives them
-	Sweep  *Sweep // sweep
+	Config string   // train: a config's path, or the name of a shipped one
+	Init   string   // train: FILE[:PREFIX] with the first weights; "": by rule, or an input gives them
+	Skip   []string // train: of those, the weights that begin by rule, as patterns
+	Sweep  *Sweep   // sweep
 
 	Texts []string // tokenizer: files and folders, or builtin:NAME
 	Vocab int      // tokenizer

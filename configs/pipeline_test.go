@@ -40,6 +40,7 @@ func TestPipeline(t *testing.T) {
     set: {data.tokenizer: words, train.epochs: 3}
   tuned: {train: small.yaml, init: base, set: {data.tokenizer: ./t.json, data.path: ./base}}
   digits: {train: digits, init: "w.safetensors:model."}
+  head: {train: digits, init: {file: tuned, skip: [head.*, "*.bias"]}}
   char: {eval: tuned, set: {data.path: held.txt}}
   gpt2: {eval: old}
   model: {export: tuned, format: hf, out: out/model}
@@ -58,6 +59,7 @@ func TestPipeline(t *testing.T) {
 			Inputs: []StepInput{{Name: "base", As: InputInit}},
 		},
 		{Name: "digits", Kind: StepTrain, Config: "digits", Init: in("w.safetensors:model.")},
+		{Name: "head", Kind: StepTrain, Config: "digits", Skip: []string{"head.*", "*.bias"}, Inputs: []StepInput{{Name: "tuned", As: InputInit}}},
 		{Name: "char", Kind: StepEval, Set: []Setting{{"data.path", in("held.txt")}}, Inputs: []StepInput{{Name: "tuned", As: InputRun}}},
 		{Name: "gpt2", Kind: StepEval, Run: in("old")},
 		{Name: "model", Kind: StepExport, Format: "hf", Out: in("out/model"), Inputs: []StepInput{{Name: "tuned", As: InputRun}}},
@@ -94,6 +96,9 @@ func TestPipelineRefused(t *testing.T) {
 		{"  a: {tokenizer: books/, vocab: 9}\n", `:2: jobs.a.vocab: got 9, expected a whole number from 257`},
 		{"  a/b: {train: small.yaml}\n", `:2: jobs.a/b: expected a name of letters`},
 		{base + base, `:3: jobs.base: given twice, first on line 2`},
+		{base + "  a: {train: small.yaml, init: {file: base, skp: [head.*]}}\n", `:3: jobs.a.init.skp: unknown key; did you mean "skip"?`},
+		{base + "  a: {train: small.yaml, init: {file: base}}\n", `:3: jobs.a.init: `},
+		{base + "  a: {train: small.yaml, init: {file: bse, skip: [head.*]}}\n", `:3: jobs.a.init.file: bse is neither a job of this file nor a safetensors file; did you mean "base"?`},
 		{base + "  a: {train: small.yaml, init: bse}\n", `:3: jobs.a.init: bse is neither a job of this file nor a safetensors file; did you mean "base"?`},
 		{base + "  a: {eval: bse}\n", `:3: jobs.a.eval: bse is neither a job of this file nor a run folder; did you mean "base"?`},
 		{words + "  a: {train: small.yaml, set: {data.tokenizer: wrds}}\n", `:3: data.tokenizer: wrds is neither a job of this file nor a file; did you mean "words"?`},

@@ -26,7 +26,7 @@ func stepSection(keys ...*key) *section {
 var stepSections = map[string]*section{
 	StepTrain: stepSection(
 		&key{name: StepTrain, kind: stepConfig{}, at: at(func(s *Step) *Step { return s }), required: true, doc: "the config that is trained"},
-		&key{name: "init", kind: initRef{}, at: at(func(s *Step) *Step { return s }), doc: "the weights to begin with: a job, or a safetensors file"},
+		&key{name: "init", kind: initRef{}, at: at(func(s *Step) *Step { return s }), doc: "the weights to begin with: a job, or a safetensors file; with some left out, `{file: base, skip: [head.*]}`"},
 		stepSet,
 	),
 	StepSweep: stepSection(

@@ -25,8 +25,10 @@ type Step struct {
 	Config []byte   `json:",omitempty"`
 	Sweep  string   `json:",omitempty"`
 	Length []string `json:",omitempty"`
-	// Init names a file of weights, as TrainOptions.Init does, by an absolute path.
-	Init string `json:",omitempty"`
+	// Init names a file of weights, as TrainOptions.Init does, by an absolute path. Skip are
+	// patterns of those that begin by rule, also where an input gives the weights.
+	Init string   `json:",omitempty"`
+	Skip []string `json:",omitempty"`
 	// Work is what a step does that trains nothing.
 	Work   *queue.Work `json:",omitempty"`
 	Inputs []StepInput `json:",omitempty"`
@@ -100,7 +102,14 @@ func fits(steps []queue.StepSubmission) error {
 				continue
 			}
 			var wrong []string
+			from, err := initial.ParseSource(x.Init)
+			if err != nil {
+				return fmt.Errorf("job %s: %w", x.Name, err)
+			}
 			for _, name := range slices.Sorted(maps.Keys(x.Shapes)) {
+				if from.Skips(name) {
+					continue
+				}
 				switch has := of.Shapes[name]; has {
 				case x.Shapes[name]:
 				case "":
@@ -133,8 +142,12 @@ func stepsOf(s *Submission) (steps []queue.StepSubmission, err error) {
 		at[x.Name] = i
 	}
 	for i, x := range s.Steps {
+		init, err := x.source()
+		if err != nil {
+			return nil, fmt.Errorf("step %s: %w", x.Name, err)
+		}
 		q := queue.StepSubmission{Name: x.Name, Submission: queue.Submission{
-			Key: s.Key + "/" + x.Name, Name: x.Name, Config: x.Config, Work: x.Work, Init: x.Init, Inputs: after(s.After),
+			Key: s.Key + "/" + x.Name, Name: x.Name, Config: x.Config, Work: x.Work, Init: init, Inputs: after(s.After),
 		}}
 		for _, in := range x.Inputs {
 			of, known := at[in.Step]
@@ -149,6 +162,13 @@ func stepsOf(s *Submission) (steps []queue.StepSubmission, err error) {
 		steps = append(steps, q)
 	}
 	return steps, acyclic(steps)
+}
+
+// source are the weights that a step begins with, as a job has them: without a file where an input gives one.
+func (s *Step) source() (string, error) {
+	from, err := initial.ParseSource(s.Init)
+	from.Skip = append(from.Skip, s.Skip...)
+	return from.String(), err
 }
 
 // acyclic refuses steps that wait for themselves, through their inputs.

@@ -444,6 +444,33 @@ func TestPipelineEnds(t *testing.T) {
 	}
 }
 
+// TestPipelineSkips: a step begins with all weights of another one but those that it skips.
+func TestPipelineSkips(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir, "cpu:1")
+	j, err := d.Submit(t.Context(), Submission{
+		Key: "skips", Name: "skips", Config: []byte("jobs: {}"), Parent: filepath.Join(dir, "runs"),
+		Steps: []Step{
+			{Name: "other", Config: text(t, "model.hidden=[32]", "train.epochs=1")},
+			{Name: "mine", Config: text(t, "model.hidden=[48]", "train.epochs=1"), Inputs: []StepInput{{"other", queue.AsInit}}, Skip: []string{"layers.0.*", "*.weight"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := d.await(t, j.ID); v.State != queue.Finished {
+		t.Fatalf("the pipeline is %s: %s", v.State, v.Where)
+	}
+	v, err := d.View(stepID(t, d.Views(), "mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(v.Dir, LogName))
+	if want := "1 of 4 tensors; layers.0.*, *.weight left out as asked"; err != nil || !strings.Contains(string(log), want) {
+		t.Errorf("the log says %q, %v, want %q", log, err, want)
+	}
+}
+
 // TestPipelineRefused: what can be checked is checked when a pipeline is submitted, and then nothing is queued.
 func TestPipelineRefused(t *testing.T) {
 	dir := t.TempDir()
@@ -465,6 +492,12 @@ func TestPipelineRefused(t *testing.T) {
 		"weights": {func(s *Submission) {
 			s.Steps = []Step{{Name: "other", Config: text(t, "model.hidden=[32]")}, {Name: "mine", Config: text(t), Inputs: []StepInput{{"other", queue.AsInit}}}}
 		}, "job mine: the initial weights cannot be used: those of other do not fit the model: layers.0.bias is [32], the model has [128]; .*; and 3 more"},
+		"skipped": {func(s *Submission) {
+			s.Steps = []Step{{Name: "other", Config: text(t, "model.hidden=[32]")}, {Name: "mine", Config: text(t), Inputs: []StepInput{{"other", queue.AsInit}}, Skip: []string{"layers.0.*"}}}
+		}, "job mine: the initial weights cannot be used: those of other do not fit the model: layers.1.bias is [10], the model has [64]; .*; and 1 more"},
+		"skipped nothing": {func(s *Submission) {
+			s.Steps = []Step{{Name: "other", Config: text(t)}, {Name: "mine", Config: text(t), Inputs: []StepInput{{"other", queue.AsInit}}, Skip: []string{"head.*"}}}
+		}, "job mine: the initial weights cannot be used: skip: head.* is the name of no weight of the model, such as layers.0.weight"},
 		"file": {func(s *Submission) {
 			s.Steps = []Step{{Name: "mine", Config: text(t), Init: file}}
 		}, "job mine: the initial weights cannot be used: .*does not fit the model"},

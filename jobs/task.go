@@ -277,7 +277,7 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 	defer func() { _ = os.Remove(first) }() // it is mostly not there
 	init := ""
 	if !resume {
-		if init, err = t.initial(first); err != nil {
+		if init, err = t.firstWeights(first); err != nil {
 			return r, err
 		}
 	}
@@ -351,7 +351,7 @@ func (t *task) done(c *configs.Config, run *berth.Run, trial *trial, init string
 
 // ofInput says of an error of the first weights that they are those of an input.
 func (t *task) ofInput(init string, err error) error {
-	if init != filepath.Join(t.job.Dir, initName) {
+	if from, e := initial.ParseSource(init); e != nil || from.File != filepath.Join(t.job.Dir, initName) {
 		return err
 	}
 	return fmt.Errorf("the weights of its input: %w", err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -261,15 +262,20 @@ func (d *Daemon) given(j *queue.Job, as, dir string) (string, error) {
 	return dir, nil
 }
 
-// initial are the weights with which the job's training begins, as TrainOptions.Init has them; "": by rule. Those of
+// firstWeights are the weights with which the job's training begins, as TrainOptions.Init has them; "": by rule. Those of
 // an input are written to path.
-func (t *task) initial(path string) (string, error) {
+func (t *task) firstWeights(path string) (string, error) {
 	dir, err := t.daemon.given(&t.job, queue.AsInit, "")
 	if err != nil || dir == "" {
 		return t.job.Init, err
 	}
+	from, err := initial.ParseSource(t.job.Init) // what of the file is skipped
+	if err != nil {
+		return "", err
+	}
+	from.File = path
 	_, err = berth.ExportSafetensors(t.halted, berth.Weights{Dir: dir}, path)
-	return path, err
+	return from.String(), err
 }
 
 // verifyInputs refuses files that are not what a job's inputs have made.

@@ -7,7 +7,7 @@
 //	defer values.Close()
 //	err = program.Init(ctx, values.Read)
 //
-// The types to know are [Values] and [Contents]. [Hash] tells files of weights apart by what a model gets from them.
+// The types to know are [Source], [Values] and [Contents]. [Hash] tells files of weights apart by what a model gets from them.
 //
 // # Why do first values pass through the host one by one?
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Hash is SHA-256, in hex, over what variables get from the file of weights FILE[:PREFIX] as their first contents. Where that
+// Hash is SHA-256, in hex, over what variables get from the [Source] init as their first contents. Where its
 // file is, how it is written, and what else is in it do not count.
 func Hash(ctx context.Context, init string, vars []*graph.Value) (sum string, err error) {
 	x, err := Open(ctx, init, 0, vars)
@@ -45,7 +45,7 @@ func (x *Values) each(ctx context.Context, vars []*graph.Value, take func(name s
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, given := x.lookup(v); !given || v.Role != graph.Parameter && v.Role != graph.Statistic {
+		if _, given := x.lookup(v); !given || !weight(v) {
 			continue
 		}
 		contents := make([]byte, v.Meta.Bytes())

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -116,59 +114,99 @@ func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
 // where there is one.
 type Values struct {
 	seed   uint64
+	source Source
 	file   *safetensors.File // nil: there is none, or it is compressed
 	stream *Stream           // nil: there is none, or it is plain
-	prefix string
-	stop   func() error // see Until
+	fit    string            // see Fit
+	stop   func() error      // see Until
 }
 
-// Open opens FILE[:PREFIX], plain or compressed, which must have every parameter
-// among vars, in its shape, under its name after the prefix. With "" all contents
-// are by rule. ctx ends reading the list of the file's tensors. The caller closes
-// the values.
+// Open opens a [Source], plain or compressed, which must have every parameter among
+// vars that it does not skip, in its shape, under its name after the prefix. With ""
+// all contents are by rule. ctx ends reading the list of the file's tensors. The
+// caller closes the values.
 func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
 	x := &Values{seed: seed}
 	if init == "" {
 		return x, nil
 	}
-	var path string
-	path, x.prefix = SplitPath(init)
-	err := x.open(ctx, path, vars)
+	var err error
+	if x.source, err = ParseSource(init); err != nil {
+		return nil, err
+	}
+	if p := x.source.unmatched(vars); p != "" {
+		return nil, fmt.Errorf("%w: skip: %s is the name of no weight of the model, such as %s", ErrInit, p, anyWeight(vars))
+	}
+	if x.source.File == "" { // another job will give it
+		return x, nil
+	}
+	err = x.open(ctx, vars)
 	switch {
 	case err != nil && ctx.Err() != nil: // the file may well be good
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInit, err)
 	}
-	if err := x.check(vars); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), x.Close())
+	f := x.fitOf(vars)
+	if err := f.err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, x.source.File, err), x.Close())
 	}
+	x.fit = f.String()
 	return x, nil
 }
 
-// open opens the file of weights.
-func (x *Values) open(ctx context.Context, path string, vars []*graph.Value) error {
+// anyWeight is the name of one.
+func anyWeight(vars []*graph.Value) string {
+	for _, v := range vars {
+		if weight(v) {
+			return v.Name
+		}
+	}
+	return "none"
+}
+
+// open opens the file of weights, and finds the prefix.
+func (x *Values) open(ctx context.Context, vars []*graph.Value) (err error) {
+	path := x.source.File
 	if !safetensors.Compressed(path) {
-		f, err := safetensors.Open(ctx, path)
-		x.file = f
+		if x.file, err = safetensors.Open(ctx, path); err == nil {
+			x.findPrefix(vars)
+		}
 		return err
 	}
 	f, err := safetensors.OpenStream(ctx, path)
 	if err == nil {
-		x.stream = newStream(f, x.prefix, vars)
+		x.stream = &Stream{file: f}
+		x.findPrefix(vars)
+		x.stream = newStream(f, x.source, vars)
 	}
 	return err
 }
 
-// SplitPath splits FILE[:PREFIX]; a file whose name has a colon comes first.
-func SplitPath(init string) (path, prefix string) {
-	if _, err := os.Stat(init); err != nil {
-		if i := strings.LastIndexByte(init, ':'); i >= 0 {
-			return init[:i], init[i+1:]
-		}
+// findPrefix finds the prefix, unless one is given.
+func (x *Values) findPrefix(vars []*graph.Value) {
+	if x.source.Prefix == "" {
+		x.source.Prefix = foundPrefix(x.names(), vars)
 	}
-	return init, ""
 }
+
+// names lists the tensors of the file.
+func (x *Values) names() (list []string) {
+	tensors := []safetensors.Tensor(nil)
+	if x.stream != nil {
+		tensors = x.stream.file.Tensors()
+	} else {
+		tensors = x.file.Tensors()
+	}
+	for _, t := range tensors {
+		list = append(list, t.Name)
+	}
+	return list
+}
+
+// Fit says in a line what of the file was taken; "" where it is all of it, under the
+// model's own names.
+func (x *Values) Fit() string { return x.fit }
 
 // Shapes are the shapes of the parameters among vars, by name: what Open needs of a file.
 func Shapes(vars []*graph.Value) map[string]string {
@@ -181,34 +219,16 @@ func Shapes(vars []*graph.Value) map[string]string {
 	return shapes
 }
 
-// check lists every parameter that the file lacks or has in another shape.
-func (x *Values) check(vars []*graph.Value) error {
-	var wrong []string
-	for _, v := range vars {
-		if v.Role != graph.Parameter {
-			continue
-		}
-		have, ok := x.lookup(v)
-		switch {
-		case !ok:
-			wrong = append(wrong, fmt.Sprintf("%s%s is missing", x.prefix, v.Name))
-		case !have.Shape.Equal(v.Meta.Shape):
-			wrong = append(wrong, fmt.Sprintf("%s%s is %v, the model has %v", x.prefix, v.Name, have.Shape, v.Meta.Shape))
-		}
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(wrong, "; "))
-}
-
 // lookup finds a variable in the file.
 func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
+	if x.source.Skips(v.Name) {
+		return safetensors.Tensor{}, false
+	}
 	if x.stream != nil {
 		t, ok := x.stream.has[v.Name]
 		return t, ok
 	}
-	t, err := x.file.Lookup(x.prefix + v.Name)
+	t, err := x.file.Lookup(x.source.Prefix + v.Name)
 	return t, err == nil
 }
 
@@ -217,16 +237,16 @@ func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
 func (x *Values) Stream() *Stream { return x.stream }
 
 // Read fills dst with a variable's first contents. Statistics are taken from
-// the file if it has them.
+// the file if it has them, and nothing that the source skips.
 func (x *Values) Read(v *graph.Value, dst []byte) error {
-	given := v.Role == graph.Parameter
-	if x.file != nil && v.Role == graph.Statistic {
+	given := false
+	if x.file != nil && weight(v) {
 		_, given = x.lookup(v)
 	}
-	if x.file == nil || !given {
+	if !given {
 		return models.FillUntil(v, x.seed, dst, x.stop)
 	}
-	return readError(x.file.ReadWeights(x.prefix+v.Name, 0, shape.View[float32](dst)))
+	return readError(x.file.ReadWeights(x.source.Prefix+v.Name, 0, shape.View[float32](dst)))
 }
 
 // Until has Read end with the error of stop, which is asked while numbers are drawn; nil:

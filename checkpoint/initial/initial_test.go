@@ -3,9 +3,11 @@ package initial_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -116,7 +118,7 @@ func TestFromAFile(t *testing.T) {
 		}
 	}
 	for init, want := range map[string]string{
-		file + ":model.":        "is missing",
+		file + ":model.":        "4 weights are missing: model.layers.0.weight",
 		file + ".none":          "no such file",
 		os.TempDir():            "",
 		"nowhere.safetensors:a": "no such file",
@@ -148,20 +150,115 @@ func TestUnfitContents(t *testing.T) {
 	}
 }
 
-func TestSplitPath(t *testing.T) {
+// A source is read from what a person types, and from what it writes.
+func TestParseSource(t *testing.T) {
 	colon := filepath.Join(t.TempDir(), "a:b")
 	if err := os.WriteFile(colon, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for init, want := range map[string][2]string{
-		"w.safetensors":        {"w.safetensors", ""},
-		"w.safetensors:model.": {"w.safetensors", "model."},
-		colon:                  {colon, ""},
-		colon + ":x.":          {colon, "x."},
+	for text, want := range map[string]initial.Source{
+		"w.safetensors":                         {File: "w.safetensors"},
+		"w.safetensors:model.":                  {File: "w.safetensors", Prefix: "model."},
+		colon:                                   {File: colon},
+		colon + ":x.":                           {File: colon, Prefix: "x."},
+		"{file: w.safetensors, skip: [head.*]}": {File: "w.safetensors", Skip: []string{"head.*"}},
+		`{"file":"a<b","prefix":"x.","skip":["a","b.*"]}`: {File: "a<b", Prefix: "x.", Skip: []string{"a", "b.*"}},
+		"{skip: [head.*]}": {Skip: []string{"head.*"}},
 	} {
-		if path, prefix := initial.SplitPath(init); path != want[0] || prefix != want[1] {
-			t.Errorf("%s: %q, %q", init, path, prefix)
+		got, err := initial.ParseSource(text)
+		again, err2 := initial.ParseSource(got.String())
+		if err != nil || err2 != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(again, want) {
+			t.Errorf("%s: %+v, and again %+v, %v %v", text, got, again, err, err2)
 		}
+	}
+	for text, want := range map[string]string{
+		"{file: w, skp: [a]}":    "field skp not found",
+		"{file: w":               "expected FILE[:PREFIX] or {file: w.safetensors, skip: [head.*]}",
+		"{file: w, skip: ['[']}": `skip: "[" is not a pattern of names, such as head.*`,
+		"{file: w, skip: ['']}":  `skip: "" is not a pattern`,
+	} {
+		if _, err := initial.ParseSource(text); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Weights that are skipped begin by rule, whatever the file has of them. The prefix is found
+// with which most are in the file. One line says what was taken, and each reason not to.
+func TestSkipAndPrefix(t *testing.T) {
+	vars := variables(t, 5)
+	db, s := saved(t, variables(t, 6))
+	dir := t.TempDir()
+	file := filepath.Join(dir, "w.safetensors")
+	err := s.Export(t.Context(), file, nil, func(x checkpoint.Tensor) string {
+		if x.Role != "parameter" {
+			return ""
+		}
+		return "net.model." + x.Name
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(init string) (*initial.Values, error) {
+		x, err := initial.Open(t.Context(), init, seed, vars)
+		if err == nil {
+			t.Cleanup(func() { x.Close() })
+		}
+		return x, err
+	}
+	_, err = open(file)
+	const want = "w.safetensors does not fit the model: 3 weights are of another shape: net.model.layers.0.weight is [6,4], the model has [5,4]; net.model.layers.0.bias is [6], the model has [5]; " +
+		"net.model.layers.1.weight is [3,6], the model has [3,5]; give those that are to begin anew as skip, as in {file: "
+	if !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) {
+		t.Errorf("of another model: %v, want %s", err, want)
+	}
+	x, err := open("{file: " + file + ", skip: [layers.0.*, '*.1.weight']}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := x.Fit(), file+": 1 of 4 tensors; named net.model.*; layers.0.*, *.1.weight left out as asked"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, v := range vars {
+		got, rule := make([]byte, v.Meta.Bytes()), make([]byte, v.Meta.Bytes())
+		models.Fill(v, seed, rule)
+		if err := x.Read(v, got); err != nil || bytes.Equal(got, rule) == (v.Name == "layers.1.bias") {
+			t.Errorf("%s: by rule %v, %v", v.Name, bytes.Equal(got, rule), err)
+		}
+	}
+	if _, err := open("{file: " + file + ", skip: [head.*]}"); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "skip: head.* is the name of no weight of the model, such as layers.0.weight") {
+		t.Error(err)
+	}
+	more := filepath.Join(dir, "more.safetensors")
+	if err := db.Export(s.Manifest.ID, more); err != nil { // the optimizer's state, too
+		t.Fatal(err)
+	}
+	vars = variables(t, 6)
+	if x, err = open(more); err != nil || !strings.HasSuffix(x.Fit(), "more.safetensors: 4 of 4 tensors; 7 in the file that the model has not") {
+		t.Errorf("%v, %v", x, err)
+	}
+}
+
+// What is wrong with a large model takes a line, and not a list of all weights.
+func TestManyWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	var vars []*graph.Value
+	var entries []safetensors.Entry
+	for i := range 300 {
+		name := fmt.Sprintf("layers.%d.weight", i)
+		vars = append(vars, &graph.Value{Name: name, Meta: shape.F32(2), Role: graph.Parameter})
+		if i < 150 {
+			entries = append(entries, safetensors.Entry{Name: name, Meta: shape.F32(1 + i%2), Bytes: make([]byte, 4*(1+i%2))})
+		}
+	}
+	if err := safetensors.WriteFile(file, entries, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := initial.Open(t.Context(), file, seed, vars)
+	const want = "does not fit the model: 75 weights are of another shape: layers.0.weight is [1], the model has [2]; layers.2.weight is [1], the model has [2]; layers.4.weight is [1], the model has [2] and 72 more; " +
+		"150 weights are missing: layers.150.weight, layers.151.weight, layers.152.weight and 147 more; "
+	if !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) || len(err.Error()) > 700 {
+		t.Error(err)
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 // from front to back. It is an executor.Sequence.
 type Stream struct {
 	file   *safetensors.Stream
-	prefix string
+	source Source
 	vars   map[string]*graph.Value       // parameters and statistics of the model
 	has    map[string]safetensors.Tensor // those of them in the file
 }
 
-func newStream(f *safetensors.Stream, prefix string, vars []*graph.Value) *Stream {
-	s := &Stream{file: f, prefix: prefix, vars: map[string]*graph.Value{}, has: map[string]safetensors.Tensor{}}
+func newStream(f *safetensors.Stream, source Source, vars []*graph.Value) *Stream {
+	s := &Stream{file: f, source: source, vars: map[string]*graph.Value{}, has: map[string]safetensors.Tensor{}}
 	for _, v := range vars {
-		if v.Role == graph.Parameter || v.Role == graph.Statistic {
+		if weight(v) && !source.Skips(v.Name) {
 			s.vars[v.Name] = v
 		}
 	}
@@ -38,7 +38,7 @@ func newStream(f *safetensors.Stream, prefix string, vars []*graph.Value) *Strea
 // of is the variable that takes a tensor of the file as its contents; nil if the model has
 // none of that name.
 func (s *Stream) of(t safetensors.Tensor) *graph.Value {
-	name, ok := strings.CutPrefix(t.Name, s.prefix)
+	name, ok := strings.CutPrefix(t.Name, s.source.Prefix)
 	if !ok {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// Inputs are the files and folders that the config, its data and a file of weights, FILE[:PREFIX],
-// are read from, so that nothing is written over them. "" is no such file.
+// Inputs are the files and folders that the config, its data and a file of weights, an
+// [initial.Source], are read from, so that nothing is written over them. "" is no such file.
 func (s *Session) Inputs(weights string) []string {
 	inputs := []string{s.Config.Pos.File}
 	if d := s.Config.Data; d.Source == "tensors" {
@@ -20,8 +20,9 @@ func (s *Session) Inputs(weights string) []string {
 		inputs = append(inputs, x.ValPath, x.TestPath)
 	}
 	if weights != "" {
-		file, _ := initial.SplitPath(weights)
-		inputs = append(inputs, file)
+		if from, err := initial.ParseSource(weights); err == nil && from.File != "" {
+			inputs = append(inputs, from.File)
+		}
 	}
 	return inputs
 }

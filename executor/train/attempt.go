@@ -388,6 +388,9 @@ func (a *attempt) notes() []string {
 	if text := a.bound.Exceeded(a.session.Plan.Graph.Vars); text != "" && a.session.Config.Devices.HostMemory == 0 { // beyond it, a file takes it
 		list = append(list, text)
 	}
+	if text := a.values.Fit(); text != "" {
+		list = append(list, text)
+	}
 	if x := a.values.Stream(); x != nil && !a.opt.Resume && a.session.Plan.AnyTight() && len(a.session.Config.Optimizer.Freeze) > 0 {
 		list = append(list, fmt.Sprintf("%s is compressed: frozen weights that leave a device come back by unpacking it anew, up to %s for each pass of the model; unpacked (gunzip, zstd -d), it takes less time",
 			a.opt.Init, units.Bytes(x.Bytes())))

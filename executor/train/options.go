@@ -26,8 +26,9 @@ type Options struct {
 	// anew and forgets what Dir holds. With neither, a Dir that holds a
 	// checkpoint is an error.
 	Resume, Fresh bool
-	// Init names a safetensors file, FILE[:PREFIX], with the parameters' first
-	// values by name, after the prefix.
+	// Init names a safetensors file with the parameters' first values by name:
+	// FILE[:PREFIX], or {file: FILE, skip: [head.*]}. Without a prefix, that of most
+	// names in the file is found.
 	Init string
 	// MaxSteps ends the run, saved, after that many steps since its beginning;
 	// 0 means the config's length. The learning rate's schedule ignores it.

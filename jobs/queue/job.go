@@ -103,7 +103,7 @@ type Job struct {
 	Ready     time.Time  `json:",omitzero"`
 	Unplanned *Unplanned `json:",omitempty"`
 	Planning  *Attempt   `json:",omitempty"` // to plan it, while that lasts; nil: it is not planned now
-	Init      string     `json:",omitempty"` // FILE[:PREFIX] with the weights with which a training begins
+	Init      string     `json:",omitempty"` // a source of the weights with which a training begins, as initial.ParseSource reads it
 	Made      []Made     `json:",omitempty"` // the files that its work has made
 
 	key string // of its submission

@@ -30,7 +30,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default: runs/NAME, or the next free one)")
 	resume := addResumeFlag(c)
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "delete the run that the folder holds, and begin anew")
-	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of a safetensors `FILE[:PREFIX]`, found by name")
+	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of a safetensors `FILE[:PREFIX]`, found by name; some left out: '{file: FILE, skip: [head.*]}'")
 	addOverfit(c, &t.overfit)
 	run := func(c *cobra.Command, args []string) (err error) {
 		cfg, err := cf.Load(c, args[0])

@@ -96,7 +96,7 @@ func ofStep(err error, s *configs.Step, sent *jobs.Step, cfg *configs.Config) er
 
 // stepOf is a step as it is submitted, with the config of one that trains.
 func stepOf(s *configs.Step) (step jobs.Step, cfg *configs.Config, err error) {
-	step.Name, step.Init = s.Name, s.Init
+	step.Name, step.Init, step.Skip = s.Name, s.Init, s.Skip
 	var set []string
 	for _, x := range s.Set {
 		set = append(set, x.Key+"="+x.Value)

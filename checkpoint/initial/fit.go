@@ -1,0 +1,109 @@
+package initial
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// fit is how the tensors of a file fit the weights of a model. Its text has a reason once, with a
+// few names, and never all of a large model.
+type fit struct {
+	source  Source
+	all     int      // parameters of the model
+	taken   int      // those that the file gives
+	unknown int      // tensors of the file that the model has not
+	skipped []string // patterns
+	missing []string // names in the file
+	other   []string // with both shapes
+}
+
+// mostNamed are the weights that a reason names.
+const mostNamed = 3
+
+// fitOf compares the file with the model.
+func (x *Values) fitOf(vars []*graph.Value) *fit {
+	f := &fit{source: x.source, skipped: x.source.Skip}
+	known := map[string]bool{}
+	for _, v := range vars {
+		if known[v.Name] = weight(v); v.Role != graph.Parameter {
+			continue
+		}
+		f.all++
+		if x.source.Skips(v.Name) {
+			continue
+		}
+		name := x.source.Prefix + v.Name
+		have, ok := x.lookup(v)
+		switch {
+		case !ok:
+			f.missing = append(f.missing, name)
+		case !have.Shape.Equal(v.Meta.Shape):
+			f.other = append(f.other, fmt.Sprintf("%s is %v, the model has %v", name, have.Shape, v.Meta.Shape))
+		default:
+			f.taken++
+		}
+	}
+	for _, name := range x.names() {
+		if own, ok := strings.CutPrefix(name, x.source.Prefix); !ok || !known[own] {
+			f.unknown++
+		}
+	}
+	return f
+}
+
+// err says why the file does not fit; nil where it does.
+func (f *fit) err() error {
+	var list []string
+	if n := len(f.other); n > 0 {
+		list = append(list, fmt.Sprintf("%s of another shape: %s", count(n), some(f.other, "; ")))
+	}
+	if n := len(f.missing); n > 0 {
+		list = append(list, fmt.Sprintf("%s missing: %s", count(n), some(f.missing, ", ")))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	cure := "begin with weights of the same model"
+	if f.taken > 0 {
+		cure = "give those that are to begin anew as skip, as in {file: " + f.source.File + ", skip: [head.*]}"
+	}
+	return errors.New(strings.Join(append(list, cure), "; "))
+}
+
+// count is "1 weight is" or "2 weights are".
+func count(n int) string {
+	if n == 1 {
+		return "1 weight is"
+	}
+	return fmt.Sprintf("%d weights are", n)
+}
+
+// some is a list, cut short.
+func some(list []string, between string) string {
+	if n := len(list) - mostNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:mostNamed], between), n)
+	}
+	return strings.Join(list, between)
+}
+
+// String says what of the file was taken, where that is not all as it is: "w.safetensors: 148 of 150 tensors; head.* left out as
+// asked".
+func (f *fit) String() string {
+	var list []string
+	if p := f.source.Prefix; p != "" {
+		list = append(list, "named "+p+"*")
+	}
+	if len(f.skipped) > 0 {
+		list = append(list, some(f.skipped, ", ")+" left out as asked")
+	}
+	if f.unknown > 0 {
+		list = append(list, fmt.Sprintf("%d in the file that the model has not", f.unknown))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d of %d tensors; %s", f.source.File, f.taken, f.all, strings.Join(list, "; "))
+}
