@@ -73,11 +73,19 @@ func (l PositionalEmbedding) Build(b *Builder, x *graph.Value) *graph.Value {
 	return ops.Add(b.Builder, x, table)
 }
 
+// holds refuses to generate more positions than a layer tells apart.
+func (c *context) holds(positions int) bool {
+	if c.chunk.Context > positions {
+		c.fail("%d positions are to be generated, but its context is %d: generate at most that many", c.chunk.Context, positions)
+		return false
+	}
+	return true
+}
+
 // cached adds the learned row of each position of a chunk.
 func (l PositionalEmbedding) cached(c *context, x *graph.Value) *graph.Value {
 	s, rows := x.Meta.Shape, l.rows(c.spec)
-	if c.chunk.Context > rows {
-		c.fail("%d positions are to be generated, but its context is %d: generate at most that many", c.chunk.Context, rows)
+	if !c.holds(rows) {
 		return x
 	}
 	table := c.param("weight", []int{rows, s[2]}, tableInit(l.Std), "weight", "embedding")

@@ -129,6 +129,8 @@ func TestModelsThatGenerateNoText(t *testing.T) {
 			`configs/x.yaml:14: layer 1 (mean "it"): a model with this layer cannot generate text: use only layers that work on each position alone, and attention, grouped_attention, lstm, gru or positional_embedding`},
 		{models.Stack{embed, models.Named{Name: "r", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "it", Pos: at, Layer: models.BatchNorm{}}}}}, head}, `layer 2 (batchnorm "it"): a model with this layer cannot generate text`},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.PositionalEmbedding{Context: 8}}, head}, "9 positions are to be generated, but its context is 8"},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.GroupedAttention{Heads: 2, Context: 8}}, head}, "9 positions are to be generated, but its context is 8"},
+		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.GroupedAttention{Heads: 2, Full: true}}, head}, "its positions see later ones, so that it cannot generate text"},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.LSTM{Units: 5, Bidirectional: true}}, head}, "cannot generate text while last or bidirectional is true"},
 		{models.Stack{embed, models.Named{Name: "it", Pos: at, Layer: models.Dense{Units: 5}}}, "its last layer must give one number for each of the 7 tokens"},
 	} {

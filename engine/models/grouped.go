@@ -61,6 +61,9 @@ func (l GroupedAttention) cached(c *context, x *graph.Value) *graph.Value {
 		c.fail("its positions see later ones, so that it cannot generate text: leave full out")
 		return x
 	}
+	if l.Context > 0 && !c.holds(l.Context) {
+		return x
+	}
 	positions := c.b.One(ops.Positions{T: x.Meta.Shape[1]}, c.chunkExtent())
 	return l.around(&Builder{c.b, c}, x, positions, func(qkv *graph.Value) *graph.Value {
 		op, _ := l.op(c)

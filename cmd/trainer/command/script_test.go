@@ -337,8 +337,8 @@ func referenceLosses(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := f.Float32("losses")
 	ts.Check(errors.Join(err, f.Close()))
 	got := reportOf(ts, args[0]).Losses
-	if len(got) != 10 || len(want) != 10 {
-		ts.Fatalf("%d losses, the reference has %d, expected 10", len(got), len(want))
+	if len(got) == 0 || len(got) != len(want) {
+		ts.Fatalf("%d losses, the reference has %d", len(got), len(want))
 	}
 	for i, w := range want {
 		if d := math.Abs(got[i]-float64(w)) / math.Abs(float64(w)); !(d < 1e-4) {
