@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/ranks/mpi"
 	"github.com/berth-ml/berth/internal/build"
@@ -31,12 +32,15 @@ const RanksStopped = crew.Stopped
 type RanksOptions struct {
 	// Program is compared between ranks, such as the version of the program; "": that of Berth, and of the program's module.
 	Program string
-	// Timeout is how long a rank may be silent before the others give it up; 0: 5 minutes.
+	// Timeout is how long a rank may be silent before all end; 0: 5 minutes. A run's distributed.timeout takes its place.
 	Timeout time.Duration
 	// Waiting is told on rank 0 whom all wait for; nil: nobody is.
 	Waiting func(text string)
-	// Lost is told why all ranks end at once, with exit code 75, since one is silent; nil: nobody is.
+	// Lost is told on one rank, usually rank 0, why all end, since one has failed or is silent. The process then ends with
+	// an exit code: 75 where starting again helps. nil: nobody is told.
 	Lost func(err error)
+	// Text words an error of a rank that has failed, which Lost is told on rank 0; nil: its Error does.
+	Text func(error) string
 	// IsUsage reports whether an error is a mistake in a config or a call, beside those of [IsUsage]; nil: no other is.
 	IsUsage func(error) bool
 }
@@ -61,11 +65,12 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _ := os.Hostname() // a machine without one is called by the rank alone
+	space, _ := os.Readlink("/proc/self/ns/pid") // "" where the system has no such thing
+	name, _ := os.Hostname()                     // a machine without one is called by the rank alone
 	free, _ := host.Available()
 	c, err := crew.Meet(ctx, world, crew.Options{
-		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: threads},
-		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, Lost: o.Lost, KindOf: o.kindOf,
+		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: threads, Process: os.Getpid(), Space: space},
+		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, Lost: o.Lost, KindOf: o.kindOf, Text: o.Text,
 	})
 	if err != nil {
 		return nil, errors.Join(err, closeRanks(world, err))
@@ -84,7 +89,7 @@ func closeRanks(w *mpi.World, err error) error {
 // kindOf is what an error is for whoever has started the ranks.
 func (o *RanksOptions) kindOf(err error) crew.Kind {
 	switch {
-	case errors.Is(err, ErrStopped), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrStopped), errors.Is(err, ranks.ErrCarrier), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return crew.Stopped
 	case IsUsage(err), o.IsUsage != nil && o.IsUsage(err):
 		return crew.Mistake

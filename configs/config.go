@@ -40,6 +40,7 @@ type Config struct {
 	Schedule      Schedule
 	Partition     Partition
 	Devices       Devices
+	Distributed   Distributed
 	Checkpoint    Checkpoint
 	EarlyStopping EarlyStopping
 
@@ -353,6 +354,12 @@ type DeviceEntry struct {
 type Memory struct {
 	Bytes   int64
 	Percent float64 // of the most that the plan takes on the device without a limit
+}
+
+// Distributed is how several processes train together.
+type Distributed struct {
+	Pos     Pos
+	Timeout time.Duration // after which all end where one is silent, or none gets on with its step
 }
 
 // Keep decides which snapshots stay in the run folder.

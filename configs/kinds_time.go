@@ -47,6 +47,24 @@ func (pauses) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(formatDuration(*src.(*time.Duration)))
 }
 
+// patience is a time.Duration that is long enough for a process which is busy to be heard of.
+type patience struct{}
+
+func (patience) expect() string { return "a time of at least 1s such as 90s or 5m" }
+
+func (k patience) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	v, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || v < time.Second {
+		d.mismatch(n, path, k.expect())
+		return
+	}
+	*dst.(*time.Duration) = v
+}
+
+func (patience) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(formatDuration(*src.(*time.Duration)))
+}
+
 // saveInterval is a Checkpoint's Every or EveryTime.
 type saveInterval struct{}
 

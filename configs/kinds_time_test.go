@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -20,6 +21,17 @@ func TestTimes(t *testing.T) {
 	for _, text := range []string{"5", "-1s", "soon", "[1s]"} {
 		if _, err := Parse("x", []byte(smallOn("cpu")), Overlay{Set: []string{"devices.timeout=" + text}}); err == nil {
 			t.Errorf("%s is a time", text)
+		}
+	}
+	for text, want := range map[string]time.Duration{"1s": time.Second, "90s": 90 * time.Second} {
+		if c := parse(t, smallOn("cpu"), Overlay{Set: []string{"distributed.timeout=" + text}}); c.Distributed.Timeout != want {
+			t.Errorf("%s is %v", text, c.Distributed.Timeout)
+		}
+	}
+	for _, text := range []string{"0", "999ms", "-1s", "5", "[1s]"} {
+		_, err := Parse("x.yaml", []byte(smallOn("cpu")+"distributed:\n  timeout: "+text+"\n"), Overlay{})
+		if err == nil || !strings.Contains(err.Error(), "expected a time of at least 1s") || !strings.Contains(err.Error(), "x.yaml:5: distributed.timeout: got ") {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -86,6 +86,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(fmt.Sprint(rapid.Int64Range(LeastMemory, 1<<40).Draw(t, at)))
 	case duration:
 		return plain(rapid.SampledFrom([]string{"0", "1s", "90s", "5m", "1h", "2h30m", "1h0m5s", "1.5s"}).Draw(t, at))
+	case patience:
+		return plain(rapid.SampledFrom([]string{"1s", "2s", "1m30s", "5m"}).Draw(t, at))
 	case pauses:
 		return plain(rapid.SampledFrom([]string{"0", "10ms", "2s", "1m30s"}).Draw(t, at))
 	case saveInterval:

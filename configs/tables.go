@@ -21,6 +21,7 @@ var rootSection = &section{
 		{name: "schedule", kind: scheduleSection, at: at(func(c *Config) *Schedule { return &c.Schedule })},
 		{name: "partition", kind: partitionSection, at: at(func(c *Config) *Partition { return &c.Partition }), free: true},
 		{name: "devices", kind: devicesSection, at: at(func(c *Config) *Devices { return &c.Devices }), free: true},
+		{name: "distributed", kind: distributedSection, at: at(func(c *Config) *Distributed { return &c.Distributed }), free: true},
 		{name: "checkpoint", kind: checkpointSection, at: at(func(c *Config) *Checkpoint { return &c.Checkpoint }), free: true, kept: true},
 		{name: "early_stopping", kind: earlySection, at: at(func(c *Config) *EarlyStopping { return &c.EarlyStopping }), free: true, kept: true},
 	},
@@ -112,6 +113,15 @@ var devicesSection = &section{
 			doc: "what a run does once a device is lost, or one of its operations has failed for good (a copy that fails is repeated, up to twice). Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
 		{name: "op_by_op", kind: modes{enum{OpByOpNone, OpByOpPlain}, enum{OpByOpLog, OpByOpTrace, OpByOpSync}}, at: at(func(d *Devices) *string { return &d.OpByOp }), def: OpByOpNone, blank: true, flag: "op-by-op", flagTakes: "WAY", flagAlone: OpByOpPlain,
 			doc: "how the ops of a segment run. `none`: compiled together. Otherwise one at a time, for finding faults: the run ends at the first op whose result is NaN or infinite, and names it. `plain`: no more than that; `log`: each call is printed on standard error, with its time and bytes; `trace`: training is recorded as with `--dump`, in the folder dump of the run folder unless `--dump` names another; `sync`: each op ends before the next is queued; `log,sync`: both. The weights are the same"},
+	},
+}
+
+var distributedSection = &section{
+	doc: "How [several processes](machines.md) train together.",
+	pos: posOf(func(v *Distributed) *Pos { return &v.Pos }),
+	keys: []*key{
+		{name: "timeout", kind: patience{}, at: at(func(v *Distributed) *time.Duration { return &v.Timeout }), def: "5m",
+			doc: "the time after which all processes end, and can be started again, where one sends no sign of life, or where none gets on with its step. Slow data and saves are waited for"},
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
@@ -36,9 +37,10 @@ type loop struct {
 
 	before [3]runstate.Progress // where the run stood before the newest steps
 
-	replaced bool            // a variable was, since the newest checkpoint
-	reserved bool            // the next save has its memory
-	saveNow  <-chan struct{} // Options.SaveNow; nil once that is closed
+	replaced bool                  // a variable was, since the newest checkpoint
+	reserved bool                  // the next save has its memory
+	saveNow  <-chan struct{}       // Options.SaveNow; nil once that is closed
+	phase    atomic.Pointer[phase] // with ranks, what this one does
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, the time
@@ -98,6 +100,7 @@ func (l *loop) begin(ctx context.Context) error {
 	l.first, l.a.done = l.a.at.Step, l.a.at.Step
 	if c := l.a.crew(); c != nil {
 		l.pilot = c.NewPilot()
+		l.tellDoing()
 	}
 	if every := l.a.session.Config.Train.Watch; every > 0 && l.a.leads() && l.a.prog.Holder(models.LossRing) == 0 {
 		l.watch = l.a.rings().NewWatch(models.LossRing, every)
@@ -153,7 +156,10 @@ func (l *loop) nextOfAll(ctx context.Context) error {
 		return l.next(ctx)
 	}
 	work := context.WithoutCancel(ctx)
-	if err := l.next(work); err != nil {
+	l.enters(readingData)
+	err := l.next(work)
+	l.enters(steppingOn)
+	if err != nil {
 		return err
 	}
 	return l.pilot.Next(work, l.reckon(ctx))
@@ -224,6 +230,7 @@ func (l *loop) look(ctx context.Context) error {
 func (l *loop) settle(ctx context.Context, left int) error {
 	return l.a.feed.Settle(ctx, left, func(b datasets.Batch) error {
 		l.a.done++
+		l.enters(steppingOn)
 		l.clock.Tick(b.Samples-b.Empty, l.a.rt.Worked())
 		start, end := l.clock.Span()
 		l.a.dump.Step(l.a.done, start, end)
@@ -275,6 +282,8 @@ type due struct{ boundary, log, save, inspect bool }
 
 // stand does the work that is due.
 func (l *loop) stand(ctx context.Context, d due) (err error) {
+	l.enters(evaluating)
+	defer l.enters(steppingOn)
 	var e *Boundary
 	if d.boundary {
 		e, err = l.boundary(ctx)
@@ -285,6 +294,7 @@ func (l *loop) stand(ctx context.Context, d due) (err error) {
 		err = l.save(ctx)
 	}
 	if d.save && err == nil && d.boundary && l.a.session.Config.Train.Boundary == 0 { // an epoch's checkpoint is on the disk before the next epoch
+		l.enters(saving)
 		err = l.a.saves.Await()
 	}
 	if d.inspect && err == nil {
@@ -378,6 +388,8 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
 func (l *loop) save(ctx context.Context) error {
+	l.enters(saving)
+	defer l.enters(steppingOn)
 	l.saved, l.replaced = time.Now(), false
 	m, err := l.a.manifest()
 	if err == nil {
@@ -423,11 +435,14 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
+	l.enters(ending)
 	if l.pilot != nil {
 		if err := l.pilot.End(ctx); err != nil {
 			return err
 		}
 	}
+	l.enters(saving)
+	defer l.enters(ending)
 	if err := l.a.saves.Await(); err != nil {
 		return err
 	}

@@ -25,7 +25,9 @@ func (a *attempt) whole(ctx context.Context) (rep *Report, err error) {
 	limited, cancel := a.opt.InTime(ctx)
 	defer cancel()
 	a.ending = limited.Done()
+	returned := false
 	defer func() {
+		a.cut(returned, err)
 		closing := a.close()
 		var lost *DeviceError
 		if errors.As(err, &lost) {
@@ -34,7 +36,9 @@ func (a *attempt) whole(ctx context.Context) (rep *Report, err error) {
 		err = errors.Join(err, closing)
 	}()
 	rep, err = a.train(ctx)
-	return rep, a.outcome(err)
+	err = a.outcome(err)
+	returned = true
+	return rep, err
 }
 
 // outcome says of a failure whether it was the loss of a device, which is then given
@@ -63,16 +67,12 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	vigil := a.watch()
-	defer vigil.Stop()
+	defer a.stopTelling()
 	stopped, err := l.run(ctx)
 	if err != nil {
 		return nil, l.fail(ctx, err)
 	}
 	rep, unwritten := a.ended(l)
-	if rep != nil {
-		vigil.End()
-	}
 	if rep == nil || !stopped {
 		return rep, unwritten
 	}
@@ -167,11 +167,14 @@ func (a *attempt) explained(err error, first int) error {
 	}
 	a.failed = first + int(task.Step)
 	if a.crew() != nil { // nothing can be computed again: the others are at the same step
-		err = fmt.Errorf("step %d: %w", a.failed, err)
-		if errors.Is(err, device.ErrNonFinite) {
-			err = fmt.Errorf("%w; %s", err, a.lastGood())
+		if !errors.Is(err, device.ErrNonFinite) {
+			return fmt.Errorf("step %d: %w", a.failed, err)
 		}
-		return err
+		where := fmt.Sprintf("the loss is %v on %s", device.ErrNonFinite, task.Device)
+		if nf, ok := errors.AsType[*device.NonFiniteError](err); ok && a.load.OpByOp {
+			where = fmt.Sprintf("%s: %v", task.Device, nf)
+		}
+		return errs.With(fmt.Errorf("step %d: %s; %s", a.failed, where, a.lastGood()), err)
 	}
 	a.session.Debug().Failure(task)
 	if unwritten := a.dump.Failure(a.failed, task); unwritten != nil {

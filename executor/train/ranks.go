@@ -118,7 +118,10 @@ func (o *OpenOptions) agreeOnConfig(ctx context.Context, c *configs.Config, err 
 		return err
 	}
 	facts, err := o.facts(c, err)
-	return o.Ranks.Agree(ctx, "its config", err, facts...)
+	if err = o.Ranks.Agree(ctx, "its config", err, facts...); err == nil {
+		o.Ranks.SetTimeout(cmp.Or(c.Distributed.Timeout, crew.DefaultTimeout))
+	}
+	return err
 }
 
 // facts are what the configs of all ranks have in common. Devices are each rank's own, and so are the paths of data,
@@ -177,12 +180,85 @@ func (a *attempt) crew() *crew.Crew { return a.session.Crew() }
 // leads reports whether this process has the run folder, and decides.
 func (a *attempt) leads() bool { return a.crew() == nil || a.crew().Rank() == 0 }
 
-// watch notices ranks that are silent, from the first step on; nil if this process is alone.
-func (a *attempt) watch() *crew.Vigil {
-	if a.crew() == nil {
-		return nil
+// cut ends the messages of this rank after a failure, before their memory is given back: others hear of it, and of what else they
+// wait for nothing comes. returned is false after a panic, of which the process tells as it ends.
+func (a *attempt) cut(returned bool, err error) {
+	c := a.crew()
+	_, all := errors.AsType[*crew.Verdict](err)
+	if c == nil || returned && (err == nil || all || errors.Is(err, errs.ErrStopped)) {
+		return
 	}
-	return a.crew().Watch()
+	if returned {
+		c.Tell(err)
+	}
+	c.Cut(errors.New("this rank has failed"))
+}
+
+// phase is what a rank does in its loop.
+type phase struct {
+	what  string
+	step  int
+	must  bool   // get on
+	alone bool   // it waits for no rank
+	moves uint64 // another number than in the phase before
+}
+
+// enters notes what this rank does from now on. Others hear of it.
+func (l *loop) enters(p phase) {
+	if l.a.crew() == nil {
+		return
+	}
+	if before := l.phase.Load(); before != nil {
+		p.moves = before.moves + 1
+	}
+	p.step = l.a.done + 1
+	l.phase.Store(&p)
+}
+
+// The phases of a loop.
+var (
+	readingData = phase{what: "it reads its data", alone: true}
+	steppingOn  = phase{what: "it is at its step", must: true}
+	saving      = phase{what: "it saves a checkpoint", alone: true}
+	evaluating  = phase{what: "it evaluates"}
+	ending      = phase{what: "it ends the run"}
+)
+
+// tellDoing has others hear of what this rank does, until stopTelling.
+func (l *loop) tellDoing() {
+	c := l.a.crew()
+	if c == nil {
+		return
+	}
+	l.enters(steppingOn)
+	c.SetDoing(l.doing)
+}
+
+// stopTelling undoes tellDoing.
+func (a *attempt) stopTelling() {
+	if c := a.crew(); c != nil {
+		c.SetDoing(nil)
+	}
+}
+
+// doing is what this rank does now. It is called from another goroutine.
+func (l *loop) doing() crew.Doing {
+	p, rt, me := l.phase.Load(), l.a.rt, l.a.crew().Rank()
+	d := crew.Doing{Step: p.step, What: p.what, Must: p.must, Moves: p.moves + uint64(rt.Worked()), Rank: -1}
+	if p.alone {
+		d.Rank = me
+		return d
+	}
+	for i, dev := range l.a.session.Devices {
+		if x, ok := dev.Running(); ok && l.a.session.Here(i) {
+			d.Rank, d.What = me, fmt.Sprintf("%s runs on %s", x.What, dev.ID())
+			return d
+		}
+	}
+	if waits := rt.Waits(); len(waits) > 0 {
+		d.Rank, d.For = waits[0].Rank, waits[0].Task
+	}
+	return d
 }
 
 // agree has all ranks compare how far they have come. Alone, err is what it is.

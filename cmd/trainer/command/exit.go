@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/executor/ranks"
 )
 
 // exitCode is the exit code for an error of a command or of a run.
@@ -18,7 +19,7 @@ func exitCode(err error) int {
 		return silent.code
 	case errors.As(err, &all) && all.Kind == berth.RanksStopped:
 		return cli.ExitStopped
-	case errors.Is(err, berth.ErrStopped):
+	case errors.Is(err, berth.ErrStopped), errors.Is(err, ranks.ErrCarrier):
 		return cli.ExitStopped
 	case berth.IsUsage(err):
 		return cli.ExitUsage

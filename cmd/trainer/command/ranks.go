@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/mpi"
@@ -39,7 +43,7 @@ var (
 
 // checkRanks refuses a command that was started as several processes which were to work together: each would do all
 // of the work, in the same run folder.
-func checkRanks(c *cobra.Command) error {
+func checkRanks(c *cobra.Command, stop *signals.Stop) error {
 	if slices.Contains(alone, c.Name()) || slices.Contains(together, c.Name()) && c.Parent() == c.Root() {
 		return nil
 	}
@@ -50,8 +54,20 @@ func checkRanks(c *cobra.Command) error {
 	if f := c.Flags().Lookup("link"); f != nil && f.Value.String() == "true" {
 		return nil
 	}
-	return cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
+	err = cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
 		l.By, l.Size, l.Variable)
+	all, failed := joinRanks(c, stop, 0)
+	if failed != nil { // each tells it
+		return err
+	}
+	err = all.Agree(c.Context(), "its command", err)
+	if failed := all.Close(); failed != nil {
+		return failed
+	}
+	if all.Rank() > 0 {
+		return silentError{err, exitCode(err)}
+	}
+	return err
 }
 
 // silentError is an error that another process tells, or that was told already.
@@ -60,24 +76,42 @@ type silentError struct {
 	code int
 }
 
+// joinRanks meets the other processes of a command; nil: there are none. Its error is told already where another process tells it.
+func joinRanks(c *cobra.Command, stop *signals.Stop, timeout time.Duration) (*berth.Ranks, error) {
+	tell := func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }
+	all, err := berth.JoinRanks(c.Context(), berth.RanksOptions{
+		Program: build.Revision(), Timeout: timeout, Waiting: tell, Lost: func(err error) {
+			stop.Silent() // the launcher may send one to end this process
+			tell(err.Error())
+		},
+		Text:    func(err error) string { return cli.Advised(err).Error() },
+		IsUsage: func(err error) bool { return cli.ExitCode(err) == cli.ExitUsage },
+	})
+	if err == nil {
+		return all, nil
+	}
+	l, _ := launched() // which JoinRanks has asked, too
+	if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {
+		return nil, silentError{err, exitCode(v)}
+	}
+	if errors.Is(err, ranks.ErrLibrary) && l.Rank > 0 && l.Local == l.Size && os.Getenv("BERTH_MPI") == "" { // it is missing on rank 0's machine
+		return nil, silentError{err, exitCode(err)}
+	}
+	return nil, fmt.Errorf("rank %d: %w", l.Rank, err)
+}
+
 // join meets the other processes of the run, if there are any.
 func (t *training) join(c *cobra.Command) error {
-	l, err := launched()
-	if err != nil || l.Size < 2 {
+	all, err := joinRanks(c, t.stop, t.timeout)
+	if err != nil || all == nil {
 		return err
 	}
-	waiting := func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }
-	all, err := berth.JoinRanks(c.Context(), berth.RanksOptions{
-		Program: build.Revision(), Waiting: waiting, Lost: func(err error) { cli.Tell(c, c.ErrOrStderr(), err.Error()) }, IsUsage: func(err error) bool { return cli.ExitCode(err) == cli.ExitUsage },
-	})
-	if err != nil {
-		if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {
-			return silentError{err, exitCode(v)}
-		}
-		return fmt.Errorf("rank %d: %w", l.Rank, err)
+	if err := all.Agree(c.Context(), "its command", nil); err != nil { // of another rank
+		return errors.Join(err, all.Close())
 	}
 	t.ranks = all
 	t.stop.User2()
+	t.stop.Later(mostKill)
 	if all.Rank() > 0 {
 		t.quiet, t.verbose = true, false
 		t.stop.Silent()
@@ -85,6 +119,9 @@ func (t *training) join(c *cobra.Command) error {
 	}
 	return nil
 }
+
+// mostKill is how long a launcher takes to kill processes that it has sent a signal.
+const mostKill = 2500 * time.Millisecond
 
 // ranksNote says who trains together.
 func (t *training) ranksNote() string {
@@ -148,11 +185,20 @@ func (t *training) together(c *cobra.Command, run func() error) error {
 		}
 		return run()
 	}
+	defer func() {
+		if p := recover(); p != nil { // MPICH's mpirun would leave the others
+			fmt.Fprintf(c.ErrOrStderr(), "panic: %v\n\n%s", p, debug.Stack())
+			t.ranks.Abort(exitPanic)
+		}
+	}()
 	err := run()
 	_, all := errors.AsType[*berth.RanksVerdict](err)
 	if err != nil && !all && !errors.Is(err, berth.ErrStopped) {
-		cli.Tell(c, c.ErrOrStderr(), cli.Advised(err).Error())
-		t.ranks.Abort(exitCode(err)) // does not return
+		t.stop.Silent()
+		if !t.ranks.Tell(err) {
+			cli.Tell(c, c.ErrOrStderr(), cli.Advised(err).Error())
+		}
+		t.ranks.Abort(t.ranks.Code(err)) // does not return
 	}
 	if failed := t.ranks.Close(); err == nil {
 		err = failed
@@ -162,6 +208,9 @@ func (t *training) together(c *cobra.Command, run func() error) error {
 	}
 	return err
 }
+
+// exitPanic is Go's exit code after a panic.
+const exitPanic = 2
 
 // prefixed puts words before each line.
 type prefixed struct {

@@ -29,7 +29,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true // completionCommand takes its place
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		return cmp.Or(cli.CheckAll(c), cli.CheckPaths(c), checkRanks(c))
+		return cmp.Or(cli.CheckAll(c), cli.CheckPaths(c), checkRanks(c, stop))
 	}
 	cli.Group(root)
 	cli.ShowHelp(root)

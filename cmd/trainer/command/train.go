@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
 )
 
 func trainCommand(stop *signals.Stop) *cobra.Command {
@@ -32,9 +33,8 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "delete the run that the folder holds, and begin anew")
 	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of a safetensors `FILE[:PREFIX]`, found by name; some left out: '{file: FILE, skip: [head.*]}'")
 	addOverfit(c, &t.overfit)
-	run := func(c *cobra.Command, args []string) (err error) {
-		cfg, err := cf.Load(c, args[0])
-		if err == nil {
+	run := func(c *cobra.Command, cfg *configs.Config, failed error) (err error) {
+		if err = failed; err == nil {
 			err = t.checkOverfit(c)
 		}
 		if err = t.agree(c.Context(), "its config", err); err != nil {
@@ -53,7 +53,11 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 		return t.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), cfg)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return t.together(c, func() error { return run(c, args) })
+		cfg, failed := cf.Load(c, args[0])
+		if failed == nil {
+			t.timeout = cfg.Distributed.Timeout
+		}
+		return t.together(c, func() error { return run(c, cfg, failed) })
 	}
 	return c
 }

@@ -41,7 +41,8 @@ type training struct {
 	stop     *signals.Stop
 	faults   *faultFlag
 	costs    *costsFlag
-	ranks    *berth.Ranks // that train together; nil: this process is alone
+	timeout  time.Duration // of silence between ranks, until the run has its own; 0: the default
+	ranks    *berth.Ranks  // that train together; nil: this process is alone
 }
 
 // The values of --progress.

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -21,17 +23,20 @@ type Member struct {
 	Free    int64  // bytes of memory that the machine has left for it; 0: it is not known
 	Cores   string // that it may use, as the system names them; "" where it does not
 	Threads int    // that it runs at once
+	Process int    // its number; 0: it is not known
+	Space   string // in which processes of one number are the same
 }
 
 // Options describe this rank, and how it waits for others.
 type Options struct {
 	Member
-	Carrier string               // what carries the messages, for the user
-	Timeout time.Duration        // after which a silent rank is given up; 0: DefaultTimeout
-	Waiting func(text string)    // is told on rank 0 whom all wait for; nil: nobody is
-	Lost    func(err error)      // is told why all ranks end, before they do; nil: nobody is
-	KindOf  func(err error) Kind // what an error is; nil: Failed
-	soon    time.Duration        // after which Waiting is told; 0: usualSoon
+	Carrier string                 // what carries the messages, for the user
+	Timeout time.Duration          // after which a rank that is silent, or a step that stands still, ends all; 0: DefaultTimeout
+	Waiting func(text string)      // is told on rank 0 whom all wait for; nil: nobody is
+	Lost    func(err error)        // is told on one rank why all end, before they do; nil: nobody is
+	KindOf  func(err error) Kind   // what an error is; nil: Failed
+	Text    func(err error) string // how an error is told; nil: by its Error
+	soon    time.Duration          // after which Waiting is told; 0: usualSoon
 }
 
 // DefaultTimeout is how long a rank may be silent.
@@ -43,30 +48,58 @@ const usualSoon = 10 * time.Second
 // Crew is the ranks of one run. A nil Crew is a process alone, of which Rank, Size and Close know. One goroutine uses it, but for Lenders and the other methods that say so.
 type Crew struct {
 	transport ranks.Transport
+	steps     *steps
 	opt       Options
-	telling   sync.Mutex // held while Waiting is told
-	losing    sync.Once
-	members   []Member
+	silence   atomic.Int64             // Options.Timeout
+	known     atomic.Pointer[[]Member] // nil before they have met
+	vigil     *vigil
+	losing    sync.Once // why all end is told
+	telling   sync.Once // of Tell
+	told      bool
+
+	mu     sync.Mutex
+	does   func() Doing
+	awaits []awaited // what is waited for now
+	got    uint64    // what has come
+}
+
+// awaited is what is waited for of a rank.
+type awaited struct {
+	rank int
+	what string
 }
 
 // Meet has the ranks introduce themselves. It fails where they do not run the same program.
 func Meet(ctx context.Context, t ranks.Transport, o Options) (*Crew, error) {
-	o.Timeout, o.soon = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.soon, usualSoon)
-	c := &Crew{transport: t, opt: o, members: make([]Member, t.Size())}
-	mine, err := json.Marshal(o.Member)
+	o.soon = cmp.Or(o.soon, usualSoon)
+	c := &Crew{transport: t, steps: newSteps(t), opt: o}
+	c.SetTimeout(cmp.Or(o.Timeout, DefaultTimeout))
+	c.watch()
+	err := c.meet(ctx)
+	if _, all := errors.AsType[*Verdict](err); all {
+		c.vigil.end()
+	}
+	return c, err
+}
+
+// meet has the ranks learn each other's names.
+func (c *Crew) meet(ctx context.Context) error {
+	mine, err := json.Marshal(c.opt.Member)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	all, err := c.Gather(ctx, "its name", mine)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	list := make([]Member, c.Size())
 	for i, b := range all {
-		if err := json.Unmarshal(b, &c.members[i]); err != nil {
-			return nil, fmt.Errorf("rank %d says %q of itself: %w", i, b, err)
+		if err := json.Unmarshal(b, &list[i]); err != nil {
+			return fmt.Errorf("rank %d says %q of itself: %w", i, b, err)
 		}
 	}
-	return c, c.Agree(ctx, "its program", nil, Fact{"the program", o.Program, "start the same file on all machines"})
+	c.known.Store(&list)
+	return c.Agree(ctx, "its program", nil, Fact{"the program", c.opt.Program, "start the same file on all machines"})
 }
 
 // Rank is the number of this rank, from 0 on.
@@ -85,22 +118,55 @@ func (c *Crew) Size() int {
 	return c.transport.Size()
 }
 
-// Transport carries messages between the ranks.
-func (c *Crew) Transport() ranks.Transport { return c.transport }
+// Transport carries messages between the ranks. Its Fail ends what this rank waits for; see [Crew.Cut].
+func (c *Crew) Transport() ranks.Transport { return c.steps }
 
 // Carrier is what carries the messages.
 func (c *Crew) Carrier() string { return c.opt.Carrier }
 
-// Members are the ranks.
-func (c *Crew) Members() []Member { return c.members }
+// Members are the ranks; nil before they have met.
+func (c *Crew) Members() []Member {
+	if list := c.known.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
 
-// SetTimeout says how long a rank may be silent from now on.
-func (c *Crew) SetTimeout(d time.Duration) { c.opt.Timeout = d }
+// SetTimeout says how long a rank may be silent from now on, and all may stand still.
+func (c *Crew) SetTimeout(d time.Duration) { c.silence.Store(int64(d)) }
+
+func (c *Crew) timeout() time.Duration { return time.Duration(c.silence.Load()) }
+
+// SetDoing names the function that says what this rank does. It is called from another goroutine. nil: it is at work.
+func (c *Crew) SetDoing(f func() Doing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.does = f
+}
+
+// doing is what this rank does.
+func (c *Crew) doing() Doing {
+	c.mu.Lock()
+	f, got := c.does, c.got
+	var waits awaited
+	if len(c.awaits) > 0 {
+		waits = c.awaits[0]
+	}
+	c.mu.Unlock()
+	d := Doing{What: "it is at work", Rank: -1}
+	if f != nil {
+		d = f()
+	}
+	if d.Moves += got; d.Rank < 0 && waits.what != "" {
+		d.Rank, d.For = waits.rank, waits.what
+	}
+	return d
+}
 
 // Name is a rank with its machine: "rank 2 (node7)".
 func (c *Crew) Name(rank int) string {
-	if host := c.members[rank].Host; host != "" {
-		return fmt.Sprintf("rank %d (%s)", rank, host)
+	if list := c.Members(); list != nil && list[rank].Host != "" {
+		return fmt.Sprintf("rank %d (%s)", rank, list[rank].Host)
 	}
 	return fmt.Sprintf("rank %d", rank)
 }
@@ -108,7 +174,7 @@ func (c *Crew) Name(rank int) string {
 // Machines is the number of machines that the ranks are on.
 func (c *Crew) Machines() int {
 	hosts := map[string]bool{}
-	for _, m := range c.members {
+	for _, m := range c.Members() {
 		hosts[m.Host] = true
 	}
 	return len(hosts)
@@ -124,10 +190,10 @@ type Part struct {
 // Part divides the machine of this rank among those on it. Where the launcher has given each cores of its own,
 // its threads are as they are.
 func (c *Crew) Part() Part {
-	me := c.members[c.Rank()]
+	me := c.Members()[c.Rank()]
 	p := Part{Threads: me.Threads, Free: me.Free}
 	at, bound := 0, false
-	for i, m := range c.members {
+	for i, m := range c.Members() {
 		if m.Host != me.Host {
 			continue
 		}
@@ -152,6 +218,7 @@ func (c *Crew) Close() error {
 	if c == nil {
 		return nil
 	}
+	c.vigil.end()
 	return c.transport.Close()
 }
 
@@ -159,64 +226,62 @@ func (c *Crew) Close() error {
 const longest = 64 << 20
 
 // send sends bytes behind their number.
-func (c *Crew) send(to int, b []byte) (sent []device.Event) {
+func (c *Crew) send(to int, tag ranks.Tag, b []byte) (sent []device.Event) {
 	length := binary.LittleEndian.AppendUint64(nil, uint64(len(b)))
-	sent = append(sent, c.transport.Send(to, ranks.TagControl, length))
+	sent = append(sent, c.transport.Send(to, tag, length))
 	if len(b) > 0 {
-		sent = append(sent, c.transport.Send(to, ranks.TagControl, b))
+		sent = append(sent, c.transport.Send(to, tag, b))
 	}
 	return sent
 }
 
-// recv receives what send sends.
-func (c *Crew) recv(ctx context.Context, from int, what string) ([]byte, error) {
+// message receives what send sends.
+func (c *Crew) message(ctx context.Context, from int, tag ranks.Tag) ([]byte, error) {
 	var length [8]byte
-	if err := c.await(ctx, from, what, c.transport.Recv(from, ranks.TagControl, length[:])); err != nil {
+	if err := c.transport.Recv(from, tag, length[:]).Wait(ctx); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > longest {
-		return nil, fmt.Errorf("%s sends %d bytes for %s", c.Name(from), n, what)
+		return nil, fmt.Errorf("%s sends a message of %d bytes", c.Name(from), n)
 	}
 	b := make([]byte, n)
 	if n == 0 {
 		return b, nil
 	}
-	return b, c.await(ctx, from, what, c.transport.Recv(from, ranks.TagControl, b))
+	return b, c.transport.Recv(from, tag, b).Wait(ctx)
 }
 
-// await waits for a message of a rank. What is waited for is told soon, on rank 0.
+// recv is message of what ranks tell each other of themselves.
+func (c *Crew) recv(ctx context.Context, from int, what string) ([]byte, error) {
+	defer c.waitsFor(from, what)()
+	return c.message(ctx, from, ranks.TagControl)
+}
+
+// await waits for messages of a rank. The vigil ends that, if all of them wait for too long.
 func (c *Crew) await(ctx context.Context, rank int, what string, events ...device.Event) error {
+	defer c.waitsFor(rank, what)()
 	for _, e := range events {
-		if err := c.awaitOne(ctx, rank, what, e); err != nil {
+		if err := e.Wait(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Crew) awaitOne(ctx context.Context, rank int, what string, e device.Event) error {
-	began := time.Now()
-	within := func(d time.Duration) error {
-		limited, cancel := context.WithTimeout(ctx, d)
-		defer cancel()
-		return e.Wait(limited)
+// waitsFor notes what this rank waits for, until got is called.
+func (c *Crew) waitsFor(rank int, what string) (got func()) {
+	w := awaited{rank, what}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaits = append(c.awaits, w)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.Index(c.awaits, w)
+		c.awaits = slices.Delete(c.awaits, i, i+1)
+		c.got++
 	}
-	soon := min(c.opt.soon, c.opt.Timeout)
-	err := within(soon)
-	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-		return err
-	}
-	if c.Rank() == 0 && c.opt.Waiting != nil {
-		c.telling.Lock()
-		c.opt.Waiting(fmt.Sprintf("waiting for %s: %s", c.Name(rank), what))
-		c.telling.Unlock()
-	}
-	err = within(c.opt.Timeout - soon)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return c.silent(rank, what, time.Since(began).Round(time.Second))
-	}
-	return err
 }
 
 // ShareBytes is Share of any number of bytes, which all ranks know: others get them in b.
@@ -271,7 +336,7 @@ func (c *Crew) Gather(ctx context.Context, what string, mine []byte) ([][]byte, 
 // collect gives rank 0 what each rank has.
 func (c *Crew) collect(ctx context.Context, what string, mine []byte) (all [][]byte, err error) {
 	if c.Rank() != 0 {
-		return nil, c.await(ctx, 0, what, c.send(0, mine)...)
+		return nil, c.await(ctx, 0, what, c.send(0, ranks.TagControl, mine)...)
 	}
 	all = make([][]byte, c.Size())
 	all[0] = mine
@@ -289,7 +354,7 @@ func (c *Crew) Share(ctx context.Context, what string, b []byte) ([]byte, error)
 		return c.recv(ctx, 0, what)
 	}
 	for i := 1; i < c.Size(); i++ {
-		if err := c.await(ctx, i, what, c.send(i, b)...); err != nil {
+		if err := c.await(ctx, i, what, c.send(i, ranks.TagControl, b)...); err != nil {
 			return nil, err
 		}
 	}

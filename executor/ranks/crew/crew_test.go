@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestMeet: ranks know of each other, and divide their machines.
@@ -75,29 +74,4 @@ func TestGather(t *testing.T) {
 		}
 		return nil
 	}))
-}
-
-// TestSilence: a rank that sends nothing is named, first to the user, then as the reason.
-func TestSilence(t *testing.T) {
-	var told []string
-	ended := make(chan struct{})
-	errs := play(t, 2, func(i int) Options {
-		o := member(i)
-		o.Timeout, o.soon = 200*time.Millisecond, 20*time.Millisecond
-		o.Waiting = func(text string) { told = append(told, text) }
-		return o
-	}, func(c *Crew) error {
-		if c.Rank() == 1 {
-			<-ended
-			return nil
-		}
-		defer close(ended)
-		return c.Agree(t.Context(), "its data", nil)
-	})
-	if want := "rank 1 (node0) has sent nothing for 0s, and its data is waited for"; !errors.Is(errs[0], ErrSilent) || !strings.Contains(errs[0].Error(), want) {
-		t.Errorf("%v, want %q", errs[0], want)
-	}
-	if !slices.Equal(told, []string{"waiting for rank 1 (node0): its data"}) {
-		t.Errorf("told %q", told)
-	}
 }

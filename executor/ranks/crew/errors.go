@@ -6,8 +6,19 @@ import (
 	"time"
 )
 
-// ErrSilent: a rank has sent nothing for too long.
+// ErrSilent: a rank has sent nothing for too long, or none has got on.
 var ErrSilent = errors.New("a rank is silent")
+
+// lostError is an ErrSilent.
+type lostError string
+
+func (e lostError) Error() string { return string(e) + "; start all ranks again" }
+
+// Is reports whether target is ErrSilent.
+func (lostError) Is(target error) bool { return target == ErrSilent }
+
+// lostf is an ErrSilent, worded like fmt.Sprintf.
+func lostf(format string, args ...any) error { return lostError(fmt.Sprintf(format, args...)) }
 
 // Kind says what an error is for whoever started the ranks.
 type Kind int
@@ -33,21 +44,65 @@ func (v *Verdict) Error() string { return v.Text }
 // Unwrap is the cause, where this rank has it.
 func (v *Verdict) Unwrap() error { return v.err }
 
-// isSilent reports whether an error is an ErrSilent.
-func isSilent(err error) bool { return errors.Is(err, ErrSilent) }
+// ExitLost is the exit code after a rank was given up: starting again goes on.
+const ExitLost = 75
 
-// lost gives up a rank, and so all.
-func (c *Crew) lost(err error) {
+// codes are the exit codes of kinds.
+var codes = map[Kind]int{Failed: 1, Mistake: 2, Stopped: ExitLost}
+
+// lose ends all ranks, and tells why: rank 0, or where it is silent another one.
+func (c *Crew) lose(err error, code int) {
+	if c.Rank() > 0 {
+		c.vigil.say(lastWord{err.Error(), code})
+		if c.vigil.awaitEnd() {
+			return
+		}
+	}
 	c.losing.Do(func() {
+		if c.Rank() == 0 {
+			c.vigil.say(lastWord{err.Error(), code})
+		}
 		if c.opt.Lost != nil {
 			c.opt.Lost(err)
 		}
-		c.Abort(ExitLost)
+		c.Abort(code)
 	})
 }
 
+// Tell tells rank 0 of a failure of this rank alone, which ends all: rank 0 tells the user the first one, and aborts. The caller
+// aborts, too; unless told is true, it tells the user before. A second call has the result of the first.
+func (c *Crew) Tell(err error) (told bool) {
+	c.telling.Do(func() {
+		w := lastWord{c.text(err), c.Code(err)}
+		if c.Rank() > 0 {
+			c.vigil.say(w)
+			c.told = c.vigil.awaitEnd()
+			return
+		}
+		c.told = true
+		c.losing.Do(func() { // else another one is told, and this process ends
+			c.told = false
+			c.vigil.say(w)
+		})
+	})
+	return c.told
+}
+
+// Cut ends the messages of this rank after a failure, once it has told others: nothing of its memory is used any more.
+func (c *Crew) Cut(err error) { c.transport.Fail(err) }
+
+// Code is the exit code of a process whose error that is.
+func (c *Crew) Code(err error) int { return codes[c.kindOf(err)] }
+
+// text words an error for the user.
+func (c *Crew) text(err error) string {
+	if c.opt.Text == nil {
+		return err.Error()
+	}
+	return c.opt.Text(err)
+}
+
 // silent is an ErrSilent of a rank.
-func (c *Crew) silent(rank int, what string, after time.Duration) error {
-	return fmt.Errorf("%w: %s has sent nothing for %v, and %s is waited for: it hangs, or has ended; start all ranks again",
-		ErrSilent, c.Name(rank), after, what)
+func (c *Crew) silent(rank int, after time.Duration) error {
+	return lostf("nothing has come from %s for %v: it hangs, or its machine cannot be reached", c.Name(rank), after.Round(time.Second))
 }

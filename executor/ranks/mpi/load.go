@@ -95,3 +95,10 @@ func futexWait(word *uint32, most time.Duration) {
 func futexWake(word *uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakePrivate, 1)
 }
+
+// muteErrors has what MPI says of its end not stand behind the reason, which is told.
+func muteErrors() {
+	if f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		_ = unix.Dup3(int(f.Fd()), 2, 0)
+	}
+}

@@ -30,3 +30,5 @@ func yield() {}
 func futexWait(*uint32, time.Duration) {}
 
 func futexWake(*uint32) {}
+
+func muteErrors() {}

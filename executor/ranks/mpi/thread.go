@@ -90,7 +90,7 @@ func (w *World) serve(files []string, met chan<- error) {
 			moved, err = t.step()
 		}
 		if err != nil {
-			w.ops.Fail(err)
+			w.ops.Fail(fmt.Errorf("%w: %w", ranks.ErrCarrier, err))
 			return // MPI is not asked again: what an error leaves behind is not known
 		}
 		if moved {

@@ -31,7 +31,7 @@ type World struct {
 }
 
 // Open loads MPI and meets the other ranks. files are those of the library that are tried; nil: those that fit the
-// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or ctx's error where the others do not come.
+// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or [ranks.ErrCarrier] and ctx's cause where the others do not come.
 func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, error) {
 	if files == nil {
 		files = launch.Libraries
@@ -46,7 +46,7 @@ func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, err
 		}
 		return w, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: rank %d of %d waits in MPI_Init for the others: %w", ranks.ErrLaunch, launch.Rank, launch.Size, ctx.Err())
+		return nil, fmt.Errorf("%w: in MPI_Init, rank %d of %d waits for the others: %w", ranks.ErrCarrier, launch.Rank, launch.Size, context.Cause(ctx))
 	}
 }
 
@@ -134,6 +134,7 @@ const abortWithin = time.Second
 
 // Abort implements [ranks.Transport]. It does not return.
 func (w *World) Abort(code int) {
+	muteErrors()
 	go w.thread.abort(code) // it may hang, as MPI may be in any state
 	time.Sleep(abortWithin)
 	os.Exit(code)

@@ -20,11 +20,16 @@ type Stop struct {
 	asks  atomic.Bool
 	done  atomic.Pointer[int] // the exit code of what is done; nil before that
 	quiet atomic.Bool
+	later atomic.Int64                   // Later's time
 	comes atomic.Pointer[chan os.Signal] // where signals come; nil before Watch
 }
 
 // Silent has the process say nothing of signals from now on: another one, which has them, too, does.
 func (s *Stop) Silent() { s.quiet.Store(true) }
+
+// Later has the process speak of a first signal only where it has more to do after that time. A launcher sends one to
+// all processes when one has ended, and then a signal is not what happened.
+func (s *Stop) Later(d time.Duration) { s.later.Store(int64(d)) }
 
 // User2 makes SIGUSR2 a request to stop, too, where the system has it: launchers of several processes that end them
 // soon after a SIGTERM pass it on.
@@ -71,8 +76,14 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 		select {
 		case sig := <-c:
 			first = time.Now()
-			if !s.asks.Load() && !s.quiet.Load() {
-				fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
+			if later := s.later.Load(); later == 0 {
+				s.tell(stderr)
+			} else {
+				time.AfterFunc(time.Duration(later), func() {
+					if s.done.Load() == nil {
+						s.tell(stderr)
+					}
+				})
 			}
 			cancel(interrupted{sig})
 		case <-done:
@@ -97,6 +108,13 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 		signal.Stop(c)
 		close(done)
 		cancel(nil)
+	}
+}
+
+// tell tells of the first signal.
+func (s *Stop) tell(stderr io.Writer) {
+	if !s.asks.Load() && !s.quiet.Load() {
+		fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
 	}
 }
 
