@@ -33,7 +33,8 @@ var launchers = []struct {
 }
 
 // Launched is what the environment says of this process. Without a launcher, it is the
-// only one: Size is 1. lookup is os.LookupEnv.
+// only one: Size is 1. lookup is os.LookupEnv. With an error, Rank is that of the process among those
+// that have the same error, if it is known.
 func Launched(lookup func(string) (string, bool)) (Launch, error) {
 	for _, l := range launchers {
 		if _, ok := lookup(l.rank); !ok {
@@ -62,7 +63,9 @@ func Launched(lookup func(string) (string, bool)) (Launch, error) {
 		return out, nil
 	}
 	if text, ok := lookup("SLURM_STEP_NUM_TASKS"); ok && text != "1" {
-		return Launch{}, fmt.Errorf("%w: srun has started %s processes, and nothing by which they find each other: give srun --mpi=pmix, or --mpi=pmi2 with MPICH", ErrLaunch, text)
+		procid, _ := lookup("SLURM_PROCID")
+		rank, _ := strconv.Atoi(procid) // 0 if it is not known
+		return Launch{Rank: rank}, fmt.Errorf("%w: srun has started %s processes, and nothing by which they find each other: give srun --mpi=pmix, or --mpi=pmi2 with MPICH", ErrLaunch, text)
 	}
 	return Launch{Size: 1}, nil
 }

@@ -84,7 +84,7 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 	case ctx.Err() != nil:
 		err = errs.With(err, context.Cause(ctx))
 	case why != "":
-		err = fmt.Errorf("%w: %s", err, why)
+		err = fmt.Errorf("%w, since %s,", err, why)
 	}
 	return rep, err
 }

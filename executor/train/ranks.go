@@ -399,7 +399,7 @@ func (l *loop) reckon(ctx context.Context) (o crew.Orders) {
 	if ctx.Err() != nil {
 		o.Stop, o.Why = true, context.Cause(ctx).Error()
 		if c := l.a.crew(); !l.a.leads() {
-			o.Why = c.Name(c.Rank()) + ": " + o.Why
+			o.Why += " on " + c.Name(c.Rank())
 		}
 	}
 	if l.askedFor() {

@@ -20,8 +20,17 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
-	testscript.Main(memdir.Main(m), map[string]func(){"trainer": Main, "unprivileged": unprivileged})
+	testscript.Main(memdir.Main(m), map[string]func(){"trainer": misbehaved, "unprivileged": unprivileged})
 }
+
+// misbehaved is Main of a process that may fail as a test asks.
+func misbehaved() {
+	misbehave()
+	Main()
+}
+
+// misbehave has this process fail later, if a test asks for that.
+var misbehave = func() {}
 
 func unprivileged() {
 	os.Args[0] = "trainer"

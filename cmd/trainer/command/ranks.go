@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -28,10 +27,13 @@ import (
 // launched is what the launcher of this process says.
 func launched() (ranks.Launch, error) {
 	l, err := mpi.Launched()
-	if err != nil {
-		return l, cli.Usage(err)
+	switch {
+	case err == nil:
+		return l, nil
+	case l.Rank > 0: // another one tells it
+		return l, silentError{err, cli.ExitUsage}
 	}
-	return l, nil
+	return l, cli.Usage(err)
 }
 
 // The commands that several processes may run at once: alone neither read nor write a run, and together have them act
@@ -94,8 +96,14 @@ func joinRanks(c *cobra.Command, stop *signals.Stop, timeout time.Duration) (*be
 	if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {
 		return nil, silentError{err, exitCode(v)}
 	}
-	if errors.Is(err, ranks.ErrLibrary) && l.Rank > 0 && l.Local == l.Size && os.Getenv("BERTH_MPI") == "" { // it is missing on rank 0's machine
+	if wrong := errors.Is(err, ranks.ErrLibrary) || errors.Is(err, ranks.ErrLaunch); wrong && l.Rank > 0 && l.Local == l.Size { // as for rank 0 on the same machine
 		return nil, silentError{err, exitCode(err)}
+	}
+	switch {
+	case l.Rank > 0 && c.Context().Err() != nil: // rank 0 has had the signal, too
+		return nil, silentError{err, exitCode(err)}
+	case l.Rank > 0:
+		time.Sleep(time.Second) // if rank 0 says the same, its launcher may end this process meanwhile
 	}
 	return nil, fmt.Errorf("rank %d: %w", l.Rank, err)
 }

@@ -28,7 +28,7 @@ const meetWithin = 10 * time.Second
 
 // Meet is Open with the library that the environment variable BERTH_MPI names, if it does, and a limit of time.
 func Meet(ctx context.Context, launch ranks.Launch) (*World, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, meetWithin, fmt.Errorf("they have not come within %v", meetWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, meetWithin, fmt.Errorf("they have not come within %v: they hang, or load another MPI (BERTH_MPI)", meetWithin))
 	defer cancel()
 	var files []string
 	if file := os.Getenv(variable); file != "" {

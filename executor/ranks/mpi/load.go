@@ -41,7 +41,7 @@ func load(files []string) (*library, error) {
 		for i, name := range names {
 			var ok bool
 			if l.at[i], ok = l.find(name); !ok {
-				return nil, fmt.Errorf("%w: %s has no %s", ranks.ErrLibrary, file, name)
+				return nil, fmt.Errorf("%w: %s has no %s: name the file of an MPI in BERTH_MPI", ranks.ErrLibrary, file, name)
 			}
 		}
 		return l, nil

@@ -3,6 +3,7 @@ package mpi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -31,7 +32,7 @@ type World struct {
 }
 
 // Open loads MPI and meets the other ranks. files are those of the library that are tried; nil: those that fit the
-// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or [ranks.ErrCarrier] and ctx's cause where the others do not come.
+// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or ctx's cause where it ends before the others come, with [ranks.ErrCarrier] after its deadline.
 func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, error) {
 	if files == nil {
 		files = launch.Libraries
@@ -46,7 +47,11 @@ func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, err
 		}
 		return w, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: in MPI_Init, rank %d of %d waits for the others: %w", ranks.ErrCarrier, launch.Rank, launch.Size, context.Cause(ctx))
+		err := fmt.Errorf("in MPI_Init, rank %d of %d waits for the others: %w", launch.Rank, launch.Size, context.Cause(ctx))
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", ranks.ErrCarrier, err)
+		}
+		return nil, err
 	}
 }
 
