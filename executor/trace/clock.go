@@ -111,6 +111,11 @@ func (c *Clock) Bubble() float64 {
 	return max(0, 1-c.busy.Seconds()/(c.total.Seconds()*float64(c.devices)))
 }
 
+// Worked is how long all devices have worked in steps, and how long they have idled.
+func (c *Clock) Worked() (worked, idled time.Duration) {
+	return c.busy, max(0, c.total*time.Duration(c.devices)-c.busy)
+}
+
 // Saves counts the steps that ran while a checkpoint was saved.
 type Saves struct {
 	Beside   int     // steps while a save was under way

@@ -41,6 +41,7 @@ type loop struct {
 	reserved bool                  // the next save has its memory
 	saveNow  <-chan struct{}       // Options.SaveNow; nil once that is closed
 	phase    atomic.Pointer[phase] // with ranks, what this one does
+	samples  samples               // with ranks, whom this one waits for
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, the time
@@ -128,6 +129,7 @@ func (l *loop) leave() {
 		l.hurry()
 	}
 	l.watch.Close()
+	l.samples.end()
 }
 
 // next waits for the data's next batch; io.EOF says that there is none.

@@ -199,7 +199,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	ctx := context.Background()
 	boundary.Unseal(a.rt.Residency)
 	if !a.leads() {
-		return a.finishBehind()
+		return l.finishBehind()
 	}
 	hash, err := a.weightsHash(ctx)
 	if err != nil {
@@ -225,6 +225,10 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows, err := l.rankReports(ctx)
+	if err != nil {
+		return nil, err
+	}
 	best, err := a.best()
 	if err != nil {
 		return nil, err
@@ -244,7 +248,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 		Checkpoints:   savesOf(a.saves.Stats(), l.clock.Saves(), a.bound, a.session.StateBytes()),
 		HostMemory:    hostOf(a.rt.Residency.HostMemory()),
 		Executables:   a.executableReport(l.first),
-		WeightsSHA256: hash, MetricsLost: a.folder.Metrics.End(), DeviceLosses: a.losses, SuspendedS: a.rt.Stood().Seconds(),
+		WeightsSHA256: hash, MetricsLost: a.folder.Metrics.End(), DeviceLosses: a.losses, Ranks: rows, SuspendedS: a.rt.Stood().Seconds(),
 	}
 	for _, x := range a.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, x.String())

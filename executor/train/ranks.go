@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -232,6 +233,7 @@ func (l *loop) tellDoing() {
 	}
 	l.enters(steppingOn)
 	c.SetDoing(l.doing)
+	l.sample()
 }
 
 // stopTelling undoes tellDoing.
@@ -460,8 +462,85 @@ func (a *attempt) memory(ctx context.Context) ([]device.Stats, error) {
 	return own, nil
 }
 
+// sampled is the time between two looks at what a rank waits for.
+const sampled = 20 * time.Millisecond
+
+// samples count the looks at which a rank waited for each other one.
+type samples struct {
+	stop  func()
+	ended sync.WaitGroup
+	of    []int // by rank; the goroutine's until it has ended
+}
+
+// sample begins to look at what this rank waits for, until end.
+func (l *loop) sample() {
+	c := l.a.crew()
+	if c == nil {
+		return
+	}
+	s, stop := &l.samples, make(chan struct{})
+	s.stop, s.of = sync.OnceFunc(func() { close(stop) }), make([]int, c.Size())
+	s.ended.Go(func() {
+		tick := time.NewTicker(sampled)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if d := c.Doing(); d.Must && d.Rank >= 0 && d.Rank != c.Rank() {
+					s.of[d.Rank]++
+				}
+			case <-stop:
+				return
+			}
+		}
+	})
+}
+
+// end ends the looks. A second call does nothing.
+func (s *samples) end() {
+	if s.stop != nil {
+		s.stop()
+		s.ended.Wait()
+	}
+}
+
+// rankReports are the rows of all ranks; nil if this process is alone.
+func (l *loop) rankReports(ctx context.Context) (rows []RankReport, err error) {
+	c := l.a.crew()
+	if c == nil {
+		return nil, nil
+	}
+	l.samples.end()
+	worked, idled := l.clock.Worked()
+	own := RankReport{Rank: c.Rank(), Machine: c.Members()[c.Rank()].Host, WorkingS: worked.Seconds(), WaitingS: idled.Seconds(), SentBytes: c.Sent()}
+	for rank, n := range l.samples.of {
+		if n > 0 {
+			own.WaitedFor = append(own.WaitedFor, RankWait{rank, (time.Duration(n) * sampled).Seconds()})
+		}
+	}
+	for i := range l.a.session.Devices {
+		own.PeakBytes += l.a.rt.Memory(i).Peak
+	}
+	b, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.Gather(ctx, "its times", b)
+	if err != nil {
+		return nil, err
+	}
+	rows = make([]RankReport, len(list))
+	for i, b := range list {
+		if err := json.Unmarshal(b, &rows[i]); err != nil {
+			return nil, fmt.Errorf("%s says %q of its times: %w", c.Name(i), b, err)
+		}
+	}
+	return rows, nil
+}
+
 // finishBehind is finish on a rank that does not write the report: it takes part in what all do.
-func (a *attempt) finishBehind() (*Report, error) {
+func (l *loop) finishBehind() (*Report, error) {
+	a := l.a
 	ctx := context.Background()
 	boundary.Unseal(a.rt.Residency)
 	if _, err := a.weightsHash(ctx); err != nil {
@@ -474,6 +553,9 @@ func (a *attempt) finishBehind() (*Report, error) {
 		return nil, err
 	}
 	if _, err := a.memory(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := l.rankReports(ctx); err != nil {
 		return nil, err
 	}
 	return &Report{Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters()}, nil

@@ -282,6 +282,26 @@ func TestTrainOnRanks(t *testing.T) {
 			if got.Replicas != n || !got.Finished {
 				t.Errorf("%d ranks: %+v", n, got)
 			}
+			checkRows(t, n, got)
+		}
+	}
+}
+
+// checkRows fails unless a report has a row for each of so many ranks, which has worked and sent.
+func checkRows(t *testing.T, n int, rep *berth.Report) {
+	t.Helper()
+	if len(rep.Ranks) != n {
+		t.Errorf("%d rows of %d ranks", len(rep.Ranks), n)
+	}
+	for i, r := range rep.Ranks {
+		steps := r.WorkingS + r.WaitingS
+		if r.Rank != i || r.Machine != fmt.Sprintf("node%d", i) || r.WorkingS <= 0 || r.SentBytes <= 0 || r.PeakBytes <= 0 || r.PeakBytes != rep.Devices[i].PeakBytes {
+			t.Errorf("rank %d of %d: %+v", i, n, r)
+		}
+		for _, w := range r.WaitedFor {
+			if w.Rank == i || w.Rank >= n || w.Seconds <= 0 {
+				t.Errorf("rank %d of %d waited in %v s: %+v", i, n, steps, w)
+			}
 		}
 	}
 }

@@ -41,6 +41,7 @@ type Report struct {
 	Checkpoints   SaveReport       `json:"checkpoints"`
 	WeightsSHA256 string           `json:"weights_sha256"`
 	MetricsLost   *rundir.Lost     `json:"metrics_lost,omitempty"`  // lines that metrics.jsonl lacks
+	Ranks         []RankReport     `json:"ranks,omitempty"`         // nil: one process trained
 	DeviceLosses  []DeviceLoss     `json:"device_losses,omitempty"` // in this call
 	SuspendedS    float64          `json:"suspended_s,omitempty"`   // for which this call stood still, since the loss of a device if there was one
 	Allowed       []string         `json:"allowed,omitempty"`       // with AssertResident: the transfers between host and devices
@@ -136,6 +137,23 @@ type DeviceReport struct {
 	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
 }
 
+// RankReport is one of several processes that trained together.
+type RankReport struct {
+	Rank      int        `json:"rank"`
+	Machine   string     `json:"machine"`
+	WorkingS  float64    `json:"working_s"`            // for which its devices worked in steps, together
+	WaitingS  float64    `json:"waiting_s"`            // for which they did not
+	WaitedFor []RankWait `json:"waited_for,omitempty"` // by the other rank
+	SentBytes int64      `json:"sent_bytes"`           // to other ranks, of all kinds
+	PeakBytes int64      `json:"peak_bytes"`           // of its devices, together
+}
+
+// RankWait is how long a rank waited for another one.
+type RankWait struct {
+	Rank    int     `json:"rank"`
+	Seconds float64 `json:"seconds"` // counted 50 times a second
+}
+
 // HostReport is the host memory that a bound counts: of tensors that are not on a
 // device, batches and saves. On shared devices, it is that of all runs on them.
 type HostReport struct {
@@ -180,7 +198,7 @@ func (r *Report) repeat(text []byte) {
 	if json.Unmarshal(text, &old) != nil || old.Steps != r.Steps || old.WeightsSHA256 != r.WeightsSHA256 {
 		return
 	}
-	r.Throughput, r.Bubble, r.Ledger, r.Copies, r.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Copies, old.Checkpoints
+	r.Throughput, r.Bubble, r.Ledger, r.Copies, r.Checkpoints, r.Ranks = old.Throughput, old.Bubble, old.Ledger, old.Copies, old.Checkpoints, old.Ranks
 }
 
 // meanOf is the mean of some losses.

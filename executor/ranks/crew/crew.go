@@ -47,7 +47,7 @@ const usualSoon = 10 * time.Second
 
 // Crew is the ranks of one run. A nil Crew is a process alone, of which Rank, Size and Close know. One goroutine uses it, but for Lenders and the other methods that say so.
 type Crew struct {
-	transport ranks.Transport
+	transport *counted
 	steps     *steps
 	opt       Options
 	silence   atomic.Int64             // Options.Timeout
@@ -72,7 +72,8 @@ type awaited struct {
 // Meet has the ranks introduce themselves. It fails where they do not run the same program.
 func Meet(ctx context.Context, t ranks.Transport, o Options) (*Crew, error) {
 	o.soon = cmp.Or(o.soon, usualSoon)
-	c := &Crew{transport: t, steps: newSteps(t), opt: o}
+	all := &counted{Transport: t}
+	c := &Crew{transport: all, steps: newSteps(all), opt: o}
 	c.SetTimeout(cmp.Or(o.Timeout, DefaultTimeout))
 	c.watch()
 	err := c.meet(ctx)
@@ -144,8 +145,11 @@ func (c *Crew) SetDoing(f func() Doing) {
 	c.does = f
 }
 
-// doing is what this rank does.
-func (c *Crew) doing() Doing {
+// Sent is the number of bytes that this rank has sent to others, in all.
+func (c *Crew) Sent() int64 { return c.transport.sent.Load() }
+
+// Doing is what this rank does now. Any goroutine may call it.
+func (c *Crew) Doing() Doing {
 	c.mu.Lock()
 	f, got := c.does, c.got
 	var waits awaited

@@ -3,10 +3,23 @@ package crew
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/ranks"
 )
+
+// counted counts the bytes that this rank sends.
+type counted struct {
+	ranks.Transport
+	sent atomic.Int64
+}
+
+// Send implements [ranks.Transport].
+func (c *counted) Send(to int, tag ranks.Tag, b []byte) device.Event {
+	c.sent.Add(int64(len(b)))
+	return c.Transport.Send(to, tag, b)
+}
 
 // steps carries the messages of steps. Its Fail ends the waiting of this rank for them, and leaves the messages to [Crew.Cut]:
 // until then the ranks can tell each other what went wrong.

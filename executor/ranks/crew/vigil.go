@@ -107,7 +107,7 @@ func (v *vigil) run(ctx context.Context) {
 
 // own notes what this rank does.
 func (v *vigil) own() {
-	d := v.crew.doing()
+	d := v.crew.Doing()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
