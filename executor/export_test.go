@@ -23,3 +23,17 @@ func (p *Program) AwaitCompiled() { <-p.beside.over }
 
 // Forget takes a variable from the program, as if another rank had it.
 func (p *Program) Forget(variable string) { delete(p.vars, variable) }
+
+// MessageHosts is the bytes of host memory that messages of a program have.
+func (p *Program) MessageHosts() (bytes int64) {
+	for _, e := range p.sizes {
+		for _, t := range e.tasks {
+			for i := 0; t.message != nil && i < len(t.message.host); i++ {
+				if h := t.message.host[i]; h.HostBuffer != nil {
+					bytes += int64(len(h.Bytes()))
+				}
+			}
+		}
+	}
+	return bytes
+}

@@ -204,17 +204,28 @@ func (p *Program) list(size stepSize) (*listed, error) {
 	}
 	l.exchange = partition.NewExchange(launches, x.Of)
 	l.drops = l.exchange.Drops(x.rank())
-	l.homes = map[string]int{}
-	for i := range launches {
-		for _, n := range launches[i].Needs {
-			if v := n.Value; v.Kind == graph.Variable && x.owns(launches[i].Device) {
-				if _, has := l.homes[v.Name]; !has || n.Mode != partition.Read {
-					l.homes[v.Name] = launches[i].Device
-				}
-			}
-		}
-	}
+	l.homes = l.exchange.Homes(x.rank())
 	return l, p.stop.Err()
+}
+
+// MessageBytes is the host memory in bytes that a rank's messages of a program take in steps among others: they go through it
+// where the host does not address a device's memory. of is, per device, its rank.
+func (o LoadOptions) MessageBytes(devices []device.Spec, of []int, rank int) (bytes int64, err error) {
+	hosted := func(d int) bool { return !devices[d].HostVisible }
+	for d := range devices {
+		if of[d] != rank || !hosted(d) {
+			continue
+		}
+		for _, size := range o.sizes() {
+			launches, err := o.launches(size)
+			if err != nil {
+				return 0, err
+			}
+			bytes += ahead * partition.NewExchange(launches, of).Hosted(rank, hosted)
+		}
+		break
+	}
+	return bytes, nil
 }
 
 // has reports whether this rank has a variable.
@@ -429,8 +440,12 @@ func (p *Program) queueMessage(ctx context.Context, f *flight, t *task) error {
 func (p *Program) throughHost(f *flight, t *task, s device.Stream, l *ranks.Line, label ranks.Label) (used device.Event, err error) {
 	host := &t.message.host[f.slot()] // the last step that used it has ended
 	b := t.lease.Buffers[0]
-	if host.HostBuffer == nil {
-		if host.HostBuffer, err = p.rt.Devices[t.dev].AllocHost(b.Meta().Bytes()); err != nil {
+	if n := b.Meta().Bytes(); host.HostBuffer == nil {
+		if err := p.rt.Residency.HoldHost(n); err != nil {
+			return used, err
+		}
+		if host.HostBuffer, err = p.rt.Devices[t.dev].AllocHost(n); err != nil {
+			p.rt.Residency.ReleaseHost(n)
 			return used, err
 		}
 	}
@@ -458,6 +473,7 @@ func (p *Program) freeHosts() error {
 		for _, t := range e.tasks {
 			for i := 0; t.message != nil && i < len(t.message.host); i++ {
 				if h := &t.message.host[i]; h.HostBuffer != nil {
+					p.rt.Residency.ReleaseHost(int64(len(h.Bytes())))
 					errs = append(errs, h.Free())
 					h.HostBuffer = nil
 				}

@@ -551,6 +551,41 @@ func TestRanksThroughTheHost(t *testing.T) {
 	}
 }
 
+// Host memory for messages is what the plan says, in bytes.
+func TestRanksTakeTheHostMemoryOfThePlan(t *testing.T) {
+	testall.Long(t)
+	for name, s := range dealtJobs() {
+		t.Run(name, func(t *testing.T) {
+			s.last = s.microbatch + 1
+			devs, err := openDevices(cl.Kind, len(s.of), 1)
+			if err != nil {
+				testall.NoOpenCL(t, err)
+			}
+			w := mustWorld(t, s.job, devs, s.of, "1f1b")
+			ctx := short(t)
+			err = w.all(func(r *rank) error {
+				err := r.load()
+				for range 3 {
+					if err == nil {
+						err = r.run(ctx)
+					}
+				}
+				if err != nil {
+					return err
+				}
+				want, err := w.opt.MessageBytes(specs(devs), s.of, r.rank)
+				if got := r.prog.MessageHosts(); err == nil && (got != want || want == 0) {
+					err = fmt.Errorf("rank %d has %d bytes of host memory for messages, the plan says %d", r.rank, got, want)
+				}
+				return err
+			})
+			if err := errors.Join(err, w.close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A rank says whom it waits for, and with what.
 func TestRankSaysWhatItWaitsFor(t *testing.T) {
 	s := dealtJobs()["stages"]

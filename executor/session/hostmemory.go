@@ -78,10 +78,10 @@ func (s *Session) StateBytes() (n int64) {
 
 // CheckHostMemory fails if batches and saves exceed the bound on host memory. Without a
 // bound, it fails if the tensors that have no room on their device do not fit into
-// free host memory. It sets Batches and Images.
-func (s *Session) CheckHostMemory(data *datasets.Dataset) error {
+// free host memory. messages are the bytes of those between ranks. It sets Batches and Images.
+func (s *Session) CheckHostMemory(data *datasets.Dataset, messages int64) error {
 	c := s.Config
-	s.Batches = feed.HostBytes(data.Train, s.Sizes.Batch, 1)
+	s.Batches = messages + feed.HostBytes(data.Train, s.Sizes.Batch, 1)
 	evaluations := int64(0) // the most that one takes: they come one after the other
 	for _, j := range []*answer.Judge{s.Judge, s.Tester} {
 		if j != nil && j.Part != nil {

@@ -174,6 +174,23 @@ func (s *Session) available() (int64, error) {
 	return free, err
 }
 
+// Hosted reports whether messages between ranks go through host memory here: the host does not address a device's memory.
+func (s *Session) Hosted() bool {
+	return s.held.crew != nil && slices.ContainsFunc(s.used(), func(d int) bool { return !s.Devices[d].Spec().HostVisible })
+}
+
+// MessageBytes is the host memory that messages to and from this rank take while programs are loaded.
+func (s *Session) MessageBytes(programs ...executor.LoadOptions) (bytes int64, err error) {
+	for _, o := range programs {
+		n, err := o.MessageBytes(s.Planner.Specs, s.of, s.held.crew.Rank())
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
 // agreeOnPlan has all ranks compare their plans, which each has made by itself of the same devices.
 func (s *Session) agreeOnPlan(err error) error {
 	if s.held.crew == nil {

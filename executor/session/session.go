@@ -37,7 +37,7 @@ type Session struct {
 	Groups planning.Groups // of devices with the plan
 	Judge  *answer.Judge   // of a training's validation part
 	Tester *answer.Judge   // of its test part
-	// Batches is the bytes on the host of a training's batches.
+	// Batches is the bytes on the host of a training's batches, and of messages between ranks that go through it.
 	Batches int64
 	// Images is the bytes on the host of decoded images, with a bound on host memory.
 	Images int64

@@ -225,7 +225,7 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		return err
 	}
 	a.held = held
-	a.load = a.run.program(ctx)
+	a.load = a.run.now.program(ctx)
 	a.load.Constant = a.constant
 	a.prog, err = a.rt.Load(a.load)
 	return err

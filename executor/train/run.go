@@ -73,7 +73,35 @@ func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) 
 		return p, err
 	}
 	s.Judge.Cover(s.Tester)
-	return p, s.CheckHostMemory(r.Data)
+	messages, err := r.messageBytes(ctx, &p)
+	if err != nil {
+		return p, err
+	}
+	return p, s.CheckHostMemory(r.Data, messages)
+}
+
+// messageBytes is the host memory of messages between ranks: of training, and of the evaluation that takes more.
+func (r *Run) messageBytes(ctx context.Context, p *planned) (bytes int64, err error) {
+	s, evaluations := p.session, int64(0)
+	if !s.Hosted() || s.Planner.Unlimited {
+		return 0, nil
+	}
+	for _, j := range []*answer.Judge{s.Judge, s.Tester} {
+		if j.Part == nil {
+			continue
+		}
+		list, err := infer.EvaluatorPrograms(ctx, j.Model(s.Model()), j.Part)
+		if err != nil {
+			return 0, err
+		}
+		n, err := s.MessageBytes(list...)
+		if err != nil {
+			return 0, err
+		}
+		evaluations = max(evaluations, n)
+	}
+	bytes, err = s.MessageBytes(p.program(ctx))
+	return bytes + evaluations, err
 }
 
 // plan builds the graphs of a step and cuts them.
@@ -212,7 +240,7 @@ func (r *Run) Compare(ctx context.Context) ([]planning.Comparison, error) {
 // Executables foretells the executables of training, with the evaluations at boundaries and at the end.
 // Nothing is compiled.
 func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
-	s, programs := r.now.session, []executor.LoadOptions{r.program(ctx)}
+	s, programs := r.now.session, []executor.LoadOptions{r.now.program(ctx)}
 	for _, j := range []*answer.Judge{s.Judge, s.Tester} {
 		if j.Part == nil {
 			continue
@@ -227,11 +255,11 @@ func (r *Run) Executables(ctx context.Context) (session.Executables, error) {
 }
 
 // program is the program of training, without constants.
-func (r *Run) program(ctx context.Context) executor.LoadOptions {
-	s := r.now.session
+func (p *planned) program(ctx context.Context) executor.LoadOptions {
+	s := p.session
 	opByOp := s.Config.Devices.IsOpByOp()
 	return executor.LoadOptions{
-		Net: "train", Full: s.Plan, Buckets: r.now.buckets, Tail: r.now.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
+		Net: "train", Full: s.Plan, Buckets: p.buckets, Tail: p.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
 		OpByOp: opByOp, CheckFinite: opByOp, Beside: s.Config.Devices.CompilesBeside(), Stop: stop.Of(ctx),
 	}
 }

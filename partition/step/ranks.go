@@ -170,6 +170,50 @@ func (x *Exchange) Writer(id ID) int {
 	return -1
 }
 
+// Homes are, by variable, the devices from which a rank sends variables that the step has not written yet.
+func (x *Exchange) Homes(rank int) map[string]int {
+	homes := map[string]int{}
+	for i := range x.launches {
+		for _, n := range x.launches[i].Needs {
+			if v := n.Value; v.Kind == graph.Variable && x.of[x.launches[i].Device] == rank {
+				if _, has := homes[v.Name]; !has || n.Mode != segment.Read {
+					homes[v.Name] = x.launches[i].Device
+				}
+			}
+		}
+	}
+	return homes
+}
+
+// Hosted are the bytes of the messages of a rank that go through host memory, in a step among others: those to and from
+// the devices of which hosted says so.
+func (x *Exchange) Hosted(rank int, hosted func(device int) bool) (bytes int64) {
+	homes, counted, h := x.Homes(rank), make([]bool, len(x.Messages)), x.Users()
+	for range 2 {
+		for i, from := range x.Senders(h, nil) {
+			m := &x.Messages[i]
+			var at int
+			switch {
+			case counted[i] || from < 0:
+				continue
+			case x.of[m.To] == rank:
+				at = m.To
+			case from != rank:
+				continue
+			case m.From >= 0:
+				at = m.From
+			default:
+				at = homes[m.Value.Name]
+			}
+			if hosted(at) {
+				counted[i] = true
+				bytes += m.Value.Meta.Bytes()
+			}
+		}
+	}
+	return bytes
+}
+
 // Drops lists the tensors that a rank has no use for after launch i of the step: those that nobody
 // uses later, and those that the launch writes on another rank.
 func (x *Exchange) Drops(rank int) [][]Instance {
