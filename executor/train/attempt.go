@@ -94,7 +94,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 
 // openFiles checks the options, and opens the files of first values and of the run, which rank 0 alone has.
 func (a *attempt) openFiles(ctx context.Context) (err error) {
-	if err := a.session.Usable(); err != nil {
+	if err := errors.Join(a.session.Usable(), a.checkRanks()); err != nil {
 		return err
 	}
 	init := ""
@@ -115,10 +115,7 @@ func (a *attempt) openFiles(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if a.values, err = initial.Open(ctx, init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil {
-		return err
-	}
-	if err = a.checkRanks(); err != nil || !a.leads() {
+	if a.values, err = initial.Open(ctx, init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil || !a.leads() {
 		return err
 	}
 	return a.openFolder(ctx)

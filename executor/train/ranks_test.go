@@ -3,6 +3,7 @@ package train_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,10 +16,11 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
-	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/internal/runtest"
+	"github.com/berth-ml/berth/partition"
 )
 
 // onRanks has ranks within this process meet and do something, each in a goroutine, and gives what becomes of each.
@@ -509,6 +511,40 @@ func TestInitOnRanks(t *testing.T) {
 			if v, ok := errors.AsType[*crew.Verdict](err); !ok || strings.Count(v.Text, filepath.Base(init)) != 1 || strings.Contains(v.Text, "rank 0") {
 				t.Errorf("%s: rank %d: %v", init, i, err)
 			}
+		}
+	}
+}
+
+// TestRanksOnlyTrain: what ranks do not do is refused before anything is written, with what to do instead.
+func TestRanksOnlyTrain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	fails, err := fault.Parse("0/cpu:0 launch 1 fail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range onRanks(t, 2, func(c *crew.Crew) error {
+		r, err := berth.Open(t.Context(), rankConfig(t, "partition.stages=2"), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		o := berth.TrainOptions{Dir: dir, Faults: []fault.Fault{fails}}
+		_, faults := r.Train(t.Context(), o)
+		o.Faults, o.Observer = nil, &berth.Observer{Inspect: func(context.Context, *berth.Inspection) error { return nil }}
+		_, inspect := r.Train(t.Context(), o)
+		_, start := r.Start(t.Context(), berth.TrainOptions{Dir: dir})
+		_, eval := r.Eval(t.Context(), berth.Weights{Dir: dir})
+		for want, err := range map[string]error{"leave Faults out": faults, "leave Inspect out": inspect, "call Train": start, "cancel the context": r.Suspend(t.Context()), "in one process": eval} {
+			if !errors.Is(err, berth.ErrOptions) && !errors.As(err, new(*crew.Verdict)) || !strings.Contains(err.Error(), want) {
+				t.Errorf("rank %d: %v, want %q", c.Rank(), err, want)
+			}
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s was made", dir)
+		}
+		return r.Close()
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
 		}
 	}
 }

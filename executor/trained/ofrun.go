@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // OfRun answers on the devices of a training, with its plan and its data, and with a checkpoint
@@ -59,6 +61,9 @@ func (r OfRun) Generate(ctx context.Context, w rundir.Weights, o answer.Generate
 func (r OfRun) model(ctx context.Context, w rundir.Weights) (*Model, error) {
 	if err := r.Session.Usable(); err != nil {
 		return nil, err
+	}
+	if r.Session.Crew() != nil {
+		return nil, fmt.Errorf("%w: several processes train together, and do no more than that: call OpenTrained in one process", errs.ErrOptions)
 	}
 	w.Dir = osfile.Resolve(w.Dir)
 	t := &Model{session: r.Session, config: r.Session.Config, weights: w, used: checkpoint.Used{File: w.Init}, data: r.Data, ofRun: true}
