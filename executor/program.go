@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -155,6 +156,9 @@ func (p *Program) check() error {
 	}
 	if n := len(o.Buckets); n > 0 && (o.Buckets[n-1] != o.Full || o.Tail != nil) {
 		return errors.New("with Buckets, the last of them must be the plan Full, and Tail must be nil")
+	}
+	if i := slices.IndexFunc(o.Full.Graph.Vars, func(v *graph.Value) bool { return v.Role == graph.Cache }); i >= 0 && p.rt.exchange != nil {
+		return fmt.Errorf("it has the cache %s, and ranks know variables by their names alone, which those of several caches share: load it in one process", o.Full.Graph.Vars[i].Name)
 	}
 	for _, d := range o.Full.Devices() {
 		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil && p.rt.exchange.owns(d) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -194,6 +195,37 @@ func TestProgramsOfRanksLetVariablesGo(t *testing.T) {
 		}
 		_, err = evals[len(evals)-1].Step(ctx, b)
 		return errors.Join(err, evals[len(evals)-1].Drain(ctx))
+	})
+	if err := errors.Join(err, w.close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ranks tell variables apart by their names, so a program with caches, of which texts have their own by one name, is refused.
+func TestRanksHaveNoCaches(t *testing.T) {
+	of := []int{0, 1}
+	devs, err := openDevices("cpu", len(of), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustWorld(t, gptJob(4), devs, of, "1f1b")
+	g, err := models.Generate(w.spec, models.GenerateSize{Rows: 1, Context: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := partition.New(g, partition.PlanOptions{Devices: specs(devs), Count: 1, Microbatches: 1, Ranks: of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.all(func(r *rank) error {
+		if err := r.open(); err != nil {
+			return err
+		}
+		_, err := r.rt.Load(executor.LoadOptions{Net: "generate", Full: plan, Constant: w.constant, Caches: "text1"})
+		if !errors.Is(err, executor.ErrOptions) || !strings.Contains(err.Error(), "it has the cache ") || !strings.Contains(err.Error(), "load it in one process") {
+			t.Errorf("rank %d: %v", r.rank, err)
+		}
+		return nil
 	})
 	if err := errors.Join(err, w.close()); err != nil {
 		t.Error(err)

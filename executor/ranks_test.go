@@ -191,13 +191,18 @@ func (w *world) close() error {
 
 // trained is the variables after an epoch, the ranges of each side by side.
 func (w *world) trained() (map[string][]byte, error) {
+	return w.trainedBy(func(ctx context.Context, r *rank) error { return r.run(ctx) })
+}
+
+// trainedBy is trained where each rank takes the steps in a way.
+func (w *world) trainedBy(run func(ctx context.Context, r *rank) error) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	parts := make([]map[string][]byte, len(w.ranks))
 	err := w.all(func(r *rank) error {
 		err := r.load()
 		if err == nil {
-			err = r.run(ctx)
+			err = run(ctx, r)
 		}
 		if err == nil {
 			parts[r.rank], err = r.vars(ctx)
@@ -682,20 +687,35 @@ func drawRanks(t *rapid.T, devices int) []int {
 	return of
 }
 
-// Devices of ranks have random sizes, from the floor to the peak of each.
+// Up to eight ranks train random jobs on random cuts, replicas and schedules, and with devices of random sizes, from the floor to
+// the peak of each. The variables are those of one process with one device, and a step among others sends the bytes that the plan
+// says.
 func TestRanksTrainTheSameWithinLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(append(ways(), replicated()...)).Draw(t, "way")
+		if n := rapid.IntRange(0, 8).Draw(t, "devices"); n > 0 { // else those of the way
+			w.devices, w.threads, w.stages = n, 1, rapid.IntRange(0, n).Draw(t, "stages")
+			if w.schedule == "interleaved" {
+				w.schedule = "gpipe" // it wants as many stages for each device
+			}
+		}
 		w.memory = 0
 		want, err := plain.trained(j)
 		if err != nil {
 			t.Fatal(err)
 		}
+		j.replicas = min(j.replicas, w.devices, j.microbatches)
 		of := drawRanks(t, w.devices)
 		j.ofRanks = of
-		j, devs, err := w.within(j, func(peak int64) int64 { return rapid.Int64Range(64, peak).Draw(t, "limit") })
+		limited := rapid.Bool().Draw(t, "limited")
+		j, devs, err := w.within(j, func(peak int64) int64 {
+			if !limited {
+				return peak
+			}
+			return rapid.Int64Range(64, peak).Draw(t, "limit")
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -703,14 +723,56 @@ func TestRanksTrainTheSameWithinLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(errors.Join(err, closeAll(devs)))
 		}
-		got, err := x.trained()
+		links := x.counted()
+		got, sent, err := x.measured(links)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := differ(want, got); d != "" {
 			t.Fatal(d)
 		}
+		says, err := x.opt.Full.Exchange(partition.StepOptions{Microbatches: j.microbatches}, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for from, to := range says.Bytes() {
+			if j.buckets == nil && !slices.Equal(sent[from], to) { // else the step had other samples
+				t.Fatalf("rank %d sends %d bytes, the plan says %d", from, sent[from], to)
+			}
+		}
 	})
+}
+
+// measured is trained, and gives the bytes that each rank sent each other one in a full step after another.
+func (w *world) measured(links []*link) (vars map[string][]byte, sent [][]int64, err error) {
+	at := 2
+	if w.last > 0 {
+		at = 3
+	}
+	sent = make([][]int64, len(links))
+	vars, err = w.trainedBy(func(ctx context.Context, r *rank) error {
+		for i, n := range r.epoch() {
+			b, err := r.feed(i, n)
+			if err == nil && i == at {
+				err = r.prog.Drain(ctx)
+				sent[r.rank] = slices.Clone(links[r.rank].sent)
+			}
+			if err == nil {
+				_, err = r.prog.Step(ctx, b)
+			}
+			if err == nil && i == at {
+				err = r.prog.Drain(ctx)
+				for to, n := range links[r.rank].sent {
+					sent[r.rank][to] = n - sent[r.rank][to]
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.prog.Drain(ctx)
+	})
+	return vars, sent, err
 }
 
 // TestRanksTrainTheSame gives the devices of random jobs to random ranks: the variables are
