@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"image"
 	"math"
 	"slices"
 
@@ -176,6 +177,27 @@ func (p *Pictures) scale() (list [][256]float32) {
 		list = append(list, ImageOptions{Mean: p.Mean[channel], Std: p.Std[channel]}.scale(255)...)
 	}
 	return list
+}
+
+// Image is a sample as it is looked at, if it is an image: numbers of one or three channels.
+func (i *Info) Image(sample []float32) (m image.Image, ok bool) {
+	s := i.Inputs[0].Meta.Shape
+	if s.Rank() != 3 || s[0] != 1 && s[0] != 3 || i.Inputs[0].Meta.DType != shape.Float32 {
+		return nil, false
+	}
+	out, plane := image.NewRGBA(image.Rect(0, 0, s[2], s[1])), s[1]*s[2]
+	for at := range plane {
+		out.Pix[4*at+3] = 255
+		for c := range 3 {
+			channel := min(c, s[0]-1)
+			v := float64(sample[channel*plane+at])
+			if i.Pictures != nil {
+				v = float64(v*i.Pictures.Std[channel]) + i.Pictures.Mean[channel]
+			}
+			out.Pix[4*at+c] = byte(math.Round(255 * min(max(v, 0), 1)))
+		}
+	}
+	return out, true
 }
 
 // check refuses what does not fit samples of some channels.

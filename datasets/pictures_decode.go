@@ -158,6 +158,11 @@ func (p *pictureSet) table(ctx context.Context, s Spec, o images.Options) (t *ta
 	if t.rows = len(p.list); t.rows == 0 {
 		return nil, fmt.Errorf("%w: %s has no image that can be read%s", ErrTooFew, p.path, p.left.because())
 	}
+	t.texts = &rowTexts{names: []string{"path"}, width: 1}
+	for i := range p.list {
+		t.texts.text = append(t.texts.text, p.list[i].name()...)
+		t.texts.ends = append(t.texts.ends, len(t.texts.text))
+	}
 	t.columns = []column{pixelColumn(Field{"input", shape.F32(o.Channels, o.Height, o.Width)}, data, nil)}
 	return t, nil
 }

@@ -33,11 +33,6 @@ func pictureInputs(ctx context.Context, s Spec, info *Info, path string) (_ *tab
 		return nil, err
 	}
 	t.columns[0].scale = info.Pictures.scale()
-	t.texts = &rowTexts{names: []string{"path"}, width: 1}
-	for i := range p.list {
-		t.texts.text = append(t.texts.text, p.list[i].name()...)
-		t.texts.ends = append(t.texts.ends, len(t.texts.text))
-	}
 	for _, note := range p.allNotes() {
 		s.note(path + ": " + note)
 	}

@@ -369,3 +369,22 @@ func FuzzPictures(f *testing.F) {
 		}
 	})
 }
+
+// A sample is looked at as the image that it was, of digits, too.
+func TestImageOfSample(t *testing.T) {
+	ds := openImages(t, Spec{Path: photos(t, 20), Split: 1})
+	pixels, _ := allOf(t, ds.Train.InOrder(), 0)
+	m, ok := ds.Info.Image(pixels[48*13:][:48])
+	if want := (color.RGBA{0, 0, 13, 255}); !ok || m.At(2, 3) != want || m.Bounds() != image.Rect(0, 0, 4, 4) {
+		t.Errorf("image 13 is %v, want %v", m, want)
+	}
+	digits, err := Open(context.Background(), Spec{Source: "digits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := make([]float32, 64)
+	sample[9] = 0.5
+	if m, ok := digits.Info.Image(sample); !ok || m.At(1, 1) != (color.RGBA{128, 128, 128, 255}) {
+		t.Errorf("a digit is %v", m)
+	}
+}

@@ -143,7 +143,7 @@ func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error,
 		var done infer.Progress
 		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
 			return t.engine(rt, i == len(parts)-1).Predict(ctx, part, &done, func(p answer.Prediction) error {
-				p.Row = t.beside(part, p.Index)
+				p.Row = beside(part, p.Index)
 				p.Index += first
 				odd.Count(&p)
 				return emit(p)
@@ -160,10 +160,11 @@ func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error,
 	return t.used, nil
 }
 
-// beside are the values of columns beside the answer for a sample.
-func (t *Model) beside(part *datasets.Part, sample int) (row []answer.Named) {
+// beside are the values of columns beside the answer for a sample, or the path of an image.
+func beside(part *datasets.Part, sample int) (row []answer.Named) {
+	names := part.WithNames()
 	for i, text := range part.With(sample) {
-		row = append(row, answer.Named{Name: t.with[i], Text: text})
+		row = append(row, answer.Named{Name: names[i], Text: text})
 	}
 	return row
 }

@@ -1,8 +1,12 @@
 package svg
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"html"
+	"image"
+	"image/png"
 	"strconv"
 	"strings"
 )
@@ -18,6 +22,7 @@ type Picture struct {
 type Pen interface {
 	Path(Path, Style)
 	Text(Text)
+	Image(Box, image.Image)
 }
 
 // Draw hands all elements to a pen.
@@ -49,6 +54,11 @@ func (p *Picture) Heading() {
 
 // HeadingHigh is the height of a heading, with the room above and below.
 const HeadingHigh = Margin + TitleSize + 10
+
+// Image adds an image that fills a box. Its pixels stay squares where they are large.
+func (p *Picture) Image(b Box, m image.Image) {
+	p.elements = append(p.elements, func(to Pen) { to.Image(b, m) })
+}
 
 // Line adds a straight line.
 func (p *Picture) Line(x1, y1, x2, y2 float64, s Style) {
@@ -129,6 +139,22 @@ func (w *writer) Path(path Path, s Style) {
 		return
 	}
 	fmt.Fprintf(w.b, "><title>%s</title></path>\n", escape(Clean(s.Hint)))
+}
+
+func (w *writer) Image(b Box, m image.Image) {
+	var data bytes.Buffer
+	if err := png.Encode(&data, m); err != nil {
+		panic("BUG: " + err.Error()) // memory takes any image that has pixels
+	}
+	w.b.WriteString(`<image style="image-rendering: pixelated" preserveAspectRatio="none"`)
+	for _, x := range []struct {
+		name string
+		v    float64
+	}{{"x", b.X}, {"y", b.Y}, {"width", b.W}, {"height", b.H}} {
+		w.attribute(x.name, number(x.v))
+	}
+	w.attribute("href", "data:image/png;base64,"+base64.StdEncoding.EncodeToString(data.Bytes()))
+	w.b.WriteString("/>\n")
 }
 
 func (w *writer) Text(t Text) {

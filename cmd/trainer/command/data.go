@@ -33,11 +33,12 @@ func dataCommand() *cobra.Command {
 		Short: "Describe data without training",
 		Long: "Describe a file or folder of data, or the data of a config. Of a table, each column is printed with its kind, its range, and how many features it becomes. Of a FILE, all rows count; of a config, those of the training part.\n" +
 			"\n" +
-			"FILE is a table (.csv, .tsv, .jsonl, .parquet, or a pattern for several), tensors (.npy, .npz, .safetensors), a folder with IDX images, or else text. Keys such as data.delimiter are given with --set.",
-		Example: "  trainer data churn.csv\n  trainer data 'sales-*.parquet'\n  trainer data churn.csv --set data.label=churn\n  trainer data my.yaml",
+			"FILE is a table (.csv, .tsv, .jsonl, .parquet, or a pattern for several), tensors (.npy, .npz, .safetensors), a folder of images (with a folder for each class, of IDX files, or of CIFAR), or else text. Keys such as data.delimiter are given with --set.",
+		Example: "  trainer data churn.csv\n  trainer data 'sales-*.parquet'\n  trainer data churn.csv --set data.label=churn\n  trainer data photos --svg grid.svg\n  trainer data my.yaml",
 		Args:    oneTable,
 	}
 	f := runs.AddConfigFlags(c)
+	picture := c.Flags().String("svg", "", "also draw the first images that train, as the model gets them, into `FILE`")
 	cli.Rare(c, "devices", "threads", "device-memory")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, file, err := dataConfig(c, f, args[0])
@@ -46,7 +47,10 @@ func dataCommand() *cobra.Command {
 		}
 		done := phase.Wait(c.Context(), c.ErrOrStderr(), "reading")
 		defer done()
-		if file && cfg.Data.Source == "csv" && !cfg.Given("data.label") {
+		if err := checkOut(*picture, cfg.Data.Path); err != nil {
+			return err
+		}
+		if file && cfg.Data.Source == "csv" && !cfg.Given("data.label") && *picture == "" {
 			name, list, err := berth.DescribeTable(c.Context(), cfg)
 			if done(); err != nil {
 				return unplaced(err)
@@ -64,7 +68,10 @@ func dataCommand() *cobra.Command {
 			return err
 		}
 		printData(c.OutOrStdout(), data, cfg.Data.Positive)
-		return nil
+		if *picture == "" {
+			return nil
+		}
+		return drawSamples(*picture, data)
 	}
 	return c
 }
@@ -146,6 +153,10 @@ func fileConfig(ctx context.Context, path string, folder bool) ([]byte, error) {
 	switch ext := filepath.Ext(name); {
 	case folder && holds(path, "*idx?-ubyte*"):
 		data, model = []string{"source: mnist"}, "preset: mlp"
+	case folder && holdsCIFAR(path):
+		data, model = []string{"source: images", "split: 1"}, "preset: mlp"
+	case folder && holdsImages(path):
+		data, model = []string{"source: images", "split: 1", "size: [64, 64]"}, "preset: mlp"
 	case folder && holds(path, "*.npy"), ext == ".npy", ext == ".npz", ext == ".safetensors":
 		data, model = []string{"source: tensors", "split: 1"}, "preset: mlp"
 	case folder && tablesIn(path) != "":
@@ -202,6 +213,11 @@ func tablesIn(folder string) string {
 func holds(folder, pattern string) bool {
 	found, err := filepath.Glob(filepath.Join(folder, pattern))
 	return err == nil && len(found) > 0
+}
+
+// holdsCIFAR reports whether a folder has the binary files of CIFAR-10 or CIFAR-100.
+func holdsCIFAR(folder string) bool {
+	return holds(folder, "data_batch*.bin") || holds(folder, "test_batch.bin") || holds(folder, "fine_label_names.txt") && holds(folder, "t*.bin")
 }
 
 // printData prints what data is. positive is the class that a config names so.

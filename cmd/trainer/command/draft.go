@@ -114,6 +114,38 @@ type imageDraft struct {
 	name, path      string
 	images, classes int
 	size            string // small or medium
+
+	given []string // photos: lines of keys that --set gives
+	side  string   // photos: pixels; "": those that the images have, or that given has
+}
+
+// photosYAML is the config for photos. augmented says that --set gives data.augment.
+func (d *imageDraft) photosYAML(augmented bool) []byte {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	channels, hidden := "[16, 32]", "[64]"
+	if d.size == "medium" {
+		channels, hidden = "[32, 64, 64]", "[128]"
+	}
+	say("# Tells the %s of %s apart, by convolutions.", units.Count(d.classes, "class"), units.Count(d.images, "image"))
+	say("# trainer configs reference lists every key, and docs/images.md explains images.")
+	say("name: %s\ndata:\n  source: images   # a folder for each class\n  path: %s", quote(d.name), quote(d.path))
+	if d.side != "" {
+		say("  size: [%s, %s]   # height and width that the model sees", d.side, d.side)
+	}
+	if !augmented {
+		say("  augment: [flip, {crop: 4}]   # other ones in each epoch; leave flip out where left and right matter, as in writing")
+	}
+	for _, line := range d.given {
+		say("  %s", line)
+	}
+	say("  split: {val: 0.15, test: 0.15}   # val chooses the best epoch, test judges it once at the end")
+	say("\nmodel:\n  preset: cnn\n  channels: %s   # of the convolutions, each with half the height and width of the one before\n  kernel: 3\n  hidden: %s", channels, hidden)
+	say("\ntrain:\n  epochs: %d   # at most; see early_stopping\n  batch: 32\n  watch: 1s    # shows the loss every second; without it, at the end of an epoch", min(max(100_000/max(d.images, 1), 5), 60))
+	say("\noptimizer:\n  name: adamw\n  lr: 0.001\n  weight_decay: 0.05")
+	say("\nschedule:\n  name: cosine   # the learning rate falls to 0 by the last epoch")
+	say("\nearly_stopping:\n  patience: 8   # epochs without a better validation loss")
+	return []byte(b.String())
 }
 
 func (d *imageDraft) yaml() []byte {

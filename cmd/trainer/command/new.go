@@ -34,10 +34,10 @@ func newCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a first config for your own data",
-		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet), a text (a file or a folder) or a folder of IDX images, ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
+		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet), a text (a file or a folder) or a folder of images (with a folder for each class, or of IDX files), ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
 			"\n" +
 			"A file that is there already is never overwritten.",
-		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/",
+		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/\n  trainer new photos/",
 		Args:    cli.Args(1),
 	}
 	c.Flags().BoolVar(&n.yes, "yes", false, "ask nothing: take the defaults, which are printed")
@@ -83,8 +83,10 @@ func (n *starter) run(ctx context.Context) error {
 		yaml, err = n.text(ctx, cfg)
 	case "mnist":
 		yaml, err = n.images(ctx, cfg)
+	case "images":
+		yaml, err = n.photos(ctx, cfg)
 	default:
-		return cli.Usagef("%s: trainer new knows tables, texts and IDX images; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
+		return cli.Usagef("%s: trainer new knows tables, texts and images; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
 	}
 	if err != nil {
 		return err
@@ -96,9 +98,6 @@ func (n *starter) run(ctx context.Context) error {
 func (n *starter) check() error {
 	if _, err := os.Stat(n.path); err != nil && !isPattern(n.path) {
 		return unread(n.path, err)
-	}
-	if holdsImages(n.path) {
-		return cli.Usagef("%s: folders of images are not read yet: turn them into an array of numbers (.npy), and name it with data.source: tensors", n.path)
 	}
 	if n.out == "" {
 		n.out = nameOfData(n.path) + ".yaml"
@@ -116,6 +115,11 @@ func (n *starter) check() error {
 	}
 	n.lines = bufio.NewReader(n.command.InOrStdin())
 	return nil
+}
+
+// gives reports whether --set gives a key.
+func (n *starter) gives(key string) bool {
+	return slices.ContainsFunc(n.set, func(pair string) bool { return strings.HasPrefix(pair, key+"=") })
 }
 
 // given are lines of the keys that --set gives, but for those that the draft writes itself.
@@ -374,6 +378,39 @@ func (n *starter) images(ctx context.Context, cfg *configs.Config) ([]byte, erro
 	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "images %s: %s of %d×%d pixels to train on, in %s\n", shown.Printed(n.path), units.Thousands(d.images), size[len(size)-2], size[len(size)-1], units.Count(d.classes, "class"))
 	d.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
 	return d.yaml(), err
+}
+
+// photos asks about a folder of photos, and writes its config.
+func (n *starter) photos(ctx context.Context, cfg *configs.Config) ([]byte, error) {
+	done := phase.Wait(ctx, n.command.ErrOrStderr(), "reading")
+	data, err := berth.ReadData(ctx, cfg)
+	if done(); err != nil {
+		return nil, unplaced(err)
+	}
+	size := data.Info.Inputs[0].Meta.Shape
+	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes, given: n.given(), side: strconv.Itoa(size[1])}
+	out := console.NewProse(n.command.OutOrStdout())
+	fmt.Fprintf(out, "images %s: %s, in %s\n", shown.Printed(n.path), units.Count(d.images, "image"), units.Count(d.classes, "class"))
+	for _, note := range data.Notes {
+		fmt.Fprintln(out, note)
+	}
+	cifar := holdsCIFAR(n.path)
+	if !cifar && !n.gives("data.size") {
+		d.side, err = n.ask(ctx, "Height and width of the images that the model sees, in pixels (more take longer)?", d.side, func(s string) error {
+			if v, err := strconv.Atoi(s); err != nil || v < 8 || v > 512 {
+				return fmt.Errorf("%s: expected a whole number from 8 to 512", s)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if cifar || n.gives("data.size") {
+		d.side = ""
+	}
+	d.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
+	return d.photosYAML(n.gives("data.augment")), err
 }
 
 // text asks about a text, and writes its config.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	scaling "golang.org/x/image/draw"
 	"golang.org/x/image/vector"
 
 	"github.com/berth-ml/berth/internal/svg"
@@ -55,6 +56,12 @@ func (c *canvas) Path(path svg.Path, s svg.Style) {
 		}
 		c.fill(stroked(dashed(lines, dash), s.LineWidth()*c.scale), s.Stroke, alpha)
 	}
+}
+
+// Image scales an image into a box.
+func (c *canvas) Image(b svg.Box, m image.Image) {
+	at := func(v float64) int { return int(math.Round(v * c.scale)) }
+	scaling.NearestNeighbor.Scale(c.img, image.Rect(at(b.X), at(b.Y), at(b.X+b.W), at(b.Y+b.H)), m, m.Bounds(), draw.Over, nil)
 }
 
 // fill fills polygons. What several of them cover, turning the same way, is filled once.

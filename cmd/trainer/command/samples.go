@@ -1,0 +1,62 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/svg"
+)
+
+// mostDrawn is the number of images in a picture of them.
+const mostDrawn = 64
+
+// drawSamples draws the first images of the first epoch, changed as training changes them, with their classes.
+func drawSamples(file string, data *datasets.Dataset) error {
+	part, info := data.Train, &data.Info
+	n := min(mostDrawn, part.Len())
+	dst := part.Alloc(n)
+	if _, ok := info.Image(make([]float32, info.Inputs[0].Meta.Elems())); !ok {
+		return cli.Usagef("--svg: the samples are %v, and images are drawn, of one or three channels: leave it out", info.Inputs[0].Meta)
+	}
+	if _, err := part.Read(datasets.Cursor{}, n, dst); err != nil {
+		return err
+	}
+	p := sampleGrid(info, data.Name, n, dst)
+	return rundir.WriteOutput(file, func(w io.Writer) error {
+		_, err := io.WriteString(w, p.String())
+		return err
+	})
+}
+
+// sampleGrid is a picture of n images in rows of eight.
+func sampleGrid(info *datasets.Info, name string, n int, fields [][]byte) *svg.Picture {
+	const columns, side, gap, high = 8, 96.0, 12.0, 20.0
+	rows := (n + columns - 1) / columns
+	p := &svg.Picture{Title: fmt.Sprintf("%s: the first %d of epoch 1, as the model gets them", name, n), Width: 2*svg.Margin + columns*(side+gap) - gap}
+	p.Heading()
+	pixels, per := shape.View[float32](fields[0]), info.Inputs[0].Meta.Elems()
+	wide, tall := side, side
+	if s := info.Inputs[0].Meta.Shape; s[1] > s[2] {
+		wide = side * float64(s[2]) / float64(s[1])
+	} else {
+		tall = side * float64(s[1]) / float64(s[2])
+	}
+	for i := range n {
+		at := svg.Point{X: svg.Margin + float64(i%columns)*(side+gap), Y: svg.HeadingHigh + float64(i/columns)*(tall+high)}
+		if m, ok := info.Image(pixels[i*per:][:per]); ok {
+			p.Image(svg.Box{X: at.X + (side-wide)/2, Y: at.Y, W: wide, H: tall}, m)
+		}
+		if info.Classes > 0 {
+			class := int(shape.View[int32](fields[1])[i])
+			p.Text(svg.Small(at.X+side/2, at.Y+tall+high-6, cmp.Or(info.ClassName(class), strconv.Itoa(class))).At(svg.Middle).Fit(side))
+		}
+	}
+	p.Height = svg.HeadingHigh + float64(rows)*(tall+high) + svg.Margin
+	return p
+}
