@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -171,15 +170,6 @@ func (c *cifarFiles) Close() (err error) {
 	}
 	return err
 }
-
-// givenPictures are images in memory, as files have them.
-type givenPictures [][]byte
-
-func (g givenPictures) size(x *picture) (int64, error) { return int64(len(g[x.number-1])), nil }
-
-func (g givenPictures) read(x *picture) ([]byte, error) { return bytes.Clone(g[x.number-1]), nil }
-
-func (g givenPictures) Close() error { return nil }
 
 // look reads the header of an image's contents.
 func (p *pictureSet) look(b []byte) (images.Header, error) {

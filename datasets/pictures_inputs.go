@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/datasets/images"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // pictureInputs reads images to predict from: a file, all in a folder and below it, those of a table, or a file of CIFAR.
@@ -74,28 +75,22 @@ func (s Spec) listInputs(ctx context.Context) (*pictureSet, error) {
 	return s.listTable(ctx, false)
 }
 
-// PictureInputs are images to predict from, as files have them. An error names the image by its number, from 1.
-func PictureInputs(ctx context.Context, info *Info, files [][]byte) (*Part, error) {
-	if info.Pictures == nil {
-		return nil, fmt.Errorf("%w: the model was not trained on images", ErrSpec)
+// DecodeImage decodes an image in memory, of which h is the header, into a sample.
+func (i *Info) DecodeImage(file []byte, h images.Header, sample []float32) error {
+	o := i.pictureShape()
+	pixels := make([]byte, o.Bytes())
+	if err := images.Decode(file, h, o, pixels); err != nil {
+		return err
 	}
-	p := &pictureSet{path: "the request", source: givenPictures(files)}
-	for i := range files {
-		p.list = append(p.list, picture{path: "the request", number: i + 1})
+	c := pixelColumn(i.Inputs[0], pixels, i.Pictures.scale())
+	c.fill(0, shape.Bytes(sample))
+	return nil
+}
+
+// Standardise turns a sample's pixels from 0 to 1 into what a model of images reads, in place.
+func (p *Pictures) Standardise(sample []float32) {
+	plane := len(sample) / len(p.Mean)
+	for i, v := range sample {
+		sample[i] = float32((float64(v) - p.Mean[i/plane]) / p.Std[i/plane])
 	}
-	if err := p.lookAll(ctx); err != nil {
-		return nil, err
-	}
-	var t *table
-	var err error
-	if p.left.count == 0 {
-		if t, err = p.table(ctx, Spec{}, info.pictureShape()); err != nil {
-			return nil, err
-		}
-	}
-	if p.left.count > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrFormat, p.left.first)
-	}
-	t.columns[0].scale = info.Pictures.scale()
-	return &Part{table: t, count: t.rows, ordered: true}, nil
 }

@@ -3,7 +3,6 @@ package datasets
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -282,16 +281,19 @@ func TestPicturesOfTrainedModel(t *testing.T) {
 	if p.Len() != 2 || p.With(0)[0] != "lake/a.png" || p.With(1)[0] != "wood/a.png" || !slices.Equal(p.WithNames(), []string{"path"}) || len(notes) != 1 {
 		t.Errorf("%d inputs: %v, %v; notes %q", p.Len(), p.With(0), p.With(1), notes)
 	}
-	given, err := PictureInputs(context.Background(), info, [][]byte{plainPNG(t, 9, 3, color.Black), plainPNG(t, 8, 8, color.NRGBA{0, 7, 0, 255})})
+	file, sample := plainPNG(t, 8, 8, color.NRGBA{0, 7, 0, 255}), make([]float32, 48)
+	h, err := images.Look(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dst := given.Alloc(2)
-	if _, err := given.Read(Cursor{}, 2, dst); err != nil || shape.View[float32](dst[0])[48+16] != want {
-		t.Errorf("green %v, want %v; %v", shape.View[float32](dst[0])[48+16], want, err)
+	if err := info.DecodeImage(file, h, sample); err != nil || sample[16] != want {
+		t.Errorf("green %v, want %v; %v", sample[16], want, err)
 	}
-	if _, err := PictureInputs(context.Background(), info, [][]byte{plainPNG(t, 1, 1, color.Black), []byte("x")}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "image 2: no image: the file is a text") {
-		t.Errorf("a text: %v", err)
+	numbers := make([]float32, 48)
+	numbers[16] = 7.0 / 255
+	info.Pictures.Standardise(numbers)
+	if math.Abs(float64(numbers[16]-want)) > 1e-6 || numbers[47] != sample[47] {
+		t.Errorf("numbers from 0 to 1 become %v, want %v", numbers, sample)
 	}
 }
 

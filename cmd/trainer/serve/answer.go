@@ -62,11 +62,23 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	}
 	var inputs json.RawMessage
 	var timeout *int64
-	if err := s.decode(body, fields{"inputs": &inputs, "timeout_ms": &timeout}); err != nil {
+	files, isFiles, err := filesOf(r, body, s.limits.Samples)
+	size, most := int64(len(body)), int64(len(files))
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case isFiles:
+		size *= 2 // the parts of a form are copies
+	default:
+		if err := s.decode(body, fields{"inputs": &inputs, "timeout_ms": &timeout}); err != nil {
+			return nil, nil, err
+		}
+		most = s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)
+		if s.costs.pictures { // each in quotes, and decoded one by one
+			most = min(most+int64(bytes.Count(inputs, []byte{'"'})/2), int64(s.limits.Samples))
+			size *= 2
+		}
 	}
-	size := int64(len(body))
-	most := s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)
 	if p := p.measured(s.costs, size, most); p != nil {
 		return nil, nil, p
 	}
@@ -79,7 +91,17 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 			c.end()
 		}
 	}()
-	if in, err = readSamples(c.ctx, inputs, c.model.trained.Info(), s.limits.Samples, int(most)); err != nil {
+	info := c.model.trained.Info()
+	pictures := &pictureReader{info, p, s.costs.predict(size, most)}
+	switch {
+	case isFiles && info.Pictures == nil:
+		err = bad("", "the model takes no images: send JSON, with each sample %s", sampleText(info))
+	case isFiles:
+		in, err = pictures.readFiles(files)
+	default:
+		in, err = readSamples(c.ctx, inputs, info, s.limits.Samples, int(most), pictures)
+	}
+	if err != nil {
 		return nil, nil, problemOf(c.ctx, err)
 	}
 	_ = p.hold(use{requests: 1, memory: s.costs.predict(0, int64(in.Shape()[0]))}) // less than before

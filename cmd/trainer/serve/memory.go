@@ -37,6 +37,7 @@ type costs struct {
 	numbers  int   // of a sample, or the fields of a row; 0 where it may have fewer, or be a text
 	packed   bool  // samples have lengths: they are padded, and packed
 	texts    bool  // samples may be texts
+	pictures bool  // samples may be images in base64
 	shortest int64 // bytes of JSON of the shortest sample, and the comma behind it
 	answer   int64 // bytes of an answer's numbers
 	context  int64 // tokens of a text that is generated
@@ -46,7 +47,7 @@ type costs struct {
 // newCosts is those of a model, whose answers have so many bytes of numbers.
 func newCosts(info *datasets.Info, answer int64, l *Limits) *costs {
 	m := info.Inputs[0].Meta
-	c := &costs{sample: m.Bytes(), answer: answer, packed: info.Buckets != nil, texts: info.Tokenizer != nil, context: int64(m.Elems()), tokens: int64(l.Tokens)}
+	c := &costs{sample: m.Bytes(), answer: answer, packed: info.Buckets != nil, texts: info.Tokenizer != nil, pictures: info.Pictures != nil, context: int64(m.Elems()), tokens: int64(l.Tokens)}
 	switch {
 	case c.packed:
 		c.shortest = 4 // [1],

@@ -59,6 +59,9 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	fmt.Fprintf(&b, "%s, %s\n\n", s.name, usedText(c.model.service.Used()))
 	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], \"timeout_ms\": N}\n")
 	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
+	if info.Pictures != nil {
+		fmt.Fprintf(&b, "  An image may also be the whole body, with its Content-Type (image/png), or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
+	}
 	if c.model.trained.CanGenerate() == nil {
 		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")

@@ -26,12 +26,14 @@ type samples struct {
 	ids    []int32
 	ends   []int // in positions, of samples with different lengths
 	rows   *rows // of a table; nil until the first row
+
+	pictures *pictureReader // of a model of images
 }
 
 // readSamples reads "inputs" of a request: a list of samples, at most most. The caller has
 // found memory for expected ones, and there are no more than these.
-func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most, expected int) (*tensor.Dense, error) {
-	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, most: most}
+func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most, expected int, pictures *pictureReader) (*tensor.Dense, error) {
+	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, most: most, pictures: pictures}
 	x.makeRoom(expected)
 	if len(inputs) == 0 {
 		return nil, bad("inputs", `it is missing: send {"inputs": [sample, …]}, where a sample is %s`, sampleText(info))
@@ -173,13 +175,23 @@ func (x *samples) sample(ctx context.Context) error {
 	switch c := x.next(); {
 	case c == '"' && x.info.Tokenizer != nil:
 		return x.text(ctx)
+	case c == '"' && x.info.Pictures != nil:
+		return x.picture()
 	case x.info.Columns != nil, c == '{' && len(x.info.Features) > 0:
 		if c != '{' && c != '[' {
 			return bad(x.where(), "this is %s: send an object or a list", x.what())
 		}
 		return x.row()
 	}
-	return x.elements(m.Shape)
+	if x.info.Pictures == nil {
+		return x.elements(m.Shape)
+	}
+	from := len(x.floats)
+	err := x.elements(m.Shape)
+	if err == nil {
+		x.info.Pictures.Standardise(x.floats[from:])
+	}
+	return err
 }
 
 // id reads a token's id.
@@ -230,6 +242,8 @@ func sampleText(info *datasets.Info) string {
 		return fmt.Sprintf("a text of %d tokens, or a list of their ids", m.Elems())
 	case m.DType == shape.Int32:
 		return fmt.Sprintf("a list of %s ids from 0 to %d", dims, info.Tokens-1)
+	case info.Pictures != nil:
+		return fmt.Sprintf("the bytes of an image (PNG, JPEG, GIF or WebP) in base64, or a list of %d pixels from 0 to 1, or nested lists of shape [%s]", m.Elems(), dims)
 	case m.Shape.Rank() > 1:
 		return fmt.Sprintf("a list of %d numbers, or nested lists of shape [%s]", m.Elems(), dims)
 	}
