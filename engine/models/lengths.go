@@ -119,7 +119,7 @@ func (c *context) seesNoPadding(t *layerType, l Layer) bool {
 	if c.lengths == nil {
 		return true
 	}
-	const mixes = "it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]"
+	const mixes = "it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, grouped_attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]"
 	text := ""
 	switch x := l.(type) {
 	case aware:

@@ -100,7 +100,14 @@ func lengthSpecs() map[string]models.Spec {
 	weighted := reviews()
 	weighted.ClassWeights = []float64{0.25, 3}
 	focal.Loss, l1.Loss, huber.Loss = "focal", "l1", "huber"
-	return map[string]models.Spec{"smoothed": smoothed, "weighted": weighted, "focal": focal, "l1": l1, "huber": huber, "lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
+	// Of grouped and full attention, the second sees later positions, and padding but for its lengths.
+	grouped, full := lines(), reviews()
+	grouped.Layers = models.Llama(models.LlamaOptions{Vocab: 7, Context: 9, Layers: 2, Heads: 4, KVHeads: 2, Size: 4, Width: 6, Hidden: 8, Window: 4, Eps: 1e-5, Theta: 20}, at)
+	full.Layers = models.Stack{full.Layers[0],
+		models.Named{Name: "full", Pos: at, Layer: models.GroupedAttention{Heads: 2, KVHeads: 1, Size: 4, Full: true, Base: 20}},
+		models.Named{Name: "mean", Pos: at, Layer: models.Mean{Axes: []int{0}}},
+		models.Named{Name: "classes", Pos: at, Layer: models.Dense{Units: 3}}}
+	return map[string]models.Spec{"grouped": grouped, "full": full, "smoothed": smoothed, "weighted": weighted, "focal": focal, "l1": l1, "huber": huber, "lines": lines(), "reviews": reviews(), "recurrent": recurring(), "both ends": fromBothEnds(), "largest": largest(), "series": series(), "summed": summed(), "number": number()}
 }
 
 // write writes number k of a position into an array: of an f32 one, NaN for a v below 0.

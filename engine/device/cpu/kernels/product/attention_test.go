@@ -56,6 +56,60 @@ func testNonFiniteAttention(t *testing.T, r kernelstest.Rig) {
 	}
 }
 
+// TestWindowsKeepNonFiniteInPlace does so where heads share keys and values, and each position
+// sees those next to it, before it or on both sides.
+func TestWindowsKeepNonFiniteInPlace(t *testing.T) { rig.EachISA(t, testNonFiniteWindow) }
+
+func testNonFiniteWindow(t *testing.T, r kernelstest.Rig) {
+	const steps, size, window, at = 200, 5, 30, 100
+	for _, full := range []bool{false, true} {
+		op := ops.Attention{Heads: 4, KVHeads: 2, Full: full, Window: window}
+		width := 8 * size
+		out, err := ref.Run(op, []ref.Array{kernelstest.Noise(1, steps, width)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(which int, bad float64) (y, dqkv []float32) {
+			qkv, dy := kernelstest.Noise(1, steps, width), kernelstest.Noise(1, steps, 4*size)
+			if which == 3 {
+				dy.F[at*4*size+3] = bad
+			} else if which >= 0 {
+				qkv.F[at*width+[]int{0, 4, 6}[which]*size+3] = bad
+			}
+			forward := r.Run(t, kernelstest.Of(op, 0, qkv), nil, kernelstest.Team{N: 2})
+			back := r.Run(t, kernelstest.Of(ops.AttentionGrad(op), 0, qkv, out[0], out[1], dy), nil, kernelstest.Team{N: 2})
+			return shape.View[float32](forward.Out[0].Mem), shape.View[float32](back.Out[0].Mem)
+		}
+		y, dqkv := run(-1, 0)
+		for which, name := range []string{"query", "key", "value", "dy"} {
+			got, grad := run(which, math.NaN())
+			for q := range steps {
+				where := fmt.Sprintf("NaN in %s, full %v", name, full)
+				sees := q >= at && q < at+window || full && q > at-window && q < at+window
+				if !sees || which == 0 && q != at || which == 3 {
+					sameRow(t, where+": y", q, got[q*4*size:][:4*size], y[q*4*size:][:4*size])
+				}
+				if !sees || (which == 0 || which == 3) && q != at {
+					sameRow(t, where+": dq", q, grad[q*width:][:4*size], dqkv[q*width:][:4*size])
+				}
+				if seen := q <= at && q > at-window || full && q >= at && q < at+window; (which == 0 || which == 3) && !seen {
+					nearRow(t, where+": dk and dv", q, grad[q*width+4*size:][:4*size], dqkv[q*width+4*size:][:4*size])
+				}
+			}
+		}
+	}
+}
+
+// nearRow is sameRow for sums that are added up in other pieces.
+func nearRow(t *testing.T, where string, q int, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if d := float64(got[i] - want[i]); !(math.Abs(d) <= 1e-6) {
+			t.Fatalf("%s of position %d, element %d is %v, and %v without", where, q, i, got[i], want[i])
+		}
+	}
+}
+
 func sameRow(t *testing.T, where string, q int, got, want []float32) {
 	t.Helper()
 	for i := range want {
