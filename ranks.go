@@ -30,7 +30,8 @@ const RanksStopped = crew.Stopped
 
 // RanksOptions are the options of JoinRanks. The zero value is for a program of which all ranks run the same file.
 type RanksOptions struct {
-	// Program is compared between ranks, such as the version of the program; "": that of Berth, and of the program's module.
+	// Program is compared between ranks, beside what Go calls the file's build ID: the version of the program; "": that of Berth, and of
+	// the program's module.
 	Program string
 	// Timeout is how long a rank may be silent before all end; 0: 5 minutes. A run's distributed.timeout takes its place.
 	Timeout time.Duration
@@ -69,7 +70,7 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	name, _ := os.Hostname()                     // a machine without one is called by the rank alone
 	free, _ := host.Available()
 	c, err := crew.Meet(ctx, world, crew.Options{
-		Member:  crew.Member{Host: name, Program: cmp.Or(o.Program, build.Revision()), Free: free, Cores: allowedCores(), Threads: threads, Process: os.Getpid(), Space: space},
+		Member:  crew.Member{Host: name, Program: strings.TrimSpace(cmp.Or(o.Program, build.Revision()) + " " + build.ID()), Free: free, Cores: allowedCores(), Threads: threads, Process: os.Getpid(), Space: space},
 		Carrier: world.Library(), Timeout: o.Timeout, Waiting: o.Waiting, Lost: o.Lost, KindOf: o.kindOf, Text: o.Text,
 	})
 	if err != nil {

@@ -95,6 +95,8 @@ func joinRanks(c *cobra.Command, stop *signals.Stop, timeout time.Duration) (*be
 	l, _ := launched() // which JoinRanks has asked, too
 	if v, ok := errors.AsType[*berth.RanksVerdict](err); ok && l.Rank > 0 {
 		return nil, silentError{err, exitCode(v)}
+	} else if ok {
+		return nil, v
 	}
 	if wrong := errors.Is(err, ranks.ErrLibrary) || errors.Is(err, ranks.ErrLaunch); wrong && l.Rank > 0 && l.Local == l.Size { // as for rank 0 on the same machine
 		return nil, silentError{err, exitCode(err)}
