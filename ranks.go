@@ -48,7 +48,7 @@ type RanksOptions struct {
 
 // JoinRanks meets the other processes that the launcher of this one has started: give the result to [OpenOptions].Ranks.
 // It is nil where this process is alone, and no MPI is loaded then. All ranks close it in the end, unless one has failed
-// alone: that one calls Abort, which ends all, once it has told why.
+// alone: that one calls Tell, tells the user why unless Tell has done so, and calls Abort, which ends all.
 //
 //	all, err := berth.JoinRanks(ctx, berth.RanksOptions{})
 //	…

@@ -223,7 +223,16 @@ func (c *Crew) Close() error {
 		return nil
 	}
 	c.vigil.end()
-	return c.transport.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- c.transport.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(c.timeout()):
+		err := lostf("the ranks have come to their ends, and not ended together within %v: one hangs", c.timeout())
+		c.lose(err, ExitLost)
+		return err
+	}
 }
 
 // longest is the most bytes of a message between ranks.

@@ -230,14 +230,14 @@ const mostSaying = 200 * time.Millisecond
 
 // judge finds the ranks that are silent or gone, and on rank 0 whom all wait for. Its error ends all.
 func (v *vigil) judge(now time.Time) error {
-	err, waiting := v.judged(now)
+	waiting, err := v.judged(now)
 	if waiting != "" && v.crew.opt.Waiting != nil {
 		v.crew.opt.Waiting(waiting)
 	}
 	return err
 }
 
-func (v *vigil) judged(now time.Time) (err error, waiting string) {
+func (v *vigil) judged(now time.Time) (waiting string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := v.crew
@@ -251,14 +251,14 @@ func (v *vigil) judged(now time.Time) (err error, waiting string) {
 		switch x := &v.of[i]; {
 		case i == c.Rank() || x.Over:
 		case v.isGone(i, now):
-			return lostf("%s has ended and told the others nothing: it was killed, or says above why", c.Name(i)), ""
+			return "", lostf("%s has ended and told the others nothing: it was killed, or says above why", c.Name(i))
 		case c.Rank() != 0 && i != 0:
 		case now.Sub(x.at) >= c.timeout():
-			return c.silent(i, now.Sub(x.at)), ""
+			return "", c.silent(i, now.Sub(x.at))
 		}
 	}
 	if c.Rank() > 0 {
-		return nil, ""
+		return "", nil
 	}
 	return v.waiting(now)
 }
@@ -280,19 +280,19 @@ func (v *vigil) isGone(rank int, now time.Time) bool {
 }
 
 // waiting finds out whether all wait, and for whom. err says that they have waited for too long.
-func (v *vigil) waiting(now time.Time) (err error, text string) {
+func (v *vigil) waiting(now time.Time) (text string, err error) {
 	c := v.crew
 	still := c.timeout()
 	for i := range v.of {
 		x := &v.of[i]
 		if x.Over {
-			return nil, ""
+			return "", nil
 		}
 		still = min(still, x.Still+now.Sub(x.at))
 	}
 	if still < min(c.opt.soon, c.timeout()) {
 		v.told = ""
-		return nil, ""
+		return "", nil
 	}
 	rank, task := v.culprit(now)
 	x := &v.of[rank]
@@ -309,12 +309,12 @@ func (v *vigil) waiting(now time.Time) (err error, text string) {
 	}
 	switch {
 	case still >= c.timeout() && x.Doing.Must:
-		return lostf("no rank has got on for %v, and all wait for %s: %s", still, text, does), ""
+		return "", lostf("no rank has got on for %v, and all wait for %s: %s", still, text, does)
 	case v.told == text:
-		return nil, ""
+		return "", nil
 	}
 	v.told = text
-	return nil, fmt.Sprintf("waiting for %s: %s", text, does)
+	return fmt.Sprintf("waiting for %s: %s", text, does), nil
 }
 
 // missed is the number of signs of life after whose absence a rank is called silent.

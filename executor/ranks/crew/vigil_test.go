@@ -83,6 +83,7 @@ func (r *court) one(t *testing.T, by, code int, begins, ends string) {
 
 // A rank that works for longer than the silence that is allowed is named, and goes on; ranks come to their ends at other times.
 func TestVigil(t *testing.T) {
+	t.Parallel()
 	const patience = time.Second
 	r := judged(t, 3, patience, nil, func(c *Crew, _ <-chan struct{}) {
 		if c.Rank() == 1 {
@@ -103,6 +104,7 @@ func TestVigil(t *testing.T) {
 
 // A rank that is silent is named once, by rank 0, or by the next one where it is rank 0.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	for silent, by := range []int{1, 0, 0} {
 		r := judged(t, 3, 400*time.Millisecond, nil, func(c *Crew, over <-chan struct{}) {
 			if c.Rank() == silent {
@@ -116,6 +118,7 @@ func TestSilence(t *testing.T) {
 
 // A rank that does not come is named.
 func TestSilenceAtTheStart(t *testing.T) {
+	t.Parallel()
 	var told string
 	all := ranks.NewLoop(2, func(int) {})
 	_, err := Meet(t.Context(), all[0], Options{Timeout: 200 * time.Millisecond, Lost: func(err error) { told = err.Error() }})
@@ -126,6 +129,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 
 // Where no rank gets on with its step, all end, and the one that they wait for is named with what it does. Slow data is named, and waited for.
 func TestStandstill(t *testing.T) {
+	t.Parallel()
 	for _, must := range []bool{true, false} {
 		const patience = time.Second
 		r := judged(t, 3, patience, nil, func(c *Crew, over <-chan struct{}) {
@@ -156,6 +160,7 @@ func TestStandstill(t *testing.T) {
 
 // A step that goes on is no standstill, however long it takes.
 func TestLongStep(t *testing.T) {
+	t.Parallel()
 	const patience = time.Second
 	r := judged(t, 2, patience, nil, func(c *Crew, _ <-chan struct{}) {
 		moves := uint64(0)
@@ -172,6 +177,7 @@ func TestLongStep(t *testing.T) {
 
 // Whatever ranks fail, one is told of, and all end as its failure says.
 func TestTell(t *testing.T) {
+	t.Parallel()
 	for _, failing := range [][]int{{0}, {1}, {2}, {0, 1, 2}, {1, 2}} {
 		var mu sync.Mutex
 		var own []int
@@ -207,6 +213,7 @@ func TestTell(t *testing.T) {
 
 // A rank that fails tells the user itself where rank 0 does not answer.
 func TestTellNobody(t *testing.T) {
+	t.Parallel()
 	deaf := make(chan struct{})
 	r := judged(t, 2, time.Minute, nil, func(c *Crew, over <-chan struct{}) {
 		if c.Rank() == 0 {
@@ -229,6 +236,7 @@ func TestTellNobody(t *testing.T) {
 
 // A process that is gone is noticed long before its silence.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	c := exec.Command("go", "version")
 	if err := c.Run(); err != nil {
 		t.Skip(err)
@@ -248,6 +256,7 @@ func TestGone(t *testing.T) {
 
 // The waits of a step end with its failure; the ranks hear each other on.
 func TestStepsFail(t *testing.T) {
+	t.Parallel()
 	well(t, play(t, 2, member, func(c *Crew) error {
 		e := c.Transport().Recv(1-c.Rank(), ranks.TagTensor, make([]byte, 4))
 		if e.Done() || e.Err() != nil {
@@ -261,4 +270,35 @@ func TestStepsFail(t *testing.T) {
 		}
 		return c.Agree(t.Context(), "its end", nil)
 	}))
+}
+
+// endless is a transport that does not come to its end.
+type endless struct {
+	ranks.Transport
+	over <-chan struct{}
+}
+
+func (e endless) Close() error {
+	<-e.over
+	return nil
+}
+
+// Ranks that do not end together are ended.
+func TestCloseHangs(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	var told error
+	all := ranks.NewLoop(1, func(code int) {
+		if code != ExitLost {
+			t.Errorf("exit code %d", code)
+		}
+		close(over)
+	})
+	c, err := Meet(t.Context(), endless{all[0], over}, Options{Timeout: 100 * time.Millisecond, Lost: func(err error) { told = err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); !errors.Is(err, ErrSilent) || !errors.Is(told, ErrSilent) {
+		t.Errorf("%v, told %v", err, told)
+	}
 }
