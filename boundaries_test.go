@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"executor/ranks":            {"engine/device", "engine/shape", "internal/prompt"},
 	"executor/ranks/mpi":        {"executor/ranks", "engine/device", "internal/prompt"},
 	"executor/ranks/crew":       {"executor/ranks", "engine/device"},
+	"executor/ranks/rankstest":  {"executor/ranks", "engine/device"},
 	"executor/schedule":         {"internal/units"},
 	"executor/calls":            {"engine/...", "internal/stop"},
 	"executor":                  {"partition", "executor/calls", "executor/ranks", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/panics", "internal/stop", "internal/units"},

@@ -38,4 +38,5 @@ const (
 	TagBeat               // signs of life
 	TagOrders             // when all stop and save
 	TagLend               // variables that ranks ask others for
+	TagClose              // a rank closes the transport
 )
