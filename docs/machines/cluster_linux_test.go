@@ -1,7 +1,6 @@
 package machines
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,11 +16,7 @@ import (
 )
 
 // cluster is a Slurm of one node, which is this machine. Its files are in one folder, and its ports on loopback.
-type cluster struct {
-	t   *testing.T
-	dir string
-	env []string // of its commands
-}
+type cluster struct{ folder }
 
 // settings is slurm.conf. Nobody else can reach the daemons, so the messages have no signatures. The node has more
 // cores than this machine may have, since the ranks of a test compute little.
@@ -60,7 +55,7 @@ func newCluster(t *testing.T) *cluster {
 			t.Skipf("%v (Debian's packages slurm-wlm, openmpi-bin and mpich)", err)
 		}
 	}
-	c := &cluster{t: t, dir: t.TempDir()}
+	c := &cluster{folder{t: t, dir: t.TempDir()}}
 	c.env = append(os.Environ(), "SLURM_CONF="+filepath.Join(c.dir, "slurm.conf"))
 	c.configure()
 	c.start("slurmctld", "-D", "-c")
@@ -131,26 +126,6 @@ func (c *cluster) start(name string, args ...string) {
 			c.t.Logf("%s: %v\n%s%s", name, err, out, log)
 		}
 	})
-}
-
-// try runs a command in the folder of the test, and gives what it prints.
-func (c *cluster) try(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env, cmd.Dir = c.env, c.dir
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// run is try with a command that must succeed.
-func (c *cluster) run(name string, args ...string) string {
-	c.t.Helper()
-	out, err := c.try(name, args...)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return out
 }
 
 // until waits for a state. The limit only ends a test that would never end.

@@ -1,7 +1,6 @@
 package machines
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,42 +11,6 @@ import (
 
 	"github.com/berth-ml/berth/internal/testall"
 )
-
-// config is one of a run whose number of epochs is given later.
-const config = `
-data: {source: digits}
-model: {preset: mlp, hidden: [32]}
-train: {batch: 32, microbatches: 8, reduction: tree, epochs: %d}
-optimizer: {name: adamw, lr: 0.003}
-devices: {threads: 1}
-`
-
-// report is what a test reads of a run's report.
-type report struct {
-	Steps    int    `json:"steps"`
-	Finished bool   `json:"finished"`
-	Weights  string `json:"weights_sha256"`
-}
-
-func (c *cluster) report(run string) (r report) {
-	c.t.Helper()
-	b, err := os.ReadFile(filepath.Join(c.dir, run, "report.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return r
-}
-
-// epochs writes the config of a number of epochs.
-func (c *cluster) epochs(file string, n int) {
-	c.t.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, file), fmt.Appendf(nil, config, n), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
-}
 
 // TestSlurm trains with srun and both MPIs. A job whose time ends saves, is queued again, goes on, and has the weights
 // of one process.
