@@ -6,10 +6,10 @@
 #SBATCH --time=12:00:00
 #SBATCH --signal=TERM@120
 #SBATCH --requeue --open-mode=append
-srun --mpi=pmix --cpu-bind=none --kill-on-bad-exit=1 trainer train "$@" --resume=auto
+srun --mpi=pmix --cpu-bind=none trainer train "$@" --resume=auto
 code=$?
-# 75: saved, or a rank was lost. Above 128: a signal has killed a rank, such as the one for too much memory.
-if [ $code = 75 ] || [ $code -gt 128 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 50 ]; then
+# 75: saved, or a rank was lost. Above 128: a rank was killed, such as for too much memory, which may happen again.
+if [ $code = 75 ] || { [ $code -gt 128 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; }; then
 	exec scontrol requeue "$SLURM_JOB_ID"
 fi
 exit $code
