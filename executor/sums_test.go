@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/eager"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -257,9 +258,25 @@ func TestReplicasCopySumsAndWeights(t *testing.T) {
 		j.shard = partition.ShardOptimizer
 		r = mustRig(t, j, "cpu", c.replicas, "1f1b", residency.ManagerOptions{})
 		want += others * 4 // the learning rate
-		for _, v := range r.prog.Graph().Vars {
-			if v.Range != nil && v.Range.From > 0 {
-				want += v.Meta.Bytes() // the new weights of the range, which the first replica joins
+		o, err := j.options(r.devs, "1f1b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches, err := o.Full.Launches(partition.StepOptions{Microbatches: j.microbatches})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := map[partition.ID]int{} // the new weights of ranges: the device that makes them
+		for i := range launches {
+			l := &launches[i]
+			for _, n := range l.Needs {
+				at, known := made[n.ID()]
+				if known && n.Mode == partition.Read && at != l.Device {
+					want += n.Value.Meta.Bytes() // they are joined elsewhere
+				}
+				if l.Action().Kind == schedule.Update && n.Mode == partition.Write && !l.Variant.Joins() && n.Value.Meta.Elems() > 1 {
+					made[n.ID()] = l.Device
+				}
 			}
 		}
 		if got := r.steadyCopies(t); got != want {
