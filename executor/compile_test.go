@@ -257,7 +257,7 @@ func TestCompilations(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.OpByOp, o.CheckFinite, o.Beside = alone, alone, beside
-			all, err := o.Compilations()
+			all, err := o.Compilations(nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,19 +62,20 @@ func (o *LoadOptions) call(c *calls.Call) device.Segment {
 }
 
 // Compilations lists what is compiled for a program, by the index of the device and in
-// order: by [Runtime.Load], and then while steps run.
-func (o LoadOptions) Compilations() (map[int][]device.Segment, error) {
+// order: by [Runtime.Load], and then while steps run. Of a rank, it lists what is compiled there: of is, per device, its
+// rank, and nil where one process has all.
+func (o LoadOptions) Compilations(of []int, rank int) (map[int][]device.Segment, error) {
 	list, seen := map[int][]device.Segment{}, map[compiled]bool{}
 	var beside []wanted
 	add := func(size stepSize) error {
-		launches, err := o.launches(size)
+		launches, err := o.launches(size, of, rank)
 		if err != nil {
 			return err
 		}
 		for i := range launches {
 			l := &launches[i]
 			k := compiled{l.Variant, l.Device}
-			if seen[k] {
+			if seen[k] || of != nil && of[l.Device] != rank {
 				continue
 			}
 			seen[k] = true
@@ -132,7 +133,7 @@ func (o *LoadOptions) sizes() []stepSize {
 	return list
 }
 
-// launches lists the launches of a step.
-func (o *LoadOptions) launches(size stepSize) ([]partition.Launch, error) {
-	return size.full.Launches(partition.StepOptions{Microbatches: size.microbatches, Tail: size.tail, Fetch: o.Fetch})
+// launches lists the launches of a step; of a rank, its part of them.
+func (o *LoadOptions) launches(size stepSize, of []int, rank int) ([]partition.Launch, error) {
+	return size.full.Launches(partition.StepOptions{Microbatches: size.microbatches, Tail: size.tail, Fetch: o.Fetch, Of: of, Rank: rank})
 }

@@ -191,17 +191,18 @@ type listed struct {
 	homes    map[string]int // by variable: the device of this rank from which it is sent
 }
 
-// list lists the launches of a size of steps.
+// list lists the launches of a size of steps; among ranks, the part of this one.
 func (p *Program) list(size stepSize) (*listed, error) {
-	launches, err := p.opt.launches(size)
+	x := p.rt.exchange
+	if x == nil {
+		launches, err := p.opt.launches(size, nil, 0)
+		return &listed{stepSize: size, launches: launches}, err
+	}
+	launches, err := p.opt.launches(size, x.Of, x.rank())
 	if err != nil {
 		return nil, err
 	}
 	l := &listed{stepSize: size, launches: launches}
-	x := p.rt.exchange
-	if x == nil {
-		return l, nil
-	}
 	l.exchange = partition.NewExchange(launches, x.Of)
 	l.drops = l.exchange.Drops(x.rank())
 	l.homes = l.exchange.Homes(x.rank())

@@ -75,6 +75,11 @@
 // GPT on 16 replicas, 0.7 s and 140 MB on 64, and 1.4 s and 220 MB on 256. For the 4,096 microbatches that a
 // step may have, 256 replicas take 8 to 12 s and 1.2 GB: these are 146,000 launches with 3.8 million tensors.
 //
+// A rank of many lists its own part alone, and what it must know of others (step/part.go). Of more than 16 ranks it also forecasts
+// its own memory alone, unless the memory of some device is short: then the plan would depend on it. To find its
+// part, and to predict the step of all ranks, it goes through all launches, and keeps none: with 4,096 ranks, two million of them take
+// half a second.
+//
 // A quarter of the time for 256 replicas is in estimates of scratch, since each device is asked. It is not
 // lost: a device keeps what it has planned for an estimate, and compiles from that when the run begins.
 //

@@ -3,10 +3,13 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nodes"
@@ -44,6 +47,48 @@ func (e *MemoryError) Error() string {
 
 // Unwrap is ErrMemory.
 func (e *MemoryError) Unwrap() error { return ErrMemory }
+
+// mostForecast is the most ranks that each forecasts the memory of all.
+const mostForecast = 16
+
+// forecastFor is, per device, its rank, where one of many ranks forecasts its own devices alone: nil where all are forecast, since
+// a plan that lacks memory on one of them would be another one on all. All ranks find the same.
+func (p *Plan) forecastFor() []int {
+	o := &p.options
+	if o.Ranks == nil || slices.Max(o.Ranks) < mostForecast {
+		return nil
+	}
+	if limit := p.leastLimit(); limit == math.MaxInt64 || limit < 2*p.mostBytes() { // without limits, the peaks decide on them
+		return nil
+	}
+	return o.Ranks
+}
+
+// mostBytes is more than a device ever has, but for scratch, which is less than the values of a segment.
+func (p *Plan) mostBytes() (bytes int64) {
+	o, ends := &p.options, make([]int64, p.Replicas())
+	each := int64((o.Microbatches+p.Replicas()-1)/p.Replicas() + 1)
+	for _, v := range p.Graph.Values {
+		if v == nil {
+			continue
+		}
+		n := v.Meta.Bytes() + paging.Align
+		switch {
+		case v.Kind == graph.Summed:
+			at := 0
+			if p.place.Shared != nil {
+				at = p.place.Shared.Sum[v.ID]
+			}
+			ends[at] += n
+			bytes += each * n
+		case nodes.PerMicrobatch(v):
+			bytes += each * n
+		default:
+			bytes += n
+		}
+	}
+	return bytes + int64(o.Microbatches)*slices.Max(ends)
+}
 
 // remedies lists what would lower a floor, other than finer segments.
 func (p *Plan) remedies(f *Forecast) []string {

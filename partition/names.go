@@ -61,7 +61,14 @@ type (
 	CopySeconds  = speed.CopySeconds
 	HostSeconds  = speed.HostSeconds
 	BlockSeconds = cut.BlockSeconds
+	Link         = speed.Link
 )
+
+// FewRanks is the most ranks of which a prediction has each launch and each copy.
+const FewRanks = simulate.FewRanks
+
+// DefaultLink is between ranks where nothing else is known.
+var DefaultLink = speed.DefaultLink
 
 // The values that can be computed again.
 const (

@@ -38,17 +38,17 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	return p, p.refused()
 }
 
-// keepUsed drops the forecasts of devices without a stage. An evaluation has a plan for each
+// keepUsed drops the forecasts of devices without a stage, and those that were not made. An evaluation has a plan for each
 // group of devices, and each was made for all devices: those of 2,048 groups would hold
 // four million forecasts.
 func (p *Plan) keepUsed() {
-	used, all := p.Devices(), p.Memory
-	if len(used) == len(all) {
+	used, all, of := p.Devices(), p.Memory, p.forecastFor()
+	if len(used) == len(all) && of == nil {
 		return
 	}
 	p.Memory = nil
 	for i := range all {
-		if _, has := slices.BinarySearch(used, all[i].Device); has {
+		if _, has := slices.BinarySearch(used, all[i].Device); has && (of == nil || of[all[i].Device] == p.options.Rank) {
 			p.Memory = append(p.Memory, all[i])
 		}
 	}

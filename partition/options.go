@@ -21,6 +21,8 @@ import (
 type PlanOptions struct {
 	Devices          []device.Spec
 	Ranks            []int              // per device, the rank of the run that has it; nil: one process has all
+	Rank             int                // the rank that plans
+	Link             Link               // between ranks; the zero value is [DefaultLink]
 	Stages           [][]string         // block names by hand, per stage; nil places automatically
 	On               []int              // device of each of Stages; nil deals them out in order
 	Why              string             // cause of Stages for readers of the plan; empty means by hand
@@ -65,7 +67,7 @@ func (o *PlanOptions) pipeline() order.Pipeline {
 
 // speeds are the times of the options' devices.
 func (o *PlanOptions) speeds() speed.Speeds {
-	return speed.Speeds{Devices: o.Devices, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
+	return speed.Speeds{Devices: o.Devices, Ranks: o.Ranks, Link: o.Link, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
 }
 
 // indexing is how a plan of these options runs a graph. ranged tells that updates of the
@@ -143,6 +145,9 @@ func (o PlanOptions) checked() (s settings, err error) {
 	o.Schedule = cmp.Or(o.Schedule, order.Default)
 	if err := o.CheckSchedule(); err != nil {
 		return s, fmt.Errorf("%w: %w", ErrStages, err)
+	}
+	if o.Link == (Link{}) {
+		o.Link = DefaultLink
 	}
 	o.settle()
 	return settings{PlanOptions: o, asked: o.Recompute}, nil

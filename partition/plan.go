@@ -29,7 +29,7 @@ type Plan struct {
 	Segments     []Segment
 	Transfers    []Transfer
 	Microbatches int
-	Memory       []Forecast // of the devices that have a stage, in their order
+	Memory       []Forecast // of the devices that have a stage, in their order; of more than 16 ranks often those of PlanOptions.Rank alone
 	Fewer        *Fewer     // nil where there are as many stages as asked for
 	// Bucket numbers the plans of one program. A program has a plan for each shape of
 	// samples, such as each length of a text. 0 is the first plan; the others are made by
@@ -124,6 +124,10 @@ type StepOptions struct {
 	Tail *Plan
 	// Fetch keeps the graph's outputs after the step.
 	Fetch bool
+	// Of is, per device, the rank that has it; nil: all launches are listed. Otherwise those of Rank are, and of others
+	// only those that it must know of, with the tensors that it does: what it sends, is sent and drops follows from them.
+	Of   []int
+	Rank int
 }
 
 // Instance is the instance of v for a microbatch. tail tells that p is a step's
@@ -149,7 +153,7 @@ func (p *Plan) Exchange(o StepOptions, of []int) (*Exchange, error) {
 
 // inner is the step of a program.
 func (o StepOptions) inner() step.Options {
-	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch}
+	x := step.Options{Microbatches: o.Microbatches, Fetch: o.Fetch, Of: o.Of, Rank: o.Rank}
 	if o.Tail != nil {
 		x.Tail = o.Tail.program()
 	}
@@ -173,13 +177,16 @@ func (p *Plan) stepSizes() []int {
 // forecaster forecasts the memory of the plan's steps.
 func (p *Plan) forecaster() *forecast.Forecaster {
 	o := &p.options
-	return forecast.New(p.program(), forecast.Options{Specs: o.Devices, Estimate: o.Estimate, CheckFinite: o.checkFinite, Sizes: p.stepSizes(), Replicas: p.Replicas()})
+	return forecast.New(p.program(), forecast.Options{Specs: o.Devices, Estimate: o.Estimate, CheckFinite: o.checkFinite, Sizes: p.stepSizes(), Replicas: p.Replicas(), Of: p.forecastFor(), Rank: o.Rank})
 }
 
 // Predict simulates a step among others of a run. ask is called now and then; its error
 // ends the simulation. Nil means never.
 func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	check := stop.When(ask)
+	if o := &p.options; o.Ranks != nil && slices.Max(o.Ranks) >= simulate.FewRanks && !p.AnyTight() {
+		return simulate.Walk(check, o.speeds(), p.walk(check))
+	}
 	launches, err := p.program().Launches(check, step.Options{Microbatches: p.Microbatches})
 	if err != nil {
 		return nil, err
@@ -193,13 +200,20 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	return simulate.Step(check, p.options.speeds(), launches, p.Memory, traces)
 }
 
+// walk goes through the launches of a step.
+func (p *Plan) walk(check *stop.Check) func(visit func(*Launch)) error {
+	return func(visit func(*Launch)) error {
+		return p.program().Walk(check, step.Options{Microbatches: p.Microbatches}, visit)
+	}
+}
+
 // busySeconds is, per device, the time for which it works in a step.
 func (p *Plan) busySeconds() []float64 {
-	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	list, err := simulate.Busy(p.options.speeds(), p.walk(stop.When(nil)), p.Memory)
 	if err != nil {
 		panic("BUG: a plan without launches: " + err.Error())
 	}
-	return simulate.Busy(p.options.speeds(), launches, p.Memory)
+	return list
 }
 
 // ScheduleOf is the order in which a step of that many microbatches runs. A plan

@@ -41,11 +41,20 @@ func (p *Plan) segmentTable(width int) string {
 	return align(rows, width, map[int]bool{1: true, 2: true, 3: true})
 }
 
-// devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2".
+// mostNamed is the most devices of a stage that are all named.
+const mostNamed = 16
+
+// devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2", and with many "cpu:0 … cpu:63 (64)".
 func (p *Plan) devicesText(stage int) string {
 	var list []string
-	for _, d := range p.DevicesOf(stage) {
-		list = append(list, string(p.options.Devices[d].ID))
+	all := p.DevicesOf(stage)
+	for i, d := range all {
+		if len(all) <= mostNamed || i == 0 || i == len(all)-1 {
+			list = append(list, string(p.options.Devices[d].ID))
+		}
+	}
+	if len(all) > mostNamed {
+		return fmt.Sprintf("%s … %s (%s)", list[0], list[1], units.Thousands(len(all)))
 	}
 	return strings.Join(list, " ")
 }

@@ -25,7 +25,7 @@ func ExecutablesOf(c executor.Compiled) Executables {
 func (s *Session) Executables(programs []executor.LoadOptions) (all Executables, err error) {
 	segments := map[int][]device.Segment{}
 	for _, p := range programs {
-		list, err := p.Compilations()
+		list, err := p.Compilations(s.of, s.rank())
 		if err != nil {
 			return all, err
 		}

@@ -19,12 +19,13 @@ import (
 // held is what the sessions of a model have in common, one after the other: who has the devices,
 // and who is told of what they do.
 type held struct {
-	shared *Share     // nil: the devices are the model's own
-	crew   *crew.Crew // the ranks of the model; nil: this process is alone
-	user   user
-	gate   *executor.Gate // at which calls stand still
-	kept   atomic.Bool    // a training step by step, or a service, has the devices
-	closed atomic.Bool    // its devices are
+	shared  *Share     // nil: the devices are the model's own
+	crew    *crew.Crew // the ranks of the model; nil: this process is alone
+	asRanks int        // ranks that there would be; 0: none
+	user    user
+	gate    *executor.Gate // at which calls stand still
+	kept    atomic.Bool    // a training step by step, or a service, has the devices
+	closed  atomic.Bool    // its devices are
 
 	told   func(device.Span) // of each operation; nil: nobody is
 	spans  trace.Spans
@@ -38,7 +39,7 @@ func hold(o Options) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &held{shared: o.Shared, crew: o.Crew, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
+	h := &held{shared: o.Shared, crew: o.Crew, asRanks: o.AsRanks, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
 	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
 	if o.OnKernel != nil {
 		h.user.tell.kernel, h.user.tell.kernels = o.OnKernel, nil
@@ -68,6 +69,10 @@ func (h *held) open(c *configs.Config) (devs []device.Device, at, of []int, err 
 			err = refused(c, err)
 		}
 		return h.openOfRanks(devs, err)
+	}
+	if h.asRanks > 0 {
+		devs, err = openDevices(c.Devices, h.user.tell, ofRank{"0/", 1})
+		return h.asOfRanks(devs, err)
 	}
 	if devs, err = openDevices(c.Devices, h.user.tell, ofRank{}); err != nil {
 		return nil, nil, nil, err

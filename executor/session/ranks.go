@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
@@ -63,6 +64,57 @@ func (h *held) openOfRanks(devs []device.Device, err error) (all []device.Device
 	}
 	return all, at, of, nil
 }
+
+// asOfRanks gives other ranks devices like those that this process has opened, unless err says why not.
+func (h *held) asOfRanks(devs []device.Device, err error) (all []device.Device, at, of []int, _ error) {
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	supports := make([]map[*graph.Node]error, len(devs))
+	for rank := range h.asRanks {
+		for i, d := range devs {
+			if supports[i] == nil {
+				supports[i] = map[*graph.Node]error{}
+			}
+			if rank > 0 {
+				_, name, _ := strings.Cut(string(d.ID()), "/")
+				d = &twin{foreign{d}, device.ID(fmt.Sprintf("%d/%s", rank, name)), supports[i]}
+			}
+			all, at, of = append(all, d), append(at, i), append(of, rank)
+		}
+	}
+	return all, at, of, nil
+}
+
+// twin is a device of a rank that there is not: one of this process by another name.
+type twin struct {
+	foreign
+	id       device.ID
+	supports map[*graph.Node]error // what its device has answered: there may be thousands of twins
+}
+
+// Supports is that of its device.
+func (t *twin) Supports(n *graph.Node) error {
+	err, known := t.supports[n]
+	if !known {
+		err = t.Device.Supports(n)
+		t.supports[n] = err
+	}
+	return err
+}
+
+// ID is its own.
+func (t *twin) ID() device.ID { return t.id }
+
+// Spec is that of the device that it is like.
+func (t *twin) Spec() device.Spec {
+	spec := t.Device.Spec()
+	spec.ID = t.id
+	return spec
+}
+
+// Close leaves that device open.
+func (t *twin) Close() error { return nil }
 
 // sameKernels refuses devices of one kind that compute other bits than those of another rank.
 func (h *held) sameKernels(specs [][]device.Spec) error {
@@ -121,7 +173,15 @@ func (s *Session) Of(d int) int {
 }
 
 // Here reports whether this process has a device.
-func (s *Session) Here(d int) bool { return s.of == nil || s.of[d] == s.held.crew.Rank() }
+func (s *Session) Here(d int) bool { return s.of == nil || s.of[d] == s.rank() }
+
+// rank is that of this process.
+func (s *Session) rank() int {
+	if s.held.crew == nil {
+		return 0
+	}
+	return s.held.crew.Rank()
+}
 
 // groupsOfRanks are GroupDevices; where the plan's own devices are the only group, that.
 func (s *Session) groupsOfRanks() [][]int {
@@ -210,9 +270,8 @@ func (s *Session) planText() string {
 	for i := range s.Plan.Stages {
 		fmt.Fprintln(h, s.Plan.Stages[i].Blocks, s.Plan.DevicesOf(i))
 	}
-	for i := range s.Plan.Memory {
-		f := &s.Plan.Memory[i]
-		fmt.Fprintln(h, f.Device, f.Peak, f.Tight())
+	for i := range s.Plan.Segments {
+		fmt.Fprintln(h, s.Plan.Segments[i].Name, len(s.Plan.Segments[i].First.Graph.Nodes))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }

@@ -50,6 +50,7 @@ type Session struct {
 	at     []int             // of each device, its index in the config of its rank: lost ones are not among them
 	of     []int             // of each device, its rank; nil without ranks
 	trains bool              // the plan is a training's
+	link   partition.Link    // between ranks
 	notes  []string
 	limits []string // that percentages of memory became
 	held   *held
@@ -63,6 +64,8 @@ type Options struct {
 	Sizes     Sizes
 	Partition configs.Partition // with Crew, the config's section that run folder and checkpoints keep
 	Crew      *crew.Crew        // the ranks that plan and train together; nil: this process does alone
+	AsRanks   int               // without Crew: plan as if so many ranks had devices like those of this process
+	Link      partition.Link    // between ranks; the zero value is [partition.DefaultLink]
 	Shared    *Share            // the devices to use; nil: the config's, for this session alone
 	Trains    bool              // the plan is a training's: limits of memory hold for it
 	Notes     []string          // of the data, for Notes
@@ -85,7 +88,7 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 	}
 	s := &Session{
 		Config: o.Shared.configFor(o.Config), Info: o.Info, Spec: o.Spec, Sizes: o.Sizes,
-		asked: o.Config.Devices, given: o.Partition, trains: o.Trains, notes: o.Notes, held: held,
+		asked: o.Config.Devices, given: o.Partition, trains: o.Trains, link: o.Link, notes: o.Notes, held: held,
 	}
 	s.Times = timing.NewBook(timing.BookOptions{Path: o.Costs, Measuring: o.Measuring, Watch: hangs(s.Config.Devices)})
 	if percent, err := s.byPercentage(); err != nil {
@@ -168,7 +171,8 @@ func (s *Session) open(like planning.Planner, plan func(*Session) error) (err er
 // planner plans for the session's devices. like has what else the planner knows.
 func (s *Session) planner(like planning.Planner) *planning.Planner {
 	p := like
-	p.Config, p.Devices, p.Ranks, p.Times = s.Config, s.Devices, s.of, s.Times
+	p.Config, p.Devices, p.Times = s.Config, s.Devices, s.Times
+	p.Ranks, p.Rank, p.Link = s.of, s.rank(), s.link
 	p.Shared = s.held.shared != nil
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)
@@ -216,7 +220,7 @@ func (s *Session) On(devices []device.Device) *Session {
 // KeepPlan puts the choice into the config, and so into run folder and checkpoints. That of ranks is not kept, as the run
 // may go on with any number of them.
 func (s *Session) KeepPlan() {
-	if s.held.crew != nil {
+	if s.of != nil {
 		return
 	}
 	c := *s.Config
@@ -258,6 +262,9 @@ func (s *Session) CheckOpen() error {
 func (s *Session) Usable() error {
 	if err := s.CheckOpen(); err != nil {
 		return err
+	}
+	if n := s.held.asRanks; n > 0 {
+		return fmt.Errorf("%w: the run is planned for %d processes: start them, for example with mpirun -n %d", errs.ErrOptions, n, n)
 	}
 	for _, d := range s.Plan.Devices() {
 		if spec := s.Devices[d].Spec(); !spec.CopyOut {

@@ -33,6 +33,10 @@ type OpenOptions struct {
 	// Ranks are the processes that train together, each with the devices of its own config. All call the same methods
 	// with the same options, and a failure of one is that of all: see [crew.Verdict]. nil: this process is alone.
 	Ranks *crew.Crew
+	// AsRanks plans for so many processes in place of Ranks, each of which would bring what devices this one opens. Link is
+	// between them; the zero value is [partition.DefaultLink]. Such a run does not train.
+	AsRanks int
+	Link    partition.Link
 	// Costs is the file of measured times of segments; "": the one that
 	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
 	// nil for nobody. Both matter with partition.costs: measured.
@@ -83,7 +87,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if err = o.agreeOnData(ctx, data, err); err != nil {
 		return nil, err
 	}
-	so := session.Options{Shared: shared, Crew: o.Ranks, Trains: true, Notes: data.Notes, Costs: o.Costs, Measuring: o.Measuring}
+	so := session.Options{Shared: shared, Crew: o.Ranks, AsRanks: o.AsRanks, Link: o.Link, Trains: true, Notes: data.Notes, Costs: o.Costs, Measuring: o.Measuring}
 	longer := goOnLonger(c, newest, data.Train.Len())
 	if longer.note != "" {
 		so.Notes = append(slices.Clone(so.Notes), longer.note)

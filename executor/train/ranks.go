@@ -35,10 +35,10 @@ func (o *OpenOptions) refuse(c *configs.Config, key, text string) error {
 
 // checkRanks refuses what ranks cannot do.
 func (o *OpenOptions) checkRanks(c *configs.Config) error {
-	if o.Ranks == nil {
+	n := o.size()
+	if n == 0 {
 		return nil
 	}
-	n := o.Ranks.Size()
 	switch {
 	case o.Devices != nil:
 		return fmt.Errorf("%w: the devices of several processes cannot be shared by several runs: leave Devices out", errs.ErrOptions)
@@ -52,6 +52,14 @@ func (o *OpenOptions) checkRanks(c *configs.Config) error {
 	return nil
 }
 
+// size is the number of ranks that a run is planned for; 0: this process is alone.
+func (o *OpenOptions) size() int {
+	if o.Ranks != nil {
+		return o.Ranks.Size()
+	}
+	return o.AsRanks
+}
+
 // stages is the number of stages that a config asks for; 0: it leaves it open.
 func stages(c *configs.Config) int {
 	return max(c.Partition.Stages.Count, len(c.Partition.Stages.Blocks))
@@ -60,13 +68,16 @@ func stages(c *configs.Config) int {
 // forRanks is a config as several ranks plan it: unless it says otherwise, with a replica for each, of which each
 // updates a part of the parameters.
 func (o *OpenOptions) forRanks(ctx context.Context, c *configs.Config) (*configs.Config, error) {
-	if o.Ranks == nil {
+	if o.size() == 0 {
 		return c, nil
 	}
 	own := *c
 	own.Partition.Chosen, own.Partition.Costs = nil, configs.CostsFlops
 	replicas, err := o.replicas(ctx, c)
-	if err = o.Ranks.Agree(ctx, "its replicas", err); err != nil {
+	if o.Ranks != nil {
+		err = o.Ranks.Agree(ctx, "its replicas", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	own.Partition.Replicas = replicas
@@ -80,7 +91,11 @@ func (o *OpenOptions) forRanks(ctx context.Context, c *configs.Config) (*configs
 // as there are devices for.
 func (o *OpenOptions) replicas(ctx context.Context, c *configs.Config) (n int, err error) {
 	kinds, failed := session.Kinds(c.Devices)
-	lists, err := o.Ranks.Gather(ctx, "its devices", []byte(strings.Join(kinds, ",")))
+	own := []byte(strings.Join(kinds, ","))
+	lists := slices.Repeat([][]byte{own}, o.AsRanks)
+	if o.Ranks != nil {
+		lists, err = o.Ranks.Gather(ctx, "its devices", own)
+	}
 	if err = cmp.Or(failed, err); err != nil {
 		return 0, err
 	}
@@ -89,7 +104,7 @@ func (o *OpenOptions) replicas(ctx context.Context, c *configs.Config) (n int, e
 		devices += strings.Count(string(b), ",") + 1
 		alike = alike && bytes.Equal(b, lists[0])
 	}
-	switch size, k := o.Ranks.Size(), stages(c); {
+	switch size, k := o.size(), stages(c); {
 	case c.Partition.Plan == configs.PlanAuto, o.says(c, "partition.replicas"):
 		return c.Partition.Replicas, nil // auto chooses others
 	case c.Train.Reduction != configs.ReduceTree, !alike && k > 1:

@@ -69,6 +69,8 @@ type Options struct {
 	CheckFinite bool     // segments will be compiled with device.CompileOptions.CheckFinite
 	Sizes       []int    // microbatches of a full step, and of the smaller last one of an epoch if there is one
 	Replicas    int
+	Of          []int // per device, its rank, where only the devices of Rank matter; nil: all do
+	Rank        int
 }
 
 // New makes a forecaster.
@@ -115,7 +117,7 @@ func (f *Forecaster) Floors(rival *Shortage) (*Result, error) {
 
 // steps is a whole forecast. See [Forecaster.Forecast].
 func (f *Forecaster) steps(rival *Shortage) (*Result, error) {
-	launches, err := f.program.Launches(f.index.Stop, step.Options{Microbatches: f.Sizes[0]})
+	launches, err := f.launches(f.Sizes[0])
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +134,10 @@ func (f *Forecaster) steps(rival *Shortage) (*Result, error) {
 		if err := f.index.Stop.Err(); err != nil {
 			return nil, err
 		}
+		if f.elsewhere(d) {
+			r.Memory = append(r.Memory, Forecast{Device: d})
+			continue
+		}
 		if last != nil {
 			t.shareConstants(last[d])
 		}
@@ -142,6 +148,14 @@ func (f *Forecaster) steps(rival *Shortage) (*Result, error) {
 		r.Memory = append(r.Memory, m)
 	}
 	return r, nil
+}
+
+// elsewhere reports whether nobody asks for a device.
+func (f *Forecaster) elsewhere(d int) bool { return f.Of != nil && f.Of[d] != f.Rank }
+
+// launches lists the launches of a step of so many microbatches; of a rank, its part of them.
+func (f *Forecaster) launches(microbatches int) ([]step.Launch, error) {
+	return f.program.Launches(f.index.Stop, step.Options{Microbatches: microbatches, Of: f.Of, Rank: f.Rank, Near: true})
 }
 
 // Traces makes the traces of launches. Estimates of scratch take long, so it first looks at
@@ -200,7 +214,7 @@ func (t *Trace) forecast(d int, spec device.Spec) Forecast {
 // After an error, it answers 0.
 func (f *Forecaster) scratch(l *step.Launch) int64 {
 	k := step.Run{Variant: l.Variant, Device: l.Device}
-	if b, known := f.known[k]; known || f.err != nil {
+	if b, known := f.known[k]; known || f.err != nil || f.elsewhere(l.Device) {
 		return b
 	}
 	b := f.estimateOf(l)
@@ -272,7 +286,7 @@ func (f *Forecaster) traceLastStep() ([]*Trace, error) {
 	if f.Replicas == 1 && len(full.Rows) == full.Stages {
 		return nil, nil
 	}
-	launches, err := f.program.Launches(f.index.Stop, step.Options{Microbatches: f.Sizes[1]})
+	launches, err := f.launches(f.Sizes[1])
 	if err != nil {
 		return nil, err
 	}

@@ -179,6 +179,37 @@ func TestForecastCoversTheLastStep(t *testing.T) {
 	})
 }
 
+// TestForecastOfRank: a rank forecasts of its own part what it does of all launches.
+func TestForecastOfRank(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := nets.Draw(t)
+		s := passes.Draw(t, n)
+		p := s.Program(t, n)
+		of := make([]int, s.Count())
+		for d := range of {
+			of[d] = rapid.IntRange(0, d).Draw(t, "rank")
+		}
+		if rapid.Bool().Draw(t, "planned for ranks") {
+			p.Ranks = of
+		}
+		sizes := []int{n.Microbatches}
+		if last := rapid.IntRange(0, n.Microbatches-1).Draw(t, "last"); last > 0 {
+			sizes = append(sizes, last)
+		}
+		limit := int64(rapid.SampledFrom([]int{0, 512, 2048}).Draw(t, "limit"))
+		all := mustForecast(t, forecaster(s, p, limit, sizes...))
+		for rank := range s.Count() {
+			f := forecaster(s, p, limit, sizes...)
+			f.Of, f.Rank = of, rank
+			for d, m := range mustForecast(t, f) {
+				if of[d] == rank && m != all[d] {
+					t.Fatalf("rank %d forecasts %+v, of all launches %+v", rank, m, all[d])
+				}
+			}
+		}
+	})
+}
+
 // reporter is a *testing.T or a *rapid.T that goes on after an error.
 type reporter interface {
 	passes.T

@@ -18,8 +18,10 @@ import (
 type Planner struct {
 	Config  *configs.Config
 	Devices []device.Device
-	Specs   []device.Spec // of Devices, with the memory that a plan may take there
-	Ranks   []int         // of each device, the rank of the run that has it; nil: one process has all
+	Specs   []device.Spec  // of Devices, with the memory that a plan may take there
+	Ranks   []int          // of each device, the rank that has it; nil: one process has all
+	Rank    int            // that plans
+	Link    partition.Link // between ranks
 	Steps   Steps
 	Times   Times
 
@@ -67,7 +69,7 @@ func (p *Planner) Options(ctx context.Context) (partition.PlanOptions, error) {
 	}
 	opByOp := p.Config.Devices.IsOpByOp()
 	return partition.PlanOptions{
-		Devices: p.Specs, Ranks: p.Ranks, Stages: c.Stages.Blocks, Count: c.Stages.Count,
+		Devices: p.Specs, Ranks: p.Ranks, Rank: p.Rank, Link: p.Link, Stages: c.Stages.Blocks, Count: c.Stages.Count,
 		Microbatches: p.Steps.Microbatches, LastMicrobatches: p.Steps.LastOf(p.Steps.Microbatches), Reduction: partition.Reduction(p.Config.Train.Reduction), Replicas: p.replicas(), Shard: partition.Shard(c.Shard), Recompute: partition.Recompute(c.Recompute),
 		Schedule: c.Schedule, Order: order, Estimate: p.estimate, Stop: stop.Of(ctx),
 		OpByOp:      opByOp,

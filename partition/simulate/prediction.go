@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
@@ -22,14 +23,28 @@ type Prediction struct {
 	Bubble   float64      // the share of that time in which the devices with stages wait
 	Moving   float64      // of Seconds, in which launches wait for bytes that move for lack of memory: of the device that waits most
 	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
-	Launches []LaunchSpan // of one step, by device and time
-	Copies   []CopySpan   // between devices, in that step
+	Launches []LaunchSpan // of one step, by device and time; of more than FewRanks none
+	Copies   []CopySpan   // between devices, in that step; of more than FewRanks none
+	Ranks    []Rank       // what each does in that step; nil: one process has all devices
+
+	launches int // of the step
+}
+
+// FewRanks is the most ranks of which a prediction has each launch and each copy.
+const FewRanks = 16
+
+// Rank is what a rank does in a step.
+type Rank struct {
+	Sent, Received int64   // bytes
+	Messages       int     // that it sends
+	Working        float64 // seconds for which its devices run launches: of the one that works longest
+	Waiting        float64 // the rest of the step's time, in which that device waits for others
 }
 
 // String is for people: "a step takes 12 ms (…), 20% of it in the bubble".
 func (p *Prediction) String() string {
 	by := "measured segments"
-	switch n := len(p.Launches); {
+	switch n := p.launches; {
 	case p.Measured == 0:
 		by = "arithmetic and bytes, up to twice off"
 	case p.Measured < n:
@@ -62,28 +77,56 @@ type CopySpan struct {
 	Value      *graph.Value
 	From, To   int // indices in PlanOptions.Devices
 	Bytes      int64
-	Hosted     bool // it passes through host memory: the devices have no path of their own
+	Hosted     bool // it passes through host memory: the devices have no path of their own, or it is sent from rank to rank
 	Start, End float64
 }
 
 // Step simulates a step of these launches among others of a run. Where memory is
 // short, traces are those of the launches; nil otherwise.
 func Step(check *stop.Check, speeds speed.Speeds, launches []step.Launch, memory []forecast.Forecast, traces []*forecast.Trace) (*Prediction, error) {
-	s := newStepSimulation(speeds, launches, check)
+	s := newStepSimulation(speeds, check)
 	if traces != nil {
-		s.movers = moversOf(&s.speeds, len(s.ready), memory, traces)
+		s.movers = moversOf(&s.speeds, step.Count(launches), memory, traces)
 	}
-	steps := 3 // the first one finds idle devices
-	if len(launches) > mostToRepeat {
-		steps = 1
-	}
+	return s.predict(func(visit func(*step.Launch)) error {
+		for i := range stop.Each(check, launches) {
+			visit(&launches[i])
+		}
+		return check.Err()
+	})
+}
+
+// Walk is Step for many ranks, whose launches are not listed: each call of walk goes through those of a step.
+func Walk(check *stop.Check, speeds speed.Speeds, walk func(visit func(*step.Launch)) error) (*Prediction, error) {
+	return newStepSimulation(speeds, check).predict(walk)
+}
+
+// predict simulates steps.
+func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Prediction, error) {
 	var ends []float64
-	for i := range steps {
+	before := 0.0
+	steps := 3 // the first one finds idle devices
+	for i := 0; i < steps; i++ {
 		s.keep = i == steps-1
-		if err := s.step(); err != nil {
+		clear(s.busy)
+		clear(s.counts)
+		s.out.Measured, s.out.launches = 0, 0
+		for r := range s.counts { // what is sent from now on was written in the step before, at the earliest
+			s.sends[r].forget(before)
+			s.gets[r].forget(before)
+		}
+		before = slices.Min(s.free)
+		if err := walk(s.visit); err != nil {
 			return nil, err
 		}
 		ends = append(ends, slices.Max(s.free))
+		switch n := s.out.launches; {
+		case i > 0 || n <= mostToRepeat:
+		case s.counts == nil:
+			steps = 1
+		default:
+			steps = 2 // what a rank has written, others are sent in the next step
+		}
 	}
 	out := &s.out
 	out.Seconds = ends[steps-1]
@@ -96,42 +139,43 @@ func Step(check *stop.Check, speeds speed.Speeds, launches []step.Launch, memory
 			out.Moving = max(out.Moving, m.stalled/float64(steps))
 		}
 	}
-	return out, check.Err()
+	return out, s.check.Err()
 }
 
 // mostToRepeat is the most launches of a step that is simulated more than once.
 const mostToRepeat = 1 << 15
 
-// stepSimulation is the state of simulated devices. A call of [Step] or [Busy] owns it. A step begins
+// stepSimulation is the state of simulated devices. A call of [Step], [Walk] or [Busy] owns it. A step begins
 // with the state that the one before has left, so that the first one's idle devices do not count.
 type stepSimulation struct {
-	speeds   speed.Speeds
-	launches []step.Launch
-	check    *stop.Check
-	times    map[step.Run]runTime
-	first    map[step.Run][]float64 // firstReads
-	free     []float64              // per device: the end of its newest launch
-	link     []float64              // per device: the end of the newest copy to it
-	ready    [][]there              // by number of the instance: the devices that have its contents, in their order
-	movers   []*mover               // per device; nil where all tensors stay
-	inputs   []reading              // of the launch under way
-	keep     bool                   // the step is the one that out shows
-	out      Prediction
+	speeds speed.Speeds
+	check  *stop.Check
+	like   []int // per device: the first one with the same description, which takes the same times
+	times  map[step.Run]runTime
+	first  map[step.Run][]float64 // firstReads
+	free   []float64              // per device: the end of its newest launch
+	link   []float64              // per device: the end of the newest copy to it
+	sends  []link                 // per rank: of its messages
+	gets   []link                 // per rank: of the messages to it
+	ready  []holders              // by number of the instance: who has its contents
+	movers []*mover               // per device; nil where all tensors stay
+	inputs []reading              // of the launch under way
+	keep   bool                   // the step is the one that out shows
+	busy   []float64              // per device: of the step
+	counts []Rank                 // of the step
+	out    Prediction
 }
 
 // Busy is, per device, the time for which it works in a step of these launches: that
-// of the launches, and of the bytes that move for lack of memory.
-func Busy(speeds speed.Speeds, launches []step.Launch, memory []forecast.Forecast) []float64 {
-	s, sums := newStepSimulation(speeds, launches, stop.When(nil)), make([]float64, len(speeds.Devices))
-	for i := range launches {
-		l := &launches[i]
-		sums[l.Device] += s.time(l, l.Device)
-	}
+// of the launches, which walk goes through, and of the bytes that move for lack of memory.
+func Busy(speeds speed.Speeds, walk func(visit func(*step.Launch)) error, memory []forecast.Forecast) ([]float64, error) {
+	s, sums := newStepSimulation(speeds, stop.When(nil)), make([]float64, len(speeds.Devices))
+	err := walk(func(l *step.Launch) { sums[l.Device] += s.time(l, l.Device) })
 	for i := range memory {
 		f := &memory[i]
 		sums[f.Device] += speed.MovingSeconds(f.Moved(), speeds.Devices[f.Device])
 	}
-	return sums
+	return sums, err
 }
 
 // runTime is the time of a variant on a device.
@@ -140,41 +184,51 @@ type runTime struct {
 	measured bool
 }
 
-// there is a device that has an instance, and since when.
-type there struct {
-	device int
-	since  float64
-}
-
-func newStepSimulation(speeds speed.Speeds, launches []step.Launch, check *stop.Check) *stepSimulation {
+func newStepSimulation(speeds speed.Speeds, check *stop.Check) *stepSimulation {
 	n := len(speeds.Devices)
-	return &stepSimulation{
-		speeds: speeds, launches: launches, check: check, times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
-		free: make([]float64, n), link: make([]float64, n), ready: make([][]there, step.Count(launches)), movers: make([]*mover, n),
+	s := &stepSimulation{
+		speeds: speeds, check: check, like: alike(speeds.Devices), times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
+		free: make([]float64, n), link: make([]float64, n), busy: make([]float64, n), movers: make([]*mover, n),
 	}
+	if speeds.Ranks != nil {
+		ranks := slices.Max(speeds.Ranks) + 1
+		s.sends, s.gets, s.counts = make([]link, ranks), make([]link, ranks), make([]Rank, ranks)
+	}
+	return s
 }
 
-// step simulates the launches of one step.
-func (s *stepSimulation) step() error {
-	for i := range stop.Each(s.check, s.launches) {
-		l := &s.launches[i]
-		d := l.Device
-		x := s.run(l, d)
-		s.free[d] = x.End
-		for k := range l.Needs {
-			n := &l.Needs[k]
-			if n.Mode != segment.Read {
-				s.write(n, d, x.End, l.Repeats())
-			}
-			if m := s.movers[d]; m != nil {
-				m.use(n, x.End)
-			}
+// alike is, per device, the first one with the same description.
+func alike(devices []device.Spec) (list []int) {
+	first := map[device.Spec]int{}
+	for d, spec := range devices {
+		spec.ID = ""
+		if _, known := first[spec]; !known {
+			first[spec] = d
 		}
-		if s.keep {
-			s.out.Launches = append(s.out.Launches, x)
+		list = append(list, first[spec])
+	}
+	return list
+}
+
+// visit simulates a launch.
+func (s *stepSimulation) visit(l *step.Launch) {
+	d := l.Device
+	x := s.run(l, d)
+	s.free[d] = x.End
+	for k := range l.Needs {
+		n := &l.Needs[k]
+		if n.Mode != segment.Read {
+			s.write(n, d, x.End, l.Repeats())
+		}
+		if m := s.movers[d]; m != nil {
+			m.use(n, x.End)
 		}
 	}
-	return s.check.Err()
+	s.busy[d] += x.End - x.Start - x.Waited()
+	s.out.launches++
+	if s.keep && len(s.counts) <= FewRanks {
+		s.out.Launches = append(s.out.Launches, x)
+	}
 }
 
 // run places a launch in time.
@@ -188,7 +242,7 @@ func (s *stepSimulation) run(l *step.Launch, d int) LaunchSpan {
 		m.stalled += end - without
 	}
 	x := LaunchSpan{Launch: *l, Device: d, Start: start, End: end}
-	if s.keep && late {
+	if late {
 		x.Waits = waits(start, seconds, s.inputs)
 	}
 	return x
@@ -227,7 +281,7 @@ func (s *stepSimulation) readings(l *step.Launch, d int, m *mover) []reading {
 
 // firstReads are, per input of a variant, the shares of its work before it reads the input.
 func (s *stepSimulation) firstReads(v *segment.Variant, d int) []float64 {
-	k := step.Run{Variant: v, Device: d}
+	k := step.Run{Variant: v, Device: s.like[d]}
 	first, known := s.first[k]
 	if !known {
 		first = firstReads(s.check, v, s.speeds.Devices[d])
@@ -237,46 +291,72 @@ func (s *stepSimulation) firstReads(v *segment.Variant, d int) []float64 {
 }
 
 // arrival is the time from which a device has an instance. If another has it, it is
-// copied once.
+// copied once; between ranks, it is sent once.
 func (s *stepSimulation) arrival(x *step.Need, d int) float64 {
-	on := s.ready[x.Number]
-	if on == nil {
+	h := s.holders(x.Number)
+	if h.none() {
 		return 0 // a constant or an input, or a variable that was not written yet
 	}
-	at, has := slices.BinarySearchFunc(on, d, func(t there, d int) int { return t.device - d })
-	if has {
-		return on[at].since
+	if t, has := h.find(d); has {
+		return t.since
 	}
-	from := on[0]
-	start := max(from.since, s.link[d])
-	end := start + s.speeds.CopySeconds(x.Value.Meta.Bytes(), from.device, d)
-	s.ready[x.Number] = slices.Insert(on, at, there{d, end})
-	s.link[d] = end
-	if s.keep {
-		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, x.Value.Meta.Bytes(), !speed.Direct(s.speeds.Devices[from.device], s.speeds.Devices[d]), start, end})
+	bytes := x.Value.Meta.Bytes()
+	from, near := h.nearest(d, s.speeds.Ranks)
+	var start, end float64
+	if near {
+		start = max(from.since, s.link[d])
+		end = start + s.speeds.CopySeconds(bytes, from.device, d)
+		s.link[d] = end
+	} else {
+		start, end = s.send(from, d, bytes)
+	}
+	h.add(there{d, end})
+	if s.keep && len(s.counts) <= FewRanks {
+		hosted := !near || !speed.Direct(s.speeds.Devices[from.device], s.speeds.Devices[d])
+		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from.device, d, bytes, hosted, start, end})
 	}
 	return end
 }
 
+// send is a message to the rank of a device.
+func (s *stepSimulation) send(from there, d int, bytes int64) (start, end float64) {
+	p, q := s.speeds.Ranks[from.device], s.speeds.Ranks[d]
+	takes := s.speeds.Link.Seconds(bytes)
+	start, end = s.sends[p].take(from.since, takes)
+	_, arrives := s.gets[q].take(start, takes)
+	end = max(end, arrives)
+	s.counts[p].Sent += bytes
+	s.counts[p].Messages++
+	s.counts[q].Received += bytes
+	return start, end + s.speeds.Link.Latency
+}
+
 // write makes a device the only one that has an instance, or one more that does.
 func (s *stepSimulation) write(x *step.Need, d int, end float64, more bool) {
-	on := s.ready[x.Number]
-	if !more {
-		on = on[:0]
+	if h := s.holders(x.Number); more {
+		h.add(there{d, end})
+	} else {
+		h.only(there{d, end})
 	}
-	at, _ := slices.BinarySearchFunc(on, d, func(t there, d int) int { return t.device - d })
-	s.ready[x.Number] = slices.Insert(on, at, there{d, end})
+}
+
+// holders are those of an instance.
+func (s *stepSimulation) holders(number int) *holders {
+	if more := number + 1 - len(s.ready); more > 0 {
+		s.ready = append(s.ready, make([]holders, more)...)
+	}
+	return &s.ready[number]
 }
 
 // time is the seconds of a launch, with the time until the next one can begin.
 func (s *stepSimulation) time(l *step.Launch, d int) float64 {
-	k := step.Run{Variant: l.Variant, Device: d}
+	k := step.Run{Variant: l.Variant, Device: s.like[d]}
 	t, known := s.times[k]
 	if !known {
 		t.seconds, t.measured = s.speeds.RunSeconds(s.check, l.Variant.Graph, d)
 		s.times[k] = t
 	}
-	if s.keep && t.measured {
+	if t.measured {
 		s.out.Measured++
 	}
 	return speed.Overhead + t.seconds
@@ -285,16 +365,31 @@ func (s *stepSimulation) time(l *step.Launch, d int) float64 {
 // finish fills in the shares, and counts times from the first launch.
 func (s *stepSimulation) finish() {
 	out := &s.out
-	slices.SortStableFunc(out.Launches, func(x, y LaunchSpan) int { return x.Device - y.Device })
+	if out.launches == 0 {
+		return
+	}
+	used, busy := 0, 0.0
+	for _, b := range s.busy {
+		if busy += b; b > 0 {
+			used++
+		}
+	}
+	out.Bubble = max(0, 1-busy/(out.Seconds*float64(max(1, used))))
+	for d, b := range s.busy {
+		if s.counts != nil {
+			r := &s.counts[s.speeds.Ranks[d]]
+			r.Working = max(r.Working, b)
+			r.Waiting = max(0, out.Seconds-r.Working)
+		}
+	}
+	out.Ranks = s.counts
 	if len(out.Launches) == 0 {
 		return
 	}
+	slices.SortStableFunc(out.Launches, func(x, y LaunchSpan) int { return x.Device - y.Device })
 	first := out.Launches[0].Start
-	used, busy := map[int]bool{}, 0.0
 	for i := range out.Launches {
-		l := &out.Launches[i]
-		first, busy = min(first, l.Start), busy+l.End-l.Start-l.Waited()
-		used[l.Device] = true
+		first = min(first, out.Launches[i].Start)
 	}
 	for i := range out.Launches {
 		l := &out.Launches[i]
@@ -307,5 +402,4 @@ func (s *stepSimulation) finish() {
 		out.Copies[i].Start -= first
 		out.Copies[i].End -= first
 	}
-	out.Bubble = max(0, 1-busy/(out.Seconds*float64(len(used))))
 }

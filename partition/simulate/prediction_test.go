@@ -150,7 +150,15 @@ func TestLaunchesTakeTurns(t *testing.T) {
 		}
 		link[c.To] = c.End
 	}
-	sums := simulate.Busy(speed.Speeds{Devices: devices, Run: everyRun(1)}, launchesOf(got), nil)
+	sums, err := simulate.Busy(speed.Speeds{Devices: devices, Run: everyRun(1)}, func(visit func(*step.Launch)) error {
+		for _, l := range launchesOf(got) {
+			visit(&l)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for d := range sums {
 		if math.Abs(sums[d]-busy[d]) > 1e-9 {
 			t.Errorf("device %d works %v s, its launches take %v s", d, sums[d], busy[d])

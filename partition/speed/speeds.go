@@ -29,11 +29,33 @@ type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
 // arithmetic and bytes for the rest.
 type Speeds struct {
 	Devices []device.Spec
+	Ranks   []int       // per device, the rank that has it; nil: one process has all
+	Link    Link        // between ranks; the zero value is DefaultLink
 	OpByOp  bool        // segments run op by op; run are such times
 	Run     Seconds     // measured times of segments; nil: none is known. So with the others
 	Call    CallSeconds // of calls op by op
 	Copies  CopySeconds // of copies between devices
 	Host    HostSeconds // of copies between a device and the host
+}
+
+// Link is the way from a rank to another one. A rank sends one message after the other, and so it receives.
+type Link struct {
+	Latency   float64 // seconds until the first byte of a message arrives
+	BytesPerS float64
+}
+
+// DefaultLink is about that of a network of 100 Gbit/s.
+var DefaultLink = Link{Latency: 20e-6, BytesPerS: 10e9}
+
+// Seconds is the time for which a message of so many bytes keeps a link busy.
+func (l Link) Seconds(bytes int64) float64 { return float64(bytes) / l.BytesPerS }
+
+// Rank is the rank of a device.
+func (o *Speeds) Rank(d int) int {
+	if o.Ranks == nil {
+		return 0
+	}
+	return o.Ranks[d]
 }
 
 // Overhead is the rough time from one launch to the next, in seconds.

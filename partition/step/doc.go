@@ -4,7 +4,7 @@
 // The schedule gives the order of passes (launches.go). Sums over microbatches are made in
 // their order, or by a tree with launches that add partial sums (sums.go). Each launch says
 // which tensors it uses, and which of them nobody uses later. An [Exchange] says what ranks, the
-// processes of one run, send each other in a step (ranks.go).
+// processes of one run, send each other in a step (ranks.go), and each rank lists what it does itself (part.go).
 //
 // # Why does the plan list the launches of a step?
 //

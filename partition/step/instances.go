@@ -70,6 +70,15 @@ func (n *numbering) number(i Instance) int {
 	return int(*at) - 1
 }
 
+// find is the number that an instance has already.
+func (n *numbering) find(i Instance) (number int, known bool) {
+	v, m := i.Value.ID, i.Microbatch
+	if v >= len(n.of) || m >= len(n.of[v]) || n.of[v][m] == 0 {
+		return 0, false
+	}
+	return int(n.of[v][m]) - 1, true
+}
+
 // Count is the number of the instances that launches use.
 func Count(launches []Launch) (n int) {
 	for i := range launches {
@@ -82,7 +91,11 @@ func Count(launches []Launch) (n int) {
 
 // needOf is the need of an instance.
 func (e *expansion) needOf(i Instance, mode segment.Mode) Need {
-	return Need{Instance: i, Number: e.numbers.number(i), Mode: mode}
+	n := Need{Instance: i, Mode: mode}
+	if e.numbers != nil {
+		n.Number = e.numbers.number(i)
+	}
+	return n
 }
 
 // instance is the instance of a value in a launch.
@@ -105,10 +118,21 @@ type binding struct {
 type bindings struct {
 	known map[*segment.Variant]*binding
 	at    *nodes.Table[int] // of the variant under way: value → its index in the needs
+	in    []int             // see pairs
+	out   []int
 }
 
 func newBindings(idx *nodes.Index) *bindings {
 	return &bindings{known: map[*segment.Variant]*binding{}, at: nodes.NewTable[int](len(idx.Graph.Values))}
+}
+
+// pairs are the inputs and outputs of a launch that adds pairs of its needs, each to the first.
+func (x *bindings) pairs(n int) (in, out []int) {
+	for len(x.out) < n {
+		i := 2 * len(x.out)
+		x.in, x.out = append(x.in, i, i+1), append(x.out, i)
+	}
+	return x.in[: 2*n : 2*n], x.out[:n:n]
 }
 
 // of finds the tensors of a variant. One that is both read and written is one need.

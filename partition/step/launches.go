@@ -29,6 +29,9 @@ type Options struct {
 	Microbatches int      // at least 1
 	Tail         *Program // of the last microbatch and of the update; nil: as in the program
 	Fetch        bool     // the graph's outputs stay after the step
+	Of           []int    // per device, its rank; nil: all launches are listed. Otherwise those of Rank, and what it must know of others: see part.go
+	Rank         int
+	Near         bool // with Of: what only says who has a variable is left out
 }
 
 // DeviceOf is the index of the device of a stage's replica.
@@ -110,12 +113,22 @@ func (l *Launch) Name() string {
 // Launches lists the launches of a step in the order in which they are queued: that of the
 // schedule, then the update, level by level over all stages.
 func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
-	e, err := p.expand(check, o, newNumbering(p.Index), nil)
-	if err != nil {
+	if o.Of != nil {
+		return p.part(check, o)
+	}
+	e := newExpansion(p, o)
+	if err := e.expand(check); err != nil {
 		return nil, err
 	}
 	e.endInstances(check)
 	return e.launches, check.Err()
+}
+
+// Walk tells visit of each launch of a step in order, and keeps none: neither may visit keep it. Nothing is said to be over.
+func (p *Program) Walk(check *stop.Check, o Options, visit func(l *Launch)) error {
+	e := newExpansion(p, o)
+	e.visit = visit
+	return e.expand(check)
 }
 
 // LaunchesOnce lists the launches of steps of these numbers of microbatches, but of each
@@ -123,8 +136,9 @@ func (p *Program) Launches(check *stop.Check, o Options) ([]Launch, error) {
 func (p *Program) LaunchesOnce(sizes []int) (all []Launch, err error) {
 	listed, numbers := map[Run]bool{}, newNumbering(p.Index)
 	for _, size := range sizes {
-		e, err := p.expand(p.Index.Stop, Options{Microbatches: size}, numbers, listed)
-		if err != nil {
+		e := newExpansion(p, Options{Microbatches: size})
+		e.numbers, e.listed = numbers, listed
+		if err := e.expand(p.Index.Stop); err != nil {
 			return nil, err
 		}
 		all = append(all, e.launches...)
@@ -138,26 +152,29 @@ type Run struct {
 	Device  int
 }
 
-// expand lists the launches of a step. Where listed is not nil, it leaves out those of
-// variants that are in there, and adds the others.
-func (p *Program) expand(check *stop.Check, o Options, numbers *numbering, listed map[Run]bool) (*expansion, error) {
-	s, err := p.Schedule(o.Microbatches)
+// expand lists the launches of a step, or has them visited.
+func (e *expansion) expand(check *stop.Check) error {
+	s, err := e.full.plan.Schedule(e.o.Microbatches)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	order := s.Order()
-	e := newExpansion(p, o, order)
-	e.numbers, e.listed = numbers, listed
+	e.sums = newSumming(e.full.plan.Index.Tree, replicasOf(order, e.o.Microbatches))
+	for _, a := range order {
+		if a.Kind != schedule.Update {
+			e.left[a.Stage]++
+		}
+	}
 	for _, a := range stop.Each(check, order) {
 		if a.Kind != schedule.Update {
-			e.add(a)
+			e.add(check, a)
 		}
 	}
 	if err := check.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
-	return e, check.Err()
+	e.add(check, schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: e.o.Microbatches - 1})
+	return check.Err()
 }
 
 // anyStage stands for the stages of the update: its levels go over all of them.
@@ -170,24 +187,23 @@ type expansion struct {
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
 	sums       summing
-	left       map[int]int          // by stage: actions before its update that are to come
-	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
+	left       map[int]int                // by stage: actions before its update that are to come
+	apart      map[int][]segmentSum       // by stage: sums over replicas, which are made after the last of them
+	ends       map[*segment.Segment][]int // the replicas that have a variant of ReduceOn
 	bindings   *bindings
 	numbers    *numbering
-	listed     map[Run]bool // variants whose launches are left out; nil: none is
-	joined     map[int]bool // by Value.ID: it is joined from ranges, on all ranks
+	listed     map[Run]bool          // variants whose launches are left out; nil: none is
+	skips      func(device int) bool // devices whose launches are left out; nil: none is
+	visit      func(l *Launch)       // hears of each launch in place of the list
+	now        Launch                // that visit hears of
+	spare      []Need                // of that launch
+	joined     map[int]bool          // by Value.ID: it is joined from ranges, on all ranks
 }
 
-func newExpansion(p *Program, o Options, order []schedule.Action) *expansion {
+func newExpansion(p *Program, o Options) *expansion {
 	e := &expansion{
-		o: o, full: listByAction(p), bindings: newBindings(p.Index),
-		sums: newSumming(p.Index.Tree, replicasOf(order, o.Microbatches)),
-		left: map[int]int{}, apart: map[int][]segmentSum{}, joined: map[int]bool{},
-	}
-	for _, a := range order {
-		if a.Kind != schedule.Update {
-			e.left[a.Stage]++
-		}
+		o: o, full: listByAction(p), bindings: newBindings(p.Index), numbers: newNumbering(p.Index),
+		left: map[int]int{}, apart: map[int][]segmentSum{}, ends: map[*segment.Segment][]int{}, joined: map[int]bool{},
 	}
 	if e.tail = e.full; o.Tail != nil {
 		e.tail = listByAction(o.Tail)
@@ -222,7 +238,7 @@ func listByAction(p *Program) segmentLists {
 }
 
 // add appends a launch for each segment of an action.
-func (e *expansion) add(a schedule.Action) {
+func (e *expansion) add(check *stop.Check, a schedule.Action) {
 	lists, tail := e.full, e.o.Tail != nil && a.Microbatch == e.o.Microbatches-1
 	if tail {
 		lists = e.tail
@@ -245,7 +261,7 @@ func (e *expansion) add(a schedule.Action) {
 		}
 	}
 	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
-		e.reduceApart(a.Stage, a.Microbatch)
+		e.reduceApart(check, a.Stage, a.Microbatch)
 	}
 }
 
@@ -256,19 +272,21 @@ func (e *expansion) launchOnAll(p *Program, l Launch) {
 		e.launch(p, l)
 		return
 	}
-	var again []Launch
-	done := []int{p.Ranks[l.Device]}
+	var again []int // replicas
+	done := map[int]bool{p.Ranks[l.Device]: true}
 	for r := range len(p.Ranks) / p.PerReplica {
-		x := l
-		x.Replica, x.Device, x.repeats = r, p.DeviceOf(l.Segment.Stage, r), true
-		if rank := p.Ranks[x.Device]; !slices.Contains(done, rank) {
-			done = append(done, rank)
-			again, l.Also = append(again, x), append(l.Also, x.Device)
+		d := p.DeviceOf(l.Segment.Stage, r)
+		if rank := p.Ranks[d]; !done[rank] {
+			done[rank] = true
+			again, l.Also = append(again, r), append(l.Also, d)
 		}
 	}
+	also := l.Also
 	e.launch(p, l)
-	for _, x := range again {
-		e.launch(p, x)
+	l.repeats, l.Also = true, nil
+	for i, r := range again {
+		l.Replica, l.Device = r, also[i]
+		e.launch(p, l)
 	}
 }
 
@@ -289,11 +307,33 @@ func (e *expansion) launch(p *Program, l Launch) {
 		return
 	}
 	e.bind(p, &l)
-	e.launches = append(e.launches, l)
+	e.emit(&l)
+}
+
+// emit lists a launch, or has it visited.
+func (e *expansion) emit(l *Launch) {
+	if e.visit != nil {
+		e.now = *l
+		e.visit(&e.now)
+		return
+	}
+	e.launches = append(e.launches, *l)
+}
+
+// needs is room for so many needs of a launch.
+func (e *expansion) needs(n int) []Need {
+	if e.visit == nil {
+		return make([]Need, n)
+	}
+	e.spare = slices.Grow(e.spare[:0], n)[:n]
+	return e.spare
 }
 
 // leavesOut reports whether a launch is not to be listed, and notes its variant.
 func (e *expansion) leavesOut(l *Launch) (known bool) {
+	if e.skips != nil && e.skips(l.Device) {
+		return true
+	}
 	if e.listed != nil {
 		k := Run{l.Variant, l.Device}
 		known, e.listed[k] = e.listed[k], true
@@ -324,21 +364,33 @@ func (e *expansion) reduce(s *segment.Segment, written sumRange, microbatch int)
 }
 
 // reduceApart appends the launches that have waited for a stage's passes.
-func (e *expansion) reduceApart(stage, microbatch int) {
-	for i := 0; i < len(e.apart[stage]); i++ { // reduce appends more
+func (e *expansion) reduceApart(check *stop.Check, stage, microbatch int) {
+	for i := 0; i < len(e.apart[stage]) && !check.Done(); i++ { // reduce appends more
 		x := e.apart[stage][i]
 		s := &e.full.plan.Segments[x.segment]
 		if s.ReduceOn == nil {
 			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
 		}
-		for at := range s.ReduceOn {
-			if v := &s.ReduceOn[at]; v.Graph != nil {
-				e.addSums(s, v, at, x.sumRange, microbatch)
-			}
+		for _, at := range e.endsOf(s) {
+			e.addSums(s, &s.ReduceOn[at], at, x.sumRange, microbatch)
 		}
 		e.reduce(s, x.sumRange, microbatch)
 	}
 	delete(e.apart, stage)
+}
+
+// endsOf lists the replicas that make sums of a segment over replicas: of many, few have parameters of one segment.
+func (e *expansion) endsOf(s *segment.Segment) []int {
+	list, known := e.ends[s]
+	if !known {
+		for at := range s.ReduceOn {
+			if s.ReduceOn[at].Graph != nil {
+				list = append(list, at)
+			}
+		}
+		e.ends[s] = list
+	}
+	return list
 }
 
 // addSums appends a launch that adds the partial sums below one, on a replica.
@@ -347,12 +399,13 @@ func (e *expansion) addSums(s *segment.Segment, v *segment.Variant, replica int,
 	if e.leavesOut(&l) {
 		return
 	}
+	l.Needs = e.needs(2 * len(v.Out))
 	for n, s := range v.Out {
 		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
-		l.Needs = append(l.Needs, e.needOf(left, segment.ReadWrite), e.needOf(right, segment.Read))
-		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
+		l.Needs[2*n], l.Needs[2*n+1] = e.needOf(left, segment.ReadWrite), e.needOf(right, segment.Read)
 	}
-	e.launches = append(e.launches, l)
+	l.In, l.Out = e.bindings.pairs(len(v.Out))
+	e.emit(&l)
 }
 
 // split appends a launch that cuts partial sums into the ranges that replicas update.
@@ -361,15 +414,17 @@ func (e *expansion) split(s *segment.Segment, sum sumRange, microbatch int) {
 	if e.leavesOut(&l) {
 		return
 	}
-	for _, s := range s.Split.In {
-		l.In = append(l.In, len(l.Needs))
-		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Read))
+	in := len(s.Split.In)
+	l.Needs = e.needs(in + len(s.Split.Out))
+	for i, s := range s.Split.In {
+		l.Needs[i] = e.needOf(e.partial(s, sum.lo), segment.Read)
+		l.In = append(l.In, i)
 	}
-	for _, s := range s.Split.Out {
-		l.Out = append(l.Out, len(l.Needs))
-		l.Needs = append(l.Needs, e.needOf(e.partial(s, sum.lo), segment.Write))
+	for i, s := range s.Split.Out {
+		l.Needs[in+i] = e.needOf(e.partial(s, sum.lo), segment.Write)
+		l.Out = append(l.Out, in+i)
 	}
-	e.launches = append(e.launches, l)
+	e.emit(&l)
 }
 
 // ofSums is a launch that adds or cuts partial sums; its tensors are to be filled in.
@@ -387,7 +442,7 @@ func (e *expansion) partial(s segment.Slot, lo int) Instance {
 // bind fills in the tensors of a launch.
 func (e *expansion) bind(p *Program, l *Launch) {
 	b := e.bindings.of(l.Variant)
-	l.In, l.Out, l.Needs = b.in, b.out, make([]Need, len(b.needs))
+	l.In, l.Out, l.Needs = b.in, b.out, e.needs(len(b.needs))
 	for i, s := range b.needs {
 		l.Needs[i] = e.needOf(e.instance(p, l, s.Value), s.Mode)
 	}

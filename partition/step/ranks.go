@@ -37,21 +37,15 @@ func NewExchange(launches []Launch, of []int) *Exchange {
 		for k := range l.Needs {
 			n := &l.Needs[k]
 			h := &known[n.Number]
-			if n.Mode != segment.Write && !ownEach(n.Value) && !h.ranks.has(rank) {
+			if n.Mode != segment.Write && !ownEach(n.Value) && !h.has(rank) {
 				m := Message{Need: *n, Before: i, From: -1, To: l.Device}
 				if h.written {
 					m.From = h.from
 				}
 				x.Messages = append(x.Messages, m)
-				h.ranks.add(rank)
+				h.add(rank)
 			}
-			switch {
-			case n.Mode == segment.Read:
-			case l.repeats:
-				h.ranks.add(rank)
-			default:
-				h.written, h.from, h.ranks = true, l.Device, append(h.ranks[:0], rank)
-			}
+			h.use(l, n.Mode, rank)
 			if n.Value.Kind == graph.Variable && h.written {
 				x.written[n.Value.Name] = h.ranks
 			}
@@ -62,9 +56,47 @@ func NewExchange(launches []Launch, of []int) *Exchange {
 
 // heldAt is where the newest contents of an instance are, at a launch.
 type heldAt struct {
-	ranks   held // that have them; of a variable that the step has not written yet, those that have read it
-	written bool // by the step
-	from    int  // the device that has written them, if one has
+	ranks   held         // that have them; of a variable that the step has not written yet, those that have read it
+	written bool         // by the step
+	set     map[int]bool // the same, of more than few
+	from    int          // the device that has written them, if one has
+}
+
+// use notes what a launch of a rank does.
+func (h *heldAt) use(l *Launch, m segment.Mode, rank int) {
+	switch {
+	case m == segment.Read:
+	case l.repeats:
+		h.add(rank)
+	default:
+		h.written, h.from, h.ranks, h.set = true, l.Device, append(h.ranks[:0], rank), nil
+	}
+}
+
+// few is how many ranks are looked for one by one.
+const few = 16
+
+// has reports whether a rank has the instance.
+func (h *heldAt) has(rank int) bool {
+	if h.set == nil {
+		return h.ranks.has(rank)
+	}
+	return h.set[rank]
+}
+
+// add adds a rank that has it.
+func (h *heldAt) add(rank int) {
+	if h.has(rank) {
+		return
+	}
+	if h.ranks = append(h.ranks, rank); h.set != nil {
+		h.set[rank] = true
+	} else if len(h.ranks) > few {
+		h.set = make(map[int]bool, 2*few)
+		for _, r := range h.ranks {
+			h.set[r] = true
+		}
+	}
 }
 
 // ownEach reports whether each rank makes a tensor by itself that it reads.

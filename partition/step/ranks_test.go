@@ -1,7 +1,9 @@
 package step_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -178,4 +180,67 @@ func TestOneRankSendsNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPartOfRank: the part of a rank has its launches as they are among all, with the messages that it sends or receives and
+// what it drops, and the same holders of variables. Nothing else is in it but what says who has a variable.
+func TestPartOfRank(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := nets.Draw(t)
+		s := passes.Draw(t, n)
+		p := s.Program(t, n)
+		of := drawRanks(t, s.Count())
+		if rapid.Bool().Draw(t, "planned for ranks") {
+			p.Ranks = of
+		}
+		o := step.Options{Microbatches: rapid.IntRange(1, n.Microbatches).Draw(t, "microbatches"), Fetch: rapid.Bool().Draw(t, "fetch")}
+		all := passes.Launches(t, p, o)
+		whole := step.NewExchange(all, of)
+		for rank := range slices.Max(of) + 1 {
+			o.Of, o.Rank = of, rank
+			part := passes.Launches(t, p, o)
+			x := step.NewExchange(part, of)
+			if got, want := seenBy(rank, of, part, x), seenBy(rank, of, all, whole); !slices.Equal(got, want) {
+				t.Fatalf("rank %d:\n%s\n\nof all:\n%s", rank, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if a, b := x.Users(), whole.Users(); fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Fatal("users", a, "of all", b)
+			}
+			for _, v := range p.Index.Graph.Outputs {
+				if id := p.Instance(v, o.Microbatches-1, false).ID(); o.Fetch && x.Writer(id) != whole.Writer(id) {
+					t.Fatal(v.Name, "is on device", x.Writer(id), "of all", whole.Writer(id))
+				}
+			}
+			h, all := x.Users(), whole.Users()
+			x.Senders(h, nil)
+			if whole.Senders(all, nil); fmt.Sprint(h) != fmt.Sprint(all) {
+				t.Fatal("holders", h, "of all", all)
+			}
+		}
+	})
+}
+
+// seenBy lists what a rank does in a step: launches, messages and drops.
+func seenBy(rank int, of []int, launches []step.Launch, x *step.Exchange) (list []string) {
+	h := x.Users()
+	x.Senders(h, nil)
+	senders, drops, next := x.Senders(h, nil), x.Drops(rank), 0
+	for i := range launches {
+		l := &launches[i]
+		for ; next < len(x.Messages) && x.Messages[next].Before == i; next++ {
+			if m := &x.Messages[next]; senders[next] == rank || senders[next] >= 0 && of[m.To] == rank {
+				list = append(list, fmt.Sprint("message ", m.Value.Name, m.Microbatch, " from ", senders[next], " to ", m.To, " before ", l.Name(), l.Action()))
+			}
+		}
+		if of[l.Device] == rank {
+			list = append(list, fmt.Sprint("launch ", l.Name(), " on ", l.Device, " with ", len(l.Needs), l.In, l.Out, l.Over, l.Also))
+		}
+		var over []string
+		for _, d := range drops[i] {
+			over = append(over, fmt.Sprint("drop ", d.Value.Name, d.Microbatch, " after ", l.Name()))
+		}
+		slices.Sort(over)
+		list = append(list, over...)
+	}
+	return list
 }
