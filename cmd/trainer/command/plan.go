@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/columns"
@@ -23,7 +24,7 @@ import (
 	"github.com/berth-ml/berth/partition/picture"
 )
 
-func planCommand() *cobra.Command {
+func planCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "plan CONFIG|NAME",
 		Short:   "Show how a model is split before anything runs",
@@ -34,12 +35,17 @@ func planCommand() *cobra.Command {
 	f := planFlags{config: runs.AddConfigFlags(c)}
 	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured")
 	f.costs = addCosts(c, "--measure, or --set partition.costs=measured")
+	c.Flags().IntVar(&f.ranks, "ranks", 0, "plan as `N` processes do that mpirun or srun has started, each with the config's devices")
+	c.Flags().Var(&f.link, "link", "with --ranks: `LATENCY,RATE` of what processes send each other (default "+linkText(partition.DefaultLink)+")")
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
 	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other splits and schedules")
 	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
 	c.Flags().BoolVar(&f.layers, "layers", false, "print a row for each layer instead")
 	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and why others compute alone")
-	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args[0]) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		f.all = training{stop: stop}
+		return f.all.together(c, func() error { return f.run(c, args[0]) })
+	}
 	return c
 }
 
@@ -49,6 +55,9 @@ type planFlags struct {
 	measure, compare, dot, layers, clusters bool
 	costs                                   *costsFlag
 	svg                                     string // path; "" if not given
+	ranks                                   int    // as so many processes would; 0: as there are
+	link                                    linkFlag
+	all                                     training // has the processes that a launcher has started
 }
 
 // run plans, and prints what the flags ask for.
@@ -58,6 +67,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	if f.all.quiet { // rank 0 prints
+		return nil
+	}
 	for _, text := range run.Notes() {
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
@@ -86,15 +98,40 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	case f.compare:
 		return printComparison(c, out, run)
 	default:
-		return printPlan(c.Context(), out, run)
+		return f.print(c.Context(), out, run)
 	}
 	return nil
 }
 
 // open plans with a config.
 func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
+	cfg, err := f.load(c, config)
+	if err = f.all.agree(c.Context(), "its config", err); err != nil {
+		return nil, err
+	}
+	var measuring phase.Share
+	if !f.all.quiet {
+		defer phase.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)()
+	}
+	return berth.Open(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set, Ranks: f.all.ranks, AsRanks: f.ranks, Link: f.link.Link})
+}
+
+// load reads the config, and refuses flags that do not go together.
+func (f *planFlags) load(c *cobra.Command, config string) (*configs.Config, error) {
 	if given := f.views(); len(given) > 1 {
 		return nil, cli.Usagef("%s exclude each other; give one", strings.Join(given, " and "))
+	}
+	switch {
+	case f.all.ranks != nil && f.ranks > 0:
+		return nil, cli.Usagef("--ranks plans for processes that there are not, and mpirun or srun has started %d: leave --ranks out, or start one process", f.all.ranks.Size())
+	case c.Flags().Changed("ranks") && f.ranks < 1:
+		return nil, cli.Usagef("--ranks %d: give the number of processes, such as 4", f.ranks)
+	case f.ranks > partition.FewRanks && f.svg != "":
+		return nil, cli.Usagef("--svg draws at most %d ranks; give fewer --ranks, or leave --svg out", partition.FewRanks)
+	case f.compare && (f.ranks > 0 || f.all.ranks != nil), f.clusters && (f.ranks > 0 || f.all.ranks != nil):
+		return nil, cli.Usagef("--compare and --clusters are of one process: leave them out, or --ranks")
+	case f.ranks == 0 && f.all.ranks == nil && f.link.Link != (partition.Link{}):
+		return nil, cli.Usagef("--link has a meaning only with --ranks; give --ranks too, or leave --link out")
 	}
 	cfg, err := f.config.Load(c, config)
 	if err != nil {
@@ -103,18 +140,12 @@ func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	if f.measure {
 		cfg.Partition.Costs = configs.CostsMeasured
 	}
-	if err := f.costs.check(cfg); err != nil {
-		return nil, err
-	}
-	var measuring phase.Share
-	done := phase.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
-	defer done()
-	return berth.Open(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set})
+	return cfg, f.costs.check(cfg)
 }
 
-// printPlan prints the stages, the memory of the devices, the schedule, and the
-// time of a step.
-func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
+// print prints the stages, the memory of the devices, the schedule, and the
+// time of a step; of ranks, what they send and how they wait.
+func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) error {
 	s, err := run.Schedule()
 	if err != nil {
 		return err
@@ -139,12 +170,29 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 		return err
 	}
 	text += buckets
+	text = fmt.Sprintf("%s\n%s%s\n%s\n", text, fewRows(s.Begin(min(width, columns.Width))), inFlight(s), p)
+	if p.Ranks != nil {
+		_, err = fmt.Fprintf(w, "%s\n%s%s", text, partition.RankTable(p, width), f.rankNotes(run, p))
+		return err
+	}
 	x, err := run.Executables(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n%s\n", text, s.Begin(min(width, columns.Width)), inFlight(s), p, executablesLine(x))
+	_, err = fmt.Fprintf(w, "%s%s\n", text, executablesLine(x))
 	return err
+}
+
+// mostRows is the most devices whose rows of the schedule are printed.
+const mostRows = 64
+
+// fewRows is a schedule without the rows of many devices.
+func fewRows(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	if more := len(lines) - 1 - mostRows; more > 1 { // the first has the name
+		return strings.Join(lines[:mostRows+1], "") + fmt.Sprintf("… and %s more\n", units.Thousands(more-1))
+	}
+	return text
 }
 
 // bucketTable has a line for each bucket of samples with different lengths; "" if all have

@@ -40,7 +40,7 @@ func launched() (ranks.Launch, error) {
 // as one.
 var (
 	alone    = []string{"help", "version", "completion"}
-	together = []string{"train", "resume"}
+	together = []string{"train", "resume", "plan"}
 )
 
 // checkRanks refuses a command that was started as several processes which were to work together: each would do all
@@ -56,7 +56,7 @@ func checkRanks(c *cobra.Command, stop *signals.Stop) error {
 	if f := c.Flags().Lookup("link"); f != nil && f.Value.String() == "true" {
 		return nil
 	}
-	err = cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
+	err = cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume, plan and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
 		l.By, l.Size, l.Variable)
 	all, failed := joinRanks(c, stop, 0)
 	if failed != nil { // each tells it

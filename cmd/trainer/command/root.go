@@ -61,7 +61,7 @@ func reserved(ctx context.Context) runs.Reserved { return queued.Reserved(ctx, b
 // commandGroups are the commands in the order of help.
 func commandGroups(stop *signals.Stop) []commandGroup {
 	return []commandGroup{
-		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand())}},
+		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand(stop))}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), charts.Command(), checkpoints.Command()}},
