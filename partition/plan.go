@@ -142,6 +142,11 @@ func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
 	return p.program().Launches(stop.When(nil), o.inner())
 }
 
+// LaunchesOnce lists the launches of a full step, but of each variant on each device the first alone.
+func (p *Plan) LaunchesOnce() ([]Launch, error) {
+	return p.program().LaunchesOnce([]int{p.Microbatches})
+}
+
 // Exchange is what ranks send each other in a step. of is, per device, the rank that has it.
 func (p *Plan) Exchange(o StepOptions, of []int) (*Exchange, error) {
 	launches, err := p.Launches(o)

@@ -173,6 +173,10 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	p := like
 	p.Config, p.Devices, p.Times = s.Config, s.Devices, s.Times
 	p.Ranks, p.Rank, p.Link = s.of, s.rank(), s.link
+	if n := s.held.asRanks; n > 0 {
+		own := s.Devices[:len(s.Devices)/n]
+		p.Times = &likeTimes{s.Times, own, specsOf(own)}
+	}
 	p.Shared = s.held.shared != nil
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)

@@ -107,7 +107,7 @@ func (b *Book) Predict(ctx context.Context, p *partition.Plan) (*partition.Predi
 	}
 	defer func() { b.file = nil }() // plans to come are made without it
 	timed, err := p.Predict(stop.Of(ctx))
-	if err != nil || timed.Measured < len(timed.Launches) {
+	if err != nil || timed.Measured < timed.Count {
 		return predicted, err
 	}
 	return timed, nil
@@ -139,7 +139,23 @@ func (b *Book) Measure(ctx context.Context, devs []device.Device, p *partition.P
 	if err != nil {
 		return err
 	}
-	tasks := Tasks(p, launches)
+	return b.measure(ctx, devs, Tasks(p, launches), everywhere, opByOp)
+}
+
+// MeasureLike is Measure for a plan of ranks that each have devices like these.
+func (b *Book) MeasureLike(ctx context.Context, devs []device.Device, p *partition.Plan, everywhere, opByOp bool) error {
+	launches, err := p.LaunchesOnce()
+	if err != nil {
+		return err
+	}
+	for i := range launches {
+		launches[i].Device %= len(devs)
+	}
+	return b.measure(ctx, devs, Tasks(p, launches), everywhere, opByOp)
+}
+
+// measure times tasks.
+func (b *Book) measure(ctx context.Context, devs []device.Device, tasks []Task, everywhere, opByOp bool) error {
 	if everywhere {
 		tasks = onEach(tasks, len(devs))
 	}

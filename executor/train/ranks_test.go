@@ -95,6 +95,51 @@ func TestPlanOfRanks(t *testing.T) {
 	}
 }
 
+// TestPlanAsRanks: a process alone plans what ranks do, with the same devices, bytes, memory and step, and does not train.
+func TestPlanAsRanks(t *testing.T) {
+	set := []string{"model.hidden=[300,400]", "devices.memory=64MiB"}
+	c := rankConfig(t, set...)
+	alone, err := berth.Open(t.Context(), c, berth.OpenOptions{AsRanks: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := alone.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	want, err := alone.StepTime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alone.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "the run is planned for 3 processes: start them") {
+		t.Error(err)
+	}
+	for i, err := range onRanks(t, 3, func(c *crew.Crew) error {
+		r, err := berth.Open(t.Context(), rankConfig(t, set...), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		p, failed := r.StepTime(t.Context())
+		if err := errors.Join(failed, r.Close()); err != nil {
+			return err
+		}
+		if !slices.Equal(p.Ranks, want.Ranks) || p.Seconds != want.Seconds || want.Ranks[1].Sent == 0 {
+			return fmt.Errorf("a step of %v s, %+v; as ranks %v s, %+v", p.Seconds, p.Ranks, want.Seconds, want.Ranks)
+		}
+		for i, f := range r.Plan().Memory {
+			if x := alone.Plan().Memory[i]; f.Peak != x.Peak || r.Plan().Specs()[f.Device].ID != alone.Plan().Specs()[x.Device].ID {
+				return fmt.Errorf("%+v; as ranks %+v", f, x)
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
 // TestRanksSendParts: each rank sends its part of the sums and of the new parameters, and none joins a whole parameter for the
 // others.
 func TestRanksSendParts(t *testing.T) {

@@ -26,8 +26,7 @@ type Prediction struct {
 	Launches []LaunchSpan // of one step, by device and time; of more than FewRanks none
 	Copies   []CopySpan   // between devices, in that step; of more than FewRanks none
 	Ranks    []Rank       // what each does in that step; nil: one process has all devices
-
-	launches int // of the step
+	Count    int          // launches of the step
 }
 
 // FewRanks is the most ranks of which a prediction has each launch and each copy.
@@ -44,7 +43,7 @@ type Rank struct {
 // String is for people: "a step takes 12 ms (…), 20% of it in the bubble".
 func (p *Prediction) String() string {
 	by := "measured segments"
-	switch n := p.launches; {
+	switch n := p.Count; {
 	case p.Measured == 0:
 		by = "arithmetic and bytes, up to twice off"
 	case p.Measured < n:
@@ -110,7 +109,7 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 		s.keep = i == steps-1
 		clear(s.busy)
 		clear(s.counts)
-		s.out.Measured, s.out.launches = 0, 0
+		s.out.Measured, s.out.Count = 0, 0
 		for r := range s.counts { // what is sent from now on was written in the step before, at the earliest
 			s.sends[r].forget(before)
 			s.gets[r].forget(before)
@@ -120,7 +119,7 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 			return nil, err
 		}
 		ends = append(ends, slices.Max(s.free))
-		switch n := s.out.launches; {
+		switch n := s.out.Count; {
 		case i > 0 || n <= mostToRepeat:
 		case s.counts == nil:
 			steps = 1
@@ -225,7 +224,7 @@ func (s *stepSimulation) visit(l *step.Launch) {
 		}
 	}
 	s.busy[d] += x.End - x.Start - x.Waited()
-	s.out.launches++
+	s.out.Count++
 	if s.keep && len(s.counts) <= FewRanks {
 		s.out.Launches = append(s.out.Launches, x)
 	}
@@ -365,7 +364,7 @@ func (s *stepSimulation) time(l *step.Launch, d int) float64 {
 // finish fills in the shares, and counts times from the first launch.
 func (s *stepSimulation) finish() {
 	out := &s.out
-	if out.launches == 0 {
+	if out.Count == 0 {
 		return
 	}
 	used, busy := 0, 0.0
