@@ -17,7 +17,7 @@ type (
 	Exported = exchange.Exported
 )
 
-// Import makes a run folder of a GPT-2 in Hugging Face's layout: from is a folder with
+// Import makes a run folder of a GPT-2, Llama, Mistral or Qwen2 in Hugging Face's layout: from is a folder with
 // config.json, model.safetensors (or an index of several) and tokenizer.json (or
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
@@ -33,7 +33,7 @@ func Import(ctx context.Context, from, dir string, o ImportOptions) (*Imported, 
 }
 
 // Export writes the model of a run's checkpoint into a new folder dir, in Hugging Face's
-// layout. The run's model must be of the preset gpt. w.Init is not for this.
+// layout. The run's model must be of the preset gpt, llama, mistral or qwen2. w.Init is not for this.
 func Export(ctx context.Context, w Weights, dir string) (*Exported, error) {
 	if err := errs.CheckContext(ctx); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ type Imported struct {
 	Notes      []string // how it is other than its user may expect
 }
 
-// Import makes a run folder of a GPT-2 in Hugging Face's layout: a folder with
+// Import makes a run folder of a GPT-2, Llama, Mistral or Qwen2 in Hugging Face's layout: a folder with
 // config.json, model.safetensors (or an index of several) and tokenizer.json (or
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
@@ -94,7 +94,7 @@ type importing struct {
 // that fit into memory with the weights, with a learning rate that keeps what was learnt.
 const tuning = `
 data: {source: text, path: ""}
-model: {preset: gpt}
+model: {preset: %s}
 train: {epochs: 1, boundary: 100, batch: 8, microbatches: 4}
 optimizer: {name: adamw, lr: 3e-05, betas: [0.9, 0.95], weight_decay: 0.1, clip_norm: 1, no_decay: [bias, norm]}
 `
@@ -105,13 +105,24 @@ const mostWindow = 256
 
 // configure makes the config.
 func (x *importing) configure() error {
-	base, err := configs.Parse(x.dir, []byte(tuning), configs.Overlay{})
+	m, tokens := x.model.Config, x.model.Tokenizer
+	preset := m.Family
+	if preset == pretrained.GPT2 {
+		preset = "gpt"
+	}
+	base, err := configs.Parse(x.dir, fmt.Appendf(nil, tuning, preset), configs.Overlay{})
 	if err != nil {
 		return err
 	}
-	m, tokens := x.model.Config, x.model.Tokenizer
 	base.Model.Blocks, base.Model.Heads, base.Model.Width, base.Model.Context, base.Model.Vocab = m.Layers, m.Heads, m.Width, m.Context, m.Vocab
 	base.Model.Dropout, base.Model.Tied, base.Model.Activation = m.Dropout, m.Tied, m.Activation
+	if l := m.Llama; m.Family != pretrained.GPT2 {
+		base.Model.Llama = configs.Llama{
+			KVHeads: l.KVHeads, HeadSize: l.HeadSize, Inner: l.Inner, Eps: l.Eps, Theta: l.Theta, Std: l.Std,
+			Scaling: configs.RopeScaling{Type: l.Rope.Type, Factor: l.Rope.Factor, Low: l.Rope.Low, High: l.Rope.High, Original: l.Rope.Original},
+			Bias:    l.Bias, GateBias: l.GateBias, Windowed: l.Windowed, Window: l.Window, WindowFrom: l.WindowFrom,
+		}
+	}
 	base.Data.Context = min(m.Context, mostWindow)
 	if base.Data.Tokenizer = tokens.Kind(); base.Data.Tokenizer != "gpt2" {
 		base.Data.Tokenizer = filepath.Join(x.dir, rundir.TokenizerName)

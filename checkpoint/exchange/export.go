@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,15 +74,20 @@ func exportNow(ctx context.Context, w rundir.Weights, write func(*exporting) err
 }
 
 // Export writes the model of a run's checkpoint into a new folder, in Hugging Face's
-// layout. The run's model must be of the preset gpt. w.Init is not for this.
+// layout. The run's model must be of the preset gpt, llama, mistral or qwen2. w.Init is not for this.
 func Export(ctx context.Context, w rundir.Weights, dir string) (*Exported, error) {
 	return export(ctx, w, func(x *exporting) error { return x.huggingFace(ctx, dir) })
 }
 
 // huggingFace writes a folder in Hugging Face's layout.
 func (x *exporting) huggingFace(ctx context.Context, dir string) error {
-	if x.config.Model.Preset != "gpt" {
-		return errs.With(fmt.Errorf("the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
+	switch m := x.config.Model; {
+	case m.Preset != "gpt" && !m.IsLlama():
+		return errs.With(fmt.Errorf("the model of %s uses none of the presets gpt, llama, mistral and qwen2, and only those can be written in Hugging Face's layout; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
+	case m.Preset == "qwen2" && !m.Llama.Bias:
+		return errs.With(fmt.Errorf("the model of %s has model.attention_bias: false, and Hugging Face's layout has no qwen2 without these biases; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
+	case m.Llama.Scaling.Type == "dynamic" && m.Llama.Scaling.Original > 0:
+		return errs.With(fmt.Errorf("the model of %s has model.rope_scaling.original_max_position_embeddings with rope_type dynamic, and Hugging Face's layout has no such; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
 	}
 	model := pretrained.Model{Config: exportedConfig(x.config, &x.state.Data), Weights: x.found.Snapshot}
 	switch t := x.state.Data.Tokenizer.(type) {
@@ -89,6 +95,9 @@ func (x *exporting) huggingFace(ctx context.Context, dir string) error {
 		model.Tokenizer = t
 		if end, ok := t.EndOfText(); ok {
 			model.Config.EndOfText = &end
+		}
+		if begin, ok := t.BeginOfText(); ok && x.config.Model.IsLlama() {
+			model.Config.BeginOfText = &begin
 		}
 	case tokenizer.Bytes:
 		model.Tokenizer = t.BPE()
@@ -102,9 +111,27 @@ func (x *exporting) huggingFace(ctx context.Context, dir string) error {
 
 // exportedConfig describes a model that was trained on data.
 func exportedConfig(c *configs.Config, info *datasets.Info) pretrained.Config {
+	if c.Model.IsLlama() {
+		return exportedLlama(c, info)
+	}
 	g := specs.GPT(c, info)
 	return pretrained.Config{
-		Vocab: g.Vocab, Context: g.Context, Width: g.Width, Layers: g.Layers, Heads: g.Heads,
+		Family: pretrained.GPT2, Vocab: g.Vocab, Context: g.Context, Width: g.Width, Layers: g.Layers, Heads: g.Heads,
 		Activation: g.Activation, Dropout: g.Dropout, Tied: !g.Untied,
+	}
+}
+
+// exportedLlama is exportedConfig for a preset of Llama's family.
+func exportedLlama(c *configs.Config, info *datasets.Info) pretrained.Config {
+	o, l := specs.Llama(c, info), c.Model.Llama
+	s := l.Scaling
+	return pretrained.Config{
+		Family: c.Model.Preset, Vocab: o.Vocab, Context: o.Context, Width: o.Width, Layers: o.Layers, Heads: o.Heads,
+		Activation: c.Model.Activation, Dropout: o.Dropout, Tied: !o.Untied,
+		Llama: pretrained.LlamaConfig{
+			KVHeads: cmp.Or(o.KVHeads, o.Heads), HeadSize: cmp.Or(o.Size, o.Width/o.Heads), Inner: o.Hidden, Eps: o.Eps, Theta: o.Theta, Std: o.Std,
+			Rope: pretrained.Rope{Type: s.Type, Factor: s.Factor, Low: s.Low, High: s.High, Original: s.Original},
+			Bias: l.Bias, GateBias: l.GateBias, Windowed: l.Windowed, Window: l.Window, WindowFrom: l.WindowFrom,
+		},
 	}
 }

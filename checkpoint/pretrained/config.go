@@ -8,17 +8,22 @@ import (
 	"strings"
 )
 
-// Config is a GPT-2's config.json.
+// Config is a model's config.json.
 type Config struct {
-	Vocab      int // rows of the table of tokens
-	Context    int // rows of the table of positions
+	Family     string // GPT2 or another
+	Vocab      int    // rows of the table of tokens
+	Context    int    // the most positions
 	Width      int
 	Layers     int
 	Heads      int
 	Activation string // as configs name it
 	Dropout    float64
-	Tied       bool    // the head's weight is the table of tokens
-	EndOfText  *uint32 // the token that begins and ends a text; nil: there is none. ParseConfig leaves it out
+	Tied       bool        // the head's weight is the table of tokens
+	Llama      LlamaConfig // but GPT-2's
+
+	// The tokens around a text; nil: there are none. ParseConfig leaves them out. GPT-2's
+	// begins with the one that ends it.
+	BeginOfText, EndOfText *uint32
 }
 
 // The largest numbers of a config. The largest models in use have less than a
@@ -44,11 +49,14 @@ var activations = map[string][]string{
 	"tanh":      {"tanh"},
 }
 
-// fixed are options that must have one value where they are given.
-var fixed = []struct {
+// option is a key of a config.json that is true or false.
+type option struct {
 	key   string
 	value bool
-}{
+}
+
+// fixed are options that must have one value where they are given.
+var fixed = []option{
 	{"scale_attn_weights", true},
 	{"scale_attn_by_inverse_layer_idx", false},
 	{"reorder_and_upcast_attn", false},
@@ -63,13 +71,15 @@ func ParseConfig(path string, text []byte) (c Config, notes []string, err error)
 	if err != nil {
 		return c, nil, err
 	}
-	o.checkKind()
-	c = Config{
-		Vocab: o.whole("vocab_size", 50257, mostVocab), Context: o.whole("n_positions", 1024, mostContext),
-		Width: o.whole("n_embd", 768, mostWidth), Layers: o.whole("n_layer", 12, mostLayers), Heads: o.whole("n_head", 12, mostWidth),
-		Activation: o.activation(), Tied: true,
+	if family := o.checkKind(); family != GPT2 {
+		c = o.llama(family)
+		return c, nil, o.err
 	}
-	o.read("tie_word_embeddings", "true or false", &c.Tied)
+	c = Config{
+		Family: GPT2, Vocab: o.whole("vocab_size", 50257, mostVocab), Context: o.whole("n_positions", 1024, mostContext),
+		Width: o.whole("n_embd", 768, mostWidth), Layers: o.whole("n_layer", 12, mostLayers), Heads: o.whole("n_head", 12, mostWidth),
+		Activation: o.named("activation_function", "gelu_new", activations), Tied: o.flag("tie_word_embeddings", true),
+	}
 	if c.Width%c.Heads != 0 {
 		o.fail("n_head", "%d heads do not divide n_embd, which is %d: copy the config again", c.Heads, c.Width)
 	}
@@ -78,46 +88,53 @@ func ParseConfig(path string, text []byte) (c Config, notes []string, err error)
 	return c, notes, o.err
 }
 
-// checkKind refuses models other than a GPT-2.
-func (o *object) checkKind() {
-	var kind string
+// checkKind refuses models of other families, and gives the model's.
+func (o *object) checkKind() string {
+	kind, known := "", strings.Join(families[:len(families)-1], ", ")+" or "+families[len(families)-1]
 	o.read("model_type", "text", &kind)
 	switch {
 	case kind == "":
-		o.fail("model_type", "it is missing; expected gpt2")
-	case kind != "gpt2":
-		o.fail("model_type", "%q is not supported; import a model of type gpt2", kind)
+		o.fail("model_type", "it is missing; expected %s", known)
+	case !IsFamily(kind):
+		o.fail("model_type", "%.40q is not supported; import a model of type %s", kind, known)
 	}
 	if o.has("quantization_config") {
 		o.fail("quantization_config", "quantized weights are not supported; import the model that they were made from")
 	}
+	if o.err != nil {
+		return GPT2
+	}
+	return kind
 }
 
-// activation reads the name of the activation, as configs name it.
-func (o *object) activation() string {
-	given := "gelu_new"
-	o.read("activation_function", "text", &given)
+// named reads a name of transformers, and gives the one of configs.
+func (o *object) named(key, byDefault string, names map[string][]string) string {
+	given := byDefault
+	o.read(key, "text", &given)
 	var known []string
-	for ours, names := range activations {
-		if slices.Contains(names, given) {
+	for ours, theirs := range names {
+		if slices.Contains(theirs, given) {
 			return ours
 		}
-		known = append(known, names...)
+		known = append(known, theirs...)
 	}
 	slices.Sort(known)
-	o.fail("activation_function", "%q is not supported; import a model with one of %s", given, strings.Join(known, ", "))
+	o.fail(key, "%q is not supported; import a model with one of %s", given, strings.Join(known, ", "))
 	return ""
+}
+
+// checkFixed refuses options with another value than their one.
+func (o *object) checkFixed(options []option) {
+	for _, f := range options {
+		if got := o.flag(f.key, f.value); got != f.value {
+			o.fail(f.key, "%v is not supported; import a model with %v", got, f.value)
+		}
+	}
 }
 
 // checkOptions refuses options that the model here does not have.
 func (o *object) checkOptions(c Config) {
-	for _, f := range fixed {
-		got := f.value
-		o.read(f.key, "true or false", &got)
-		if got != f.value {
-			o.fail(f.key, "%v is not supported; import a model with %v", got, f.value)
-		}
-	}
+	o.checkFixed(fixed)
 	inner := 4 * c.Width
 	o.read("n_inner", "a whole number or null", &inner)
 	if inner != 4*c.Width {
@@ -144,6 +161,9 @@ func (o *object) dropout() (rate float64, notes []string) {
 
 // JSON is the config.json.
 func (c Config) JSON() ([]byte, error) {
+	if c.Family != GPT2 {
+		return c.llamaJSON()
+	}
 	names, ok := activations[c.Activation]
 	if !ok {
 		return nil, fmt.Errorf("activation %q: expected one of %v", c.Activation, slices.Sorted(maps.Keys(activations)))

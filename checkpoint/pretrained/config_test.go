@@ -24,7 +24,7 @@ func TestConfigJSON(t *testing.T) {
 	if err != nil || len(notes) > 0 {
 		t.Fatal(notes, err)
 	}
-	want := pretrained.Config{Vocab: 300, Context: 32, Width: 16, Layers: 2, Heads: 2, Activation: "gelu_tanh", Dropout: 0.1, Tied: true}
+	want := pretrained.Config{Family: pretrained.GPT2, Vocab: 300, Context: 32, Width: 16, Layers: 2, Heads: 2, Activation: "gelu_tanh", Dropout: 0.1, Tied: true}
 	if c != want {
 		t.Errorf("got %+v, want %+v", c, want)
 	}
@@ -36,7 +36,7 @@ func TestConfigJSON(t *testing.T) {
 	}
 	golden.Check(t, "testdata/gpt2/config.json", string(text))
 	for _, name := range []string{"gelu", "relu", "silu", "sigmoid", "tanh", "gelu_tanh"} {
-		c := pretrained.Config{Vocab: 1, Context: 1, Width: 1, Layers: 1, Heads: 1, Activation: name}
+		c := pretrained.Config{Family: pretrained.GPT2, Vocab: 1, Context: 1, Width: 1, Layers: 1, Heads: 1, Activation: name}
 		text, err := c.JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestConfigJSON(t *testing.T) {
 			t.Errorf("%+v came back as %+v, %v", c, back, err)
 		}
 	}
-	if _, err := (pretrained.Config{Activation: "softmax"}).JSON(); err == nil {
+	if _, err := (pretrained.Config{Family: pretrained.GPT2, Activation: "softmax"}).JSON(); err == nil {
 		t.Error("an unknown activation was written")
 	}
 }
@@ -53,7 +53,7 @@ func TestConfigJSON(t *testing.T) {
 // Keys that are not given have GPT-2's values.
 func TestConfigDefaults(t *testing.T) {
 	c, notes, err := pretrained.ParseConfig("c", []byte(`{"model_type": "gpt2", "n_inner": 3072, "embd_pdrop": 0.0, "task_specific_params": {"x": [1]}}`))
-	want := pretrained.Config{Vocab: 50257, Context: 1024, Width: 768, Layers: 12, Heads: 12, Activation: "gelu_tanh", Dropout: 0.1, Tied: true}
+	want := pretrained.Config{Family: pretrained.GPT2, Vocab: 50257, Context: 1024, Width: 768, Layers: 12, Heads: 12, Activation: "gelu_tanh", Dropout: 0.1, Tied: true}
 	if err != nil || c != want {
 		t.Errorf("got %+v, %v, want %+v", c, err, want)
 	}
@@ -72,8 +72,8 @@ func TestConfigRefuses(t *testing.T) {
 		"{\n \"n_head\": 1 2}":   "c:2:14: invalid character",
 		`{` + gpt2 + `} x`:       "text after the object",
 		`{` + gpt2 + `}{}`:       "text after the object",
-		`{}`:                     "c: model_type: it is missing; expected gpt2",
-		`{"model_type": "bert"}`: `c:1:2: model_type: "bert" is not supported; import a model of type gpt2`,
+		`{}`:                     "c: model_type: it is missing; expected gpt2, llama, mistral or qwen2",
+		`{"model_type": "bert"}`: `c:1:2: model_type: "bert" is not supported; import a model of type gpt2, llama, mistral or qwen2`,
 		`{"model_type": 7}`:      "model_type: got 7, expected text",
 		"{" + gpt2 + ",\n  \"n_layer\": 1000000000}":             "c:2:3: n_layer: got 1000000000, expected a whole number from 1 to 10000",
 		`{` + gpt2 + `, "n_head": 0}`:                            "n_head: got 0, expected a whole number from 1",
@@ -104,6 +104,9 @@ func TestConfigRefuses(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(fixtureConfig(f)))
 	f.Add([]byte(`{"model_type": "gpt2", "n_layer": 1e9}`))
+	for _, x := range published {
+		f.Add([]byte(x.text))
+	}
 	f.Add([]byte("{\"model_type\": \"gpt2\",\n\"n_embd\": 4, \"n_head\": 3}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, _, err := pretrained.ParseConfig("c", text)
@@ -113,7 +116,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		if c.Layers > 10000 || c.Heads < 1 || c.Width%c.Heads != 0 || c.Vocab < 1 || c.Context < 1 {
+		if c.Layers > 10000 || c.Heads < 1 || c.Width%c.Heads != 0 && c.Llama.HeadSize == 0 || c.Vocab < 1 || c.Context < 1 {
 			t.Fatalf("%+v", c)
 		}
 		again, err := c.JSON()

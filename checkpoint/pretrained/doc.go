@@ -1,4 +1,5 @@
-// Package pretrained reads and writes GPT-2 models in Hugging Face's layout: a
+// Package pretrained reads and writes models of GPT-2 and of Llama's family (Llama,
+// Mistral and Qwen2) in Hugging Face's layout: a
 // folder with config.json, model.safetensors and tokenizer.json.
 //
 // [Open] reads such a folder, and [Folder.Weights] checks its tensors against a

@@ -7,7 +7,7 @@ import (
 
 // The causes of errors.
 var (
-	// ErrFormat: a folder that holds no GPT-2, or a damaged one.
+	// ErrFormat: a folder that holds no model of a family here, or a damaged one.
 	ErrFormat = errors.New("the model cannot be imported")
 	// ErrFolder: a folder that a model is not written to.
 	ErrFolder = errors.New("refusing to write here")

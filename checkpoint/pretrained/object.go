@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // object is a JSON object whose keys are read one by one. The first mistake is
@@ -120,6 +121,25 @@ func (o *object) share(key string, byDefault float64) float64 {
 		o.fail(key, "got %v, expected %s", x, expected)
 		return byDefault
 	}
+	return x
+}
+
+// above reads a number above 0.
+func (o *object) above(key string, byDefault float64) float64 {
+	const expected = "a number above 0"
+	x := byDefault
+	o.read(key, expected, &x)
+	if !(x > 0 && x <= math.MaxFloat64) {
+		o.fail(key, "got %v, expected %s", x, expected)
+		return byDefault
+	}
+	return x
+}
+
+// flag reads true or false.
+func (o *object) flag(key string, byDefault bool) bool {
+	x := byDefault
+	o.read(key, "true or false", &x)
 	return x
 }
 

@@ -15,50 +15,67 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// prefix begins the names of a GPT2LMHeadModel's tensors but the head's. Files of a
-// GPT2Model have none.
-const prefix = "transformer."
+// layout is how files of a family name tensors.
+type layout struct {
+	prefix string // before the names of all but the head; files of the model without its head have none
+	table  string // the table of tokens
+	other  *regexp.Regexp
+	block  *regexp.Regexp
+	layers string // the config's key of their number
+	kind   string // of the model, in messages
+}
 
-// The tensors of the table of tokens and of the head.
-const (
-	tableName = "wte.weight"
-	headName  = "lm_head.weight"
-)
+// headName is the tensor of the head, in all families.
+const headName = "lm_head.weight"
+
+// layoutOf is that of a family.
+func layoutOf(family string) layout {
+	if family == GPT2 {
+		return gpt2Layout
+	}
+	return llamaLayout
+}
 
 var (
-	maskName  = regexp.MustCompile(`^h\.\d+\.attn\.(bias|masked_bias)$`) // attention's masks, which are no weights
-	blockName = regexp.MustCompile(`^h\.(\d+)\.`)
+	gpt2Layout = layout{
+		"transformer.", "wte.weight", regexp.MustCompile(`^h\.\d+\.attn\.(bias|masked_bias)$`), // attention's masks, which are no weights
+		regexp.MustCompile(`^h\.(\d+)\.`), "n_layer", "a GPT-2",
+	}
+	llamaLayout = layout{
+		"model.", "embed_tokens.weight", regexp.MustCompile(`^(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$`), // frequencies, which are no weights
+		regexp.MustCompile(`^layers\.(\d+)\.`), "num_hidden_layers", "a model of Llama's family",
+	}
 )
 
 // nameTensors finds the tensors by the names of the model here, and counts the
 // layers: a config with many more would make a large model of nothing.
 func (f *Folder) nameTensors() error {
 	f.names = map[string]string{}
-	layers := 0
+	in, layers := layoutOf(f.Config.Family), 0
 	for _, t := range f.weights.Tensors() {
-		name := strings.TrimPrefix(t.Name, prefix)
-		if maskName.MatchString(name) {
+		name := strings.TrimPrefix(t.Name, in.prefix)
+		if in.other.MatchString(name) {
 			continue
 		}
 		if first, twice := f.names[name]; twice {
 			return bad(f.path, "%s and %s are the same tensor of the model", first, t.Name)
 		}
 		f.names[name] = t.Name
-		if m := blockName.FindStringSubmatch(name); m != nil {
+		if m := in.block.FindStringSubmatch(name); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil && n < mostLayers {
 				layers = max(layers, n+1)
 			}
 		}
 	}
 	if layers != f.Config.Layers {
-		return bad(f.path, "it has %d layers, but n_layer of %s is %d: the two files are of different models, or one is incomplete", layers, ConfigName, f.Config.Layers)
+		return bad(f.path, "it has %d layers, but %s of %s is %d: the two files are of different models, or one is incomplete", layers, in.layers, ConfigName, f.Config.Layers)
 	}
-	return f.checkHead()
+	return f.checkHead(in.table)
 }
 
 // checkHead leaves out the head of a tied model, which some files have: it must be
 // the table of tokens.
-func (f *Folder) checkHead() error {
+func (f *Folder) checkHead(tableName string) error {
 	head, ok := f.names[headName]
 	table, there := f.names[tableName]
 	if !f.Config.Tied || !ok || !there {
@@ -149,7 +166,7 @@ func (f *Folder) Weights(want []checkpoint.Tensor, read func(bytes int)) (*Weigh
 	}
 	for name, inFile := range f.names {
 		if !known[name] {
-			wrong = append(wrong, inFile+" is no tensor of a GPT-2")
+			wrong = append(wrong, inFile+" is no tensor of "+layoutOf(f.Config.Family).kind)
 		}
 	}
 	if len(wrong) > 0 {

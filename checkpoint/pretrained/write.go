@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Model is a GPT-2 to write.
+// Model is a model to write.
 type Model struct {
 	Config    Config
 	Tokenizer *tokenizer.BPE // nil: none is written
@@ -130,7 +130,7 @@ func (c Config) nameOf(t checkpoint.Tensor) string {
 	case t.Name == headName:
 		return t.Name
 	}
-	return prefix + t.Name
+	return layoutOf(c.Family).prefix + t.Name
 }
 
 // roleParameter is the role of weights in a checkpoint.
@@ -149,10 +149,17 @@ func (m Model) writeTokenizer(dir string) error {
 	settings := map[string]any{
 		"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": m.Config.Context, "clean_up_tokenization_spaces": false,
 	}
-	if end, ok := m.Tokenizer.EndOfText(); ok {
-		for _, key := range []string{"bos_token", "eos_token", "unk_token"} {
-			settings[key] = tokenizer.Text(m.Tokenizer, end)
+	begin, end := m.Config.BeginOfText, m.Config.EndOfText
+	if m.Config.Family == GPT2 {
+		begin = end
+	}
+	for key, id := range map[string]*uint32{"bos_token": begin, "eos_token": end} {
+		if id != nil {
+			settings[key] = tokenizer.Text(m.Tokenizer, *id)
 		}
+	}
+	if m.Config.Family == GPT2 && end != nil {
+		settings["unk_token"] = settings["eos_token"]
 	}
 	b, err := indented(settings)
 	if err != nil {

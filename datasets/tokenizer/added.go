@@ -24,6 +24,10 @@ const EndOfText = "<|endoftext|>"
 // SentencePiece's. Of several, the first counts.
 var endsOfText = []string{EndOfText, "<|end_of_text|>", "</s>", "<eos>"}
 
+// beginsOfText are the names of the token that begins a text, in Llama 3 and those like
+// SentencePiece's.
+var beginsOfText = []string{"<|begin_of_text|>", "<s>", "<bos>"}
+
 // byID is a list of added tokens, sorted.
 func byID(list []Added) []Added {
 	return slices.SortedFunc(slices.Values(list), func(a, b Added) int { return cmp.Compare(a.ID, b.ID) })

@@ -162,8 +162,14 @@ func (t *BPE) Len() int { return len(t.tokens) }
 func (t *BPE) Added() []Added { return t.all }
 
 // EndOfText is the id of <|endoftext|>, or of what other families have in its place.
-func (t *BPE) EndOfText() (uint32, bool) {
-	for _, text := range endsOfText {
+func (t *BPE) EndOfText() (uint32, bool) { return t.firstAdded(endsOfText) }
+
+// BeginOfText is the id of the token with which others begin a text; false if there is none.
+func (t *BPE) BeginOfText() (uint32, bool) { return t.firstAdded(beginsOfText) }
+
+// firstAdded is the id of the first of some added tokens that is there.
+func (t *BPE) firstAdded(texts []string) (uint32, bool) {
+	for _, text := range texts {
 		for _, a := range t.all {
 			if a.Text == text {
 				return a.ID, true

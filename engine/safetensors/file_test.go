@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -121,6 +122,18 @@ func TestHostileFiles(t *testing.T) {
 		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// A header with more tensors than a model has is refused before all of it is read.
+func TestManyTensors(t *testing.T) {
+	b := []byte("{")
+	for i := range maxTensors + 2 {
+		b = fmt.Appendf(b, `"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`, i)
+	}
+	_, err := read(file(string(b)+"and no JSON", 0))
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "the header has more than 262144 tensors") {
+		t.Error(err)
 	}
 }
 

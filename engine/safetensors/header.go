@@ -26,6 +26,7 @@ var (
 const (
 	lengthBytes = 8
 	maxHeader   = 100 << 20 // the format's own limit
+	maxTensors  = 1 << 18   // the largest models in use have less than half as many
 	metadataKey = "__metadata__"
 
 	unknownBytes = -1 // of contents whose size only reading them tells
@@ -51,8 +52,7 @@ func bad(format string, args ...any) error {
 }
 
 // parseHeader reads the tensors, sorted by offset, and the metadata from a header
-// that describes dataBytes of contents. A header may list millions of tensors:
-// ctx ends reading it.
+// that describes dataBytes of contents. ctx ends reading it.
 func parseHeader(ctx context.Context, header []byte, dataBytes int64) ([]Tensor, map[string]string, error) {
 	if err := checkBegin(header); err != nil {
 		return nil, nil, err
@@ -69,7 +69,9 @@ func parseHeader(ctx context.Context, header []byte, dataBytes int64) ([]Tensor,
 		if seen[name] {
 			return bad("%q appears twice in the header", name)
 		}
-		seen[name] = true
+		if seen[name] = true; len(seen) > maxTensors+1 {
+			return bad("the header has more than %d tensors", maxTensors)
+		}
 		if name == metadataKey {
 			metadata, err = p.metadata()
 			return err

@@ -50,6 +50,9 @@ func readIndex(path string) (map[string]string, error) {
 	if err := json.Unmarshal(text, &index); err != nil || len(text) > maxHeader {
 		return nil, bad("it is not an index of safetensors files: %v", err)
 	}
+	if len(index.Files) > maxTensors {
+		return nil, bad("the index has %d tensors, more than %d", len(index.Files), maxTensors)
+	}
 	if len(index.Files) == 0 {
 		return nil, bad("it is not an index of safetensors files: it has no weight_map")
 	}

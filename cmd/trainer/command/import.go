@@ -35,8 +35,8 @@ type importing struct {
 
 func importCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "import DIR|FILE[:PREFIX]", Short: "Make a run of a GPT-2 or of exported weights, or add weights to a run",
-		Long: "Make a run of DIR, a GPT-2 in Hugging Face's layout: config.json, model.safetensors (or its index), and tokenizer.json (or vocab.json and merges.txt). The run is runs/NAME after DIR, or the next free one. It evaluates and generates text, and goes on with trainer resume RUN --set data.path=FILE.\n" +
+		Use: "import DIR|FILE[:PREFIX]", Short: "Make a run of a GPT-2, a Llama or exported weights, or add weights to a run",
+		Long: "Make a run of DIR, a GPT-2, Llama, Mistral or Qwen2 in Hugging Face's layout: config.json, model.safetensors (or its index), and tokenizer.json (or vocab.json and merges.txt). The run is runs/NAME after DIR, or the next free one. It evaluates and generates text, and goes on with trainer resume RUN --set data.path=FILE.\n" +
 			"\n" +
 			"Or make a run of FILE, which trainer export wrote in the format safetensors: it answers as the run that the file is of.\n" +
 			"\n" +
