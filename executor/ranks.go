@@ -218,7 +218,7 @@ func (o LoadOptions) MessageBytes(devices []device.Spec, of []int, rank int) (by
 			continue
 		}
 		for _, size := range o.sizes() {
-			launches, err := o.launches(size)
+			launches, err := o.launches(size, of, rank)
 			if err != nil {
 				return 0, err
 			}
