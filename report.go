@@ -22,6 +22,10 @@ type (
 	SteadyState = train.SteadyState
 	// CopyReport is the time of copies in a step, and the number of those that failed.
 	CopyReport = train.CopyReport
+	// RankReport is one of several processes that trained together.
+	RankReport = train.RankReport
+	// RankWait is how long a rank waited for another one.
+	RankWait = train.RankWait
 	// DeviceReport is a device's memory.
 	DeviceReport = train.DeviceReport
 	// HostReport is the host memory that a bound counts.

@@ -296,7 +296,7 @@ func TestRanksDiffer(t *testing.T) {
 			{"value", [2]rank{train("c.yaml"), train("bad.yaml")}, one + ": bad.yaml:5: distributed.timeout: got 0, expected a time of at least 1s", 2, false},
 			{"data", [2]rank{train("table.yaml"), train("other.yaml")}, "the data's fingerprint differs: it is ", 2, false},
 			{"missing file", [2]rank{train("table.yaml"), train("none.yaml")}, one + ": ", 2, false},
-			{"ISA level", [2]rank{with(train("c.yaml"), "BERTH_CPU", "generic"), train("c.yaml")}, "the kind of devices differs: it is cpu generic on " + zero + ", and cpu ", 2, false},
+			{"ISA level", [2]rank{with(train("c.yaml"), "BERTH_CPU", "generic"), train("c.yaml")}, "the kernels of kind cpu differ: they are generic on " + zero + ", and ", 2, false},
 			{"microbatches", [2]rank{train("c.yaml", "--set", "train.microbatches=1"), train("c.yaml", "--set", "train.microbatches=1")}, "start at most 1, or give a batch more microbatches", 2, false},
 			{"command", [2]rank{train("c.yaml"), {nil, []string{"eval", "run"}}}, one + ": " + m.by() + " has started 2 processes", 2, false},
 			{"commands", [2]rank{{nil, []string{"eval", "run"}}, {nil, []string{"eval", "run"}}}, m.by() + " has started 2 processes", 2, true},

@@ -73,6 +73,18 @@ type documented struct {
 		File     int64 `json:"file_bytes"`
 		FilePeak int64 `json:"file_peak_bytes"`
 	} `json:"host_memory"`
+	Ranks []struct {
+		Rank    int     `json:"rank"`
+		Machine string  `json:"machine"`
+		Working float64 `json:"working_s"`
+		Waiting float64 `json:"waiting_s"`
+		For     []struct {
+			Rank    int     `json:"rank"`
+			Seconds float64 `json:"seconds"`
+		} `json:"waited_for"`
+		Sent int64 `json:"sent_bytes"`
+		Peak int64 `json:"peak_bytes"`
+	} `json:"ranks"`
 	DeviceLosses []struct {
 		Device  string `json:"device"`
 		Cause   string `json:"cause"`
