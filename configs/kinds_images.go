@@ -2,8 +2,11 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // mostSide is the most pixels of a side of an image that a model gets.
@@ -30,8 +33,8 @@ func (sides) encode(src any, keep func(*key) bool) *yaml.Node { return bothSides
 
 // Augment is a random change to the images that train.
 type Augment struct {
-	Name string  // flip, crop, rotate or erase
-	By   float64 // crop: pixels; rotate: degrees; erase: the probability; flip has none
+	Name string  // flip, crop, rotate, erase or mixup
+	By   float64 // crop: pixels; rotate: degrees; erase: the probability; mixup: the parameter of the shares; flip has none
 }
 
 // augments is a list of Augments: words, or mappings of one key.
@@ -39,11 +42,11 @@ type augments struct{}
 
 // augmentBy are the numbers of changes that have one.
 var augmentBy = map[string]real{
-	"crop": {min: 1, max: mostSide}, "rotate": {min: 0, max: 180, over: true}, "erase": {min: 0, max: 1, over: true},
+	"crop": {min: 1, max: mostSide}, "rotate": {min: 0, max: 180, over: true}, "erase": {min: 0, max: 1, over: true}, "mixup": {min: 0, max: 1, over: true},
 }
 
 func (augments) expect() string {
-	return "a list of changes such as [flip, {crop: 4}, {rotate: 10}, {erase: 0.25}]"
+	return "a list of changes such as [flip, {crop: 4}, {rotate: 10}, {erase: 0.25}, {mixup: 0.2}]"
 }
 
 func (a augments) decode(d *decoder, n *yaml.Node, path string, dst any) {
@@ -61,7 +64,7 @@ func (a augments) decode(d *decoder, n *yaml.Node, path string, dst any) {
 			x.Name = item.Content[0].Value
 			number, ok := augmentBy[x.Name]
 			if !ok {
-				d.mismatch(item.Content[0], at, "crop, rotate or erase, each with a number, or flip without one")
+				d.mismatch(item.Content[0], at, "crop, rotate, erase or mixup, each with a number, or flip without one")
 				continue
 			}
 			at = join(at, x.Name)
@@ -89,4 +92,26 @@ func (augments) encode(src any, _ func(*key) bool) *yaml.Node {
 		out.Content = append(out.Content, item)
 	}
 	return out
+}
+
+// Mixes reports whether images that train are mixed with others, and their classes with them.
+func (d *Data) Mixes() bool {
+	return slices.ContainsFunc(d.Augment, func(x Augment) bool { return x.Name == "mixup" })
+}
+
+// checkMixup refuses mixup where images change behind it, and losses that take no shares of classes.
+func checkMixup(d *decoder, c *Config) {
+	const at = "data.augment"
+	i := slices.IndexFunc(c.Data.Augment, func(x Augment) bool { return x.Name == "mixup" })
+	weighted, _ := registry.Get(c.LossKeys.Keys, "class_weights")
+	w, ok := weighted.(registry.Weights)
+	switch {
+	case i < 0:
+	case i < len(c.Data.Augment)-1:
+		d.against([]string{at}, "mixup mixes images once they are changed; write it last, and once")
+	case c.Loss != "cross_entropy":
+		d.against([]string{at}, "mixup needs the loss cross_entropy, which takes shares of classes, and the loss is %s; take one of the two out", c.Loss)
+	case ok && w.Given():
+		d.against([]string{"loss.class_weights", at}, "weights of classes do not go with mixup, whose targets are shares of several; take one of the two out")
+	}
 }

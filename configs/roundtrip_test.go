@@ -108,7 +108,7 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 	case buckets:
 		return defaultNode(rapid.SampledFrom([]string{"powers", "[8, 32, 33]", "[64]", "[9, 3]"}).Draw(t, at))
 	case augments:
-		return defaultNode(rapid.SampledFrom([]string{"[flip]", "[{crop: 4}, flip, {rotate: 12.5}]", "[{erase: 0.25}]"}).Draw(t, at))
+		return defaultNode(rapid.SampledFrom([]string{"[flip]", "[{crop: 4}, flip, {rotate: 12.5}]", "[{erase: 0.25}]", "[flip, {mixup: 0.2}]"}).Draw(t, at))
 	case sides:
 		return defaultNode(rapid.SampledFrom([]string{"[1, 1]", "[64, 48]", "[4096, 224]"}).Draw(t, at))
 	case labels:

@@ -17,7 +17,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveSplit, resolveLoss, checkWeights, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveSplit, resolveLoss, checkWeights, checkMixup, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 

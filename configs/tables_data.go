@@ -73,7 +73,7 @@ var dataSection = chosen(&section{
 				"; in a table of images, `by: patient` keeps the rows with one value of a column together, and `latest: date` has the newest rows test, and those before them validate"+filesDoc,
 				splitKind{number: real{min: 0, max: 1}, files: true, keys: tableKeys}),
 			{name: "augment", kind: augments{}, at: at(func(d *Data) *[]Augment { return &d.Augment }), def: "[]",
-				doc: "random changes to each image that trains, in this order and other ones in each epoch: `flip` swaps left and right in half of the images; `{crop: 4}` moves one by up to 4 pixels each way; `{rotate: 10}` turns one by up to 10 degrees each way; `{erase: 0.25}` clears a rectangle in a quarter of them. What comes in from outside is the mean. [More on augmentation](images.md#augmentation)"},
+				doc: "random changes to each image that trains, in this order and other ones in each epoch: `flip` swaps left and right in half of the images; `{crop: 4}` moves one by up to 4 pixels each way; `{rotate: 10}` turns one by up to 10 degrees each way; `{erase: 0.25}` clears a rectangle in a quarter of them; `{mixup: 0.2}`, at the end, mixes each with another one of its batch, and their classes. What comes in from outside is the mean. [More on augmentation](images.md#augmentation)"},
 			&dataPositive,
 		}},
 		{"csv", "A table with a row for each sample: CSV, JSON lines or Parquet. The kind of each column is found in the training part: numbers, booleans, categories and dates become features; texts and identifiers are left out. What is found is printed before training, kept in the run's config, and changed by `columns`. [More on tables](tables.md).", []*key{

@@ -10,13 +10,14 @@ import (
 
 // Augment is a random change to each image that trains.
 type Augment struct {
-	Name string  // flip, crop, rotate or erase
+	Name string  // flip, crop, rotate, erase or, at the end, mixup
 	By   float64 // see the functions of these names
 }
 
 // augmenter changes images that were read, all of one shape. Pixels that come from outside are 0, the mean.
 type augmenter struct {
 	changes                 []Augment
+	mixup                   float64 // parameter of the shares; 0: images are not mixed
 	channels, height, width int
 	scratch                 sync.Pool // of *[]float32 with room for an image
 }
@@ -27,6 +28,9 @@ func newAugmenter(changes []Augment, m shape.Meta) *augmenter {
 		return nil
 	}
 	a := &augmenter{changes: changes, channels: m.Shape[0], height: m.Shape[1], width: m.Shape[2]}
+	if last := changes[len(changes)-1]; last.Name == "mixup" {
+		a.changes, a.mixup = changes[:len(changes)-1], last.By
+	}
 	a.scratch.New = func() any {
 		b := make([]float32, m.Elems())
 		return &b
@@ -143,13 +147,68 @@ func (a *augmenter) erase(pixels []float32, probability float64, w, more [4]uint
 // augmentKey is the key of the keys of samples.
 func (p *Part) augmentKey() rng.Key { return rng.Named(p.seed, "augment") }
 
-// augmented changes sample j in dst, a row of the table that is read at a cursor. The row and the epoch decide how, so it is the
-// same for any place in a batch, reader and start.
-func (p *Part) augmented(c Cursor, row int, key rng.Key, pixels []byte) {
+// sampleKey is the key of a row of the table that is read at a cursor. The row and the epoch decide it, so a sample is the same for any
+// place in a batch, reader and start.
+func (p *Part) sampleKey(c Cursor, row int, key rng.Key) rng.Key {
 	epoch := c.Epoch
 	if p.of > 0 {
 		epoch = 0
 	}
 	bits := key.At(uint64(row), uint32(epoch))
-	p.table.augment.apply(shape.View[float32](pixels), rng.Key{Lo: bits[0], Hi: bits[1]})
+	return rng.Key{Lo: bits[0], Hi: bits[1]}
+}
+
+// fillAugmented is fill of a part whose samples vary, for a batch of n. With mixup, sample j is mixed with another of the batch, which
+// follows from the epoch and the place of the batch in it.
+func (p *Part) fillAugmented(c Cursor, n int, rows []Rows, dst [][]byte) {
+	a, order, key := p.table.augment, p.epochOrder(c.Epoch), p.augmentKey()
+	partner := rng.NewPermutation(n, keyed(p.orderKey("mixup", c.Epoch), c.Index))
+	if p.of > 0 {
+		partner = rng.NewPermutation(n, p.orderKey("mixup", 0))
+	}
+	other := a.scratch.Get().(*[]float32)
+	defer a.scratch.Put(other)
+	input, target := &p.table.columns[0], &p.table.columns[1]
+	classes := shape.View[int32](target.data)
+	for _, r := range rows {
+		for j := r.From; j < r.To; j++ {
+			row := p.row(c.Index+j, order)
+			own := p.sampleKey(c, row, key)
+			pixels := p.table.place32(dst[0], len(*other), j)
+			input.fill(row, shape.Bytes(pixels))
+			a.apply(pixels, own)
+			if p.soft == nil {
+				shape.View[int32](dst[1])[j] = classes[row]
+				continue
+			}
+			second, share := p.row(c.Index+partner.At(j), order), mixupShare(own, a.mixup)
+			input.fill(second, shape.Bytes(*other))
+			a.apply(*other, p.sampleKey(c, second, key))
+			for i, v := range *other {
+				pixels[i] = float32(share*float64(pixels[i])) + float32((1-share)*float64(v))
+			}
+			shares := p.table.place32(dst[1], p.soft.Meta.Elems(), j)
+			clear(shares)
+			shares[classes[row]] += float32(share)
+			shares[classes[second]] += float32(1 - share)
+		}
+	}
+}
+
+// place32 is the memory of sample j, of n numbers.
+func (*table) place32(dst []byte, n, j int) []float32 { return shape.View[float32](dst)[j*n : (j+1)*n] }
+
+// mixupShare draws the share of an image that is mixed with another: of the distribution beta(a, a), by Jöhnk's way, with logarithms since the
+// powers may be too small for a number.
+func mixupShare(key rng.Key, a float64) float64 {
+	const stream = 1 << 31 // apart from those of the changes
+	for i := uint32(0); ; i++ {
+		w := key.At(0, stream+i)
+		x := math.Log(rng.Float64(w[0], w[1])+1e-300) / a
+		y := math.Log(rng.Float64(w[2], w[3])+1e-300) / a
+		if math.Exp(x)+math.Exp(y) > 1 {
+			continue
+		}
+		return 1 / (1 + math.Exp(y-x))
+	}
 }

@@ -197,3 +197,81 @@ func BenchmarkAugmented(b *testing.B) {
 		})
 	}
 }
+
+// Each sample is mixed with another of its batch, as they are by themselves, and so are their classes.
+func TestMixup(t *testing.T) {
+	s := Spec{Source: "images", Path: photos(t, 30), Seed: 3, Pictures: PictureOptions{Augment: []Augment{{"crop", 1}}}}
+	open := func() *Part {
+		ds, err := Open(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ds.Train
+	}
+	plain := open()
+	s.Pictures.Augment = append(s.Pictures.Augment, Augment{"mixup", 0.4})
+	p := open()
+	if got := p.Fields()[1].Meta.String() + p.AsInputs().Fields()[1].Meta.String(); got != "f32[2]i32[]" {
+		t.Errorf("targets are %s", got)
+	}
+	const n = 16
+	at := Cursor{Epoch: 1, Index: n}
+	alone, mixed, part := plain.Alloc(n), p.Alloc(n), p.Alloc(n)
+	for _, x := range []struct {
+		p    *Part
+		rows []Rows
+		dst  [][]byte
+	}{{plain, nil, alone}, {p, nil, mixed}, {p, []Rows{{3, 5}}, part}} {
+		if _, err := x.p.ReadRows(at, n, x.rows, x.dst); err != nil {
+			t.Fatal(err)
+		}
+	}
+	images, classes := shape.View[float32](alone[0]), shape.View[int32](alone[1])
+	pixels, shares := shape.View[float32](mixed[0]), shape.View[float32](mixed[1])
+	both := 0
+	for j := range n {
+		if sum := shares[2*j] + shares[2*j+1]; math.Abs(float64(sum)-1) > 1e-6 {
+			t.Errorf("the shares of sample %d are %v in all", j, sum)
+		}
+		found := false
+		for k := range n { // with which one?
+			if classes[j] == classes[k] && j != k {
+				continue // any share
+			}
+			share, fits := float64(shares[2*j+int(classes[j])]), true
+			for i := range 48 {
+				want := share*float64(images[48*j+i]) + (1-share)*float64(images[48*k+i])
+				fits = fits && math.Abs(float64(pixels[48*j+i])-want) < 1e-5
+			}
+			found = found || fits
+		}
+		if share := shares[2*j]; share > 0.001 && share < 0.999 {
+			both++
+			if !found {
+				t.Errorf("sample %d is no mixture of two of the batch", j)
+			}
+		}
+	}
+	if both < 2 {
+		t.Errorf("%d of %d samples have two classes", both, n)
+	}
+	if !slices.Equal(shape.View[float32](part[0])[48*3:48*5], pixels[48*3:48*5]) || !slices.Equal(shape.View[float32](part[1])[6:10], shares[6:10]) {
+		t.Error("rows by themselves are mixed otherwise")
+	}
+}
+
+// The shares of mixup have the mean and the deviation of the distribution beta(a, a).
+func TestMixupShare(t *testing.T) {
+	for _, a := range []float64{0.01, 0.2, 1} {
+		const n = 20000
+		var sum, squares float64
+		for i := range n {
+			v := mixupShare(rng.NewKey(2, uint64(i)), a) - 0.5
+			sum += v
+			squares += v * v
+		}
+		if want := 1 / (4 * (2*a + 1)); math.Abs(sum/n) > 0.012 || math.Abs(squares/n-want) > 0.03*want {
+			t.Errorf("a = %v: mean %v and variance %v, want 0.5 and %v", a, sum/n+0.5, squares/n, want)
+		}
+	}
+}

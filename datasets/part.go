@@ -33,6 +33,8 @@ type Part struct {
 	varies  bool    // samples that a function writes, or that are augmented, may differ from epoch to epoch
 	blocks  *blocks // of a table beside memory, instead of split; nil: it is in memory
 
+	soft *Field // the target with a share of each class; nil: it is that of the table
+
 	// The rest is of samples with different lengths.
 	ordered bool     // batches keep the part's order
 	batches *batches // nil: samples are read one by one, padded to the longest
@@ -73,6 +75,9 @@ func (p *Part) Fields() []Field {
 		for i, c := range p.table.columns {
 			fields[i] = c.field
 		}
+		if p.soft != nil {
+			fields[1] = *p.soft
+		}
 		return fields
 	}
 	return p.Shapes(len(p.batches.fields) - 1)
@@ -90,6 +95,9 @@ func (p *Part) Shapes(bucket int) []Field {
 func (p *Part) field(i int) *Field {
 	if b := p.batches; b != nil {
 		return &b.fields[len(b.fields)-1][i]
+	}
+	if i == 1 && p.soft != nil {
+		return p.soft
 	}
 	return &p.table.columns[i].field
 }
@@ -113,7 +121,7 @@ func (p *Part) InOrder() *Part {
 // AsInputs is the part for evaluation or prediction: no sample of it varies by epoch.
 func (p *Part) AsInputs() *Part {
 	q := *p
-	q.varies = false
+	q.varies, q.soft = false, nil
 	return &q
 }
 

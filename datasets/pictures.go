@@ -92,6 +92,9 @@ func (s Spec) pictures(ctx context.Context, sets []*pictureSet, tables []*table,
 	}
 	t.augment = newAugmenter(s.Pictures.Augment, t.columns[0].field.Meta)
 	ds.Train.varies = true
+	if t.augment != nil && t.augment.mixup > 0 {
+		ds.Train.soft = &Field{"target", shape.F32(len(first.names))}
+	}
 	return ds, ds.standardisePictures(ctx, s, tables)
 }
 

@@ -57,12 +57,12 @@ func (p *Part) readRows(c Cursor, n int, rows []Rows, dst [][]byte) error {
 	if p.table.filled != nil {
 		return p.fillWith(c, rows, dst)
 	}
-	if p.table.mapping == nil {
-		p.fill(c, rows, dst)
-		return nil
-	}
-	return p.table.mapping.Guard(func() error {
-		p.fill(c, rows, dst)
+	return p.table.guard(func() error {
+		if p.varies && p.table.augment != nil {
+			p.fillAugmented(c, n, rows, dst)
+		} else {
+			p.fill(c, rows, dst)
+		}
 		return nil
 	})
 }
@@ -92,7 +92,7 @@ func (p *Part) checkRoom(n int, dst [][]byte) error {
 
 // fill copies rows of the samples from c on to dst.
 func (p *Part) fill(c Cursor, rows []Rows, dst [][]byte) {
-	order, key := p.epochOrder(c.Epoch), p.augmentKey()
+	order := p.epochOrder(c.Epoch)
 	for _, r := range rows {
 		for j := r.From; j < r.To; j++ {
 			row := p.row(c.Index+j, order)
@@ -100,10 +100,6 @@ func (p *Part) fill(c Cursor, rows []Rows, dst [][]byte) {
 				col := &p.table.columns[i]
 				size := int(col.field.Meta.Bytes())
 				col.fill(row, dst[i][j*size:(j+1)*size])
-			}
-			if p.varies && p.table.augment != nil {
-				size := int(p.table.columns[0].field.Meta.Bytes())
-				p.augmented(c, row, key, dst[0][j*size:(j+1)*size])
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func (p *Part) eachTarget(ctx context.Context, f func(sample int, target []byte)
 func (p *Part) balance(ctx context.Context, info *Info) ([]float64, error) {
 	if info.Target.Meta.DType == shape.Int32 {
 		counts := make([]float64, info.Classes)
-		err := p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
+		err := p.AsInputs().InOrder().eachTarget(ctx, func(_ int, target []byte) {
 			for _, class := range shape.View[int32](target) {
 				if class != Padding {
 					counts[class]++

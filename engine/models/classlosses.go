@@ -34,14 +34,17 @@ func init() {
 }
 
 // crossEntropy is, in training with smoothing, the sum of -w·log softmax over the classes, where w is 1 - s
-// for the true class, and s/C more for each of the C classes. With weights of classes, w is
+// for the true class, and s/C more for each of the C classes. A target with a share of each class has that in place of 1. With weights of classes, w is
 // multiplied by that of its class.
 func crossEntropy(b *Builder, k CrossEntropyKeys, output, target *graph.Value) *graph.Value {
-	weights := classWeights(b, k.ClassWeightKeys, output)
-	if weights == nil && (k.Smoothing == 0 || !b.Training()) {
+	weights, soft := classWeights(b, k.ClassWeightKeys, output), target.Meta.DType == shape.Float32
+	if weights == nil && !soft && (k.Smoothing == 0 || !b.Training()) {
 		return b.One(ops.CrossEntropy{Padded: b.Padded()}, output, target)
 	}
-	w := oneHot(b, output, target)
+	w := target
+	if !soft {
+		w = oneHot(b, output, target)
+	}
 	if k.Smoothing > 0 {
 		counts := ops.Sum(b.Builder, w, true, output.Meta.Shape.Rank()-1) // 0 of padding
 		w = ops.Add(b.Builder, ops.ScaleBy(b.Builder, w, 1-k.Smoothing), ops.ScaleBy(b.Builder, counts, k.Smoothing/float64(output.Meta.Shape.Dim(-1))))
@@ -79,7 +82,14 @@ func oneHot(b *Builder, logits, target *graph.Value) *graph.Value {
 	return ops.Neg(b.Builder, b.One(ops.CrossEntropyGrad{Padded: b.Padded()}, zeros, target, lse, one))
 }
 
+// correct counts the right answers: of targets with shares, those that name the class with the largest.
 func correct[Keys any](b *Builder, _ Keys, output, target *graph.Value) *graph.Value {
+	if target.Meta.DType == shape.Float32 {
+		largest := func(x *graph.Value) *graph.Value {
+			return ops.Equal(b.Builder, x, ops.Max(b.Builder, x, true, x.Meta.Shape.Rank()-1))
+		}
+		return ops.SumToShape(b.Builder, ops.Mul(b.Builder, largest(output), largest(target)), shape.Of())
+	}
 	return b.One(ops.Correct{Padded: b.Padded()}, output, target)
 }
 

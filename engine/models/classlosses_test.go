@@ -222,3 +222,56 @@ func TestLossKeysHaveBounds(t *testing.T) {
 		}
 	}
 }
+
+// Targets with a share of each class give the sum of -share·log p, smoothed or not, and its gradient; answers are right that
+// name the class with the largest share.
+func TestSharesOfClasses(t *testing.T) {
+	const samples, features, outputs = 5, 3, 4
+	for _, smoothing := range []float64{0, 0.3} {
+		c := lossCase{byHand: func(output []float64, _ int, shares []float64) (sum float64) {
+			for i, p := range softmax(output) {
+				sum -= ((1-smoothing)*shares[i] + smoothing/outputs) * math.Log(p)
+			}
+			return sum
+		}}
+		s := models.Spec{Input: shape.F32(features), Target: shape.I32(), Classes: outputs, Soft: true, Loss: "cross_entropy", LossKeys: models.CrossEntropyKeys{Smoothing: smoothing},
+			Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: outputs, NoBias: true, Std: 1}}}}
+		g := train(t, s, adamW(), models.Size{Microbatch: samples, Microbatches: 1, Batch: samples})
+		st := state{}
+		for name, a := range fresh(g, 1) {
+			st[name] = a
+		}
+		w := noise(4, st["it.weight"].Meta)
+		st["it.weight"] = w
+		target := noise(2, batch(samples, shape.F32(outputs)))
+		for i := range samples {
+			copy(target.F[i*outputs:], softmax(target.F[i*outputs:(i+1)*outputs]))
+		}
+		in := state{models.InputName: noise(3, batch(samples, s.Input)), models.TargetName: target}
+		lossNow := func() float64 { return st.run(t, g, in, nil)[find(t, g, "check_finite").Out[0]].F[0] }
+		agree(t, "the loss of shares", []float64{lossNow()}, 1, []float64{byHand(c, in[models.InputName], w, target)}, 1e-11)
+		got := st.run(t, g, in, nil)[gradients(g)["it.weight"]].F
+		want := make([]float64, len(w.F))
+		for i, x := range w.F {
+			const h = 1e-6
+			w.F[i] = x + h
+			above := lossNow()
+			w.F[i] = x - h
+			want[i] = (above - lossNow()) / (2 * h)
+			w.F[i] = x
+		}
+		agree(t, "the gradient of shares", got, 1, want, 1e-6)
+		if _, err := models.Eval(s, models.Size{Microbatch: samples}); err != nil {
+			t.Errorf("evaluation takes classes as before: %v", err)
+		}
+	}
+	for want, s := range map[string]models.Spec{
+		"need the loss cross_entropy without class_weights":                                                                           {Loss: "focal", Classes: 2},
+		"the model tells 2 classes apart, and targets with a share of each class, as of mixup, have 1: give its last layer 1 outputs": {Loss: "cross_entropy", Classes: 1},
+	} {
+		s.Input, s.Target, s.Soft, s.Layers = shape.F32(2), shape.I32(), true, models.Stack{models.Dense{Units: 2}}
+		if _, err := models.Eval(s, models.Size{Microbatch: 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -16,7 +16,11 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 		return logits, nil
 	}
 	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
-	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
+	meta := c.spec.Target
+	if c.spec.Soft && c.training {
+		meta = shape.F32(c.spec.Classes)
+	}
+	target := c.b.Input(TargetName, batched(c.microbatch, meta))
 	c.target = target
 	if !c.comparable(logits) || c.applied(logits) {
 		return logits, nil
@@ -66,6 +70,10 @@ func (c *context) comparable(logits *graph.Value) bool {
 		c.fail("loss %s cannot leave out the padding of sequences of different lengths: use another one, such as cross_entropy or mse", c.spec.Loss)
 	case c.lengths != nil && c.sequence != c.spec.PerPosition():
 		c.fail("the model's output for a sample is %v, but its target is %v: if each sequence has one target, add a mean over axes [0], or set last: true of an lstm or gru; if each position has one, leave these out", out, target)
+	case c.spec.Soft && (c.spec.Loss != "cross_entropy" || c.spec.ClassWeights != nil || target.Shape.Rank() > 0 || c.lengths != nil):
+		c.fail("targets with a share of each class, as of mixup, need the loss cross_entropy without class_weights, and one class for each sample")
+	case c.spec.Soft && out.Shape.Rank() > 0 && out.Shape.Dim(-1) != c.spec.Classes:
+		c.fail("the model tells %d classes apart, and targets with a share of each class, as of mixup, have %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
 	case out.DType != shape.Float32, t.classes && out.Shape.Rank() == 0, !t.anyShape && !given.Equal(target.Shape):
 		c.fail("the model's output for a sample is %v, but its target is %v: the last layers must give f32 of %s", out, target, wanted)
 	case t.classes && out.Shape.Dim(-1) < c.spec.Classes:

@@ -21,6 +21,9 @@ type Spec struct {
 	// LossKeys are the keys of the loss, or a pointer to them; nil: the defaults.
 	LossKeys any
 	Seed     uint64 // of dropout
+	// Soft: in training, a target has a share of each class, f32[Classes], and Target is of other graphs. It needs
+	// the loss cross_entropy without weights of classes.
+	Soft bool
 	// Lengths: samples are sequences i32[T] of different lengths, padded to one of a few
 	// sizes. The graphs have the input [LengthName], and padding never changes a number
 	// that counts. Layers that cannot leave it out are refused.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
@@ -27,15 +29,15 @@ func drawSamples(file string, data *datasets.Dataset) error {
 	if _, err := part.Read(datasets.Cursor{}, n, dst); err != nil {
 		return err
 	}
-	p := sampleGrid(info, data.Name, n, dst)
+	p := sampleGrid(info, data.Name, part.Fields()[1].Meta.DType == shape.Float32, n, dst)
 	return rundir.WriteOutput(file, func(w io.Writer) error {
 		_, err := io.WriteString(w, p.String())
 		return err
 	})
 }
 
-// sampleGrid is a picture of n images in rows of eight.
-func sampleGrid(info *datasets.Info, name string, n int, fields [][]byte) *svg.Picture {
+// sampleGrid is a picture of n images in rows of eight. mixed says that each has shares of several classes.
+func sampleGrid(info *datasets.Info, name string, mixed bool, n int, fields [][]byte) *svg.Picture {
 	const columns, side, gap, high = 8, 96.0, 12.0, 20.0
 	rows := (n + columns - 1) / columns
 	p := &svg.Picture{Title: fmt.Sprintf("%s: the first %d of epoch 1, as the model gets them", name, n), Width: 2*svg.Margin + columns*(side+gap) - gap}
@@ -53,10 +55,26 @@ func sampleGrid(info *datasets.Info, name string, n int, fields [][]byte) *svg.P
 			p.Image(svg.Box{X: at.X + (side-wide)/2, Y: at.Y, W: wide, H: tall}, m)
 		}
 		if info.Classes > 0 {
-			class := int(shape.View[int32](fields[1])[i])
-			p.Text(svg.Small(at.X+side/2, at.Y+tall+high-6, cmp.Or(info.ClassName(class), strconv.Itoa(class))).At(svg.Middle).Fit(side))
+			p.Text(svg.Small(at.X+side/2, at.Y+tall+high-6, targetText(info, mixed, i, fields[1])).At(svg.Middle).Fit(side))
 		}
 	}
 	p.Height = svg.HeadingHigh + float64(rows)*(tall+high) + svg.Margin
 	return p
+}
+
+// targetText is the class of sample i, or its classes with their shares.
+func targetText(info *datasets.Info, mixed bool, i int, targets []byte) string {
+	name := func(class int) string { return cmp.Or(info.ClassName(class), strconv.Itoa(class)) }
+	if !mixed {
+		return name(int(shape.View[int32](targets)[i]))
+	}
+	var list []string
+	for class, share := range shape.View[float32](targets)[i*info.Classes:][:info.Classes] {
+		if percent := math.Round(100 * float64(share)); percent == 100 {
+			return name(class)
+		} else if percent > 0 {
+			list = append(list, fmt.Sprintf("%v%% %s", percent, name(class)))
+		}
+	}
+	return strings.Join(list, ", ")
 }
