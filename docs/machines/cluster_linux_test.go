@@ -39,6 +39,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,bf_interval=1
 SlurmdParameters=config_overrides
 NodeName={{.Host}} NodeAddr=127.0.0.1 CPUs=4 RealMemory=100
 PartitionName=all Nodes={{.Host}} Default=YES

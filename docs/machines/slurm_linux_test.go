@@ -61,9 +61,12 @@ func TestSlurm(t *testing.T) {
 	epochs := saved.Steps/45 + 2
 	c.epochs("my.yaml", epochs)
 	c.run("scontrol", "update", "PartitionName=all", "State=UP")
-	c.run("scontrol", "update", "JobId="+id, "StartTime=now") // else it would wait for two minutes
+	c.run("scontrol", "update", "JobId="+id, "StartTime=now+2") // of itself it waits for two minutes; at once, Slurm takes its papers for old ones
 	c.run("trainer", "train", "my.yaml", "--run", "one", "--quiet")
-	c.until("the job ends", func() bool { return c.job(id)["JobState"] == "COMPLETED" })
+	c.until("the job ends", func() bool {
+		state := c.job(id)["JobState"]
+		return state != "PENDING" && state != "RUNNING" && state != "COMPLETING"
+	})
 	if one, my := c.report("one"), c.report("my"); my != one || !my.Finished {
 		t.Errorf("the job has %+v, one process %+v", my, one)
 	}
