@@ -156,6 +156,7 @@ func TestRefused(t *testing.T) {
 		{`"!": 33`, `"€": 33`, `token "€" is not byte-level`},
 		{`"!": 33`, `"!": -1`, "model.vocab"},
 		{`"t h"`, `"t hh"`, "is not two tokens"},
+		{`"merges": [`, `"merges": 3, "more": [`, "model.merges: are no list"},
 		{`"t h"`, `"! !"`, "which is not in the vocabulary"},
 		{`"version"`, `version`, "line 2, column 2"},
 		{good, `[]`, "tokenizer.json"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -312,17 +311,25 @@ func (p *parts) fillTokens(names map[uint32]string, added map[uint32]bool) error
 	return nil
 }
 
-// readMerges reads merges, each "left right" or ["left", "right"].
+// readMerges reads merges, each "left right" or ["left", "right"], one by one: a file of nothing
+// else has millions.
 func (p *parts) readMerges(merges json.RawMessage, ids map[string]uint32) error {
-	var list []json.RawMessage
-	if err := json.Unmarshal(merges, &list); err != nil {
-		return notJSON(nil, "model.merges", err)
+	const key = "model.merges"
+	dec := json.NewDecoder(bytes.NewReader(merges))
+	if begin, err := dec.Token(); err != nil || begin != json.Delim('[') {
+		return unsupported(key, "are no list", "is the file complete?")
 	}
-	p.pairs = slices.Grow(p.pairs, len(list))
-	for i, x := range list {
+	for i := 0; dec.More(); i++ {
+		var x json.RawMessage
+		if err := dec.Decode(&x); err != nil {
+			return notJSON(nil, key, err)
+		}
+		if i == mostTokens {
+			return unsupported(key, fmt.Sprintf("are more than %d", mostTokens), "is it the right file?")
+		}
 		left, right, ok := readMerge(x)
 		if !ok || !p.addMerge(left, right, ids) {
-			return unsupported(fmt.Sprintf("model.merges[%d]", i), fmt.Sprintf("%.80s is not two tokens of the vocabulary", x), `expected "left right" or ["left", "right"]`)
+			return unsupported(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%.80s is not two tokens of the vocabulary", x), `expected "left right" or ["left", "right"]`)
 		}
 	}
 	return nil
