@@ -38,5 +38,6 @@ const (
 	TagBeat               // signs of life
 	TagOrders             // when all stop and save
 	TagLend               // variables that ranks ask others for
+	TagNews               // losses that are shown while steps run
 	TagClose              // a rank closes the transport
 )

@@ -27,7 +27,8 @@ type loop struct {
 	first   int             // steps taken before this call
 	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
 	saved   time.Time       // when the newest save began, or the loop
-	watch   *boundary.Watch // nil: nobody watches
+	watch   *boundary.Watch // nil: nobody watches, or another rank does
+	news    *news           // of what is seen on another rank; nil: rank 0 has the losses, or nobody watches
 	pilot   *crew.Pilot     // nil: this process decides by itself
 	orders  crew.Orders     // of the pilot, about the newest step
 	looked  int             // newest step whose loss a look has shown
@@ -103,14 +104,30 @@ func (l *loop) begin(ctx context.Context) error {
 		l.pilot = c.NewPilot()
 		l.tellDoing()
 	}
-	if every := l.a.session.Config.Train.Watch; every > 0 && l.a.leads() && l.a.prog.Holder(models.LossRing) == 0 {
-		l.watch = l.a.rings().NewWatch(models.LossRing, every)
-	}
+	l.beginWatch()
 	l.a.dump.From(l.first)
 	l.a.seal()
 	l.saved = time.Now()
 	l.beginClock()
 	return l.catchUp(context.WithoutCancel(ctx))
+}
+
+// beginWatch watches the losses on the rank that has them, which sends what it sees to rank 0.
+func (l *loop) beginWatch() {
+	every, of, c := l.a.session.Config.Train.Watch, l.a.prog.Holder(models.LossRing), l.a.crew()
+	if every == 0 {
+		return
+	}
+	if c.Rank() == of {
+		l.watch = l.a.rings().NewWatch(models.LossRing, every)
+	}
+	switch {
+	case of == 0:
+	case l.a.leads():
+		l.news = &news{transport: c.Transport(), peer: of}
+	case l.watch != nil:
+		l.news = &news{transport: c.Transport()}
+	}
 }
 
 // catchUp does the work of a boundary whose evaluation is missing.
@@ -210,7 +227,15 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 // look shows the mean loss since the look before, if somebody watches and losses have
 // come out. Losses since a boundary are in the ring; those before it were shown there.
 func (l *loop) look(ctx context.Context) error {
-	if l.watch == nil {
+	switch {
+	case l.watch != nil:
+	case l.news != nil:
+		s, ok, err := l.news.hear()
+		if err == nil && ok {
+			l.show(s)
+		}
+		return err
+	default:
 		return nil
 	}
 	at, losses, ok, err := l.watch.After(ctx, l.a.at.Step)
@@ -219,13 +244,28 @@ func (l *loop) look(ctx context.Context) error {
 	}
 	first := max(l.looked, l.first, l.a.at.Began, l.a.at.Lost)
 	mean := losses.Mean(first, at, l.a.weight)
-	l.looked = at
 	if mean == nil || finite(*mean) == nil { // such a step fails where it is waited for
 		return nil
 	}
-	epoch, inEpoch := l.a.at.PlaceOf(at, l.a.session.Sizes.Pace)
-	l.a.opt.Observer.watched(Step{Step: at, Epoch: epoch, InEpoch: inEpoch, Loss: *mean, Over: at - first, LearningRate: l.a.rate.At(at - 1)})
+	switch s := (seen{at, at - first, *mean}); {
+	case l.news == nil:
+		l.show(s)
+	case l.news.idle():
+		l.news.send(s)
+	default:
+		return nil // these losses are a part of the next
+	}
+	l.looked = at
 	return nil
+}
+
+// show tells the observer what was seen, unless a boundary has told since.
+func (l *loop) show(s seen) {
+	if s.over == 0 || s.at <= max(l.a.at.Last.Step, l.a.at.Logged) {
+		return
+	}
+	epoch, inEpoch := l.a.at.PlaceOf(s.at, l.a.session.Sizes.Pace)
+	l.a.opt.Observer.watched(Step{Step: s.at, Epoch: epoch, InEpoch: inEpoch, Loss: s.mean, Over: s.over, LearningRate: l.a.rate.At(s.at - 1)})
 }
 
 // settle waits for queued steps until only left of them remain.
@@ -440,6 +480,9 @@ func (l *loop) end(ctx context.Context) error {
 	l.enters(ending)
 	if l.pilot != nil {
 		if err := l.pilot.End(ctx); err != nil {
+			return err
+		}
+		if err := l.news.end(ctx); err != nil {
 			return err
 		}
 	}

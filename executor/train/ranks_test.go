@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -590,6 +591,55 @@ func TestRanksOnlyTrain(t *testing.T) {
 	}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
+// TestWatchOnRanks: rank 0 is shown the losses that another rank has, as they are.
+func TestWatchOnRanks(t *testing.T) {
+	var rep *berth.Report
+	var shown []berth.Step
+	dir := t.TempDir()
+	for i, err := range onRanks(t, 3, func(c *crew.Crew) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r, err := berth.Open(ctx, rankConfig(t, "partition.stages=3", "model.hidden=[16,16]", "train.watch=10ms", "train.epochs=100000", "train.boundary=1000"), berth.OpenOptions{Ranks: c})
+		if err != nil {
+			return err
+		}
+		o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Watched: func(s berth.Step) {
+			if shown = append(shown, s); len(shown) == 3 {
+				cancel()
+			}
+		}}}
+		got, err := r.Train(ctx, o)
+		if c.Rank() == 0 {
+			rep = got
+		}
+		if !errors.Is(err, berth.ErrStopped) {
+			c.Abort(1)
+			return errors.Join(err, errors.New("it was not stopped"))
+		}
+		return r.Close()
+	}) {
+		if err != nil {
+			t.Fatalf("rank %d: %v", i, err)
+		}
+	}
+	if len(shown) < 3 {
+		t.Fatalf("%d looks at the losses", len(shown))
+	}
+	for _, s := range shown {
+		sum, samples := 0.0, 0.0
+		for step := s.Step - s.Over; step < s.Step; step++ {
+			n := 32.0
+			if step%45 == 44 { // an epoch's last
+				n = 29
+			}
+			sum, samples = sum+n*rep.Losses[step], samples+n
+		}
+		if mean := sum / samples; s.Over > 1000 || math.Abs(s.Loss-mean) > 1e-9 {
+			t.Errorf("step %d: loss %v over %d steps, want %v", s.Step, s.Loss, s.Over, sum/samples)
 		}
 	}
 }
