@@ -61,7 +61,9 @@ func TestSlurm(t *testing.T) {
 	epochs := saved.Steps/45 + 2
 	c.epochs("my.yaml", epochs)
 	c.run("scontrol", "update", "PartitionName=all", "State=UP")
-	c.run("scontrol", "update", "JobId="+id, "StartTime=now+2") // of itself it waits for two minutes; at once, Slurm takes its papers for old ones
+	// Of itself it would wait for two minutes. If it began within the second of its end, Slurm would take it for what has
+	// ended. With more time there is no second signal.
+	c.run("scontrol", "update", "JobId="+id, "TimeLimit=60", "StartTime=now+2")
 	c.run("trainer", "train", "my.yaml", "--run", "one", "--quiet")
 	c.until("the job ends", func() bool {
 		state := c.job(id)["JobState"]
