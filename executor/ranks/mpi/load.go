@@ -50,6 +50,9 @@ func load(files []string) (*library, error) {
 		ranks.ErrLibrary, strings.Join(files, ", "), strings.Join(missing, "; "))
 }
 
+// passedOn is how long a launcher may take to pass on what it has read.
+const passedOn = 100 * time.Millisecond
+
 // find is the address of a symbol.
 func (l *library) find(name string) (uintptr, bool) {
 	at, err := purego.Dlsym(l.handle, name)
@@ -96,8 +99,18 @@ func futexWake(word *uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakePrivate, 1)
 }
 
-// muteErrors has what MPI says of its end not stand behind the reason, which is told.
+// muteErrors has what MPI says of its end not stand behind the reason, which is told. The launcher has read that before: MPICH's
+// drops what is left once a rank aborts.
 func muteErrors() {
+	var st unix.Stat_t
+	if unix.Fstat(2, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		for until := time.Now().Add(abortWithin); time.Now().Before(until); time.Sleep(passedOn / 20) {
+			if unread, err := unix.IoctlGetInt(2, unix.TIOCINQ); err != nil || unread == 0 {
+				break
+			}
+		}
+		time.Sleep(passedOn)
+	}
 	if f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		_ = unix.Dup3(int(f.Fd()), 2, 0)
 	}
