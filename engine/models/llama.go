@@ -60,7 +60,7 @@ func llamaBlock(o LlamaOptions, i int, pos graph.Pos) Stack {
 		}}),
 		named("mlp_residual", Residual{Stack{
 			named("post_attention_layernorm", RMSNorm{Eps: o.Eps}),
-			named("mlp", Gated{Hidden: o.Hidden, Activation: o.Activation, Bias: o.GateBias, Std: o.Std}),
+			named("mlp", GatedMLP{Hidden: o.Hidden, Activation: o.Activation, Bias: o.GateBias, Std: o.Std}),
 		}}),
 	}
 }

@@ -57,7 +57,7 @@ func references() map[string]struct {
 			models.Named{Name: "residual", Layer: models.Residual{Layers: models.Stack{
 				models.Named{Name: "norm", Layer: models.RMSNorm{Eps: 1e-5}},
 				models.Named{Name: "attention", Layer: models.GroupedAttention{Heads: 4, KVHeads: 2, Size: 4, Full: true, Window: 5}}}}},
-			models.Named{Name: "gated", Layer: models.Gated{Hidden: 20, Activation: "gelu"}}, models.Mean{Axes: []int{0}},
+			models.Named{Name: "gated", Layer: models.GatedMLP{Hidden: 20, Activation: "gelu"}}, models.Mean{Axes: []int{0}},
 			models.Named{Name: "classes", Layer: models.Dense{Units: 4}}},
 	}
 	sgd := optim.Spec{Name: "momentum", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}

@@ -5,10 +5,10 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// Gated is down(f(gate(x))·up(x)) (Shazeer, "GLU Variants Improve Transformer", 2020). Its
+// GatedMLP is down(f(gate(x))·up(x)) (Shazeer, "GLU Variants Improve Transformer", 2020). Its
 // projections gate_proj, up_proj and down_proj have weights [out,in], named and laid out as
 // Llama's.
-type Gated struct {
+type GatedMLP struct {
 	Hidden     int    `yaml:"hidden" min:"1" doc:"numbers between the projections"`
 	Activation string `yaml:"activation" words:"silu gelu gelu_tanh" doc:"applied to the gate: silu makes it SwiGLU, gelu GeGLU"`
 	Bias       bool   `yaml:"bias" doc:"add a learned number to each output of the projections"`
@@ -17,7 +17,7 @@ type Gated struct {
 }
 
 func init() {
-	builtIn(LayerType[Gated]{Name: "gated", Takes: Features, Positionwise: true, Defaults: Gated{Activation: "silu"},
+	builtIn(LayerType[GatedMLP]{Name: "gated_mlp", Takes: Features, Positionwise: true, Defaults: GatedMLP{Activation: "silu"},
 		Doc: "down(f(gate(x))·up(x)); its projections are `gate_proj`, `up_proj` and `down_proj`."})
 }
 
@@ -25,7 +25,7 @@ func init() {
 var gates = map[string]string{"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh"}
 
 // Build appends the layer.
-func (l Gated) Build(b *Builder, x *graph.Value) *graph.Value {
+func (l GatedMLP) Build(b *Builder, x *graph.Value) *graph.Value {
 	project := func(name string, x *graph.Value, units int) *graph.Value {
 		return Dense{Units: units, NoBias: !l.Bias, Std: l.Std}.under(b, name+".", x)
 	}
