@@ -348,9 +348,9 @@ type rig struct {
 	bufs []device.HostBuffer
 }
 
-// openDevices opens devices of a kind for a job, each with threads.
+// openDevices opens devices of a kind for a job, each with threads. A machine may have one OpenCL device for all.
 func openDevices(kind string, count, threads int) ([]device.Device, error) {
-	return device.Open(kind, device.OpenOptions{Count: count, Threads: count * threads, MemoryBytes: memory})
+	return device.Open(kind, device.OpenOptions{Count: count, Threads: count * threads, MemoryBytes: memory, Shared: true})
 }
 
 // openSized opens cpu devices, each with threads and bytes of its own.
