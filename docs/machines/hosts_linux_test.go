@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/internal/testall"
 )
@@ -40,6 +41,17 @@ func (c *folder) network() string {
 		ip("-n", id+node, "addr", "add", fmt.Sprintf("192.0.2.%d/24", i+1), "dev", "eth0")
 		ip("-n", id+node, "link", "set", "eth0", "up")
 		ip("-n", id+node, "link", "set", "lo", "up")
+	}
+	for _, node := range []string{"-node1", "-node2"} { // UCX leaves out a wire that Linux does not call up yet, which takes it up to a second
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			out, err := exec.Command("ip", "-n", id+node, "-oneline", "link", "show", "eth0").CombinedOutput()
+			if err != nil || time.Since(began) > 10*time.Second {
+				t.Fatalf("the wire does not come up: %v: %s", err, out)
+			}
+			if strings.Contains(string(out), "state UP") {
+				break
+			}
+		}
 	}
 	c.write("names", "127.0.0.1 localhost\n192.0.2.1 node1\n192.0.2.2 node2\n")
 	c.write("agent", fmt.Sprintf(agent, id, c.dir))
