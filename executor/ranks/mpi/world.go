@@ -111,8 +111,8 @@ func (w *World) take(to []*message, ended []*message) (list []*message, closed b
 	return list, w.closed, w.failed
 }
 
-// Close implements [ranks.Transport]. MPI may never end: MPICH 4.0 over TCP hangs in MPI_Finalize at times. So the ranks
-// meet first, and then wait for MPI no longer than it needs: no message is under way any more.
+// Close implements [ranks.Transport]. MPI may never end: see quietBefore. So the ranks meet first, and then wait for MPI
+// no longer than it needs: no message is under way any more.
 func (w *World) Close() error {
 	_ = w.meet() // whoever waits for messages has been told of a failure
 	w.mu.Lock()
