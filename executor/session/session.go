@@ -45,15 +45,16 @@ type Session struct {
 	Planner *planning.Planner
 	Times   *timing.Book
 
-	asked  configs.Devices   // the section of the config that was given: on shared devices, Config has that of those
-	given  configs.Partition // the section of the config that was given: with ranks, Config has how those divide the model
-	at     []int             // of each device, its index in the config of its rank: lost ones are not among them
-	of     []int             // of each device, its rank; nil without ranks
-	trains bool              // the plan is a training's
-	link   partition.Link    // between ranks
-	notes  []string
-	limits []string // that percentages of memory became
-	held   *held
+	asked     configs.Devices   // the section of the config that was given: on shared devices, Config has that of those
+	given     configs.Partition // the section of the config that was given: with ranks, Config has how those divide the model
+	at        []int             // of each device, its index in the config of its rank: lost ones are not among them
+	of        []int             // of each device, its rank; nil without ranks
+	rankTimes *rankTimes        // nil without ranks
+	trains    bool              // the plan is a training's
+	link      partition.Link    // between ranks
+	notes     []string
+	limits    []string // that percentages of memory became
+	held      *held
 }
 
 // Options describe a session to open.
@@ -157,6 +158,9 @@ func (s *Session) open(like planning.Planner, plan func(*Session) error) (err er
 			err = errors.Join(err, s.held.close(s.Devices))
 		}
 	}()
+	if s.held.crew != nil {
+		s.rankTimes = newRankTimes(s.Times, s.held.crew, s.of)
+	}
 	like.Lost = s.held.shared.lacks(s.Devices)
 	like.Elsewhere = planning.Elsewhere(s.Config, s.Devices)
 	s.Planner = s.planner(like)
@@ -176,6 +180,9 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	if n := s.held.asRanks; n > 0 {
 		own := s.Devices[:len(s.Devices)/n]
 		p.Times = &likeTimes{s.Times, own, specsOf(own)}
+	}
+	if s.held.crew != nil {
+		p.Times = s.rankTimes
 	}
 	p.Shared = s.held.shared != nil
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}

@@ -139,7 +139,8 @@ func (b *Book) Measure(ctx context.Context, devs []device.Device, p *partition.P
 	if err != nil {
 		return err
 	}
-	return b.measure(ctx, devs, Tasks(p, launches), everywhere, opByOp)
+	_, err = b.measure(ctx, devs, 1, Tasks(p, launches), everywhere, opByOp)
+	return err
 }
 
 // MeasureLike is Measure for a plan of ranks that each have devices like these.
@@ -151,35 +152,61 @@ func (b *Book) MeasureLike(ctx context.Context, devs []device.Device, p *partiti
 	for i := range launches {
 		launches[i].Device %= len(devs)
 	}
-	return b.measure(ctx, devs, Tasks(p, launches), everywhere, opByOp)
+	_, err = b.measure(ctx, devs, 1, Tasks(p, launches), everywhere, opByOp)
+	return err
 }
 
-// measure times tasks.
-func (b *Book) measure(ctx context.Context, devs []device.Device, tasks []Task, everywhere, opByOp bool) error {
+// MeasureOwn is Measure for one of so many ranks on a machine, whose devices begin at the first of the plan's. It gives
+// the times of all that these do, also those that were known.
+func (b *Book) MeasureOwn(ctx context.Context, devs []device.Device, first, ranks int, p *partition.Plan, everywhere, opByOp bool) (map[costs.Key]float64, error) {
+	launches, err := p.LaunchesOnce()
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	for _, t := range Tasks(p, launches) {
+		t.Device -= first
+		if everywhere || t.Device >= 0 && t.Device < len(devs) {
+			tasks = append(tasks, t)
+		}
+	}
+	return b.measure(ctx, devs, ranks, tasks, everywhere, opByOp)
+}
+
+// measure times tasks that have no time yet, and gives the times of all. So many ranks work on the machine meanwhile.
+func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tasks []Task, everywhere, opByOp bool) (map[costs.Key]float64, error) {
 	if everywhere {
 		tasks = onEach(tasks, len(devs))
 	}
 	b.Open()
+	all := map[costs.Key]float64{}
 	o := Options{
 		OpByOp:   opByOp,
 		Progress: b.opt.Measuring,
 		Known: func(k costs.Key) bool {
-			_, ok := b.file.Seconds(k)
+			s, ok := b.file.Seconds(k.Beside(ranks))
+			if ok {
+				all[k] = s
+			}
 			return ok
 		},
 	}
 	defer executor.WatchDevices(devs, b.opt.Watch)()
 	times, err := All(ctx, devs, tasks, o)
 	if err != nil || len(times) == 0 {
-		return err
+		return all, err
 	}
-	if err := b.file.Add(ctx, times); err != nil {
+	kept := map[costs.Key]float64{}
+	for k, s := range times {
+		all[k], kept[k.Beside(ranks)] = s, s
+	}
+	if err := b.file.Add(ctx, kept); err != nil {
 		if ended := context.Cause(ctx); ended != nil {
-			return ended
+			return nil, ended
 		}
 		b.tell(fmt.Sprintf("measured times are not kept: %v", err))
 	}
-	return nil
+	return all, nil
 }
 
 // onEach are the tasks on each of so many devices.

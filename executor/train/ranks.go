@@ -44,8 +44,6 @@ func (o *OpenOptions) checkRanks(c *configs.Config) error {
 		return fmt.Errorf("%w: the devices of several processes cannot be shared by several runs: leave Devices out", errs.ErrOptions)
 	case c.Train.Reduction != configs.ReduceTree && stages(c) < 2 && c.Partition.Plan != configs.PlanAuto:
 		return o.refuse(c, "train.reduction", fmt.Sprintf("%d processes with a replica each work on parts of a step, which only a tree can sum: give --set train.reduction=tree (the weights are others), or let each have a part of the model by --set partition.stages=%d or --set partition=auto", n, n))
-	case o.Ranks != nil && c.Partition.Costs == configs.CostsMeasured:
-		return o.refuse(c, "partition.costs", "several processes would measure other times, and each cut the model in its own way: give --set partition.costs=flops")
 	case c.Devices.OnLoss == configs.OnLossReplan:
 		return o.refuse(c, "devices.on_device_loss", "several processes do not go on without a device: give --set devices.on_device_loss=stop, and start them again from the newest checkpoint")
 	}
@@ -72,9 +70,7 @@ func (o *OpenOptions) forRanks(ctx context.Context, c *configs.Config) (*configs
 		return c, nil
 	}
 	own := *c
-	if own.Partition.Chosen = nil; o.Ranks != nil {
-		own.Partition.Costs = configs.CostsFlops
-	}
+	own.Partition.Chosen = nil
 	replicas, err := o.replicas(ctx, c)
 	if o.Ranks != nil {
 		err = o.Ranks.Agree(ctx, "its replicas", err)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -192,7 +193,6 @@ func TestRanksRefuse(t *testing.T) {
 		{same("train.reduction=order"), "--set train.reduction=order: these options cannot be used: train.reduction: 3 processes with a replica each work on parts of a step, which only a tree can sum: give --set train.reduction=tree (the weights are others), or let each have a part of the model by --set partition.stages=3 or --set partition=auto"},
 		{same("train.microbatches=2"), "3 processes with a replica each share the microbatches of a step, and there are 2: start at most 2, or give a batch more microbatches (the weights are others)"},
 		{same("devices.on_device_loss=replan"), "give --set devices.on_device_loss=stop"},
-		{same("partition.costs=measured"), "give --set partition.costs=flops"},
 		{other("train.batch=64"), "train.batch differs: it is 32 on rank 0 (node0), and 64 on rank 2 (node2): give all ranks the same config, and the same flags for it"},
 		{other("seed=7"), "seed differs: it is 1 on rank 0 (node0), and 7 on rank 2 (node2): "},
 		{other("train.shuffle=false"), "train.shuffle differs: it is true on rank 0 (node0), and false on rank 2 (node2): "},
@@ -433,6 +433,51 @@ func TestStagesOnRanks(t *testing.T) {
 		if got.Stages != x.stages || got.Replicas != x.replicas {
 			t.Errorf("%d ranks, %v: %d stages, %d replicas", x.ranks, x.set, got.Stages, got.Replicas)
 		}
+	}
+}
+
+// TestMeasuredTimesOfRanks: each rank times its own devices, also one without a part of the model, and all plan with the times
+// of all: one whose times are longer gets less of the model. The weights stay those of one process.
+func TestMeasuredTimesOfRanks(t *testing.T) {
+	set := []string{"train.reduction=order", "model.hidden=[64,64,64,64,64,64]", "partition.stages=2", "partition.costs=measured"}
+	want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, set[:2]...)
+	dir := t.TempDir()
+	file := func(rank int) string { return filepath.Join(dir, fmt.Sprintf("rank%d.json", rank)) }
+	blocks := func(size int) (first []int) {
+		first = make([]int, size)
+		for i, err := range onRanks(t, size, func(c *crew.Crew) error {
+			r, err := berth.Open(t.Context(), rankConfig(t, set...), berth.OpenOptions{Ranks: c, Costs: file(c.Rank())})
+			if err != nil {
+				return err
+			}
+			x, err := r.Plan().Predict(nil)
+			if err != nil || x.Measured < x.Count {
+				err = errors.Join(err, fmt.Errorf("%d of %d times are measured", x.Measured, x.Count))
+			}
+			first[c.Rank()] = len(r.Plan().Stages[0].Blocks)
+			return errors.Join(err, r.Close())
+		}) {
+			if err != nil {
+				t.Errorf("rank %d of %d: %v", i, size, err)
+			}
+		}
+		return first
+	}
+	blocks(3)
+	even := blocks(2)
+	text, err := os.ReadFile(file(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := regexp.MustCompile(`"seconds": `).ReplaceAllString(string(text), "${0}1000") // of 1e-05, 10001e-05
+	if err := os.WriteFile(file(1), []byte(slow), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := blocks(2); got[0] != got[1] || even[0] != even[1] || got[0] <= even[0] {
+		t.Errorf("the first stage has %d blocks, where rank 1 takes longer %d", even, got)
+	}
+	if got := trained(t, 2, berth.TrainOptions{Dir: t.TempDir()}, set...); got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("weights %.8s, want %.8s", got.WeightsSHA256, want.WeightsSHA256)
 	}
 }
 

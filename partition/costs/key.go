@@ -15,6 +15,14 @@ type Key struct {
 	On   string `json:"on"`   // as On gives it
 }
 
+// Beside is the key of the same work while so many processes work on the machine, each with such devices.
+func (k Key) Beside(processes int) Key {
+	if processes > 1 {
+		k.On += fmt.Sprintf(" in one of %d processes", processes)
+	}
+	return k
+}
+
 // SegmentKey is the key of a segment's run, compiled or op by op, on a device that On
 // describes.
 func SegmentKey(g *graph.Graph, opByOp bool, on string) Key {
