@@ -314,3 +314,30 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A picture that is much longer than wide is refused before its scaling takes memory, and what other scaling takes is told.
+func TestScalingIsBounded(t *testing.T) {
+	long := pngOf(t, image.NewGray(image.Rect(0, 0, 1, 1<<21)))
+	h, err := Look(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		o       Options
+		refused bool
+	}{
+		{Options{64, 64, 1, Stretch}, true},
+		{Options{64, 64, 1, Crop}, false},
+		{Options{64, 64, 1, Pad}, false},
+		{Options{8, 8, 1, Stretch}, false},
+	} {
+		err := Decode(long, h, c.o, make([]byte, c.o.Bytes()))
+		if errors.Is(err, ErrImage) != c.refused || err != nil && !strings.Contains(err.Error(), "1×2097152 pixels are too long to be brought to 64×64 by fit stretch: cut the image") {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+	small, large := Options{8, 8, 1, Stretch}, Options{64, 64, 1, Stretch}
+	if least := h.Memory(small); least < 32*8<<21 || h.Memory(large) < mostScaling {
+		t.Errorf("%d and %d bytes", least, h.Memory(large))
+	}
+}

@@ -51,13 +51,18 @@ type Header struct {
 // row.
 func Planes(height, width int) Header { return Header{Format: "planes", Height: height, Width: width} }
 
-// Memory is a bound of the bytes that decoding takes beside the file.
-func (h *Header) Memory() int64 {
+// Memory is a bound of the bytes that [Decode] takes beside the file.
+func (h *Header) Memory(o Options) int64 {
+	stored := image.Rect(0, 0, h.Width, h.Height)
+	if h.turn.across {
+		stored = image.Rect(0, 0, h.Height, h.Width)
+	}
+	from, to := o.fitted(stored, h.turn)
 	perPixel := int64(16) // two copies of 16 bits in four channels, as an interlaced PNG has them
 	if h.progressive {
 		perPixel = 24 // four channels of coefficients, the planes, and their colours
 	}
-	return perPixel * int64(h.Height) * int64(h.Width)
+	return perPixel*int64(h.Height)*int64(h.Width) + min(scaling(from.Size(), to.Size()), mostScaling) + 4*int64(o.Height)*int64(o.Width)
 }
 
 // decoder reads a format.

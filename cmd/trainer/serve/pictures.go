@@ -38,7 +38,7 @@ func (x *pictureReader) read(where string, file []byte, sample []float32) error 
 	if int64(h.Height)*int64(h.Width) > mostPixels {
 		return beyond(where, "the image has %d×%d pixels, and one in a request has at most %s: make it smaller", h.Width, h.Height, units.Thousands(mostPixels))
 	}
-	memory, each := x.base+collector*h.Memory(), x.pass.gate.each.memory
+	memory, each := x.base+collector*x.info.ImageMemory(h), x.pass.gate.each.memory
 	if memory > each {
 		return beyond(where, "an image of %d×%d pixels takes %s of memory while it is decoded, and a request may take %s: make it smaller", h.Width, h.Height, units.Bytes(memory), units.Bytes(each))
 	}

@@ -38,7 +38,7 @@ func TestMemoryOfImages(t *testing.T) {
 	if g.memory() != x.base {
 		t.Errorf("%d bytes are held, want %d", g.memory(), x.base)
 	}
-	if err := x.read("inputs[3]", square(600), sample); err == nil || !strings.Contains(err.Error(), "inputs[3]: an image of 600×600 pixels takes 11.0 MiB of memory while it is decoded, and a request may take 7.0 MiB") {
+	if err := x.read("inputs[3]", square(600), sample); err == nil || !strings.Contains(err.Error(), "inputs[3]: an image of 600×600 pixels takes 11.1 MiB of memory while it is decoded, and a request may take 7.0 MiB") {
 		t.Errorf("a large image: %v", err)
 	}
 	if refused := other.hold(use{requests: 1, memory: 6 << 20}); refused != nil {
