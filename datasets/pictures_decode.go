@@ -267,7 +267,7 @@ func (p *pictureSet) take(ctx context.Context, o images.Options, m *osfile.Mappi
 }
 
 // pictureVersion changes whenever a file of pixels is to be made anew.
-const pictureVersion = 1
+const pictureVersion = 2
 
 // cacheKey hashes all that decides the pixels.
 func (p *pictureSet) cacheKey(o images.Options) filecache.Key {

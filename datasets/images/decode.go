@@ -49,11 +49,23 @@ func Decode(b []byte, h Header, o Options, dst []byte) (err error) {
 	if size := m.Bounds(); int64(size.Dx())*int64(size.Dy()) > MostPixels || size.Empty() {
 		return fmt.Errorf("%w: a %s whose header says %d×%d pixels, and which has %d×%d", ErrImage, h.Format, h.Width, h.Height, size.Dx(), size.Dy())
 	}
+	m = onCanvas(m, h)
 	if from, to := o.fitted(m.Bounds(), h.turn); scaling(from.Size(), to.Size()) > mostScaling {
 		return fmt.Errorf("%w: %d×%d pixels are too long to be brought to %d×%d by fit %s: cut the image", ErrImage, h.Width, h.Height, o.Width, o.Height, o.Fit)
 	}
 	o.write(o.scale(m, h.turn), h.turn, dst)
 	return nil
+}
+
+// onCanvas is the whole of a GIF whose first picture covers a part of it. The rest is transparent.
+func onCanvas(m image.Image, h Header) image.Image {
+	canvas := image.Rect(0, 0, h.Width, h.Height)
+	if h.Format != "gif" || m.Bounds() == canvas {
+		return m
+	}
+	out := image.NewRGBA(canvas)
+	draw.Draw(out, m.Bounds(), m, m.Bounds().Min, draw.Src)
+	return out
 }
 
 // mostScaling bounds the bytes of scaling.

@@ -341,3 +341,17 @@ func TestScalingIsBounded(t *testing.T) {
 		t.Errorf("%d and %d bytes", least, h.Memory(large))
 	}
 }
+
+// The first picture of a GIF may cover a part of it; the rest is transparent, so white.
+func TestGIFThatCoversAPart(t *testing.T) {
+	part := image.NewPaletted(image.Rect(4, 0, 8, 8), color.Palette{red, blue})
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{part}, Delay: []int{0}, Config: image.Config{ColorModel: part.Palette, Width: 8, Height: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{8, 8, 3, Crop}
+	pixels, _ := decoded(t, b.Bytes(), o)
+	if left, right := at(o, pixels, 3, 4), at(o, pixels, 4, 4); left != [3]byte{255, 255, 255} || right != [3]byte{255, 0, 0} {
+		t.Errorf("%v left, %v right", left, right)
+	}
+}
