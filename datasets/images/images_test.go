@@ -317,8 +317,9 @@ func FuzzDecode(f *testing.F) {
 
 // A picture that is much longer than wide is refused before its scaling takes memory, and what other scaling takes is told.
 func TestScalingIsBounded(t *testing.T) {
-	long := pngOf(t, image.NewGray(image.Rect(0, 0, 1, 1<<21)))
-	h, err := Look(long)
+	const long = 1 << 14
+	file := pngOf(t, image.NewGray(image.Rect(0, 0, 1, long)))
+	h, err := Look(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,19 +327,20 @@ func TestScalingIsBounded(t *testing.T) {
 		o       Options
 		refused bool
 	}{
-		{Options{64, 64, 1, Stretch}, true},
-		{Options{64, 64, 1, Crop}, false},
-		{Options{64, 64, 1, Pad}, false},
-		{Options{8, 8, 1, Stretch}, false},
+		{Options{1, MostSide, 1, Stretch}, true},
+		{Options{1, MostSide, 1, Crop}, false},
+		{Options{1, MostSide, 1, Pad}, false},
+		{Options{1, MostSide / 64, 1, Stretch}, false},
 	} {
-		err := Decode(long, h, c.o, make([]byte, c.o.Bytes()))
-		if errors.Is(err, ErrImage) != c.refused || err != nil && !strings.Contains(err.Error(), "1×2097152 pixels are too long to be brought to 64×64 by fit stretch: cut the image") {
+		err := Decode(file, h, c.o, make([]byte, c.o.Bytes()))
+		if errors.Is(err, ErrImage) != c.refused || err != nil && !strings.Contains(err.Error(), "1×16384 pixels are too long to be brought to 4096×1 by fit stretch: cut the image") {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
-	small, large := Options{8, 8, 1, Stretch}, Options{64, 64, 1, Stretch}
-	if least := h.Memory(small); least < 32*8<<21 || h.Memory(large) < mostScaling {
-		t.Errorf("%d and %d bytes", least, h.Memory(large))
+	for _, width := range []int{64, MostSide} {
+		if got, least := h.Memory(Options{1, width, 1, Stretch}), int64(32*width*long); got < least || got > least+1<<21 {
+			t.Errorf("to a width of %d: %d bytes, of which scaling takes %d", width, got, least)
+		}
 	}
 }
 
