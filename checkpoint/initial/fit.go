@@ -27,8 +27,11 @@ const mostNamed = 3
 func (x *Values) fitOf(vars []*graph.Value) *fit {
 	f := &fit{source: x.source, skipped: x.source.Skip}
 	known := map[string]bool{}
+	for _, name := range x.inFile {
+		known[name] = true
+	}
 	for _, v := range vars {
-		if known[v.Name] = weight(v); v.Role != graph.Parameter {
+		if v.Role != graph.Parameter {
 			continue
 		}
 		f.all++
@@ -47,7 +50,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 		}
 	}
 	for _, name := range x.names() {
-		if own, ok := strings.CutPrefix(name, x.source.Prefix); !ok || !known[own] {
+		if !known[name] {
 			f.unknown++
 		}
 	}
