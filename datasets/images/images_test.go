@@ -11,6 +11,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -355,5 +356,32 @@ func TestGIFThatCoversAPart(t *testing.T) {
 	pixels, _ := decoded(t, b.Bytes(), o)
 	if left, right := at(o, pixels, 3, 4), at(o, pixels, 4, 4); left != [3]byte{255, 255, 255} || right != [3]byte{255, 0, 0} {
 		t.Errorf("%v left, %v right", left, right)
+	}
+}
+
+// A JPEG of few bytes may go over its pixels many times. What looks like a scan elsewhere is none.
+func TestScansOfJPEG(t *testing.T) {
+	file := jpegOf(t, halves(16, 16))
+	at := bytes.Index(file, []byte{0xff, 0xda})
+	scan := file[at : len(file)-2]
+	many := func(n int) []byte { return slices.Concat(file[:at], bytes.Repeat(scan, n), file[len(file)-2:]) }
+	if n := jpegScans(many(7)); n != 7 {
+		t.Errorf("%d scans of 7", n)
+	}
+	if _, err := Look(many(mostScans)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Look(many(mostScans + 1)); !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), "goes over its pixels 101 times, more than 100") {
+		t.Error(err)
+	}
+	looks := bytes.Repeat([]byte{0xff, 0xda, 0, 2}, 1000)
+	comment := binary.BigEndian.AppendUint16([]byte{0xff, 0xfe}, uint16(2+len(looks)))
+	for _, b := range [][]byte{slices.Concat(file[:2], comment, looks, file[2:]), append(bytes.Clone(file), looks...)} {
+		if n := jpegScans(b); n != 1 {
+			t.Errorf("%d scans of 1", n)
+		}
+	}
+	for n := range len(file) {
+		jpegScans(file[:n]) // does not fail
 	}
 }
