@@ -18,6 +18,7 @@ type fit struct {
 	skipped []string // patterns
 	missing []string // names in the file
 	other   []string // with both shapes
+	wrong   string   // the first of the model's own names among these
 }
 
 // mostNamed are the weights that a reason names.
@@ -40,6 +41,9 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 		}
 		name := x.source.Prefix + v.Name
 		have, ok := x.lookup(v)
+		if f.wrong == "" && !(ok && have.Shape.Equal(v.Meta.Shape)) {
+			f.wrong = v.Name
+		}
 		switch {
 		case !ok:
 			f.missing = append(f.missing, name)
@@ -71,7 +75,7 @@ func (f *fit) err() error {
 	}
 	cure := "begin with weights of the same model"
 	if f.taken > 0 {
-		cure = "give those that are to begin anew as skip, as in {file: " + f.source.File + ", skip: [head.*]}"
+		cure = "give those that are to begin anew as skip, as in {file: " + f.source.File + ", skip: [" + f.wrong + "]}"
 	}
 	return errors.New(strings.Join(append(list, cure), "; "))
 }
