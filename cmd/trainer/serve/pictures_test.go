@@ -56,3 +56,13 @@ func TestMemoryOfImages(t *testing.T) {
 		t.Errorf("once the request is over: %v", err)
 	}
 }
+
+// One photo may have more bytes than a body.
+func TestTooLongForImages(t *testing.T) {
+	s := &desk{costs: &costs{pictures: true}}
+	s.limits.Body = 4 << 20
+	const want = "the body has more than 4.0 MiB: send fewer or smaller images in a request, or start the server with a larger --max-body"
+	if p := s.tooLong(); p.Text != want {
+		t.Errorf("%s, want %s", p.Text, want)
+	}
+}
