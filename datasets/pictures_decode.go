@@ -118,7 +118,7 @@ func (p *pictureSet) lookAll(ctx context.Context) error {
 // decode decodes the images in their order. collect gets the pixels of each, until it returns; nil: the image is left out.
 func (p *pictureSet) decode(ctx context.Context, o images.Options, collect func(x *picture, pixels []byte, bad error) error) error {
 	var lists recycled[byte]
-	return eachPicture(ctx, p.decoding(), "decoding images", func(x *picture) int64 { return x.header.Memory() }, func(x *picture, b []byte) ([]byte, error) {
+	return eachPicture(ctx, p.decoding(), "decoding images", func(x *picture) int64 { return x.header.Memory(o) }, func(x *picture, b []byte) ([]byte, error) {
 		if sha256.Sum256(b) != x.digest {
 			return nil, changedPicture(x)
 		}
@@ -267,7 +267,7 @@ func (p *pictureSet) take(ctx context.Context, o images.Options, m *osfile.Mappi
 }
 
 // pictureVersion changes whenever a file of pixels is to be made anew.
-const pictureVersion = 1
+const pictureVersion = 2
 
 // cacheKey hashes all that decides the pixels.
 func (p *pictureSet) cacheKey(o images.Options) filecache.Key {

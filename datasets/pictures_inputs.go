@@ -75,6 +75,9 @@ func (s Spec) listInputs(ctx context.Context) (*pictureSet, error) {
 	return s.listTable(ctx, false)
 }
 
+// ImageMemory is a bound of the bytes that DecodeImage takes for an image with that header, beside its file.
+func (i *Info) ImageMemory(h images.Header) int64 { return h.Memory(i.pictureShape()) }
+
 // DecodeImage decodes an image in memory, of which h is the header, into a sample.
 func (i *Info) DecodeImage(file []byte, h images.Header, sample []float32) error {
 	o := i.pictureShape()

@@ -193,6 +193,9 @@ func (s Spec) listFolders(ctx context.Context) (_ *pictureSet, err error) {
 	if len(p.names) == 0 {
 		return nil, fmt.Errorf("%w: %s has no folder with images: put those of each class into a folder of its own, or name a table with their paths and classes", ErrTooFew, s.Path)
 	}
+	if err := p.checkParts(s); err != nil {
+		return nil, err
+	}
 	if loose > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%s beside the folders of the classes left out", units.Count(loose, "image")))
 	}
@@ -200,6 +203,34 @@ func (s Spec) listFolders(ctx context.Context) (_ *pictureSet, err error) {
 		p.notes = append(p.notes, fmt.Sprintf("%s that are no images by their names left out", units.Count(others, "file")))
 	}
 	return p, p.follow(s)
+}
+
+// partNames are folders that others name so for the images that train, validate or test.
+var partNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
+
+// checkParts refuses folders of parts in place of classes: all have such a name, and each image is in a folder of theirs.
+func (p *pictureSet) checkParts(s Spec) error {
+	if s.Like != nil || len(p.names) < 2 {
+		return nil
+	}
+	train := ""
+	for _, name := range p.names {
+		if !slices.Contains(partNames, strings.ToLower(name)) {
+			return nil
+		}
+		if strings.HasPrefix(strings.ToLower(name), "train") {
+			train = name
+		}
+	}
+	if train == "" || slices.ContainsFunc(p.list, func(x picture) bool { return strings.Count(x.path, "/") < 2 }) {
+		return nil
+	}
+	other := p.names[0]
+	if other == train {
+		other = p.names[1]
+	}
+	return blame("path", fmt.Errorf("%w: %s: its folders %s are parts of the data, and hold the folders of the classes: name the one that trains, with split: {val: %s}",
+		ErrSpec, s.Path, few(p.names), filepath.Join(s.Path, other)))
 }
 
 // linkText says what is wrong with a link.

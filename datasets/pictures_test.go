@@ -226,6 +226,16 @@ func TestBadPictures(t *testing.T) {
 		}, "none has no images (.png, .jpg", ""},
 		{"a class of bad images", func(dir string) { put(t, filepath.Join(dir, "bad", "a.gif"), nil) }, `no image of class "bad" can be used`, ""},
 		{"several sizes", func(dir string) { put(t, filepath.Join(dir, "sea", "z.png"), plainPNG(t, 5, 4, color.White)) }, "sea/000.png has 4×4 pixels, and sea/z.png 5×4", ""},
+		{"parts", func(dir string) {
+			for _, part := range []string{"train", "Val"} {
+				put(t, filepath.Join(dir, part, "wood", "a.png"), plainPNG(t, 4, 4, color.White))
+			}
+			for _, class := range []string{"sea", "wood"} {
+				if err := os.RemoveAll(filepath.Join(dir, class)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "its folders Val, train are parts of the data, and hold the folders of the classes: name the one that trains, with split: {val: ", ""},
 		{"one class", func(dir string) {
 			if err := os.RemoveAll(filepath.Join(dir, "sea")); err != nil {
 				t.Fatal(err)

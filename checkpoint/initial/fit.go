@@ -18,6 +18,7 @@ type fit struct {
 	skipped []string // patterns
 	missing []string // names in the file
 	other   []string // with both shapes
+	wrong   string   // the first of the model's own names among these
 }
 
 // mostNamed are the weights that a reason names.
@@ -27,8 +28,11 @@ const mostNamed = 3
 func (x *Values) fitOf(vars []*graph.Value) *fit {
 	f := &fit{source: x.source, skipped: x.source.Skip}
 	known := map[string]bool{}
+	for _, name := range x.inFile {
+		known[name] = true
+	}
 	for _, v := range vars {
-		if known[v.Name] = weight(v); v.Role != graph.Parameter {
+		if v.Role != graph.Parameter {
 			continue
 		}
 		f.all++
@@ -37,6 +41,9 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 		}
 		name := x.source.Prefix + v.Name
 		have, ok := x.lookup(v)
+		if f.wrong == "" && !(ok && have.Shape.Equal(v.Meta.Shape)) {
+			f.wrong = v.Name
+		}
 		switch {
 		case !ok:
 			f.missing = append(f.missing, name)
@@ -47,7 +54,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 		}
 	}
 	for _, name := range x.names() {
-		if own, ok := strings.CutPrefix(name, x.source.Prefix); !ok || !known[own] {
+		if !known[name] {
 			f.unknown++
 		}
 	}
@@ -68,7 +75,7 @@ func (f *fit) err() error {
 	}
 	cure := "begin with weights of the same model"
 	if f.taken > 0 {
-		cure = "give those that are to begin anew as skip, as in {file: " + f.source.File + ", skip: [head.*]}"
+		cure = "give those that are to begin anew as skip, as in {file: " + f.source.File + ", skip: [" + f.wrong + "]}"
 	}
 	return errors.New(strings.Join(append(list, cure), "; "))
 }

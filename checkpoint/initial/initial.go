@@ -115,6 +115,7 @@ func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
 type Values struct {
 	seed   uint64
 	source Source
+	inFile map[string]string // the names of weights there, by those of the model
 	file   *safetensors.File // nil: there is none, or it is compressed
 	stream *Stream           // nil: there is none, or it is plain
 	fit    string            // see Fit
@@ -170,23 +171,39 @@ func (x *Values) open(ctx context.Context, vars []*graph.Value) (err error) {
 	path := x.source.File
 	if !safetensors.Compressed(path) {
 		if x.file, err = safetensors.Open(ctx, path); err == nil {
-			x.findPrefix(vars)
+			x.nameTensors(vars)
 		}
 		return err
 	}
 	f, err := safetensors.OpenStream(ctx, path)
 	if err == nil {
 		x.stream = &Stream{file: f}
-		x.findPrefix(vars)
-		x.stream = newStream(f, x.source, vars)
+		x.nameTensors(vars)
+		x.stream = newStream(f, x.source, x.inFile, vars)
 	}
 	return err
 }
 
-// findPrefix finds the prefix, unless one is given.
-func (x *Values) findPrefix(vars []*graph.Value) {
-	if x.source.Prefix == "" {
-		x.source.Prefix = foundPrefix(x.names(), vars)
+// nameTensors finds the prefix, unless one is given, and the weights in the file. Those without a name behind a prefix that was found
+// may have one without it, as heads do in files of Hugging Face's models.
+func (x *Values) nameTensors(vars []*graph.Value) {
+	names, found := x.names(), x.source.Prefix == ""
+	if found {
+		x.source.Prefix = foundPrefix(names, vars)
+	}
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+	}
+	x.inFile = map[string]string{}
+	for _, v := range vars {
+		switch name := x.source.Prefix + v.Name; {
+		case !weight(v):
+		case known[name]:
+			x.inFile[v.Name] = name
+		case found && known[v.Name]:
+			x.inFile[v.Name] = v.Name
+		}
 	}
 }
 
@@ -228,7 +245,7 @@ func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
 		t, ok := x.stream.has[v.Name]
 		return t, ok
 	}
-	t, err := x.file.Lookup(x.source.Prefix + v.Name)
+	t, err := x.file.Lookup(x.inFile[v.Name])
 	return t, err == nil
 }
 
@@ -246,7 +263,7 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	if !given {
 		return models.FillUntil(v, x.seed, dst, x.stop)
 	}
-	return readError(x.file.ReadWeights(x.source.Prefix+v.Name, 0, shape.View[float32](dst)))
+	return readError(x.file.ReadWeights(x.inFile[v.Name], 0, shape.View[float32](dst)))
 }
 
 // Until has Read end with the error of stop, which is asked while numbers are drawn; nil:

@@ -239,6 +239,47 @@ func TestSkipAndPrefix(t *testing.T) {
 	}
 }
 
+// A weight may be outside of the prefix that was found, as the head is in files of Hugging Face's models, plain and compressed. A prefix
+// that is given is for all.
+func TestWeightOutsideOfThePrefix(t *testing.T) {
+	vars := variables(t, 5)
+	_, s := saved(t, vars)
+	dir := t.TempDir()
+	file, packed := filepath.Join(dir, "w.safetensors"), filepath.Join(dir, "w.safetensors.gz")
+	for _, name := range []string{file, packed} {
+		err := s.Export(t.Context(), name, nil, func(x checkpoint.Tensor) string {
+			switch {
+			case x.Role != "parameter":
+				return ""
+			case x.Name == "layers.1.weight":
+				return x.Name
+			}
+			return "model." + x.Name
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{file, packed} {
+		x, err := initial.Open(t.Context(), name, seed, vars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		if got, want := x.Fit(), name+": 4 of 4 tensors; named model.*"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	a, errA := initial.Hash(t.Context(), file, vars)
+	b, errB := initial.Hash(t.Context(), packed, vars)
+	if a != b || errA != nil || errB != nil {
+		t.Errorf("%s and %s: %v, %v", a, b, errA, errB)
+	}
+	if _, err := initial.Open(t.Context(), file+":model.", seed, vars); err == nil || !strings.Contains(err.Error(), "1 weight is missing: model.layers.1.weight; ") || !strings.HasSuffix(err.Error(), ", skip: [layers.1.weight]}") {
+		t.Error(err)
+	}
+}
+
 // What is wrong with a large model takes a line, and not a list of all weights.
 func TestManyWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.safetensors")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/safetensors"
@@ -14,17 +13,16 @@ import (
 // Stream is the variables in a compressed file of weights, which can only be read
 // from front to back. It is an executor.Sequence.
 type Stream struct {
-	file   *safetensors.Stream
-	source Source
-	vars   map[string]*graph.Value       // parameters and statistics of the model
-	has    map[string]safetensors.Tensor // those of them in the file
+	file *safetensors.Stream
+	vars map[string]*graph.Value       // parameters and statistics that are in the file, by their names there
+	has  map[string]safetensors.Tensor // their tensors, by the names of the model
 }
 
-func newStream(f *safetensors.Stream, source Source, vars []*graph.Value) *Stream {
-	s := &Stream{file: f, source: source, vars: map[string]*graph.Value{}, has: map[string]safetensors.Tensor{}}
+func newStream(f *safetensors.Stream, source Source, inFile map[string]string, vars []*graph.Value) *Stream {
+	s := &Stream{file: f, vars: map[string]*graph.Value{}, has: map[string]safetensors.Tensor{}}
 	for _, v := range vars {
-		if weight(v) && !source.Skips(v.Name) {
-			s.vars[v.Name] = v
+		if name, ok := inFile[v.Name]; ok && weight(v) && !source.Skips(v.Name) {
+			s.vars[name] = v
 		}
 	}
 	for _, t := range f.Tensors() {
@@ -36,14 +34,8 @@ func newStream(f *safetensors.Stream, source Source, vars []*graph.Value) *Strea
 }
 
 // of is the variable that takes a tensor of the file as its contents; nil if the model has
-// none of that name.
-func (s *Stream) of(t safetensors.Tensor) *graph.Value {
-	name, ok := strings.CutPrefix(t.Name, s.source.Prefix)
-	if !ok {
-		return nil
-	}
-	return s.vars[name]
-}
+// none for it.
+func (s *Stream) of(t safetensors.Tensor) *graph.Value { return s.vars[t.Name] }
 
 // Names lists the variables in the file, in its order.
 func (s *Stream) Names() (names []string) {

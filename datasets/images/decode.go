@@ -49,8 +49,35 @@ func Decode(b []byte, h Header, o Options, dst []byte) (err error) {
 	if size := m.Bounds(); int64(size.Dx())*int64(size.Dy()) > MostPixels || size.Empty() {
 		return fmt.Errorf("%w: a %s whose header says %d×%d pixels, and which has %d×%d", ErrImage, h.Format, h.Width, h.Height, size.Dx(), size.Dy())
 	}
+	m = onCanvas(m, h)
+	if from, to := o.fitted(m.Bounds(), h.turn); scaling(from.Size(), to.Size()) > mostScaling {
+		return fmt.Errorf("%w: %d×%d pixels are too long to be brought to %d×%d by fit %s: cut the image", ErrImage, h.Width, h.Height, o.Width, o.Height, o.Fit)
+	}
 	o.write(o.scale(m, h.turn), h.turn, dst)
 	return nil
+}
+
+// onCanvas is the whole of a GIF whose first picture covers a part of it. The rest is transparent.
+func onCanvas(m image.Image, h Header) image.Image {
+	canvas := image.Rect(0, 0, h.Width, h.Height)
+	if h.Format != "gif" || m.Bounds() == canvas {
+		return m
+	}
+	out := image.NewRGBA(canvas)
+	draw.Draw(out, m.Bounds(), m, m.Bounds().Min, draw.Src)
+	return out
+}
+
+// mostScaling bounds the bytes of scaling.
+const mostScaling = 2 << 30
+
+// scaling is the bytes that [draw.Kernel.Scale] takes to bring a picture to another size: four numbers of 64 bits for each new column of
+// each old row, and weights of two neighbours for each old row and column.
+func scaling(from, to image.Point) int64 {
+	if from == to {
+		return 0
+	}
+	return 32 * (int64(to.X)*int64(from.Y) + int64(max(from.X, to.X)) + int64(max(from.Y, to.Y)))
 }
 
 // planar is pixels in planes as an image.
@@ -63,20 +90,30 @@ func planar(b []byte, height, width int) *image.RGBA {
 	return m
 }
 
-// scale brings an image to the size, before it is turned.
-func (o *Options) scale(m image.Image, t turn) *image.RGBA {
-	width, height := o.Width, o.Height
+// unturned is the size before an image is turned.
+func (o *Options) unturned(t turn) image.Rectangle {
 	if t.across {
-		width, height = height, width
+		return image.Rect(0, 0, o.Height, o.Width)
 	}
-	from, to := m.Bounds(), image.Rect(0, 0, width, height)
+	return image.Rect(0, 0, o.Width, o.Height)
+}
+
+// fitted is the part of an image that is used, and where it goes, before it is turned.
+func (o *Options) fitted(from image.Rectangle, t turn) (_, to image.Rectangle) {
+	to = o.unturned(t)
 	switch o.Fit {
 	case Crop:
-		from = middle(from, width, height)
+		from = middle(from, to.Dx(), to.Dy())
 	case Pad:
 		to = middle(to, from.Dx(), from.Dy())
 	}
-	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	return from, to
+}
+
+// scale brings an image to the size, before it is turned.
+func (o *Options) scale(m image.Image, t turn) *image.RGBA {
+	from, to := o.fitted(m.Bounds(), t)
+	out := image.NewRGBA(o.unturned(t))
 	if to != out.Rect {
 		for i := 3; i < len(out.Pix); i += 4 {
 			out.Pix[i] = 255

@@ -11,6 +11,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -313,4 +314,74 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A picture that is much longer than wide is refused before its scaling takes memory, and what other scaling takes is told.
+func TestScalingIsBounded(t *testing.T) {
+	const long = 1 << 14
+	file := pngOf(t, image.NewGray(image.Rect(0, 0, 1, long)))
+	h, err := Look(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		o       Options
+		refused bool
+	}{
+		{Options{1, MostSide, 1, Stretch}, true},
+		{Options{1, MostSide, 1, Crop}, false},
+		{Options{1, MostSide, 1, Pad}, false},
+		{Options{1, MostSide / 64, 1, Stretch}, false},
+	} {
+		err := Decode(file, h, c.o, make([]byte, c.o.Bytes()))
+		if errors.Is(err, ErrImage) != c.refused || err != nil && !strings.Contains(err.Error(), "1×16384 pixels are too long to be brought to 4096×1 by fit stretch: cut the image") {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+	for _, width := range []int{64, MostSide} {
+		if got, least := h.Memory(Options{1, width, 1, Stretch}), int64(32*width*long); got < least || got > least+1<<21 {
+			t.Errorf("to a width of %d: %d bytes, of which scaling takes %d", width, got, least)
+		}
+	}
+}
+
+// The first picture of a GIF may cover a part of it; the rest is transparent, so white.
+func TestGIFThatCoversAPart(t *testing.T) {
+	part := image.NewPaletted(image.Rect(4, 0, 8, 8), color.Palette{red, blue})
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &gif.GIF{Image: []*image.Paletted{part}, Delay: []int{0}, Config: image.Config{ColorModel: part.Palette, Width: 8, Height: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{8, 8, 3, Crop}
+	pixels, _ := decoded(t, b.Bytes(), o)
+	if left, right := at(o, pixels, 3, 4), at(o, pixels, 4, 4); left != [3]byte{255, 255, 255} || right != [3]byte{255, 0, 0} {
+		t.Errorf("%v left, %v right", left, right)
+	}
+}
+
+// A JPEG of few bytes may go over its pixels many times. What looks like a scan elsewhere is none.
+func TestScansOfJPEG(t *testing.T) {
+	file := jpegOf(t, halves(16, 16))
+	at := bytes.Index(file, []byte{0xff, 0xda})
+	scan := file[at : len(file)-2]
+	many := func(n int) []byte { return slices.Concat(file[:at], bytes.Repeat(scan, n), file[len(file)-2:]) }
+	if n := jpegScans(many(7)); n != 7 {
+		t.Errorf("%d scans of 7", n)
+	}
+	if _, err := Look(many(mostScans)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Look(many(mostScans + 1)); !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), "goes over its pixels 101 times, more than 100") {
+		t.Error(err)
+	}
+	looks := bytes.Repeat([]byte{0xff, 0xda, 0, 2}, 1000)
+	comment := binary.BigEndian.AppendUint16([]byte{0xff, 0xfe}, uint16(2+len(looks)))
+	for _, b := range [][]byte{slices.Concat(file[:2], comment, looks, file[2:]), append(bytes.Clone(file), looks...)} {
+		if n := jpegScans(b); n != 1 {
+			t.Errorf("%d scans of 1", n)
+		}
+	}
+	for n := range len(file) {
+		jpegScans(file[:n]) // does not fail
+	}
 }

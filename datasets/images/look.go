@@ -24,6 +24,7 @@ const (
 	MostPixels = 1 << 26   // 67,108,864, such as 8,192 by 8,192
 	MostBytes  = 256 << 20 // of its file
 	MostSide   = 4096      // of what Decode makes of it
+	mostScans  = 100       // of a JPEG, each of which goes over all pixels. Encoders write about 10
 )
 
 // ErrImage is about a file that is no picture, or none that can be read.
@@ -51,13 +52,18 @@ type Header struct {
 // row.
 func Planes(height, width int) Header { return Header{Format: "planes", Height: height, Width: width} }
 
-// Memory is a bound of the bytes that decoding takes beside the file.
-func (h *Header) Memory() int64 {
+// Memory is a bound of the bytes that [Decode] takes beside the file.
+func (h *Header) Memory(o Options) int64 {
+	stored := image.Rect(0, 0, h.Width, h.Height)
+	if h.turn.across {
+		stored = image.Rect(0, 0, h.Height, h.Width)
+	}
+	from, to := o.fitted(stored, h.turn)
 	perPixel := int64(16) // two copies of 16 bits in four channels, as an interlaced PNG has them
 	if h.progressive {
 		perPixel = 24 // four channels of coefficients, the planes, and their colours
 	}
-	return perPixel * int64(h.Height) * int64(h.Width)
+	return perPixel*int64(h.Height)*int64(h.Width) + min(scaling(from.Size(), to.Size()), mostScaling) + 4*int64(o.Height)*int64(o.Width)
 }
 
 // decoder reads a format.
@@ -127,6 +133,9 @@ func Look(b []byte) (h Header, err error) {
 	h.Grey = c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model
 	if h.Format == "jpeg" {
 		_, h.progressive = jpegSegments(b)
+		if n := jpegScans(b); n > mostScans {
+			return h, fmt.Errorf("%w: a jpeg that goes over its pixels %s times, more than %d: save it again with another program", ErrImage, units.Thousands(n), mostScans)
+		}
 	}
 	if h.turn = orientation(d.exif(b)); h.turn.across {
 		h.Height, h.Width = h.Width, h.Height
@@ -181,6 +190,29 @@ func jpegSegments(b []byte) (exif []byte, progressive bool) {
 		at += 2 + n
 	}
 	return exif, progressive
+}
+
+// jpegScans counts the scans. Like the decoder, it passes over all that is no segment.
+func jpegScans(b []byte) (n int) {
+	for at := 2; ; {
+		skip := bytes.IndexByte(b[min(at, len(b)):], 0xff)
+		if at += skip; skip < 0 || at+4 > len(b) {
+			return n
+		}
+		switch kind := b[at+1]; {
+		case kind == 0xff: // filling
+			at++
+		case kind == 0x00 || kind == 0x01 || kind >= 0xd0 && kind <= 0xd8:
+			at += 2
+		case kind == 0xd9: // the end
+			return n
+		default:
+			if kind == 0xda {
+				n++
+			}
+			at += 2 + int(binary.BigEndian.Uint16(b[at+2:]))
+		}
+	}
 }
 
 // pngExif finds the EXIF data of a PNG.

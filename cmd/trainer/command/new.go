@@ -169,10 +169,10 @@ func nameOfData(path string) string {
 	return cmp.Or(strings.Trim(name, "-."), "mine")
 }
 
-// holdsImages reports whether a folder, or one in it, has files of pictures.
+// holdsImages reports whether a folder, one in it, or one in that has files of pictures.
 func holdsImages(folder string) bool {
 	for _, ending := range []string{"png", "jpg", "jpeg", "gif", "webp", "PNG", "JPG", "JPEG"} {
-		if holds(folder, "*."+ending) || holds(folder, filepath.Join("*", "*."+ending)) {
+		if holds(folder, "*."+ending) || holds(folder, filepath.Join("*", "*."+ending)) || holds(folder, filepath.Join("*", "*", "*."+ending)) {
 			return true
 		}
 	}

@@ -97,7 +97,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	case isFiles && info.Pictures == nil:
 		err = bad("", "the model takes no images: send JSON, with each sample %s", sampleText(info))
 	case isFiles:
-		in, err = pictures.readFiles(files)
+		in, err = pictures.readFiles(c.ctx, files)
 	default:
 		in, err = readSamples(c.ctx, inputs, info, s.limits.Samples, int(most), pictures)
 	}

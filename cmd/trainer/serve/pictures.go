@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -29,8 +30,11 @@ type pictureReader struct {
 	base int64 // memory that the request holds beside an image that is decoded
 }
 
-// read decodes an image into a sample. Its header says what that takes, and the request holds it meanwhile.
-func (x *pictureReader) read(where string, file []byte, sample []float32) error {
+// read decodes an image into a sample, unless ctx is done. Its header says what that takes, and the request holds it meanwhile.
+func (x *pictureReader) read(ctx context.Context, where string, file []byte, sample []float32) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	h, err := images.Look(file)
 	if err != nil {
 		return badImage(where, err)
@@ -38,7 +42,7 @@ func (x *pictureReader) read(where string, file []byte, sample []float32) error 
 	if int64(h.Height)*int64(h.Width) > mostPixels {
 		return beyond(where, "the image has %d×%d pixels, and one in a request has at most %s: make it smaller", h.Width, h.Height, units.Thousands(mostPixels))
 	}
-	memory, each := x.base+collector*h.Memory(), x.pass.gate.each.memory
+	memory, each := x.base+collector*x.info.ImageMemory(h), x.pass.gate.each.memory
 	if memory > each {
 		return beyond(where, "an image of %d×%d pixels takes %s of memory while it is decoded, and a request may take %s: make it smaller", h.Width, h.Height, units.Bytes(memory), units.Bytes(each))
 	}
@@ -58,7 +62,7 @@ func badImage(where string, err error) *problem {
 }
 
 // picture reads a sample that is an image in base64, with or without "data:image/png;base64," before it.
-func (x *samples) picture() error {
+func (x *samples) picture(ctx context.Context) error {
 	var text string
 	if err := json.Unmarshal(x.token(), &text); err != nil {
 		return bad(x.where(), "the text cannot be read: %v", err)
@@ -72,7 +76,7 @@ func (x *samples) picture() error {
 	}
 	from, n := len(x.floats), x.info.Inputs[0].Meta.Elems()
 	x.floats = append(x.floats, make([]float32, n)...)
-	return x.pictures.read(x.where(), file, x.floats[from:])
+	return x.pictures.read(ctx, x.where(), file, x.floats[from:])
 }
 
 // filesOf are the images of a body that is no JSON: one by itself, or the parts of a form, at most so many. is says that the
@@ -111,7 +115,7 @@ func filesOf(r *http.Request, body []byte, most int) (files [][]byte, is bool, e
 }
 
 // readFiles reads images into samples.
-func (x *pictureReader) readFiles(files [][]byte) (*tensor.Dense, error) {
+func (x *pictureReader) readFiles(ctx context.Context, files [][]byte) (*tensor.Dense, error) {
 	m := x.info.Inputs[0].Meta
 	floats := make([]float32, len(files)*m.Elems())
 	for i, file := range files {
@@ -119,7 +123,7 @@ func (x *pictureReader) readFiles(files [][]byte) (*tensor.Dense, error) {
 		if len(files) > 1 {
 			where = fmt.Sprintf("image %d", i+1)
 		}
-		if err := x.read(where, file, floats[i*m.Elems():][:m.Elems()]); err != nil {
+		if err := x.read(ctx, where, file, floats[i*m.Elems():][:m.Elems()]); err != nil {
 			return nil, err
 		}
 	}

@@ -86,7 +86,11 @@ func (s *desk) piece(w http.ResponseWriter, body io.Reader, b []byte) (n int, er
 
 // tooLong refuses a body.
 func (s *desk) tooLong() *problem {
-	return beyond("", "the body has more than %s: send fewer samples in a request, or a shorter prompt", units.Bytes(s.limits.Body))
+	cure := "send fewer samples in a request, or a shorter prompt"
+	if s.costs.pictures {
+		cure = "send fewer or smaller images in a request, or start the server with a larger --max-body"
+	}
+	return beyond("", "the body has more than %s: %s", units.Bytes(s.limits.Body), cure)
 }
 
 // fields are the keys of a request, with pointers to their values. A *json.RawMessage gets

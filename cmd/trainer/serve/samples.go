@@ -176,7 +176,7 @@ func (x *samples) sample(ctx context.Context) error {
 	case c == '"' && x.info.Tokenizer != nil:
 		return x.text(ctx)
 	case c == '"' && x.info.Pictures != nil:
-		return x.picture()
+		return x.picture(ctx)
 	case x.info.Columns != nil, c == '{' && len(x.info.Features) > 0:
 		if c != '{' && c != '[' {
 			return bad(x.where(), "this is %s: send an object or a list", x.what())
