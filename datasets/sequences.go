@@ -33,6 +33,14 @@ type rowSource interface {
 	bytes() int64 // that they take in memory
 }
 
+// counted is the number of the positions of a sample whose targets count.
+func (s *sequences) counted(row int) int {
+	if r, ok := s.of.(*chatRows); ok {
+		return r.counted(row)
+	}
+	return s.of.length(row)
+}
+
 // targetOf is the metadata of the target of a sample of so many positions.
 func (s *sequences) targetOf(positions int) shape.Meta {
 	if PerPosition(s.target) {

@@ -197,6 +197,9 @@ func (c *context) terms() *graph.Value {
 		return nil
 	}
 	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
+	if c.spec.Masked {
+		return c.unmasked()
+	}
 	positions, each := 1, c.spec.Terms()
 	if c.spec.PerPosition() {
 		positions = c.spec.Target.Shape[0]
@@ -207,4 +210,10 @@ func (c *context) terms() *graph.Value {
 		terms = c.b.One(ops.Affine{Scale: float64(each)}, terms)
 	}
 	return terms
+}
+
+// unmasked is the number of targets i32[B,T] that are not -1, f32[].
+func (c *context) unmasked() *graph.Value {
+	masked := ops.Relu(c.b, ops.Neg(c.b, ops.CastTo(c.b, c.target, "f32"))) // 1 of -1, else 0
+	return ops.Sum(c.b, c.b.One(ops.Affine{Scale: -1, Shift: 1}, masked), false)
 }
