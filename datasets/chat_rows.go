@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/bits"
+	"slices"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
@@ -45,14 +47,14 @@ func chatInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	return sequenceTable(r.sequences(false)), nil
 }
 
-// chatRows are samples of conversations, each of which is in one of them.
+// chatRows are samples of conversations, each of which is whole in one of them.
 type chatRows struct {
-	ids     textIDs // of the conversations, one after the other
-	answers []bool  // which of them are of answers
-	begins  []int64 // of each conversation in ids, and the end of the last one
-	rowsOf  [][]int32
-	lengths []int32 // positions of each sample
-	terms   []int32 // of those, the ones that have a target
+	ids     textIDs   // of the conversations, one after the other
+	answers []bool    // which of them are of answers
+	begins  []int64   // of each conversation in ids, and the end of the last one
+	rowsOf  [][]int32 // conversations of each sample
+	lengths []int32   // positions of each sample
+	terms   []int32   // of those, the ones that have a target
 
 	context int
 	whole   bool // a sample has all tokens of a conversation; otherwise the last one is but a target
@@ -74,7 +76,11 @@ func (c *corpus) chatRows(ctx context.Context, s Spec, whole bool) (*chatRows, t
 		}
 		return fits(path, r.bytes(), s.Memory)
 	})
-	if err == nil && len(r.begins) == 1 {
+	switch {
+	case err != nil:
+	case r.leftOut > 0 && len(r.begins) == 1:
+		err = blame("context", fmt.Errorf("%w: %s has no conversation whose answer begins within data.context, %s: raise it", ErrTooFew, s.textFiles(), units.Count(r.context, "token")))
+	case len(r.begins) == 1:
 		err = fmt.Errorf("%w: %s has no conversation: name a file of them", ErrTooFew, s.textFiles())
 	}
 	if err != nil {
@@ -129,10 +135,35 @@ func (r *chatRows) positions(conversation int32) int {
 	return n
 }
 
-// pack gives each conversation a sample.
+// pack puts conversations into samples: the longest first, each into the sample that it leaves the
+// least room in (best fit, decreasing; Ding et al., "Fewer Truncations Improve Language
+// Modeling", 2024). Of equals, the first comes first. A sample to predict from has one.
 func (r *chatRows) pack() {
-	for i := range len(r.begins) - 1 {
-		r.rowsOf = append(r.rowsOf, []int32{int32(i)})
+	order := make([]int32, len(r.begins)-1)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	if !r.whole {
+		slices.SortStableFunc(order, func(a, b int32) int { return r.positions(b) - r.positions(a) })
+	}
+	room := make([][]int32, r.context+1)   // samples, by the positions that are left
+	some := make([]uint64, r.context/64+1) // a bit for each of room that has a sample
+	for _, i := range order {
+		need := r.positions(i)
+		left := firstBit(some, need)
+		row := int32(len(r.rowsOf))
+		if left > r.context || r.whole {
+			r.rowsOf, left = append(r.rowsOf, nil), r.context
+		} else {
+			last := len(room[left]) - 1
+			row, room[left] = room[left][last], room[left][:last]
+			if last == 0 {
+				some[left/64] &^= 1 << (left % 64)
+			}
+		}
+		r.rowsOf[row] = append(r.rowsOf[row], i)
+		left -= need
+		room[left], some[left/64] = append(room[left], row), some[left/64]|1<<(left%64)
 	}
 	for _, list := range r.rowsOf {
 		positions, terms := 0, 0
@@ -144,11 +175,41 @@ func (r *chatRows) pack() {
 	}
 }
 
+// firstBit is the first bit from one on that is set; the number of bits if there is none.
+func firstBit(words []uint64, from int) int {
+	for i := from / 64; i < len(words); i++ {
+		w := words[i]
+		if i == from/64 {
+			w &= ^uint64(0) << (from % 64)
+		}
+		if w != 0 {
+			return 64*i + bits.TrailingZeros64(w)
+		}
+	}
+	return 64 * len(words)
+}
+
+// writePositions writes the position of each token in its conversation. Each position of
+// padding is one alone, at 0; row -1 is an empty sample.
+func (r *chatRows) writePositions(row int, dst []int32) {
+	clear(dst)
+	if row < 0 {
+		return
+	}
+	for _, i := range r.rowsOf[row] {
+		n := r.positions(i)
+		for j := range n {
+			dst[j] = int32(j)
+		}
+		dst = dst[n:]
+	}
+}
+
 // sequences are the samples, with or without targets.
 func (r *chatRows) sequences(targets bool) *sequences {
 	s := &sequences{of: r, buckets: []int{r.context}, input: shape.I32(r.context)}
 	if targets {
-		s.target = s.input
+		s.target, s.packed = s.input, true
 	}
 	return s
 }
@@ -186,7 +247,7 @@ func (r *chatRows) dataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, f
 func (r *chatRows) rows() int { return len(r.rowsOf) }
 
 func (r *chatRows) bytes() int64 {
-	return int64(len(r.ids.data) + len(r.answers) + 8*len(r.begins) + 36*len(r.rowsOf))
+	return int64(len(r.ids.data) + len(r.answers) + 12*len(r.begins) + 36*len(r.rowsOf))
 }
 
 func (r *chatRows) length(row int) int { return int(r.lengths[row]) }

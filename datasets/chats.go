@@ -37,8 +37,10 @@ const (
 
 // chatFormat reads the template that data.chat_template names, or that of the tokenizer.
 func (s Spec) chatFormat() (*chatFormat, error) {
-	dir, config := s.Text.Tokenizer, map[string]json.RawMessage{}
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+	dir, given, config := s.Text.Tokenizer, s.Text.ChatTemplate, map[string]json.RawMessage{}
+	if st, err := os.Stat(given); err == nil && st.IsDir() {
+		dir, given = given, ""
+	} else if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		dir = filepath.Dir(dir)
 	}
 	path := filepath.Join(dir, chatConfigFile)
@@ -55,16 +57,16 @@ func (s Spec) chatFormat() (*chatFormat, error) {
 			f.special[name] = text
 		}
 	}
-	name := cmp.Or(s.Text.ChatTemplate, filepath.Join(dir, chatFile))
+	name := cmp.Or(given, filepath.Join(dir, chatFile))
 	b, err = osfile.Read(name, mostChatFile)
 	f.source = string(b)
-	if errors.Is(err, fs.ErrNotExist) && s.Text.ChatTemplate == "" {
+	if errors.Is(err, fs.ErrNotExist) && given == "" {
 		f.source, err = configTemplate(config["chat_template"])
 		name = path + ":chat_template"
 	}
 	if errors.Is(err, errNoTemplate) {
-		return nil, blame("tokenizer", fmt.Errorf("%w: %s is a list of messages, and data.tokenizer %s has no chat template, in %s or %s: set data.chat_template to the path of one",
-			ErrSpec, s.Text.Field, cmp.Or(s.Text.Tokenizer, "char"), chatFile, chatConfigFile))
+		return nil, blame("tokenizer", fmt.Errorf("%w: %s is a list of messages, and %s has no chat template, in %s or %s: set data.chat_template to the path of one",
+			ErrSpec, s.Text.Field, cmp.Or(s.Text.ChatTemplate, "data.tokenizer "+cmp.Or(s.Text.Tokenizer, "char")), chatFile, chatConfigFile))
 	}
 	if err == nil {
 		f.template, err = chat.Parse(name, f.source)

@@ -116,8 +116,8 @@ type TextOptions struct {
 	Known tokenizer.Tokenizer `json:"-"`
 	More  []string            // files and folders after Spec.Path
 	Field string              // of JSON lines, the key of the text, or of a list of messages; "": files are text
-	// ChatTemplate is the path of a template that turns messages into text; "": the one beside
-	// the tokenizer.json. Truncate cuts conversations off at Context; otherwise longer ones
+	// ChatTemplate is the path of a template that turns messages into text, or of a folder with
+	// chat_template.jinja or tokenizer_config.json; "": that of the tokenizer.json. Truncate cuts conversations off at Context; otherwise longer ones
 	// are refused.
 	ChatTemplate string
 	Truncate     bool

@@ -88,7 +88,7 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
-		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
+		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Packed: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
 	}
 }
 
