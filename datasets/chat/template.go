@@ -16,7 +16,7 @@ var ErrTemplate = errors.New("the chat template cannot be followed")
 
 // The budget of a rendering.
 const (
-	mostWork  = 2_000_000 // evaluated expressions; a list or string that one makes counts by its size
+	mostWork  = 1_000_000 // evaluated expressions; a list or string that one makes counts by its size
 	mostBytes = 8 << 20   // of the text, and of each string
 	mostDepth = 100       // blocks and brackets in each other
 )

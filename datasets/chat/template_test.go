@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berth-ml/berth/datasets/chat"
 )
@@ -84,16 +83,12 @@ func TestRefusals(t *testing.T) {
 		{"{% set x = 'x'.replace('y') %}", `the method "replace"`},
 		{"{% set s = range(99999) | join(',') %}{% for a in range(99999) %}{{ s }}{% endfor %}", "does not end"},
 	} {
-		began := time.Now()
 		template, err := chat.Parse("t", x.template)
 		if err == nil {
 			_, err = template.Render(nil)
 		}
 		if !errors.Is(err, chat.ErrTemplate) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%.80s\n got %v\nwant %s", x.template, err, x.want)
-		}
-		if d := time.Since(began); d > 5*time.Second {
-			t.Errorf("%.80s took %v", x.template, d)
 		}
 	}
 }
