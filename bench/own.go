@@ -115,6 +115,8 @@ func (o *own) read(i, samples int, inputs []*graph.Value, into [][]byte) error {
 			at = len(fields) - 1
 		case models.LengthName:
 			at = 1
+		case models.PositionName:
+			at = 2
 		}
 		copy(into[k], fields[at])
 	}

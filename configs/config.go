@@ -133,9 +133,10 @@ type Data struct {
 	StandardizeTarget bool
 	Context           int       // text: tokens in a window; lines: most tokens in a sample
 	Tokenizer         string    // text, lines: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
-	Field             string    // text, lines: of JSON lines, the key of the text; "": files are text
+	Field             string    // text, lines: of JSON lines, the key of the text; text: or of a list of messages; "": files are text
+	ChatTemplate      string    // text: the path of the template for messages; "": the tokenizer's
 	Buckets           []int     // lines: tokens to which samples are padded, the fewest first; the last is Context
-	Truncate          bool      // lines: samples longer than Context are cut off, not refused
+	Truncate          bool      // lines, text of messages: samples longer than Context are cut off, not refused
 	Size              []int     // images: height and width; nil: those that all images have
 	Fit               string    // images: crop, pad or stretch
 	Augment           []Augment // images: random changes to those that train, in this order

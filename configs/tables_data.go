@@ -23,6 +23,8 @@ var (
 		doc: "for JSON lines (`.jsonl`): the key of each line's text, such as `text`. Each line is a document"}
 	dataContext = key{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
 		doc: "tokens in a sample; 0: `model.context`, or 64 for a model without it"}
+	dataTruncate = key{name: "truncate", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Truncate }), def: "false", free: true, // the samples are part of the data's fingerprint
+		doc: "cut longer samples off; otherwise they are refused"}
 	ownSplit = key{name: "split", kind: splitKind{number: real{min: 0, max: 1}, keys: foldKeys}, at: dataSplit.at, def: "0",
 		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate. Or [parts](tables.md#splits): " + partsDoc}
 )
@@ -109,7 +111,12 @@ var dataSection = chosen(&section{
 			with(textPath, "the file, packed by gzip or zstd or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"),
 			splitOf("0.9", "fraction of the text to train on; the rest validates; 1: none does. Or parts: `val` and `test` are fractions of the text, whose end is the test part, with the validation part before it"+filesDoc,
 				splitKind{number: fraction, files: true, keys: partKeys}),
-			&dataTokenizer, &dataField, &dataContext,
+			&dataTokenizer,
+			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`, or of a list of `{role, content}`, such as `messages`: then each line is a conversation, and the tokens of its answers are learnt. [More on conversations](text.md#conversations)"),
+			{name: "chat_template", kind: pathText, at: at(func(d *Data) *string { return &d.ChatTemplate }), free: true, // what it makes is part of the data's fingerprint
+				doc: "for conversations: the path of a template (Jinja) that turns messages into text, or of a folder with `chat_template.jinja` or `tokenizer_config.json`; without the key, the folder of the `tokenizer.json`"},
+			&dataContext,
+			with(dataTruncate, "for conversations: cut longer ones than `context` off; otherwise they are refused"),
 		}},
 		{"lines", "The lines of a text as samples of different lengths, in tokens: each token is predicted from those before it in the line, or the class of the line. [More on lines](text.md#lines-samples-of-any-length).", []*key{
 			with(textPath, "the file, packed by gzip or zstd or not; a folder; a list of both; or `builtin:shakespeare`, which is inside the binary. Lines without text are left out"),
@@ -122,8 +129,7 @@ var dataSection = chosen(&section{
 			{name: "buckets", kind: buckets{}, at: at(func(d *Data) *[]int { return &d.Buckets }), def: "powers",
 				doc: "numbers of tokens, such as `[64, 128, 256]`: a sample is padded to the least that has room for it, and each batch has samples of one bucket. `powers`: 16, 32, 64 and so on, up to `context`. Each is planned and compiled once. Padding changes no result"},
 			with(dataContext, "tokens in the longest sample, with one that begins it; 0: the largest of `buckets`, or `model.context`, or 256"),
-			{name: "truncate", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Truncate }), def: "false", free: true, // the samples are part of the data's fingerprint
-				doc: "cut longer samples off; otherwise they are refused"},
+			&dataTruncate,
 		}},
 		{"tensors", "Tensors from safetensors, `.npz` or `.npy` files; the first axis counts samples.", []*key{
 			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"),

@@ -118,7 +118,7 @@ func checkText(n *yaml.Node, file, path string) error {
 // means the same from any working directory. Data inside the binary ("builtin:…") has no path.
 func (c *Config) Rooted() (*Config, error) {
 	out := *c
-	roots := map[string][]*string{"data.path": {&out.Data.Path}, "devices.spill_dir": {&out.Devices.SpillDir}}
+	roots := map[string][]*string{"data.path": {&out.Data.Path}, "data.chat_template": {&out.Data.ChatTemplate}, "devices.spill_dir": {&out.Devices.SpillDir}}
 	out.Data.MorePaths = slices.Clone(c.Data.MorePaths)
 	for i := range out.Data.MorePaths {
 		roots["data.path"] = append(roots["data.path"], &out.Data.MorePaths[i])

@@ -141,6 +141,25 @@ func (p *Part) Counted(c Cursor) (samples, positions int64) {
 	return samples, positions
 }
 
+// Targets is the number of targets of all samples that count, where each position has one.
+func (p *Part) Targets() (n int64) {
+	for i := range p.Samples() {
+		n += int64(p.table.sequences.counted(p.splitRow(i)))
+	}
+	return n
+}
+
+// TargetsAt is Targets of the batch at a cursor. The part has buckets.
+func (p *Part) TargetsAt(c Cursor) (n int64) {
+	x := p.batchAt(c)
+	for j := range p.batches.size {
+		if row := p.rowOf(x, j); row >= 0 {
+			n += int64(p.table.sequences.counted(row))
+		}
+	}
+	return n
+}
+
 // InBuckets is the number of samples of each bucket of the data, those included that no
 // batch has.
 func (p *Part) InBuckets() []int {

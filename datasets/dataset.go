@@ -45,6 +45,10 @@ type Info struct {
 	// Buckets are the positions to which samples of different lengths are padded, from
 	// the fewest; nil if all samples have one shape.
 	Buckets []int `json:",omitempty"`
+	// Chats: samples are conversations, and those of a Dataset have several in a row, with one more
+	// field, the positions i32[T] of tokens in their own, behind Inputs. A target is [Padding] where the next token is not of
+	// an answer.
+	Chats bool `json:",omitempty"`
 	// Target is i32[] (a class), i32[T] (a class per position) or f32[...]
 	// (numbers to predict). With Buckets, PerPosition tells f32[T,...] from others.
 	Target     Field

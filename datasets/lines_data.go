@@ -178,9 +178,11 @@ func endOfLine(ctx context.Context, t tokenizer.Tokenizer) ([]uint32, error) {
 // LineTokens are the tokens of a line as a sample of lines has them, with the one that
 // begins it, and their number n. Beyond most tokens, only n is given.
 func (i *Info) LineTokens(ctx context.Context, text string, most int) (tokens []int32, n int, err error) {
-	begin, err := endOfLine(ctx, i.Tokenizer)
-	if err != nil {
-		return nil, 0, err
+	var begin []uint32
+	if !i.Chats {
+		if begin, err = endOfLine(ctx, i.Tokenizer); err != nil {
+			return nil, 0, err
+		}
 	}
 	ids, n, err := tokenizer.End(ctx, i.Tokenizer, text, most)
 	if n += len(begin); err != nil || n > most {

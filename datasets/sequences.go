@@ -18,6 +18,7 @@ type sequences struct {
 	input   shape.Meta // of the longest sample; its first axis counts positions
 	target  shape.Meta // of the longest sample; without an element type: there are none
 	longest []Field    // of samples in the largest bucket
+	packed  bool       // samples have several sequences, and a field of positions; of is *chatRows
 	later   bool       // lengths are not known before the samples are read
 }
 
@@ -33,6 +34,14 @@ type rowSource interface {
 	bytes() int64 // that they take in memory
 }
 
+// counted is the number of the positions of a sample whose targets count.
+func (s *sequences) counted(row int) int {
+	if r, ok := s.of.(*chatRows); ok {
+		return r.counted(row)
+	}
+	return s.of.length(row)
+}
+
 // targetOf is the metadata of the target of a sample of so many positions.
 func (s *sequences) targetOf(positions int) shape.Meta {
 	if PerPosition(s.target) {
@@ -44,6 +53,9 @@ func (s *sequences) targetOf(positions int) shape.Meta {
 // fields are those of samples of so many positions.
 func (s *sequences) fields(positions int) []Field {
 	fields := []Field{{"input", Sized(s.input, positions)}, lengthField}
+	if s.packed {
+		fields = append(fields, Field{"position", shape.I32(positions)})
+	}
 	if s.target.DType != shape.Invalid {
 		fields = append(fields, Field{"target", s.targetOf(positions)})
 	}
@@ -64,9 +76,12 @@ func (s *sequences) write(x Sample, j int, fields []Field, dst [][]byte) error {
 	n := size / positions * length
 	clear(input[n:])
 	input = input[:n:n]
-	if len(dst) > 2 {
-		size := int(fields[2].Meta.Bytes())
-		target, n = dst[2][j*size:][:size], size
+	if s.packed {
+		s.of.(*chatRows).writePositions(x.Index, shape.View[int32](dst[2])[j*positions:][:positions])
+	}
+	if last := len(fields) - 1; fields[last].Name == "target" {
+		size := int(fields[last].Meta.Bytes())
+		target, n = dst[last][j*size:][:size], size
 		if length == 0 {
 			n = 0
 		} else if PerPosition(s.target) {

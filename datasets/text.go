@@ -31,6 +31,18 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	chats, err := c.holdsChats(ctx)
+	switch {
+	case err == nil && chats:
+		if c.chats, err = s.chatFormat(); err == nil {
+			return openChats(ctx, s, c)
+		}
+	case err == nil:
+		err = s.plain()
+	}
+	if err != nil {
+		return nil, err
+	}
 	t, ids, err := c.ids(ctx, s, s.Path)
 	if err != nil {
 		return nil, err
@@ -45,6 +57,20 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 		ds.Notes = append(ds.Notes, ds.first...)
 	}
 	return ds, nil
+}
+
+// plain refuses what only conversations have, of other text.
+func (s Spec) plain() error {
+	const not = "%w: %s is no file of conversations, JSON lines of which a key is a list of messages"
+	switch {
+	case s.Like != nil && s.Like.Chats:
+		return blame("field", fmt.Errorf(not+", which the model was trained on: set data.field to that key", ErrFormat, s.textFiles()))
+	case s.Text.ChatTemplate != "":
+		return blame("chat_template", fmt.Errorf(not+": leave data.chat_template out, or set data.field to that key", ErrSpec, s.textFiles()))
+	case s.Text.Truncate:
+		return blame("truncate", fmt.Errorf(not+", and only those are cut off: leave data.truncate out", ErrSpec, s.textFiles()))
+	}
+	return nil
 }
 
 // check reports options that cannot be followed.
@@ -111,6 +137,10 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table,
 	}
 	if info.Tokenizer == nil {
 		return nil, fmt.Errorf("%w: the model was not trained on text: use the source that it was trained on", ErrSpec)
+	}
+	if info.Chats {
+		t, err := chatInputs(ctx, s, info, path)
+		return []*table{t}, err
 	}
 	s.Like = info
 	ids, err := inputIDs(ctx, s, path)

@@ -24,12 +24,13 @@ import (
 // is read in pieces, so that it need not fit in memory.
 type corpus struct {
 	files    []textFile
-	field    string // of JSON lines, the key of the text; "": a file is a document
-	label    string // of JSON lines, the key of a text's class; valid with byLine
-	byLine   bool   // each line is a document
-	anyBytes bool   // the text need not be UTF-8
-	size     int64  // bytes of the files
-	content  []byte // hash of the files; nil until key needs it
+	field    string      // of JSON lines, the key of the text; "": a file is a document
+	label    string      // of JSON lines, the key of a text's class; valid with byLine
+	byLine   bool        // each line is a document
+	chats    *chatFormat // the field is a list of messages, which this makes a text of; nil: it is the text
+	anyBytes bool        // the text need not be UTF-8
+	size     int64       // bytes of the files
+	content  []byte      // hash of the files; nil until key needs it
 	read     atomic.Int64
 	texts    recycled[byte]                    // of pieces
 	progress func(doing string, share float64) // nil: nobody asks
@@ -388,6 +389,14 @@ func (c *corpus) lineText(line []byte) (string, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(line, &object); err != nil {
 		return "", fmt.Errorf("expected a JSON object: %v", err)
+	}
+	if c.chats != nil {
+		messages, err := c.conversation(line)
+		if err != nil {
+			return "", err
+		}
+		x, err := c.chats.render(messages, false)
+		return x.Text, err
 	}
 	value, ok := object[c.field]
 	if !ok {

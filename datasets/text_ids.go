@@ -354,6 +354,9 @@ func (c *corpus) key(ctx context.Context, what string) (key filecache.Key, err e
 	if c.byLine {
 		fmt.Fprintln(h, "by line")
 	}
+	if c.chats != nil {
+		fmt.Fprintf(h, "chats %q %v\n", c.chats.source, c.chats.special)
+	}
 	h.Write(c.content)
 	return filecache.Key(h.Sum(nil)), nil
 }

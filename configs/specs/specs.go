@@ -25,7 +25,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		},
 		SkipRows: d.SkipRows, Block: d.Memory,
 		Columns:  columns.Options{Missing: d.Missing, Columns: columnOptions(d.Columns)},
-		Text:     datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
+		Text:     datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field, ChatTemplate: d.ChatTemplate, Truncate: d.Truncate},
 		Lines:    datasets.LineOptions{Buckets: d.Buckets, Truncate: d.Truncate},
 		Pictures: datasets.PictureOptions{Fit: d.Fit, Augment: augments(d.Augment), Memory: c.Devices.HostMemory},
 		Tensors:  datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
@@ -88,7 +88,7 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
-		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
+		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Packed: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
 	}
 }
 

@@ -26,8 +26,11 @@ func init() {
 func (l Attention) Build(b *Builder, x *graph.Value) *graph.Value {
 	c := b.c
 	return l.around(c, x, func(qkv *graph.Value) *graph.Value {
-		op := ops.Attention{Heads: l.Heads}
+		op := ops.Attention{Heads: l.Heads, Packed: c.positions != nil}
 		in := []*graph.Value{qkv}
+		if op.Packed {
+			in = append(in, c.positions)
+		}
 		if c.training && l.Rate > 0 {
 			op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
 			in = append(in, c.step, sampleBase(c))

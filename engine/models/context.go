@@ -25,6 +25,7 @@ type context struct {
 	updates    []func()        // append the nodes of layers to the Update phase
 	chunk      *chunk          // of a graph that generates; else nil
 	lengths    *graph.Value    // the value LengthName; nil without Spec.Lengths
+	positions  *graph.Value    // the value PositionName; nil where a sample is one sequence
 	unpadded   *graph.Value    // the input without its padding; nil without lengths
 	sequence   bool            // the newest value has an axis of positions with padding; valid with lengths
 	step, base *graph.Value    // the values StepName and BaseName; nil until they are declared

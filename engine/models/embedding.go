@@ -67,6 +67,9 @@ func (l PositionalEmbedding) Build(b *Builder, x *graph.Value) *graph.Value {
 		return x
 	}
 	table := b.Param("weight", []int{rows, s[2]}, tableInit(l.Std), "weight", "embedding")
+	if c.positions != nil {
+		return ops.Add(b.Builder, x, ops.EmbeddingOf(b.Builder, table, c.positions))
+	}
 	if s[1] < rows || c.lengths != nil { // graphs of all sizes have the same nodes
 		table = ops.SliceOf(b.Builder, table, []int{0, 0}, []int{s[1], s[2]})
 	}

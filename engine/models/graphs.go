@@ -71,6 +71,7 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 // probabilities for classes, numbers otherwise. Of z it uses Microbatch and
 // Stop.
 func Predict(s Spec, z Size) (*graph.Graph, error) {
+	s.Packed = false
 	c := newContext("predict", s.sized(z.Positions), 1, z.Microbatch)
 	c.b.Stop(z.Stop)
 	logits := c.forward()
@@ -105,6 +106,7 @@ func (s Spec) Fingerprint() (string, error) {
 // it are not computed. It fails with [NoLayerError] where no layer has the name. Of z it
 // uses Microbatch and Stop.
 func Activations(s Spec, z Size, layer string) (*graph.Graph, error) {
+	s.Packed = false
 	c := newContext("activations", s.sized(z.Positions), 1, z.Microbatch)
 	c.b.Stop(z.Stop)
 	c.wanted = layer

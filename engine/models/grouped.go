@@ -40,6 +40,9 @@ func (l GroupedAttention) op(c *context) (ops.Attention, []*graph.Value) {
 	if l.Full && c.lengths != nil {
 		op.Padded, more = true, append(more, c.lengths)
 	}
+	if c.positions != nil {
+		op.Packed, more = true, append(more, c.positions)
+	}
 	if c.training && l.Rate > 0 {
 		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
 		more = append(more, c.step, sampleBase(c))
@@ -49,7 +52,7 @@ func (l GroupedAttention) op(c *context) (ops.Attention, []*graph.Value) {
 
 // Build appends the layer.
 func (l GroupedAttention) Build(b *Builder, x *graph.Value) *graph.Value {
-	return l.around(b, x, nil, func(qkv *graph.Value) *graph.Value {
+	return l.around(b, x, b.c.positions, func(qkv *graph.Value) *graph.Value {
 		op, more := l.op(b.c)
 		return b.One(op, append([]*graph.Value{qkv}, more...)...)
 	})

@@ -66,6 +66,9 @@ func (c *context) padded(x *graph.Value) *graph.Value {
 	}
 	c.lengths = c.b.Input(LengthName, shape.I32(c.microbatch))
 	c.sequence = true
+	if c.spec.Packed {
+		c.positions = c.b.Input(PositionName, shape.I32(c.microbatch, in.Shape[0]))
+	}
 	if tokens {
 		c.unpadded = c.b.One(ops.PadWith{}, x, c.lengths)
 	} else {
@@ -114,6 +117,14 @@ func (c *context) firstLayer(name string) *graph.Layer {
 // says why and what to do; "" means that it does.
 type aware interface{ padding(c *context) string }
 
+// packed is a layer that keeps apart the sequences that share a sample, and reads no later
+// position.
+type packed interface{ keepsApart() bool }
+
+func (Attention) keepsApart() bool           { return true }
+func (PositionalEmbedding) keepsApart() bool { return true }
+func (l GroupedAttention) keepsApart() bool  { return !l.Full }
+
 // seesNoPadding refuses a layer that would mix padding into positions that count.
 func (c *context) seesNoPadding(t *layerType, l Layer) bool {
 	if c.lengths == nil {
@@ -121,6 +132,7 @@ func (c *context) seesNoPadding(t *layerType, l Layer) bool {
 	}
 	const mixes = "it would mix the padding of sequences of different lengths (data.buckets) with the rest: such samples take layers that work on each position alone, attention, grouped_attention, lstm, gru, positional_embedding, concat of features, and sum, mean or max over axes [0]"
 	text := ""
+	apart, mayBe := l.(packed)
 	switch x := l.(type) {
 	case aware:
 		text = x.padding(c)
@@ -129,6 +141,9 @@ func (c *context) seesNoPadding(t *layerType, l Layer) bool {
 		if c.sequence && !t.positionwise {
 			text = mixes
 		}
+	}
+	if c.positions != nil && !t.positionwise && !(mayBe && apart.keepsApart()) {
+		text = "it would mix the conversations that share a sample: these take layers that work on each position alone, attention, grouped_attention and positional_embedding"
 	}
 	if text != "" {
 		c.fail("%s", text)
@@ -197,6 +212,9 @@ func (c *context) terms() *graph.Value {
 		return nil
 	}
 	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
+	if c.spec.Masked {
+		return c.unmasked()
+	}
 	positions, each := 1, c.spec.Terms()
 	if c.spec.PerPosition() {
 		positions = c.spec.Target.Shape[0]
@@ -207,4 +225,10 @@ func (c *context) terms() *graph.Value {
 		terms = c.b.One(ops.Affine{Scale: float64(each)}, terms)
 	}
 	return terms
+}
+
+// unmasked is the number of targets i32[B,T] that are not -1, f32[].
+func (c *context) unmasked() *graph.Value {
+	masked := ops.Relu(c.b, ops.Neg(c.b, ops.CastTo(c.b, c.target, "f32"))) // 1 of -1, else 0
+	return ops.Sum(c.b, c.b.One(ops.Affine{Scale: -1, Shift: 1}, masked), false)
 }

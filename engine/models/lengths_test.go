@@ -240,6 +240,34 @@ func TestPaddedAgreesWithUnpadded(t *testing.T) {
 	}
 }
 
+// Targets of -1 are left out of the loss and of its divisor: a sequence of which none is left
+// counts like an empty one.
+func TestMaskedTargets(t *testing.T) {
+	s := lines()
+	s.Masked = true
+	of := func(masked func(i, j int) bool) func(i, j int) int32 {
+		return func(i, j int) int32 {
+			if masked(i, j) {
+				return -1
+			}
+			return int32(2*i+j) % 3
+		}
+	}
+	got, grads := stepOf(t, s, 9, texts, of(func(i, _ int) bool { return i == 0 }), func(int) int32 { return 0 })
+	s.Masked = false
+	without := append([][]int32{{}}, texts[1:]...)
+	want, others := stepOf(t, s, 9, without, of(func(int, int) bool { return false }), func(int) int32 { return 0 })
+	agree(t, "the loss", got[models.LossRing].F, 1, want[models.LossRing].F, 0)
+	for name := range others {
+		agree(t, "the gradient of "+name, grads[name], 11.0/6, others[name], 1e-12) // stepOf divides by all terms
+	}
+	s.Masked = true
+	half, _ := stepOf(t, s, 9, texts, of(func(_, j int) bool { return j%2 == 1 }), func(int) int32 { return 0 })
+	if x := half[models.LossRing].F[0]; !(x > 0.5 && x < 4) {
+		t.Errorf("the loss of every second target is %v, not a mean", x)
+	}
+}
+
 // Layers and losses that would see padding are refused, with their line.
 func TestLengthsRefused(t *testing.T) {
 	with := func(l models.Layer) models.Spec {

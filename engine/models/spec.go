@@ -28,7 +28,13 @@ type Spec struct {
 	// sizes. The graphs have the input [LengthName], and padding never changes a number
 	// that counts. Layers that cannot leave it out are refused.
 	Lengths bool
-	BF16    bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
+	// Masked, with Lengths: a target may be -1 where a position counts, too. It is left out of
+	// the loss and of metrics like that of padding.
+	Masked bool
+	// Packed, with Lengths: a sample has several sequences in a row. Graphs with a loss have the
+	// input [PositionName], and keep each sequence to itself. In others, a sample is one.
+	Packed bool
+	BF16   bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.
@@ -96,6 +102,7 @@ func (e *TooLargeError) Error() string {
 const (
 	InputName     = "input"
 	TargetName    = "target"
+	PositionName  = "position"       // i32[B,T]: of each position, in its own sequence of several in a row, with Spec.Packed
 	LengthName    = "length"         // i32[B]: positions of each sequence that are no padding, with Spec.Lengths
 	BaseName      = "sample_base"    // index in the batch of a microbatch's first sample
 	StepName      = "step"           // steps taken so far

@@ -20,7 +20,10 @@ var attentionOps = []graph.Op{Attention{}, AttentionGrad{}}
 // Ainslie et al. 2023). Which keys a query sees, [Attention.Seen] says.
 //
 // With Padded one more input, lengths i32[B], has the positions of each sequence that are no
-// padding. Padding is not read, and 0 in y and lse. Where P > 0 two more inputs, step i32[]
+// padding. Padding is not read, and 0 in y and lse. With Packed, which causal attention
+// without Padded may be, one more input, positions i32[B,T], has the position of each in
+// a sequence of its own, of several in a row: 0, 1, … A query sees none before position 0 of its
+// own: see [Starts]. Where P > 0 two more inputs, step i32[]
 // and base i32[], drive dropout of the probabilities, see [Dropout]: the element of head h,
 // query q and key k has index (h*T+q)*T+k of Heads*T*T in its sample.
 type Attention struct {
@@ -28,8 +31,19 @@ type Attention struct {
 	Full           bool // queries see later keys, too
 	Window         int  // keys that a query sees on a side, itself among them; 0: all
 	Padded         bool
+	Packed         bool
 	P              float64
 	Seed, ID       uint64
+}
+
+// String is all its fields. Without Packed it is as before there was Packed, since it is part of
+// the fingerprints of runs.
+func (o Attention) String() string {
+	packed := ""
+	if o.Packed {
+		packed = " Packed:true"
+	}
+	return fmt.Sprintf("{Heads:%d KVHeads:%d Full:%t Window:%d Padded:%t%s P:%v Seed:%d ID:%d}", o.Heads, o.KVHeads, o.Full, o.Window, o.Padded, packed, o.P, o.Seed, o.ID)
 }
 
 // Kind is "attention".
@@ -65,6 +79,18 @@ func (o Attention) Seen(q, n int) (from, to int) {
 	return from, to
 }
 
+// Starts writes to dst the first position of the sequence that each position of a row is in, of
+// their positions within it. None is before that of the position before, nor behind its own.
+func Starts(dst, positions []int32) {
+	last := int32(0)
+	for i, p := range positions {
+		if start := int32(i) - max(0, p); start > last {
+			last = start
+		}
+		dst[i] = last
+	}
+}
+
 // Length is the positions of t that count in a sequence of that length: see the ops of
 // lengths.go.
 func Length(length int32, t int) int { return max(0, min(int(length), t)) }
@@ -83,6 +109,9 @@ func (o Attention) Infer(in []shape.Meta) ([]shape.Meta, error) {
 func (o Attention) outputs(in []shape.Meta, n int) (y, lse shape.Meta, err error) {
 	want := n
 	if o.Padded {
+		want++
+	}
+	if o.Packed {
 		want++
 	}
 	if o.P != 0 {
@@ -112,6 +141,11 @@ func (o Attention) outputs(in []shape.Meta, n int) (y, lse shape.Meta, err error
 			return y, lse, err
 		}
 	}
+	if o.Packed {
+		if err := expect("positions", in[n], shape.I32(b, t)); err != nil {
+			return y, lse, err
+		}
+	}
 	return shape.F32(b, t, o.Heads*size), shape.F32(b, o.Heads, t), nil
 }
 
@@ -120,6 +154,8 @@ func (o Attention) size(width int) (int, error) {
 	switch g := o.Groups(); {
 	case o.Heads < 1 || g < 1 || o.Heads%g != 0:
 		return 0, fmt.Errorf("%d heads of queries cannot share %d of keys and values: use a divisor", o.Heads, o.KVHeads)
+	case o.Packed && (o.Full || o.Padded):
+		return 0, fmt.Errorf("sequences in a row take causal attention without lengths")
 	case o.Window < 0:
 		return 0, fmt.Errorf("a window of %d keys: give at least 1, or 0 for all", o.Window)
 	case width < 1 || width%(o.Heads+2*g) != 0:
@@ -142,16 +178,20 @@ func (o Attention) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*g
 // Cost is two products over the scores, and their softmax.
 func (o Attention) Cost(in, out []shape.Meta) graph.Cost { return o.cost(2, in, out) }
 
-// AttentionGrad is dqkv from (qkv, y, lse, dy [, lengths] [, step, base]). The
+// AttentionGrad is dqkv from (qkv, y, lse, dy [, lengths] [, positions] [, step, base]). The
 // probabilities are computed again from qkv and lse.
 type AttentionGrad struct {
 	Heads, KVHeads int
 	Full           bool
 	Window         int
 	Padded         bool
+	Packed         bool
 	P              float64
 	Seed, ID       uint64
 }
+
+// String is as that of [Attention].
+func (o AttentionGrad) String() string { return Attention(o).String() }
 
 // Kind is "attention_grad".
 func (o AttentionGrad) Kind() string { return "attention_grad" }

@@ -428,6 +428,9 @@ func drawAttention(t *rapid.T) sample {
 	if o.Padded {
 		in = append(in, indices(t, steps+2, batch))
 	}
+	if o.Packed = !o.Full && !o.Padded && rapid.Bool().Draw(t, "packed"); o.Packed {
+		in = append(in, indices(t, steps, batch, steps))
+	}
 	if o.P > 0 {
 		in = append(in, scalarI(2), scalarI(6))
 	}

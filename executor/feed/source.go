@@ -66,6 +66,8 @@ func fieldOf(v *graph.Value, fields []datasets.Field) int {
 		return len(fields) - 1
 	case models.LengthName:
 		return 1
+	case models.PositionName:
+		return 2
 	}
 	return 0
 }

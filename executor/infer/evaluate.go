@@ -77,7 +77,7 @@ func (m *Model) evaluationGraph(z models.Size) (*graph.Graph, error) {
 // Terms is the number of the loss terms of a part that are no padding.
 func Terms(s models.Spec, part *datasets.Part) int {
 	if s.PerPosition() {
-		return int(part.Positions()) * (s.Terms() / s.Target.Shape[0])
+		return int(part.Targets()) * (s.Terms() / s.Target.Shape[0])
 	}
 	return part.Samples() * s.Terms()
 }

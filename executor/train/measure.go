@@ -122,11 +122,12 @@ func (a *attempt) weight(step int) int {
 	if !a.session.Spec.Lengths {
 		return a.session.Sizes.Of(inEpoch - 1)
 	}
-	samples, positions := a.part.Counted(datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * a.session.Sizes.Batch})
+	at := datasets.Cursor{Epoch: epoch, Index: (inEpoch - 1) * a.session.Sizes.Batch}
 	if a.session.Spec.Target.Shape.Rank() == 0 {
+		samples, _ := a.part.Counted(at)
 		return int(samples)
 	}
-	return int(positions)
+	return int(a.part.TargetsAt(at))
 }
 
 // count counts the samples and the memory so far.

@@ -48,7 +48,10 @@ type Batch struct {
 	// Lengths is, of samples with different lengths, the number of positions of each that
 	// are no padding, [Samples]; otherwise nil.
 	Lengths *tensor.Dense
-	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
+	// Positions is, of samples of several conversations, the position of each token in its own,
+	// [Samples, T]; otherwise nil.
+	Positions *tensor.Dense
+	Target    *tensor.Dense // [Samples, …]; classes are [Samples]
 }
 
 var errFinished = errs.With(errors.New("the training has ended: to continue it, call Start again with TrainOptions.Resume"), errs.ErrClosed)
@@ -196,6 +199,9 @@ func (t *Training) Next(ctx context.Context) (*Batch, error) {
 	into := []**tensor.Dense{&out.Input, &out.Target}
 	if len(fields) == 3 {
 		into = []**tensor.Dense{&out.Input, &out.Lengths, &out.Target}
+	}
+	if len(fields) == 4 {
+		into = []**tensor.Dense{&out.Input, &out.Lengths, &out.Positions, &out.Target}
 	}
 	for i, to := range into {
 		m := fields[i].Meta

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -68,6 +69,11 @@ func dataCommand() *cobra.Command {
 			return err
 		}
 		printData(c.OutOrStdout(), data, cfg.Data.Positive)
+		if data.Info.Chats {
+			if err := printChat(c.OutOrStdout(), data); err != nil {
+				return err
+			}
+		}
 		if *picture == "" {
 			return nil
 		}
@@ -249,6 +255,33 @@ func printData(out io.Writer, data *datasets.Dataset, positive string) {
 			fmt.Fprintln(w, note)
 		}
 	}
+}
+
+// printChat prints the first sample of conversations. What is learnt of it is in « ».
+func printChat(out io.Writer, data *datasets.Dataset) error {
+	const most = 500 // tokens
+	part := data.Train.InOrder()
+	fields := part.Alloc(1)
+	if _, err := part.Read(datasets.Cursor{}, 1, fields); err != nil {
+		return err
+	}
+	ids, targets := shape.View[int32](fields[0]), shape.View[int32](fields[len(fields)-1])
+	n := min(int(shape.View[int32](fields[1])[0]), most)
+	var text []byte
+	decode := func(id int32) { text = data.Info.Tokenizer.Decode(text, []uint32{uint32(id)}) }
+	learnt := false
+	for i := range n {
+		if decode(ids[i]); (targets[i] != datasets.Padding) != learnt {
+			learnt = !learnt
+			text = append(text, map[bool]string{true: "«", false: "»"}[learnt]...)
+		}
+	}
+	if learnt {
+		decode(targets[n-1])
+		text = append(text, "»"...)
+	}
+	_, err := fmt.Fprintf(out, "\nA sample, in « » what is learnt of it:\n%s\n", text)
+	return err
 }
 
 // weightsText is the weights of the first classes, or labels, by name.

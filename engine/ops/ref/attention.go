@@ -25,6 +25,7 @@ type heads struct {
 	t, width, size int // time steps, width of qkv, width of a head
 	qkv            []float64
 	lengths        []int32 // positions that count, by sample; nil: all
+	starts         []int32 // the first position that each sees, by sample; nil: all
 	step, base     int32   // the training step; the batch's first row in the global batch
 }
 
@@ -33,6 +34,13 @@ func newHeads(o ops.Attention, qkv Array, more []Array) *heads {
 	h := &heads{o: o, t: t, width: width, size: o.Size(width), qkv: qkv.F}
 	if o.Padded {
 		h.lengths, more = more[0].I, more[1:]
+	}
+	if o.Packed {
+		h.starts = make([]int32, len(more[0].I))
+		for at := 0; at < len(h.starts); at += t {
+			ops.Starts(h.starts[at:at+t], more[0].I[at:at+t])
+		}
+		more = more[1:]
 	}
 	if o.P > 0 {
 		h.step, h.base = more[0].I[0], more[1].I[0]
@@ -46,6 +54,15 @@ func (h *heads) length(b int) int {
 		return h.t
 	}
 	return ops.Length(h.lengths[b], h.t)
+}
+
+// seen is the keys from..to that a query sees.
+func (h *heads) seen(b, q int) (from, to int) {
+	from, to = h.o.Seen(q, h.length(b))
+	if h.starts != nil {
+		from = max(from, int(h.starts[b*h.t+q]))
+	}
+	return from, to
 }
 
 // vector is the query, key or value of a position and head of queries in data, which is
@@ -85,7 +102,7 @@ func attention(o ops.Attention, in, out []Array) {
 	h := newHeads(o, in[0], in[1:])
 	each(out[1].Meta.Shape, func(i int, ix []int) {
 		b, head, q := ix[0], ix[1], ix[2]
-		from, to := o.Seen(q, h.length(b))
+		from, to := h.seen(b, q)
 		if from == to {
 			return
 		}
@@ -116,7 +133,7 @@ func attentionGrad(o ops.AttentionGrad, in, out []Array) {
 			dot += dy[e] * y[e]
 		}
 		vq, dvq := h.vector(h.qkv, b, q, head, query), h.vector(dqkv, b, q, head, query)
-		from, to := h.o.Seen(q, h.length(b))
+		from, to := h.seen(b, q)
 		for k := from; k < to; k++ {
 			vk, dvk := h.vector(h.qkv, b, k, head, key), h.vector(dqkv, b, k, head, key)
 			vv, dvv := h.vector(h.qkv, b, k, head, value), h.vector(dqkv, b, k, head, value)

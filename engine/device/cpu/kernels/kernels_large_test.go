@@ -22,6 +22,10 @@ func TestLargeShapes(t *testing.T) {
 	}
 	one, table := ref.Ints([]int32{3}), kernelstest.Noise(97, 300)
 	lengths := ref.Ints([]int32{400, 333}, 2)
+	positions := ref.New(shape.I32(2, 500))
+	for i := range positions.I {
+		positions.I[i] = int32(i % 500 % 143)
+	}
 	for _, s := range []kernelstest.Sample{
 		kernelstest.Of(ops.MatMul{}, 2e-5, kernelstest.Noise(150, 600), kernelstest.Noise(600, 210)),
 		kernelstest.Of(ops.MatMul{TransA: true, TransB: true}, 2e-5, kernelstest.Noise(530, 37), kernelstest.Noise(205, 530)),
@@ -63,6 +67,8 @@ func TestLargeShapes(t *testing.T) {
 		kernelstest.Of(ops.Attention{Heads: 1}, 1e-5, kernelstest.Noise(1, 67, 3*401)),
 		kernelstest.Of(ops.Attention{Heads: 4, KVHeads: 2, Window: 100}, 1e-5, kernelstest.Noise(1, 500, 8*16)),
 		kernelstest.Of(ops.AttentionGrad{Heads: 4, KVHeads: 2, Window: 100}, 1e-4, kernelstest.Noise(1, 500, 8*16), kernelstest.Noise(1, 500, 4*16), kernelstest.Noise(1, 4, 500), kernelstest.Noise(1, 500, 4*16)),
+		kernelstest.Of(ops.Attention{Heads: 4, KVHeads: 2, Packed: true}, 1e-5, kernelstest.Noise(2, 500, 8*16), positions),
+		kernelstest.Of(ops.AttentionGrad{Heads: 4, KVHeads: 2, Packed: true}, 1e-4, kernelstest.Noise(2, 500, 8*16), kernelstest.Noise(2, 500, 4*16), kernelstest.Noise(2, 4, 500), kernelstest.Noise(2, 500, 4*16), positions),
 		kernelstest.Of(ops.Attention{Heads: 4, KVHeads: 1, Full: true, Padded: true}, 1e-5, kernelstest.Noise(2, 400, 6*12), lengths),
 		kernelstest.Of(ops.AttentionGrad{Heads: 4, KVHeads: 1, Full: true, Padded: true}, 1e-4, kernelstest.Noise(2, 400, 6*12), kernelstest.Noise(2, 400, 4*12), kernelstest.Noise(2, 4, 400), kernelstest.Noise(2, 400, 4*12), lengths),
 		kernelstest.Of(ops.AttentionGrad{Heads: 2, Full: true, Window: 70, P: 0.2}, 1e-4, kernelstest.Noise(1, 500, 6*12), kernelstest.Noise(1, 500, 2*12), kernelstest.Noise(1, 2, 500), kernelstest.Noise(1, 500, 2*12), one, one),

@@ -68,6 +68,11 @@ func (w *writer) attentionKernel(o ops.Attention, more int, byKeys bool, operand
 		params = append(params, inInts(more, "LENGTHS"))
 		length, more = "LENGTHS[b] < 0 ? 0 : LENGTHS[b] < t ? LENGTHS[b] : t", more+1
 	}
+	packed := ""
+	if o.Packed {
+		params = append(params, inInts(more, "POSITIONS"))
+		packed, more = " && (k) >= (q) - POSITIONS[b * t + ((q) < t ? (q) : t - 1)]", more+1
+	}
 	factor := "1.0f"
 	if o.P > 0 {
 		params = append(append(params, inInts(more, "STEP"), inInts(more+1, "BASE")), key(o.Key())...)
@@ -88,6 +93,7 @@ func (w *writer) attentionKernel(o ops.Attention, more int, byKeys bool, operand
 			kend, qfrom = "last + window < live ? last + window : live", "first >= window ? (first + 1 - window) / 64 * 64 : 0"
 		}
 	}
+	sees += packed
 	if o.Padded {
 		sees += " && (q) < live && (k) < live"
 	}

@@ -140,9 +140,25 @@ func drawAttention(s Source) (ops.Attention, []ref.Array) {
 	if op.Padded {
 		in = append(in, s.IDs(t+2, b))
 	}
+	if op.Packed = !op.Full && !op.Padded && s.Bool("packed"); op.Packed {
+		in = append(in, s.Packed(b, t))
+	}
 	if s.Bool("dropout") {
 		op.P = 0.3
 		in = append(in, s.IDs(100), s.IDs(1000))
 	}
 	return op, in
+}
+
+// Packed are positions of sequences of 1 to 30 in a row, i32[b,t].
+func (s Source) Packed(b, t int) ref.Array {
+	x := ref.New(shape.I32(b, t))
+	next := 0
+	for i := range x.I {
+		if i%t > 0 && s.Rng.IntN(15) > 0 && next < 30 {
+			x.I[i] = x.I[i-1] + 1
+		}
+		next = int(x.I[i])
+	}
+	return x
 }

@@ -62,6 +62,7 @@ type heads struct {
 	drop           dropout.Dropper
 	qkv, y, lse    []float32
 	lengths        []int32 // where there is padding
+	starts         []int32 // the first position that each sees, by sample; where sequences are packed
 }
 
 func headsOf(on work.Target, n *graph.Node, op ops.Attention) heads {
@@ -73,15 +74,25 @@ func headsOf(on work.Target, n *graph.Node, op ops.Attention) heads {
 	k.ranges = max(1, min(work.CeilDiv(work.EnoughChunks, max(1, k.b*k.g)), k.t/(2*k.block())))
 	k.ld = wide(k.t) + scoreAlign // never a power of two
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
+	if op.Packed {
+		k.starts = make([]int32, k.b*k.t)
+	}
 	return k
 }
 
-// bind takes the addresses; more are the lengths where there is padding, and step and base
-// where there is dropout.
+// bind takes the addresses; more are the lengths where there is padding, the positions
+// where sequences are packed, and step and base where there is dropout.
 func (k *heads) bind(qkv, y, lse []byte, more [][]byte) {
 	k.qkv, k.y, k.lse = work.Floats(qkv, k.b*k.t*k.width), work.Floats(y, k.b*k.t*k.h*k.hd), work.Floats(lse, k.b*k.h*k.t)
 	if k.op.Padded {
 		k.lengths, more = work.Ints(more[0], k.b), more[1:]
+	}
+	if k.op.Packed {
+		positions := work.Ints(more[0], k.b*k.t)
+		for at := 0; at < len(positions); at += k.t {
+			ops.Starts(k.starts[at:at+k.t], positions[at:at+k.t])
+		}
+		more = more[1:]
 	}
 	if len(more) == 2 {
 		k.drop.Bind(more[0], more[1], k.h*k.t*k.t)
@@ -121,9 +132,19 @@ func (k *heads) start(p int) int {
 // queries q0..q1 see, all of which count.
 func (k *heads) span(c, q0, q1 int) (n, from, to int) {
 	n = k.length(c)
-	from, _ = k.op.Seen(q0, n)
+	from, _ = k.seen(c, q0, n)
 	_, to = k.op.Seen(q1-1, n)
 	return n, from, to
+}
+
+// seen is the keys from..to that query q of head c's sample sees, of n positions. Neither goes
+// back from a query to the next.
+func (k *heads) seen(c, q, n int) (from, to int) {
+	from, to = k.op.Seen(q, n)
+	if k.starts != nil {
+		from = max(from, int(k.starts[c/k.g*k.t+q]))
+	}
+	return from, to
 }
 
 // length is the positions that count in the sample of head c of keys and values.
@@ -228,9 +249,9 @@ func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, row
 // masked fills the scores that queries q0..q1 do not see with a number, among those of the
 // keys from the first of the rows on, up to a whole vector behind to. What is right of causal
 // queries, the functions that go over the scores leave out.
-func (k *heads) masked(s []float32, n, q0, q1, first, to int, with float32) {
+func (k *heads) masked(s []float32, c, n, q0, q1, first, to int, with float32) {
 	for q := q0; q < q1; q++ {
-		from, end := k.op.Seen(q, n)
+		from, end := k.seen(c, q, n)
 		row := s[(q-q0)*k.ld:]
 		fill(row[:from-first], with)
 		if k.op.Full {
@@ -321,7 +342,7 @@ func (k *attention) head(h *attentionHead, head int) {
 		n, from, to := k.span(h.c, q0, q1)
 		first := h.first + k.panel(from-h.first)
 		k.against(h.ws, h.s, k.qkvOf(k.qkv, head, 0, q0), h.keys, q1-q0, first-h.first, to-h.first)
-		k.masked(h.s, n, q0, q1, first, to, never)
+		k.masked(h.s, h.c, n, q0, q1, first, to, never)
 		k.vec.Attend(&h.s[0], k.ld, q1-q0, k.counted(q0, first, to), wide(to-first), k.scale, &h.most[q0], &h.sums[q0])
 		for q := q0; q < q1 && k.drop.Drops(); q++ {
 			_, end := k.op.Seen(q, n)

@@ -120,7 +120,7 @@ func (k *attentionGrad) begin(h *gradHead, head int) {
 		return
 	}
 	h.group = 1
-	if k.op.Window > 0 {
+	if k.op.Window > 0 || k.op.Packed {
 		h.block = 1
 	}
 }
@@ -180,7 +180,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 	first := k.firstOf(h, q0)
 	k.against(h.ws, pm, k.qkvOf(k.qkv, h.head, 0, q), h.keys, rows, first-h.first, to-h.first)
 	k.against(h.ws, ds, k.rowsOf(k.dy, h.head, q), h.values, rows, first-h.first, to-h.first)
-	k.masked(pm, n, q, q1, first, to, never)
+	k.masked(pm, h.c, n, q, q1, first, to, never)
 	for i := range rows {
 		if !k.drop.Drops() {
 			break
@@ -191,7 +191,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 		k.vec.Mul(x[:len(m)], x[:len(m)], m)
 	}
 	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, rows, k.counted(q, first, to), wide(to-first), k.scale, &h.stats[2*q])
-	k.masked(ds, n, q, q1, first, to, 0) // 0 times what is not finite is not 0
+	k.masked(ds, h.c, n, q, q1, first, to, 0) // 0 times what is not finite is not 0
 	for i := range rows {
 		if !k.drop.Drops() {
 			break
@@ -200,7 +200,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 		m, x := h.drops[at+i*k.ld:][:end-first], pm[i*k.ld:]
 		k.vec.Mul(x[:len(m)], x[:len(m)], m)
 	}
-	from, _ := k.op.Seen(q, n)
+	from, _ := k.seen(h.c, q, n)
 	k.weigh(h.ws, k.qkvOf(k.dqkv, h.head, 0, q), ds[from-first:], h.plain, rows, from-h.first, to-h.first)
 }
 
