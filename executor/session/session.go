@@ -177,6 +177,9 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 		own := s.Devices[:len(s.Devices)/n]
 		p.Times = &likeTimes{s.Times, own, specsOf(own)}
 	}
+	if s.held.crew != nil {
+		p.Times = &rankTimes{Book: s.Times, crew: s.held.crew, of: s.of}
+	}
 	p.Shared = s.held.shared != nil
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)

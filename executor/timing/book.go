@@ -168,8 +168,7 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, tasks []Task, 
 			return ok
 		},
 	}
-	defer executor.WatchDevices(devs, b.opt.Watch)()
-	times, err := All(ctx, devs, tasks, o)
+	times, err := b.watched(ctx, devs, tasks, o)
 	if err != nil || len(times) == 0 {
 		return err
 	}
@@ -180,6 +179,17 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, tasks []Task, 
 		b.tell(fmt.Sprintf("measured times are not kept: %v", err))
 	}
 	return nil
+}
+
+// TimesOnly times tasks. It neither looks times up nor keeps them.
+func (b *Book) TimesOnly(ctx context.Context, devs []device.Device, tasks []Task, opByOp bool) (map[costs.Key]float64, error) {
+	return b.watched(ctx, devs, tasks, Options{OpByOp: opByOp, Progress: b.opt.Measuring})
+}
+
+// watched is [All], while operations that hang are given up.
+func (b *Book) watched(ctx context.Context, devs []device.Device, tasks []Task, o Options) (map[costs.Key]float64, error) {
+	defer executor.WatchDevices(devs, b.opt.Watch)()
+	return All(ctx, devs, tasks, o)
 }
 
 // onEach are the tasks on each of so many devices.
