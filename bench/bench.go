@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor/boundary"
 )
 
 // Check fails where Run would fail before it measures these workloads: on wrong
@@ -26,7 +27,8 @@ func (o RunOptions) Check(ws ...Workload) error {
 }
 
 // Run measures a workload: it warms up, then runs o.Steps steps, or steps for
-// at least o.Seconds.
+// at least o.Seconds. With o.Ranks, all ranks call it, and rank 0 has the result of
+// all; the others have their own part of it.
 // It measures the devices' peak twice, before and after, and takes the better
 // figure, so that a busy moment of the machine does not count. This takes less
 // than two seconds in all. Memory and allocations are those of the process, so
@@ -37,7 +39,7 @@ func Run(ctx context.Context, w Workload, o RunOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	before, err := measurePeak(ctx, o)
+	before, err := o.measurePeakOfAll(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -45,7 +47,7 @@ func Run(ctx context.Context, w Workload, o RunOptions) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	after, err := measurePeak(ctx, o)
+	after, err := o.measurePeakOfAll(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -53,7 +55,10 @@ func Run(ctx context.Context, w Workload, o RunOptions) (Result, error) {
 		after = before
 	}
 	res.PeakGflops, res.PeakSide = after.gflops, after.side
-	res.PeakFraction = res.Gflops / after.gflops
+	if res, err = res.merge(ctx, o.Ranks, w.Tokens); err != nil {
+		return Result{}, err
+	}
+	res.PeakFraction = res.Gflops / res.PeakGflops
 	return res, nil
 }
 
@@ -66,6 +71,15 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 		return res, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	returned := false
+	defer func() { s.ranks.quit(returned, err) }()
+	res, err = s.result(ctx, o)
+	returned = true
+	return res, err
+}
+
+// result takes the steps, and measures.
+func (s *training) result(ctx context.Context, o RunOptions) (res Result, err error) {
 	m, err := measure(ctx, s, o)
 	if err != nil {
 		return res, err
@@ -76,7 +90,9 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 	if res.Loss, err = s.loss(ctx); err != nil {
 		return res, err
 	}
-	res.WeightsSHA256, err = s.prog.WeightsHash(ctx)
+	if res.WeightsSHA256, err = boundary.WeightsHash(ctx, s.prog, o.Ranks); err == nil && o.Ranks != nil {
+		err = s.predict(ctx, o, res.Ranks)
+	}
 	for _, failure := range s.rt.Retried() {
 		res.Retried = append(res.Retried, failure.Error()+"; trying again")
 	}

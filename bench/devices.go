@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -22,7 +23,11 @@ import (
 
 // opens is how the devices of a measurement are opened.
 func (o RunOptions) opens() device.OpenOptions {
-	return device.OpenOptions{Threads: o.Threads, Shared: o.ShareDevice}
+	opens := device.OpenOptions{Threads: o.Threads, Shared: o.ShareDevice}
+	if o.Ranks != nil {
+		opens.Among = o.Ranks.Part().Of
+	}
+	return opens
 }
 
 // openDevices opens the devices that "cpu" or "cpu:2" names.
@@ -72,11 +77,14 @@ func (o RunOptions) session(batch, microbatches int) session.Options {
 	if o.OpByOp {
 		c.Devices.OpByOp = configs.OpByOpPlain
 	}
-	return session.Options{Config: c, Sizes: session.NewSizes(c, batch), Trains: true, Costs: o.costs}
+	return session.Options{Config: c, Sizes: session.NewSizes(c, batch), Crew: o.Ranks, Trains: true, Costs: o.costs}
 }
 
 // refused names the option of a limit on memory that is too low.
 func (o RunOptions) refused(err error) error {
+	if _, all := errors.AsType[*crew.Verdict](err); all {
+		return err
+	}
 	if small, ok := errors.AsType[*partition.MemoryError](err); ok && o.DeviceMemory != (configs.Memory{}) {
 		return fmt.Errorf("%w (now --device-memory %v)", small, o.DeviceMemory)
 	}
@@ -90,6 +98,8 @@ func (o RunOptions) runtime(ctx context.Context, s *session.Session, devs []devi
 		return nil, err
 	}
 	rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
-	rt.EndWith(ctx)
+	if o.Ranks == nil { // else others wait for what it skips
+		rt.EndWith(ctx)
+	}
 	return rt, nil
 }

@@ -138,28 +138,32 @@ func (l *link) measure(n int, do func(context.Context, int) (float64, bool, erro
 	return do(ctx, n)
 }
 
-// oneWay has a message go to rank 1 and back, several times if it is short.
+// oneWay has a message go to rank 1 and back.
 func (l *link) oneWay(ctx context.Context, n int) (ms float64, ok bool, err error) {
-	r := l.world.Rank()
-	if r > 1 {
+	if l.world.Rank() > 1 {
 		return 0, false, nil
 	}
-	b := shape.Bytes(l.x[:n/4])
-	times := min(max(1, 1<<20/n), 200)
+	ms, err = oneWay(ctx, l.world, 1, shape.Bytes(l.x[:n/4]))
+	return ms, true, err
+}
+
+// oneWay has a message go from rank 0 to a peer and back, several times if it is short. Both call it.
+func oneWay(ctx context.Context, t ranks.Transport, peer int, b []byte) (ms float64, err error) {
+	times := min(max(1, 1<<20/len(b)), 200)
+	first, second, other := t.Send, t.Recv, peer
+	if t.Rank() == peer {
+		first, second, other = second, first, 0
+	}
 	began := time.Now()
 	for range times {
-		first, second := l.world.Send, l.world.Recv
-		if r == 1 {
-			first, second = second, first
+		if err := first(other, ranks.TagBench, b).Wait(ctx); err != nil {
+			return 0, err
 		}
-		if err := first(1-r, ranks.TagBench, b).Wait(ctx); err != nil {
-			return 0, false, err
-		}
-		if err := second(1-r, ranks.TagBench, b).Wait(ctx); err != nil {
-			return 0, false, err
+		if err := second(other, ranks.TagBench, b).Wait(ctx); err != nil {
+			return 0, err
 		}
 	}
-	return since(began) / float64(2*times), true, nil
+	return since(began) / float64(2*times), nil
 }
 
 func (l *link) sum(ctx context.Context, n int) (ms float64, ok bool, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 )
@@ -59,6 +60,11 @@ type RunOptions struct {
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute
 	Precision string // float32 or bf16, as in a config; empty means float32
+	// Ranks are the processes that train together, each with these devices; nil: this
+	// process is alone. Replicas are then 0 for as many as there are ranks, or devices for
+	// the stages of each, and Shard empty for the optimizer, if a tree sums the
+	// microbatches.
+	Ranks *crew.Crew
 
 	// For tests.
 	onKernel func(device.KernelSpan) // takes the profile's place
@@ -144,7 +150,8 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
 		return o, fmt.Errorf("%w: --recompute %s: write none, cheap or block", ErrOptions, r)
 	}
-	if err := cmp.Or(o.checkReplicas(), o.checkSpillDir()); err != nil {
+	o, err := o.ofRanks()
+	if err := cmp.Or(err, o.checkReplicas(), o.checkSpillDir()); err != nil {
 		return o, err
 	}
 	if o.Watch < 0 || o.Watch > 0 && (o.DeviceMemory != configs.Memory{}) {

@@ -15,11 +15,12 @@ import (
 
 // own is a workload of a config: its model, loss and optimizer, on samples of its data.
 type own struct {
-	spec      models.Spec
-	optim     optim.Spec
-	data      *datasets.Part
-	positions int                      // to which samples of different lengths are padded; 0 where all have one shape
-	from      [batches]datasets.Cursor // of the batches
+	spec        models.Spec
+	optim       optim.Spec
+	data        *datasets.Part
+	fingerprint string                   // of the data
+	positions   int                      // to which samples of different lengths are padded; 0 where all have one shape
+	from        [batches]datasets.Cursor // of the batches
 }
 
 // Of is the workload of a config: steps of its model with its loss and optimizer, on the
@@ -39,7 +40,7 @@ func Of(ctx context.Context, c *configs.Config) (ws []Workload, err error) {
 		Classes: info.Classes, Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Microbatches: c.Train.Microbatches, Precision: c.Precision,
 	}
-	base.own = &own{spec: specs.Model(c, info, nil), optim: specs.Optimizer(c, 1), data: part}
+	base.own = &own{spec: specs.Model(c, info, nil), optim: specs.Optimizer(c, 1), data: part, fingerprint: info.Fingerprint}
 	base.own.optim.Schedule = adamW.Schedule
 	if info.Tokenizer != nil && base.Input.Shape.Rank() > 0 {
 		base.Tokens = base.Input.Shape[0]

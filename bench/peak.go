@@ -28,6 +28,19 @@ type peak struct {
 	side   int
 }
 
+// measurePeakOfAll is measurePeak, on all ranks at once.
+func (o RunOptions) measurePeakOfAll(ctx context.Context) (p peak, err error) {
+	if o.Ranks == nil {
+		return measurePeak(ctx, o)
+	}
+	t, what := newTogether(o.Ranks), "the speed of its devices"
+	if err := t.agree(ctx, what, nil); err != nil { // all have time now
+		return p, err
+	}
+	p, err = measurePeak(ctx, o)
+	return p, t.agree(ctx, what, err)
+}
+
 // measurePeak finds the rate of the fastest product, run on all devices at
 // once. The side is 1024, or less on devices so slow that 1024 would exceed
 // peakLimit.

@@ -45,6 +45,8 @@ type Result struct {
 
 	Looks *Looks `json:"looks,omitempty"` // with RunOptions.Watch
 
+	Ranks *Ranked `json:"ranks,omitempty"` // with RunOptions.Ranks: Devices, memory and allocations are those of all
+
 	AllocsPerStep     float64        `json:"allocs_per_step"` // of Go memory, by the whole process
 	Arena             Arena          `json:"arena_peak_bytes"`
 	Memory            []DeviceMemory `json:"device_memory"`
@@ -91,6 +93,9 @@ type DeviceMemory struct {
 // newDeviceMemory compares the plan's memory with the devices'.
 func newDeviceMemory(s *training, stats []device.Stats) (list []DeviceMemory) {
 	for _, f := range s.on.Plan.Memory {
+		if !s.on.Here(f.Device) {
+			continue
+		}
 		spec := s.on.Devices[f.Device].Spec()
 		list = append(list, DeviceMemory{
 			Device: string(spec.ID), Limit: spec.MemoryBytes, Peak: f.Peak, Floor: f.Floor, Loaded: f.Loaded, Spilled: f.Spilled, Used: stats[f.Device].Peak,
@@ -116,8 +121,11 @@ func newCopies(s *training, m measurement) Copies {
 	for _, v := range s.prog.Inputs() {
 		c.BatchBytes += v.Meta.Bytes() * int64(s.parts)
 	}
+	if s.ranks != nil { // it is fed what it needs
+		c.BatchBytes = min(l.CopyIn.Median, c.BatchBytes*s.rows/int64(s.w.Batch))
+	}
 	c.LoadedBytes = max(0, l.CopyIn.Median-c.BatchBytes)
-	perStep := 1e3 / float64(len(m.times))
+	perStep := 1e3 / float64(m.steps)
 	c.HiddenMS, c.ExposedMS = m.copies.Hidden.Seconds()*perStep, m.copies.Exposed.Seconds()*perStep
 	return c
 }
@@ -129,17 +137,17 @@ func newResult(s *training, m measurement) Result {
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Parameters: s.w.Parameters,
 		Schedule: order.Name, Stages: order.Stages, Replicas: order.Replicas, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats),
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
-		Profile: s.kernels.perStep(len(m.times)), Looks: s.looks.result(), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
+		Profile: s.kernels.perStep(len(m.times)), Looks: s.looks.result(), Ranks: m.ranks, AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}
 	if f := s.on.Plan.Fewer; f != nil {
 		r.Notes = append(r.Notes, f.Note())
 	}
-	perSecond := 1e3 / r.StepMS.Median
-	r.SamplesPerS = float64(s.w.Batch) * perSecond
-	r.TokensPerS = float64(s.w.Tokens) * r.SamplesPerS
-	r.Gflops = float64(r.FlopsPerStep) * perSecond / 1e9
-	for _, d := range s.on.Devices {
+	r.rates(s.w.Tokens)
+	for i, d := range s.on.Devices {
+		if !s.on.Here(i) {
+			continue
+		}
 		spec := d.Spec()
 		r.Devices = append(r.Devices, string(spec.ID))
 		r.Threads += spec.Threads
@@ -148,8 +156,22 @@ func newResult(s *training, m measurement) Result {
 	return r
 }
 
-// newStepMS takes the statistics of sorted times, at least one.
+// rates sets what follows from the median step, but for the share of the peak. Samples have so many tokens.
+func (r *Result) rates(tokens int) {
+	if r.StepMS.Median == 0 { // of a rank that has no part of the model
+		return
+	}
+	perSecond := 1e3 / r.StepMS.Median
+	r.SamplesPerS = float64(r.Batch) * perSecond
+	r.TokensPerS = float64(tokens) * r.SamplesPerS
+	r.Gflops = float64(r.FlopsPerStep) * perSecond / 1e9
+}
+
+// newStepMS takes the statistics of sorted times; zero if there are none.
 func newStepMS(sorted []time.Duration) StepMS {
+	if len(sorted) == 0 {
+		return StepMS{}
+	}
 	return StepMS{Median: percentileMS(sorted, 50), P95: percentileMS(sorted, 95), Min: percentileMS(sorted, 0)}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/calls"
+	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -15,23 +16,30 @@ import (
 // step wakes late when all cores are busy.
 type stepEnds struct {
 	mu       sync.Mutex
-	device   device.ID // the first stage's, where every step begins and the backward pass ends
-	launches int       // of one step on that device
+	device   device.ID // the first stage's, where every step begins and the backward pass ends; of another rank, its first
+	launches int       // of one step on that device; 0: the rank has none
 	seen     int       // launches of the step under way that have ended
 	at       []time.Time
 }
 
 // follow sets the device and its launches per step: those of segments, or of ops. Call
 // it before the first launch.
-func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches int, opByOp bool) error {
-	launches, err := p.Launches(partition.StepOptions{Microbatches: microbatches})
+func (e *stepEnds) follow(on *session.Session, microbatches int, opByOp bool) error {
+	launches, err := on.Plan.Launches(partition.StepOptions{Microbatches: microbatches})
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first := p.Stages[0].Device
-	e.device = devs[first].ID()
+	first := on.Plan.Stages[0].Device
+	if !on.Here(first) {
+		first = slices.IndexFunc(launches, func(l partition.Launch) bool { return on.Here(l.Device) })
+		if first < 0 {
+			return nil
+		}
+		first = launches[first].Device
+	}
+	e.device = on.Devices[first].ID()
 	for _, l := range launches {
 		if l.Device != first {
 			continue
@@ -71,6 +79,9 @@ const mostRoom = 1 << 20
 func (e *stepEnds) restart(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(e.at) == 0 { // the rank has no launches
+		return
+	}
 	newest := e.at[len(e.at)-1]
 	e.at = append(make([]time.Time, 0, min(n, mostRoom)+1), newest)
 }

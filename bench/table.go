@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -36,10 +37,7 @@ func WriteTable(w io.Writer, rs []Result, width int) error {
 	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds, width, 4, 3, 7), numbers(memory, width)); err != nil {
 		return err
 	}
-	if err := writeMoves(w, rs, width); err != nil {
-		return err
-	}
-	return writeLooks(w, rs, width)
+	return cmp.Or(writeMoves(w, rs, width), writeLooks(w, rs, width), writeRanks(w, rs, width))
 }
 
 // writeMachine prints a line that names the machine and the devices.

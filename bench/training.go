@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -40,6 +41,8 @@ type training struct {
 	ends    stepEnds            // fed by the streams
 	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
 	looks   *looks              // nil without RunOptions.Watch
+	ranks   *together           // nil: this process is alone
+	rows    int64               // samples of a batch that this rank is fed
 	waits   context.Context     // of steps: ends with the devices alone, so that one that hangs is named
 	last    executor.Ticket     // the newest step; 0 before the first
 	stepped int                 // steps so far
@@ -48,11 +51,12 @@ type training struct {
 // open loads a workload and starts copying its weights in. The caller closes
 // the training.
 func open(ctx context.Context, w Workload, o RunOptions) (*training, error) {
-	s := &training{w: w, parts: max(1, o.Microbatches), waits: context.WithoutCancel(ctx)}
+	s := &training{w: w, parts: max(1, o.Microbatches), waits: context.WithoutCancel(ctx), ranks: newTogether(o.Ranks)}
 	if err := w.checkMicrobatches(s.parts); err != nil {
 		return nil, err
 	}
 	if err := s.load(ctx, o); err != nil {
+		s.ranks.quit(true, err)
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -81,9 +85,18 @@ func (s *training) load(ctx context.Context, o RunOptions) (err error) {
 		return err
 	})
 	if err != nil {
-		return o.refused(err)
+		return interrupted(o.refused(err))
 	}
-	if err := s.ends.follow(s.on.Plan, s.on.Devices, s.parts, o.OpByOp); err != nil {
+	err = s.ready(ctx, o)
+	if s.ranks != nil {
+		err = s.ranks.agree(ctx, "its model", err)
+	}
+	return err
+}
+
+// ready loads the plan, and fills the batches.
+func (s *training) ready(ctx context.Context, o RunOptions) (err error) {
+	if err := s.ends.follow(s.on, s.parts, o.OpByOp); err != nil {
 		return err
 	}
 	if s.faulty, err = fault.Wrap(s.on.Devices, o.Faults); err != nil {
@@ -96,8 +109,15 @@ func (s *training) load(ctx context.Context, o RunOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.fillBatches(s.faulty[s.on.Plan.Stages[0].Device]); err != nil {
+	if err := s.fillBatches(s.faulty[firstHere(s.on)]); err != nil {
 		return err
+	}
+	rows, err := s.prog.Rows(s.w.Batch, 0)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		s.rows += int64(r.To - r.From)
 	}
 	return s.prog.Init(ctx, func(v *graph.Value, dst []byte) error {
 		models.Fill(v, seed, dst)
@@ -112,6 +132,17 @@ func (s *training) constant(v *graph.Value, microbatch int) []byte {
 		panic("BUG: unknown constant " + v.Name)
 	}
 	return shape.Bytes([]int32{int32(microbatch * s.w.Batch / s.parts)})
+}
+
+// firstHere is the device of the first stage, or else the first one of this process.
+func firstHere(on *session.Session) int {
+	d := on.Plan.Stages[0].Device
+	if on.Here(d) {
+		return d
+	}
+	for d = 0; !on.Here(d); d++ {
+	}
+	return d
 }
 
 // fillBatches makes the batches, in host memory of the device that reads them.
@@ -182,21 +213,29 @@ func (s *training) step(ctx context.Context) error {
 	return s.prog.Wait(s.waits, before)
 }
 
+// run takes steps until there are enough, at least one, and returns how many. The last one may still be under way.
+func (s *training) run(ctx context.Context, enough func(steps int) bool) (n int, err error) {
+	if s.ranks != nil {
+		return s.ranks.run(ctx, enough, s.step)
+	}
+	for ; n == 0 || !enough(n); n++ {
+		if err := s.step(ctx); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
 // finish waits for the newest step.
 func (s *training) finish() error { return s.prog.Wait(s.waits, s.last) }
 
-// loss is the mean loss of the newest step. Call finish first.
+// loss is the mean loss of the newest step; of ranks, on rank 0 alone, and all call it. Call finish first.
 func (s *training) loss(ctx context.Context) (float64, error) {
-	t := s.prog.Var(models.LossRing)
-	if err := s.rt.Residency.PullBack(ctx, ledger.Log, t); err != nil {
+	losses, err := boundary.Rings{Runtime: s.rt, Program: s.prog}.Lead(ctx, s.ranks.of(), ledger.Log, models.LossRing)
+	if err != nil || losses == nil {
 		return 0, err
 	}
-	var loss float64
-	err := s.rt.Residency.View(t, func(b []byte) error {
-		loss = float64(shape.View[float32](b)[(s.stepped-1)%ring])
-		return nil
-	})
-	return loss, err
+	return losses.Of(s.stepped), nil
 }
 
 // close waits for queued steps and frees everything.

@@ -205,6 +205,13 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	return simulate.Step(check, p.options.speeds(), launches, p.Memory, traces)
 }
 
+// Linked is the plan with another link between ranks, which [Plan.Predict] counts with.
+func (p *Plan) Linked(l Link) *Plan {
+	q := *p
+	q.options.Link = l
+	return &q
+}
+
 // walk goes through the launches of a step.
 func (p *Plan) walk(check *stop.Check) func(visit func(*Launch)) error {
 	return func(visit func(*Launch)) error {

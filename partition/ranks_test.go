@@ -69,7 +69,7 @@ func BenchmarkPlanOfRank(b *testing.B) {
 
 // BenchmarkPredictRanks predicts a step of many ranks, as trainer plan --ranks does.
 func BenchmarkPredictRanks(b *testing.B) {
-	for _, ranks := range []int{1024} {
+	for _, ranks := range []int{64, 256, 4096} {
 		b.Run(fmt.Sprint(ranks), func(b *testing.B) {
 			b.ReportAllocs()
 			p, _ := planOfRanks(b, ranks)

@@ -175,6 +175,22 @@ func (s *Session) Of(d int) int {
 // Here reports whether this process has a device.
 func (s *Session) Here(d int) bool { return s.of == nil || s.of[d] == s.rank() }
 
+// Doing completes what this rank does: the operation that runs on one of its devices, or else the message of the runtime
+// that has waited longest. Any goroutine may call it.
+func (s *Session) Doing(rt *executor.Runtime, d crew.Doing) crew.Doing {
+	d.Rank = -1
+	for i, dev := range s.Devices {
+		if x, ok := dev.Running(); ok && s.Here(i) {
+			d.Rank, d.What = s.rank(), fmt.Sprintf("%s runs on %s", x.What, dev.ID())
+			return d
+		}
+	}
+	if waits := rt.Waits(); len(waits) > 0 {
+		d.Rank, d.For = waits[0].Rank, waits[0].Task
+	}
+	return d
+}
+
 // rank is that of this process.
 func (s *Session) rank() int {
 	if s.held.crew == nil {

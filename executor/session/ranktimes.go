@@ -85,11 +85,14 @@ func (t *rankTimes) HostSeconds(devices []device.Spec, d int, bytes int64, out b
 // Open implements [planning.Times]. Ranks plan with the times of [rankTimes.Measure] alone: others are not known to all.
 func (t *rankTimes) Open() {}
 
-// Measure implements [planning.Times]. All ranks call it.
+// Measure implements [planning.Times]. All ranks call it, with the plan's devices, or with others in place of their own alone.
 func (t *rankTimes) Measure(ctx context.Context, devices []device.Device, p *partition.Plan, everywhere, opByOp bool) error {
 	const what = "measured times"
 	first, end := t.places(t.crew.Rank())
-	times, err := t.book.MeasureOwn(ctx, devices[first:end], first, t.crew.Part().Of, p, everywhere, opByOp)
+	if len(devices) == len(t.of) {
+		devices = devices[first:end]
+	}
+	times, err := t.book.MeasureOwn(ctx, devices, first, t.crew.Part().Of, p, everywhere, opByOp)
 	if err := t.crew.Agree(ctx, what, err); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type loop struct {
 	reserved bool                  // the next save has its memory
 	saveNow  <-chan struct{}       // Options.SaveNow; nil once that is closed
 	phase    atomic.Pointer[phase] // with ranks, what this one does
-	samples  samples               // with ranks, whom this one waits for
+	samples  *crew.Samples         // with ranks, whom this one waits for; nil without, and before begin
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, the time
@@ -146,7 +146,7 @@ func (l *loop) leave() {
 		l.hurry()
 	}
 	l.watch.Close()
-	l.samples.end()
+	l.samples.End()
 }
 
 // next waits for the data's next batch; io.EOF says that there is none.

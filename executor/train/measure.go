@@ -41,8 +41,8 @@ func finite(x float64) *float64 {
 // pull pulls back the values that metrics are made from.
 func (a *attempt) pull(ctx context.Context, why ledger.Reason) (h history, err error) {
 	h.known = max(a.at.Lost, a.at.NormsLost)
-	if h.losses, err = a.ring(ctx, why, models.LossRing); err == nil {
-		h.norms, err = a.ring(ctx, why, models.GradNormRing)
+	if h.losses, err = a.rings().Lead(ctx, a.crew(), why, models.LossRing); err == nil {
+		h.norms, err = a.rings().Lead(ctx, a.crew(), why, models.GradNormRing)
 	}
 	return h, err
 }
@@ -83,7 +83,7 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 	if err != nil {
 		return err
 	}
-	correct, err := a.ring(ctx, ledger.Epoch, models.CorrectRing)
+	correct, err := a.rings().Lead(ctx, a.crew(), ledger.Epoch, models.CorrectRing)
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if !a.leads() {
 		return l.finishBehind()
 	}
-	hash, err := a.weightsHash(ctx)
+	hash, err := boundary.WeightsHash(ctx, a.prog, a.crew())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -19,13 +18,10 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
-	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // refuse is a mistake in a key of a config of ranks.
@@ -194,18 +190,16 @@ func (a *attempt) crew() *crew.Crew { return a.session.Crew() }
 // leads reports whether this process has the run folder, and decides.
 func (a *attempt) leads() bool { return a.crew() == nil || a.crew().Rank() == 0 }
 
-// cut ends the messages of this rank after a failure, before their memory is given back: others hear of it, and of what else they
-// wait for nothing comes. returned is false after a panic, of which the process tells as it ends.
+// cut ends the messages of this rank after a failure: see [crew.Crew.Quit]. returned is false after a panic.
 func (a *attempt) cut(returned bool, err error) {
 	c := a.crew()
-	_, all := errors.AsType[*crew.Verdict](err)
-	if c == nil || returned && (err == nil || all || errors.Is(err, errs.ErrStopped)) {
-		return
+	switch {
+	case c == nil || returned && (err == nil || errors.Is(err, errs.ErrStopped)):
+	case returned:
+		c.Quit(err)
+	default:
+		c.Quit(nil)
 	}
-	if returned {
-		c.Tell(err)
-	}
-	c.Cut(errors.New("this rank has failed"))
 }
 
 // phase is what a rank does in its loop.
@@ -246,7 +240,7 @@ func (l *loop) tellDoing() {
 	}
 	l.enters(steppingOn)
 	c.SetDoing(l.doing)
-	l.sample()
+	l.samples = c.Sample()
 }
 
 // stopTelling undoes tellDoing.
@@ -258,22 +252,13 @@ func (a *attempt) stopTelling() {
 
 // doing is what this rank does now. It is called from another goroutine.
 func (l *loop) doing() crew.Doing {
-	p, rt, me := l.phase.Load(), l.a.rt, l.a.crew().Rank()
+	p, rt := l.phase.Load(), l.a.rt
 	d := crew.Doing{Step: p.step, What: p.what, Must: p.must, Moves: p.moves + uint64(rt.Worked()), Rank: -1}
 	if p.alone {
-		d.Rank = me
+		d.Rank = l.a.crew().Rank()
 		return d
 	}
-	for i, dev := range l.a.session.Devices {
-		if x, ok := dev.Running(); ok && l.a.session.Here(i) {
-			d.Rank, d.What = me, fmt.Sprintf("%s runs on %s", x.What, dev.ID())
-			return d
-		}
-	}
-	if waits := rt.Waits(); len(waits) > 0 {
-		d.Rank, d.For = waits[0].Rank, waits[0].Task
-	}
-	return d
+	return l.a.session.Doing(rt, d)
 }
 
 // agree has all ranks compare how far they have come. Alone, err is what it is.
@@ -361,53 +346,6 @@ func (a *attempt) savers() *saver.Ranks {
 	return r
 }
 
-// weightsHash is the hash of the weights, of which other ranks have some. On these, it is "".
-func (a *attempt) weightsHash(ctx context.Context) (hash string, err error) {
-	c := a.crew()
-	switch {
-	case c == nil:
-		return a.prog.WeightsHash(ctx)
-	case !a.leads():
-		r := a.prog.NewVarReader(ledger.Epoch)
-		defer r.Close()
-		return "", c.Lend(ctx, 0, func(i int, off int64, dst []byte) error { return r.Read(ctx, i, off, dst) })
-	}
-	from := map[int]*crew.Borrower{}
-	for rank := 1; rank < c.Size(); rank++ {
-		from[rank] = c.Borrow(rank)
-	}
-	hash, err = a.prog.WeightsHashFrom(ctx, func(rank, i int, off int64, dst []byte) error {
-		return from[rank].Read(ctx, i, off, dst)
-	})
-	for rank := 1; rank < c.Size(); rank++ {
-		err = errors.Join(err, from[rank].End(ctx))
-	}
-	return hash, err
-}
-
-// ring is the values that steps recorded under a name, on rank 0. The rank that has them sends them: all call it. On others
-// they are nil, and so are those that the program does not record.
-func (a *attempt) ring(ctx context.Context, why ledger.Reason, name string) (boundary.Values, error) {
-	c, rings := a.crew(), a.rings()
-	at := slices.IndexFunc(a.prog.Graph().Vars, func(v *graph.Value) bool { return v.Name == name })
-	if at < 0 {
-		return nil, nil
-	}
-	of := a.prog.Holder(name)
-	switch {
-	case c.Rank() == of:
-		v, err := rings.Pull(ctx, why, name)
-		if of == 0 || err != nil {
-			return v, err
-		}
-		return nil, c.Send(ctx, 0, name, shape.Bytes(v))
-	case c.Rank() > 0:
-		return nil, nil
-	}
-	v := make(boundary.Values, a.prog.Graph().Vars[at].Meta.Elems())
-	return v, c.Recv(ctx, of, name, shape.Bytes(v))
-}
-
 // reckon is what becomes of the run after the step to come, as far as this rank knows: rank 0 decides by its clock, others
 // ask for what somebody has asked of them.
 func (l *loop) reckon(ctx context.Context) (o crew.Orders) {
@@ -475,60 +413,17 @@ func (a *attempt) memory(ctx context.Context) ([]device.Stats, error) {
 	return own, nil
 }
 
-// sampled is the time between two looks at what a rank waits for.
-const sampled = 20 * time.Millisecond
-
-// samples count the looks at which a rank waited for each other one.
-type samples struct {
-	stop  func()
-	ended sync.WaitGroup
-	of    []int // by rank; the goroutine's until it has ended
-}
-
-// sample begins to look at what this rank waits for, until end.
-func (l *loop) sample() {
-	c := l.a.crew()
-	if c == nil {
-		return
-	}
-	s, stop := &l.samples, make(chan struct{})
-	s.stop, s.of = sync.OnceFunc(func() { close(stop) }), make([]int, c.Size())
-	s.ended.Go(func() {
-		tick := time.NewTicker(sampled)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				if d := c.Doing(); d.Must && d.Rank >= 0 && d.Rank != c.Rank() {
-					s.of[d.Rank]++
-				}
-			case <-stop:
-				return
-			}
-		}
-	})
-}
-
-// end ends the looks. A second call does nothing.
-func (s *samples) end() {
-	if s.stop != nil {
-		s.stop()
-		s.ended.Wait()
-	}
-}
-
 // rankReports are the rows of all ranks; nil if this process is alone.
 func (l *loop) rankReports(ctx context.Context) (rows []RankReport, err error) {
 	c := l.a.crew()
 	if c == nil {
 		return nil, nil
 	}
-	l.samples.end()
 	worked, idled := l.clock.Worked()
 	own := RankReport{Rank: c.Rank(), Machine: c.Members()[c.Rank()].Host, WorkingS: worked.Seconds(), WaitingS: idled.Seconds(), SentBytes: c.Sent()}
-	for rank, n := range l.samples.of {
-		if n > 0 {
-			own.WaitedFor = append(own.WaitedFor, RankWait{rank, (time.Duration(n) * sampled).Seconds()})
+	for rank, d := range l.samples.End() {
+		if d > 0 {
+			own.WaitedFor = append(own.WaitedFor, RankWait{rank, d.Seconds()})
 		}
 	}
 	for i := range l.a.session.Devices {
@@ -556,7 +451,7 @@ func (l *loop) finishBehind() (*Report, error) {
 	a := l.a
 	ctx := context.Background()
 	boundary.Unseal(a.rt.Residency)
-	if _, err := a.weightsHash(ctx); err != nil {
+	if _, err := boundary.WeightsHash(ctx, a.prog, a.crew()); err != nil {
 		return nil, err
 	}
 	if _, err := a.final(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -22,13 +23,13 @@ import (
 // quickest are the workloads that bench measures without names.
 var quickest = []string{"mlp", "cnn", "gpt-nano"}
 
-func benchCommand() *cobra.Command {
+func benchCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [NAME|CONFIG...]",
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches, and print the time of a step, samples per second, the share of this machine's speed that the model's arithmetic reaches, and memory. Without names it measures the quickest: " +
-			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. Samples of different lengths have a line for each bucket. docs/performance.md explains the numbers, and --scaling.\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small llama-small gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
+			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. Samples of different lengths have a line for each bucket. docs/performance.md explains the numbers, --scaling, and steps of several processes.\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small llama-small gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg\n  mpirun -n 2 trainer bench gpt-small --threads 1 --microbatches 8 --reduction tree",
 	}
 	var o bench.RunOptions
 	benchFlags(c, &o)
@@ -43,33 +44,37 @@ func benchCommand() *cobra.Command {
 	cli.Rare(c, "link", "schedule", "reduction", "replicas", "shard", "recompute", "watch")
 	c.ValidArgsFunction = completedWorkloads
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args)); err != nil {
-			return err
-		}
-		if *linked {
+		failed := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args))
+		if *linked && failed == nil {
 			return benchLink(c, args, o.Timeout, *asJSON)
 		}
-		if *generates {
-			return benchGenerate(c, args, o, *asJSON)
-		}
-		if serving.on {
-			return serving.run(c, args, o, *asJSON)
-		}
-		if scaling.on {
-			return scaling.run(c, args, o, *asJSON)
-		}
-		if len(args) == 0 {
-			args = quickest
-		}
-		var err error
-		if o.Faults, err = faults.parse(); err != nil {
-			return err
-		}
-		rs, err := runBench(c, args, o)
-		if err != nil {
-			return byFault(err)
-		}
-		return printResults(c, rs, *asJSON, printBench)
+		all := training{stop: stop, timeout: o.Timeout}
+		return all.together(c, func() error {
+			if err := all.checkBench(c, failed); err != nil {
+				return err
+			}
+			if *generates {
+				return benchGenerate(c, args, o, *asJSON)
+			}
+			if serving.on {
+				return serving.run(c, args, o, *asJSON)
+			}
+			if scaling.on {
+				return scaling.run(c, args, o, *asJSON)
+			}
+			if len(args) == 0 {
+				args = quickest
+			}
+			var err error
+			if o.Faults, err = faults.parse(); err != nil {
+				return err
+			}
+			rs, err := runBench(c, args, o, &all)
+			if err != nil || all.quiet { // rank 0 prints
+				return byFault(err)
+			}
+			return printResults(c, rs, *asJSON, printBench)
+		})
 	}
 	return c
 }
@@ -216,15 +221,15 @@ func asConfigured(c *cobra.Command, w bench.Workload, o bench.RunOptions) bench.
 
 // runBench measures the named workloads one after the other. All names are
 // looked up, and the options tried, before anything runs.
-func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
-	ws, err := workloads(c, names)
-	if err != nil {
+func runBench(c *cobra.Command, names []string, o bench.RunOptions, all *training) ([]bench.Result, error) {
+	o = all.benchOptions(c, o)
+	ws, err := checkedWorkloads(c, names, o)
+	if err = all.agree(c.Context(), "its workloads", err, o.Facts(ws...)...); err != nil {
 		return nil, err
 	}
-	for _, w := range ws {
-		if err := asConfigured(c, w, o).Check(w); err != nil {
-			return nil, usageOf(err)
-		}
+	progress := c.ErrOrStderr()
+	if all.quiet {
+		progress = io.Discard
 	}
 	return measurement[bench.Result]{
 		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, asConfigured(c, w, o)) },
@@ -237,5 +242,19 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 				cli.Tell(c, c.ErrOrStderr(), text)
 			}
 		},
-	}.all(c, ws)
+	}.all(progress, ws)
+}
+
+// checkedWorkloads looks the named workloads up, and tries the options.
+func checkedWorkloads(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Workload, error) {
+	ws, err := workloads(c, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range ws {
+		if err := asConfigured(c, w, o).Check(w); err != nil {
+			return nil, usageOf(err)
+		}
+	}
+	return ws, nil
 }

@@ -42,7 +42,7 @@ func benchGenerate(c *cobra.Command, names []string, o bench.RunOptions, asJSON 
 			return bench.Generate(c.Context(), w, asConfigured(c, w, o))
 		},
 		rate: func(r bench.Generation) string { return units.Milliseconds(r.DecodeMS.Median) + " a token" },
-	}.all(c, ws)
+	}.all(c.ErrOrStderr(), ws)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (f *servingFlags) run(c *cobra.Command, names []string, o bench.RunOptions,
 	rs, err := measurement[bench.Serving]{
 		of:   func(w bench.Workload) (bench.Serving, error) { return bench.Serve(c.Context(), w, f.clients, o) },
 		rate: func(r bench.Serving) string { return text.Rate(r.RequestsPerS, "request") },
-	}.all(c, ws)
+	}.all(c.ErrOrStderr(), ws)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,15 @@ type measurement[R any] struct {
 	tell func(r R)        // nil, or tells what else there is to tell
 }
 
-// all measures workloads one after the other.
-func (m measurement[R]) all(c *cobra.Command, ws []bench.Workload) (rs []R, err error) {
+// all measures workloads one after the other, and tells of each how far it is.
+func (m measurement[R]) all(progress io.Writer, ws []bench.Workload) (rs []R, err error) {
 	for _, w := range ws {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …\n", w.Name, w.About)
+		fmt.Fprintf(progress, "%s: %s …\n", w.Name, w.About)
 		r, err := m.of(w)
 		if err != nil {
 			return nil, usageOf(err)
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", w.Name, m.rate(r))
+		fmt.Fprintf(progress, "%s: %s\n", w.Name, m.rate(r))
 		if m.tell != nil {
 			m.tell(r)
 		}

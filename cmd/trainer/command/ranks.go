@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/ranks/mpi"
 	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/units"
@@ -40,7 +41,7 @@ func launched() (ranks.Launch, error) {
 // as one.
 var (
 	alone    = []string{"help", "version", "completion"}
-	together = []string{"train", "resume", "plan"}
+	together = []string{"train", "resume", "plan", "bench"}
 )
 
 // checkRanks refuses a command that was started as several processes which were to work together: each would do all
@@ -53,10 +54,7 @@ func checkRanks(c *cobra.Command, stop *signals.Stop) error {
 	if err != nil || l.Size < 2 {
 		return err
 	}
-	if f := c.Flags().Lookup("link"); f != nil && f.Value.String() == "true" {
-		return nil
-	}
-	err = cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume, plan and bench --link alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
+	err = cli.Usagef("%s has started %d processes (%s), and of trainer's commands train, resume, plan and bench alone work with several: start one, or set BERTH_MPI=off, and each goes by itself",
 		l.By, l.Size, l.Variable)
 	all, failed := joinRanks(c, stop, 0)
 	if failed != nil { // each tells it
@@ -139,11 +137,11 @@ func (t *training) ranksNote() string {
 }
 
 // agree has all ranks hear of an error of one.
-func (t *training) agree(ctx context.Context, what string, err error) error {
+func (t *training) agree(ctx context.Context, what string, err error, facts ...crew.Fact) error {
 	if t.ranks == nil {
 		return err
 	}
-	return t.ranks.Agree(ctx, what, err)
+	return t.ranks.Agree(ctx, what, err, facts...)
 }
 
 // chosen is the folder that rank 0 has chosen, and the text of the config there.

@@ -67,7 +67,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
-		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand()), completionCommand(), cli.Printing(versionCommand())}},
+		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand(stop)), completionCommand(), cli.Printing(versionCommand())}},
 	}
 }
 

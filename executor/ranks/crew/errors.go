@@ -91,6 +91,19 @@ func (c *Crew) Tell(err error) (told bool) {
 // Cut ends the messages of this rank after a failure, once it has told others: nothing of its memory is used any more.
 func (c *Crew) Cut(err error) { c.transport.Fail(err) }
 
+// Quit is Tell and Cut after a failure of this rank, before the memory of its messages is given back: others hear of it, and of
+// what else they wait for nothing comes. After a [Verdict], which all have, it does nothing. nil is a panic, of which the process
+// tells as it ends.
+func (c *Crew) Quit(err error) {
+	if _, all := errors.AsType[*Verdict](err); all {
+		return
+	}
+	if err != nil {
+		c.Tell(err)
+	}
+	c.Cut(errors.New("this rank has failed"))
+}
+
 // Code is the exit code of a process whose error that is.
 func (c *Crew) Code(err error) int { return codes[c.kindOf(err)] }
 
