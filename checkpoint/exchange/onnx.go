@@ -100,7 +100,7 @@ func (o *onnxModel) build(longer bool) error {
 		if o.ctx.Err() != nil {
 			return context.Cause(o.ctx)
 		}
-		return initial.FromSnapshot(o.found.Snapshot)(v, dst)
+		return initial.FromSnapshot(o.found.Snapshot, nil)(v, dst)
 	}}
 	if err := o.inputs(&source, longer); err != nil {
 		return err

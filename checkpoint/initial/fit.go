@@ -28,7 +28,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 	f := &fit{source: x.source, skipped: x.source.Skip}
 	known := map[string]bool{}
 	for _, v := range vars {
-		if known[v.Name] = weight(v); v.Role != graph.Parameter {
+		if known[v.Name] = weight(v); v.Role != graph.Parameter || !weight(v) {
 			continue
 		}
 		f.all++

@@ -28,7 +28,9 @@ type Spec struct {
 	// sizes. The graphs have the input [LengthName], and padding never changes a number
 	// that counts. Layers that cannot leave it out are refused.
 	Lengths bool
-	BF16    bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
+	// LoRA has an adapter trained in place of the weights; nil: all parameters are trained.
+	LoRA *LoRA
+	BF16 bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.
