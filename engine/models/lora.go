@@ -1,7 +1,6 @@
 package models
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// ErrAdapt is the cause of errors about [Spec.LoRA].
-var ErrAdapt = errors.New("adapt.lora")
+// ErrAdapt is the cause of errors about [Spec.LoRA]. It is an ErrModel.
+var ErrAdapt error = mistake{"adapt.lora"}
 
 // LoRA trains an adapter of rank Rank beside frozen weights (Hu et al., "LoRA: Low-Rank Adaptation
 // of Large Language Models", 2021, §4.1). A product x·Wᵀ with W [O,I] becomes
