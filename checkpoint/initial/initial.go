@@ -223,7 +223,7 @@ func (x *Values) Fit() string { return x.fit }
 func Shapes(vars []*graph.Value) map[string]string {
 	shapes := map[string]string{}
 	for _, v := range vars {
-		if v.Role == graph.Parameter {
+		if v.Role == graph.Parameter && weight(v) {
 			shapes[v.Name] = fmt.Sprint(v.Meta.Shape)
 		}
 	}
