@@ -67,7 +67,7 @@ var plain = []string{
 
 // functions are the exported functions.
 var functions = map[string]any{
-	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
+	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportPEFT": berth.ExportPEFT, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
 	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks,
 }
 

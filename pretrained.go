@@ -41,6 +41,16 @@ func Export(ctx context.Context, w Weights, dir string) (*Exported, error) {
 	return exchange.Export(ctx, w, dir)
 }
 
+// ExportPEFT writes the adapter of a run's checkpoint, which adapt.lora trains, alone into a new
+// folder dir: adapter_model.safetensors and adapter_config.json, which PEFT of Hugging Face loads
+// beside the base. The other exports merge it into the base. w.Init is not for this.
+func ExportPEFT(ctx context.Context, w Weights, dir string) (*Exported, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	return exchange.ExportPEFT(ctx, w, dir)
+}
+
 // ExportONNX writes the model of a run's checkpoint as an ONNX file at path, whole or not at
 // all. What was fitted to a table is in the graph, so that it takes raw rows: docs/export.md
 // says which inputs and outputs it has. A model with an op that has no form in ONNX is refused

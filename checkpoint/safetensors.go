@@ -33,15 +33,20 @@ func (db *DB) Export(id uint64, path string, roles ...string) error {
 // Export is [DB.Export] with more metadata, and with the names that name gives the tensors; ""
 // leaves one out. ctx ends it.
 func (s *Snapshot) Export(ctx context.Context, path string, more map[string]string, name func(Tensor) string) error {
+	return s.ExportFrom(ctx, s, path, more, name)
+}
+
+// ExportFrom is Export of other tensors, which were made of the checkpoint's. Each is read whole.
+func (s *Snapshot) ExportFrom(ctx context.Context, from Source, path string, more map[string]string, name func(Tensor) string) error {
 	var entries []safetensors.Entry
-	for _, t := range s.Manifest.Tensors {
+	for _, t := range from.Tensors() {
 		read := func(dst []byte) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return s.Read(t.Name, 0, dst)
+			return from.Read(t.Name, 0, dst)
 		}
-		if n := name(t.Tensor); n != "" {
+		if n := name(t); n != "" {
 			entries = append(entries, safetensors.Entry{Name: n, Meta: t.Meta, Read: read})
 		}
 	}

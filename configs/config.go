@@ -35,6 +35,7 @@ type Config struct {
 	Loss          string // cross_entropy, mse, bce or another name of the registry
 	LossKeys      Registered
 	Precision     string // float32 or bf16
+	Adapt         Adapt
 	Train         Train
 	Optimizer     Optimizer
 	Schedule      Schedule
@@ -201,6 +202,24 @@ type Registered struct {
 	Keys    any // a pointer to the name's struct, or the struct; nil: the defaults
 	Version int // of a name that the program has added; 0: a built-in one
 }
+
+// Adapt describes an adapter that is trained in place of the weights. The zero value is none.
+type Adapt struct {
+	Pos  Pos
+	LoRA LoRA
+}
+
+// LoRA describes an adapter of low rank: see models.LoRA.
+type LoRA struct {
+	Pos     Pos
+	Rank    int // 0: there is none
+	Alpha   float64
+	Targets []string // patterns of the names of layers and projections
+	Dropout float64
+}
+
+// Adapts reports whether an adapter is trained, and no other weights.
+func (c *Config) Adapts() bool { return c.Adapt.LoRA.Rank > 0 }
 
 // Train describes the length of training and the size of a step.
 type Train struct {

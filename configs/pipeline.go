@@ -66,7 +66,7 @@ type ExportFormat struct {
 }
 
 // ExportFormats are all of them.
-var ExportFormats = []ExportFormat{{"safetensors", ".safetensors"}, {"onnx", ".onnx"}, {"hf", ""}}
+var ExportFormats = []ExportFormat{{"safetensors", ".safetensors"}, {"onnx", ".onnx"}, {"hf", ""}, {"peft", ""}}
 
 // FormatOf is the format of that name, or without one that in which a path ends; "" if there is none.
 func FormatOf(name, path string) string {

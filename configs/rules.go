@@ -18,7 +18,7 @@ import (
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
 	resolveDevices, resolveLength, resolveTask, resolveSplit, resolveLoss, checkWeights, checkMixup, checkPositive, resolveBuckets, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
-	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
+	checkBatch, checkModel, checkSchedule, checkFreeze, checkTargets, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
 // resolveLength refuses two lengths of a run. One that comes from outside the file
@@ -257,6 +257,18 @@ func checkFreeze(d *decoder, c *Config) {
 	for i, p := range c.Optimizer.Freeze {
 		if _, err := path.Match(p, ""); err != nil {
 			d.against([]string{"optimizer.freeze"}, "item %d, %q, is not a valid pattern; write a parameter's name, with * for any characters", i, p)
+		}
+	}
+}
+
+// checkTargets refuses an adapter of nothing, and patterns that path.Match does not take.
+func checkTargets(d *decoder, c *Config) {
+	if c.Adapts() && len(c.Adapt.LoRA.Targets) == 0 {
+		d.against([]string{"adapt.lora.targets"}, "it is empty; give the names of layers or projections, such as [q_proj, v_proj]")
+	}
+	for i, p := range c.Adapt.LoRA.Targets {
+		if _, err := path.Match(p, ""); err != nil {
+			d.against([]string{"adapt.lora.targets"}, "item %d, %q, is not a valid pattern; write a name such as q_proj, with * for any characters", i, p)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type section struct {
 	variants  []variant
 	shorthand string // the key that a lone scalar stands for; "" for none
 	list      string // the key that a list stands for, with which keys that are zero are not written; "" for none
+	optional  bool   // the section may be missing as a whole: it has no defaults then, and is not written
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
 
 	// names is the kind of names in the registry that are variants, behind those that are

@@ -48,7 +48,7 @@ func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 		field := k.at(src)
 		replaced := k.unless != "" && slices.ContainsFunc(keys, func(other *key) bool { return other.name == k.unless && !zero(other) })
 		absent := zero(k) && (listed && k.name == s.shorthand || k.def == "" && !k.required || replaced)
-		if _, nested := k.kind.(*section); !keep(k) || absent && !nested {
+		if sub := k.section(); !keep(k) || absent && (sub == nil || sub.optional) {
 			continue
 		}
 		value := k.kind.encode(field, keep)
@@ -147,7 +147,8 @@ func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any,
 	at := join(path, k.name)
 	e, ok := given[k.name]
 	ok = ok && !(k.blank && isNull(e.value) && d.pos(e.value).Line > 0)
-	_, nested := k.kind.(*section)
+	sub := k.section()
+	nested := sub != nil
 	switch {
 	case ok && isNull(e.value) && !nested:
 		d.fail(d.posOf(e), at, "has no value, expected %s", k.kind.expect())
@@ -156,7 +157,7 @@ func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any,
 		k.kind.decode(d, e.value, at, k.at(dst))
 	case k.required && n != nil:
 		d.fail(d.pos(n), at, "missing, expected %s", missing(k))
-	case nested:
+	case nested && !sub.optional:
 		k.kind.decode(d, nil, at, k.at(dst))
 	case k.def != "" && given[k.unless].value == nil:
 		k.kind.decode(d, defaultNode(k.def), at, k.at(dst))

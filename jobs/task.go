@@ -274,7 +274,9 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		return r, err
 	}
 	first := filepath.Join(t.job.Dir, initName)
-	defer func() { _ = os.Remove(first) }() // it is mostly not there
+	if !c.Adapts() { // an adapter is used with it from then on
+		defer func() { _ = os.Remove(first) }() // it is mostly not there
+	}
 	init := ""
 	if !resume {
 		if init, err = t.firstWeights(first); err != nil {

@@ -27,7 +27,7 @@ import (
 // EvalName is the file in the folder of a job that evaluates with what it found: a [berth.Evaluation] as JSON.
 const EvalName = "eval.json"
 
-// initName is the file in the run folder with the weights with which a training begins, while it does.
+// initName is the file in the run folder with the weights with which a training begins, while it does; with an adapter, it stays.
 const initName = "init.safetensors"
 
 // tokenizerFile is the file of a tokenizer that is learnt in a folder.
@@ -35,7 +35,7 @@ func tokenizerFile(dir string) string { return filepath.Join(dir, rundir.Tokeniz
 
 // exporters write a model in a format.
 var exporters = map[string]func(context.Context, berth.Weights, string) (*berth.Exported, error){
-	"safetensors": berth.ExportSafetensors, "onnx": berth.ExportONNX, "hf": berth.Export,
+	"safetensors": berth.ExportSafetensors, "onnx": berth.ExportONNX, "hf": berth.Export, "peft": berth.ExportPEFT,
 }
 
 // The host memory in which a tokenizer is learnt: some, and some for each byte of the text, up to a bound, since there is one on the

@@ -28,9 +28,11 @@ type Exported struct {
 type exporting struct {
 	from   string // the run folder
 	found  *rundir.Found
-	config *configs.Config
+	config *configs.Config // of the model that is written
+	then   *configs.Config // the checkpoint's
 	state  runstate.State
 	notes  []string
+	merged *merged // the weights, where the checkpoint has an adapter; nil: it has none, or the adapter alone is meant
 }
 
 // note adds to Exported.Notes.
@@ -64,6 +66,7 @@ func exportNow(ctx context.Context, w rundir.Weights, write func(*exporting) err
 	if x.config, err = configs.Parse(fmt.Sprintf("the config of checkpoint %d", m.ID), m.Config, configs.Overlay{}); err != nil {
 		return nil, err
 	}
+	x.then = x.config
 	if x.state, err = runstate.Of(m); err != nil {
 		return nil, err
 	}
@@ -76,7 +79,21 @@ func exportNow(ctx context.Context, w rundir.Weights, write func(*exporting) err
 // Export writes the model of a run's checkpoint into a new folder, in Hugging Face's
 // layout. The run's model must be of the preset gpt, llama, mistral or qwen2. w.Init is not for this.
 func Export(ctx context.Context, w rundir.Weights, dir string) (*Exported, error) {
-	return export(ctx, w, func(x *exporting) error { return x.huggingFace(ctx, dir) })
+	return export(ctx, w, whole(ctx, func(x *exporting) error { return x.huggingFace(ctx, dir) }))
+}
+
+// whole is an export of the whole model: an adapter is merged into its base.
+func whole(ctx context.Context, write func(*exporting) error) func(*exporting) error {
+	return func(x *exporting) (err error) {
+		if !x.config.Adapts() {
+			return write(x)
+		}
+		if x.merged, x.config, err = merge(ctx, x.found.Snapshot, x.config, &x.state); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.merged.close()) }()
+		return write(x)
+	}
 }
 
 // huggingFace writes a folder in Hugging Face's layout.
@@ -90,6 +107,9 @@ func (x *exporting) huggingFace(ctx context.Context, dir string) error {
 		return errs.With(fmt.Errorf("the model of %s has model.rope_scaling.original_max_position_embeddings with rope_type dynamic, and Hugging Face's layout has no such; to write its weights alone, use trainer export --format safetensors", x.from), errs.ErrOptions)
 	}
 	model := pretrained.Model{Config: exportedConfig(x.config, &x.state.Data), Weights: x.found.Snapshot}
+	if x.merged != nil {
+		model.Instead = x.merged
+	}
 	switch t := x.state.Data.Tokenizer.(type) {
 	case *tokenizer.BPE:
 		model.Tokenizer = t

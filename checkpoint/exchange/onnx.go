@@ -33,7 +33,7 @@ import (
 // one that is there. A model with an op that has no form in ONNX is refused: onnx.ErrOp. w.Init is
 // not for this.
 func ExportONNX(ctx context.Context, w rundir.Weights, path string) (*Exported, error) {
-	return export(ctx, w, func(x *exporting) error {
+	return export(ctx, w, whole(ctx, func(x *exporting) error {
 		m, err := x.onnx(ctx)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func ExportONNX(ctx context.Context, w rundir.Weights, path string) (*Exported, 
 			return err
 		}
 		return osfile.SyncDir(filepath.Dir(path))
-	})
+	}))
 }
 
 // onnx is the model.
@@ -51,7 +51,7 @@ func (x *exporting) onnx(ctx context.Context) (*onnx.Model, error) {
 		return nil, fmt.Errorf("%w: the layers of %s are a program's own, given by its code; write its weights alone, as safetensors", errs.ErrOptions, x.from)
 	}
 	m := &x.found.Snapshot.Manifest
-	now := restore.Model{Config: x.config, Data: x.state.Data.Fingerprint}
+	now := restore.Model{Config: x.then, Data: x.state.Data.Fingerprint}
 	if err := now.Suits(m); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,10 @@ func (o *onnxModel) build(longer bool) error {
 		if o.ctx.Err() != nil {
 			return context.Cause(o.ctx)
 		}
-		return initial.FromSnapshot(o.found.Snapshot)(v, dst)
+		if o.merged != nil {
+			return o.merged.Read(v.Name, 0, dst)
+		}
+		return initial.FromSnapshot(o.found.Snapshot, nil)(v, dst)
 	}}
 	if err := o.inputs(&source, longer); err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -55,26 +56,62 @@ func ExportSafetensors(ctx context.Context, w rundir.Weights, path string) (*Exp
 }
 
 // WriteSafetensors is ExportSafetensors of a checkpoint that is open; with all, the optimizer's
-// state is written, too. A checkpoint that is of no run has nothing that was fitted.
-func WriteSafetensors(ctx context.Context, s *checkpoint.Snapshot, path string, all bool) error {
-	metadata := map[string]string{}
+// state is written, too. A checkpoint that is of no run has nothing that was fitted. An adapter is
+// merged into its base, and has no state of the optimizer there.
+func WriteSafetensors(ctx context.Context, s *checkpoint.Snapshot, path string, all bool) (err error) {
+	metadata, from := map[string]string{}, checkpoint.Source(s)
 	if m := &s.Manifest; len(m.Extra) > 0 {
-		st, err := runstate.Of(m)
-		if err != nil {
-			return err
+		st, err2 := runstate.Of(m)
+		if err2 != nil {
+			return err2
 		}
-		text, err := json.Marshal(fitted{fittedVersion, string(m.Config), restore.Portable(m), st.Data})
-		if err != nil {
-			return err
+		f := fitted{fittedVersion, string(m.Config), restore.Portable(m), st.Data}
+		if st.Base != nil && all {
+			return fmt.Errorf("%w: the optimizer's state is the adapter's, which is merged into the weights: leave --optimizer out", errs.ErrOptions)
+		}
+		if st.Base != nil {
+			x, err2 := f.merge(ctx, s, &st)
+			if err2 != nil {
+				return err2
+			}
+			defer func() { err = errors.Join(err, x.close()) }()
+			from = x
+		}
+		text, err2 := json.Marshal(f)
+		if err2 != nil {
+			return err2
 		}
 		metadata[fittedKey] = string(text)
 	}
-	return s.Export(ctx, path, metadata, func(t checkpoint.Tensor) string {
+	return s.ExportFrom(ctx, from, path, metadata, func(t checkpoint.Tensor) string {
 		if !all && !slices.Contains(roles, t.Role) {
 			return ""
 		}
 		return t.Name
 	})
+}
+
+// merge opens the weights of a checkpoint with an adapter as those of the model without, whose config
+// f then has.
+func (f *fitted) merge(ctx context.Context, s *checkpoint.Snapshot, st *runstate.State) (*merged, error) {
+	m := &s.Manifest
+	c, err := configs.Parse(fmt.Sprintf("the config of checkpoint %d", m.ID), m.Config, configs.Overlay{})
+	if err != nil {
+		return nil, err
+	}
+	x, plain, err := merge(ctx, s, c, st)
+	if err != nil {
+		return nil, err
+	}
+	text, err := plain.Kept()
+	if err == nil {
+		f.Config = string(text)
+		f.Fingerprints, err = restore.PortableOf(m, plain)
+	}
+	if err != nil {
+		return nil, errors.Join(err, x.close())
+	}
+	return x, nil
 }
 
 // readFitted reads what a file's metadata says of its run.

@@ -32,7 +32,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 		known[name] = true
 	}
 	for _, v := range vars {
-		if v.Role != graph.Parameter {
+		if v.Role != graph.Parameter || !weight(v) {
 			continue
 		}
 		f.all++

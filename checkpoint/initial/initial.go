@@ -22,9 +22,15 @@ type Contents func(v *graph.Value, dst []byte) error
 // losses are of no use to a run whose epochs are different. A checkpoint of step 0
 // may have the parameters alone: the optimizer's state then begins by rule. Parameters that
 // are not finite are refused with safetensors.ErrFinite.
-func FromSnapshot(s *checkpoint.Snapshot) Contents {
+//
+// base has the weights that an adapter was trained beside, which are in no checkpoint; nil for
+// models without.
+func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
 	return func(v *graph.Value, dst []byte) error {
 		whole := v.Whole()
+		if base != nil && v.Tagged(graph.BaseTag) {
+			return base(v, dst)
+		}
 		if text := misfit(s, v); text != "" {
 			return fmt.Errorf("%w: %s", ErrChanged, text)
 		}
@@ -59,7 +65,7 @@ func misfit(s *checkpoint.Snapshot, v *graph.Value) string {
 	whole := v.Whole()
 	have, ok := s.Tensor(whole.Name)
 	switch {
-	case ok && have.Meta.Equal(whole.Meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
+	case v.Tagged(graph.BaseTag), ok && have.Meta.Equal(whole.Meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
 		return ""
 	case ok:
 		return fmt.Sprintf("in checkpoint %d, %s is %v, but in the model it is %v", s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
@@ -89,11 +95,11 @@ func begins(v *graph.Value) bool {
 // FromRun is FromSnapshot for a run that goes on in db from that checkpoint, s:
 // later checkpoints may replace it. Variables that do not change are read from
 // the newest one then.
-func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
+func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot, base Contents) Contents {
 	var at atomic.Pointer[checkpoint.Snapshot]
 	at.Store(s)
 	return func(v *graph.Value, dst []byte) error {
-		err := FromSnapshot(at.Load())(v, dst)
+		err := FromSnapshot(at.Load(), base)(v, dst)
 		if !errors.Is(err, checkpoint.ErrDamaged) {
 			return err
 		}
@@ -106,7 +112,7 @@ func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
 			return e
 		}
 		at.Store(newest)
-		return FromSnapshot(newest)(v, dst)
+		return FromSnapshot(newest, base)(v, dst)
 	}
 }
 
@@ -127,6 +133,11 @@ type Values struct {
 // all contents are by rule. ctx ends reading the list of the file's tensors. The
 // caller closes the values.
 func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
+	return open(ctx, init, seed, vars, vars)
+}
+
+// open is Open of some of the variables.
+func open(ctx context.Context, init string, seed uint64, all, vars []*graph.Value) (*Values, error) {
 	x := &Values{seed: seed}
 	if init == "" {
 		return x, nil
@@ -135,8 +146,8 @@ func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*
 	if x.source, err = ParseSource(init); err != nil {
 		return nil, err
 	}
-	if p := x.source.unmatched(vars); p != "" {
-		return nil, fmt.Errorf("%w: skip: %s is the name of no weight of the model, such as %s", ErrInit, p, anyWeight(vars))
+	if p := x.source.unmatched(all); p != "" {
+		return nil, fmt.Errorf("%w: skip: %s is the name of no weight of the model, such as %s", ErrInit, p, anyWeight(all))
 	}
 	if x.source.File == "" { // another job will give it
 		return x, nil
@@ -229,7 +240,7 @@ func (x *Values) Fit() string { return x.fit }
 func Shapes(vars []*graph.Value) map[string]string {
 	shapes := map[string]string{}
 	for _, v := range vars {
-		if v.Role == graph.Parameter {
+		if v.Role == graph.Parameter && weight(v) {
 			shapes[v.Name] = fmt.Sprint(v.Meta.Shape)
 		}
 	}

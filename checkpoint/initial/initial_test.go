@@ -307,7 +307,7 @@ func TestManyWrong(t *testing.T) {
 func TestFromSnapshot(t *testing.T) {
 	vars := variables(t, 5)
 	_, s := saved(t, vars)
-	read := initial.FromSnapshot(s)
+	read := initial.FromSnapshot(s, nil)
 	for i, v := range vars {
 		got := make([]byte, v.Meta.Bytes())
 		if err := read(v, got); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(i + 1)}, len(got))) {
@@ -364,11 +364,11 @@ func TestWeightsAreFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := initial.FromSnapshot(s)(w, dst); !errors.Is(err, safetensors.ErrFinite) || !strings.Contains(err.Error(), "checkpoint 2 of step 4: tensor w: a weight is not finite: element 2 is NaN") {
+	if err := initial.FromSnapshot(s, nil)(w, dst); !errors.Is(err, safetensors.ErrFinite) || !strings.Contains(err.Error(), "checkpoint 2 of step 4: tensor w: a weight is not finite: element 2 is NaN") {
 		t.Errorf("a checkpoint: %v", err)
 	}
 	losses := &graph.Value{Name: "w", Meta: w.Meta, Role: graph.Metric}
-	if err := initial.FromSnapshot(s)(losses, dst); err != nil {
+	if err := initial.FromSnapshot(s, nil)(losses, dst); err != nil {
 		t.Errorf("metrics may be anything: %v", err)
 	}
 }

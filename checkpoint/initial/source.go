@@ -84,8 +84,10 @@ func (s Source) unmatched(vars []*graph.Value) string {
 	return ""
 }
 
-// weight reports whether a file may give a variable.
-func weight(v *graph.Value) bool { return v.Role == graph.Parameter || v.Role == graph.Statistic }
+// weight reports whether a file may give a variable. An adapter always begins by rule.
+func weight(v *graph.Value) bool {
+	return (v.Role == graph.Parameter || v.Role == graph.Statistic) && !v.Tagged(graph.AdapterTag)
+}
 
 // splitPath splits FILE[:PREFIX]; a file whose name has a colon comes first.
 func splitPath(init string) (path, prefix string) {

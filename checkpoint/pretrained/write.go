@@ -20,6 +20,7 @@ type Model struct {
 	Config    Config
 	Tokenizer *tokenizer.BPE // nil: none is written
 	Weights   *checkpoint.Snapshot
+	Instead   checkpoint.Source // the weights, where those in the checkpoint are an adapter's; nil: they are not
 }
 
 // CheckFolder refuses, with ErrFolder, a path that [Write] cannot make a folder of:
@@ -62,7 +63,12 @@ func cleaned(dir string) string { return filepath.Clean(osfile.Resolve(dir)) }
 
 // Write makes a folder of a model, which transformers' from_pretrained loads. It
 // appears whole, or not at all. ctx ends it.
-func Write(ctx context.Context, dir string, m Model) (err error) {
+func Write(ctx context.Context, dir string, m Model) error {
+	return writeFolder(dir, func(next string) error { return m.writeFiles(ctx, next) })
+}
+
+// writeFolder makes a folder with the files that write writes, whole or not at all.
+func writeFolder(dir string, write func(next string) error) (err error) {
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
@@ -77,7 +83,7 @@ func Write(ctx context.Context, dir string, m Model) (err error) {
 			return err
 		}
 	}
-	if err := m.writeFiles(ctx, next.Path); err != nil {
+	if err := write(next.Path); err != nil {
 		return &unwritten{err, dir, next.Path}
 	}
 	if err := CheckFolder(dir); err != nil { // others may have filled it meanwhile
@@ -107,7 +113,11 @@ func (u *unwritten) Unwrap() error { return u.cause }
 
 // writeFiles writes the files into a folder.
 func (m Model) writeFiles(ctx context.Context, dir string) error {
-	if err := m.Weights.Export(ctx, filepath.Join(dir, WeightsName), nil, m.Config.nameOf); err != nil {
+	from := m.Instead
+	if from == nil {
+		from = m.Weights
+	}
+	if err := m.Weights.ExportFrom(ctx, from, filepath.Join(dir, WeightsName), nil, m.Config.nameOf); err != nil {
 		return err
 	}
 	if m.Tokenizer != nil {

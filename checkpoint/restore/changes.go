@@ -172,7 +172,7 @@ func (r *Run) otherModel(m *checkpoint.Manifest) (string, error) {
 func OfModel(list []configs.Change) (left []configs.Change) {
 	for _, c := range list {
 		section, _, _ := strings.Cut(c.Key, ".")
-		if section == "model" && c.Key != "model.dropout" || c.Key == "data.source" || c.Key == "data.tokenizer" {
+		if section == "model" && c.Key != "model.dropout" || section == "adapt" && c.Key != "adapt.lora.dropout" || c.Key == "data.source" || c.Key == "data.tokenizer" {
 			left = append(left, c)
 		}
 	}

@@ -79,6 +79,14 @@ func Portable(m *checkpoint.Manifest) map[string]string {
 	return prints
 }
 
+// PortableOf is Portable of a checkpoint's weights under another config.
+func PortableOf(m *checkpoint.Manifest, c *configs.Config) (map[string]string, error) {
+	prints := Portable(m)
+	config, err := identity(c)
+	prints[configPrint] = config
+	return prints, err
+}
+
 // ImportedInfo describes the unknown data of an imported model.
 func ImportedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
 	info := datasets.TextInfo(t, context)

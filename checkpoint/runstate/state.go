@@ -16,6 +16,14 @@ type State struct {
 	Progress   Progress
 	Data       datasets.Info
 	EpochSteps int `json:",omitempty"` // steps of an epoch; 0: the ring of losses has as many entries
+	// Base is the weights that an adapter is trained beside; nil: the checkpoint has all weights.
+	Base *Base `json:",omitempty"`
+}
+
+// Base says which weights an adapter is trained beside. They are in no checkpoint.
+type Base struct {
+	Init   string `json:",omitempty"` // the source, as initial.ParseSource reads it, with an absolute path; "": by rule, from the config's seed
+	SHA256 string // of the weights: see initial.Values.BaseHash
 }
 
 // Of reads the state of a checkpoint.

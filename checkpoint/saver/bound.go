@@ -74,6 +74,7 @@ func (b Bound) room() int64 { return int64(b) - b.Held() }
 // which is all of them if it has no bound, or more where the largest one alone does,
 // since a device copies it whole.
 func (b Bound) Takes(vars []*graph.Value) (bytes int64) {
+	vars = Kept(vars)
 	if b > 0 {
 		return max(int64(b), b.Held()+largest(vars).Meta.Bytes())
 	}
@@ -93,7 +94,7 @@ func (b Bound) Exceeded(vars []*graph.Value) string {
 	if b == 0 || len(vars) == 0 {
 		return ""
 	}
-	v, takes := largest(vars), b.Takes(vars)
+	v, takes := largest(Kept(vars)), b.Takes(vars)
 	if takes <= int64(b) {
 		return ""
 	}

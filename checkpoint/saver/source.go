@@ -36,10 +36,15 @@ type part struct {
 	begin, end int64 // its bytes among the variable's
 }
 
+// Kept are the variables that a checkpoint has: all but the base of an adapter.
+func Kept(vars []*graph.Value) []*graph.Value {
+	return slices.DeleteFunc(slices.Clone(vars), func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) })
+}
+
 func newState(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residency.Tensor, bound Bound) *state {
-	s := &state{bound: bound, at: map[string]int{}, vars: g.Vars}
+	s := &state{bound: bound, at: map[string]int{}, vars: Kept(g.Vars)}
 	var here []*residency.Tensor // of this rank
-	for i, v := range g.Vars {
+	for i, v := range s.vars {
 		t := tensor(v.Name)
 		s.tensors, s.slots = append(s.tensors, t), append(s.slots, len(here))
 		if t != nil {
@@ -81,7 +86,7 @@ func (s *state) byNeed(g *graph.Graph) {
 		update[a.Var.Name] = at[a.New.Node]
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int {
-		return update[g.Vars[b].Name] - update[g.Vars[a].Name]
+		return update[s.vars[b].Name] - update[s.vars[a].Name]
 	})
 }
 

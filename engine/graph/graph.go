@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -121,6 +122,15 @@ func (v *Value) Whole() *Value {
 	}
 	return v
 }
+
+// The tags of parameters of a model that is trained by an adapter.
+const (
+	BaseTag    = "base"    // it stays as it is, and is in no checkpoint
+	AdapterTag = "adapter" // it is trained
+)
+
+// Tagged reports whether a variable, or the one that it is a range of, has a tag.
+func (v *Value) Tagged(tag string) bool { return slices.Contains(v.Whole().Tags, tag) }
 
 // Offset is the index of v's first byte in the contents of the whole variable.
 func (v *Value) Offset() int64 {

@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -33,6 +34,8 @@ type context struct {
 	target     *graph.Value    // of the loss, without padding; nil until the loss declares it
 	wanted     string          // name of the layer whose output seen becomes; "": none
 	seen       *graph.Value
+	products   []string // names of the products that may have an adapter; valid with Spec.LoRA
+	hit        []bool   // the patterns of Spec.LoRA that match one
 }
 
 // chunk is the state of building a graph that generates.
@@ -75,6 +78,9 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 // variable declares a variable of the current layer.
 func (c *context) variable(suffix string, dims []int, role graph.Role, init graph.Init, tags ...string) *graph.Value {
 	name := c.b.Layer().Name + "." + suffix
+	if c.spec.LoRA != nil && role == graph.Parameter && !slices.Contains(tags, graph.AdapterTag) {
+		tags = append(slices.Clone(tags), graph.BaseTag)
+	}
 	v := c.b.Var(name, shape.F32(dims...), role, init, tags...)
 	c.vars = append(c.vars, v)
 	c.byName[name] = v

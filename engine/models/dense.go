@@ -61,8 +61,9 @@ func (l Dense) product(b *Builder, prefix string, x *graph.Value, in int) *graph
 	if l.Std > 0 {
 		init = graph.Init{Kind: graph.Normal, A: l.Std}
 	}
+	dims := []int{l.Units, in}
 	if l.InOut {
-		return b.MatMul(x, b.Param(prefix+"weight", []int{in, l.Units}, init, "weight"), false)
+		dims = []int{in, l.Units}
 	}
-	return b.MatMul(x, b.Param(prefix+"weight", []int{l.Units, in}, init, "weight"), true)
+	return b.c.adapted(prefix, x, b.MatMul(x, b.Param(prefix+"weight", dims, init, "weight"), !l.InOut), l.InOut)
 }

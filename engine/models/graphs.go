@@ -14,10 +14,14 @@ import (
 
 func newContext(name string, s Spec, microbatches, microbatch int) *context {
 	registry.Seal() // the tables are read from now on
-	return &context{
+	c := &context{
 		b: graph.NewBuilder(name, microbatches), spec: s.whole(), microbatch: microbatch,
 		byName: map[string]*graph.Value{}, named: map[string]bool{}, counts: map[string]int{},
 	}
+	if s.LoRA != nil {
+		c.hit = make([]bool, len(s.LoRA.Targets))
+	}
+	return c
 }
 
 // graph ends building. Ops of the program must be registered, so that their versions
@@ -56,7 +60,7 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	if weight != nil {
 		terms.Counted = weight
 	}
-	norm := optim.Append(c.b, o, loss, c.step, c.vars, &terms)
+	norm := optim.Append(c.b, o, loss, c.step, c.trainable(), &terms)
 	switch {
 	case weight == nil:
 		answers = terms

@@ -34,7 +34,9 @@ type Spec struct {
 	// Packed, with Lengths: a sample has several sequences in a row. Graphs with a loss have the
 	// input [PositionName], and keep each sequence to itself. In others, a sample is one.
 	Packed bool
-	BF16   bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
+	// LoRA has an adapter trained in place of the weights; nil: all parameters are trained.
+	LoRA *LoRA
+	BF16 bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.

@@ -15,12 +15,14 @@ func (c *context) forward() *graph.Value {
 	}
 	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
 	if c.chunk == nil {
-		x = c.padded(x)
-		return c.stack(c.spec.Layers, "", x)
+		x = c.stack(c.spec.Layers, "", c.padded(x))
+	} else {
+		n := firstAfter(c.spec.Layers)
+		x = c.stack(c.spec.Layers[:n], "", x)
+		x = c.stack(c.spec.Layers[n:], "", c.narrowed(x))
 	}
-	n := firstAfter(c.spec.Layers)
-	x = c.stack(c.spec.Layers[:n], "", x)
-	return c.stack(c.spec.Layers[n:], "", c.narrowed(x))
+	c.checkTargets()
+	return x
 }
 
 // stack applies layers in order. block is the top-level layer that they are in;

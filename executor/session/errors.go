@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/schedule"
@@ -49,6 +50,8 @@ func (s *Session) Placed(err error) error {
 	switch {
 	case pinned:
 		return configs.At(c.Where("partition.pin"), fmt.Errorf("partition.pin: %w", pins))
+	case errors.Is(err, models.ErrAdapt):
+		return configs.At(c.Where("adapt.lora.targets"), err)
 	case errors.Is(err, optim.ErrSpec):
 		return configs.At(c.Where("optimizer.freeze"), err) // the config knows its other keys
 	case errors.Is(err, schedule.ErrInvalid):

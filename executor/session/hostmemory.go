@@ -70,7 +70,7 @@ func (s *Session) SaveBound() saver.Bound {
 
 // StateBytes is the size of a checkpoint's tensors.
 func (s *Session) StateBytes() (n int64) {
-	for _, v := range s.Plan.Graph.Vars {
+	for _, v := range saver.Kept(s.Plan.Graph.Vars) {
 		n += v.Meta.Bytes()
 	}
 	return n

@@ -69,6 +69,7 @@ type attempt struct {
 type opened struct {
 	devices []device.Device // of the run; their operations fail as Options.Faults asks
 	values  *initial.Values // first values; nil before they are opened
+	base    *runstate.Base  // the weights that an adapter is trained beside; nil without one, and on ranks above 0
 	folder  *rundir.Folder
 	bound   saver.Bound
 	held    int64 // bytes of the host memory that residency counts for saves and decoded images
@@ -118,6 +119,9 @@ func (a *attempt) openFiles(ctx context.Context) (err error) {
 	if a.values, err = initial.Open(ctx, init, a.session.Config.Seed, a.session.Plan.Graph.Vars); err != nil || !a.leads() {
 		return err
 	}
+	if err := a.openBase(ctx); err != nil {
+		return err
+	}
 	return a.openFolder(ctx)
 }
 
@@ -149,7 +153,10 @@ func (a *attempt) openState(ctx context.Context) (c executor.Contents, err error
 		return session.ContentsOf(a.values), nil
 	}
 	snap, err := a.restore(ctx)
-	return executor.Contents{Write: initial.FromRun(a.folder.DB, snap)}, err
+	if err != nil {
+		return c, err
+	}
+	return a.goesOn(ctx, snap)
 }
 
 // begins gives the variables their first contents. With lends, other ranks get them from rank 0.
@@ -360,7 +367,7 @@ func (a *attempt) manifest() (m checkpoint.Manifest, err error) {
 		return checkpoint.Manifest{Step: a.at.Step}, nil
 	}
 	a.at.Lines = a.journal.metrics.Lines()
-	extra, err := json.Marshal(runstate.State{Progress: a.at, Data: *a.session.Info, EpochSteps: a.session.Sizes.Steps})
+	extra, err := json.Marshal(runstate.State{Progress: a.at, Data: *a.session.Info, EpochSteps: a.session.Sizes.Steps, Base: a.base})
 	if err != nil {
 		return m, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
@@ -63,7 +64,24 @@ func (t *Model) contents(ctx context.Context) (c executor.Contents, err error) {
 	if err := t.suits(); err != nil {
 		return c, err
 	}
-	return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot)}, nil
+	if t.session.Spec.LoRA == nil {
+		return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot, nil)}, nil
+	}
+	return t.beside(ctx)
+}
+
+// beside is the contents of a checkpoint of an adapter, with those of its base.
+func (t *Model) beside(ctx context.Context) (c executor.Contents, err error) {
+	if t.values == nil {
+		if t.values, err = restore.OpenBase(ctx, &t.found.Snapshot.Manifest, t.session.Config.Seed, t.session.Plan.Graph.Vars); err != nil {
+			return c, err
+		}
+	}
+	c.Write = initial.FromSnapshot(t.found.Snapshot, t.values.Read)
+	if s := t.values.Stream(); s != nil {
+		c.Sequence = s
+	}
+	return c, nil
 }
 
 // suits refuses a checkpoint of another model, or of other data.

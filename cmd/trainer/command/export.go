@@ -36,6 +36,7 @@ var exportFormats = map[string]exportFormat{
 	"safetensors": {"the weights by name, for PyTorch, --init and import", (*export).safetensors},
 	"onnx":        {"a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
 	"hf":          {"a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
+	"peft":        {"the adapter that adapt.lora trains, as a folder for PEFT", library(berth.ExportPEFT)},
 }
 
 // export is a call of the command export.
@@ -51,7 +52,7 @@ func exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export RUN --out PATH", Short: "Write a run's model for other programs",
 		Long: "Write the model of a run's checkpoint, the best unless another is chosen, into a new file or folder. --format says how; without it, the ending of PATH does:\n\n" + exportList() +
-			"\n\nRUN may also be a file of checkpoints, except for onnx and hf. The run may train meanwhile.",
+			"\n\nRUN may also be a file of checkpoints, except for onnx, hf and peft. The run may train meanwhile.",
 		Example: "  trainer export runs/digits --out digits.safetensors\n  trainer export runs/churn --out churn.onnx\n  trainer export runs/shakespeare-bpe --format hf --out my-gpt --last",
 		Args:    exportArgs,
 	}

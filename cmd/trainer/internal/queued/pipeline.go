@@ -144,6 +144,9 @@ func exportable(s *configs.Step, trained map[string]*configs.Config) error {
 		if cfg := trained[in.Name]; s.Format == "hf" && cfg != nil && cfg.Model.Preset != "gpt" {
 			return fmt.Errorf("the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout: give another format", in.Name)
 		}
+		if cfg := trained[in.Name]; s.Format == "peft" && cfg != nil && !cfg.Adapts() {
+			return fmt.Errorf("the model of %s has no adapter: train one (adapt.lora), or give another format", in.Name)
+		}
 	}
 	return nil
 }

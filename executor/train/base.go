@@ -1,0 +1,50 @@
+package train
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/restore"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/executor"
+)
+
+// openBase notes which weights an adapter is trained beside, in a run that begins.
+func (a *attempt) openBase(ctx context.Context) (err error) {
+	if a.session.Spec.LoRA == nil || a.opt.Resume {
+		return nil
+	}
+	a.base = &runstate.Base{}
+	if a.base.Init, err = a.values.Source(); err != nil {
+		return err
+	}
+	a.base.SHA256, err = a.values.BaseHash(ctx, a.session.Plan.Graph.Vars)
+	return err
+}
+
+// goesOn is the contents of variables of a run that goes on from a checkpoint. Those of the base of
+// an adapter come from where they came from when the run began.
+func (a *attempt) goesOn(ctx context.Context, snap *checkpoint.Snapshot) (c executor.Contents, err error) {
+	if a.session.Spec.LoRA == nil {
+		return executor.Contents{Write: initial.FromRun(a.folder.DB, snap, nil)}, nil
+	}
+	m := &snap.Manifest
+	if a.base, err = restore.BaseOf(m); err != nil {
+		return c, err
+	}
+	values, err := restore.OpenBase(ctx, m, a.session.Config.Seed, a.session.Plan.Graph.Vars)
+	if err != nil {
+		return c, err
+	}
+	if err := a.values.Close(); err != nil {
+		return c, errors.Join(err, values.Close())
+	}
+	a.values = values
+	c.Write = initial.FromRun(a.folder.DB, snap, values.Read)
+	if s := values.Stream(); s != nil {
+		c.Sequence = s
+	}
+	return c, nil
+}
