@@ -36,7 +36,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 			continue
 		}
 		name := x.source.Prefix + v.Name
-		have, ok := x.lookup(v)
+		have, ok := x.lookup(v.Name)
 		switch {
 		case !ok:
 			f.missing = append(f.missing, name)

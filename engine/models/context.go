@@ -71,10 +71,15 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 	return c.variable(suffix, dims, graph.Parameter, init, tags...)
 }
 
-// variable declares a variable of the current layer.
+// variable declares a variable of the current layer. byName has the average of a parameter
+// under the parameter's name.
 func (c *context) variable(suffix string, dims []int, role graph.Role, init graph.Init, tags ...string) *graph.Value {
 	name := c.b.Layer().Name + "." + suffix
-	v := c.b.Var(name, shape.F32(dims...), role, init, tags...)
+	declared := name
+	if role == graph.Parameter && !c.training && c.spec.Averaged != nil && c.spec.Averaged(name) {
+		declared, role = graph.AverageOf(name), graph.Average
+	}
+	v := c.b.Var(declared, shape.F32(dims...), role, init, tags...)
 	c.vars = append(c.vars, v)
 	c.byName[name] = v
 	return v
