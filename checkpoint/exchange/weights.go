@@ -55,8 +55,11 @@ func ExportSafetensors(ctx context.Context, w rundir.Weights, path string) (*Exp
 }
 
 // WriteSafetensors is ExportSafetensors of a checkpoint that is open; with all, the optimizer's
-// state is written, too. A checkpoint that is of no run has nothing that was fitted.
+// state is written, too, and averages beside the weights, not in their place. A checkpoint that is of no run has nothing that was fitted.
 func WriteSafetensors(ctx context.Context, s *checkpoint.Snapshot, path string, all bool) error {
+	if !all {
+		s = s.Averaged()
+	}
 	metadata := map[string]string{}
 	if m := &s.Manifest; len(m.Extra) > 0 {
 		st, err := runstate.Of(m)
