@@ -377,7 +377,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			s.Freeze = []string{"["}
 		},
 		"train: optimizer: ema 1 is outside [0,1): give a decay such as 0.999, or 0 for no average": func(s *optim.Spec) { s.EMA = 1 },
-		`no schedule "cosin": use constant, `: func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
+		`no schedule "cosin": use constant, `:                                                       func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
 	} {
 		s := spec()
 		spoil(&s)

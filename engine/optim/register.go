@@ -19,7 +19,8 @@ type OptimizerType[Keys any] struct {
 	// Defaults are the keys that are not given. A method Check() error of Keys can
 	// refuse values.
 	Defaults Keys
-	// Update appends the update of the weight w and gives its new value. g is the
+	// Update appends the update of the weight w and gives its new value, of which an average is kept
+	// where Spec.EMA asks for one. g is the
 	// gradient of the mean loss, clipped if the config asks for that.
 	Update func(u *Update, keys Keys, w, g *graph.Value) *graph.Value
 	// Sums: g is the gradient of the loss that is summed over its terms, as it comes from
