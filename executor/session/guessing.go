@@ -11,11 +11,12 @@ import (
 	"github.com/berth-ml/berth/engine/metrics"
 )
 
-// A loss is far above that of guessing beyond farShare times it and a margin: farNats for losses in nats,
-// and half of it for squared errors.
+// A loss in nats is far above that of guessing beyond farShare times it and farNats; a squared error
+// beyond farSquares times it, as first weights alone give two or three times.
 const (
-	farShare = 1.5
-	farNats  = 0.5
+	farShare   = 1.5
+	farNats    = 0.5
+	farSquares = 5
 )
 
 // FarAbove warns of a training whose loss at a boundary is far above what guessing gives: that of
@@ -35,11 +36,11 @@ func (s *Session) FarAbove(ctx context.Context, b *runstate.Boundary, train *dat
 	if how == "" || err != nil {
 		return "", err
 	}
-	margin := farNats
+	bound := farShare*guess + farNats
 	if s.Spec.Loss == "mse" {
-		margin = guess / 2
+		bound = farSquares * guess
 	}
-	isFar := func(loss *float64) bool { return loss != nil && *loss > farShare*guess+margin }
+	isFar := func(loss *float64) bool { return loss != nil && *loss > bound }
 	name, loss := "validation", b.ValLoss
 	if !isFar(loss) {
 		if loss != nil && *loss < guess || !isFar(b.TrainLoss) {
