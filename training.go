@@ -99,7 +99,7 @@ func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...strin
 }
 
 // Predict waits for the steps so far, and computes the model's outputs for samples, a
-// tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
+// tensor of [n, …], with the weights of now, or their averages by train.ema: [n, outputs], and [n, positions, outputs] of
 // a sequence. Samples are as in Batch.Input. Outputs of a classifier are probabilities.
 func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.Dense, error) {
 	if err := t.check(ctx); err != nil {

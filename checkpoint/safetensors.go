@@ -131,8 +131,13 @@ func (s *imported) check(roles []string) error {
 	return nil
 }
 
-// Read implements Source.
+// Read implements Source. The average of a tensor that the file gives begins with it.
 func (s *imported) Read(name string, off int64, dst []byte) error {
+	if parameter, ok := strings.CutSuffix(name, averageSuffix); ok && !s.given[name] && s.given[parameter] {
+		if t, _ := s.Tensor(name); t.Role == roleAverage {
+			name = parameter
+		}
+	}
 	if !s.given[name] {
 		return s.Snapshot.Read(name, off, dst)
 	}

@@ -187,6 +187,33 @@ type Snapshot struct {
 	byName   map[string]int
 }
 
+// Averaged is the checkpoint for answers: each parameter with an average, which training keeps
+// under its name and /ema, has the average's contents. It is s where there are no averages.
+func (s *Snapshot) Averaged() *Snapshot {
+	a := &Snapshot{Manifest: s.Manifest, db: s.db, byName: make(map[string]int, len(s.byName))}
+	a.Manifest.Tensors = nil
+	for _, t := range s.Manifest.Tensors {
+		if t.Role == roleAverage {
+			continue
+		}
+		if i, ok := s.byName[t.Name+averageSuffix]; ok && s.Manifest.Tensors[i].Role == roleAverage && s.Manifest.Tensors[i].Meta.Equal(t.Meta) {
+			t.Chunks = s.Manifest.Tensors[i].Chunks
+		}
+		a.byName[t.Name] = len(a.Manifest.Tensors)
+		a.Manifest.Tensors = append(a.Manifest.Tensors, t)
+	}
+	if len(a.byName) == len(s.byName) {
+		return s
+	}
+	return a
+}
+
+// The role of averages, and the end of their names: those of package graph.
+const (
+	roleAverage   = "average"
+	averageSuffix = "/ema"
+)
+
 // Tensors lists the checkpoint's tensors in the order they were saved in.
 func (s *Snapshot) Tensors() []Tensor {
 	ts := make([]Tensor, len(s.Manifest.Tensors))

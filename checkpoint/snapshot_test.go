@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 func TestReadParts(t *testing.T) {
@@ -152,5 +154,37 @@ func TestBestSince(t *testing.T) {
 		if best, want := BestOf(list), []uint64{1, 1, 3, 4}[step]; best != want || err != nil {
 			t.Errorf("after step %d: the best is %d, %v, want %d", step+1, best, err, want)
 		}
+	}
+}
+
+// A checkpoint for answers has the averages under the names of the weights, and nothing else
+// changes.
+func TestAveraged(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "x.db"), OpenOptions{})
+	src := &mem{}
+	for i, name := range []string{"w", "w/ema", "b", "w/m", "b/ema"} {
+		src.add(name, 1000, uint64(i))
+	}
+	src.tensors[1].Role = graph.Average.String()
+	id, err := db.Save(t.Context(), Manifest{Step: 1}, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := db.Load(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.Averaged()
+	for name, of := range map[string]string{"w": "w/ema", "b": "b", "w/m": "w/m", "b/ema": "b/ema"} { // b/ema has another role
+		got, want := make([]byte, 4000), make([]byte, 4000)
+		if err := errors.Join(a.Read(name, 0, got), src.Read(of, 0, want)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not %s: %v", name, of, err)
+		}
+	}
+	if _, ok := a.Tensor("w/ema"); ok || len(a.Tensors()) != 4 || len(s.Tensors()) != 5 || a.Averaged() != a {
+		t.Errorf("tensors %v", a.Tensors())
+	}
+	if graph.AverageOf("w") != "w/ema" {
+		t.Errorf("an average is named %s", graph.AverageOf("w"))
 	}
 }

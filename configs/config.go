@@ -224,12 +224,13 @@ func (c *Config) Adapts() bool { return c.Adapt.LoRA.Rank > 0 }
 // Train describes the length of training and the size of a step.
 type Train struct {
 	Pos          Pos
-	Epochs       int    // 0: Steps is the run's length
-	Steps        int    // of the run; 0: Epochs is its length
-	Boundary     int    // steps between boundaries, at which losses and metrics come out; 0: they are the epochs' ends
-	Batch        int    // samples in a step, over all its microbatches
-	Microbatches int    // divides Batch
-	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
+	Epochs       int     // 0: Steps is the run's length
+	Steps        int     // of the run; 0: Epochs is its length
+	Boundary     int     // steps between boundaries, at which losses and metrics come out; 0: they are the epochs' ends
+	Batch        int     // samples in a step, over all its microbatches
+	Microbatches int     // divides Batch
+	Reduction    string  // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
+	EMA          float64 // decay of the average of the weights; 0: there is none
 	Shuffle      bool
 	Metrics      []string      // that come out at boundaries with the loss; nil: the usual ones; MetricsAll alone: all
 	GradNorm     bool          // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too

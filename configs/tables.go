@@ -44,6 +44,8 @@ var trainSection = &section{
 			doc: "number of equal pieces of a batch, whose gradients are added; must divide `batch`"},
 		{name: "reduction", kind: enum{ReduceOrder, ReduceTree}, at: at(func(t *Train) *string { return &t.Reduction }), def: ReduceOrder,
 			doc: "how the microbatches of a step are summed: gradients, losses, statistics of batch norm. `order`: one after the other. `tree`: by a fixed binary tree over them, so that replicas can sum parts of it; it keeps more sums at once, up to one for each doubling of `microbatches`. From 4 microbatches on, the two round differently"},
+		{name: "ema", kind: belowOne, at: at(func(t *Train) *float64 { return &t.EMA }),
+			doc: "decay of a [moving average of the weights](training.md#an-average-of-the-weights), such as `0.999`, which validation, `eval` and what follows it take in place of the weights; 0: there is none"},
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},
 		{name: "metrics", kind: metricNames{}, at: at(func(t *Train) *[]string { return &t.Metrics }), def: "auto", free: true, kept: true, flag: "metrics", flagTakes: "NAMES", flagTrains: true,

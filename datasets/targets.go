@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -34,24 +35,64 @@ func (p *Part) eachTarget(ctx context.Context, f func(sample int, target []byte)
 
 // balance measures the weights of Info.Balanced. It reads the whole part.
 func (p *Part) balance(ctx context.Context, info *Info) ([]float64, error) {
+	counts, err := p.countTargets(ctx, info)
 	if info.Target.Meta.DType == shape.Int32 {
-		counts := make([]float64, info.Classes)
-		err := p.AsInputs().InOrder().eachTarget(ctx, func(_ int, target []byte) {
+		return balancedClasses(counts), err
+	}
+	return balancedBits(counts, float64(p.Samples())), err
+}
+
+// countTargets counts the targets of each class, or adds up each number of targets that are 0 or 1.
+// It reads the whole part.
+func (p *Part) countTargets(ctx context.Context, info *Info) (counts []float64, err error) {
+	if info.Target.Meta.DType == shape.Int32 {
+		counts = make([]float64, info.Classes)
+		return counts, p.AsInputs().InOrder().eachTarget(ctx, func(_ int, target []byte) {
 			for _, class := range shape.View[int32](target) {
 				if class != Padding {
 					counts[class]++
 				}
 			}
 		})
-		return balancedClasses(counts), err
 	}
-	ones := make([]float64, info.Target.Meta.Elems())
-	err := p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
+	counts = make([]float64, info.Target.Meta.Elems())
+	return counts, p.InOrder().eachTarget(ctx, func(_ int, target []byte) {
 		for i, v := range shape.View[float32](target) {
-			ones[i] += float64(v)
+			counts[i] += float64(v)
 		}
 	})
-	return balancedBits(ones, float64(p.Samples())), err
+}
+
+// TargetEntropy is the entropy in nats of the classes' shares in the part: the least mean cross-entropy
+// of an answer that is the same for all samples. Of several targets that are 0 or 1, it is the mean over these. It
+// reads the whole part.
+func (p *Part) TargetEntropy(ctx context.Context, info *Info) (entropy float64, err error) {
+	counts, err := p.countTargets(ctx, info)
+	if err != nil {
+		return 0, err
+	}
+	if info.Target.Meta.DType == shape.Int32 {
+		n := 0.0
+		for _, count := range counts {
+			n += count
+		}
+		return entropyOf(n, counts...), nil
+	}
+	n := float64(p.Samples())
+	for _, ones := range counts {
+		entropy += entropyOf(n, ones, n-ones) / float64(len(counts))
+	}
+	return entropy, nil
+}
+
+// entropyOf is the entropy in nats of shares of n.
+func entropyOf(n float64, counts ...float64) (entropy float64) {
+	for _, count := range counts {
+		if count > 0 {
+			entropy -= count / n * math.Log(count/n)
+		}
+	}
+	return entropy
 }
 
 // balancedClasses is n/(k·count) for each class, of n targets of k classes. A class without

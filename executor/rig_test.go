@@ -194,6 +194,7 @@ func drawJobOf(t *rapid.T, presets ...func(int) job) job {
 	adam := optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}
 	j.optim.Keys = map[string]any{"adam": adam, "adamw": adam}[j.optim.Name] // the defaults of others
 	j.optim.ClipNorm = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "clip")
+	j.optim.EMA = rapid.SampledFrom([]float64{0, 0.9}).Draw(t, "average")
 	if rapid.Bool().Draw(t, "deep") {
 		deep := models.Named{Name: "skip", Layer: models.Residual{Layers: models.Stack{models.Named{Name: "ln", Layer: models.LayerNorm{}}, models.Named{Name: "dr", Layer: models.Dropout{Rate: 0.2}}}}}
 		j.spec.Layers = append(append(j.spec.Layers[:1:1], deep), j.spec.Layers[1:]...)

@@ -43,7 +43,8 @@ type DeriveOptions struct {
 //     if another segment reads it.
 //   - Bucket does so too where the nodes are the same. Otherwise the graph is cut anew into
 //     p's stages, and Memory of p covers it from then on.
-//   - Answers leaves out a block without a node in the graph, such as dropout.
+//   - Answers leaves out a block without a node in the graph, such as dropout. Averages that p
+//     has in ranges are joined.
 func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
 	check := stop.When(o.Stop)
 	defer check.Release()
@@ -90,8 +91,8 @@ func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, er
 
 // divided is the graph with updates in ranges as in the plan.
 func (p *Plan) divided(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
-	if !p.ranges.On() && !p.shards.On() {
-		return g, nil
+	if !p.ranges.On() && !p.shards.On() { // a plan for Answers may have joins
+		return divide.Join(g, p.Graph.Vars), nil
 	}
 	idx, err := nodes.New(g, p.options.indexing(false), check)
 	if err != nil {
@@ -177,6 +178,7 @@ func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
 
 // answers plans another graph of the model, for one microbatch at a time.
 func (p *Plan) answers(g *graph.Graph, with DeriveOptions) (*Plan, error) {
+	g = divide.Join(g, p.Graph.Vars)
 	blocks := map[string]bool{}
 	for _, n := range g.Nodes {
 		if n.Layer != nil {

@@ -56,9 +56,12 @@ func ExportSafetensors(ctx context.Context, w rundir.Weights, path string) (*Exp
 }
 
 // WriteSafetensors is ExportSafetensors of a checkpoint that is open; with all, the optimizer's
-// state is written, too. A checkpoint that is of no run has nothing that was fitted. An adapter is
-// merged into its base, and has no state of the optimizer there.
+// state is written, too, and averages beside the weights, not in their place. A checkpoint that is of no run has nothing that
+// was fitted. An adapter is merged into its base, and has no state of the optimizer there.
 func WriteSafetensors(ctx context.Context, s *checkpoint.Snapshot, path string, all bool) (err error) {
+	if !all {
+		s = s.Averaged()
+	}
 	metadata, from := map[string]string{}, checkpoint.Source(s)
 	if m := &s.Manifest; len(m.Extra) > 0 {
 		st, err2 := runstate.Of(m)

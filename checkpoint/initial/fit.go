@@ -40,7 +40,7 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 			continue
 		}
 		name := x.source.Prefix + v.Name
-		have, ok := x.lookup(v)
+		have, ok := x.lookup(v.Name)
 		if f.wrong == "" && !(ok && have.Shape.Equal(v.Meta.Shape)) {
 			f.wrong = v.Name
 		}

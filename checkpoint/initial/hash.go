@@ -45,7 +45,7 @@ func (x *Values) each(ctx context.Context, vars []*graph.Value, take func(name s
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, given := x.lookup(v); !given || !weight(v) {
+		if _, given := x.lookup(v.Name); !given || !weight(v) {
 			continue
 		}
 		contents := make([]byte, v.Meta.Bytes())

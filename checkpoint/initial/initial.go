@@ -1,9 +1,12 @@
 package initial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -20,8 +23,8 @@ type Contents func(v *graph.Value, dst []byte) error
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
 // with the same shape, except metrics, which then begin with zeros: an epoch's
 // losses are of no use to a run whose epochs are different. A checkpoint of step 0
-// may have the parameters alone: the optimizer's state then begins by rule. Parameters that
-// are not finite are refused with safetensors.ErrFinite.
+// may have the parameters alone: the optimizer's state then begins by rule, and averages with the parameters.
+// Parameters that are not finite are refused with safetensors.ErrFinite.
 //
 // base has the weights that an adapter was trained beside, which are in no checkpoint; nil for
 // models without.
@@ -45,6 +48,9 @@ func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
 			clear(dst)
 			return nil
 		}
+		if parameter := v.Averaged(); parameter != "" {
+			return s.Read(parameter, v.Offset(), dst)
+		}
 		models.Fill(v, 0, dst)
 		return nil
 	}
@@ -67,6 +73,10 @@ func misfit(s *checkpoint.Snapshot, v *graph.Value) string {
 	switch {
 	case v.Tagged(graph.BaseTag), ok && have.Meta.Equal(whole.Meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
 		return ""
+	case !ok && s.Manifest.Step == 0 && v.Averaged() != "":
+		if of, ok := s.Tensor(v.Averaged()); ok && of.Meta.Equal(whole.Meta) {
+			return ""
+		}
 	case ok:
 		return fmt.Sprintf("in checkpoint %d, %s is %v, but in the model it is %v", s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
 	}
@@ -89,7 +99,7 @@ func finite(s *checkpoint.Snapshot, v *graph.Value, b []byte) error {
 // begins reports whether a variable that no step has changed has the same contents
 // for any seed.
 func begins(v *graph.Value) bool {
-	return v.Role != graph.Parameter && v.Role != graph.Statistic && (v.Init.Kind == graph.Zeros || v.Init.Kind == graph.Constant)
+	return v.Role != graph.Parameter && v.Role != graph.Statistic && v.Role != graph.Average && (v.Init.Kind == graph.Zeros || v.Init.Kind == graph.Constant)
 }
 
 // FromRun is FromSnapshot for a run that goes on in db from that checkpoint, s:
@@ -126,6 +136,7 @@ type Values struct {
 	stream *Stream           // nil: there is none, or it is plain
 	fit    string            // see Fit
 	stop   func() error      // see Until
+	again  *again            // of a compressed file; nil: no average was read yet
 }
 
 // Open opens a [Source], plain or compressed, which must have every parameter among
@@ -247,16 +258,16 @@ func Shapes(vars []*graph.Value) map[string]string {
 	return shapes
 }
 
-// lookup finds a variable in the file.
-func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
-	if x.source.Skips(v.Name) {
+// lookup finds a variable in the file by its name.
+func (x *Values) lookup(name string) (safetensors.Tensor, bool) {
+	if x.source.Skips(name) {
 		return safetensors.Tensor{}, false
 	}
 	if x.stream != nil {
-		t, ok := x.stream.has[v.Name]
+		t, ok := x.stream.has[name]
 		return t, ok
 	}
-	t, err := x.file.Lookup(x.inFile[v.Name])
+	t, err := x.file.Lookup(x.inFile[name])
 	return t, err == nil
 }
 
@@ -265,16 +276,72 @@ func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
 func (x *Values) Stream() *Stream { return x.stream }
 
 // Read fills dst with a variable's first contents. Statistics are taken from
-// the file if it has them, and nothing that the source skips.
+// the file if it has them, and nothing that the source skips. An average has the contents of
+// its parameter.
 func (x *Values) Read(v *graph.Value, dst []byte) error {
+	name := cmp.Or(v.Averaged(), v.Name)
 	given := false
-	if x.file != nil && weight(v) {
-		_, given = x.lookup(v)
+	if x.file != nil && (weight(v) || v.Role == graph.Average) || x.stream != nil && v.Role == graph.Average {
+		_, given = x.lookup(name)
 	}
-	if !given {
+	switch {
+	case !given:
 		return models.FillUntil(v, x.seed, dst, x.stop)
+	case x.stream != nil:
+		return x.readAgain(name, v.Offset(), dst)
 	}
-	return readError(x.file.ReadWeights(x.inFile[v.Name], 0, shape.View[float32](dst)))
+	return readError(x.file.ReadWeights(x.inFile[name], int(v.Offset()/4), shape.View[float32](dst)))
+}
+
+// readAgain fills dst with bytes of a parameter in a compressed file, which Stream passes only
+// once: for its average.
+func (x *Values) readAgain(name string, off int64, dst []byte) error {
+	if x.again == nil {
+		f, err := safetensors.OpenStream(context.Background(), x.source.File)
+		if err != nil {
+			return readError(err)
+		}
+		x.again = &again{stream: &Stream{file: f, vars: x.stream.vars, has: x.stream.has}}
+	}
+	if err := x.again.find(name, x.stop); err != nil {
+		return err
+	}
+	copy(dst, x.again.contents[off:])
+	return nil
+}
+
+// again is a second pass over a compressed file, for averages.
+type again struct {
+	stream   *Stream
+	name     string // of the parameter that was read last; "": none was
+	contents []byte // of it
+}
+
+// find reads a parameter. One behind the last is found without going back to the beginning.
+func (a *again) find(name string, stop func() error) error {
+	for rewound := false; a.name != name; {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		at, n, err := a.stream.Next(context.Background())
+		switch {
+		case errors.Is(err, io.EOF) && !rewound:
+			rewound = true
+			err = a.stream.Rewind()
+		case err == nil && at == name:
+			a.contents = slices.Grow(a.contents[:0], int(n))[:n]
+			if err = a.stream.Read(a.contents); err == nil {
+				a.name = at
+			}
+		}
+		if err != nil {
+			a.name = ""
+			return err
+		}
+	}
+	return nil
 }
 
 // Until has Read end with the error of stop, which is asked while numbers are drawn; nil:
@@ -289,6 +356,9 @@ func (x *Values) Close() (err error) {
 	if x.stream != nil {
 		err = x.stream.file.Close()
 	}
-	x.file, x.stream = nil, nil
+	if x.again != nil {
+		err = errors.Join(err, x.again.stream.file.Close())
+	}
+	x.file, x.stream, x.again = nil, nil, nil
 	return err
 }

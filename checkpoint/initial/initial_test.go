@@ -2,6 +2,7 @@ package initial_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"math"
@@ -129,6 +130,75 @@ func TestFromAFile(t *testing.T) {
 	}
 	if _, err := initial.Open(t.Context(), file, seed, variables(t, 6)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "the model has") {
 		t.Errorf("another model: %v", err)
+	}
+}
+
+// An average begins with the contents of its weight, also in ranges: by rule, of a plain file and
+// of a compressed one, in any order.
+func TestAveragesBeginWithTheWeights(t *testing.T) {
+	vars := variables(t, 5)
+	db, s := saved(t, vars)
+	dir := t.TempDir()
+	plain, packed := filepath.Join(dir, "w.safetensors"), filepath.Join(dir, "packed")
+	if err := db.Export(s.Manifest.ID, plain, "parameter"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err = w.Write(text)
+	if err := errors.Join(err, w.Close(), os.WriteFile(packed, z.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, init := range []string{"", plain, packed} {
+		x, err := initial.Open(t.Context(), init, seed, vars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range []int{1, 2, 4, 3, 2, 1} {
+			v := vars[i]
+			if v.Role != graph.Parameter {
+				t.Fatalf("%v is no parameter", v)
+			}
+			want := make([]byte, v.Meta.Bytes())
+			if models.Fill(v, seed, want); init != "" {
+				want = bytes.Repeat([]byte{byte(i + 1)}, len(want))
+			}
+			average := *v
+			average.Name, average.Role = graph.AverageOf(v.Name), graph.Average
+			got := make([]byte, len(want))
+			if err := x.Read(&average, got); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s of %q: %v", average.Name, init, err)
+			}
+			if v.Meta.Elems() < 8 {
+				continue
+			}
+			part := average
+			part.Name, part.Meta, part.Range = average.Name+"[4:6]", shape.F32(2), &graph.Range{Of: &average, From: 4}
+			if err := x.Read(&part, got[:8]); err != nil || !bytes.Equal(got[:8], want[16:24]) {
+				t.Errorf("%s of %q: %v", part.Name, init, err)
+			}
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	imported, err := db.Save(t.Context(), checkpoint.Manifest{}, marked(vars[1:5]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = db.Load(imported)
+	if err != nil {
+		t.Fatal(err)
+	}
+	average := *vars[2]
+	average.Name, average.Role = graph.AverageOf(vars[2].Name), graph.Average
+	got := make([]byte, average.Meta.Bytes())
+	if err := initial.FromSnapshot(s, nil)(&average, got); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{2}, len(got))) {
+		t.Errorf("of an imported model: %v, %v", got, err)
 	}
 }
 

@@ -78,7 +78,8 @@ type Found struct {
 func (f *Found) Close() error { return f.db.Close() }
 
 // Find opens the checkpoints of the run folder w.Dir for reading, and finds the one
-// that w means (see [Pick]). The caller closes it.
+// that w means (see [Pick]). Its parameters are their averages, where training keeps such
+// (train.ema): see [checkpoint.Snapshot.Averaged]. The caller closes it.
 func Find(ctx context.Context, w Weights) (*Found, error) {
 	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
 	if err != nil {
@@ -92,7 +93,7 @@ func Find(ctx context.Context, w Weights) (*Found, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Found{Snapshot: snap, Skipped: skipped, db: db, all: all}, nil
+	return &Found{Snapshot: snap.Averaged(), Skipped: skipped, db: db, all: all}, nil
 }
 
 // newest gives the manifest of a folder's newest checkpoint to f, beside a process

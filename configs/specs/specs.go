@@ -187,7 +187,7 @@ func layers(in []configs.Layer) models.Stack {
 func Optimizer(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{
-		Name: o.Name, Keys: o.Keys, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
+		Name: o.Name, Keys: o.Keys, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze, EMA: c.Train.EMA,
 		Schedule: ops.LearningRate{Schedule: s.Name, Keys: s.Keys, Base: o.LR, Warmup: s.Warmup, Total: cmp.Or(s.EndsAt, total), Held: s.EndsAt > 0},
 	}
 }

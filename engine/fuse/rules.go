@@ -92,6 +92,7 @@ var rules = map[string]rule{
 	"learning_rate":      {why: "is one number"},
 	"increment":          {why: "is one number"},
 	"ring_write":         {why: "is one number"},
+	"averaged":           {class: Small, why: "is one pass already"},
 	"ranged":             {why: "is one pass already"},
 	"square_parts":       {why: "is known only at the end of a sum"},
 	"square_total":       {why: "is one number"},

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -78,9 +79,10 @@ const (
 	Counter          // the step; saved
 	Metric           // rings and sums that are read at a boundary; saved, so that a resume between two keeps them
 	Cache            // kept from step to step while a text is generated; in no checkpoint
+	Average          // moving average of a parameter, which it begins with; saved, and exported in its place: see AverageOf
 )
 
-var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric", "cache"}
+var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric", "cache", "average"}
 
 // String is the role in words.
 func (r Role) String() string { return roleNames[r] }
@@ -138,6 +140,21 @@ func (v *Value) Offset() int64 {
 		return 0
 	}
 	return int64(v.Range.From) * int64(v.Meta.DType.Size())
+}
+
+// averageSuffix follows a parameter's name in that of its average.
+const averageSuffix = "/ema"
+
+// AverageOf is the name of the average of a parameter.
+func AverageOf(parameter string) string { return parameter + averageSuffix }
+
+// Averaged is the name of the parameter that v, of the role Average, is the average of; of a
+// range, that of the whole one. It is "" where v has another role.
+func (v *Value) Averaged() string {
+	if v.Role != Average {
+		return ""
+	}
+	return strings.TrimSuffix(v.Whole().Name, averageSuffix)
 }
 
 // String is "name f32[2,3]".

@@ -75,13 +75,19 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 	return c.variable(suffix, dims, graph.Parameter, init, tags...)
 }
 
-// variable declares a variable of the current layer.
+// variable declares a variable of the current layer. byName has the average of a parameter
+// under the parameter's name.
 func (c *context) variable(suffix string, dims []int, role graph.Role, init graph.Init, tags ...string) *graph.Value {
 	name := c.b.Layer().Name + "." + suffix
-	if c.spec.LoRA != nil && role == graph.Parameter && !slices.Contains(tags, graph.AdapterTag) {
+	declared := name
+	switch {
+	case role != graph.Parameter:
+	case c.spec.LoRA != nil && !slices.Contains(tags, graph.AdapterTag):
 		tags = append(slices.Clone(tags), graph.BaseTag)
+	case !c.training && c.spec.Averaged != nil && c.spec.Averaged(name):
+		declared, role = graph.AverageOf(name), graph.Average
 	}
-	v := c.b.Var(name, shape.F32(dims...), role, init, tags...)
+	v := c.b.Var(declared, shape.F32(dims...), role, init, tags...)
 	c.vars = append(c.vars, v)
 	c.byName[name] = v
 	return v

@@ -11,8 +11,8 @@ import (
 
 // Fill writes a variable's first contents over all of dst, which has
 // v.Meta.Bytes() bytes. Random fills depend on the seed and the variable's name
-// alone. A range that is filled at random is a BUG: its numbers are those of the
-// whole variable.
+// alone. A range that is filled at random is a BUG, unless it is of an average: its numbers
+// are those of the whole variable. An average has the contents of its parameter.
 func Fill(v *graph.Value, seed uint64, dst []byte) { _ = FillUntil(v, seed, dst, nil) }
 
 // pieceElems is the elements that FillUntil draws before it asks stop again: some 10 ms.
@@ -28,17 +28,23 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 		clear(dst)
 		return nil
 	}
-	if v.Range != nil && v.Init.Kind != graph.Zeros && v.Init.Kind != graph.Constant {
+	name, from := v.Name, 0
+	if parameter := v.Averaged(); parameter != "" {
+		name = parameter
+		if v.Range != nil {
+			from = v.Range.From
+		}
+	} else if v.Range != nil && v.Init.Kind != graph.Zeros && v.Init.Kind != graph.Constant {
 		panic(fmt.Sprintf("BUG: %v is filled at random, and is a range", v))
 	}
-	f, key := shape.View[float32](dst), rng.Named(seed, v.Name)
+	f, key := shape.View[float32](dst), rng.Named(seed, name)
 	for at := 0; at < len(f); at += pieceElems {
 		if stop != nil {
 			if err := stop(); err != nil {
 				return err
 			}
 		}
-		fillPiece(f[at:min(len(f), at+pieceElems)], v.Init, key, at)
+		fillPiece(f[at:min(len(f), at+pieceElems)], v.Init, key, from+at)
 	}
 	return nil
 }

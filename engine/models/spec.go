@@ -47,6 +47,10 @@ type Spec struct {
 	// bce, how much the 1 of each number does. nil: each counts 1, and so do classes behind the last.
 	ClassWeights []float64
 
+	// Averaged reports whether graphs that do not train read the average of a parameter in its
+	// place: see optim.Spec.Averages. nil: of none.
+	Averaged func(parameter string) bool
+
 	// Statistics are what Eval and EvalBatch collect in addition to the loss and right answers.
 	// Scores has them give each answer's probabilities. Scaling is the scaling of the targets,
 	// for statistics.

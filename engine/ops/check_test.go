@@ -258,6 +258,14 @@ var badUpdate = map[string][]badCase{
 		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
 	},
 	"increment": {{ops.Increment{}, metas(f()), "expected i32[]"}},
+	"averaged": {
+		{ops.Averaged{Op: ops.SGD{}}, metas(f(2), f(3), f(2), f()), "average is f32[3], expected f32[2]"},
+		{ops.Averaged{Op: ops.SGD{}}, metas(f(2), f(2), f(3), f()), "input 1 is f32[3]"},
+		{ops.Averaged{Op: ops.SGD{}}, metas(f(2)), "got 1 inputs"},
+		{ops.Averaged{Op: ops.SGD{}, Decay: 1}, metas(f(2), f(2), f(2), f()), "decay 1 is outside [0,1)"},
+		{ops.Averaged{Op: ops.SumSquares{}}, metas(f(2), f(2)), "no weight that could be averaged"},
+		{ops.Averaged{}, nil, "no weight that could be averaged"},
+	},
 	"ranged": {
 		{ops.Ranged{Op: ops.SGD{}, From: 2, Count: 3}, metas(f(2, 2), f(2, 2), f()), "elements 2 to 5 are outside input 0, f32[2,2]"},
 		{ops.Ranged{Op: ops.SGD{Momentum: 0.9}, Count: 2}, metas(f(4), f(4), f(), f(1)), "outside input 3"},

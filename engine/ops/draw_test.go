@@ -35,7 +35,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
 		"dropout": drawDropout, "gather": drawGather, "attention": drawAttention, "rotary": drawRotary, "rms_norm": drawRMSNorm,
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
-		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
+		"increment": drawIncrement, "ring_write": drawRingWrite, "averaged": drawAveraged, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
 		"last_row": drawLastRow, "sample": drawToken,
@@ -74,7 +74,7 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
+var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "averaged", "ranged", "square_parts", "square_total",
 	"cache_write", "positions", "sample", "pad_with", "position_weights"}
 
 // generating lists the kinds that refuse to be differentiated.
@@ -488,14 +488,26 @@ func drawRingWrite(t *rapid.T) sample {
 	return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{ring, scalarI(int32(num(t, 0, 9, "step"))), scalarF(3)}}
 }
 
+// drawAveraged draws an update with an average of the weight.
+func drawAveraged(t *rapid.T) sample {
+	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam}).Draw(t, "update")(t)
+	s.in = slices.Insert(s.in, 1, signed(t, s.in[0].Meta.Shape...))
+	s.op = ops.Averaged{Op: s.op, Decay: 0.9}
+	return s
+}
+
 // drawRanged draws an update, and cuts its state to a range.
 func drawRanged(t *rapid.T) sample {
-	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam}).Draw(t, "update")(t)
+	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam, drawAveraged}).Draw(t, "update")(t)
 	n := len(s.in[0].F)
 	o := ops.Ranged{Op: s.op, From: num(t, 0, n-1, "from")}
 	o.Count, o.Apart = num(t, 1, n-o.From, "count"), rapid.Bool().Draw(t, "apart")
+	tensors := 2 // the weight and its gradient
+	if _, ok := s.op.(ops.Averaged); ok {
+		tensors = 3
+	}
 	for i := range s.in {
-		if i < 2 && len(s.in[i].Meta.Shape) == 0 {
+		if i < tensors && len(s.in[i].Meta.Shape) == 0 {
 			s.in[i] = ref.Floats(s.in[i].F, 1)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// rangedOps are the rows of the op table that are in this file.
-var rangedOps = []graph.Op{Ranged{}, SquareParts{}, SquareTotal{}}
+// rangedOps are the rows of the op table that are in this file, and Averaged.
+var rangedOps = []graph.Op{Averaged{}, Ranged{}, SquareParts{}, SquareTotal{}}
 
 // SumElems is the number of elements that a sum over a whole tensor adds up at a
 // time. Ranges begin at multiples of it, so a norm can be computed range by range,
@@ -22,7 +22,7 @@ const SumElems = 1 << 16
 // changed. With Apart, the first output is the range alone, and the first input, the
 // weight, stays as it is.
 type Ranged struct {
-	Op          graph.Op // [SGD] or [Adam]
+	Op          graph.Op // [SGD], [Adam] or [Averaged]
 	From, Count int
 	Apart       bool
 }
@@ -97,6 +97,8 @@ func (o Ranged) Places() []int {
 	case SGD:
 		return op.Alias()
 	case Adam:
+		return op.Alias()
+	case Averaged:
 		return op.Alias()
 	}
 	return nil

@@ -47,6 +47,12 @@ func aliases(op graph.Op) []int {
 		return []int{0}
 	case ops.Adam:
 		return []int{0, 2, 3}
+	case ops.Averaged:
+		list := []int{0, 1}
+		for _, i := range aliases(o.Op)[1:] {
+			list = append(list, i+1)
+		}
+		return list
 	case ops.Ranged:
 		list := aliases(o.Op)
 		if o.Apart {

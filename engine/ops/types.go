@@ -49,7 +49,8 @@ var elementTypes = []struct{ types, kinds string }{
 	{"(f32,f32,f32,f32,i32,f32)->f32,f32,f32 (f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32", "adam"},
 	{"(f32...)->f32 (f32...)->f32,f32", "sgd"},
 	{"(f32...)->f32 (i32...)->i32", "concat"},
-	{"(f32,f32,f32,f32,i32,f32)->f32,f32,f32 (f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32 (f32...)->f32 (f32...)->f32,f32", "ranged"},
+	{"(f32,f32,f32,f32,i32,f32)->f32,f32,f32 (f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32 (f32...)->f32 (f32...)->f32,f32 (f32,f32,f32,f32,f32,i32,f32)->f32,f32,f32,f32 (f32,f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32,f32 (f32...)->f32,f32,f32", "ranged"},
+	{"(f32,f32,f32,f32,f32,i32,f32)->f32,f32,f32,f32 (f32,f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32,f32 (f32...)->f32,f32,f32 (f32...)->f32,f32", "averaged"},
 }
 
 // KernelNames lists the names of the kernels that a kind of op has, by the element types

@@ -26,6 +26,27 @@ type Spec struct {
 	NoDecay  []string         // tags (bias, norm, embedding) of variables without weight decay
 	Freeze   []string         // patterns (path.Match) of the names of variables that are not trained
 	Schedule ops.LearningRate // learning rate by step
+	// EMA is the decay d of a moving average a of each trained variable w, which becomes
+	// a + (1-d)*(w - a) after each step (Polyak and Juditsky 1992); 0: there is none. It is the
+	// variable graph.AverageOf(w), and begins with w's first contents.
+	EMA float64
+}
+
+// Averages reports of the name of a parameter whether training keeps an average of it; nil
+// where there are no averages.
+func (s Spec) Averages() func(parameter string) bool {
+	if s.EMA == 0 {
+		return nil
+	}
+	return func(name string) bool { return !s.frozen(name) }
+}
+
+// frozen reports whether a freeze pattern matches the name of a parameter.
+func (s Spec) frozen(name string) bool {
+	return slices.ContainsFunc(s.Freeze, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
 }
 
 // tags are the valid items of Spec.NoDecay.
@@ -45,6 +66,9 @@ func (s Spec) validate() error {
 		if !slices.Contains(tags, t) {
 			return fmt.Errorf("%w: no_decay: no group of parameters %q: there are %s", ErrSpec, t, strings.Join(tags, ", "))
 		}
+	}
+	if s.EMA < 0 || s.EMA >= 1 {
+		return fmt.Errorf("%w: ema %v is outside [0,1): give a decay such as 0.999, or 0 for no average", ErrSpec, s.EMA)
 	}
 	return nil
 }
@@ -142,8 +166,12 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 	}
 	u.limitMean()
 	for _, v := range trained {
-		if g := grads[v]; g != nil && b.Err() == nil {
+		switch g := grads[v]; {
+		case b.Err() != nil:
+		case g != nil:
 			u.update(v, g)
+		case s.EMA > 0:
+			u.still(v)
 		}
 	}
 	return norm
@@ -246,6 +274,17 @@ func (u *updater) update(v, g *graph.Value) {
 // decays reports whether v is in no group of NoDecay.
 func (u *updater) decays(v *graph.Value) bool {
 	return !slices.ContainsFunc(u.NoDecay, func(tag string) bool { return slices.Contains(v.Tags, tag) })
+}
+
+// still appends the average of v, which stays as it is.
+func (u *updater) still(v *graph.Value) {
+	defer u.b.In(v.Layer)()
+	u.b.Assign(u.average(v), u.b.One(ops.Affine{Scale: 1}, v))
+}
+
+// average declares the average of v. It begins with v's first contents.
+func (u *updater) average(v *graph.Value) *graph.Value {
+	return u.b.Var(graph.AverageOf(v.Name), v.Meta, graph.Average, v.Init)
 }
 
 // state declares an optimizer variable of v, which is zero at first.

@@ -180,6 +180,92 @@ func follow(t *testing.T, s optim.Spec) {
 	}
 }
 
+func init() {
+	type keys struct{}
+	optim.Register(optim.OptimizerType[keys]{Name: "signs", Version: 1, Doc: "for TestAverage",
+		Update: func(u *optim.Update, _ keys, w, g *graph.Value) *graph.Value {
+			size := ops.Sqrt(u.Builder, ops.Square(u.Builder, g))
+			return ops.Sub(u.Builder, w, ops.Mul(u.Builder, ops.Div(u.Builder, g, size), u.Rate()))
+		}})
+}
+
+// The average begins with the weight and follows it as a plain loop does, for every optimizer,
+// also one of ops, and has no effect on the weights.
+func TestAverage(t *testing.T) {
+	const d = 0.7
+	for _, name := range []string{"sgd", "momentum", "nesterov", "adam", "adamw", "signs"} {
+		for _, clip := range []float64{0, 0.5} {
+			s := spec()
+			s.Name, s.ClipNorm = name, clip
+			plain, err := newLine(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.EMA = d
+			l, err := newLine(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			avg := l.g.Find("fc.weight/ema")
+			if avg == nil || avg.Role != graph.Average || avg.Averaged() != "fc.weight" || l.g.Find("bn.running_mean/ema") != nil {
+				t.Fatalf("%s: the average is %v", name, avg)
+			}
+			want := l.feed[l.w].F[0]
+			l.feed[avg] = ref.Floats([]float64{want}, 1)
+			for step := range 5 {
+				l.step(t)
+				plain.step(t)
+				w := l.feed[l.w].F[0]
+				want = d*want + (1-d)*w
+				closeTo(t, fmt.Sprintf("%s: the average after step %d", name, step), l.feed[avg].F[0], want)
+				if w != plain.feed[plain.w].F[0] {
+					t.Errorf("%s: w is %v, without an average %v", name, w, plain.feed[plain.w].F[0])
+				}
+			}
+		}
+	}
+}
+
+// Frozen weights have no average, and trained ones that no gradient reaches one of themselves.
+func TestAverageOfWhatStays(t *testing.T) {
+	s := spec()
+	s.EMA, s.Freeze = 0.9, []string{"*.bias"}
+	l, err := newLine(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	averaged := s.Averages()
+	if l.g.Find("fc.bias/ema") != nil || averaged("fc.bias") || !averaged("fc.weight") || spec().Averages() != nil {
+		t.Error("a frozen weight has an average")
+	}
+	b := graph.NewBuilder("train", 1)
+	x, y := b.Input("x", shape.F32(2)), b.Input("t", shape.F32(2))
+	step := b.Var("step", shape.I32(), graph.Counter, graph.Init{})
+	w := b.Var("w", shape.F32(1), graph.Parameter, graph.Init{})
+	idle := b.Var("idle", shape.F32(1), graph.Parameter, graph.Init{})
+	s.Freeze = nil
+	optim.Append(b, s, b.One(ops.MSE{}, ops.Mul(b, x, w), y), step, []*graph.Value{w, idle}, &optim.Terms{Fixed: terms})
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := map[*graph.Value]ref.Array{x: ref.Floats(lineX, 2), y: ref.Floats(lineT, 2)}
+	for _, v := range g.Vars {
+		feed[v] = ref.New(v.Meta)
+	}
+	feed[idle] = ref.Floats([]float64{3}, 1)
+	vals, err := ref.Eval(g, feed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range g.Assigns {
+		if a.Var.Name == "idle/ema" && vals[a.New].F[0] == 3 {
+			return
+		}
+	}
+	t.Error("idle has no average of itself")
+}
+
 // spec is one that works, to be broken.
 func spec() optim.Spec {
 	return optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}}
@@ -272,8 +358,8 @@ func TestStateIsNamedAndSaved(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for want, spoil := range map[string]func(*optim.Spec){
-		`train: optimizer: no optimizer "adamax": there are adam, adamw, momentum, nesterov, sgd`: func(s *optim.Spec) { s.Name = "adamax" },
-		`train: optimizer: no optimizer "": there are adam, adamw, momentum, nesterov, sgd`:       func(s *optim.Spec) { s.Name = "" },
+		`train: optimizer: no optimizer "adamax": there are adam, adamw, momentum, nesterov, sgd, signs`: func(s *optim.Spec) { s.Name = "adamax" },
+		`train: optimizer: no optimizer "": there are adam, adamw, momentum, nesterov, sgd, signs`:       func(s *optim.Spec) { s.Name = "" },
 		`train: optimizer: no_decay: no group of parameters "bais": there are bias, norm, embedding`: func(s *optim.Spec) {
 			s.NoDecay = []string{"bias", "bais"}
 		},
@@ -290,7 +376,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		`train: optimizer: freeze pattern "[": syntax error in pattern: write a name, with * for any characters`: func(s *optim.Spec) {
 			s.Freeze = []string{"["}
 		},
-		`no schedule "cosin": use constant, `: func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
+		"train: optimizer: ema 1 is outside [0,1): give a decay such as 0.999, or 0 for no average": func(s *optim.Spec) { s.EMA = 1 },
+		`no schedule "cosin": use constant, `:                                                       func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
 	} {
 		s := spec()
 		spoil(&s)

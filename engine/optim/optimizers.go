@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"slices"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -73,16 +75,23 @@ func adam(u *Update, k Adam, decoupled bool, w, g *graph.Value) *graph.Value {
 	return u.apply(op, []*graph.Value{w, g, u.State("exp_avg"), u.State("exp_avg_sq"), u.Step(), u.Rate()})
 }
 
-// apply appends an op that gives the new weight, and then those of the states.
+// apply appends an op that gives the new weight, and then those of the states. The same op
+// makes the average.
 func (x *Update) apply(op graph.Op, in []*graph.Value) *graph.Value {
 	if x.Clip() != nil {
 		in = append(in, x.Clip())
+	}
+	states := x.states
+	if d := x.u.EMA; d > 0 {
+		x.average = x.u.average(x.v)
+		states = slices.Insert(slices.Clone(states), 0, x.average)
+		op, in = ops.Averaged{Op: op, Decay: d}, slices.Insert(in, 1, x.average)
 	}
 	out := x.Apply(op, in...)
 	if x.Err() != nil {
 		return in[0]
 	}
-	for i, s := range x.states {
+	for i, s := range states {
 		x.Set(s, out[1+i])
 	}
 	return out[0]

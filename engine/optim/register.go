@@ -19,7 +19,8 @@ type OptimizerType[Keys any] struct {
 	// Defaults are the keys that are not given. A method Check() error of Keys can
 	// refuse values.
 	Defaults Keys
-	// Update appends the update of the weight w and gives its new value. g is the
+	// Update appends the update of the weight w and gives its new value, of which an average is kept
+	// where Spec.EMA asks for one. g is the
 	// gradient of the mean loss, clipped if the config asks for that.
 	Update func(u *Update, keys Keys, w, g *graph.Value) *graph.Value
 	// Sums: g is the gradient of the loss that is summed over its terms, as it comes from
@@ -50,6 +51,7 @@ func (t OptimizerType[Keys]) register(add func(registry.Entry, func())) {
 			g = x.mean(g)
 		}
 		x.assign(v, t.Update(x, keys, v, g))
+		x.averageNew()
 		x.finish()
 	}
 	add(registry.Entry{Kind: registry.Optimizer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
@@ -67,6 +69,8 @@ type Update struct {
 	now    []graph.Assign        // in the order of calls
 	set    map[*graph.Value]bool // the states that have their new value
 	given  map[*graph.Value]bool // the values that are assigned
+
+	average *graph.Value // of the weight; nil: there is none yet
 }
 
 // Rate is the learning rate of the step, f32[].
@@ -116,6 +120,15 @@ func (x *Update) assign(v, now *graph.Value) {
 	}
 	x.given[now] = true
 	x.now = append(x.now, graph.Assign{Var: v, New: now})
+}
+
+// averageNew averages the new weight of an optimizer whose op does not.
+func (x *Update) averageNew() {
+	if x.u.EMA == 0 || x.average != nil || x.Err() != nil {
+		return
+	}
+	x.average = x.u.average(x.v)
+	x.Set(x.average, x.One(ops.Lerp{T: 1 - x.u.EMA}, x.average, x.now[len(x.now)-1].New))
 }
 
 // mean turns the gradient g of the loss's sum into the clipped gradient of its mean.

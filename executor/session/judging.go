@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/checkpoint/restore"
@@ -107,26 +106,6 @@ func listed(c *configs.Config, t metrics.Task) (list []answer.Asked, err error) 
 		list = append(list, answer.Asked{Key: "train.metrics", Name: name})
 	}
 	return list, err
-}
-
-// Worse warns of a model that is worse than none; "" if it is not, or there is no such
-// metric. stopped says that early stopping has ended, or may have ended, its training.
-func (s *Session) Worse(values metrics.Values, stopped bool) string {
-	r2 := values.Get("r2")
-	if r2 == nil || *r2 >= 0 {
-		return ""
-	}
-	cure := "train for longer, or change the learning rate"
-	if stopped { // longer would have been worse
-		cure = "the samples may not tell the targets: try fewer weights, or other inputs"
-		if s.Config.Data.Source == "csv" && s.Config.Model.Preset == "mlp" {
-			cure = "the columns may not tell the targets: try fewer weights (model.hidden: []), or other columns"
-		}
-	}
-	if d := s.Config.Data; d.Source == "csv" && !d.StandardizeTarget {
-		cure = "scale the target (data.standardize_target: true)"
-	}
-	return fmt.Sprintf("the model is worse than always answering with the mean of the targets (R² %.3g; 0 is as good, 1 is perfect): %s", *r2, cure)
 }
 
 // unjudged are notes on metrics of a training that cannot come out, since no samples

@@ -60,6 +60,7 @@ type attempt struct {
 	slowest atomic.Int64   // nanoseconds of the longest step so far
 	done    int            // steps taken that have ended
 	failed  int            // the step that failed, from 1; 0: none did
+	warned  int            // the step at whose boundary the loss was far above that of guessing; 0: at none
 	refused []string       // warnings of segments that go on op by op
 	retried int            // copies that failed and were repeated
 	written int64          // bytes that this run had on a shared device that was lost

@@ -407,9 +407,15 @@ func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 	if !l.a.leads() {
 		return nil, l.a.follow(ctx)
 	}
+	first := l.a.at.Began == 0
 	l.a.at.Take(e, l.a.session.Config)
 	if err := l.a.journal.boundary(e); err != nil {
 		return nil, err
+	}
+	if first {
+		if err := l.a.warnFar(ctx, &e); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.a.follow(ctx); err != nil {
 		return nil, err

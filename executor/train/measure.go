@@ -115,6 +115,16 @@ func (a *attempt) measure(ctx context.Context, e *Boundary) error {
 	return nil
 }
 
+// warnFar warns of a first boundary whose loss is far above what guessing gives.
+func (a *attempt) warnFar(ctx context.Context, e *Boundary) error {
+	text, err := a.session.FarAbove(ctx, e, a.run.Data.Train)
+	if text != "" {
+		a.warned = a.at.Step
+		a.opt.Observer.warn(text)
+	}
+	return err
+}
+
 // weight is that of a step among others: the samples of its loss, or the terms where
 // samples differ in them.
 func (a *attempt) weight(step int) int {

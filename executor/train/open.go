@@ -100,6 +100,7 @@ func Open(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	}
 	so.Partition, so.Info, so.Spec, so.Sizes = c.Partition, &data.Info, specs.Model(c, &data.Info, o.Model), session.NewSizes(c, data.Train.Len())
 	r := &Run{Data: data, done: done, longer: longer.than, optim: specs.Optimizer(c, so.Sizes.Total)}
+	so.Spec.Averaged = r.optim.Averages()
 	_, err = session.Open(so, func(s *session.Session) (err error) {
 		r.now, err = r.prepare(ctx, s)
 		return err

@@ -139,7 +139,7 @@ func (a *attempt) ended(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := a.session.Worse(rep.Final.Metrics, a.at.StoppedEarly(a.session.Config.EarlyStopping)); text != "" && a.leads() && a.goal.reached(&a.at) {
+	if text := a.session.Worse(rep.Final.Metrics, a.at.StoppedEarly(a.session.Config.EarlyStopping)); text != "" && a.leads() && a.goal.reached(&a.at) && a.warned != a.at.Step {
 		a.opt.Observer.warn(text)
 	}
 	if !a.leads() {

@@ -312,6 +312,7 @@ func TestTrainOnRanks(t *testing.T) {
 	for _, set := range [][]string{
 		{"optimizer.name=adamw", "train.log_every=7"},
 		{"optimizer.name=momentum", "optimizer.clip_norm=0.5", "partition.shard=none"},
+		{"train.ema=0.9", "model.hidden=[300,400]", "data.split={val: 0.2, test: 0.1}", "checkpoint.keep.best=1"},
 		{"data.split={val: 0.2, test: 0.1}", "train.metrics=all", "train.epochs=2", "checkpoint.staging=1MiB", "checkpoint.every=20"},
 		{"train.batch=24", "train.epochs=2", "train.boundary=17", "early_stopping.metric=val_accuracy", "early_stopping.patience=1", "early_stopping.min_delta=0.5"},
 	} {

@@ -117,7 +117,7 @@ func (a *attempt) judged(snap *checkpoint.Snapshot, weights string) (j judged) {
 		return j
 	}
 	for _, t := range snap.Tensors() {
-		if t.Role == graph.Parameter.String() || t.Role == graph.Statistic.String() {
+		if t.Role == graph.Parameter.String() || t.Role == graph.Statistic.String() || t.Role == graph.Average.String() {
 			j.Tensors = append(j.Tensors, t)
 		}
 	}

@@ -66,7 +66,9 @@ func (r OfRun) model(ctx context.Context, w rundir.Weights) (*Model, error) {
 		return nil, fmt.Errorf("%w: several processes train together, and do no more than that: call OpenTrained in one process", errs.ErrOptions)
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Model{session: r.Session, config: r.Session.Config, weights: w, used: checkpoint.Used{File: w.Init}, data: r.Data, ofRun: true}
+	s := *r.Session
+	s.Spec.Averaged = nil // a checkpoint that is found has the averages under the parameters' names
+	t := &Model{session: &s, config: r.Session.Config, weights: w, used: checkpoint.Used{File: w.Init}, data: r.Data, ofRun: true}
 	if w.Init != "" {
 		return t, nil
 	}

@@ -142,7 +142,7 @@ func (c *ranger) cuttable(n *graph.Node) bool {
 		if c.idx.Variable[out.ID] != v || len(c.idx.Readers[out.ID]) > 0 || c.idx.Output[out.ID] || c.idx.Output[v.ID] {
 			return false
 		}
-		if k > 0 && (len(c.idx.Readers[v.ID]) > 1 || v.Init.Kind != graph.Zeros) {
+		if k > 0 && (len(c.idx.Readers[v.ID]) > 1 || v.Init.Kind != graph.Zeros && v.Role != graph.Average) {
 			return false
 		}
 	}

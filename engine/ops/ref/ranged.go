@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-var rangeds = map[string]kernel{"ranged": ranged, "square_parts": of(squareParts), "square_total": of(squareTotal)}
+var rangeds = map[string]kernel{"averaged": averaged, "ranged": ranged, "square_parts": of(squareParts), "square_total": of(squareTotal)}
 
 // ranged runs the op on the ranges. It writes over those of the inputs that the
 // outputs take the place of.
@@ -18,7 +18,23 @@ func ranged(op graph.Op, in, out []Array) error {
 			copy(out[k].F, in[i].F)
 		}
 	}
-	return updates[o.Op.Kind()](o.Op, rangesOf(o, in), rangesOf(o, out))
+	in, out = rangesOf(o, in), rangesOf(o, out)
+	if _, ok := o.Op.(ops.Averaged); ok {
+		return averaged(o.Op, in, out)
+	}
+	return updates[o.Op.Kind()](o.Op, in, out)
+}
+
+// averaged runs the update, and averages the weight that it makes.
+func averaged(op graph.Op, in, out []Array) error {
+	o := op.(ops.Averaged)
+	if err := updates[o.Op.Kind()](o.Op, ops.WithoutAverage(in), ops.WithoutAverage(out)); err != nil {
+		return err
+	}
+	for i, w := range out[0].F {
+		out[1].F[i] = in[1].F[i] + (1-o.Decay)*(w-in[1].F[i])
+	}
+	return nil
 }
 
 // rangesOf is the range of each array, in the array's own memory.

@@ -59,6 +59,8 @@ func TestValues(t *testing.T) {
 		{"large logits", ops.CrossEntropy{}, []ref.Array{ref.Floats([]float64{1000, 0}, 2), count(1)}, []float64{1000}},
 		{"bce of large logits", ops.BCE{}, []ref.Array{scalar(-1000), scalar(1)}, []float64{1000}},
 		{"scatter_add", ops.ScatterAdd{Rows: 3}, []ref.Array{ref.Ints([]int32{2, 0, 2}, 3), ref.Floats([]float64{1, 2, 4}, 3, 1)}, []float64{2, 0, 5}},
+		{"averaged", ops.Averaged{Op: ops.SGD{Scale: 1}, Decay: 0.75},
+			[]ref.Array{ref.Floats([]float64{1, 2}, 2), ref.Floats([]float64{5, 5}, 2), ref.Floats([]float64{1, -1}, 2), scalar(1)}, []float64{0, 3}},
 		{"ranged", ops.Ranged{Op: ops.SGD{Momentum: 1, Scale: 1}, From: 1, Count: 2},
 			[]ref.Array{ref.Floats([]float64{1, 2, 3, 4}, 2, 2), ref.Floats([]float64{1, 1, 1, 1}, 2, 2), scalar(1), ref.Floats([]float64{0, 1}, 2)},
 			[]float64{1, 1, 1, 4}},

@@ -19,13 +19,39 @@ func ranged(w *writer, o ops.Ranged) {
 	}
 	part := &writer{node: &graph.Node{Op: o.Op, In: valuesOf(o.Parts(in)), Out: valuesOf(o.Parts(out))},
 		ins: shifted(w.ins, in, o), outs: shifted(w.outs, out, o)}
-	switch update := o.Op.(type) {
-	case ops.SGD:
-		sgd(part, update)
-	case ops.Adam:
-		adam(part, update)
-	}
+	part.update(o.Op)
 	w.calls, w.scratch = append(w.calls, part.calls...), part.scratch
+}
+
+// update writes the kernel of an update.
+func (w *writer) update(op graph.Op) {
+	params, body := updateOf(w, op)
+	w.items(w.elems(0), params, body)
+}
+
+// updateOf is the parameters of an update's kernel, and its body.
+func updateOf(w *writer, op graph.Op) (params []param, body string) {
+	switch op := op.(type) {
+	case ops.SGD:
+		return sgd(w, op)
+	case ops.Adam:
+		return adam(w, op)
+	case ops.Averaged:
+		return averaged(w, op)
+	}
+	panic("BUG: " + op.Kind() + " is no update")
+}
+
+// averaged also averages each weight that the update makes.
+func averaged(w *writer, o ops.Averaged) (params []param, body string) {
+	part := &writer{node: &graph.Node{Op: o.Op, In: ops.WithoutAverage(w.node.In), Out: ops.WithoutAverage(w.node.Out)}}
+	params, body = updateOf(part, o.Op)
+	for i := range params {
+		if params[i].arg.Index > 0 { // those behind the average
+			params[i].arg.Index++
+		}
+	}
+	return append(params, in(1, "A"), out(1, "A2")), body + "\tf32 a = A[i];\n\tA2[i] = FMA(" + float(1-o.Decay) + ", Z[i] - a, a);\n"
 }
 
 // shifted are arguments that begin where the range does.

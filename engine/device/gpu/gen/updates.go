@@ -8,8 +8,9 @@ import (
 )
 
 var updates = map[string]template{
-	"sgd":  of(sgd),
-	"adam": of(adam),
+	"sgd":      of(func(w *writer, o ops.SGD) { w.update(o) }),
+	"adam":     of(func(w *writer, o ops.Adam) { w.update(o) }),
+	"averaged": of(func(w *writer, o ops.Averaged) { w.update(o) }),
 	"clip_factor": of(func(w *writer, o ops.ClipFactor) {
 		w.norm("f32 r = "+float(o.MaxNorm)+" / (norm + 1e-6f); Z[0] = r < 1.0f ? r : 1.0f;", o.Scale)
 	}),
@@ -30,8 +31,7 @@ func (w *writer) factor(clip bool, params []param) ([]param, string) {
 	return append(params, in(len(w.node.In)-1, "CLIP")), " * CLIP[0]"
 }
 
-func sgd(w *writer, o ops.SGD) {
-	n := w.elems(0)
+func sgd(w *writer, o ops.SGD) ([]param, string) {
 	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "LR"), out(0, "Z")})
 	body := "\tf32 w = W[i], d = FMA(" + float(o.WeightDecay) + ", w, G[i] * " + float(o.Scale) + clip + ");\n"
 	if o.Momentum > 0 {
@@ -43,7 +43,7 @@ func sgd(w *writer, o ops.SGD) {
 			body += "\td = v;\n"
 		}
 	}
-	w.items(n, params, body+"\tZ[i] = FMA(-LR[0], d, w);\n")
+	return params, body + "\tZ[i] = FMA(-LR[0], d, w);\n"
 }
 
 // lacking is the text of 1 - beta^t, for a whole number t. Powers of a beta that is near 1 would
@@ -57,20 +57,19 @@ func lacking(beta float64) string {
 	return "lacking_f(t, " + float(high) + ", " + float(log-high) + ")"
 }
 
-func adam(w *writer, o ops.Adam) {
-	n := w.elems(0)
+func adam(w *writer, o ops.Adam) ([]param, string) {
 	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "M"), in(3, "V"), inInts(4, "STEP"), in(5, "LR"),
 		out(0, "Z"), out(1, "M2"), out(2, "V2")})
 	decay := "\td = FMA(" + float(o.WeightDecay) + ", w, d);\n"
 	if o.Decoupled {
 		decay = "\tw = FMA(-(LR[0] * " + float(o.WeightDecay) + "), w, w);\n"
 	}
-	w.items(n, params, fmt.Sprintf(`	f32 t = (f32)(STEP[0] + 1);
+	return params, fmt.Sprintf(`	f32 t = (f32)(STEP[0] + 1);
 	f32 w = W[i], d = G[i] * %[3]s%[4]s;
 %[5]s	f32 m = FMA(%[1]s, M[i], %[6]s * d), v = FMA(%[2]s, V[i], %[7]s * d * d);
 	M2[i] = m; V2[i] = v;
 	Z[i] = w - LR[0] / %[9]s * m / (SQRT(v) / SQRT(%[10]s) + %[8]s);
-`, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps), lacking(o.Beta1), lacking(o.Beta2)))
+`, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps), lacking(o.Beta1), lacking(o.Beta2))
 }
 
 // mostSummed is the most sums of squares that a kernel reads, as [mostSideBySide] is the most

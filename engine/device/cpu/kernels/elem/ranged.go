@@ -1,17 +1,24 @@
 package elem
 
 import (
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
 
 var rangedKernels = work.Table{
-	"ranged(f32...)->f32":                              newRanged,
-	"ranged(f32...)->f32,f32":                          newRanged,
-	"ranged(f32,f32,f32,f32,i32,f32)->f32,f32,f32":     newRanged,
-	"ranged(f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32": newRanged,
+	"ranged(f32...)->f32":                                      newRanged,
+	"ranged(f32...)->f32,f32":                                  newRanged,
+	"ranged(f32,f32,f32,f32,i32,f32)->f32,f32,f32":             newRanged,
+	"ranged(f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32":         newRanged,
+	"ranged(f32...)->f32,f32,f32":                              newRanged,
+	"ranged(f32,f32,f32,f32,f32,i32,f32)->f32,f32,f32,f32":     newRanged,
+	"ranged(f32,f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32,f32": newRanged,
 }
+
+// wholeKernels are the updates that ranged runs.
+var wholeKernels = device.MergeKernels(updateKernels, averagedKernels)
 
 // ranged runs the kernel of an update on a range of its memory.
 type ranged struct {
@@ -30,7 +37,7 @@ func newRanged(n *graph.Node, on work.Target) (work.Kernel, error) {
 	out, k.out = partsOf(op, n.Out)
 	k.args = work.Args{In: make([][]byte, len(in)), Out: make([][]byte, len(out))}
 	var err error
-	k.Kernel, err = work.New(updateKernels)(&graph.Node{ID: n.ID, Op: op.Op, In: in, Out: out, Phase: n.Phase, Layer: n.Layer}, on)
+	k.Kernel, err = work.New(wholeKernels)(&graph.Node{ID: n.ID, Op: op.Op, In: in, Out: out, Phase: n.Phase, Layer: n.Layer}, on)
 	return k, err
 }
 

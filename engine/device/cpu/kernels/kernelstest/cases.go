@@ -394,28 +394,9 @@ func (s Source) shapeOf(minRank, maxRank, most int) shape.Shape {
 }
 
 var updateCases = map[string]func(s Source) Sample{
-	"sgd": func(s Source) Sample {
-		op := ops.SGD{WeightDecay: 0.1, Scale: 0.25, Clip: s.Bool("clip")}
-		x := s.Shape("x", 0, 2, 90)
-		in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Floats(0, 1)}
-		if s.Bool("momentum") {
-			op.Momentum, op.Nesterov = 0.9, s.Bool("nesterov")
-			in = append(in, s.Normal(x...))
-		}
-		if op.Clip {
-			in = append(in, s.Floats(0, 1))
-		}
-		return Of(op, 1e-6, in...)
-	},
-	"adam": func(s Source) Sample {
-		op := ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Decoupled: s.Bool("decoupled"), Clip: s.Bool("clip")}
-		x := s.Shape("x", 0, 2, 90)
-		in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Normal(x...), s.Floats(0.01, 1, x...), s.IDs(1000), s.Floats(0, 0.1)}
-		if op.Clip {
-			in = append(in, s.Floats(0, 1))
-		}
-		return Of(op, 5e-6, in...)
-	},
+	"sgd":          drawSGD,
+	"adam":         drawAdam,
+	"averaged":     drawAveraged,
 	"ranged":       drawRanged,
 	"square_parts": func(s Source) Sample { return Of(ops.SquareParts{}, 0, drawWholeNumbers(s)) },
 	"square_total": drawSquareTotal,

@@ -2,12 +2,50 @@ package kernelstest
 
 import (
 	"math"
+	"slices"
 
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 )
+
+// drawSGD draws an update with or without momentum.
+func drawSGD(s Source) Sample {
+	op := ops.SGD{WeightDecay: 0.1, Scale: 0.25, Clip: s.Bool("clip")}
+	x := s.Shape("x", 0, 2, 90)
+	in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Floats(0, 1)}
+	if s.Bool("momentum") {
+		op.Momentum, op.Nesterov = 0.9, s.Bool("nesterov")
+		in = append(in, s.Normal(x...))
+	}
+	if op.Clip {
+		in = append(in, s.Floats(0, 1))
+	}
+	return Of(op, 1e-6, in...)
+}
+
+// drawAdam draws an update by Adam or AdamW.
+func drawAdam(s Source) Sample {
+	op := ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Decoupled: s.Bool("decoupled"), Clip: s.Bool("clip")}
+	x := s.Shape("x", 0, 2, 90)
+	in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Normal(x...), s.Floats(0.01, 1, x...), s.IDs(1000), s.Floats(0, 0.1)}
+	if op.Clip {
+		in = append(in, s.Floats(0, 1))
+	}
+	return Of(op, 5e-6, in...)
+}
+
+// drawAveraged draws an update with an average of the weight.
+func drawAveraged(s Source) Sample {
+	draw := drawSGD
+	if s.Bool("adam") {
+		draw = drawAdam
+	}
+	x := draw(s)
+	in := slices.Insert(x.In, 1, s.Normal(x.In[0].Meta.Shape...))
+	return Of(ops.Averaged{Op: x.Op, Decay: 0.75}, 5e-6, in...)
+}
 
 // drawRanged draws the update of a range of a tensor. The optimizer's state has the
 // range alone.
@@ -26,6 +64,9 @@ func drawRanged(s Source) Sample {
 	}
 	if clip {
 		in = append(in, s.Floats(0, 1))
+	}
+	if s.Bool("averaged") {
+		o.Op, in = ops.Averaged{Op: o.Op, Decay: 0.75}, slices.Insert(in, 1, s.Normal(o.Count))
 	}
 	return Of(o, 5e-6, in...)
 }
