@@ -227,7 +227,7 @@ const (
 // Optimizer describes the update of the weights.
 type Optimizer struct {
 	Pos        Pos
-	Name       string // sgd, momentum, nesterov, adam or adamw
+	Name       string // sgd, momentum, nesterov, adam, adamw or lion
 	LR         float64
 	ClipNorm   float64  // largest norm of all gradients together; 0: no clipping
 	NoDecay    []string // groups of parameters without weight decay: bias, norm, embedding

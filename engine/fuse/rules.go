@@ -87,6 +87,7 @@ var rules = map[string]rule{
 	"fill":               {why: "is the same in every step"},
 	"sgd":                {class: Small, why: "is one pass already"},
 	"adam":               {class: Small, why: "is one pass already"},
+	"lion":               {class: Small, why: "is one pass already"},
 	"clip_factor":        {why: "is one number"},
 	"grad_norm":          {why: "is one number"},
 	"learning_rate":      {why: "is one number"},

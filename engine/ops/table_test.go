@@ -47,6 +47,8 @@ func aliases(op graph.Op) []int {
 		return []int{0}
 	case ops.Adam:
 		return []int{0, 2, 3}
+	case ops.Lion:
+		return []int{0, 2}
 	case ops.Ranged:
 		list := aliases(o.Op)
 		if o.Apart {

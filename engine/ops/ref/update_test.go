@@ -1,6 +1,7 @@
 package ref_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/ops"
@@ -51,6 +52,27 @@ func TestAdam(t *testing.T) {
 	near(t, "second moment", out[2].F, []float64{0.001})
 	o.Clip, o.WeightDecay = true, 0
 	near(t, "clipped", compute(t, o, append(in, scalar(0.5))...)[0].F, []float64{1 - 0.1*0.5/0.6})
+}
+
+// Three steps by hand with scaled gradients 1, -3 and 0; betas 0.5 and 0.75, lr 0.1. The second sign is
+// that of half of 0.25 - 3 and the third that of m, so -1 both times.
+func TestLion(t *testing.T) {
+	o := ops.Lion{Beta1: 0.5, Beta2: 0.75, WeightDecay: 0.5, Scale: 2}
+	w, m := scalar(1), scalar(0)
+	for i, want := range []struct{ g, w, m float64 }{
+		{0.5, 1 - 0.1*(1+0.5), 0.25},
+		{-1.5, 0.85 - 0.1*(-1+0.5*0.85), 0.75*0.25 - 0.25*3},
+		{0, 0.9075 - 0.1*(-1+0.5*0.9075), 0.75 * -0.5625},
+	} {
+		out := compute(t, o, w, scalar(want.g), m, scalar(0.1))
+		w, m = out[0], out[1]
+		near(t, fmt.Sprintf("weight of step %d", i), w.F, []float64{want.w})
+		near(t, fmt.Sprintf("moment of step %d", i), m.F, []float64{want.m})
+	}
+	o.Clip = true
+	out := compute(t, o, scalar(1), scalar(4), scalar(-1), scalar(0.1), scalar(0.125))
+	near(t, "at sign 0", out[0].F, []float64{1 - 0.1*0.5})
+	near(t, "clipped moment", out[1].F, []float64{-0.5})
 }
 
 // Every schedule of this module has values by hand.

@@ -24,6 +24,8 @@ func ranged(w *writer, o ops.Ranged) {
 		sgd(part, update)
 	case ops.Adam:
 		adam(part, update)
+	case ops.Lion:
+		lion(part, update)
 	}
 	w.calls, w.scratch = append(w.calls, part.calls...), part.scratch
 }

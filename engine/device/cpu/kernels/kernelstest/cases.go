@@ -416,6 +416,7 @@ var updateCases = map[string]func(s Source) Sample{
 		}
 		return Of(op, 5e-6, in...)
 	},
+	"lion":         func(s Source) Sample { return drawLion(s, s.Shape("x", 0, 2, 90)) },
 	"ranged":       drawRanged,
 	"square_parts": func(s Source) Sample { return Of(ops.SquareParts{}, 0, drawWholeNumbers(s)) },
 	"square_total": drawSquareTotal,

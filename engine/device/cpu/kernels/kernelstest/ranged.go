@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // drawRanged draws the update of a range of a tensor. The optimizer's state has the
@@ -17,6 +18,12 @@ func drawRanged(s Source) Sample {
 	o := ops.Ranged{From: from, Count: rapid.IntRange(0, x.Elems()-from).Draw(s.T, "count"), Apart: s.Bool("apart")}
 	in := []ref.Array{s.Normal(x...), s.Normal(x...)}
 	clip := s.Bool("clip")
+	if s.Bool("lion") {
+		lion := drawLion(s, x)
+		o.Op, in = lion.Op, lion.In
+		in[2].F, in[2].Meta.Shape = in[2].F[:o.Count], shape.Of(o.Count)
+		return Of(o, 5e-6, in...)
+	}
 	if s.Bool("adam") {
 		o.Op = ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Clip: clip}
 		in = append(in, s.Normal(o.Count), s.Floats(0.01, 1, o.Count), s.IDs(1000), s.Floats(0, 0.1))
@@ -28,6 +35,26 @@ func drawRanged(s Source) Sample {
 		in = append(in, s.Floats(0, 1))
 	}
 	return Of(o, 5e-6, in...)
+}
+
+// drawLion draws an update whose signs are those of numbers that every kernel has exactly:
+// near 0, a rounding would turn one.
+func drawLion(s Source, x shape.Shape) Sample {
+	op := ops.Lion{Beta1: 0.75, Beta2: 0.875, WeightDecay: 0.1, Scale: 0.25, Clip: s.Bool("clip")}
+	in := []ref.Array{s.Normal(x...), drawEighths(s, x), drawEighths(s, x), s.Floats(0, 0.1)}
+	if op.Clip {
+		in = append(in, ref.Floats([]float64{0.5}))
+	}
+	return Of(op, 1e-6, in...)
+}
+
+// drawEighths draws multiples of an eighth, 0 among them.
+func drawEighths(s Source, x shape.Shape) ref.Array {
+	a := s.Normal(x...)
+	for i, f := range a.F {
+		a.F[i] = math.Round(8*f) / 8
+	}
+	return a
 }
 
 // drawWholeNumbers draws numbers whose squares add up exactly, in any order: sums of
