@@ -239,7 +239,7 @@ type Optimizer struct {
 // steps.
 type Schedule struct {
 	Pos        Pos
-	Name       string // constant, step, cosine, linear or another name of the registry
+	Name       string // constant, step, cosine, linear, wsd, inverse_sqrt, one_cycle or another name of the registry
 	Warmup     int    // steps over which the rate rises to Optimizer.LR
 	EndsAt     int    // the step at which the schedule ends, and the rate stays; 0: the run's last
 	Registered        // such as an *ops.Cosine

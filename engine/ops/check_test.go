@@ -262,6 +262,8 @@ var badUpdate = map[string][]badCase{
 		{ops.LearningRate{Schedule: "cyclic"}, metas(in()), `no schedule "cyclic"`},
 		{ops.LearningRate{Schedule: "step"}, metas(in()), "schedule step: every is 0: give it a whole number of at least 1"},
 		{ops.LearningRate{Schedule: "cosine", Warmup: 5, Total: 5}, metas(in()), "within its warm-up of 5"},
+		{ops.LearningRate{Schedule: "one_cycle", Warmup: 5, Total: 50}, metas(in()), "schedule one_cycle: one_cycle has a warm-up of its own"},
+		{ops.LearningRate{Schedule: "wsd", Keys: ops.WSD{DecayRatio: 2}, Total: 50}, metas(in()), "schedule wsd: decay_ratio is 2"},
 		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
 	},
 	"increment": {{ops.Increment{}, metas(f()), "expected i32[]"}},

@@ -481,8 +481,12 @@ func drawGradNorm(t *rapid.T) sample {
 func drawLearningRate(t *rapid.T) sample {
 	o := rapid.SampledFrom([]ops.LearningRate{
 		{Schedule: "constant"}, {Schedule: "step", Keys: ops.Stepped{Every: 3, Gamma: 0.5}}, {Schedule: "cosine"}, {Schedule: "linear"},
+		{Schedule: "wsd"}, {Schedule: "inverse_sqrt"}, {Schedule: "one_cycle"},
 	}).Draw(t, "schedule")
-	o.Base, o.Warmup, o.Total = 1, 2, 10
+	o.Base, o.Total = 1, 10
+	if o.Schedule != "one_cycle" {
+		o.Warmup = 2
+	}
 	return sample{op: o, in: []ref.Array{scalarI(int32(num(t, 0, 12, "step")))}}
 }
 

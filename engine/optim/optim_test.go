@@ -120,6 +120,8 @@ func rate(s ops.LearningRate, step int) float64 {
 		return r
 	case "cosine":
 		return falling.Min + (s.Base-falling.Min)*(1+math.Cos(math.Pi*done))/2
+	case "inverse_sqrt":
+		return s.Base * math.Min(math.Pow(float64(step+1), -0.5), math.Pow(float64(s.Warmup), -1.5)*float64(step+1)) * math.Sqrt(float64(max(1, s.Warmup)))
 	case "linear":
 		return s.Base*(1-done) + falling.Min*done
 	}
@@ -153,7 +155,7 @@ func TestOptimizersAgreeWithHandWrittenOnes(t *testing.T) {
 	momentum := optim.Momentum{Momentum: 0.9, Decay: optim.Decay{WeightDecay: decay}}
 	lion := optim.Lion{Betas: [2]float64{0.8, 0.95}, Decay: optim.Decay{WeightDecay: decay}}
 	for name, keys := range map[string]any{"sgd": optim.SGD{Decay: optim.Decay{WeightDecay: decay}}, "momentum": momentum, "nesterov": momentum, "adam": adam, "adamw": adam, "lion": lion} {
-		for schedule, course := range map[string]any{"constant": nil, "step": ops.Stepped{Every: 2, Gamma: 0.5}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}} {
+		for schedule, course := range map[string]any{"constant": nil, "step": ops.Stepped{Every: 2, Gamma: 0.5}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}, "inverse_sqrt": nil} {
 			for _, warmup := range []int{0, 3} {
 				for _, clip := range []float64{0, 0.5, 100} {
 					s := optim.Spec{

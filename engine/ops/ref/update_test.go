@@ -2,6 +2,7 @@ package ref_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/ops"
@@ -87,6 +88,8 @@ func TestLearningRates(t *testing.T) {
 		{"step", ops.Stepped{Every: 3, Gamma: 0.5}, map[int32]float64{0: 0.25, 4: 1, 6: 1, 7: 0.5, 10: 0.25}},
 		{"cosine", ops.Falling{Min: 0.2}, map[int32]float64{2: 0.75, 4: 1, 8: 0.6, 12: 0.2, 100: 0.2}},
 		{"linear", ops.Falling{Min: 0.2}, map[int32]float64{1: 0.5, 4: 1, 6: 0.8, 8: 0.6, 12: 0.2, 100: 0.2}},
+		{"wsd", ops.WSD{Falling: ops.Falling{Min: 0.2}, DecayRatio: 0.5}, map[int32]float64{1: 0.5, 4: 1, 8: 1, 9: 0.8, 11: 0.4, 12: 0.2, 100: 0.2}},
+		{"inverse_sqrt", nil, map[int32]float64{0: 0.25, 3: 1, 4: math.Sqrt(4. / 5), 8: 2. / 3, 15: 0.5, 99: 0.2}},
 	} {
 		seen[c.schedule] = true
 		o := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 1, Warmup: 4, Total: 12}
@@ -94,6 +97,7 @@ func TestLearningRates(t *testing.T) {
 			near(t, c.schedule, compute(t, o, count(step))[0].F, []float64{want})
 		}
 	}
+	seen["one_cycle"] = true // see TestOneCycle
 	for _, e := range registry.List(registry.Schedule) {
 		if e.Version == 0 && !seen[e.Name] {
 			t.Errorf("no case for schedule %s", e.Name)
