@@ -100,6 +100,8 @@ var rules = map[string]rule{
 	"cache_write":        {why: "writes a few rows in place"},
 	"positions":          {why: "is a few whole numbers"},
 	"last_row":           {why: "reads rows by number"},
+	"repetition_penalty": {why: "looks for tokens"},
+	"seen_write":         {why: "writes a few numbers in place"},
 	"sample":             {why: "goes over each row several times"},
 	"pad_with":           {why: "is a few whole numbers"},
 	"position_weights":   {why: "is a few numbers"},

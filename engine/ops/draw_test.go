@@ -38,7 +38,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
-		"last_row": drawLastRow, "sample": drawToken,
+		"last_row": drawLastRow, "sample": drawToken, "repetition_penalty": drawRepetitionPenalty, "seen_write": drawSeenWrite,
 		"pad_with": drawPadWith, "position_weights": drawPositionWeights,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
@@ -75,10 +75,10 @@ var vias = map[string]string{
 
 // flat lists the kinds through which no gradient flows.
 var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "lion", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
-	"cache_write", "positions", "sample", "pad_with", "position_weights"}
+	"cache_write", "seen_write", "positions", "sample", "pad_with", "position_weights"}
 
 // generating lists the kinds that refuse to be differentiated.
-var generating = []string{"cached_attention", "last_row"}
+var generating = []string{"cached_attention", "last_row", "repetition_penalty"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 

@@ -34,6 +34,8 @@ var elementTypes = []struct{ types, kinds string }{
 	{"(f32,i32,f32)->f32", "ring_write"},
 	{"(f32,i32,f32,f32)->f32", "cross_entropy_grad"},
 	{"(f32,i32,f32,i32)->i32", "sample"},
+	{"(f32,i32,i32,i32,f32)->f32", "repetition_penalty"},
+	{"(i32,i32,i32)->i32", "seen_write"},
 	{"(f32,i32,i32)->f32", "dropout"},
 	{"(f32...)->f32", "clip_factor grad_norm"},
 	{"(i32)->f32", "learning_rate position_weights"},

@@ -174,7 +174,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"name: signum, lr: 0.01, weight_decay: 0.01", "name: forgetful, lr: 0.01", "train: optimizer: forgetful declares the state first.weight/idle and does not set it"},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
 		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, focal, mse, l1, huber, bce, charbonnier, smoothed; did you mean "smoothed"?`},
-		{"name: signum", "name: signm", `own.yaml:12: optimizer.name: got "signm", expected one of 9 words (`+"`trainer configs reference`"+` lists them); did you mean "signum"?`},
+		{"name: signum", "name: signm", `own.yaml:12: optimizer.name: got "signm", expected one of 9 words (` + "`trainer configs reference`" + ` lists them); did you mean "signum"?`},
 		{"power: 1.5", "gamma: 1.5", "own.yaml:13: schedule.gamma: goes with name: step, but name is polynomial"},
 	} {
 		if !strings.Contains(config, c.old) {
