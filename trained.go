@@ -58,6 +58,12 @@ const (
 	EndCancelled = answer.EndCancelled // the call was cancelled, or its emit failed
 )
 
+// The bounds of [GenerateOptions].RepetitionPenalty, with which logits stay finite.
+const (
+	LeastPenalty = answer.LeastPenalty
+	MostPenalty  = answer.MostPenalty
+)
+
 // TrainedOptions are the options of OpenTrained. The zero value opens the config's own devices.
 type TrainedOptions = trained.OpenOptions
 

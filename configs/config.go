@@ -248,7 +248,7 @@ const (
 // Optimizer describes the update of the weights.
 type Optimizer struct {
 	Pos        Pos
-	Name       string // sgd, momentum, nesterov, adam or adamw
+	Name       string // sgd, momentum, nesterov, adam, adamw or lion
 	LR         float64
 	ClipNorm   float64  // largest norm of all gradients together; 0: no clipping
 	NoDecay    []string // groups of parameters without weight decay: bias, norm, embedding
@@ -260,7 +260,7 @@ type Optimizer struct {
 // steps.
 type Schedule struct {
 	Pos        Pos
-	Name       string // constant, step, cosine, linear or another name of the registry
+	Name       string // constant, step, cosine, linear, wsd, inverse_sqrt, one_cycle or another name of the registry
 	Warmup     int    // steps over which the rate rises to Optimizer.LR
 	EndsAt     int    // the step at which the schedule ends, and the rate stays; 0: the run's last
 	Registered        // such as an *ops.Cosine

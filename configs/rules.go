@@ -238,8 +238,13 @@ func checkLlama(d *decoder, m *Model) {
 	}
 }
 
-// checkSchedule asks a schedule whether it goes with the learning rate.
+// checkSchedule asks a schedule whether it goes with the learning rate and the warm-up.
 func checkSchedule(d *decoder, c *Config) {
+	if k, asks := c.Schedule.Keys.(interface{ CheckWarmup(warmup int) error }); asks {
+		if err := k.CheckWarmup(c.Schedule.Warmup); err != nil {
+			d.against([]string{"schedule.warmup", "schedule.name"}, "%v", err)
+		}
+	}
 	k, asks := c.Schedule.Keys.(interface{ CheckRate(lr float64) error })
 	if !asks {
 		return

@@ -86,9 +86,9 @@ func wideJob(microbatches int) job {
 // Updates in ranges give the weights and the optimizer's state of whole ones, with
 // every optimizer.
 func TestUpdatesInRangesGiveTheSameBits(t *testing.T) {
-	for _, optimizer := range []string{"momentum", "nesterov", "adam", "adamw"} {
+	for _, optimizer := range []string{"momentum", "nesterov", "adam", "adamw", "lion"} {
 		for _, microbatches := range []int{1, 3} {
-			if usual := map[string]int{"momentum": 3, "nesterov": 1, "adam": 1, "adamw": 3}[optimizer]; microbatches != usual && !testall.Wanted() {
+			if usual := map[string]int{"momentum": 3, "nesterov": 1, "adam": 1, "adamw": 3, "lion": 3}[optimizer]; microbatches != usual && !testall.Wanted() {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", optimizer, microbatches), func(t *testing.T) {

@@ -190,7 +190,7 @@ func drawJobOf(t *rapid.T, presets ...func(int) job) job {
 		j.last = 0
 	}
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
-	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw"}).Draw(t, "optimizer")
+	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw", "lion"}).Draw(t, "optimizer")
 	adam := optim.Adam{Betas: [2]float64{0.9, 0.99}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: 0.1}}
 	j.optim.Keys = map[string]any{"adam": adam, "adamw": adam}[j.optim.Name] // the defaults of others
 	j.optim.ClipNorm = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "clip")

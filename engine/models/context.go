@@ -41,6 +41,7 @@ type context struct {
 // chunk is the state of building a graph that generates.
 type chunk struct {
 	GenerateSize
+	tokens *graph.Value // the input
 	extent *graph.Value // nil until a layer needs it
 }
 

@@ -52,8 +52,18 @@ func (c *context) sampled(logits *graph.Value) {
 	shaping := c.b.Var(ShapingName, shape.F32(2), graph.Cache, graph.Init{})
 	choice := c.b.Var(ChoiceName, shape.I32(3), graph.Cache, graph.Init{})
 	at := c.b.Input(SampleAtName, shape.I32(1))
-	c.b.Output(GenerateToken, c.b.One(ops.Sample{Tokens: c.spec.Tokens}, logits, at, shaping, choice))
+	c.b.Output(GenerateToken, c.b.One(ops.Sample{Tokens: c.spec.Tokens}, c.penalized(logits), at, shaping, choice))
 	if c.chunk.Logits {
 		c.b.Output(GenerateLogits, logits)
 	}
+}
+
+// penalized are the logits with the penalty for tokens that the text has.
+func (c *context) penalized(logits *graph.Value) *graph.Value {
+	seen := c.b.Var(SeenName, shape.I32(1, logits.Meta.Shape[2]), graph.Cache, graph.Init{})
+	penalty := c.b.Var(PenaltyName, shape.F32(), graph.Cache, graph.Init{})
+	out := c.b.One(ops.RepetitionPenalty{}, logits, seen, c.chunk.tokens, c.chunkExtent(), penalty)
+	defer c.b.InPhase(graph.Update)()
+	c.b.Assign(seen, c.b.One(ops.SeenWrite{}, seen, c.chunk.tokens, c.chunkExtent()))
+	return out
 }

@@ -69,6 +69,7 @@ func generatesAsPredicted(t *testing.T, s models.Spec) {
 		}
 	}
 	st[models.ShapingName].F[1] = 1 // top-p; a temperature of 0
+	st[models.PenaltyName].F[0] = 1
 	for rows := 1; rows <= 4; rows++ {
 		prefill := generate(t, s, rows)
 		for at := 0; at < len(text); {

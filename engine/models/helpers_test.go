@@ -119,7 +119,7 @@ func find(t *testing.T, g *graph.Graph, kind string) *graph.Node {
 func gradients(g *graph.Graph) map[string]*graph.Value {
 	grads := map[string]*graph.Value{}
 	for _, n := range g.Nodes {
-		if k := n.Op.Kind(); k == "sgd" || k == "adam" {
+		if k := n.Op.Kind(); k == "sgd" || k == "adam" || k == "lion" {
 			grads[n.In[0].Name] = n.In[1]
 		}
 	}

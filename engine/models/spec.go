@@ -139,6 +139,8 @@ const (
 	SampleAtName   = "sample_at"        // i32[1]: number of the token that is sampled, for its random number
 	ShapingName    = "sampling/shaping" // f32[2], a variable: see [ops.Sample]
 	ChoiceName     = "sampling/choice"  // i32[3], likewise
+	PenaltyName    = "sampling/penalty" // f32[], a variable: see [ops.RepetitionPenalty]
+	SeenName       = "sampling/seen"    // i32[1,V], a variable: see [ops.SeenWrite]
 	GenerateToken  = "token"            // i32[1]: the sampled token
 	GenerateLogits = "logits"           // f32[1,1,V], with GenerateSize.Logits
 )

@@ -14,6 +14,9 @@ func (c *context) forward() *graph.Value {
 		c.fail("the model has no layers: list at least one")
 	}
 	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
+	if c.chunk != nil {
+		c.chunk.tokens = x
+	}
 	if c.chunk == nil {
 		x = c.stack(c.spec.Layers, "", c.padded(x))
 	} else {

@@ -11,7 +11,7 @@ import (
 // a' = a + (1 - Decay)*(w' - a) (Polyak and Juditsky 1992). From the inputs of Op, with a
 // after the weight w, to the outputs of Op, with a' after w'.
 type Averaged struct {
-	Op    graph.Op // [SGD] or [Adam]
+	Op    graph.Op // [SGD], [Adam] or [Lion]
 	Decay float64
 }
 
@@ -35,7 +35,7 @@ func WithoutAverage[T any](of []T) []T {
 // Infer checks the inputs of Op, and that the average has the weight's metadata.
 func (o Averaged) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if o.updates() == nil {
-		return nil, fmt.Errorf("%T makes no weight that could be averaged: use SGD or Adam", o.Op)
+		return nil, fmt.Errorf("%T makes no weight that could be averaged: use SGD, Adam or Lion", o.Op)
 	}
 	if o.Decay < 0 || o.Decay >= 1 {
 		return nil, fmt.Errorf("decay %v is outside [0,1)", o.Decay)
@@ -83,6 +83,8 @@ func (o Averaged) updates() []int {
 	case SGD:
 		return op.Alias()
 	case Adam:
+		return op.Alias()
+	case Lion:
 		return op.Alias()
 	}
 	return nil

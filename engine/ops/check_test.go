@@ -242,6 +242,13 @@ var badUpdate = map[string][]badCase{
 		{ops.Adam{Clip: true}, metas(f(2), f(2), f(2), f(2), in(), f()), "takes 7 inputs"},
 		{ops.Adam{Beta2: 1}, metas(f(2), f(2), f(2), f(2), in(), f()), "outside [0,1)"},
 	},
+	"lion": {
+		{ops.Lion{}, metas(f(2), f(2), f(1), f()), "input 2 is f32[1], expected f32[2]"},
+		{ops.Lion{}, metas(f(2), f(2), f(2), f(1)), "input 3 is"},
+		{ops.Lion{}, metas(f(2), f(2), f(2), in()), "expected f32"},
+		{ops.Lion{Clip: true}, metas(f(2), f(2), f(2), f()), "takes 5 inputs"},
+		{ops.Lion{Beta1: 1}, metas(f(2), f(2), f(2), f()), "outside [0,1)"},
+	},
 	"clip_factor": {
 		{ops.ClipFactor{MaxNorm: 1}, nil, "at least 1"},
 		{ops.ClipFactor{}, metas(f()), "not positive"},
@@ -255,6 +262,8 @@ var badUpdate = map[string][]badCase{
 		{ops.LearningRate{Schedule: "cyclic"}, metas(in()), `no schedule "cyclic"`},
 		{ops.LearningRate{Schedule: "step"}, metas(in()), "schedule step: every is 0: give it a whole number of at least 1"},
 		{ops.LearningRate{Schedule: "cosine", Warmup: 5, Total: 5}, metas(in()), "within its warm-up of 5"},
+		{ops.LearningRate{Schedule: "one_cycle", Warmup: 5, Total: 50}, metas(in()), "schedule one_cycle: one_cycle has a warm-up of its own"},
+		{ops.LearningRate{Schedule: "wsd", Keys: ops.WSD{DecayRatio: 2}, Total: 50}, metas(in()), "schedule wsd: decay_ratio is 2"},
 		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
 	},
 	"increment": {{ops.Increment{}, metas(f()), "expected i32[]"}},

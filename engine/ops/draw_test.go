@@ -34,11 +34,11 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"outcome": drawOutcome, "binary_outcome": drawBinaryOutcome, "rank": drawRank, "tally": drawTally,
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
 		"dropout": drawDropout, "gather": drawGather, "attention": drawAttention, "rotary": drawRotary, "rms_norm": drawRMSNorm,
-		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
+		"sgd": drawSGD, "adam": drawAdam, "lion": drawLion, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "averaged": drawAveraged, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
-		"last_row": drawLastRow, "sample": drawToken,
+		"last_row": drawLastRow, "sample": drawToken, "repetition_penalty": drawRepetitionPenalty, "seen_write": drawSeenWrite,
 		"pad_with": drawPadWith, "position_weights": drawPositionWeights,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
@@ -74,11 +74,11 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "averaged", "ranged", "square_parts", "square_total",
-	"cache_write", "positions", "sample", "pad_with", "position_weights"}
+var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "lion", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "averaged", "ranged", "square_parts", "square_total",
+	"cache_write", "seen_write", "positions", "sample", "pad_with", "position_weights"}
 
 // generating lists the kinds that refuse to be differentiated.
-var generating = []string{"cached_attention", "last_row"}
+var generating = []string{"cached_attention", "last_row", "repetition_penalty"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 
@@ -461,6 +461,16 @@ func drawAdam(t *rapid.T) sample {
 	return sample{op: o, in: in}
 }
 
+func drawLion(t *rapid.T) sample {
+	s := dims(t, 0, 2)
+	o := ops.Lion{Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.1, Scale: 0.5, Clip: rapid.Bool().Draw(t, "clip")}
+	in := []ref.Array{signed(t, s...), signed(t, s...), signed(t, s...), scalarF(0.1)}
+	if o.Clip {
+		in = append(in, scalarF(0.7))
+	}
+	return sample{op: o, in: in}
+}
+
 func drawClipFactor(t *rapid.T) sample {
 	in := []ref.Array{scalarF(4), scalarF(5), scalarF(0)}
 	return sample{op: ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, in: in[:num(t, 1, 3, "inputs")]}
@@ -474,8 +484,12 @@ func drawGradNorm(t *rapid.T) sample {
 func drawLearningRate(t *rapid.T) sample {
 	o := rapid.SampledFrom([]ops.LearningRate{
 		{Schedule: "constant"}, {Schedule: "step", Keys: ops.Stepped{Every: 3, Gamma: 0.5}}, {Schedule: "cosine"}, {Schedule: "linear"},
+		{Schedule: "wsd"}, {Schedule: "inverse_sqrt"}, {Schedule: "one_cycle"},
 	}).Draw(t, "schedule")
-	o.Base, o.Warmup, o.Total = 1, 2, 10
+	o.Base, o.Total = 1, 10
+	if o.Schedule != "one_cycle" {
+		o.Warmup = 2
+	}
 	return sample{op: o, in: []ref.Array{scalarI(int32(num(t, 0, 12, "step")))}}
 }
 
@@ -490,7 +504,7 @@ func drawRingWrite(t *rapid.T) sample {
 
 // drawAveraged draws an update with an average of the weight.
 func drawAveraged(t *rapid.T) sample {
-	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam}).Draw(t, "update")(t)
+	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam, drawLion}).Draw(t, "update")(t)
 	s.in = slices.Insert(s.in, 1, signed(t, s.in[0].Meta.Shape...))
 	s.op = ops.Averaged{Op: s.op, Decay: 0.9}
 	return s
@@ -498,7 +512,7 @@ func drawAveraged(t *rapid.T) sample {
 
 // drawRanged draws an update, and cuts its state to a range.
 func drawRanged(t *rapid.T) sample {
-	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam, drawAveraged}).Draw(t, "update")(t)
+	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam, drawLion, drawAveraged}).Draw(t, "update")(t)
 	n := len(s.in[0].F)
 	o := ops.Ranged{Op: s.op, From: num(t, 0, n-1, "from")}
 	o.Count, o.Apart = num(t, 1, n-o.From, "count"), rapid.Bool().Draw(t, "apart")

@@ -9,7 +9,7 @@ import (
 )
 
 // generateOps are the rows of the op table that are in this file.
-var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, Positions{}, LastRow{}, Sample{}}
+var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, Positions{}, LastRow{}, RepetitionPenalty{}, SeenWrite{}, Sample{}}
 
 // The ops of this file generate a sequence a chunk at a time. They have no gradient. A
 // chunk has T rows for each of B sequences. The first ones of a sequence count, the rest
@@ -168,6 +168,75 @@ func (o LastRow) Cost(in, out []shape.Meta) graph.Cost {
 	return graph.Cost{Flops: 1, Bytes: in[1].Bytes() + 2*out[0].Bytes()}
 }
 
+// RepetitionPenalty makes the tokens less likely that a text has already (Keskar et al.,
+// "CTRL: A Conditional Transformer Language Model for Controllable Generation", 2019,
+// section 4.1): from (logits f32[B,…,V] with one row for each sequence, seen i32[B,V],
+// tokens i32[B,T], extent, penalty f32[]) to the logits.
+//
+// A text has the tokens of the chunk that count, and those of which seen is not 0, unless
+// the chunk begins at position 0. Of these, a positive logit is divided by penalty, and
+// another multiplied with it. Of tokens, ids outside [0,V) are passed over.
+type RepetitionPenalty struct{}
+
+// Kind is "repetition_penalty".
+func (o RepetitionPenalty) Kind() string { return "repetition_penalty" }
+
+// Infer wants one row of logits, and a number for each of them, for each sequence.
+func (o RepetitionPenalty) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 5); err != nil {
+		return nil, err
+	}
+	if err := isLogits(in[0]); err != nil {
+		return nil, err
+	}
+	s := in[0].Shape
+	return one(in[0]), errors.Join(expect("seen", in[1], shape.I32(s[0], s.Dim(-1))), isChunk(in[2], in[3], s[0]), expect("penalty", in[4], shape.F32()))
+}
+
+// Grad fails: see onlyGenerates.
+func (o RepetitionPenalty) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return onlyGenerates(b, n)
+}
+
+// Cost is a few operations per logit.
+func (o RepetitionPenalty) Cost(in, out []shape.Meta) graph.Cost {
+	return perElem(3, in[0].Elems(), in, out)
+}
+
+// Alias updates the logits in place.
+func (o RepetitionPenalty) Alias() []int { return []int{0} }
+
+// SeenWrite notes the tokens of a chunk: from (seen i32[B,V], tokens i32[B,T], extent) to
+// seen, which is 1 for the tokens that a text has, see [RepetitionPenalty], and 0 for others.
+type SeenWrite struct{}
+
+// Kind is "seen_write".
+func (o SeenWrite) Kind() string { return "seen_write" }
+
+// Infer wants a chunk of tokens for each sequence.
+func (o SeenWrite) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if in[0].DType != shape.Int32 || in[0].Shape.Rank() != 2 {
+		return nil, fmt.Errorf("seen is %v, expected i32[sequences,tokens]", in[0])
+	}
+	return one(in[0]), isChunk(in[1], in[2], in[0].Shape[0])
+}
+
+// Grad is none: it records.
+func (o SeenWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is the tokens that are noted.
+func (o SeenWrite) Cost(in, _ []shape.Meta) graph.Cost {
+	return graph.Cost{Flops: 1, Bytes: 2 * in[1].Bytes()}
+}
+
+// Alias updates seen in place.
+func (o SeenWrite) Alias() []int { return []int{0} }
+
 // Sample draws a token for each sequence: i32[B] from (logits f32[B,…,V] with one row
 // for each sequence, at i32[B], shaping f32[2], choice i32[3]).
 //
@@ -201,13 +270,10 @@ func (o Sample) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 4); err != nil {
 		return nil, err
 	}
-	if err := isFloat("logits", in[0], 2); err != nil {
+	if err := isLogits(in[0]); err != nil {
 		return nil, err
 	}
 	s := in[0].Shape
-	if s.Dim(-1) == 0 || s[0]*s.Dim(-1) != s.Elems() {
-		return nil, fmt.Errorf("logits are %v, expected one row of at least one for each sequence", in[0])
-	}
 	return one(shape.I32(s[0])), errors.Join(expect("at", in[1], shape.I32(s[0])),
 		expect("shaping", in[2], shape.F32(2)), expect("choice", in[3], shape.I32(3)))
 }
@@ -227,6 +293,25 @@ func CheckExtent(position, count int32, rows, cached int) error {
 		return fmt.Errorf("%d rows from position %d on: a chunk has 1 to %d, and the cache has %d positions", count, position, rows, cached)
 	}
 	return nil
+}
+
+// isLogits checks for one row of logits for each sequence.
+func isLogits(m shape.Meta) error {
+	if err := isFloat("logits", m, 2); err != nil {
+		return err
+	}
+	if s := m.Shape; s.Dim(-1) == 0 || s[0]*s.Dim(-1) != s.Elems() {
+		return fmt.Errorf("logits are %v, expected one row of at least one for each sequence", m)
+	}
+	return nil
+}
+
+// isChunk checks the tokens of a chunk, and its extent.
+func isChunk(tokens, extent shape.Meta, sequences int) error {
+	if tokens.Shape.Rank() != 2 {
+		return fmt.Errorf("tokens are %v, expected i32[sequences,rows]", tokens)
+	}
+	return errors.Join(expect("tokens", tokens, shape.I32(sequences, tokens.Shape[1])), isExtent(extent, sequences))
 }
 
 // isCache checks one cache.

@@ -46,6 +46,18 @@ func drawLastRow(t *rapid.T) sample {
 	return sample{op: ops.LastRow{}, in: []ref.Array{signed(t, b, rows, num(t, 1, 3, "width")), drawExtent(t, b, rows, 9)}}
 }
 
+func drawRepetitionPenalty(t *rapid.T) sample {
+	b, v, rows := num(t, 1, 2, "sequences"), num(t, 1, 9, "vocabulary"), num(t, 1, 4, "rows")
+	return sample{op: ops.RepetitionPenalty{}, in: []ref.Array{
+		signed(t, b, 1, v), indices(t, 2, b, v), indices(t, v+2, b, rows), drawExtent(t, b, rows, 5),
+		scalarF(rapid.SampledFrom([]float64{0.5, 1, 1.25}).Draw(t, "penalty"))}}
+}
+
+func drawSeenWrite(t *rapid.T) sample {
+	b, v, rows := num(t, 1, 2, "sequences"), num(t, 1, 9, "vocabulary"), num(t, 1, 4, "rows")
+	return sample{op: ops.SeenWrite{}, in: []ref.Array{indices(t, 2, b, v), indices(t, v+2, b, rows), drawExtent(t, b, rows, 5)}}
+}
+
 func drawToken(t *rapid.T) sample {
 	b := num(t, 1, 2, "sequences")
 	return sample{op: ops.Sample{}, in: []ref.Array{
@@ -74,6 +86,18 @@ var badGenerate = map[string][]badCase{
 	"last_row": {
 		{ops.LastRow{}, metas(f(1, 3), in(1, 2)), "[sequences, rows, width]"},
 		{ops.LastRow{}, metas(f(2, 1, 3), in(1, 2)), "extent is i32[1,2], expected i32[2,2]"},
+	},
+	"repetition_penalty": {
+		{ops.RepetitionPenalty{}, metas(f(1, 2, 3), in(1, 3), in(1, 2), in(1, 2), f()), "one row of at least one for each sequence"},
+		{ops.RepetitionPenalty{}, metas(f(1, 3), in(1, 2), in(1, 2), in(1, 2), f()), "seen is i32[1,2], expected i32[1,3]"},
+		{ops.RepetitionPenalty{}, metas(f(1, 3), in(1, 3), in(2), in(1, 2), f()), "tokens are i32[2], expected i32[sequences,rows]"},
+		{ops.RepetitionPenalty{}, metas(f(1, 3), in(1, 3), in(1, 2), in(1), f()), "extent is i32[1], expected i32[1,2]"},
+		{ops.RepetitionPenalty{}, metas(f(1, 3), in(1, 3), in(1, 2), in(1, 2), f(1)), "penalty is f32[1], expected f32[]"},
+	},
+	"seen_write": {
+		{ops.SeenWrite{}, metas(f(1, 3), in(1, 2), in(1, 2)), "seen is f32[1,3], expected i32[sequences,tokens]"},
+		{ops.SeenWrite{}, metas(in(2, 3), in(1, 2), in(2, 2)), "tokens is i32[1,2], expected i32[2,2]"},
+		{ops.SeenWrite{}, metas(in(1, 3), in(1, 2), in(1, 3)), "extent is i32[1,3], expected i32[1,2]"},
 	},
 	"sample": {
 		{ops.Sample{}, metas(f(1, 2, 3), in(1), f(2), in(3)), "one row of at least one for each sequence"},

@@ -22,7 +22,7 @@ const SumElems = 1 << 16
 // changed. With Apart, the first output is the range alone, and the first input, the
 // weight, stays as it is.
 type Ranged struct {
-	Op          graph.Op // [SGD], [Adam] or [Averaged]
+	Op          graph.Op // [SGD], [Adam], [Lion] or [Averaged]
 	From, Count int
 	Apart       bool
 }
@@ -55,7 +55,7 @@ func (o Ranged) Parts(of []shape.Meta) []shape.Meta {
 func (o Ranged) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	alias := o.Places()
 	if alias == nil {
-		return nil, fmt.Errorf("%T cannot update a range of a tensor: use SGD or Adam", o.Op)
+		return nil, fmt.Errorf("%T cannot update a range of a tensor: use SGD, Adam or Lion", o.Op)
 	}
 	for i, m := range in {
 		if o.Cuts(m) && (o.From < 0 || o.Count < 0 || o.From+o.Count > m.Elems()) {
@@ -97,6 +97,8 @@ func (o Ranged) Places() []int {
 	case SGD:
 		return op.Alias()
 	case Adam:
+		return op.Alias()
+	case Lion:
 		return op.Alias()
 	case Averaged:
 		return op.Alias()

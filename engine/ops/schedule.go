@@ -17,7 +17,7 @@ import (
 //
 // The rate is computed here, and not in the kernels, so that all of them agree to the bit.
 type LearningRate struct {
-	Schedule      string // constant, step, cosine, linear or one of [RegisterSchedule]
+	Schedule      string // constant, step, cosine, linear, wsd, inverse_sqrt, one_cycle or one of [RegisterSchedule]
 	Base          float64
 	Warmup, Total int  // in steps
 	Held          bool // from step Total on, the rate stays that of the step before
@@ -27,8 +27,8 @@ type LearningRate struct {
 // Kind is "learning_rate".
 func (o LearningRate) Kind() string { return "learning_rate" }
 
-// String has the keys of Berth's own schedules as plain numbers, and keys of other schedules where
-// there are some: measured times are kept under this text.
+// String has the keys of constant, step, cosine and linear as plain numbers, and those of other
+// schedules where there are some: measured times are kept under this text.
 func (o LearningRate) String() string {
 	own, key := schedules[o.Schedule], func(name string) any {
 		if v, ok := registry.Get(o.Keys, name); ok {
@@ -40,7 +40,7 @@ func (o LearningRate) String() string {
 	if o.Held {
 		held = " Held"
 	}
-	if o.Keys != nil && own != nil && !own.ours {
+	if o.Keys != nil && own != nil && !own.plain {
 		return fmt.Sprintf("{Schedule:%s Base:%v Min:0 Gamma:0 Warmup:%d Total:%d Every:0 Keys:%+v%s}", o.Schedule, o.Base, o.Warmup, o.Total, o.Keys, held)
 	}
 	return fmt.Sprintf("{Schedule:%s Base:%v Min:%v Gamma:%v Warmup:%d Total:%d Every:%v%s}", o.Schedule, o.Base, key("min_lr"), key("gamma"), o.Warmup, o.Total, key("every"), held)
@@ -58,7 +58,7 @@ func (o LearningRate) At(step int) float64 {
 	if !known {
 		return o.Base
 	}
-	return s.rate(o.Keys, o.Base, step-o.Warmup, o.Total-o.Warmup)
+	return s.rate(o.Keys, o.Base, o.Warmup, step-o.Warmup, o.Total-o.Warmup)
 }
 
 // Complete has the schedule's keys as a struct, with the defaults of those that are not
@@ -110,7 +110,8 @@ func (o LearningRate) Cost(in, out []shape.Meta) graph.Cost { return perElem(10,
 
 // ScheduleType is a schedule of the learning rate that configs know. Keys is the struct of
 // its keys, as [registry.Fields] takes it; struct{} for none. A method CheckRate(lr
-// float64) error of Keys can refuse values that do not go with optimizer.lr.
+// float64) error of Keys can refuse values that do not go with optimizer.lr, and
+// CheckWarmup(warmup int) error a number of steps of the warm-up.
 type ScheduleType[Keys any] struct {
 	Name    string
 	Version int    // at least 1; runs keep it, and refuse another one: raise it where the numbers change
@@ -122,6 +123,9 @@ type ScheduleType[Keys any] struct {
 	// many steps until the run ends; lr is optimizer.lr. A run that goes on further calls it
 	// with step >= steps. It must depend on its arguments alone.
 	Rate func(keys Keys, lr float64, step, steps int) float64
+	// RateAfter is in place of Rate where the rates also depend on the number of steps of the
+	// warm-up.
+	RateAfter func(keys Keys, lr float64, warmup, step, steps int) float64
 	// Ends: from the end of the run on, which is the step equal to steps, the rate stays as
 	// it is. The warm-up must then be shorter than the run.
 	Ends bool
@@ -135,11 +139,11 @@ type ScheduleType[Keys any] struct {
 // schedule is a row of the table of schedules. Keys that do not belong to it count as the
 // defaults, which check refuses.
 type schedule struct {
-	ours, ends bool
-	complete   func(keys any) any
-	check      func(o LearningRate) error
-	rate       func(keys any, lr float64, step, steps int) float64
-	steadyFor  func(keys any) int
+	plain, ends bool // plain: all of its keys are min_lr, gamma and every
+	complete    func(keys any) any
+	check       func(o LearningRate) error
+	rate        func(keys any, lr float64, warmup, step, steps int) float64
+	steadyFor   func(keys any) int
 }
 
 // schedules is the table of schedules, by name.
@@ -154,8 +158,10 @@ func RegisterSchedule[Keys any](t ScheduleType[Keys]) { t.register(registry.Add)
 func builtInSchedule[Keys any](t ScheduleType[Keys]) { t.register(registry.BuiltIn) }
 
 func (t ScheduleType[Keys]) register(add func(registry.Entry, func())) {
-	row := &schedule{ours: t.Version == 0, ends: t.Ends, check: t.check,
-		rate:      func(keys any, lr float64, step, steps int) float64 { return t.Rate(t.keys(keys), lr, step, steps) },
+	row := &schedule{plain: t.plain(), ends: t.Ends, check: t.check,
+		rate: func(keys any, lr float64, warmup, step, steps int) float64 {
+			return t.rate(t.keys(keys), lr, warmup, step, steps)
+		},
 		steadyFor: func(any) int { return 0 },
 		complete: func(keys any) any {
 			if full, err := registry.KeysOf(keys, t.Defaults); err == nil && keys != nil {
@@ -169,6 +175,23 @@ func (t ScheduleType[Keys]) register(add func(registry.Entry, func())) {
 	}
 	add(registry.Entry{Kind: registry.Schedule, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
 		func() { schedules[t.Name] = row })
+}
+
+// plain reports whether the keys are those of the first schedules.
+func (t ScheduleType[Keys]) plain() bool {
+	switch any(t.Defaults).(type) {
+	case struct{}, Stepped, Falling:
+		return t.Version == 0
+	}
+	return false
+}
+
+// rate is Rate, or RateAfter in its place.
+func (t ScheduleType[Keys]) rate(keys Keys, lr float64, warmup, step, steps int) float64 {
+	if t.RateAfter != nil {
+		return t.RateAfter(keys, lr, warmup, step, steps)
+	}
+	return t.Rate(keys, lr, step, steps)
 }
 
 // keys are the given keys, which check has seen.
@@ -188,15 +211,20 @@ func (t ScheduleType[Keys]) check(o LearningRate) error {
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", t.Name, err)
 	}
+	if k, asks := any(keys).(interface{ CheckWarmup(warmup int) error }); asks {
+		if err := k.CheckWarmup(o.Warmup); err != nil {
+			return fmt.Errorf("schedule %s: %w", t.Name, err)
+		}
+	}
 	if t.Version == 0 {
 		return nil
 	}
-	return t.try(keys, o.Base, max(1, o.Total-o.Warmup))
+	return t.try(keys, o.Base, o.Warmup, max(1, o.Total-o.Warmup))
 }
 
 // try calls Rate for many of a run's steps, and says why it gives no rate, or one that
 // changes where SteadyFor or Ends says that it does not.
-func (t ScheduleType[Keys]) try(keys Keys, lr float64, steps int) (err error) {
+func (t ScheduleType[Keys]) try(keys Keys, lr float64, warmup, steps int) (err error) {
 	const most = 2000 // steps that are tried
 	at := 0
 	defer func() {
@@ -206,7 +234,7 @@ func (t ScheduleType[Keys]) try(keys Keys, lr float64, steps int) (err error) {
 	}()
 	rate := func(step int) float64 {
 		at = step
-		return t.Rate(keys, lr, step, steps)
+		return t.rate(keys, lr, warmup, step, steps)
 	}
 	steadyFor := 1
 	if t.SteadyFor != nil {

@@ -47,6 +47,10 @@ func aliases(op graph.Op) []int {
 		return []int{0}
 	case ops.Adam:
 		return []int{0, 2, 3}
+	case ops.RepetitionPenalty, ops.SeenWrite:
+		return []int{0}
+	case ops.Lion:
+		return []int{0, 2}
 	case ops.Averaged:
 		list := []int{0, 1}
 		for _, i := range aliases(o.Op)[1:] {

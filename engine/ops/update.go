@@ -8,7 +8,7 @@ import (
 )
 
 // updateOps are the rows of the op table that are in this file.
-var updateOps = []graph.Op{SGD{}, Adam{}, ClipFactor{}, GradNorm{}, LearningRate{}, Increment{}, RingWrite{}}
+var updateOps = []graph.Op{SGD{}, Adam{}, Lion{}, ClipFactor{}, GradNorm{}, LearningRate{}, Increment{}, RingWrite{}}
 
 // The ops of this file run once per step, after the backward passes of all
 // microbatches. They have no gradient. A gradient g is the sum over the step's
@@ -99,8 +99,8 @@ func (o Adam) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, n); err != nil {
 		return nil, err
 	}
-	if o.Beta1 < 0 || o.Beta1 >= 1 || o.Beta2 < 0 || o.Beta2 >= 1 {
-		return nil, fmt.Errorf("betas %v and %v are outside [0,1)", o.Beta1, o.Beta2)
+	if err := betas(o.Beta1, o.Beta2); err != nil {
+		return nil, err
 	}
 	if err := isFloat("weight", in[0], 0); err != nil {
 		return nil, err
@@ -124,6 +124,57 @@ func (o Adam) Cost(in, out []shape.Meta) graph.Cost { return perElem(14, in[0].E
 
 // Alias updates weight and moments in place.
 func (o Adam) Alias() []int { return []int{0, 2, 3} }
+
+// Lion moves each weight by the learning rate, by a sign alone. With d = g*Scale*clip and
+// c = Beta1 m + (1-Beta1) d: w' = w - lr (sign(c) + WeightDecay w), where sign(0) is 0 and
+// sign(NaN) is NaN, and m' = Beta2 m + (1-Beta2) d. From (w, g, m, lr f32[] [, clip if
+// Clip]) to w', m'. (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023,
+// algorithm 2.)
+type Lion struct {
+	Beta1, Beta2, WeightDecay float64
+	Scale                     float64
+	Clip                      bool
+}
+
+// Kind is "lion".
+func (o Lion) Kind() string { return "lion" }
+
+// Infer checks that all tensors have the weight's metadata.
+func (o Lion) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	n, scalars := 4, []int{3}
+	if o.Clip {
+		n, scalars = 5, []int{3, 4}
+	}
+	if err := floats(in, n); err != nil {
+		return nil, err
+	}
+	if err := betas(o.Beta1, o.Beta2); err != nil {
+		return nil, err
+	}
+	if err := updated(in, []int{1, 2}, scalars); err != nil {
+		return nil, err
+	}
+	return []shape.Meta{in[0], in[0]}, nil
+}
+
+// Grad is none: updates come after the backward pass.
+func (o Lion) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is several operations per weight.
+func (o Lion) Cost(in, out []shape.Meta) graph.Cost { return perElem(10, in[0].Elems(), in, out) }
+
+// Alias updates weight and moment in place.
+func (o Lion) Alias() []int { return []int{0, 2} }
+
+// betas refuses decays of running averages outside [0,1).
+func betas(beta1, beta2 float64) error {
+	if beta1 < 0 || beta1 >= 1 || beta2 < 0 || beta2 >= 1 {
+		return fmt.Errorf("betas %v and %v are outside [0,1)", beta1, beta2)
+	}
+	return nil
+}
 
 // ClipFactor is min(1, MaxNorm/(norm+1e-6)), f32[], norm = Scale*sqrt(sum)
 // over any number (at least one) of sums of squares f32[] of unscaled

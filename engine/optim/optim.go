@@ -19,7 +19,7 @@ var ErrSpec = errors.New("optimizer")
 
 // Spec describes the update of variables.
 type Spec struct {
-	Name     string           // sgd, momentum, nesterov, adam, adamw or one of [Register]
+	Name     string           // sgd, momentum, nesterov, adam, adamw, lion or one of [Register]
 	Keys     any              // of the optimizer, such as Momentum{Momentum: 0.5}, or a pointer to them; nil: the defaults
 	ClipNorm float64          // largest norm of all gradients together; 0: no limit
 	GradNorm bool             // Append computes that norm, also without ClipNorm

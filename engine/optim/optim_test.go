@@ -67,7 +67,7 @@ func (l *line) step(t *testing.T) {
 }
 
 // weight is one trained number as PyTorch's documentation of the optimizers
-// updates it, written out by hand.
+// updates it, and lion's paper, written out by hand.
 type weight struct {
 	w, m, v float64
 	decay   float64
@@ -76,7 +76,8 @@ type weight struct {
 func (p *weight) update(s optim.Spec, g, lr float64, step int) {
 	momentum, _ := s.Keys.(optim.Momentum)
 	adam, _ := s.Keys.(optim.Adam)
-	if s.Name == "adamw" {
+	lion, _ := s.Keys.(optim.Lion)
+	if s.Name == "adamw" || s.Name == "lion" {
 		p.w -= lr * p.decay * p.w
 	} else {
 		g += p.decay * p.w
@@ -90,6 +91,9 @@ func (p *weight) update(s optim.Spec, g, lr float64, step int) {
 	case "nesterov":
 		p.m = momentum.Momentum*p.m + g
 		p.w -= lr * (g + momentum.Momentum*p.m)
+	case "lion":
+		p.w -= lr * math.Copysign(1, lion.Betas[0]*p.m+(1-lion.Betas[0])*g)
+		p.m = lion.Betas[1]*p.m + (1-lion.Betas[1])*g
 	default:
 		p.m = adam.Betas[0]*p.m + (1-adam.Betas[0])*g
 		p.v = adam.Betas[1]*p.v + (1-adam.Betas[1])*g*g
@@ -116,6 +120,8 @@ func rate(s ops.LearningRate, step int) float64 {
 		return r
 	case "cosine":
 		return falling.Min + (s.Base-falling.Min)*(1+math.Cos(math.Pi*done))/2
+	case "inverse_sqrt":
+		return s.Base * math.Min(math.Pow(float64(step+1), -0.5), math.Pow(float64(s.Warmup), -1.5)*float64(step+1)) * math.Sqrt(float64(max(1, s.Warmup)))
 	case "linear":
 		return s.Base*(1-done) + falling.Min*done
 	}
@@ -147,8 +153,9 @@ func closeTo(t *testing.T, what string, got, want float64) {
 func TestOptimizersAgreeWithHandWrittenOnes(t *testing.T) {
 	adam := optim.Adam{Betas: [2]float64{0.8, 0.95}, Eps: 1e-3, Decay: optim.Decay{WeightDecay: decay}}
 	momentum := optim.Momentum{Momentum: 0.9, Decay: optim.Decay{WeightDecay: decay}}
-	for name, keys := range map[string]any{"sgd": optim.SGD{Decay: optim.Decay{WeightDecay: decay}}, "momentum": momentum, "nesterov": momentum, "adam": adam, "adamw": adam} {
-		for schedule, course := range map[string]any{"constant": nil, "step": ops.Stepped{Every: 2, Gamma: 0.5}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}} {
+	lion := optim.Lion{Betas: [2]float64{0.8, 0.95}, Decay: optim.Decay{WeightDecay: decay}}
+	for name, keys := range map[string]any{"sgd": optim.SGD{Decay: optim.Decay{WeightDecay: decay}}, "momentum": momentum, "nesterov": momentum, "adam": adam, "adamw": adam, "lion": lion} {
+		for schedule, course := range map[string]any{"constant": nil, "step": ops.Stepped{Every: 2, Gamma: 0.5}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01}, "inverse_sqrt": nil} {
 			for _, warmup := range []int{0, 3} {
 				for _, clip := range []float64{0, 0.5, 100} {
 					s := optim.Spec{
@@ -358,8 +365,8 @@ func TestStateIsNamedAndSaved(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for want, spoil := range map[string]func(*optim.Spec){
-		`train: optimizer: no optimizer "adamax": there are adam, adamw, momentum, nesterov, sgd, signs`: func(s *optim.Spec) { s.Name = "adamax" },
-		`train: optimizer: no optimizer "": there are adam, adamw, momentum, nesterov, sgd, signs`:       func(s *optim.Spec) { s.Name = "" },
+		`train: optimizer: no optimizer "adamax": there are adam, adamw, lion, momentum, nesterov, sgd, signs`: func(s *optim.Spec) { s.Name = "adamax" },
+		`train: optimizer: no optimizer "": there are adam, adamw, lion, momentum, nesterov, sgd, signs`:       func(s *optim.Spec) { s.Name = "" },
 		`train: optimizer: no_decay: no group of parameters "bais": there are bias, norm, embedding`: func(s *optim.Spec) {
 			s.NoDecay = []string{"bias", "bais"}
 		},

@@ -12,8 +12,8 @@ var orders = map[Kind][]string{
 		exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm rmsnorm batchnorm dropout embedding
 		positional_embedding attention grouped_attention gated_mlp lstm gru sum mean max neg abs square rsqrt affine broadcast concat residual`),
 	Loss:      {"cross_entropy", "focal", "mse", "l1", "huber", "bce"},
-	Optimizer: {"sgd", "momentum", "nesterov", "adam", "adamw"},
-	Schedule:  {"constant", "step", "cosine", "linear"},
+	Optimizer: {"sgd", "momentum", "nesterov", "adam", "adamw", "lion"},
+	Schedule:  {"constant", "step", "cosine", "linear", "wsd", "inverse_sqrt", "one_cycle"},
 	Metric: strings.Fields(`accuracy precision recall f1 precision_positive recall_positive f1_positive precision_micro recall_micro f1_micro confusion
 		auc average_precision rmse mae r2 perplexity bits_per_byte`),
 }

@@ -32,6 +32,11 @@ type GenerateOptions struct {
 	TopK        int
 	TopP        float64
 
+	// RepetitionPenalty makes tokens less likely that the model sees in the text, the
+	// prompt included: positive logits are divided by it, others multiplied (Keskar et
+	// al., 2019). Above 1 texts repeat themselves less; 0 and 1: the logits stay.
+	RepetitionPenalty float64
+
 	// Seed selects the random numbers. On devices with equal kernels, the same options
 	// give the same text.
 	Seed uint64
@@ -118,6 +123,12 @@ func (t *Text) Ended(ctx context.Context, err error) error {
 	return Kept(err)
 }
 
+// The bounds of GenerateOptions.RepetitionPenalty, with which logits stay finite.
+const (
+	LeastPenalty = 0.01
+	MostPenalty  = 100
+)
+
 // maxContext bounds GenerateOptions.Context.
 const maxContext = 1 << 24
 
@@ -134,6 +145,8 @@ func (o *GenerateOptions) check() error {
 		return fmt.Errorf("%w: top-k %d: give the number of likeliest tokens to draw from, or 0 for all", errs.ErrOptions, o.TopK)
 	case !(o.TopP >= 0 && o.TopP <= 1):
 		return fmt.Errorf("%w: top-p %v: give a number above 0, and at most 1", errs.ErrOptions, o.TopP)
+	case !(o.RepetitionPenalty == 0 || o.RepetitionPenalty >= LeastPenalty && o.RepetitionPenalty <= MostPenalty):
+		return fmt.Errorf("%w: a repetition penalty of %v: give a number from %v to %v; 1 is none", errs.ErrOptions, o.RepetitionPenalty, LeastPenalty, MostPenalty)
 	case slices.Contains(o.Stop, ""):
 		return fmt.Errorf("%w: a text to stop at is empty: leave it out", errs.ErrOptions)
 	}
@@ -142,11 +155,7 @@ func (o *GenerateOptions) check() error {
 
 // sampling is the options of the devices.
 func (o *GenerateOptions) sampling() infer.Sampling {
-	s := infer.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, Seed: o.Seed}
-	if s.TopP == 0 {
-		s.TopP = 1
-	}
-	return s
+	return infer.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: cmp.Or(o.TopP, 1), Seed: o.Seed, RepetitionPenalty: o.RepetitionPenalty}
 }
 
 // encode begins the text with the prompt, and lets go of it: only its last tokens are read.

@@ -75,6 +75,10 @@ type Sampling struct {
 	TopK        int     // the likeliest tokens that are left; 0 means all
 	TopP        float64 // likely tokens are left until their probabilities sum to it; 1 means all
 	Seed        uint64  // of the random numbers
+
+	// RepetitionPenalty lowers the logits of tokens that the caches have: see
+	// [ops.RepetitionPenalty]; 0 and 1 mean that they stay.
+	RepetitionPenalty float64
 }
 
 // Generator continues one text. The keys and values of the tokens that it has read are in
@@ -209,9 +213,11 @@ func (g *Generator) Begin() error {
 func (g *Generator) Choose(s Sampling) error {
 	key := rng.Named(s.Seed, models.GenerateToken)
 	shaping := []float32{float32(s.Temperature), float32(s.TopP)}
+	penalty := []float32{float32(cmp.Or(s.RepetitionPenalty, 1))}
 	choice := []int32{int32(s.TopK), int32(key.Lo), int32(key.Hi)}
 	return errors.Join(
 		g.rt.Residency.Fill(g.read.program.Var(models.ShapingName), shape.Bytes(shaping)),
+		g.rt.Residency.Fill(g.read.program.Var(models.PenaltyName), shape.Bytes(penalty)),
 		g.rt.Residency.Fill(g.read.program.Var(models.ChoiceName), shape.Bytes(choice)))
 }
 

@@ -119,6 +119,12 @@ func TestGeneratorIsTheSameHoweverItIsCut(t *testing.T) {
 		if drawn := s.say(t, prompt, 16); slices.Equal(drawn, want) || !slices.Equal(drawn, s.say(t, prompt, 16)) {
 			t.Errorf("%+v: a seed draws %v, then something else, or what is likeliest", c, drawn)
 		}
+		if err := s.Choose(infer.Sampling{TopP: 1, RepetitionPenalty: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if other := s.say(t, prompt[2:], 10); repeats(append(prompt[2:len(prompt):len(prompt)], other...)) {
+			t.Errorf("%+v: %v after %v, of 19 tokens, although those that were are much less likely", c, other, prompt[2:])
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -126,6 +132,11 @@ func TestGeneratorIsTheSameHoweverItIsCut(t *testing.T) {
 	if len(slices.Compact(slices.Sorted(slices.Values(want)))) < 3 {
 		t.Errorf("the tokens %v are no test", want)
 	}
+}
+
+// repeats reports whether a token is in a text twice.
+func repeats(text []int32) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(text)))) < len(text)
 }
 
 // Weights that are not finite end a step with an error that says so.
@@ -172,7 +183,7 @@ func TestGeneratorMovesIDsAlone(t *testing.T) {
 	if n := book.Total(ledger.PullBack).Bytes - out.Bytes; n != steps*4 || book.OfReason(ledger.Fetch).Bytes-fetched.Bytes != n {
 		t.Errorf("%d bytes were pulled back", n)
 	}
-	if n := book.OfUsage(ledger.CopyIn, device.Cache).Bytes; n != 2*2*24*16*4+2*(8+12) {
+	if n := book.OfUsage(ledger.CopyIn, device.Cache).Bytes; n != 2*2*24*16*4+4*19+2*(8+12+4) {
 		t.Errorf("%d bytes of caches were copied in", n)
 	}
 	if err := s.Close(); err != nil {

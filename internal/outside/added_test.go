@@ -38,8 +38,8 @@ func init() {
 	metrics.Register(failing("fails_value", fixed, nil, func(*metrics.Collected) float64 { panic("no value") }))
 	metrics.Register(failing("fails_check", fixed, checkOrPanic, func(*metrics.Collected) float64 { return 1 }))
 	metrics.Register(failing("fails_build", unbuilt, nil, func(*metrics.Collected) float64 { return 1 }))
-	optim.Register(optim.OptimizerType[LionKeys]{
-		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
+	optim.Register(optim.OptimizerType[SignumKeys]{
+		Name: "signum", Version: 1, Doc: "Bernstein et al., 2018.", Defaults: SignumKeys{Beta: 0.9}, Update: signum,
 	})
 	optim.Register(optim.OptimizerType[struct{}]{Name: "odd", Version: 1, Doc: "Its states depend on few tensors each.", Update: odd})
 	optim.Register(optim.OptimizerType[MishapKeys]{Name: "forgetful", Version: 1, Update: func(u *optim.Update, k MishapKeys, w, _ *graph.Value) *graph.Value {
@@ -241,21 +241,20 @@ func smoothed(b *models.Builder, k SmoothKeys, output, target *graph.Value) *gra
 	return ops.Sub(b.Builder, ops.ScaleBy(b.Builder, right, 1-k.Eps), ops.ScaleBy(b.Builder, all, k.Eps/classes))
 }
 
-// LionKeys are the keys of the optimizer lion.
-type LionKeys struct {
-	Beta1 float64 `yaml:"beta1" min:"0" max:"1"`
-	Beta2 float64 `yaml:"beta2" min:"0" max:"1"`
+// SignumKeys are the keys of the optimizer signum.
+type SignumKeys struct {
+	Beta  float64 `yaml:"beta" min:"0" max:"1"`
 	Decay float64 `yaml:"weight_decay" min:"0"`
 }
 
-func lion(u *optim.Update, k LionKeys, w, g *graph.Value) *graph.Value {
-	b := u.Builder
-	m := u.State("momentum")
-	step := b.One(Sign{}, b.One(ops.Lerp{T: 1 - k.Beta1}, m, g))
+func signum(u *optim.Update, k SignumKeys, w, g *graph.Value) *graph.Value {
+	b, m := u.Builder, u.State("momentum")
+	now := b.One(ops.Lerp{T: 1 - k.Beta}, m, g)
+	u.Set(m, now)
+	step := b.One(Sign{}, now)
 	if k.Decay > 0 && u.Decays() {
 		step = ops.Add(b, step, ops.ScaleBy(b, w, k.Decay))
 	}
-	u.Set(m, b.One(ops.Lerp{T: 1 - k.Beta2}, m, g))
 	return ops.Sub(b, w, ops.Mul(b, step, u.Rate()))
 }
 

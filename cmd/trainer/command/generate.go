@@ -32,7 +32,7 @@ func generateCommand() *cobra.Command {
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
-	cli.Rare(c, "context", "device-memory")
+	cli.Rare(c, "context", "device-memory", "repetition-penalty")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		o, err := gf.options(c)
 		if err != nil {
@@ -67,6 +67,7 @@ func addGenerateFlags(c *cobra.Command) *generateFlags {
 	c.Flags().Float64Var(&f.Temperature, "temperature", 0.8, "draw more evenly with a higher `T`; 0 takes the likeliest token")
 	c.Flags().IntVar(&f.TopK, "top-k", 0, "draw from the `K` likeliest tokens; 0: from all")
 	c.Flags().Float64Var(&f.TopP, "top-p", 1, "draw from the likeliest tokens whose probabilities sum to `P`")
+	c.Flags().Float64Var(&f.RepetitionPenalty, "repetition-penalty", 1, "make tokens of the text so far less likely with a `P` above 1")
 	c.Flags().Uint64Var(&f.Seed, "seed", 0, "another `N` gives another text")
 	c.Flags().StringArrayVar(&f.Stop, "stop", nil, "end before `TEXT`; can be repeated")
 	c.Flags().IntVar(&f.Context, "context", 0, "let the model see `N` tokens at once, at most model.context (default: data.context)")
@@ -80,6 +81,9 @@ func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error)
 	o := f.GenerateOptions
 	if c.Flags().Changed("top-p") && o.TopP == 0 {
 		return o, cli.Usagef("--top-p 0: give a number above 0, and at most 1")
+	}
+	if o.RepetitionPenalty == 0 {
+		return o, cli.Usagef("--repetition-penalty 0: give a number from %v to %v; 1 is none", berth.LeastPenalty, berth.MostPenalty)
 	}
 	if o.Prompt != "-" {
 		return o, nil

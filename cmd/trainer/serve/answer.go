@@ -139,6 +139,7 @@ type generateRequest struct {
 	temperature *float64
 	topK        int
 	topP        *float64
+	penalty     *float64
 	seed        uint64
 	stop        []string
 	slide       bool
@@ -149,7 +150,7 @@ type generateRequest struct {
 // fields are the keys of the body.
 func (q *generateRequest) fields() fields {
 	return fields{
-		"prompt": &q.prompt, "tokens": &q.tokens, "temperature": &q.temperature, "top_k": &q.topK, "top_p": &q.topP, "seed": &q.seed,
+		"prompt": &q.prompt, "tokens": &q.tokens, "temperature": &q.temperature, "top_k": &q.topK, "top_p": &q.topP, "repetition_penalty": &q.penalty, "seed": &q.seed,
 		"stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
 	}
 }
@@ -173,6 +174,9 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 	if q.topP != nil {
 		o.TopP = *q.topP
 	}
+	if q.penalty != nil {
+		o.RepetitionPenalty = *q.penalty
+	}
 	switch {
 	case q.prompt == "":
 		return o, bad("prompt", "it is empty: send the text to continue")
@@ -186,6 +190,8 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 		return o, bad("top_k", "it is %d: send %s", o.TopK, topKText)
 	case q.topP != nil && !(o.TopP > 0 && o.TopP <= 1):
 		return o, bad("top_p", "it is %v: send %s", o.TopP, topPText)
+	case q.penalty != nil && !(o.RepetitionPenalty >= berth.LeastPenalty && o.RepetitionPenalty <= berth.MostPenalty):
+		return o, bad("repetition_penalty", "it is %v: send %s", o.RepetitionPenalty, penaltyText)
 	case slices.Contains(q.stop, ""): // or null
 		i := slices.Index(q.stop, "")
 		return o, bad(fmt.Sprintf("stop[%d]", i), "it is empty or null: send a text, or leave it out")

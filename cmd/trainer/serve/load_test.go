@@ -120,7 +120,7 @@ func FuzzBodies(f *testing.F) {
 	onTable, _ := open(f, table(f), serve.OpenOptions{Follow: -1})
 	onText, _ := open(f, book(f), serve.OpenOptions{Follow: -1, Limits: serve.Limits{Tokens: 20, Time: 5 * time.Second}})
 	for _, body := range append(mistakes, `{"inputs": [[1, 2], {"height": 1, "width": -2e3}]}`, `{"inputs": ["ten gree", [0, 1, 2, 3, 4, 5, 6, 7]], "timeout_ms": 50}`,
-		`{"prompt": "ten", "tokens": 3, "temperature": 0.5, "top_k": 2, "top_p": 0.9, "seed": 3, "stop": ["n"], "slide": true}`, `{"prompt": "t", "tokens": 5, "stream": true}`,
+		`{"prompt": "ten", "tokens": 3, "temperature": 0.5, "top_k": 2, "top_p": 0.9, "repetition_penalty": 1.2, "seed": 3, "stop": ["n"], "slide": true}`, `{"prompt": "t", "tokens": 5, "stream": true}`,
 		`{"inputs": ["\ud800\u0000"]}`, `{"inputs": [{"\"": 1}]}`, `{"inputs": [[-, +1]]}`, `{"inputs": [[1e999, -0]]}`, `{"inputs": [[1 , 2 ] ,[ 3,4]]}`) {
 		f.Add([]byte(body))
 	}

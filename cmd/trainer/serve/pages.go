@@ -63,7 +63,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 		fmt.Fprintf(&b, "  An image may also be the whole body, with its Content-Type (image/png), or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
 	if c.model.trained.CanGenerate() == nil {
-		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
+		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")
 	}
 	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -204,6 +205,8 @@ func (l *Limits) valueText(key string, to any) string {
 		return temperatureText
 	case "top_p":
 		return topPText
+	case "repetition_penalty":
+		return penaltyText
 	case "timeout_ms":
 		return l.timeText()
 	case "tokens":
@@ -226,6 +229,9 @@ func (l *Limits) tokensText() string { return fmt.Sprintf("a whole number from 1
 var temperatureText = fmt.Sprintf("a number from 0 to %.2g; 0 takes the likeliest token", math.MaxFloat32)
 
 const topPText = "a number above 0, and at most 1"
+
+// penaltyText words the values of repetition_penalty.
+var penaltyText = fmt.Sprintf("a number from %v to %v; 1 is none", berth.LeastPenalty, berth.MostPenalty)
 
 // topKText words the values of top_k.
 var topKText = fmt.Sprintf("the number of likeliest tokens to draw from, from 1 to %d, or 0 for all", math.MaxInt32)

@@ -337,6 +337,8 @@ func TestMistakes(t *testing.T) {
 		{onText, "POST /predict", `{"inputs": [[-1,1,2,3,4,5,6,7]]}`, 400, "input", "inputs[0][0]", "-1 is no id"},
 		{onText, "POST /generate", `{"prompt": "Ω"}`, 400, "input", "prompt", "Ω"},
 		{onText, "POST /generate", `{"prompt": "ten", "top_p": 0}`, 400, "input", "top_p", "above 0"},
+		{onText, "POST /generate", `{"prompt": "ten", "repetition_penalty": 0}`, 400, "input", "repetition_penalty", "it is 0: send a number from 0.01 to 100; 1 is none"},
+		{onText, "POST /generate", `{"prompt": "ten", "repetition_penalty": "2"}`, 400, "input", "repetition_penalty", "a number from 0.01 to 100"},
 		{onText, "POST /generate", `{"prompt": "ten", "top_k": -1}`, 400, "input", "top_k", "or 0 for all"},
 		{onText, "POST /generate", `{"prompt": "ten", "stop": ["a\"{"], "prompt": "n"}`, 400, "json", "prompt", "given twice"},
 		{onTable, "POST /predict", `{"inputs": [[1, 2], {"height": 1, "width": 2}], "Inputs": [[1, 2]]}`, 400, "json", "Inputs", "given twice"},

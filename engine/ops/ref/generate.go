@@ -17,6 +17,9 @@ var generators = map[string]kernel{
 	"positions":        positions,
 	"last_row":         lastRow,
 	"sample":           sample,
+
+	"repetition_penalty": repetitionPenalty,
+	"seen_write":         seenWrite,
 }
 
 // extent is a sequence's extent, checked.
@@ -99,6 +102,53 @@ func lastRow(_ graph.Op, in, out []Array) error {
 		copy(out[0].F[b*d:(b+1)*d], in[0].F[(b*t+count-1)*d:])
 	}
 	return nil
+}
+
+func repetitionPenalty(_ graph.Op, in, out []Array) error {
+	v := in[1].Meta.Shape[1]
+	copy(out[0].F, in[0].F)
+	has, err := seen(in[1], in[2], in[3])
+	for i, x := range out[0].F[:len(has)*v] {
+		switch {
+		case !has[i/v][i%v]:
+		case x > 0:
+			out[0].F[i] = x / in[4].F[0]
+		default:
+			out[0].F[i] = x * in[4].F[0]
+		}
+	}
+	return err
+}
+
+func seenWrite(_ graph.Op, in, out []Array) error {
+	v := in[0].Meta.Shape[1]
+	has, err := seen(in[0], in[1], in[2])
+	for b := range has {
+		for id, yes := range has[b] {
+			out[0].I[b*v+id] = 0
+			if yes {
+				out[0].I[b*v+id] = 1
+			}
+		}
+	}
+	return err
+}
+
+// seen is, for each sequence, whether it has a token.
+func seen(before, tokens, extents Array) (has [][]bool, err error) {
+	v, t := before.Meta.Shape[1], tokens.Meta.Shape[1]
+	for b := range before.Meta.Shape[0] {
+		position, count, err := extent(extents, b, t, math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		row := make([]bool, v)
+		for id := range row {
+			row[id] = position > 0 && before.I[b*v+id] != 0 || slices.Contains(tokens.I[b*t:][:count], int32(id))
+		}
+		has = append(has, row)
+	}
+	return has, nil
 }
 
 // choice is a token with its logit, and its weight in proportion to the probability.

@@ -80,3 +80,24 @@ func TestSampleShares(t *testing.T) {
 		}
 	}
 }
+
+// Of tokens 0 to 4, the text had 1 and 2, and the chunk brings 3: their logits are divided
+// by 2 or multiplied with it. A chunk at position 0 begins a text.
+func TestRepetitionPenalty(t *testing.T) {
+	logits, seen := ref.Floats([]float64{4, 3, -1, 0.5, -2}, 1, 1, 5), ref.Ints([]int32{0, 1, 1, 0, 0}, 1, 5)
+	tokens, penalty := ref.Ints([]int32{3, 0}, 1, 2), scalar(2)
+	for _, c := range []struct {
+		position, count int32
+		want            []float64
+		seen            []int32
+	}{
+		{7, 1, []float64{4, 1.5, -2, 0.25, -2}, []int32{0, 1, 1, 1, 0}},
+		{7, 2, []float64{2, 1.5, -2, 0.25, -2}, []int32{1, 1, 1, 1, 0}},
+		{0, 1, []float64{4, 3, -1, 0.25, -2}, []int32{0, 0, 0, 1, 0}},
+	} {
+		near(t, "logits", compute(t, ops.RepetitionPenalty{}, logits, seen, tokens, extent(c.position, c.count), penalty)[0].F, c.want)
+		if got := compute(t, ops.SeenWrite{}, seen, tokens, extent(c.position, c.count))[0].I; !slices.Equal(got, c.seen) {
+			t.Errorf("at %d, the text has %v, want %v", c.position, got, c.seen)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 var updates = map[string]kernel{
 	"sgd":           of(sgd),
 	"adam":          of(adam),
+	"lion":          of(lion),
 	"clip_factor":   of(clipFactor),
 	"grad_norm":     of(gradNorm),
 	"learning_rate": of(learningRate),
@@ -56,6 +57,26 @@ func adam(o ops.Adam, in, out []Array) {
 		out[0].F[i] = w - lr/bias1*m/(math.Sqrt(v)/math.Sqrt(bias2)+o.Eps)
 		out[1].F[i], out[2].F[i] = m, v
 	}
+}
+
+func lion(o ops.Lion, in, out []Array) {
+	lr, clip := in[3].F[0], factor(o.Clip, in)
+	for i, w := range in[0].F {
+		d, m := in[1].F[i]*o.Scale*clip, in[2].F[i]
+		out[0].F[i] = w - lr*(sign(o.Beta1*m+(1-o.Beta1)*d)+o.WeightDecay*w)
+		out[1].F[i] = o.Beta2*m + (1-o.Beta2)*d
+	}
+}
+
+// sign is -1, 0 or 1; NaN of NaN.
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return x
 }
 
 func clipFactor(o ops.ClipFactor, in, out []Array) {

@@ -1,6 +1,8 @@
 package ref_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/ops"
@@ -53,6 +55,27 @@ func TestAdam(t *testing.T) {
 	near(t, "clipped", compute(t, o, append(in, scalar(0.5))...)[0].F, []float64{1 - 0.1*0.5/0.6})
 }
 
+// Three steps by hand with scaled gradients 1, -3 and 0; betas 0.5 and 0.75, lr 0.1. The second sign is
+// that of half of 0.25 - 3 and the third that of m, so -1 both times.
+func TestLion(t *testing.T) {
+	o := ops.Lion{Beta1: 0.5, Beta2: 0.75, WeightDecay: 0.5, Scale: 2}
+	w, m := scalar(1), scalar(0)
+	for i, want := range []struct{ g, w, m float64 }{
+		{0.5, 1 - 0.1*(1+0.5), 0.25},
+		{-1.5, 0.85 - 0.1*(-1+0.5*0.85), 0.75*0.25 - 0.25*3},
+		{0, 0.9075 - 0.1*(-1+0.5*0.9075), 0.75 * -0.5625},
+	} {
+		out := compute(t, o, w, scalar(want.g), m, scalar(0.1))
+		w, m = out[0], out[1]
+		near(t, fmt.Sprintf("weight of step %d", i), w.F, []float64{want.w})
+		near(t, fmt.Sprintf("moment of step %d", i), m.F, []float64{want.m})
+	}
+	o.Clip = true
+	out := compute(t, o, scalar(1), scalar(4), scalar(-1), scalar(0.1), scalar(0.125))
+	near(t, "at sign 0", out[0].F, []float64{1 - 0.1*0.5})
+	near(t, "clipped moment", out[1].F, []float64{-0.5})
+}
+
 // Every schedule of this module has values by hand.
 func TestLearningRates(t *testing.T) {
 	seen := map[string]bool{}
@@ -65,6 +88,8 @@ func TestLearningRates(t *testing.T) {
 		{"step", ops.Stepped{Every: 3, Gamma: 0.5}, map[int32]float64{0: 0.25, 4: 1, 6: 1, 7: 0.5, 10: 0.25}},
 		{"cosine", ops.Falling{Min: 0.2}, map[int32]float64{2: 0.75, 4: 1, 8: 0.6, 12: 0.2, 100: 0.2}},
 		{"linear", ops.Falling{Min: 0.2}, map[int32]float64{1: 0.5, 4: 1, 6: 0.8, 8: 0.6, 12: 0.2, 100: 0.2}},
+		{"wsd", ops.WSD{Falling: ops.Falling{Min: 0.2}, DecayRatio: 0.5}, map[int32]float64{1: 0.5, 4: 1, 8: 1, 9: 0.8, 11: 0.4, 12: 0.2, 100: 0.2}},
+		{"inverse_sqrt", nil, map[int32]float64{0: 0.25, 3: 1, 4: math.Sqrt(4. / 5), 8: 2. / 3, 15: 0.5, 99: 0.2}},
 	} {
 		seen[c.schedule] = true
 		o := ops.LearningRate{Schedule: c.schedule, Keys: c.keys, Base: 1, Warmup: 4, Total: 12}
@@ -72,6 +97,7 @@ func TestLearningRates(t *testing.T) {
 			near(t, c.schedule, compute(t, o, count(step))[0].F, []float64{want})
 		}
 	}
+	seen["one_cycle"] = true // see TestOneCycle
 	for _, e := range registry.List(registry.Schedule) {
 		if e.Version == 0 && !seen[e.Name] {
 			t.Errorf("no case for schedule %s", e.Name)

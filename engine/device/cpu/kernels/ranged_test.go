@@ -34,6 +34,7 @@ func testRangedUpdates(t *testing.T, r kernelstest.Rig) {
 		"adam":     {ops.Adam{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Scale: 1}, []ref.Array{f(), f(), f(), positive, ref.Ints([]int32{3}), ref.Floats([]float64{0.1})}},
 		"adamw": {ops.Adam{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Scale: 1, WeightDecay: 0.1, Decoupled: true, Clip: true},
 			[]ref.Array{f(), f(), f(), positive, ref.Ints([]int32{3}), ref.Floats([]float64{0.1}), ref.Floats([]float64{0.3})}},
+		"lion": {ops.Lion{Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.1, Scale: 0.5, Clip: true}, []ref.Array{f(), f(), f(), ref.Floats([]float64{0.1}), ref.Floats([]float64{0.3})}},
 	} {
 		whole := r.Run(t, kernelstest.Of(c.op, 0, c.in...), nil, kernelstest.Serial{})
 		alias := c.op.(graph.Aliaser).Alias()

@@ -86,12 +86,14 @@ var failures = map[string]failure{
 	"max_pool2d_grad": {0, func(n *graph.Node, b []byte) error {
 		return ops.CheckPooled(shape.View[int32](b), n.Out[0].Meta.Shape[2:].Elems())
 	}},
-	"cached_attention": {3, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], n.In[1].Meta.Shape[1]) }},
-	"cache_write":      {2, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[1].Meta.Shape[1], n.In[0].Meta.Shape[1]) }},
-	"positions":        {0, func(n *graph.Node, b []byte) error { return badExtent(b, n.Out[0].Meta.Shape[1], math.MaxInt32) }},
-	"last_row":         {1, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], math.MaxInt32) }},
-	"sample":           {0, badLogits},
-	"check_finite":     {0, func(*graph.Node, []byte) error { return &device.NonFiniteError{} }},
+	"cached_attention":   {3, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], n.In[1].Meta.Shape[1]) }},
+	"cache_write":        {2, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[1].Meta.Shape[1], n.In[0].Meta.Shape[1]) }},
+	"positions":          {0, func(n *graph.Node, b []byte) error { return badExtent(b, n.Out[0].Meta.Shape[1], math.MaxInt32) }},
+	"last_row":           {1, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], math.MaxInt32) }},
+	"sample":             {0, badLogits},
+	"repetition_penalty": {3, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[2].Meta.Shape[1], math.MaxInt32) }},
+	"seen_write":         {2, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[1].Meta.Shape[1], math.MaxInt32) }},
+	"check_finite":       {0, func(*graph.Node, []byte) error { return &device.NonFiniteError{} }},
 	"learning_rate": {0, func(n *graph.Node, b []byte) error {
 		o := n.Op.(ops.LearningRate)
 		return fmt.Errorf("step %d is too far beyond the %d steps of the schedule %s: start a run with more epochs instead of resuming this one", shape.View[int32](b)[0], o.Total, o.Schedule)

@@ -13,6 +13,9 @@ var generators = map[string]template{
 	"positions":        of(positions),
 	"last_row":         of(lastRow),
 	"sample":           of(sample),
+
+	"repetition_penalty": of(repetitionPenalty),
+	"seen_write":         of(seenWrite),
 }
 
 // extent is the text that reads the extent of sequence b: its chunk has count of rows rows,
@@ -78,4 +81,27 @@ func lastRow(w *writer, _ ops.LastRow) {
 	x := w.node.In[0].Meta.Shape
 	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "EXTENT"), out(0, "Z"), number("rows", x[1]), number("d", x[2]), number("cached", math.MaxInt32)},
 		"\ti64 b = i / d;\n"+extent+"\tif (count > 0) Z[i] = X[(b * rows + count - 1) * d + i % d];\n")
+}
+
+// seen is the text that sets seen: whether sequence b has token i % v.
+const seen = `	i64 b = i / v;
+` + extent + `	i32 seen = count > 0 && first > 0 && SEEN[i] != 0;
+	for (i64 t = 0; t < count; t++) seen |= TOKENS[b * rows + t] == (i32)(i % v);
+`
+
+// repetitionPenalty has a lane for each logit, which looks for its token in the chunk.
+func repetitionPenalty(w *writer, _ ops.RepetitionPenalty) {
+	before, tokens := w.node.In[1].Meta.Shape, w.node.In[2].Meta.Shape
+	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "SEEN"), inInts(2, "TOKENS"), inInts(3, "EXTENT"), in(4, "PENALTY"), out(0, "Z"),
+		number("v", before[1]), number("rows", tokens[1]), number("cached", math.MaxInt32)}, seen+`	f32 x = X[i], penalty = PENALTY[0];
+	if (seen && penalty != 1.0f) x = x > 0.0f ? x / penalty : x * penalty;
+	Z[i] = x;
+`)
+}
+
+// seenWrite has a lane for each token that there is.
+func seenWrite(w *writer, _ ops.SeenWrite) {
+	before, tokens := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
+	w.items(w.outElems(0), []param{site, inInts(0, "SEEN"), inInts(1, "TOKENS"), inInts(2, "EXTENT"), outInts(0, "Z"),
+		number("v", before[1]), number("rows", tokens[1]), number("cached", math.MaxInt32)}, seen+"\tZ[i] = seen;\n")
 }

@@ -36,6 +36,8 @@ func updateOf(w *writer, op graph.Op) (params []param, body string) {
 		return sgd(w, op)
 	case ops.Adam:
 		return adam(w, op)
+	case ops.Lion:
+		return lion(w, op)
 	case ops.Averaged:
 		return averaged(w, op)
 	}

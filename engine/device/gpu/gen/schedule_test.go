@@ -34,6 +34,7 @@ func init() {
 // scheduleKeys are keys for each schedule with which its rate changes within 100 steps, if it can.
 var scheduleKeys = map[string]any{
 	"constant": nil, "step": ops.Stepped{Every: 7, Gamma: 0.7}, "cosine": ops.Falling{Min: 0.01}, "linear": ops.Falling{Min: 0.01},
+	"wsd": ops.WSD{Falling: ops.Falling{Min: 0.01}, DecayRatio: 0.25}, "inverse_sqrt": nil, "one_cycle": ops.OneCycle{PctStart: 0.4, DivFactor: 10, FinalDivFactor: 50},
 	"falling": nil, "stairs": nil, "late": nil,
 }
 
@@ -54,6 +55,9 @@ func TestRatesAreThoseOfTheOp(t *testing.T) {
 		}
 		for _, o := range []ops.LearningRate{{}, {Warmup: 10}, {Held: true}, {Warmup: 10, Held: true}} {
 			o.Schedule, o.Keys, o.Base, o.Total = e.Name, keys, 0.3, 100
+			if e.Name == "one_cycle" { // it has a warm-up of its own
+				o.Warmup = 0
+			}
 			warmup := o.Warmup
 			rate := looksUp(t, o)
 			for step := range 1000 {

@@ -10,6 +10,7 @@ import (
 var updates = map[string]template{
 	"sgd":      of(func(w *writer, o ops.SGD) { w.update(o) }),
 	"adam":     of(func(w *writer, o ops.Adam) { w.update(o) }),
+	"lion":     of(func(w *writer, o ops.Lion) { w.update(o) }),
 	"averaged": of(func(w *writer, o ops.Averaged) { w.update(o) }),
 	"clip_factor": of(func(w *writer, o ops.ClipFactor) {
 		w.norm("f32 r = "+float(o.MaxNorm)+" / (norm + 1e-6f); Z[0] = r < 1.0f ? r : 1.0f;", o.Scale)
@@ -70,6 +71,16 @@ func adam(w *writer, o ops.Adam) ([]param, string) {
 	M2[i] = m; V2[i] = v;
 	Z[i] = w - LR[0] / %[9]s * m / (SQRT(v) / SQRT(%[10]s) + %[8]s);
 `, float(o.Beta1), float(o.Beta2), float(o.Scale), clip, decay, float(1-o.Beta1), float(1-o.Beta2), float(o.Eps), lacking(o.Beta1), lacking(o.Beta2))
+}
+
+func lion(w *writer, o ops.Lion) ([]param, string) {
+	params, clip := w.factor(o.Clip, []param{in(0, "W"), in(1, "G"), in(2, "M"), in(3, "LR"), out(0, "Z"), out(1, "M2")})
+	return params, fmt.Sprintf(`	f32 w = W[i], m = M[i], d = G[i] * %[1]s%[2]s;
+	f32 c = FMA(%[3]s, m, %[4]s * d);
+	M2[i] = FMA(%[5]s, m, %[6]s * d);
+	c = c > 0.0f ? 1.0f : c < 0.0f ? -1.0f : c;
+	Z[i] = FMA(-(LR[0] * %[7]s), w, w) - LR[0] * c;
+`, float(o.Scale), clip, float(o.Beta1), float(1-o.Beta1), float(o.Beta2), float(1-o.Beta2), float(o.WeightDecay))
 }
 
 // mostSummed is the most sums of squares that a kernel reads, as [mostSideBySide] is the most

@@ -238,6 +238,11 @@ func SquaresFrom2(x *float32, n int, c float64) float64
 //go:noescape
 func Adam2(w1 *float32, m1 *float32, v1 *float32, w *float32, m *float32, v *float32, dw *float32, k *float32, n int)
 
+// Lion2 updates n elements by Lion: d = dw*k0, w1 = w*k5 - k6*sign(k1*m + k2*d), m1 = k3*m + k4*d.
+//
+//go:noescape
+func Lion2(w1 *float32, m1 *float32, w *float32, m *float32, dw *float32, k *float32, n int)
+
 // Momentum2 updates n elements by SGD: d = dw*k0 + k1*w, v1 = k3*v + d, w1 = w - k2*v1.
 //
 //go:noescape

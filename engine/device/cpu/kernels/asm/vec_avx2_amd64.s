@@ -5110,6 +5110,97 @@ done:
 	VZEROUPPER
 	RET
 
+// func Lion2(w1 *float32, m1 *float32, w *float32, m *float32, dw *float32, k *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·Lion2(SB), NOSPLIT, $0-56
+	MOVQ w1+0(FP), AX
+	MOVQ m1+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ m+24(FP), BX
+	MOVQ dw+32(FP), SI
+	MOVQ k+40(FP), DI
+	MOVQ n+48(FP), R8
+	XORQ R9, R9
+
+single:
+	CMPQ         R8, $0x08
+	JLT          tail
+	VMOVUPS      (SI)(R9*4), Y0
+	VBROADCASTSS (DI), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (BX)(R9*4), Y1
+	VBROADCASTSS 8(DI), Y2
+	VBROADCASTSS 4(DI), Y3
+	VMULPS       Y3, Y1, Y3
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y2, Y0, Y3
+	VBROADCASTSS 16(DI), Y2
+	VBROADCASTSS 12(DI), Y4
+	VMULPS       Y4, Y1, Y1
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      Y1, (CX)(R9*4)
+	VBROADCASTSS 24(DI), Y0
+	VANDPS       c80000000<>+0(SB), Y3, Y1
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VCMPPS       $0x04, Y1, Y3, Y1
+	VBLENDVPS    Y1, Y0, Y3, Y1
+	VCMPPS       $0x03, Y3, Y3, Y0
+	VBLENDVPS    Y0, Y3, Y1, Y0
+	VMOVUPS      (DX)(R9*4), Y1
+	VBROADCASTSS 20(DI), Y2
+	VMULPS       Y2, Y1, Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)(R9*4)
+	ADDQ         $0x08, R9
+	SUBQ         $0x08, R8
+	JMP          single
+
+tail:
+	TESTQ        R8, R8
+	JEQ          done
+	LEAQ         lanes<>+0(SB), R10
+	NEGQ         R8
+	LEAQ         64(R10)(R8*4), R10
+	VMOVUPS      (R10), Y0
+	VMASKMOVPS   (SI)(R9*4), Y0, Y0
+	VBROADCASTSS (DI), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (R10), Y1
+	VMASKMOVPS   (BX)(R9*4), Y1, Y1
+	VBROADCASTSS 8(DI), Y2
+	VBROADCASTSS 4(DI), Y3
+	VMULPS       Y3, Y1, Y3
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y2, Y0, Y3
+	VBROADCASTSS 16(DI), Y2
+	VBROADCASTSS 12(DI), Y4
+	VMULPS       Y4, Y1, Y1
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y2, Y0, Y1
+	VMOVUPS      (R10), Y0
+	VMASKMOVPS   Y1, Y0, (CX)(R9*4)
+	VBROADCASTSS 24(DI), Y0
+	VANDPS       c80000000<>+0(SB), Y3, Y1
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VCMPPS       $0x04, Y1, Y3, Y1
+	VBLENDVPS    Y1, Y0, Y3, Y1
+	VCMPPS       $0x03, Y3, Y3, Y0
+	VBLENDVPS    Y0, Y3, Y1, Y0
+	VMOVUPS      (R10), Y1
+	VMASKMOVPS   (DX)(R9*4), Y1, Y1
+	VBROADCASTSS 20(DI), Y2
+	VMULPS       Y2, Y1, Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPS      (R10), Y1
+	VMASKMOVPS   Y0, Y1, (AX)(R9*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func Momentum2(w1 *float32, v1 *float32, w *float32, v *float32, dw *float32, k *float32, n int)
 // Requires: AVX, FMA3
 TEXT ·Momentum2(SB), NOSPLIT, $0-56

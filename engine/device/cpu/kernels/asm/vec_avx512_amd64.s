@@ -4731,6 +4731,85 @@ done:
 	VZEROUPPER
 	RET
 
+// func Lion512(w1 *float32, m1 *float32, w *float32, m *float32, dw *float32, k *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·Lion512(SB), NOSPLIT, $0-56
+	MOVQ         w1+0(FP), AX
+	MOVQ         m1+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         m+24(FP), BX
+	MOVQ         dw+32(FP), SI
+	MOVQ         k+40(FP), DI
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 4(DI), Z1
+	VBROADCASTSS 8(DI), Z2
+	VBROADCASTSS 12(DI), Z3
+	VBROADCASTSS 16(DI), Z4
+	VBROADCASTSS 20(DI), Z5
+	VBROADCASTSS 24(DI), Z6
+	MOVQ         n+48(FP), DI
+	XORQ         R8, R8
+
+single:
+	CMPQ        DI, $0x10
+	JLT         tail
+	VMOVUPS     (SI)(R8*4), Z7
+	VMULPS      Z0, Z7, Z7
+	VMOVUPS     (BX)(R8*4), Z12
+	VMULPS      Z1, Z12, Z13
+	VMOVUPS     Z13, Z13
+	VFMADD231PS Z2, Z7, Z13
+	VMULPS      Z3, Z12, Z12
+	VMOVUPS     Z12, Z12
+	VFMADD231PS Z4, Z7, Z12
+	VMOVUPS     Z12, (CX)(R8*4)
+	VANDPS.BCST c80000000<>+0(SB), Z13, Z7
+	VXORPS      Z7, Z6, Z7
+	VXORPS      Z12, Z12, Z12
+	VCMPPS      $0x04, Z12, Z13, K1
+	VBLENDMPS   Z7, Z13, K1, Z8
+	VCMPPS      $0x03, Z13, Z13, K1
+	VBLENDMPS   Z13, Z8, K1, Z9
+	VMOVUPS     (DX)(R8*4), Z7
+	VMULPS      Z5, Z7, Z7
+	VSUBPS      Z9, Z7, Z7
+	VMOVUPS     Z7, (AX)(R8*4)
+	ADDQ        $0x10, R8
+	SUBQ        $0x10, DI
+	JMP         single
+
+tail:
+	TESTQ       DI, DI
+	JEQ         done
+	MOVL        $0x0000ffff, R9
+	BZHIL       DI, R9, R9
+	KMOVW       R9, K1
+	VMOVUPS.Z   (SI)(R8*4), K1, Z7
+	VMULPS      Z0, Z7, Z0
+	VMOVUPS.Z   (BX)(R8*4), K1, Z7
+	VMULPS      Z1, Z7, Z1
+	VMOVUPS     Z1, Z1
+	VFMADD231PS Z2, Z0, Z1
+	VMULPS      Z3, Z7, Z2
+	VMOVUPS     Z2, Z2
+	VFMADD231PS Z4, Z0, Z2
+	VMOVUPS     Z2, K1, (CX)(R8*4)
+	VANDPS.BCST c80000000<>+0(SB), Z1, Z0
+	VXORPS      Z0, Z6, Z0
+	VXORPS      Z2, Z2, Z2
+	VCMPPS      $0x04, Z2, Z1, K2
+	VBLENDMPS   Z0, Z1, K2, Z10
+	VCMPPS      $0x03, Z1, Z1, K2
+	VBLENDMPS   Z1, Z10, K2, Z11
+	VMOVUPS.Z   (DX)(R8*4), K1, Z0
+	VMULPS      Z5, Z0, Z0
+	VSUBPS      Z11, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)(R8*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func Momentum512(w1 *float32, v1 *float32, w *float32, v *float32, dw *float32, k *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·Momentum512(SB), NOSPLIT, $0-56

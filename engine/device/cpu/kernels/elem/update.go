@@ -16,6 +16,8 @@ var updateKernels = work.Table{
 	"sgd(f32...)->f32,f32":                           newSGD,
 	"adam(f32,f32,f32,f32,i32,f32)->f32,f32,f32":     newAdam,
 	"adam(f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32": newAdam,
+	"lion(f32,f32,f32,f32)->f32,f32":                 newLion,
+	"lion(f32,f32,f32,f32,f32)->f32,f32":             newLion,
 	"clip_factor(f32...)->f32":                       newClipFactor,
 	"grad_norm(f32...)->f32":                         newGradNorm,
 	"learning_rate(i32)->f32":                        newLearningRate,
@@ -123,6 +125,43 @@ func (k *adam) End(*work.Args) error { return nil }
 func (k *adam) Chunk(i int) {
 	lo, hi := work.Interval(i, updateGrain, k.n)
 	k.update(k.w1[lo:hi], k.m1[lo:hi], k.v1[lo:hi], k.w[lo:hi], k.m[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.factors)
+}
+
+// lion moves weights by signs.
+type lion struct {
+	op      ops.Lion
+	n       int
+	update  func(w1, m1, w, m, g []float32, k *vec.LionFactors)
+	w, g, m []float32
+	w1, m1  []float32
+	factors vec.LionFactors
+}
+
+func newLion(n *graph.Node, on work.Target) (work.Kernel, error) {
+	op := n.Op.(ops.Lion)
+	return &lion{op: op, n: work.In(n, 0).Elems(), update: on.ISA.Vec().Lion, factors: vec.LionFactors{
+		Beta1: float32(op.Beta1), Rest1: float32(1 - op.Beta1), Beta2: float32(op.Beta2), Rest2: float32(1 - op.Beta2),
+	}}, nil
+}
+
+func (k *lion) ScratchBytes() int64 { return 0 }
+
+func (k *lion) Run(p work.Pool, a *work.Args) error { return work.RunLoop(k, p, a) }
+
+func (k *lion) Bind(a *work.Args) int {
+	k.w, k.g, k.m = work.Floats(a.In[0], k.n), work.Floats(a.In[1], k.n), work.Floats(a.In[2], k.n)
+	k.w1, k.m1 = work.Floats(a.Out[0], k.n), work.Floats(a.Out[1], k.n)
+	k.factors.Rate = work.Scalar(a.In[3])
+	k.factors.Shrink = float32(1 - float64(k.factors.Rate)*k.op.WeightDecay)
+	k.factors.Grad = gradScale(k.op.Scale, k.op.Clip, a)
+	return work.CeilDiv(k.n, updateGrain)
+}
+
+func (k *lion) End(*work.Args) error { return nil }
+
+func (k *lion) Chunk(i int) {
+	lo, hi := work.Interval(i, updateGrain, k.n)
+	k.update(k.w1[lo:hi], k.m1[lo:hi], k.w[lo:hi], k.m[lo:hi], k.g[lo:hi], &k.factors)
 }
 
 // clipFactor is min(1, MaxNorm/(norm+1e-6)); NaN stays NaN.

@@ -158,8 +158,11 @@ func (l *lang) poly(x value, c ...float64) value {
 	return v
 }
 
-// Predicates of comparisons. Those with "not" hold for NaN, the others do not.
+// Predicates of comparisons. Those with "not" hold for NaN, and unordered for NaN alone; the
+// others do not.
 const (
+	unordered      = 0x03
+	notEqual       = 0x04
 	less           = 0x11
 	lessOrEqual    = 0x12
 	notLess        = 0x15

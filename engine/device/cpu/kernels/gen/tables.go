@@ -66,6 +66,7 @@ var vecTables = map[string][]vecField{
 		{name: "Max", wrap: "most", asm: "Max"},
 		{name: "DropFactors", wrap: "drops", asm: "DropFactors", perVector: 4},
 		{name: "Adam", wrap: "update3", asm: "Adam"},
+		{name: "Lion", wrap: "updateSigns", asm: "Lion"},
 		{name: "SGD", wrap: "update1", asm: "SGD"},
 		{name: "Momentum", wrap: "update2", asm: "Momentum"},
 		{name: "Nesterov", wrap: "update2", asm: "Nesterov"},

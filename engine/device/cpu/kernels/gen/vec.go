@@ -384,6 +384,7 @@ func (l *lang) updates() {
 	})
 	l.done()
 
+	l.lion()
 	for _, nesterov := range []bool{false, true} {
 		name, doc := "Momentum", "w1 = w - k2*v1."
 		if nesterov {
@@ -412,6 +413,24 @@ func (l *lang) updates() {
 	l.loop(l.param("n"), short, func(_ int, c cursor) {
 		x := l.get(w, c)
 		l.put(l.fnma(l.fma(x, k(1), l.mul(l.get(g, c), k(0))), k(2), x), w1, c)
+	})
+	l.done()
+}
+
+// lion is the update by signs. A sign of 0 is 0, and of NaN is NaN.
+func (l *lang) lion() {
+	l.define("Lion", "func(w1, m1, w, m, dw, k *float32, n int)",
+		"updates n elements by Lion: d = dw*k0, w1 = w*k5 - k6*sign(k1*m + k2*d), m1 = k3*m + k4*d.")
+	w1, m1, w, m, g := l.param("w1"), l.param("m1"), l.param("w"), l.param("m"), l.param("dw")
+	k := l.numbers(7)
+	l.loop(l.param("n"), long, func(_ int, c cursor) {
+		d, mj := l.mul(l.get(g, c), k(0)), l.get(m, c)
+		at := l.fma(d, k(2), l.mul(mj, k(1)))
+		l.put(l.fma(d, k(4), l.mul(mj, k(3))), m1, c)
+		step := l.xor(k(6), l.and(at, l.bits(1<<31)))
+		step = l.choose(at, notEqual, l.zero(), step, at)
+		step = l.choose(at, unordered, at, at, step)
+		l.put(l.sub(l.mul(l.get(w, c), k(5)), step), w1, c)
 	})
 	l.done()
 }

@@ -397,6 +397,7 @@ var updateCases = map[string]func(s Source) Sample{
 	"sgd":          drawSGD,
 	"adam":         drawAdam,
 	"averaged":     drawAveraged,
+	"lion":         func(s Source) Sample { return drawLion(s, s.Shape("x", 0, 2, 90)) },
 	"ranged":       drawRanged,
 	"square_parts": func(s Source) Sample { return Of(ops.SquareParts{}, 0, drawWholeNumbers(s)) },
 	"square_total": drawSquareTotal,
@@ -408,8 +409,12 @@ var updateCases = map[string]func(s Source) Sample{
 		op := rapid.SampledFrom([]ops.LearningRate{
 			{Schedule: "constant"}, {Schedule: "step", Keys: ops.Stepped{Every: 7, Gamma: 0.5}},
 			{Schedule: "cosine", Keys: ops.Falling{Min: 0.1}}, {Schedule: "linear", Keys: ops.Falling{Min: 0.1}},
+			{Schedule: "wsd", Keys: ops.WSD{DecayRatio: 0.2}}, {Schedule: "inverse_sqrt"}, {Schedule: "one_cycle"},
 		}).Draw(s.T, "schedule")
-		op.Base, op.Warmup, op.Total = 1, 10, 100
+		op.Base, op.Total = 1, 100
+		if op.Schedule != "one_cycle" { // it has a warm-up of its own
+			op.Warmup = 10
+		}
 		return Of(op, 1e-6, s.IDs(130))
 	},
 	"increment": func(s Source) Sample { return Of(ops.Increment{}, 0, s.IDs(99)) },

@@ -194,10 +194,12 @@ func drawUpdates(t *rapid.T) *graph.Graph {
 			in = append(in, b.Input(fmt.Sprint("x", i, k), shape.F32(n)))
 		}
 		var out []*graph.Value
-		switch rapid.IntRange(0, 2).Draw(t, "op") {
+		switch rapid.IntRange(0, 3).Draw(t, "op") {
 		case 0:
 			out = b.Apply(ops.Adam{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Scale: 0.5, Decoupled: true, WeightDecay: 0.1}, in[0], in[1], in[2], b.One(ops.Unary{Fn: "square"}, in[3]), step, lr)
 		case 1:
+			out = b.Apply(ops.Lion{Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.1, Scale: 0.5, Clip: true}, in[0], in[1], in[2], lr, clip)
+		case 2:
 			out = b.Apply(ops.SGD{Momentum: 0.9, Scale: 1, Clip: true}, in[0], in[1], lr, in[2], clip)
 		default:
 			out = b.Apply(ops.SGD{Scale: 2}, in[0], in[1], lr)

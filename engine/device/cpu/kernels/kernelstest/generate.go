@@ -32,6 +32,15 @@ var generateCases = map[string]func(s Source) Sample{
 		b, t := s.Dim("b", 3), s.Size("t", 9)
 		return Of(ops.LastRow{}, 0, s.Normal(b, t, s.Dim("d", 20)), s.Extents(b, t, 99))
 	},
+	"repetition_penalty": func(s Source) Sample {
+		b, v, t := s.Dim("b", 3), s.Size("v", 300), s.Size("t", 9)
+		penalty := ref.Floats([]float64{rapid.SampledFrom([]float64{0.5, 1, 1.25, 3}).Draw(s.T, "penalty")})
+		return Of(ops.RepetitionPenalty{}, 1e-6, s.Normal(b, 1, v), s.IDs(2, b, v), s.IDs(v, b, t), s.Extents(b, t, 20), penalty)
+	},
+	"seen_write": func(s Source) Sample {
+		b, v, t := s.Dim("b", 3), s.Size("v", 300), s.Size("t", 9)
+		return Of(ops.SeenWrite{}, 0, s.IDs(2, b, v), s.IDs(v, b, t), s.Extents(b, t, 20))
+	},
 	"sample": func(s Source) Sample {
 		b, v := s.Dim("b", 3), s.Size("v", 300)
 		x := s.Normal(b, v)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // drawSGD draws an update with or without momentum.
@@ -38,11 +39,15 @@ func drawAdam(s Source) Sample {
 
 // drawAveraged draws an update with an average of the weight.
 func drawAveraged(s Source) Sample {
-	draw := drawSGD
-	if s.Bool("adam") {
-		draw = drawAdam
+	var x Sample
+	switch {
+	case s.Bool("adam"):
+		x = drawAdam(s)
+	case s.Bool("lion"):
+		x = drawLion(s, s.Shape("x", 0, 2, 90))
+	default:
+		x = drawSGD(s)
 	}
-	x := draw(s)
 	in := slices.Insert(x.In, 1, s.Normal(x.In[0].Meta.Shape...))
 	return Of(ops.Averaged{Op: x.Op, Decay: 0.75}, 5e-6, in...)
 }
@@ -55,7 +60,11 @@ func drawRanged(s Source) Sample {
 	o := ops.Ranged{From: from, Count: rapid.IntRange(0, x.Elems()-from).Draw(s.T, "count"), Apart: s.Bool("apart")}
 	in := []ref.Array{s.Normal(x...), s.Normal(x...)}
 	clip := s.Bool("clip")
-	if s.Bool("adam") {
+	if s.Bool("lion") {
+		lion := drawLion(s, x)
+		o.Op, in, clip = lion.Op, lion.In, false // it has drawn that
+		in[2].F, in[2].Meta.Shape = in[2].F[:o.Count], shape.Of(o.Count)
+	} else if s.Bool("adam") {
 		o.Op = ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Clip: clip}
 		in = append(in, s.Normal(o.Count), s.Floats(0.01, 1, o.Count), s.IDs(1000), s.Floats(0, 0.1))
 	} else {
@@ -69,6 +78,26 @@ func drawRanged(s Source) Sample {
 		o.Op, in = ops.Averaged{Op: o.Op, Decay: 0.75}, slices.Insert(in, 1, s.Normal(o.Count))
 	}
 	return Of(o, 5e-6, in...)
+}
+
+// drawLion draws an update whose signs are those of numbers that every kernel has exactly:
+// near 0, a rounding would turn one.
+func drawLion(s Source, x shape.Shape) Sample {
+	op := ops.Lion{Beta1: 0.75, Beta2: 0.875, WeightDecay: 0.1, Scale: 0.25, Clip: s.Bool("clip")}
+	in := []ref.Array{s.Normal(x...), drawEighths(s, x), drawEighths(s, x), s.Floats(0, 0.1)}
+	if op.Clip {
+		in = append(in, ref.Floats([]float64{0.5}))
+	}
+	return Of(op, 1e-6, in...)
+}
+
+// drawEighths draws multiples of an eighth, 0 among them.
+func drawEighths(s Source, x shape.Shape) ref.Array {
+	a := s.Normal(x...)
+	for i, f := range a.F {
+		a.F[i] = math.Round(8*f) / 8
+	}
+	return a
 }
 
 // drawWholeNumbers draws numbers whose squares add up exactly, in any order: sums of

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
@@ -12,6 +13,9 @@ var generateKernels = work.Table{
 	"cache_write(f32,f32,i32)->f32": newCacheWrite,
 	"positions(i32)->i32":           newPositions,
 	"last_row(f32,i32)->f32":        newLastRow,
+
+	"repetition_penalty(f32,i32,i32,i32,f32)->f32": newRepetitionPenalty,
+	"seen_write(i32,i32,i32)->i32":                 newSeenWrite,
 }
 
 // extents are those of a chunk of t rows for each of b sequences.
@@ -113,6 +117,96 @@ func (k *lastRow) Run(_ work.Pool, a *work.Args) error {
 	for b := range k.b {
 		_, count := k.of(b)
 		copy(y[b*k.d:][:k.d], x[(b*k.t+count-1)*k.d:])
+	}
+	return nil
+}
+
+// repetitionPenalty goes over the logits once, if there is a penalty.
+type repetitionPenalty struct {
+	extents
+	v int // logits of a row
+}
+
+func newRepetitionPenalty(n *graph.Node, _ work.Target) (work.Kernel, error) {
+	seen, tokens := work.In(n, 1).Shape, work.In(n, 2).Shape
+	return &repetitionPenalty{extents{b: tokens[0], t: tokens[1]}, seen[1]}, nil
+}
+
+func (k *repetitionPenalty) ScratchBytes() int64 { return 0 }
+
+func (k *repetitionPenalty) Run(_ work.Pool, a *work.Args) error {
+	if err := k.bind(a.In[3], math.MaxInt32); err != nil {
+		return err
+	}
+	logits, seen := work.Floats(a.Out[0], k.b*k.v), work.Ints(a.In[1], k.b*k.v)
+	tokens, penalty := work.Ints(a.In[2], k.b*k.t), work.Scalar(a.In[4])
+	if !work.SameMemory(a.In[0], a.Out[0]) {
+		copy(logits, work.Floats(a.In[0], k.b*k.v))
+	}
+	if penalty == 1 {
+		return nil
+	}
+	for b := range k.b {
+		position, count := k.of(b)
+		x, before, chunk := logits[b*k.v:][:k.v], seen[b*k.v:][:k.v], tokens[b*k.t:][:count]
+		if position == 0 {
+			before = nil
+		}
+		for id, was := range before {
+			if was != 0 {
+				x[id] = penalized(x[id], penalty)
+			}
+		}
+		for i, id := range chunk {
+			if id < 0 || int(id) >= k.v || before != nil && before[id] != 0 || slices.Contains(chunk[:i], id) {
+				continue
+			}
+			x[id] = penalized(x[id], penalty)
+		}
+	}
+	return nil
+}
+
+// penalized lowers a logit.
+func penalized(x, penalty float32) float32 {
+	if x > 0 {
+		return x / penalty
+	}
+	return x * penalty
+}
+
+// seenWrite notes tokens.
+type seenWrite struct {
+	extents
+	v int // tokens that there are
+}
+
+func newSeenWrite(n *graph.Node, _ work.Target) (work.Kernel, error) {
+	seen, tokens := work.In(n, 0).Shape, work.In(n, 1).Shape
+	return &seenWrite{extents{b: tokens[0], t: tokens[1]}, seen[1]}, nil
+}
+
+func (k *seenWrite) ScratchBytes() int64 { return 0 }
+
+func (k *seenWrite) Run(_ work.Pool, a *work.Args) error {
+	if err := k.bind(a.In[2], math.MaxInt32); err != nil {
+		return err
+	}
+	all, tokens := work.Ints(a.Out[0], k.b*k.v), work.Ints(a.In[1], k.b*k.t)
+	if !work.SameMemory(a.In[0], a.Out[0]) {
+		copy(all, work.Ints(a.In[0], k.b*k.v))
+	}
+	for b := range k.b {
+		position, count := k.of(b)
+		seen := all[b*k.v:][:k.v]
+		if position == 0 {
+			clear(seen)
+		}
+		for _, id := range tokens[b*k.t:][:count] {
+			if id >= 0 && int(id) < k.v {
+				seen[id] = 1
+			}
+		}
 	}
 	return nil
 }

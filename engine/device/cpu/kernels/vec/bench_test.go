@@ -23,6 +23,7 @@ func BenchmarkFuncs(b *testing.B) {
 				"sum":            func() { f.Sum(x) },
 				"dot":            func() { f.Dot(x, y) },
 				"exp_sum":        func() { f.ExpSum(z, x, 0) },
+				"lion":           func() { f.Lion(z, z, z, z, x, &LionFactors{Shrink: 1, Rate: 0.5}) },
 				"adam":           func() { f.Adam(z, z, z, z, z, z, x, &AdamFactors{Root: 1, Epsilon: 1}) },
 			} {
 				b.Run(set+"/"+name+"/"+size.name, func(b *testing.B) {

@@ -230,6 +230,23 @@ func adam(w1, m1, v1, w, m, v, g []float32, k *AdamFactors) {
 	}
 }
 
+func lion(w1, m1, w, m, g []float32, k *LionFactors) {
+	n := len(w)
+	w1, m1, m, g = w1[:n], m1[:n], m[:n], g[:n]
+	for i, x := range w {
+		d, mi := g[i]*k.Grad, m[i]
+		c := k.Beta1*mi + k.Rest1*d
+		switch {
+		case c > 0:
+			c = 1
+		case c < 0:
+			c = -1
+		} // 0 and NaN stay
+		m1[i] = k.Beta2*mi + k.Rest2*d
+		w1[i] = x*k.Shrink - k.Rate*c
+	}
+}
+
 func sgd(w1, w, g []float32, k *SGDFactors) {
 	w1, g = w1[:len(w)], g[:len(w)]
 	for i, x := range w {

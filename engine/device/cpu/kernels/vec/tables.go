@@ -27,7 +27,7 @@ var Generic = Funcs{
 
 	Sum: sum, Dot: dot, SquaresFrom: squaresFrom, ExpSum: expSum, Max: largest,
 	DropFactors: dropFactors,
-	Adam:        adam, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
+	Adam:        adam, Lion: lion, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
 
 	Rows:    &genericRows,
 	Columns: &genericColumns,

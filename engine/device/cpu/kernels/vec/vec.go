@@ -37,8 +37,9 @@ type Funcs struct {
 	// four are left.
 	DropFactors func(dst []float32, block uint64, d *Drop)
 
-	// Optimizers: the numbers are in k, see [AdamFactors] and [SGDFactors].
+	// Optimizers: the numbers are in k, see [AdamFactors], [LionFactors] and [SGDFactors].
 	Adam               func(w1, m1, v1, w, m, v, g []float32, k *AdamFactors)
+	Lion               func(w1, m1, w, m, g []float32, k *LionFactors)
 	SGD                func(w1, w, g []float32, k *SGDFactors)
 	Momentum, Nesterov func(w1, v1, w, v, g []float32, k *SGDFactors)
 
@@ -148,6 +149,12 @@ func (d *Drop) Of(word uint32) float32 {
 // v' = Beta2*v + Rest2*d*d, w' = Shrink*w - Rate*m'/(Root*sqrt(v') + Epsilon).
 type AdamFactors struct {
 	Grad, Decay, Beta1, Rest1, Beta2, Rest2, Shrink, Rate, Root, Epsilon float32
+}
+
+// LionFactors are d = Grad*g, w' = Shrink*w - Rate*sign(Beta1*m + Rest1*d) and
+// m' = Beta2*m + Rest2*d.
+type LionFactors struct {
+	Grad, Beta1, Rest1, Beta2, Rest2, Shrink, Rate float32
 }
 
 // SGDFactors are d = Grad*g + Decay*w, v' = Momentum*v + d, and w' = w - Rate*u,

@@ -111,6 +111,14 @@ func update3(f func(w1, m1, v1, w, m, v, dw, k *float32, n int)) func(w1, m1, v1
 	}
 }
 
+func updateSigns(f func(w1, m1, w, m, dw, k *float32, n int)) func(w1, m1, w, m, g []float32, k *LionFactors) {
+	return func(w1, m1, w, m, g []float32, k *LionFactors) {
+		if n := len(w); n > 0 {
+			f(&w1[:n][0], &m1[:n][0], &w[0], &m[:n][0], &g[:n][0], &k.Grad, n)
+		}
+	}
+}
+
 // drops goes through groups of elements on vectors, and through the rest one
 // block at a time. The vectors' counters have no carry.
 func drops(f func(dst *float32, groups int, c0, c1, step, k0, k1, least, factor uint32), group int) func(dst []float32, block uint64, d *Drop) {

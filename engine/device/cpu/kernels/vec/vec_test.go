@@ -152,7 +152,7 @@ func TestFunctionsAgreeWithGeneric(t *testing.T) {
 				if v.Field(i).Kind() != reflect.Func {
 					continue // the functions over rows, which have tests of their own
 				}
-				if name == "DropFactors" { // see TestDropFactors
+				if name == "DropFactors" || name == "Lion" { // see TestDropFactors and TestLion
 					continue
 				}
 				if err := agree(name, v.Field(i), g.Field(i), rng, n); err != nil {
