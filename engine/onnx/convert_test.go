@@ -58,6 +58,8 @@ func cases() []modelCase {
 		{name: "max_pool", input: image, layers: one(models.MaxPool{Kernel: 3, Stride: 2, Padding: 1})},
 		{name: "avg_pool", input: image, layers: one(models.AvgPool{Kernel: 3, Stride: 2, Padding: 1})},
 		{name: "global_avg_pool", input: image, layers: one(models.GlobalAvgPool{})},
+		{name: "resnet", input: shape.F32(3, 16, 16), layers: models.ResNet(models.ResNetOptions{Depth: 18, Small: true, Width: 2, Outputs: 3}, graph.Pos{})},
+		{name: "vit", input: shape.F32(3, 8, 8), layers: models.ViT(models.ViTOptions{Patch: 4, Layers: 2, Heads: 2, Width: 8, Outputs: 3}, graph.Pos{})},
 		{name: "dilated", input: shape.F32(2, 9, 8), layers: one(models.Conv2D{Channels: 4, Kernel: 3, Stride: 2, Padding: 2, Dilation: 3})},
 		{name: "adaptive_avg_pool", input: image, layers: one(models.AdaptiveAvgPool{Size: []int{4, 5}}, models.AdaptiveAvgPool{Size: []int{2, 2}})},
 		{name: "groupnorm", input: shape.F32(4, 3, 2), layers: one(models.GroupNorm{Groups: 2, Eps: 1e-3})},
