@@ -56,8 +56,8 @@ func vitBlock(o ViTOptions, i int, pos graph.Pos) Stack {
 }
 
 // patchEmbedding is tokens [B,1+N,Width] of images [B,C,H,W]: cls_token, and then the N
-// patches of Patch×Patch pixels, row by row, each projected. To each,
-// its learned row of position_embeddings is added.
+// patches of Patch×Patch pixels, row by row, each projected. To each, its learned row of
+// position_embeddings is added.
 type patchEmbedding struct{ Patch, Width int }
 
 // Build appends the layer.
