@@ -34,6 +34,8 @@ func BenchmarkCNN(b *testing.B)      { benchmark(b, "cnn") }
 func BenchmarkGPTNano(b *testing.B)  { benchmark(b, "gpt-nano") }
 func BenchmarkGPTSmall(b *testing.B) { benchmark(b, "gpt-small") }
 func BenchmarkLlama(b *testing.B)    { benchmark(b, "llama-small") }
+func BenchmarkResNet(b *testing.B)   { benchmark(b, "resnet-18") }
+func BenchmarkViT(b *testing.B)      { benchmark(b, "vit-tiny") }
 func BenchmarkGPT2(b *testing.B)     { benchmark(b, "gpt2") }
 
 // benchmark times steps of a workload that is warm; under -short it warms up

@@ -75,7 +75,7 @@ func Serve(ctx context.Context, w Workload, clients int, o RunOptions) (res Serv
 		return res, fmt.Errorf("%w: --clients %d: give a number from 1 to 4096", ErrOptions, clients)
 	}
 	if servable[w.Name] == "" {
-		return res, fmt.Errorf("%w: --serve: Berth ships no data with the vocabulary of %s; name mlp, cnn, gpt-nano, gpt-small or llama-small", ErrOptions, w.Name)
+		return res, fmt.Errorf("%w: --serve: Berth ships no data like that of %s; name mlp, cnn, gpt-nano, gpt-small or llama-small", ErrOptions, w.Name)
 	}
 	s := &serving{w: w, opt: o, clients: clients}
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -56,6 +56,16 @@ var workloads = []Workload{
 	gpt("gpt-nano", 12, 64, 809_856, models.GPTOptions{Layers: 4, Heads: 4, Width: 128, Context: 64, Vocab: 65}),
 	gpt("gpt-small", 8, 256, 10_770_816, models.GPTOptions{Layers: 6, Heads: 6, Width: 384, Context: 256, Vocab: 65}),
 	llama("llama-small", 8, 256, 9_467_136, models.LlamaOptions{Layers: 6, Heads: 6, KVHeads: 2, Width: 384, Hidden: 1024, Context: 256, Vocab: 65, Eps: 1e-6, Theta: 10000}),
+	{
+		Name: "resnet-18", About: "resnet of 18 layers with the stem for small images, 10 classes of images of 32x32", Batch: 32, Classes: 10, Parameters: 11_173_962,
+		Input: shape.F32(3, 32, 32), Target: shape.I32(),
+		Layers: models.ResNet(models.ResNetOptions{Depth: 18, Small: true, Outputs: 10}, graph.Pos{}),
+	},
+	{
+		Name: "vit-tiny", About: "vit of 12 layers, 3 heads, width 192, 1,000 classes of images of 224x224 in patches of 16x16", Batch: 8, Classes: 1000, Parameters: 5_717_416,
+		Input: shape.F32(3, 224, 224), Target: shape.I32(),
+		Layers: models.ViT(models.ViTOptions{Patch: 16, Layers: 12, Heads: 3, Width: 192, Outputs: 1000}, graph.Pos{}),
+	},
 	gpt("gpt2", 4, 64, 124_439_808, models.GPTOptions{Layers: 12, Heads: 12, Width: 768, Context: 1024, Vocab: 50257}),
 }
 

@@ -32,12 +32,34 @@ func TestGraphs(t *testing.T) {
 	mlp := 2*128*3*(784*512+512*256+256*10) - int64(2*128*784*512)
 	conv1, conv2 := 9*32*28*28, 32*9*64*14*14
 	cnn := int64(2 * 64 * (2*conv1 + 3*(conv2+64*7*7*128+128*10)))
+	// A convolution of resnet-18: its multiply-adds, and its weights with those of its batchnorm.
+	type conv struct{ times, in, out, kernel, side int64 }
+	convs := []conv{{1, 3, 64, 3, 32}, {4, 64, 64, 3, 32}}
+	for in, side := int64(64), int64(16); in < 512; in, side = 2*in, side/2 {
+		convs = append(convs, conv{1, in, 2 * in, 3, side}, conv{3, 2 * in, 2 * in, 3, side}, conv{1, in, 2 * in, 1, side})
+	}
+	resnet, resnetFlops := int64(512*10+10), int64(2*32*3*512*10)
+	for i, c := range convs {
+		weights := c.times * c.in * c.out * c.kernel * c.kernel
+		resnet += weights + 2*c.times*c.out
+		ways := int64(3)
+		if i == 0 {
+			ways = 2 // the first has no gradient of its input
+		}
+		resnetFlops += 2 * 32 * ways * weights * c.side * c.side
+	}
+	const vitWidth, vitTokens = 192, 197
+	vitBlock := int64(4*(vitWidth*vitWidth+vitWidth) + 8*vitWidth*vitWidth + 5*vitWidth + 4*vitWidth)
+	vit := 12*vitBlock + (768+1)*vitWidth + vitWidth + vitTokens*vitWidth + 2*vitWidth + 1000*(vitWidth+1)
+	vitFlops := int64(8 * (2*3*(12*12*vitWidth*vitWidth*vitTokens+vitWidth*1000) + 2*2*768*vitWidth*(vitTokens-1) + 12*6*2*vitWidth*vitTokens*vitTokens))
 	want := map[string]struct{ parameters, flops int64 }{
 		"mlp":         {784*512 + 512 + 512*256 + 256 + 256*10 + 10, mlp},
 		"cnn":         {9*32 + 32 + 32*9*64 + 64 + 64*7*7*128 + 128 + 128*10 + 10, cnn},
 		"gpt-nano":    {gpt(4, 128, 64, 65), gptFlops(4, 128, 64, 12, 65)},
 		"gpt-small":   {gpt(6, 384, 256, 65), gptFlops(6, 384, 256, 8, 65)},
 		"llama-small": {llama(6, 384, 1024, 128, 65), llamaFlops(6, 384, 1024, 128, 256, 8, 65)},
+		"resnet-18":   {resnet, resnetFlops},
+		"vit-tiny":    {vit, vitFlops},
 		"gpt2":        {124_439_808, gptFlops(12, 768, 64, 4, 50257)},
 	}
 	if got := len(Workloads()); got != len(want) {
@@ -62,7 +84,11 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("%s: %d flops a step, want %d", w.Name, Flops(g), x.flops)
 		}
 	}
-	if g, _ := workloads[5].Graph(1, false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
+	gpt2, err := Lookup("gpt2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, _ := gpt2.Graph(1, false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
 		t.Error("gpt2 should keep all 1024 positions")
 	}
 }

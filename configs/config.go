@@ -170,18 +170,22 @@ func (d *Data) TokenizerFile() string {
 // Model is a preset with its parameters (Preset != "") or a list of layers.
 type Model struct {
 	Pos        Pos
-	Preset     string // mlp, cnn, gpt, llama, mistral, qwen2, given, or "" for Layers
+	Preset     string // mlp, cnn, gpt, llama, mistral, qwen2, resnet, vit, given, or "" for Layers
 	Program    string // given: the program whose model it is; "": not known yet
 	Layers     []Layer
 	Hidden     []int   // mlp, cnn: outputs of the dense layers before the last
 	Channels   []int   // cnn: output channels of each block of convolution, activation and 2x2 max pooling
 	Kernel     int     // cnn: side of the convolutions' windows
-	Outputs    int     // mlp, cnn: outputs of the last layer; 0: from the data
+	Depth      string  // resnet: 18, 34 or 50
+	Stem       string  // resnet: imagenet or cifar
+	Size       string  // vit: tiny or small, which say Width and Heads where these are 0
+	Patch      int     // vit: side of the patches
+	Outputs    int     // mlp, cnn, resnet, vit: outputs of the last layer; 0: from the data
 	Activation string  // relu, gelu, gelu_tanh, silu, sigmoid or tanh
-	Dropout    float64 // gpt: probability that a number is dropped in training
-	Blocks     int     // gpt: number of transformer blocks; the key is "layers"
-	Heads      int     // gpt: attention heads
-	Width      int     // gpt: numbers that represent a token
+	Dropout    float64 // gpt, vit: probability that a number is dropped in training
+	Blocks     int     // gpt, vit: number of transformer blocks; the key is "layers"
+	Heads      int     // gpt, vit: attention heads
+	Width      int     // gpt, vit: numbers that represent a token; resnet: channels of the first stage
 	Context    int     // gpt: rows of the table of positions
 	Vocab      int     // gpt: rows of the table of tokens; 0: from the data
 	Tied       bool    // gpt: the head uses the table of tokens as its weight

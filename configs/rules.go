@@ -205,13 +205,17 @@ func checkModel(d *decoder, c *Config) {
 		d.against([]string{"model.heads", "model.width"}, "%d heads do not divide a width of %d; use a divisor", m.Heads, m.Width)
 	case m.IsLlama():
 		checkLlama(d, &m)
+	case m.Preset == "vit":
+		if heads, width := m.ViT(); width%heads != 0 {
+			d.against([]string{"model.heads", "model.width", "model.size"}, "%d heads do not divide a width of %d; use a divisor", heads, width)
+		}
 	case m.Preset == "cnn" && m.Kernel%2 == 0:
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
 	switch characters := c.Data.tokens(); {
 	case (m.Preset == "gpt" || m.IsLlama()) && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven && c.Data.Version == 0:
 		d.against([]string{"model.preset"}, "%s takes tokens, but source %s has none; use source text or tensors, or another preset", m.Preset, c.Data.Source)
-	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
+	case slices.Contains([]string{"mlp", "cnn", "resnet", "vit"}, m.Preset) && characters:
 		d.against([]string{"model.preset"}, "%s takes numbers, but source %s has tokens; use preset gpt, or layers that start with an embedding", m.Preset, c.Data.Source)
 	}
 }

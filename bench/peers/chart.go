@@ -32,7 +32,8 @@ func (r report) chart(file string) error {
 	top := p.Legend(svg.Margin, svg.HeadingHigh, chartWide-2*svg.Margin, r.legend()...) + 12
 	most := 0.0
 	var names []svg.Tick
-	for x, t := range targets {
+	list := slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return len(r.entries(t.workload)) == 0 })
+	for x, t := range list {
 		names = append(names, svg.Tick{At: float64(x), Label: t.workload + " (ms)"})
 		for _, e := range r.entries(t.workload) {
 			most = max(most, 1.08*e.slower)
@@ -43,7 +44,7 @@ func (r report) chart(file string) error {
 		X:   svg.Axis{Low: -0.6, High: float64(len(names)) - 0.4, Names: true, Ticks: names},
 		Y:   svg.Axis{High: most, Ticks: svg.WholeTicks(0, most, 12)},
 	})
-	for x, t := range targets {
+	for x, t := range list {
 		es := r.entries(t.workload)
 		for i, e := range es {
 			at := float64(x) + barWide*(float64(i)-float64(len(es)-1)/2)

@@ -251,7 +251,7 @@ func TestMissing(t *testing.T) {
 
 func TestWorkloads(t *testing.T) {
 	o := options{rounds: 1, seconds: 1, threads: 1}
-	if names, err := o.workloads(); err != nil || len(names) != 5 {
+	if names, err := o.workloads(); err != nil || len(names) != 7 {
 		t.Errorf("%v, %v", names, err)
 	}
 	o.only = "mlp,gpt2"

@@ -16,6 +16,8 @@ var targets = []target{
 	{workload: "cnn", torch: 3},
 	{workload: "gpt-nano", torch: 3},
 	{workload: "gpt-small", torch: 3, memory: 0.5, ofPeak: 0.65},
+	{workload: "resnet-18"},
+	{workload: "vit-tiny"},
 	{workload: "gpt2", torch: 3, others: map[string]float64{llmcName: 4}, memory: 0.75, ofPeak: 0.65},
 }
 

@@ -27,29 +27,31 @@ def cnn():
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x))."""
+    """x + attention(norm(x)), then x + mlp(norm(x)). Without a context, positions see all others."""
 
-    def __init__(self, width, heads, context):
+    def __init__(self, width, heads, context=None):
         super().__init__()
         self.heads = heads
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         # Added to the scores: one pass, where masked_fill would copy them.
-        self.register_buffer("mask", torch.full((context, context), float("-inf")).triu(1))
+        mask = torch.full((context, context), float("-inf")).triu(1) if context else torch.zeros(())
+        self.register_buffer("mask", mask)
+        self.gelu = "tanh" if context else "none"
 
     def attention(self, x):  # x [B,T,C]
         b, t, c = x.shape
         qkv = self.qkv(x).view(b, t, 3, self.heads, c // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).reshape(3, b * self.heads, t, c // self.heads)
         # Scaled and masked while the product is written.
-        scores = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=(c // self.heads) ** -0.5)
+        scores = torch.baddbmm(self.mask, q, k.transpose(1, 2), beta=1 if self.gelu == "tanh" else 0, alpha=(c // self.heads) ** -0.5)
         y = torch.bmm(scores.softmax(-1), v).view(b, self.heads, t, -1)
         return self.proj(y.transpose(1, 2).reshape(b, t, c))
 
     def forward(self, x):
         x = x + self.attention(self.ln_1(x))
-        return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
+        return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate=self.gelu))
 
 
 class GPT(nn.Module):
@@ -74,11 +76,60 @@ def gpt(layers, heads, width, context, batch, vocab, positions=None):
     return model, lambda: (torch.randint(vocab, (batch, context)), torch.randint(vocab, (batch * context,)))
 
 
+class Basic(nn.Module):
+    """relu(x + f(x)), with two 3x3 convolutions."""
+
+    def __init__(self, before, width, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(before, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        self.shortcut = nn.Identity()
+        if stride > 1 or before != width:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x), inplace=True)
+
+
+def resnet18():
+    layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    before = 64
+    for width in (64, 128, 256, 512):
+        layers += [Basic(before, width, 1 if width == 64 else 2), Basic(width, width, 1)]
+        before = width
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    return model, lambda: (torch.randn(32, 3, 32, 32), torch.randint(10, (32,)))
+
+
+class ViT(nn.Module):
+    """Patches as tokens behind one of the class, which is what is classified."""
+
+    def __init__(self, layers, heads, width, size, patch, classes):
+        super().__init__()
+        self.project = nn.Conv2d(3, width, patch, patch)
+        self.token = nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, 1 + (size // patch) ** 2, width))
+        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.project(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.norm(self.blocks(x)[:, 0]))
+
+
+def vit_tiny():
+    return ViT(12, 3, 192, 224, 16, 1000), lambda: (torch.randn(8, 3, 224, 224), torch.randint(1000, (8,)))
+
+
 WORKLOADS = {
     "mlp": mlp,
     "cnn": cnn,
     "gpt-nano": lambda: gpt(4, 4, 128, 64, 12, 65),
     "gpt-small": lambda: gpt(6, 6, 384, 256, 8, 65),
+    "resnet-18": resnet18,
+    "vit-tiny": vit_tiny,
     "gpt2": lambda: gpt(12, 12, 768, 64, 4, 50257, positions=1024),
 }
 

@@ -2,6 +2,7 @@ package specs
 
 import (
 	"cmp"
+	"strconv"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -122,6 +123,13 @@ func modelLayers(c *configs.Config, info *datasets.Info, given models.Layer) mod
 		return models.MLP(m.Hidden, m.Activation, out, pos)
 	case "cnn":
 		return models.CNN(m.Channels, m.Kernel, m.Hidden, m.Activation, out, pos)
+	case "resnet":
+		depth, _ := strconv.Atoi(m.Depth) // one of the words of the key
+		return models.ResNet(models.ResNetOptions{Depth: depth, Small: m.Stem == configs.StemCIFAR, Width: m.Width, Outputs: out}, pos)
+	case "vit":
+		o := models.ViTOptions{Patch: m.Patch, Layers: m.Blocks, Dropout: m.Dropout, Outputs: out}
+		o.Heads, o.Width = m.ViT()
+		return models.ViT(o, pos)
 	case "gpt":
 		return models.GPT(GPT(c, info), pos)
 	}

@@ -13,17 +13,20 @@ type Conv2D struct {
 	Channels   int    `yaml:"channels" min:"1" doc:"outputs"`
 	Kernel     int    `yaml:"kernel" min:"1" doc:"side of the window"`
 	Stride     int    `yaml:"stride" min:"1" doc:"step of the window"`
-	Padding    int    `yaml:"padding" min:"0" word:"same=-1" doc:"zeros added on each side; 'same': half the kernel, which must be odd"`
+	Padding    int    `yaml:"padding" min:"0" word:"same=-1" doc:"zeros added on each side; 'same': so many that a stride of 1 keeps the size; the kernel must be odd"`
 	Groups     int    `yaml:"groups" min:"1" doc:"number of separate groups of channels"`
+	Dilation   int    `yaml:"dilation" min:"1" doc:"pixels from an element of the window to the next"`
 	NoBias     bool   `yaml:"bias,not" doc:"add a learned number to each output"`
 	Activation string `yaml:"activation,omitempty" words:"relu gelu gelu_tanh silu sigmoid tanh" doc:"applied to the output; none unless given"`
+
+	Std float64 `yaml:"-"` // deviation of normal initial weights, with zero biases; 0: as PyTorch
 }
 
 // Same is the Conv2D.Padding with which images keep their size.
 const Same = -1
 
 func init() {
-	builtIn(LayerType[Conv2D]{Name: "conv2d", Doc: "Convolution of [channels, height, width].", Takes: Images, Defaults: Conv2D{Stride: 1, Groups: 1}})
+	builtIn(LayerType[Conv2D]{Name: "conv2d", Doc: "Convolution of [channels, height, width].", Takes: Images, Defaults: Conv2D{Stride: 1, Groups: 1, Dilation: 1}})
 }
 
 // Check refuses keys that do not go together.
@@ -41,13 +44,14 @@ func (l Conv2D) Check() error {
 // Resolve sets the padding that Same stands for.
 func (l *Conv2D) Resolve() {
 	if l.Padding == Same {
-		l.Padding = l.Kernel / 2
+		l.Padding = l.Kernel / 2 * l.Dilation
 	}
 }
 
 // Build appends the layer.
 func (l Conv2D) Build(b *Builder, x *graph.Value) *graph.Value {
-	if !b.c.windowed(l.Kernel, l.Padding, x.Meta.Shape) {
+	op := ops.Conv2D{Stride: l.Stride, Pad: l.Padding, Groups: l.Groups, Dilation: l.Dilation}
+	if !b.c.windowed(op.Span(l.Kernel), l.Padding, x.Meta.Shape) {
 		return x
 	}
 	ch := x.Meta.Shape[1]
@@ -56,10 +60,14 @@ func (l Conv2D) Build(b *Builder, x *graph.Value) *graph.Value {
 		return x
 	}
 	init := kaiming(ch / l.Groups * l.Kernel * l.Kernel)
+	biasInit := init
+	if l.Std > 0 {
+		init, biasInit = graph.Init{Kind: graph.Normal, A: l.Std}, graph.Init{}
+	}
 	w := b.Param("weight", []int{l.Channels, ch / l.Groups, l.Kernel, l.Kernel}, init, "weight")
-	y := ops.Conv2DOf(b.Builder, x, w, l.Stride, l.Padding, l.Groups)
+	y := b.One(op, x, w)
 	if !l.NoBias {
-		bias := b.Param("bias", []int{l.Channels}, init, "bias")
+		bias := b.Param("bias", []int{l.Channels}, biasInit, "bias")
 		y = ops.Add(b.Builder, y, ops.ReshapeTo(b.Builder, bias, l.Channels, 1, 1))
 	}
 	return b.c.activate(l.Activation, y)

@@ -3,6 +3,7 @@ package models
 import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // LayerNorm normalises the last axis (Ba et al., "Layer Normalization", 2016).
@@ -25,7 +26,16 @@ type BatchNorm struct {
 	Momentum float64 `yaml:"momentum" above:"0" max:"1" doc:"weight of the newest statistics in the running averages"`
 }
 
+// GroupNorm normalises each sample's channels in groups, over their pixels: x[B,C,…], a mean
+// and a variance for each of the groups (Wu and He, "Group Normalization", 2018). Each channel
+// has a weight and a bias.
+type GroupNorm struct {
+	Groups int     `yaml:"groups" min:"1" doc:"number of groups; must divide the channels"`
+	Eps    float64 `yaml:"eps" above:"0" doc:"added to the variance"`
+}
+
 func init() {
+	builtIn(LayerType[GroupNorm]{Name: "groupnorm", Doc: "Normalises the channels of a sample in groups, over all their pixels.", Takes: Channels, Defaults: GroupNorm{Eps: 1e-5}})
 	builtIn(LayerType[LayerNorm]{Name: "layernorm", Doc: "Normalises the last axis.", Takes: Features, Positionwise: true, Defaults: LayerNorm{Eps: 1e-5}})
 	builtIn(LayerType[RMSNorm]{Name: "rmsnorm", Doc: "Scales the last axis to a mean square of 1.", Takes: Features, Positionwise: true, Defaults: RMSNorm{Eps: 1e-6}})
 	builtIn(LayerType[BatchNorm]{Name: "batchnorm", Takes: Channels, Defaults: BatchNorm{Eps: 1e-5, Momentum: 0.1},
@@ -82,4 +92,31 @@ func (l BatchNorm) average(c *context, running, stat *graph.Value, factor float6
 		now := c.b.One(ops.Affine{Scale: 1 / float64(c.batch)}, sum)
 		c.b.Assign(running, c.b.One(ops.Lerp{T: l.Momentum}, running, now))
 	})
+}
+
+// padding is refused.
+func (GroupNorm) padding(*context) string {
+	return "its statistics would count the padding of sequences of different lengths: use layernorm"
+}
+
+// Build appends the layer: layernorm over the numbers of a group, whose own weight and bias
+// are 1 and 0, and then the channels' weight and bias.
+func (l GroupNorm) Build(b *Builder, x *graph.Value) *graph.Value {
+	s := x.Meta.Shape
+	if s[1]%l.Groups != 0 {
+		b.Failf("%d groups do not divide %d channels: use a divisor", l.Groups, s[1])
+		return x
+	}
+	channel := make([]int, s.Rank()-1) // [C,1,…], to broadcast over x
+	for i := range channel {
+		channel[i] = 1
+	}
+	channel[0] = s[1]
+	gamma := b.Param("weight", []int{s[1]}, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
+	beta := b.Param("bias", []int{s[1]}, graph.Init{}, "bias", "norm")
+	group := s[1:].Elems() / l.Groups
+	one, zero := ops.Const(b.Builder, shape.F32(group), 1), ops.Const(b.Builder, shape.F32(group), 0)
+	y := b.One(ops.LayerNorm{Eps: l.Eps}, ops.ReshapeTo(b.Builder, x, s[0], l.Groups, group), one, zero)
+	y = ops.Mul(b.Builder, ops.ReshapeTo(b.Builder, y, s...), ops.ReshapeTo(b.Builder, gamma, channel...))
+	return ops.Add(b.Builder, y, ops.ReshapeTo(b.Builder, beta, channel...))
 }

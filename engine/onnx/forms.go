@@ -139,7 +139,7 @@ var products = map[string]form{
 	}},
 	"conv2d": {build: func(c *call) string {
 		op, w := c.n.Op.(ops.Conv2D), c.n.In[1].Meta.Shape
-		attrs := append(window(w[2], w[3], op.Stride, op.Pad), Attr{"group", int64(op.Groups)})
+		attrs := append(window(w[2], w[3], op.Stride, op.Pad), Attr{"group", int64(op.Groups)}, Attr{"dilations", []int64{int64(op.Apart()), int64(op.Apart())}})
 		return c.b.Node("Conv", attrs, c.in...)
 	}},
 	"gather": plain("Gather", Attr{"axis", int64(0)}),

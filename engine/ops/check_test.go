@@ -103,6 +103,8 @@ var badConv = map[string][]badCase{
 		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(1, 2, 2, 8), f(4, 2, 3, 3)), "kernel of 3 does not fit into height 2"},
 		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(1, 2, 8, 2), f(4, 2, 3, 3)), "kernel of 3 does not fit into width 2"},
 		{ops.Conv2D{Groups: 1}, metas(f(1, 2, 8, 8), f(4, 2, 3, 3)), "stride 0"},
+		{ops.Conv2D{Stride: 1, Groups: 1, Dilation: -1}, metas(f(1, 2, 8, 8), f(4, 2, 3, 3)), "dilation -1: give at least 1"},
+		{ops.Conv2D{Stride: 1, Groups: 1, Dilation: 4}, metas(f(1, 2, 8, 8), f(4, 2, 3, 3)), "kernel of 9 does not fit into height 8"},
 		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(2, 8, 8), f(4, 2, 3, 3)), "[N,C,H,W]"},
 	},
 	"conv2d_grad_x": {

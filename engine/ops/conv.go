@@ -11,9 +11,11 @@ import (
 var convOps = []graph.Op{Conv2D{}, Conv2DGradX{}, Conv2DGradW{}}
 
 // Conv2D correlates x [N,C,H,W] with w [O,C/Groups,K,K'] to y [N,O,H',W'],
-// H' = (H + 2 Pad - K)/Stride + 1 rounded down. With groups, output channels
-// of one group see the input channels of that group only.
-type Conv2D struct{ Stride, Pad, Groups int }
+// H' = (H + 2 Pad - Dilation (K-1) - 1)/Stride + 1 rounded down. With groups,
+// output channels of one group see the input channels of that group only. The
+// elements of a window are Dilation pixels apart (Yu and Koltun, "Multi-Scale
+// Context Aggregation by Dilated Convolutions", 2016); 0 is 1: side by side.
+type Conv2D struct{ Stride, Pad, Groups, Dilation int }
 
 // Kind is "conv2d".
 func (o Conv2D) Kind() string { return "conv2d" }
@@ -33,15 +35,43 @@ func (o Conv2D) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if x[1] != w[1]*o.Groups {
 		return nil, fmt.Errorf("input has %d channels, weight expects %d (%d in each of %d groups)", x[1], w[1]*o.Groups, w[1], o.Groups)
 	}
-	h, err := window("height", x[2], w[2], o.Stride, o.Pad)
+	if o.Dilation < 0 {
+		return nil, fmt.Errorf("dilation %d: give at least 1, or 0 for 1", o.Dilation)
+	}
+	h, err := window("height", x[2], o.Span(w[2]), o.Stride, o.Pad)
 	if err != nil {
 		return nil, err
 	}
-	wd, err := window("width", x[3], w[3], o.Stride, o.Pad)
+	wd, err := window("width", x[3], o.Span(w[3]), o.Stride, o.Pad)
 	if err != nil {
 		return nil, err
 	}
 	return one(shape.F32(x[0], w[0], h, wd)), nil
+}
+
+// String is all its fields. Without dilation it is as before there was one, since it is part of the fingerprints of runs.
+func (o Conv2D) String() string {
+	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation))
+}
+
+// dilated is the text of a dilation; "" of none.
+func dilated(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" Dilation:%d", n)
+}
+
+// Apart is the pixels from an element of a window to the next: Dilation, and 1 for 0.
+func (o Conv2D) Apart() int { return max(1, o.Dilation) }
+
+// Span is the pixels from the first to the last element of a window with k of them in a
+// row, both included; k where that is below 1.
+func (o Conv2D) Span(k int) int {
+	if k < 1 {
+		return k
+	}
+	return (k-1)*o.Apart() + 1
 }
 
 // Grad is one op per input.
@@ -49,8 +79,8 @@ func (o Conv2D) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*grap
 	x, w := n.In[0], n.In[1]
 	xs, ws := x.Meta.Shape, w.Meta.Shape
 	return []*graph.Value{
-		b.One(Conv2DGradX{o.Stride, o.Pad, o.Groups, xs[2], xs[3]}, w, dy[0]),
-		b.One(Conv2DGradW{o.Stride, o.Pad, o.Groups, ws[2], ws[3]}, x, dy[0]),
+		b.One(Conv2DGradX{o.Stride, o.Pad, o.Groups, o.Dilation, xs[2], xs[3]}, w, dy[0]),
+		b.One(Conv2DGradW{o.Stride, o.Pad, o.Groups, o.Dilation, ws[2], ws[3]}, x, dy[0]),
 	}
 }
 
@@ -62,7 +92,15 @@ func (o Conv2D) Cost(in, out []shape.Meta) graph.Cost {
 
 // Conv2DGradX is the gradient of [Conv2D]'s input from (w, dy); H and W are
 // the input's.
-type Conv2DGradX struct{ Stride, Pad, Groups, H, W int }
+type Conv2DGradX struct{ Stride, Pad, Groups, Dilation, H, W int }
+
+// String is as that of [Conv2D].
+func (o Conv2DGradX) String() string {
+	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s H:%d W:%d}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation), o.H, o.W)
+}
+
+// Of is the convolution.
+func (o Conv2DGradX) Of() Conv2D { return Conv2D{o.Stride, o.Pad, o.Groups, o.Dilation} }
 
 // Kind is "conv2d_grad_x".
 func (o Conv2DGradX) Kind() string { return "conv2d_grad_x" }
@@ -77,7 +115,7 @@ func (o Conv2DGradX) Infer(in []shape.Meta) ([]shape.Meta, error) {
 		return nil, fmt.Errorf("weight is %v and dy %v, expected 4 dimensions each", w, d)
 	}
 	x := shape.F32(d[0], w[1]*o.Groups, o.H, o.W)
-	return one(x), convFits(Conv2D{o.Stride, o.Pad, o.Groups}, x, in[0], in[1])
+	return one(x), convFits(o.Of(), x, in[0], in[1])
 }
 
 // Grad fails: see noSecond.
@@ -93,7 +131,15 @@ func (o Conv2DGradX) Cost(in, out []shape.Meta) graph.Cost {
 
 // Conv2DGradW is the gradient of [Conv2D]'s weight from (x, dy); KH and KW are
 // the weight's.
-type Conv2DGradW struct{ Stride, Pad, Groups, KH, KW int }
+type Conv2DGradW struct{ Stride, Pad, Groups, Dilation, KH, KW int }
+
+// String is as that of [Conv2D].
+func (o Conv2DGradW) String() string {
+	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s KH:%d KW:%d}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation), o.KH, o.KW)
+}
+
+// Of is the convolution.
+func (o Conv2DGradW) Of() Conv2D { return Conv2D{o.Stride, o.Pad, o.Groups, o.Dilation} }
 
 // Kind is "conv2d_grad_w".
 func (o Conv2DGradW) Kind() string { return "conv2d_grad_w" }
@@ -108,7 +154,7 @@ func (o Conv2DGradW) Infer(in []shape.Meta) ([]shape.Meta, error) {
 		return nil, fmt.Errorf("input is %v and dy %v in %d groups, expected 4 dimensions each and at least 1 group", x, d, o.Groups)
 	}
 	w := shape.F32(d[1], x[1]/o.Groups, o.KH, o.KW)
-	return one(w), convFits(Conv2D{o.Stride, o.Pad, o.Groups}, in[0], w, in[1])
+	return one(w), convFits(o.Of(), in[0], w, in[1])
 }
 
 // Grad fails: see noSecond.
@@ -142,7 +188,7 @@ func window(what string, n, k, stride, pad int) (int, error) {
 	return (n+2*pad-k)/stride + 1, nil
 }
 
-// Conv2DOf convolves x with w.
+// Conv2DOf convolves x with w, whose elements are side by side.
 func Conv2DOf(b *graph.Builder, x, w *graph.Value, stride, pad, groups int) *graph.Value {
-	return b.One(Conv2D{stride, pad, groups}, x, w)
+	return b.One(Conv2D{Stride: stride, Pad: pad, Groups: groups}, x, w)
 }

@@ -208,9 +208,9 @@ func drawMatMul(t *rapid.T) sample {
 func drawConv(t *rapid.T) sample {
 	g, cg, og := num(t, 1, 3, "groups"), num(t, 1, 2, "channels"), num(t, 1, 2, "outputs")
 	kh, kw := num(t, 1, 3, "kh"), num(t, 1, 3, "kw")
-	o := ops.Conv2D{Stride: num(t, 1, 3, "stride"), Pad: num(t, 0, 2, "pad"), Groups: g}
-	h := max(1, kh-2*o.Pad) + num(t, 0, 4, "h")
-	w := max(1, kw-2*o.Pad) + num(t, 0, 4, "w")
+	o := ops.Conv2D{Stride: num(t, 1, 3, "stride"), Pad: num(t, 0, 2, "pad"), Groups: g, Dilation: num(t, 0, 3, "dilation")}
+	h := max(1, o.Span(kh)-2*o.Pad) + num(t, 0, 4, "h")
+	w := max(1, o.Span(kw)-2*o.Pad) + num(t, 0, 4, "w")
 	x := signed(t, num(t, 1, 2, "n"), g*cg, h, w)
 	return sample{op: o, in: []ref.Array{x, signed(t, g*og, cg, kh, kw)}, diff: []int{0, 1}}
 }

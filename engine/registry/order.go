@@ -8,8 +8,8 @@ import (
 // orders are the orders of Berth's own names in lists and in documents, where related ones
 // are together. Names that are not here come after them, by name.
 var orders = map[Kind][]string{
-	Layer: strings.Fields(`dense conv2d max_pool avg_pool global_avg_pool relu gelu gelu_tanh silu sigmoid tanh
-		exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm rmsnorm batchnorm dropout embedding
+	Layer: strings.Fields(`dense conv2d max_pool avg_pool adaptive_avg_pool global_avg_pool relu gelu gelu_tanh silu sigmoid tanh
+		exp log sqrt softmax log_softmax flatten reshape transpose slice layernorm rmsnorm batchnorm groupnorm dropout embedding
 		positional_embedding attention grouped_attention gated_mlp lstm gru sum mean max neg abs square rsqrt affine broadcast concat residual`),
 	Loss:      {"cross_entropy", "focal", "mse", "l1", "huber", "bce"},
 	Optimizer: {"sgd", "momentum", "nesterov", "adam", "adamw", "lion"},

@@ -20,9 +20,9 @@ const windowShared = "\tSHARED i32 ROW[DEPTH], COL[DEPTH];\n\tSHARED i64 FROM[DE
 
 // sizes are the parameters of a convolution of x by w to y. L is the channels of x in a
 // group.
-func sizes(x, w, y shape.Shape, stride, pad int) []param {
+func sizes(x, w, y shape.Shape, op ops.Conv2D) []param {
 	return []param{number("C", x[1]), number("H", x[2]), number("V", x[3]), number("L", w[1]), number("R", w[2]), number("S", w[3]),
-		number("O", y[1]), number("P", y[2]), number("Q", y[3]), number("stride", stride), number("pad", pad)}
+		number("O", y[1]), number("P", y[2]), number("Q", y[3]), number("stride", op.Stride), number("pad", op.Pad), number("apart", op.Apart())}
 }
 
 // conv sums over the channels of a group and the elements of a kernel.
@@ -30,13 +30,13 @@ func conv(w *writer, o ops.Conv2D) {
 	x, k, y := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape, w.node.Out[0].Meta.Shape
 	params, store := w.result()
 	w.product(product{batches: o.Groups, m: y[1] / o.Groups, n: y[0] * y[2] * y[3], k: k[1:].Elems(),
-		params: append(append(params, in(0, "X"), in(1, "W")), sizes(x, k, y, o.Stride, o.Pad)...),
+		params: append(append(params, in(0, "X"), in(1, "W")), sizes(x, k, y, o)...),
 		rowOfA: "W += (p * M + i) * K;", a: "W[k]",
 		colOfB: `X += (j / Q / P * C + p * L) * H * V;
 	i64 h = j / Q % P * stride - pad, v = j % Q * stride - pad;`,
 		shared: windowShared,
-		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R);
-			COL[l] = (i32)((u32)k % (u32)S);
+		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R * apart);
+			COL[l] = (i32)((u32)k % (u32)S * apart);
 			FROM[l] = ((u32)k / (u32)(R * S) * H + ROW[l]) * V + COL[l];
 `,
 		b:     "within_f(X, FROM[l] + h * V + v, (i32)h + ROW[l], (i32)v + COL[l], (i32)H, (i32)V)",
@@ -49,13 +49,13 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 	x, k, y := w.node.Out[0].Meta.Shape, w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	params, store := w.result()
 	w.product(product{batches: o.Groups, m: k[1], n: x[0] * x[2] * x[3], k: k[0] / o.Groups * k[2] * k[3],
-		params: append(append(params, in(0, "W"), in(1, "DY")), sizes(x, k, y, o.Stride, o.Pad)...),
+		params: append(append(params, in(0, "W"), in(1, "DY")), sizes(x, k, y, o.Of())...),
 		rowOfA: "i64 area = R * S, per = K / area;\n\tW += (p * per * L + i) * area;", a: "W[(u32)k / (u32)area * L * area + (u32)k % (u32)area]",
 		colOfB: `DY += (j / V / H * O + p * per) * P * Q;
 	i64 h = j / V % H + pad, v = j % V + pad;`,
 		shared: windowShared,
-		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R);
-			COL[l] = (i32)((u32)k % (u32)S);
+		eachK: `			ROW[l] = (i32)((u32)k / (u32)S % (u32)R * apart);
+			COL[l] = (i32)((u32)k % (u32)S * apart);
 			FROM[l] = (u32)k / (u32)(R * S) * P * Q;
 `,
 		b:     "reader_f(DY + FROM[l], (i32)h - ROW[l], (i32)v - COL[l], (i32)P, (i32)Q, (i32)stride)",
@@ -67,9 +67,9 @@ func convGradX(w *writer, o ops.Conv2DGradX) {
 func convGradW(w *writer, o ops.Conv2DGradW) {
 	x, k, y := w.node.In[0].Meta.Shape, w.node.Out[0].Meta.Shape, w.node.In[1].Meta.Shape
 	p := product{batches: o.Groups, m: k[0] / o.Groups, n: k[1:].Elems(), k: y[0] * y[2] * y[3], store: "Z[(p * M + i) * N + j] = v;",
-		params: append([]param{out(0, "Z"), in(0, "X"), in(1, "DY")}, sizes(x, k, y, o.Stride, o.Pad)...),
+		params: append([]param{out(0, "Z"), in(0, "X"), in(1, "DY")}, sizes(x, k, y, o.Of())...),
 		rowOfA: "DY += (p * M + i) * P * Q;", a: "DY[(u32)k / (u32)(P * Q) * O * P * Q + (u32)k % (u32)(P * Q)]",
-		colOfB: "X += (p * L + j / (R * S)) * H * V;\n\ti64 h = j / S % R - pad, v = j % S - pad;",
+		colOfB: "X += (p * L + j / (R * S)) * H * V;\n\ti64 h = j / S % R * apart - pad, v = j % S * apart - pad;",
 		shared: windowShared,
 		eachK: `			ROW[l] = (i32)((u32)k / (u32)Q % (u32)P * stride);
 			COL[l] = (i32)((u32)k % (u32)Q * stride);

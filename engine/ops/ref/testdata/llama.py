@@ -192,8 +192,9 @@ def run(name, **o):
     write(name, out, o)
 
 
-torch.set_num_threads(1)
-run("llama-adamw", scaling={"kind": "llama3", "factor": 8.0, "low": 1.0, "high": 4.0, "context": 32})
-run("mistral-adamw", groups=1, window=3, scaling={"kind": "linear", "factor": 2.0}, act="gelu_tanh", tied=True)
-run("qwen2-adamw", groups=4, size=6, window=4, windowed=1, bias=True, scaling={"kind": "ntk", "factor": 3.0})
-run("encoder-adamw", model=encoder, full=True, window=5, theta=0.0, act="gelu")
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    run("llama-adamw", scaling={"kind": "llama3", "factor": 8.0, "low": 1.0, "high": 4.0, "context": 32})
+    run("mistral-adamw", groups=1, window=3, scaling={"kind": "linear", "factor": 2.0}, act="gelu_tanh", tied=True)
+    run("qwen2-adamw", groups=4, size=6, window=4, windowed=1, bias=True, scaling={"kind": "ntk", "factor": 3.0})
+    run("encoder-adamw", model=encoder, full=True, window=5, theta=0.0, act="gelu")

@@ -64,7 +64,7 @@ func (k *convGradW) Run(p work.Pool, a *work.Args) error {
 
 func newConv(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2D)
-	s := convShapeOf(on, work.In(n, 0).Shape, work.In(n, 1).Shape, work.Out(n, 0).Shape, op.Stride, op.Pad, op.Groups)
+	s := convShapeOf(on, work.In(n, 0).Shape, work.In(n, 1).Shape, work.Out(n, 0).Shape, op)
 	return &conv{convKernel: convKernel{way: wayOfY(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenW(), lenOut: s.lenY()}}, nil
 }
 
@@ -95,7 +95,7 @@ func wayOfPlanes(s planes) convolver {
 
 func newConvGradX(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradX)
-	s := convShapeOf(on, work.Out(n, 0).Shape, work.In(n, 0).Shape, work.In(n, 1).Shape, op.Stride, op.Pad, op.Groups)
+	s := convShapeOf(on, work.Out(n, 0).Shape, work.In(n, 0).Shape, work.In(n, 1).Shape, op.Of())
 	return &conv{convKernel: convKernel{way: wayOfX(s), inA: 1, inB: 0, lenA: s.lenY(), lenB: s.lenW(), lenOut: s.lenX()}}, nil
 }
 
@@ -118,7 +118,7 @@ func wayOfX(s *convShape) convolver {
 
 func newConvGradW(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradW)
-	s := convShapeOf(on, work.In(n, 0).Shape, work.Out(n, 0).Shape, work.In(n, 1).Shape, op.Stride, op.Pad, op.Groups)
+	s := convShapeOf(on, work.In(n, 0).Shape, work.Out(n, 0).Shape, work.In(n, 1).Shape, op.Of())
 	return &convGradW{convKernel{way: wayOfW(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenY(), lenOut: s.lenW()}}, nil
 }
 

@@ -51,7 +51,7 @@ const (
 // newConvAMXWGrad returns nil where the way would not pay, or a band would not fit.
 func newConvAMXWGrad(s *convShape) *convAMXWGrad {
 	cg, og := s.cg(), s.og()
-	if s.on.ISA != isa.AMX || s.stride > 1 || s.kk() > amxTaps || s.ow > amxPixels || cg == 0 || og == 0 || s.n*s.py() < amxMinPixels {
+	if s.on.ISA != isa.AMX || s.stride > 1 || s.apart > 1 || s.kk() > amxTaps || s.ow > amxPixels || cg == 0 || og == 0 || s.n*s.py() < amxMinPixels {
 		return nil
 	}
 	d := &convAMXWGrad{

@@ -29,12 +29,12 @@ func (d *paddedBands) cut(fits bandFits) bool {
 	im := &d.im
 	d.baseH, d.baseW = im.off, im.off
 	if im.dir < 0 {
-		d.baseH, d.baseW = im.off-(im.kh-1), im.off-(im.kw-1)
+		d.baseH, d.baseW = im.off-im.reachH(), im.off-im.reachW()
 	}
-	d.pitch = im.ow + (im.kw-1)/im.mul
+	d.pitch = im.ow + im.reachW()/im.mul
 	d.bandRows = im.oh
 	fit := func() bool {
-		d.copyRows = (d.bandRows-1)*im.mul + im.kh
+		d.copyRows = (d.bandRows-1)*im.mul + im.reachH() + 1
 		return fits(d.bandRows, d.plane())
 	}
 	bandWork := func() int { return d.bandRows * im.ow * d.og * d.cg * im.kh * im.kw }
@@ -89,7 +89,7 @@ func (d *paddedBands) copyBand(dst []float32, product, r0, r1 int) {
 func (d *paddedBands) copyChannel(dst []float32, product, c, r0, r1 int) {
 	m, at := &d.im, 0
 	first := r0*m.mul + d.baseH
-	rows := (r1-r0-1)*m.mul + m.kh
+	rows := (r1-r0-1)*m.mul + m.reachH() + 1
 	image := d.src[(product*d.cg+c)*m.h*m.w:][:m.h*m.w]
 	if m.mul == 1 {
 		d.copyImageRows(dst, image, first, rows)

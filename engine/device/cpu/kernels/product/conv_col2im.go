@@ -79,13 +79,13 @@ func (d *convCol2im) plan() *convCol2im {
 	for i := range d.bands {
 		var b col2imBand
 		b.h0, b.h1 = work.Interval(i, d.rows, d.h)
-		b.r0 = work.CeilDiv(max(0, b.h0+d.pad-d.kh+1), d.stride)
+		b.r0 = work.CeilDiv(max(0, b.h0+d.pad-(d.kh-1)*d.apart), d.stride)
 		b.r1 = max(b.r0, min(d.oh, (b.h1-1+d.pad)/d.stride+1))
 		for a := range d.stride {
 			b.pieces = append(b.pieces, nil)
-			rows := segments(b.h0+a, b.h1, d.stride, d.pad, d.kh, b.r0, b.r1)
+			rows := d.segments(b.h0+a, b.h1, d.kh, b.r0, b.r1)
 			for phase := range min(d.stride, d.w) {
-				for _, w := range segments(phase, d.w, d.stride, d.pad, d.kw, 0, d.ow) {
+				for _, w := range d.segments(phase, d.w, d.kw, 0, d.ow) {
 					for _, h := range rows {
 						b.pieces[a] = append(b.pieces[a], d.piece(&b, h, w, phase))
 					}
@@ -119,13 +119,14 @@ type segment struct {
 
 // segments cuts a phase, the pixels from, from+s, ... below end, into runs that the same
 // elements of windows lo to hi cover. A window has k elements.
-func segments(from, end, s, pad, k, lo, hi int) []segment {
+func (d *convCol2im) segments(from, end, k, lo, hi int) []segment {
 	var all []segment
+	s := d.stride
 	for i := 0; from+i*s < end; i++ {
 		r := segment{first: i, n: 1}
-		for e := (from + pad) % s; e < k; e += s {
-			at := from + i*s + pad - e
-			if window := at / s; at >= 0 && window >= lo && window < hi {
+		for e := range k {
+			at := from + i*s + d.pad - e*d.apart
+			if window := at / s; at >= 0 && at%s == 0 && window >= lo && window < hi {
 				r.elements, r.windows = append(r.elements, e), append(r.windows, window)
 			}
 		}
@@ -141,7 +142,7 @@ func segments(from, end, s, pad, k, lo, hi int) []segment {
 }
 
 // windows is the most rows of dy whose windows reach some rows of dx.
-func (d *convCol2im) windows(rows int) int { return (rows+d.kh-2)/d.stride + 1 }
+func (d *convCol2im) windows(rows int) int { return (rows+(d.kh-1)*d.apart-1)/d.stride + 1 }
 
 func (d *convCol2im) scratch() int { return 0 }
 

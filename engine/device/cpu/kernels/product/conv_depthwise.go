@@ -81,10 +81,10 @@ type convDepthwiseStride struct {
 // the copy, and which weight of its channel it is.
 type phase struct{ taps, weights []int }
 
-// newConvDepthwiseStride returns nil where channels do not stand alone, or a band would
-// not fit.
+// newConvDepthwiseStride returns nil where channels do not stand alone, windows are
+// dilated, or a band would not fit.
 func newConvDepthwiseStride(s *convShape) *convDepthwiseStride {
-	if !s.isDepthwise() {
+	if !s.isDepthwise() || s.apart > 1 {
 		return nil
 	}
 	d := &convDepthwiseStride{

@@ -39,7 +39,7 @@ const maxBandPixels = 512
 func newConvDirectWGrad(s *convShape) *convDirectWGrad {
 	cg, og := s.cg(), s.og()
 	d := &convDirectWGrad{convShape: s, vec: s.on.ISA.Vec(), panelChannels: channelsPerPanel(s.on.ISA, og), rowsMixed: 1}
-	if most := maxDirectPixels[s.on.ISA]; d.panelChannels == 0 || s.n == 0 || s.ow > maxBandPixels {
+	if most := maxDirectPixels[s.on.ISA]; d.panelChannels == 0 || s.n == 0 || s.ow > maxBandPixels || s.apart > 1 {
 		return nil
 	} else if cg == 1 && 2*og < d.panelChannels && s.stride == 1 && s.ow == s.w {
 		return nil // windows that are the plane, moved, are made sooner than multiplied with empty lanes

@@ -11,8 +11,8 @@ import (
 // where that is outside.
 //
 // A convolution reads x with mul = stride, dir = 1, off = -pad. Its gradient for x,
-// without a stride, reads dy with mul = 1, dir = -1, off = pad. Zeros are multiplied
-// like pixels, so an infinite weight gives NaN at a padded edge.
+// without a stride, reads dy with mul = 1, dir = -1, off = pad. With dilation d, dir is d
+// and -d. Zeros are multiplied like pixels, so an infinite weight gives NaN at a padded edge.
 type im2col struct {
 	isa           isa.ISA
 	src           []float32 // one group's channels of one sample, [C,H,W]
@@ -22,6 +22,10 @@ type im2col struct {
 	mul, dir, off int
 	transposed    bool // rows are output pixels, columns (c, kh, kw)
 }
+
+// reachH and reachW are how far the last row and column of a window are from the first.
+func (m *im2col) reachH() int { return (m.kh - 1) * max(m.dir, -m.dir) }
+func (m *im2col) reachW() int { return (m.kw - 1) * max(m.dir, -m.dir) }
 
 // fill writes element q = (c, kh, kw) of the windows of outputs p, p+1, ...
 func (m *im2col) fill(dst []float32, q, p int) {

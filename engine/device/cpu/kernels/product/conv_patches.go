@@ -17,7 +17,7 @@ type convPatches struct {
 
 // newConvPatches returns nil where windows do not lie side by side.
 func newConvPatches(s *convShape) *convPatches {
-	if s.pad != 0 || s.kh != s.stride || s.kw != s.stride || s.stride == 1 || s.cg() == 0 {
+	if s.pad != 0 || s.kh != s.stride || s.kw != s.stride || s.stride == 1 || s.apart > 1 || s.cg() == 0 {
 		return nil
 	}
 	d := &convPatches{convShape: s, format: formatOf(s.on, false, s.og(), s.py(), s.cg()*s.kk())}

@@ -3,6 +3,7 @@ package product
 import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -15,12 +16,13 @@ type convShape struct {
 	h, w            int // pixels of x
 	oh, ow          int // pixels of y
 	stride, pad     int
+	apart           int // pixels from an element of a window to the next
 }
 
-func convShapeOf(on work.Target, x, w, y shape.Shape, stride, pad, groups int) *convShape {
+func convShapeOf(on work.Target, x, w, y shape.Shape, op ops.Conv2D) *convShape {
 	return &convShape{
-		on: on, n: x[0], c: x[1], o: y[1], groups: groups, kh: w[2], kw: w[3],
-		h: x[2], w: x[3], oh: y[2], ow: y[3], stride: stride, pad: pad,
+		on: on, n: x[0], c: x[1], o: y[1], groups: op.Groups, kh: w[2], kw: w[3],
+		h: x[2], w: x[3], oh: y[2], ow: y[3], stride: op.Stride, pad: op.Pad, apart: op.Apart(),
 	}
 }
 
@@ -42,7 +44,7 @@ func (s *convShape) lenY() int { return s.n * s.o * s.py() }
 func (s *convShape) windowsOfX() im2col {
 	return im2col{
 		isa: s.on.ISA, h: s.h, w: s.w, kh: s.kh, kw: s.kw, oh: s.oh, ow: s.ow,
-		mul: s.stride, dir: 1, off: -s.pad,
+		mul: s.stride, dir: s.apart, off: -s.pad,
 	}
 }
 
@@ -50,7 +52,7 @@ func (s *convShape) windowsOfX() im2col {
 func (s *convShape) windowsOfY() im2col {
 	return im2col{
 		isa: s.on.ISA, h: s.oh, w: s.ow, kh: s.kh, kw: s.kw, oh: s.h, ow: s.w,
-		mul: 1, dir: -1, off: s.pad,
+		mul: 1, dir: -s.apart, off: s.pad,
 	}
 }
 
