@@ -39,7 +39,7 @@ func TestHelpersAppendTheirOp(t *testing.T) {
 		"fill{Meta:f32[2] Value:4} f32[2]":                        ops.Const(b, shape.F32(2), 4),
 		"matmul{TransA:true TransB:false BF16:false} f32[3,3]":    ops.MatMulOf(b, x, y, true, false),
 		"matmul{TransA:false TransB:true BF16:false} f32[2,2]":    ops.MatMulOf(b, x, y, false, true),
-		"conv2d{Stride:2 Pad:1 Groups:2 Dilation:0} f32[1,2,2,2]": ops.Conv2DOf(b, img, w, 2, 1, 2),
+		"conv2d{Stride:2 Pad:1 Groups:2} f32[1,2,2,2]": ops.Conv2DOf(b, img, w, 2, 1, 2),
 		"max_pool2d{Kernel:3 Stride:1 Pad:1} f32[1,2,4,4]":        ops.MaxPool(b, img, 3, 1, 1),
 		"avg_pool2d{Kernel:2 Stride:2 Pad:0} f32[1,2,2,2]":        ops.AvgPool(b, img, 2, 2, 0),
 		"reduce_sum{Fn:sum Axes:[] Keep:false} f32[]":             ops.Sum(b, x, false),
