@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -20,6 +21,13 @@ func busyTime() time.Duration {
 		panic(err)
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// allocations is their number since the process began.
+func allocations() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 // trickle is the number of messages that come one by one.
@@ -46,20 +54,20 @@ func init() {
 			received[i] = w.Recv(1, ranks.TagBench, b[i][:])
 		}
 		for _, to := range []int{0, trickle - 1} {
-			began, busy := time.Now(), busyTime()
+			began, busy, allocated := time.Now(), busyTime(), allocations()
 			if err := received[to].Wait(ctx); err != nil {
 				return err
 			}
-			fmt.Printf("waiting took %.1f%% of a core\n", 100*float64(busyTime()-busy)/float64(time.Since(began)))
+			fmt.Printf("waiting took %.1f%% of a core and %d allocations\n", 100*float64(busyTime()-busy)/float64(time.Since(began)), allocations()-allocated)
 		}
 		return nil
 	}
 }
 
-var share = regexp.MustCompile(`waiting took ([0-9.]+)% of a core`)
+var share = regexp.MustCompile(`waiting took ([0-9.]+)% of a core and (\d+) allocations`)
 
 // TestWaiting: a rank that waits leaves its core to others, also where it waits for many messages and one ends now
-// and then.
+// and then. It asks some thousand times, and allocates nothing for that.
 func TestWaiting(t *testing.T) {
 	each(t, func(t *testing.T, l launcher) {
 		out, code := l.run(t, 2, "idle")
@@ -70,6 +78,9 @@ func TestWaiting(t *testing.T) {
 		for _, f := range found {
 			t.Log(f[0])
 			if v, err := strconv.ParseFloat(f[1], 64); err != nil || v > 15 { // spinning takes all of it
+				t.Error(f[0])
+			}
+			if n, err := strconv.Atoi(f[2]); err != nil || n > 300 { // those of Print and of the messages that end
 				t.Error(f[0])
 			}
 		}

@@ -25,7 +25,11 @@ type thread struct {
 	posted  []*message
 	ended   []*message
 	pause   pause
+	args    [mostArgs]uintptr // of a call
 }
+
+// mostArgs are those of MPI_Isend.
+const mostArgs = 7
 
 // queue has the messages of one direction, peer and tag that MPI has, in their order, which is about that in which
 // they end. So MPI is asked for the first alone: there may be a hundred others, and each question takes time from
@@ -139,13 +143,15 @@ func (t *thread) init(files []string) (err error) {
 	return nil
 }
 
-// call calls a function of MPI.
+// call calls a function of MPI. The arguments of a call through purego escape, and each question whether a message has
+// ended would allocate them.
 func (t *thread) call(f function, args ...uintptr) int32 {
-	return int32(call(t.library.at[f], args...))
+	n := copy(t.args[:], args)
+	return int32(call(t.library.at[f], t.args[:n]...))
 }
 
 // abort ends all ranks, from any thread.
-func (t *thread) abort(code int) { t.call(abort, t.handles.world, uintptr(code)) }
+func (t *thread) abort(code int) { call(t.library.at[abort], t.handles.world, uintptr(code)) }
 
 // step hands messages to MPI, and asks whether some have ended. moved says that one was, or has.
 func (t *thread) step() (moved bool, err error) {
