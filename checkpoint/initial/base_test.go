@@ -56,7 +56,7 @@ func TestOpenBase(t *testing.T) {
 	if again := hash(file("again", 2, 4), 5); again != sum {
 		t.Errorf("statistics or the seed change the hash of a base in a file")
 	}
-	if hash("", 1) == hash("", 2) || hash("", 1) != hash("", 1) {
+	if one, again := hash("", 1), hash("", 1); one == hash("", 2) || one != again {
 		t.Errorf("without a file, the base is not that of the seed")
 	}
 	x, err := initial.OpenBase(t.Context(), first, sum, 1, vars)

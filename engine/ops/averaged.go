@@ -34,7 +34,7 @@ func WithoutAverage[T any](of []T) []T {
 
 // Infer checks the inputs of Op, and that the average has the weight's metadata.
 func (o Averaged) Infer(in []shape.Meta) ([]shape.Meta, error) {
-	if o.updates() == nil {
+	if inPlace(o.Op) == nil {
 		return nil, fmt.Errorf("%T makes no weight that could be averaged: use SGD, Adam or Lion", o.Op)
 	}
 	if o.Decay < 0 || o.Decay >= 1 {
@@ -66,7 +66,7 @@ func (o Averaged) Cost(in, out []shape.Meta) graph.Cost {
 
 // Alias updates all that Op does and the average in place.
 func (o Averaged) Alias() []int {
-	at := o.updates()
+	at := inPlace(o.Op)
 	if at == nil {
 		return nil
 	}
@@ -75,17 +75,4 @@ func (o Averaged) Alias() []int {
 		list = append(list, i+1)
 	}
 	return list
-}
-
-// updates are the places that Op updates; nil for another op than an optimizer's.
-func (o Averaged) updates() []int {
-	switch op := o.Op.(type) {
-	case SGD:
-		return op.Alias()
-	case Adam:
-		return op.Alias()
-	case Lion:
-		return op.Alias()
-	}
-	return nil
 }

@@ -93,14 +93,20 @@ func (o Ranged) Alias() []int {
 
 // Places is, per output, the input that has the old contents of the range.
 func (o Ranged) Places() []int {
-	switch op := o.Op.(type) {
+	if op, ok := o.Op.(Averaged); ok {
+		return op.Alias()
+	}
+	return inPlace(o.Op)
+}
+
+// inPlace are the places that an optimizer's op updates; nil for another op.
+func inPlace(op graph.Op) []int {
+	switch op := op.(type) {
 	case SGD:
 		return op.Alias()
 	case Adam:
 		return op.Alias()
 	case Lion:
-		return op.Alias()
-	case Averaged:
 		return op.Alias()
 	}
 	return nil
