@@ -63,8 +63,10 @@ func TestClose(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		host := int64(rapid.IntRange(0, 20).Draw(t, "host memory"))
+		data := map[string]int64{"a": int64(rapid.IntRange(0, 4).Draw(t, "data a")), "b": int64(rapid.IntRange(0, 4).Draw(t, "data b"))}
 		draw := rapid.Custom(func(t *rapid.T) Job {
-			return Job{Host: int64(rapid.IntRange(0, 6).Draw(t, "host")), Data: int64(rapid.IntRange(0, 4).Draw(t, "data")), DataID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "of")}
+			id := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "of")
+			return Job{Host: int64(rapid.IntRange(0, 6).Draw(t, "host")), Data: data[id], DataID: id}
 		})
 		stay, rest := rapid.SliceOfN(draw, 1, 4).Draw(t, "stay"), rapid.SliceOfN(draw, 0, 6).Draw(t, "rest")
 		if !Together(host, stay...) {
