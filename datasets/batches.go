@@ -94,6 +94,7 @@ func (p *Part) FirstBatch(n int) *Part {
 func (p *Part) firstBatch(n int) *Part {
 	all, q := p.InBatches(n), *p
 	x := all.batchAt(Cursor{})
+	q.only = nil // the part's own rows, which a divided one lists
 	for j := range n {
 		if row := all.rowOf(x, j); row >= 0 {
 			q.only = append(q.only, int32(row))

@@ -90,6 +90,10 @@ func TestLines(t *testing.T) {
 	if first.Len() != 4 || first.Samples() != len(once) || !slices.Equal(once, again) {
 		t.Errorf("the first batch is %q, and later %q", once, again)
 	}
+	s.Split, s.Division = 0, &Division{Val: 0.2, Test: 0.1}
+	if n := open(t, s).Train.FirstBatch(4).Samples(); n < 1 || n > 4 {
+		t.Errorf("the first batch of a part that lists its rows has %d samples", n)
+	}
 	for _, p := range []*Part{ds.Val, train} {
 		if tokens, bytes, err := p.TargetBytes(t.Context(), ds.Info.Tokenizer); err != nil || tokens != p.Positions() || bytes != tokens {
 			t.Errorf("%d tokens, %d bytes of %d positions: %v", tokens, bytes, p.Positions(), err)

@@ -58,6 +58,7 @@ func merge(ctx context.Context, s *checkpoint.Snapshot, c *configs.Config, st *r
 	}
 	without := *c
 	without.Adapt = configs.Adapt{}
+	without.Optimizer.Freeze = nil // they are names of the adapter's parameters
 	return m, &without, nil
 }
 

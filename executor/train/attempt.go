@@ -396,9 +396,16 @@ func (a *attempt) notes() []string {
 	if text := a.values.Fit(); text != "" {
 		list = append(list, text)
 	}
-	if x := a.values.Stream(); x != nil && !a.opt.Resume && a.session.Plan.AnyTight() && len(a.session.Config.Optimizer.Freeze) > 0 {
+	from, frozen := a.opt.Init, !a.opt.Resume && len(a.session.Config.Optimizer.Freeze) > 0
+	if a.session.Spec.LoRA != nil {
+		frozen = true
+		if from == "" && a.base != nil { // the run goes on
+			from = a.base.Init
+		}
+	}
+	if x := a.values.Stream(); x != nil && frozen && a.session.Plan.AnyTight() {
 		list = append(list, fmt.Sprintf("%s is compressed: frozen weights that leave a device come back by unpacking it anew, up to %s for each pass of the model; unpacked (gunzip, zstd -d), it takes less time",
-			a.opt.Init, units.Bytes(x.Bytes())))
+			from, units.Bytes(x.Bytes())))
 	}
 	return list
 }

@@ -59,8 +59,9 @@ func (i *Inspection) Fetch(ctx context.Context, name string) (*tensor.Dense, err
 
 // Activations computes the outputs of a layer for samples, a tensor of [n, …], with the
 // weights of now and as an evaluation does: nothing is dropped. nil means the samples of
-// the last step, as the data has them. Samples are as in Batch.Input. Layers have the names
-// that `trainer plan --layers` prints. The ledger counts the bytes as fetch.
+// the last step, as the data has them. A sample is one sequence, also where conversations
+// share it. Samples are as in Batch.Input. Layers have the names that `trainer plan --layers`
+// prints. The ledger counts the bytes as fetch.
 func (i *Inspection) Activations(ctx context.Context, layer string, samples *tensor.Dense) (*tensor.Dense, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err

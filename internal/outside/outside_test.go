@@ -65,9 +65,15 @@ func TestSameWeightsWithOddStates(t *testing.T) {
 	sameWeights(t, strings.Replace(config, signum, "odd", 1))
 }
 
+// An optimizer of ops keeps the same average however its update is shared out. Validation is with it.
+func TestSameAverageHoweverTheUpdateIsShared(t *testing.T) {
+	sameWeights(t, strings.Replace(config, "reduction: tree", "reduction: tree, ema: 0.8", 1), []string{"devices=cpu:2", "partition.stages=2"})
+}
+
 // sameWeights trains a config in some ways, and in those that are always tried.
 func sameWeights(t *testing.T, config string, ways ...[]string) {
 	want := ""
+	loss := 0.0
 	ways = append(ways, []string{"devices=cpu:1"}, []string{"devices=cpu:2", "partition.replicas=2", "partition.shard=optimizer"})
 	if testall.Wanted() {
 		ways = append(ways, []string{"devices=cpu:1", "devices.threads=2"}, []string{"devices=cpu:2"}, []string{"devices=cpu:1", "devices.memory=60%"},
@@ -79,10 +85,13 @@ func sameWeights(t *testing.T, config string, ways ...[]string) {
 			t.Fatalf("%v: %v", set, err)
 		}
 		if want == "" {
-			want = r.WeightsSHA256
+			want, loss = r.WeightsSHA256, *r.Final.ValLoss
 		}
 		if r.WeightsSHA256 != want {
 			t.Errorf("%v: other weights than on one device", set)
+		}
+		if *r.Final.ValLoss != loss {
+			t.Errorf("%v: the validation loss is %v, on one device %v", set, *r.Final.ValLoss, loss)
 		}
 	}
 }
