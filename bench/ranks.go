@@ -75,7 +75,7 @@ func (o RunOptions) ofRanks() (RunOptions, error) {
 			o.Replicas = min(size, max(1, size*list[0].Count/o.Stages))
 		}
 		if o.Replicas > m {
-			return o, fmt.Errorf("%w: --microbatches %d: %d processes with a replica each share the microbatches of a step: start at most %d, or give a step more", ErrOptions, m, o.Replicas, m)
+			return o, fmt.Errorf("%w: --microbatches %d: %d processes with a replica each share the microbatches of a step: start at most %d, or give --microbatches %d or more", ErrOptions, m, o.Replicas, m, o.Replicas)
 		}
 	}
 	if o.Shard == "" && o.Replicas > 1 {

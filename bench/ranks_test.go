@@ -152,7 +152,7 @@ func TestRanksRefuse(t *testing.T) {
 			"--profile":                     {Profile: true},
 			"--watch":                       {Watch: time.Second},
 			"--fault":                       {Faults: []fault.Fault{{}}},
-			"start at most 1":               {Reduction: partition.ReduceTree},
+			"give --microbatches 2 or more": {Reduction: partition.ReduceTree},
 			"--replicas 2: give --reductio": {Replicas: 2, Microbatches: 2},
 		} {
 			o.Ranks = c

@@ -23,8 +23,8 @@ func didYouMean(word string, candidates []string) string {
 }
 
 // keysNear gives the keys that a name may mean: the key of that path, or else those
-// with the name's last part, or else the nearest by its whole path, or else the nearest
-// by last part.
+// with the name's last part, or else the shortest that starts with it, or else the nearest
+// by its whole path, or else the nearest by last part.
 func keysNear(name string, keys []string) []string {
 	if slices.Contains(keys, name) {
 		return []string{name}
@@ -36,6 +36,9 @@ func keysNear(name string, keys []string) []string {
 	}
 	if same := byLast[strings.ToLower(lastPart(name))]; same != nil {
 		return same
+	}
+	if longer := startsWith(name, keys); longer != "" && len(lastPart(name)) >= leastStart {
+		return []string{longer}
 	}
 	if near := edit.Nearest(name, keys, mostEdits(name)); near != "" {
 		return []string{near}
@@ -59,9 +62,17 @@ func didYouMeanOneOf(words []string) string {
 // with the fewest edits, or else the shortest that starts with the word. It
 // gives "" if none is near.
 func nearest(word string, candidates []string) string {
-	if near := edit.Nearest(word, candidates, mostEdits(word)); near != "" || len(word) < 3 {
+	if near := edit.Nearest(word, candidates, mostEdits(word)); near != "" || len(word) < leastStart {
 		return near
 	}
+	return startsWith(word, candidates)
+}
+
+// leastStart is how many letters of a word say which one is meant.
+const leastStart = 3
+
+// startsWith gives the shortest candidate that starts with a word, or "".
+func startsWith(word string, candidates []string) string {
 	best := ""
 	for _, c := range candidates {
 		if strings.HasPrefix(strings.ToLower(c), strings.ToLower(word)) && (best == "" || len(c) < len(best)) {

@@ -109,7 +109,7 @@ func (r *chatRows) add(x encodedChat, truncate bool) error {
 		}
 	}
 	if !r.whole && (len(x.ids) < 2 || countTrue(x.answers[1:]) == 0) {
-		return fmt.Errorf("the conversation has no answer, a message of the role %s, so that it teaches nothing: take the line out", assistant)
+		return fmt.Errorf("the conversation has no answer, a message of the role %s that the chat template renders, so that it teaches nothing: take the line out", assistant)
 	}
 	r.ids.data = appendIDs(r.ids.data, r.ids.width, x.ids)
 	r.answers = append(r.answers, x.answers...)

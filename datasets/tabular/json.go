@@ -291,7 +291,11 @@ func (r *jsonRows) value(line []byte, at, column int, row *Row) (next int, err e
 		}
 	case c == '{' || c == '[':
 		if used {
-			return 0, r.bad(at, "the value of %q is a list or an object: write its values as keys of their own, or leave it out with data.ignore", short(r.keys.names[column]))
+			name := short(r.keys.names[column])
+			if c == '[' && bytes.Contains(line[at:], []byte(`"role"`)) {
+				return 0, r.bad(at, "the value of %q is a list or an object: conversations are no table: read them by a config with data.source text and data.field %s", name, name)
+			}
+			return 0, r.bad(at, "the value of %q is a list or an object: write its values as keys of their own, or leave it out with data.ignore", name)
 		}
 		if r.keys.grow {
 			r.keys.nested[column] = true

@@ -55,7 +55,7 @@ func TestNestedJSON(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	_, err = rowsOf(t.Context(), path, Options{}, nil)
-	if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), `x.jsonl:2:16: the value of "to" is a list or an object`) {
+	if !errors.Is(err, fault.ErrFormat) || !strings.Contains(err.Error(), `x.jsonl:2:16: the value of "to" is a list or an object: write its values`) {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,9 @@ func (a *attempt) openBase(ctx context.Context) (err error) {
 	if a.base.Init, err = a.values.Source(); err != nil {
 		return err
 	}
+	if a.base.Init == "" {
+		a.opt.Observer.note("the adapter trains beside random weights, which follow from the seed: give those of a trained model by --init FILE")
+	}
 	a.base.SHA256, err = a.values.BaseHash(ctx, a.session.Plan.Graph.Vars)
 	return err
 }

@@ -29,7 +29,7 @@ func benchCommand(stop *signals.Stop) *cobra.Command {
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches, and print the time of a step, samples per second, the share of this machine's speed that the model's arithmetic reaches, and memory. Without names it measures the quickest: " +
 			strings.Join(quickest, ", ") + ". A config is measured on its own data, with its loss, optimizer, batch, microbatches and precision; the rest is as the flags say. Samples of different lengths have a line for each bucket. docs/performance.md explains the numbers, --scaling, and steps of several processes.\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small llama-small resnet-18 vit-tiny gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg\n  mpirun -n 2 trainer bench gpt-small --threads 1 --microbatches 8 --reduction tree",
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small llama-small resnet-18 vit-tiny gpt2\n  trainer bench my.yaml --devices cpu:2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg\n  mpirun -n 2 trainer bench gpt-small --microbatches 8 --reduction tree",
 	}
 	var o bench.RunOptions
 	benchFlags(c, &o)
@@ -168,8 +168,12 @@ func printBench(w io.Writer, rs []bench.Result, width int) error {
 // benchList describes the workloads, a line each.
 func benchList() string {
 	var lines []string
+	width := 0
 	for _, w := range bench.Workloads() {
-		lines = append(lines, fmt.Sprintf("  %-9s  %s, batch %d", w.Name, w.About, w.Batch))
+		width = max(width, len(w.Name))
+	}
+	for _, w := range bench.Workloads() {
+		lines = append(lines, fmt.Sprintf("  %-*s  %s, batch %d", width, w.Name, w.About, w.Batch))
 	}
 	return strings.Join(lines, "\n")
 }

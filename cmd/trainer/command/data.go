@@ -304,7 +304,7 @@ func weightsText(info *datasets.Info) string {
 // ofWhat says what the elements of a field are.
 func ofWhat(info *datasets.Info, f datasets.Field, positive string) string {
 	switch {
-	case f.Name != info.Target.Name && info.Tokens > 0:
+	case f.Name == info.Inputs[0].Name && info.Tokens > 0: // not the length behind it
 		return fmt.Sprintf(", ids of %s", units.Count(info.Tokens, "token"))
 	case f.Name != info.Target.Name || info.Classes == 0:
 		return ""

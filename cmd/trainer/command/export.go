@@ -35,7 +35,7 @@ type exportFormat struct {
 var exportFormats = map[string]exportFormat{
 	"safetensors": {"the weights by name, for PyTorch, --init and import", (*export).safetensors},
 	"onnx":        {"a model that takes raw rows, for ONNX Runtime and others", library(newFile(berth.ExportONNX))},
-	"hf":          {"a GPT as a folder for Hugging Face's transformers", library(berth.Export)},
+	"hf":          {"a GPT or Llama as a folder for Hugging Face's transformers", library(berth.Export)},
 	"peft":        {"the adapter that adapt.lora trains, as a folder for PEFT", library(berth.ExportPEFT)},
 }
 

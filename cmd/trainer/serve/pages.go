@@ -62,12 +62,14 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	if info.Pictures != nil {
 		fmt.Fprintf(&b, "  An image may also be the whole body, with its Content-Type (image/png), or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
+	texts := ""
 	if c.model.trained.CanGenerate() == nil {
-		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": P, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
+		texts = fmt.Sprintf(", and a text gets at most %d tokens", l.Tokens)
+		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": R, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")
 	}
 	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
-	fmt.Fprintf(&b, "A request has at most %s and %d samples, and a text gets at most %d tokens; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, l.Tokens, l.Time)
+	fmt.Fprintf(&b, "A request has at most %s and %d samples%s; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, texts, l.Time)
 	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that.\n", units.Bytes(l.Memory), l.Share)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, err = fmt.Fprint(w, printable(b.String()))

@@ -236,6 +236,8 @@ func sampleText(info *datasets.Info) string {
 		return fmt.Sprintf("a list of 1 to %d ids from 0 to %d", m.Shape[0], info.Tokens-1)
 	case info.Buckets != nil && info.Tokenizer == nil:
 		return fmt.Sprintf("a list of 1 to %d positions, each a list of %d numbers", m.Shape[0], m.Elems()/m.Shape[0])
+	case info.Chats:
+		return fmt.Sprintf("a text as the chat template makes it, or a list of its ids, of up to %d tokens", m.Elems())
 	case info.Buckets != nil:
 		return fmt.Sprintf("a line of text, or a list of ids, of up to %d tokens with the one that begins a line", m.Elems())
 	case info.Tokenizer != nil:
