@@ -59,7 +59,10 @@ func TestLoopsDoNotGrow(t *testing.T) {
 			t.Errorf("%s: %v allocations for %d ops", l.name, allocs, n)
 		}
 		for end := time.Now().Add(10 * time.Second); r.devs[0].Stats().Live != live && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // what the calls ahead have read is given back behind them
+			time.Sleep(time.Millisecond)
+			if err := x.Wait(bg); err != nil { // gives back what calls that have ended had
+				t.Fatal(err)
+			}
 		}
 		if after, now := heap(), r.devs[0].Stats().Live; after > before+1<<16 || now != live {
 			t.Errorf("%s: %d bytes of heap after %d, %d bytes of device memory after %d", l.name, after, before, now, live)
