@@ -14,8 +14,8 @@ import (
 )
 
 // TestPlanObeysSignals interrupts the planning of a deep model at ten instants.
-// It ends within little processor time: the time of day grows also because other
-// processes run.
+// It ends within little of the processor time that is left. The time of day also grows
+// because other processes run, and the garbage collector's share differs with them.
 func TestPlanObeysSignals(t *testing.T) {
 	testall.Long(t)
 	layers, instants := "150", 2
@@ -33,7 +33,7 @@ func TestPlanObeysSignals(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	all := spent(whole)
-	limit := max(300*time.Millisecond, all/25) // slower machines end processes more slowly, too
+	limit := max(300*time.Millisecond, all/8) // slower machines end processes more slowly, too
 	interrupted, longest := 0, time.Duration(0)
 	for i := range instants {
 		c := plan()
@@ -57,11 +57,13 @@ func TestPlanObeysSignals(t *testing.T) {
 			}
 			continue
 		}
-		interrupted++
 		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.Wait()
+		if c.Wait() == nil { // it was at its end
+			continue
+		}
+		interrupted++
 		took := spent(c) - now
 		longest = max(longest, took)
 		if took > limit || c.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "trainer: interrupted") {
@@ -70,7 +72,7 @@ func TestPlanObeysSignals(t *testing.T) {
 	}
 	t.Logf("it took %v, and %v after a signal at most", all, longest)
 	if interrupted < instants/2 {
-		t.Errorf("%d of %d ended before the signal, after less than %v", instants-interrupted, instants, all)
+		t.Errorf("%d of %d ended before the signal or at it, after less than %v", instants-interrupted, instants, all)
 	}
 }
 
