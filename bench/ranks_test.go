@@ -6,39 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device/fault"
-	"github.com/berth-ml/berth/executor/ranks"
 	"github.com/berth-ml/berth/executor/ranks/crew"
+	"github.com/berth-ml/berth/internal/runtest"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
-
-// onRanks has ranks within this process meet and do something, each in a goroutine, and gives what becomes of each.
-func onRanks(t *testing.T, size int, do func(c *crew.Crew) error) []error {
-	t.Helper()
-	all, errs := ranks.NewLoop(size, func(int) {}), make([]error, size)
-	var wg sync.WaitGroup
-	for i, tr := range all {
-		wg.Go(func() {
-			c, err := crew.Meet(t.Context(), tr, crew.Options{Timeout: time.Minute, Carrier: "a loop", Member: crew.Member{Host: fmt.Sprintf("node%d", i), Program: "test", Threads: 1}})
-			if err == nil {
-				err = do(c)
-				if _, all := errors.AsType[*crew.Verdict](err); err != nil && !all { // the others wait
-					t.Errorf("rank %d alone: %v", i, err)
-					c.Abort(1)
-				}
-				err = errors.Join(err, c.Close())
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	return errs
-}
 
 // TestRanks: ranks measure the steps of one process, with its weights, and rank 0 has what all take and send, as predicted.
 func TestRanks(t *testing.T) {
@@ -68,7 +44,7 @@ func TestRanks(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]Result, x.size)
-			for rank, err := range onRanks(t, x.size, func(c *crew.Crew) (err error) {
+			for rank, err := range runtest.Ranks(t, x.size, 1, func(c *crew.Crew) (err error) {
 				o := o
 				o.Ranks = c
 				got[c.Rank()], err = Run(t.Context(), w, o)
@@ -127,7 +103,7 @@ func TestRanksInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Second, cancel)
-	for rank, err := range onRanks(t, 2, func(c *crew.Crew) error {
+	for rank, err := range runtest.Ranks(t, 2, 1, func(c *crew.Crew) error {
 		own := t.Context()
 		if c.Rank() == 1 {
 			own = ctx
@@ -147,7 +123,7 @@ func TestRanksRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rank, err := range onRanks(t, 2, func(c *crew.Crew) error {
+	for rank, err := range runtest.Ranks(t, 2, 1, func(c *crew.Crew) error {
 		for text, o := range map[string]RunOptions{
 			"--profile":                     {Profile: true},
 			"--watch":                       {Watch: time.Second},

@@ -286,8 +286,5 @@ func (r *chatRows) hash(ctx context.Context, buckets []int, w io.Writer) error {
 		spans = append(spans, map[bool]byte{true: 1}[x])
 	}
 	w.Write(spans)
-	return inPieces(ctx, len(r.ids.data), pieceBytes, func(from, to int) error {
-		_, err := w.Write(r.ids.data[from:to])
-		return err
-	})
+	return r.ids.writeTo(ctx, w)
 }

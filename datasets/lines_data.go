@@ -315,8 +315,5 @@ func (r *lineRows) hash(ctx context.Context, buckets []int, w io.Writer) error {
 	fmt.Fprintf(w, "sequences in %v, labels %v\n", buckets, r.labels != nil)
 	w.Write(shape.Bytes(r.begins))
 	w.Write(shape.Bytes(r.labels))
-	return inPieces(ctx, len(r.ids.data), pieceBytes, func(from, to int) error {
-		_, err := w.Write(r.ids.data[from:to])
-		return err
-	})
+	return r.ids.writeTo(ctx, w)
 }

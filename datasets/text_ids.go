@@ -182,6 +182,14 @@ func appendIDs(data []byte, width int, ids []uint32) []byte {
 	return data
 }
 
+// writeTo writes all tokens.
+func (t *textIDs) writeTo(ctx context.Context, w io.Writer) error {
+	return inPieces(ctx, len(t.data), pieceBytes, func(from, to int) error {
+		_, err := w.Write(t.data[from:to])
+		return err
+	})
+}
+
 // at is the id at a position.
 func (t *textIDs) at(i int) int32 {
 	switch t.width {
@@ -204,12 +212,7 @@ func (t *textIDs) hash(ctx context.Context) (string, error) {
 		return t.sum, nil
 	}
 	h := sha256.New()
-	err := t.guard(func() error {
-		return inPieces(ctx, len(t.data), pieceBytes, func(from, to int) error {
-			_, err := h.Write(t.data[from:to])
-			return err
-		})
-	})
+	err := t.guard(func() error { return t.writeTo(ctx, h) })
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
