@@ -184,7 +184,7 @@ func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) erro
 }
 
 // mostRows is the most devices whose rows of the schedule are printed.
-const mostRows = 64
+const mostRows = 16
 
 // fewRows is a schedule without the rows of many devices.
 func fewRows(text string) string {
