@@ -10,6 +10,9 @@ import (
 
 // lastGood says where to go on from after numbers of the run stopped being finite.
 func (a *attempt) lastGood() string {
+	if a.failed == 1 {
+		return "no weight has changed yet: look at the values of the data (trainer data), and at the weights that it begins with, if --init names them"
+	}
 	if !a.leads() {
 		return "lower the learning rate or set optimizer.clip_norm, and begin a run from the last good checkpoint of the run folder, if it has one (--init)"
 	}
