@@ -141,8 +141,8 @@ func stepOf(s *configs.Step) (step jobs.Step, cfg *configs.Config, err error) {
 // exportable refuses the export of a model in a format that it does not have, as far as its config says so.
 func exportable(s *configs.Step, trained map[string]*configs.Config) error {
 	for _, in := range s.Inputs {
-		if cfg := trained[in.Name]; s.Format == "hf" && cfg != nil && cfg.Model.Preset != "gpt" {
-			return fmt.Errorf("the model of %s does not use the preset gpt, and only that one can be written in Hugging Face's layout: give another format", in.Name)
+		if cfg := trained[in.Name]; s.Format == "hf" && cfg != nil && cfg.Model.Preset != "gpt" && !cfg.Model.IsLlama() {
+			return fmt.Errorf("the model of %s uses none of the presets gpt, llama, mistral and qwen2, and only those can be written in Hugging Face's layout: give another format", in.Name)
 		}
 		if cfg := trained[in.Name]; s.Format == "peft" && cfg != nil && !cfg.Adapts() {
 			return fmt.Errorf("the model of %s has no adapter: train one (adapt.lora), or give another format", in.Name)
