@@ -37,6 +37,11 @@ func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (_ *dataset
 	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
 		return nil, err
 	}
+	if size := c.Data.Size; len(size) == 2 && o.Like == nil {
+		if err := checkCrops(c, size[0], size[1]); err != nil {
+			return nil, err
+		}
+	}
 	open := datasets.Open
 	if o.Open != nil {
 		open = o.Open
@@ -48,9 +53,29 @@ func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (_ *dataset
 	if err := cmp.Or(checkWeights(c, &read.Info), checkPositive(c, &read.Info)); err != nil {
 		return nil, err
 	}
+	if in := read.Info.Inputs; read.Info.Pictures != nil && o.Like == nil {
+		if err := checkCrops(c, in[0].Meta.Shape[1], in[0].Meta.Shape[2]); err != nil {
+			return nil, err
+		}
+	}
 	own := *read // which others may have, too
 	own.Train = read.Train.InBatches(c.Train.Batch)
 	return &own, nil
+}
+
+// checkCrops refuses a change to images of that size that would move them wholly out of sight. Those of an earlier run stay as
+// they are.
+func checkCrops(c *configs.Config, height, width int) error {
+	for i, x := range c.Data.Augment {
+		if least := min(height, width); x.Name == "crop" && x.By >= float64(least) {
+			key := fmt.Sprintf("data.augment[%d].crop", i)
+			if least == 1 {
+				return configs.At(c.Where(key), fmt.Errorf("%w: %s: images of %d×%d pixels leave no room to move: leave it out", errs.ErrOptions, key, height, width))
+			}
+			return configs.At(c.Where(key), fmt.Errorf("%w: %s: got %v, which would move images of %d×%d pixels out of sight: give at most %d", errs.ErrOptions, key, x.By, height, width, least-1))
+		}
+	}
+	return nil
 }
 
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is

@@ -82,15 +82,19 @@ func oneHot(b *Builder, logits, target *graph.Value) *graph.Value {
 	return ops.Neg(b.Builder, b.One(ops.CrossEntropyGrad{Padded: b.Padded()}, zeros, target, lse, one))
 }
 
-// correct counts the right answers: of targets with shares, those that name the class with the largest.
+// correct counts the right answers. Of targets with shares, an answer is right if it names a class with the largest share. One that
+// finds several classes likeliest alike names all of them, and is wrong if any of them is.
 func correct[Keys any](b *Builder, _ Keys, output, target *graph.Value) *graph.Value {
-	if target.Meta.DType == shape.Float32 {
-		largest := func(x *graph.Value) *graph.Value {
-			return ops.Equal(b.Builder, x, ops.Max(b.Builder, x, true, x.Meta.Shape.Rank()-1))
-		}
-		return ops.SumToShape(b.Builder, ops.Mul(b.Builder, largest(output), largest(target)), shape.Of())
+	if target.Meta.DType != shape.Float32 {
+		return b.One(ops.Correct{Padded: b.Padded()}, output, target)
 	}
-	return b.One(ops.Correct{Padded: b.Padded()}, output, target)
+	last := output.Meta.Shape.Rank() - 1
+	largest := func(x *graph.Value) *graph.Value { return ops.Equal(b.Builder, x, ops.Max(b.Builder, x, true, last)) }
+	named := largest(output)
+	right := ops.Mul(b.Builder, named, largest(target))
+	anyRight := ops.Max(b.Builder, right, false, last)
+	anyWrong := ops.Max(b.Builder, ops.Sub(b.Builder, named, right), false, last)
+	return ops.SumToShape(b.Builder, ops.Relu(b.Builder, ops.Sub(b.Builder, anyRight, anyWrong)), shape.Of())
 }
 
 func softmax[Keys any](b *Builder, _ Keys, output *graph.Value) *graph.Value {

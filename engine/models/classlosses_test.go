@@ -1,7 +1,9 @@
 package models_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -273,5 +275,35 @@ func TestSharesOfClasses(t *testing.T) {
 		if _, err := models.Eval(s, models.Size{Microbatch: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// Of targets with equal shares of two classes, as of mixup, an answer counts once. One that finds several classes likeliest
+// alike is right only if all of them have the largest share.
+func TestSharesThatAreEqual(t *testing.T) {
+	s := models.Spec{Input: shape.F32(3), Target: shape.I32(), Classes: 3, Soft: true, Loss: "cross_entropy",
+		Layers: models.Stack{models.Named{Name: "it", Layer: models.Dense{Units: 3, NoBias: true}}}}
+	halves := []float64{0.5, 0.5, 0}
+	for _, x := range []struct {
+		logits, shares []float64
+		want           float64
+	}{
+		{[]float64{1, 1, 0}, halves, 1},
+		{[]float64{2, 1, 0}, halves, 1},
+		{[]float64{0, 1, 2}, halves, 0},
+		{[]float64{0, 0, 0}, halves, 0},
+		{[]float64{0, 1, 1}, halves, 0},
+		{[]float64{0, 0, 0}, []float64{0, 0.75, 0.25}, 0},
+		{[]float64{0, 1, 0}, []float64{0, 0.75, 0.25}, 1},
+	} {
+		g := train(t, s, adamW(), models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1})
+		st := fresh(g, 1)
+		copy(st["it.weight"].F, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1})
+		target := noise(1, batch(2, shape.F32(3)))
+		copy(target.F, append(slices.Clone(x.shares), 0, 0, 1)) // the second sample is wrong
+		in := noise(1, batch(2, s.Input))
+		copy(in.F, append(slices.Clone(x.logits), 1, 0, 0))
+		st.step(t, g, state{models.InputName: in, models.TargetName: target, models.BaseName: ref.Ints([]int32{0})})
+		agree(t, fmt.Sprint("the accuracy of ", x.logits, x.shares), st[models.CorrectRing].F, 1, []float64{x.want / 2}, 1e-6)
 	}
 }

@@ -77,7 +77,7 @@ func dataCommand() *cobra.Command {
 		if *picture == "" {
 			return nil
 		}
-		return drawSamples(*picture, data)
+		return drawSamples(c.OutOrStdout(), *picture, data)
 	}
 	return c
 }

@@ -3,23 +3,30 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"image"
 	"io"
 	"math"
 	"strconv"
 	"strings"
 
+	"golang.org/x/image/draw"
+
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/svg"
 )
 
-// mostDrawn is the number of images in a picture of them.
-const mostDrawn = 64
+const (
+	mostDrawn = 64  // images in a picture of them
+	mostFine  = 128 // pixels of a side of each, which is shown at most 96 long
+)
 
-// drawSamples draws the first images of the first epoch, changed as training changes them, with their classes.
-func drawSamples(file string, data *datasets.Dataset) error {
+// drawSamples draws the first images of the first epoch, changed as training changes them, with their classes. Large ones are made
+// smaller, and a line says so.
+func drawSamples(out io.Writer, file string, data *datasets.Dataset) error {
 	part, info := data.Train, &data.Info
 	n := min(mostDrawn, part.Len())
 	dst := part.Alloc(n)
@@ -30,10 +37,33 @@ func drawSamples(file string, data *datasets.Dataset) error {
 		return err
 	}
 	p := sampleGrid(info, data.Name, part.Fields()[1].Meta.DType == shape.Float32, n, dst)
-	return rundir.WriteOutput(file, func(w io.Writer) error {
+	err := rundir.WriteOutput(file, func(w io.Writer) error {
 		_, err := io.WriteString(w, p.String())
 		return err
 	})
+	if s := info.Inputs[0].Meta.Shape; err == nil && max(s[1], s[2]) > mostFine {
+		fine := drawnSize(s[1], s[2])
+		_, err = fmt.Fprintf(console.NewProse(out), "%s: images of %d×%d pixels are drawn with %d×%d\n", file, s[1], s[2], fine.Y, fine.X)
+	}
+	return err
+}
+
+// drawnSize is the size at which an image of that height and width is drawn: with at most mostFine pixels on a side.
+func drawnSize(height, width int) image.Point {
+	long := max(height, width, mostFine)
+	scaled := func(side int) int { return max(1, (side*mostFine+long/2)/long) }
+	return image.Pt(scaled(width), scaled(height))
+}
+
+// drawn is an image at the size at which it is drawn.
+func drawn(m image.Image) image.Image {
+	size := drawnSize(m.Bounds().Dy(), m.Bounds().Dx())
+	if size == m.Bounds().Size() {
+		return m
+	}
+	small := image.NewRGBA(image.Rectangle{Max: size})
+	draw.BiLinear.Scale(small, small.Bounds(), m, m.Bounds(), draw.Src, nil)
+	return small
 }
 
 // sampleGrid is a picture of n images in rows of eight. mixed says that each has shares of several classes.
@@ -52,7 +82,7 @@ func sampleGrid(info *datasets.Info, name string, mixed bool, n int, fields [][]
 	for i := range n {
 		at := svg.Point{X: svg.Margin + float64(i%columns)*(side+gap), Y: svg.HeadingHigh + float64(i/columns)*(tall+high)}
 		if m, ok := info.Image(pixels[i*per:][:per]); ok {
-			p.Image(svg.Box{X: at.X + (side-wide)/2, Y: at.Y, W: wide, H: tall}, m)
+			p.Image(svg.Box{X: at.X + (side-wide)/2, Y: at.Y, W: wide, H: tall}, drawn(m))
 		}
 		if info.Classes > 0 {
 			p.Text(svg.Small(at.X+side/2, at.Y+tall+high-6, targetText(info, mixed, i, fields[1])).At(svg.Middle).Fit(side))

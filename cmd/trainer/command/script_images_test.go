@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -28,6 +29,7 @@ func init() {
 	scriptCommands["cifar"] = cifar
 	scriptCommands["base64"] = inBase64
 	scriptCommands["upload"] = upload
+	scriptCommands["pngs"] = pngs
 }
 
 // photo is image i, of class i modulo 10: noise with a bright patch, whose place and colour are those of the class.
@@ -143,4 +145,23 @@ func inBase64(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), fmt.Appendf(nil, `{"inputs": ["%s"]}`, base64.StdEncoding.EncodeToString(b)), 0o666))
+}
+
+// pngs FILE N HEIGHT WIDTH checks that a picture holds N images as PNG, of that size.
+func pngs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: pngs FILE N HEIGHT WIDTH")
+	}
+	parts := strings.Split(ts.ReadFile(args[0]), "data:image/png;base64,")[1:]
+	if strconv.Itoa(len(parts)) != args[1] {
+		ts.Fatalf("%d images, expected %s", len(parts), args[1])
+	}
+	for _, part := range parts {
+		text, _, _ := strings.Cut(part, `"`)
+		c, err := png.DecodeConfig(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+		ts.Check(err)
+		if strconv.Itoa(c.Height) != args[2] || strconv.Itoa(c.Width) != args[3] {
+			ts.Fatalf("an image of %d×%d pixels, expected %s×%s", c.Height, c.Width, args[2], args[3])
+		}
+	}
 }

@@ -60,7 +60,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], \"timeout_ms\": N}\n")
 	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
 	if info.Pictures != nil {
-		fmt.Fprintf(&b, "  An image may also be the whole body, with its Content-Type (image/png), or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
+		fmt.Fprintf(&b, "  An image may also be the whole body, or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
 	texts := ""
 	if c.model.trained.CanGenerate() == nil {

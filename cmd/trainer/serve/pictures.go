@@ -80,15 +80,15 @@ func (x *samples) picture(ctx context.Context) error {
 }
 
 // filesOf are the images of a body that is no JSON: one by itself, or the parts of a form, at most so many. is says that the
-// body is of that kind.
+// body is of that kind. One by itself is known by its Content-Type or its first bytes, with which no JSON begins: clients send
+// files without a type, as application/octet-stream, or as curl's application/x-www-form-urlencoded.
 func filesOf(r *http.Request, body []byte, most int) (files [][]byte, is bool, err error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
-	case err != nil: // none, or one that says nothing
-		return nil, false, nil
-	case strings.HasPrefix(kind, "image/"):
+	case err == nil && kind == "multipart/form-data":
+	case err == nil && strings.HasPrefix(kind, "image/"), strings.HasPrefix(http.DetectContentType(body), "image/"):
 		return [][]byte{body}, true, nil
-	case kind != "multipart/form-data":
+	default:
 		return nil, false, nil
 	}
 	parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])
