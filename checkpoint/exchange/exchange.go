@@ -161,10 +161,26 @@ func imported(c *configs.Config, dir string, o ImportOptions) (*configs.Config, 
 	if err != nil {
 		return nil, err
 	}
-	if list = restore.OfModel(list); len(list) > 0 {
+	if list = restore.OfModel(list); len(list) > 0 && longer(list) {
+		return nil, fmt.Errorf("%w: %s: %s", errs.ErrOptions, configs.SummaryOfChanges(list), longerCure(c))
+	}
+	if len(list) > 0 {
 		return nil, fmt.Errorf("%w: %s: this is part of the imported model and cannot be changed; leave it out", errs.ErrOptions, configs.SummaryOfChanges(list))
 	}
 	return c, nil
+}
+
+// longer reports whether the change of a model is but that of its context.
+func longer(list []configs.Change) bool {
+	return len(list) == 1 && (list[0].Key == "model.context" || list[0].Key == "model.max_position_embeddings")
+}
+
+// longerCure says what to do for texts that are longer than the context of an imported model.
+func longerCure(c *configs.Config) string {
+	if c.Model.IsLlama() {
+		return fmt.Sprintf("the weights were trained with that many positions; import the model without the key, and train it to read more with trainer resume RUN --set model.max_position_embeddings=%[1]d --set data.context=%[1]d --allow-changed", c.Model.Context)
+	}
+	return "the weights have a table of that many positions, which does not grow; leave the key out, and give data.context at most as many tokens"
 }
 
 // openWeights checks the weights against the model's parameters.
