@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/trained"
@@ -28,6 +29,8 @@ type Used = checkpoint.Used
 type (
 	// GenerateOptions describes a text to generate.
 	GenerateOptions = answer.GenerateOptions
+	// Message is a message of a conversation.
+	Message = chat.Message
 	// Piece is a piece of a text that is generated.
 	Piece = answer.Piece
 	// Generation describes a text that was generated.
@@ -54,7 +57,7 @@ const (
 	EndTokens    = answer.EndTokens    // it has GenerateOptions.Tokens
 	EndContext   = answer.EndContext   // the context is full
 	EndStop      = answer.EndStop      // one of GenerateOptions.Stop came
-	EndOfText    = answer.EndOfText    // the token came that separates documents
+	EndOfText    = answer.EndOfText    // a token came that ends a text
 	EndCancelled = answer.EndCancelled // the call was cancelled, or its emit failed
 )
 

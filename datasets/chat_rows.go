@@ -23,6 +23,7 @@ func openChats(ctx context.Context, s Spec, c *corpus) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	ds.Info.Chat = c.chats.Format
 	ds.Notes = append(c.notes(), r.notes(s)...)
 	return ds, nil
 }

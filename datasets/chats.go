@@ -7,15 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/tokenizer"
-	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // assistant is the role whose messages are answers.
@@ -23,87 +19,25 @@ const assistant = "assistant"
 
 // chatFormat turns conversations into text.
 type chatFormat struct {
+	*chat.Format
 	template *chat.Template
-	source   string         // of the template
-	special  map[string]any // bos_token and so on, by name
 }
 
-// Files beside a tokenizer.json that have a template, and the most bytes of one.
-const (
-	chatFile       = "chat_template.jinja"
-	chatConfigFile = "tokenizer_config.json"
-	mostChatFile   = 4 << 20
-)
-
-// chatFormat reads the template that data.chat_template names, or that of the tokenizer.
+// chatFormat reads the template of the text's conversations.
 func (s Spec) chatFormat() (*chatFormat, error) {
-	dir, given, config := s.Text.Tokenizer, s.Text.ChatTemplate, map[string]json.RawMessage{}
-	if st, err := os.Stat(given); err == nil && st.IsDir() {
-		dir, given = given, ""
-	} else if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		dir = filepath.Dir(dir)
+	f, err := s.Chat()
+	if err != nil {
+		return nil, err
 	}
-	path := filepath.Join(dir, chatConfigFile)
-	b, err := osfile.Read(path, mostChatFile)
-	if err == nil {
-		err = json.Unmarshal(b, &config)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, blame("tokenizer", fmt.Errorf("%w: %s: %v", ErrFormat, path, err))
-	}
-	f := &chatFormat{special: map[string]any{}}
-	for name, value := range config {
-		if text, ok := tokenText(value); ok && strings.HasSuffix(name, "_token") {
-			f.special[name] = text
-		}
-	}
-	name := cmp.Or(given, filepath.Join(dir, chatFile))
-	b, err = osfile.Read(name, mostChatFile)
-	f.source = string(b)
-	if errors.Is(err, fs.ErrNotExist) && given == "" {
-		f.source, err = configTemplate(config["chat_template"])
-		name = path + ":chat_template"
-	}
-	if errors.Is(err, errNoTemplate) {
+	t, err := f.Parse()
+	switch {
+	case errors.Is(err, chat.ErrNoTemplate):
 		return nil, blame("tokenizer", fmt.Errorf("%w: %s is a list of messages, and %s has no chat template, in %s or %s: set data.chat_template to the path of one",
 			ErrSpec, s.Text.Field, cmp.Or(s.Text.ChatTemplate, "data.tokenizer "+cmp.Or(s.Text.Tokenizer, "char")), chatFile, chatConfigFile))
-	}
-	if err == nil {
-		f.template, err = chat.Parse(name, f.source)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, blame("chat_template", fmt.Errorf("data.chat_template: %w", err))
 	}
-	return f, nil
-}
-
-// tokenText is a token of tokenizer_config.json: a string, or an object with its content.
-func tokenText(b json.RawMessage) (text string, ok bool) {
-	var object struct{ Content string }
-	if json.Unmarshal(b, &text) == nil {
-		return text, string(b) != "null"
-	}
-	err := json.Unmarshal(b, &object)
-	return object.Content, err == nil && object.Content != ""
-}
-
-var errNoTemplate = errors.New("there is no chat template")
-
-// configTemplate is the template of tokenizer_config.json: a string, or that of the name
-// default in a list.
-func configTemplate(b json.RawMessage) (text string, err error) {
-	var list []struct{ Name, Template string }
-	if json.Unmarshal(b, &text) == nil && text != "" {
-		return text, nil
-	}
-	if json.Unmarshal(b, &list) == nil {
-		for _, x := range list {
-			if x.Name == "default" {
-				return x.Template, nil
-			}
-		}
-	}
-	return "", errNoTemplate
+	return &chatFormat{f, t}, nil
 }
 
 // holdsChats reports whether the field of the first line is a list: of messages.
@@ -166,11 +100,7 @@ func (c *corpus) conversation(line []byte) ([]any, error) {
 
 // render is the text of messages. prompts asks for the beginning of an answer at its end.
 func (f *chatFormat) render(messages []any, prompts bool) (chat.Text, error) {
-	vars := map[string]any{"messages": messages, "add_generation_prompt": prompts}
-	for name, token := range f.special {
-		vars[name] = token
-	}
-	return f.template.Render(vars)
+	return f.template.Render(f.Vars(messages, prompts))
 }
 
 // answers renders a conversation, and finds the bytes from..to of each of its answers: those

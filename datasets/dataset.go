@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
@@ -69,7 +70,9 @@ type Info struct {
 	// Tokenizer is that of a text; nil for other data. In JSON, that of characters
 	// is Vocab, their string.
 	Tokenizer tokenizer.Tokenizer `json:"-"`
-	Features  []string            `json:",omitempty"` // csv only: names of the features
+	// Chat, of a text, says how conversations become one and what ends an answer; nil: nothing is known.
+	Chat     *chat.Format `json:",omitempty"`
+	Features []string     `json:",omitempty"` // csv only: names of the features
 	// Header, for a table of numbers: it named its columns, if only by numbers. Checkpoints of
 	// earlier versions do not say so.
 	Header bool `json:",omitempty"`

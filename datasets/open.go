@@ -85,6 +85,7 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	ds.keepChat(s)
 	return ds, nil
 }
 

@@ -2,6 +2,8 @@ package datasets
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,8 +13,10 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tabular"
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -174,7 +178,7 @@ func (s *Shelf) goesOn(x *shelved, spec Spec) *Dataset {
 		info := &y.data.Info
 		switch {
 		case y.options != x.options || !slices.EqualFunc(y.files, x.files, sameFile):
-		case spec.Like != nil && info.hash() == x.fitted, spec.Like == nil && info.Tokenizer != nil && info.Tokenizer.Hash() == x.fitted:
+		case spec.Like != nil && info.hash() == x.fitted, spec.Like == nil && info.Tokenizer != nil && textHash(info.Tokenizer, info.Chat) == x.fitted:
 			return y.data.again()
 		}
 	}
@@ -230,7 +234,7 @@ func (s Spec) identity() (id identity, ok bool) {
 		return id, false
 	}
 	if s.Text.Known != nil {
-		id.fitted = s.Text.Known.Hash()
+		id.fitted = textHash(s.Text.Known, s.Text.KnownChat)
 	}
 	asked, err := json.Marshal(s.Columns)
 	if err != nil {
@@ -247,9 +251,24 @@ func (s Spec) identity() (id identity, ok bool) {
 	return id, err == nil && (id.columns != "" || id.fitted != "")
 }
 
+// textHash is that of a tokenizer and of how its conversations become text.
+func textHash(t tokenizer.Tokenizer, f *chat.Format) string {
+	if f == nil {
+		return t.Hash()
+	}
+	text, _ := json.Marshal(f) // strings and numbers always encode
+	sum := sha256.Sum256(text)
+	return t.Hash() + hex.EncodeToString(sum[:])
+}
+
 // stamps are the files that the data is read from, as they are now. Those of a folder are all that it has.
 func (s Spec) stamps() (list []fs.FileInfo) {
-	paths := append(s.textPaths(), s.Text.Tokenizer)
+	paths := append(s.textPaths(), s.Text.Tokenizer, s.Text.ChatTemplate)
+	if dir := s.tokenizerFolder(); dir != "" && dir != s.Text.Tokenizer {
+		for _, name := range append([]string{chatFile}, endFiles...) {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+	}
 	if d := s.Division; d != nil {
 		paths = append(paths, d.ValPath, d.TestPath)
 	}

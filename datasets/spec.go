@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
@@ -114,8 +115,11 @@ type TextOptions struct {
 	// Known is used in place of the one that Tokenizer names, if it is not nil: a
 	// run that goes on needs its own.
 	Known tokenizer.Tokenizer `json:"-"`
-	More  []string            // files and folders after Spec.Path
-	Field string              // of JSON lines, the key of the text, or of a list of messages; "": files are text
+	// KnownChat is used in place of what the files of Tokenizer and ChatTemplate say, if it is not nil.
+	// Where it has no template, ChatTemplate gives that.
+	KnownChat *chat.Format `json:"-"`
+	More      []string     // files and folders after Spec.Path
+	Field     string       // of JSON lines, the key of the text, or of a list of messages; "": files are text
 	// ChatTemplate is the path of a template that turns messages into text, or of a folder with
 	// chat_template.jinja or tokenizer_config.json; "": that of the tokenizer.json. Truncate cuts conversations off at Context; otherwise longer ones
 	// are refused.

@@ -358,7 +358,7 @@ func (c *corpus) key(ctx context.Context, what string) (key filecache.Key, err e
 		fmt.Fprintln(h, "by line")
 	}
 	if c.chats != nil {
-		fmt.Fprintf(h, "chats %q %v\n", c.chats.source, c.chats.special)
+		fmt.Fprintf(h, "chats %q %v\n", c.chats.Template, c.chats.Special)
 	}
 	h.Write(c.content)
 	return filecache.Key(h.Sum(nil)), nil

@@ -47,7 +47,7 @@ type Imported struct {
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
 // data.path then names. The run folder has config.yaml, checkpoints.db and, unless the tokenizer is
-// GPT-2's, tokenizer.json; one that holds a run is refused. After an error, nothing of it is left.
+// GPT-2's, tokenizer.json with tokenizer_config.json, which has the chat template; one that holds a run is refused. After an error, nothing of it is left.
 //
 // A from that ends in .safetensors is a file that ExportSafetensors wrote: the run has its
 // weights, its config and what was fitted to its data.
@@ -64,7 +64,7 @@ func Import(ctx context.Context, from, dir string, o ImportOptions) (_ *Imported
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, model.Close()) }()
-	x := &importing{ctx: ctx, model: model, dir: dir, opt: o}
+	x := &importing{ctx: ctx, model: model, from: osfile.Resolve(from), dir: dir, opt: o}
 	if err := x.configure(); err != nil {
 		return nil, err
 	}
@@ -81,6 +81,7 @@ func Import(ctx context.Context, from, dir string, o ImportOptions) (_ *Imported
 type importing struct {
 	ctx     context.Context
 	model   *pretrained.Folder
+	from    string // the model's folder
 	dir     string // the run folder
 	opt     ImportOptions
 	config  *configs.Config
@@ -130,7 +131,11 @@ func (x *importing) configure() error {
 	if x.config, err = imported(base, x.dir, x.opt); err != nil {
 		return err
 	}
-	x.info = restore.ImportedInfo(tokens, x.config.Data.Context)
+	format, err := datasets.ReadChat(x.from)
+	if err != nil {
+		return err
+	}
+	x.info = restore.ImportedInfo(tokens, format, x.config.Data.Context)
 	return nil
 }
 
@@ -156,10 +161,26 @@ func imported(c *configs.Config, dir string, o ImportOptions) (*configs.Config, 
 	if err != nil {
 		return nil, err
 	}
-	if list = restore.OfModel(list); len(list) > 0 {
+	if list = restore.OfModel(list); len(list) > 0 && longer(list) {
+		return nil, fmt.Errorf("%w: %s: %s", errs.ErrOptions, configs.SummaryOfChanges(list), longerCure(c))
+	}
+	if len(list) > 0 {
 		return nil, fmt.Errorf("%w: %s: this is part of the imported model and cannot be changed; leave it out", errs.ErrOptions, configs.SummaryOfChanges(list))
 	}
 	return c, nil
+}
+
+// longer reports whether the change of a model is but that of its context.
+func longer(list []configs.Change) bool {
+	return len(list) == 1 && (list[0].Key == "model.context" || list[0].Key == "model.max_position_embeddings")
+}
+
+// longerCure says what to do for texts that are longer than the context of an imported model.
+func longerCure(c *configs.Config) string {
+	if c.Model.IsLlama() {
+		return fmt.Sprintf("the weights were trained with that many positions; import the model without the key, and train it to read more with trainer resume RUN --set model.max_position_embeddings=%[1]d --set data.context=%[1]d --allow-changed", c.Model.Context)
+	}
+	return "the weights have a table of that many positions, which does not grow; leave the key out, and give data.context at most as many tokens"
 }
 
 // openWeights checks the weights against the model's parameters.
@@ -193,25 +214,28 @@ func (x *importing) save() (err error) {
 	if err != nil {
 		return err
 	}
-	var tokens []byte
+	var tokens, settings []byte
 	if x.model.Tokenizer.Kind() != "gpt2" {
 		var text bytes.Buffer
 		if err := x.model.Tokenizer.Write(&text); err != nil {
 			return err
 		}
 		tokens = text.Bytes()
+		if settings, err = x.info.Chat.File(); err != nil {
+			return err
+		}
 	}
-	return fill(x.ctx, x.dir, m, tokens, x.weights)
+	return fill(x.ctx, x.dir, m, tokens, settings, x.weights)
 }
 
-// fill makes a run folder with one checkpoint, and a tokenizer unless that is nil.
-func fill(ctx context.Context, dir string, m checkpoint.Manifest, tokens []byte, weights checkpoint.Source) (err error) {
+// fill makes a run folder with one checkpoint, and a tokenizer and its settings unless they are nil.
+func fill(ctx context.Context, dir string, m checkpoint.Manifest, tokens, settings []byte, weights checkpoint.Source) (err error) {
 	folder, err := rundir.Open(ctx, dir, rundir.OpenOptions{Mode: rundir.Begin})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
-	return folder.Fill(m.Config, tokens, func(db *checkpoint.DB) error {
+	return folder.Fill(m.Config, tokens, settings, func(db *checkpoint.DB) error {
 		_, err := db.Save(ctx, m, weights)
 		return err
 	})

@@ -113,18 +113,17 @@ func (x *exporting) huggingFace(ctx context.Context, dir string) error {
 	switch t := x.state.Data.Tokenizer.(type) {
 	case *tokenizer.BPE:
 		model.Tokenizer = t
-		if end, ok := t.EndOfText(); ok {
-			model.Config.EndOfText = &end
-		}
-		if begin, ok := t.BeginOfText(); ok && x.config.Model.IsLlama() {
-			model.Config.BeginOfText = &begin
-		}
 	case tokenizer.Bytes:
 		model.Tokenizer = t.BPE()
 	case *tokenizer.Chars:
 		x.note("tokenizer.json is not written: characters have no form there; data.tokenizer bytes, bpe:N and gpt2 have one")
 	default:
 		x.note("tokenizer.json is not written: the model was not trained on a text")
+	}
+	if model.Tokenizer != nil {
+		if err := exportTexts(ctx, &model, &x.state.Data, model.Tokenizer); err != nil {
+			return err
+		}
 	}
 	return pretrained.Write(ctx, dir, model)
 }

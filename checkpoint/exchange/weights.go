@@ -169,7 +169,7 @@ func importFile(ctx context.Context, from, dir string, o ImportOptions) (_ *Impo
 	if m.Extra = text; cmp.Or(err, e) != nil {
 		return nil, cmp.Or(err, e)
 	}
-	return &Imported{Config: c, Parameters: w.parameters}, fill(ctx, dir, m, nil, w)
+	return &Imported{Config: c, Parameters: w.parameters}, fill(ctx, dir, m, nil, nil, w)
 }
 
 // fileWeights are the weights of a model, read from a file. It is a checkpoint.Source, valid

@@ -1,6 +1,7 @@
 package pretrained
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,7 +23,7 @@ type Config struct {
 	Llama      LlamaConfig // but GPT-2's
 
 	// The tokens around a text; nil: there are none. ParseConfig leaves them out. GPT-2's
-	// begins with the one that ends it.
+	// begins with the one that ends it, unless it has another.
 	BeginOfText, EndOfText *uint32
 }
 
@@ -172,7 +173,7 @@ func (c Config) JSON() ([]byte, error) {
 		"activation_function": names[0], "architectures": []string{"GPT2LMHeadModel"}, "model_type": "gpt2", "torch_dtype": "float32",
 		"vocab_size": c.Vocab, "n_positions": c.Context, "n_embd": c.Width, "n_layer": c.Layers, "n_head": c.Heads, "n_inner": nil,
 		"attn_pdrop": c.Dropout, "embd_pdrop": c.Dropout, "resid_pdrop": c.Dropout,
-		"bos_token_id": c.EndOfText, "eos_token_id": c.EndOfText,
+		"bos_token_id": cmp.Or(c.BeginOfText, c.EndOfText), "eos_token_id": c.EndOfText,
 		"initializer_range": 0.02, "layer_norm_epsilon": json.RawMessage("1e-05"), "tie_word_embeddings": c.Tied, "use_cache": true,
 		"reorder_and_upcast_attn": false, "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true,
 	})

@@ -20,6 +20,7 @@ const (
 	IndexName     = "model.safetensors.index.json" // of weights in several files
 	TokenizerName = "tokenizer.json"
 	settingsName  = "tokenizer_config.json"
+	endsName      = "generation_config.json" // has the tokens that end a text, if they are several or have no name
 	pickledName   = "pytorch_model.bin"
 )
 

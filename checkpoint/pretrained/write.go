@@ -2,15 +2,18 @@ package pretrained
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -19,6 +22,7 @@ import (
 type Model struct {
 	Config    Config
 	Tokenizer *tokenizer.BPE // nil: none is written
+	Chat      *chat.Format   // the chat template and special tokens that go with it; nil: none
 	Weights   *checkpoint.Snapshot
 	Instead   checkpoint.Source // the weights, where those in the checkpoint are an adapter's; nil: they are not
 }
@@ -161,7 +165,7 @@ func (m Model) writeTokenizer(dir string) error {
 	}
 	begin, end := m.Config.BeginOfText, m.Config.EndOfText
 	if m.Config.Family == GPT2 {
-		begin = end
+		begin = cmp.Or(begin, end)
 	}
 	for key, id := range map[string]*uint32{"bos_token": begin, "eos_token": end} {
 		if id != nil {
@@ -170,6 +174,16 @@ func (m Model) writeTokenizer(dir string) error {
 	}
 	if m.Config.Family == GPT2 && end != nil {
 		settings["unk_token"] = settings["eos_token"]
+	}
+	maps.Copy(settings, m.Chat.Settings())
+	if m.Chat != nil && len(m.Chat.Ends) > 0 {
+		ends, err := indented(map[string]any{"bos_token_id": begin, "eos_token_id": m.Chat.Ends})
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, endsName), ends); err != nil {
+			return err
+		}
 	}
 	b, err := indented(settings)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
@@ -56,6 +57,28 @@ func Tokenizer(c *configs.Config, newest *checkpoint.Manifest) tokenizer.Tokeniz
 		return nil
 	}
 	return info.Tokenizer
+}
+
+// Chat is how the newest checkpoint of a run, which may be nil, makes text of conversations, if the tokenizer is
+// still the one that the config asks for; otherwise nil. Another data.chat_template leaves the template out.
+func Chat(c *configs.Config, newest *checkpoint.Manifest) *chat.Format {
+	if Tokenizer(c, newest) == nil {
+		return nil
+	}
+	then, info := infoOf(newest)
+	return ChatOf(c, then, info)
+}
+
+// ChatOf is how a model makes text of conversations, by the description of its data. Where the config asks for
+// another template than that of training, it is left out.
+func ChatOf(c, then *configs.Config, info *datasets.Info) *chat.Format {
+	now, err := c.Rooted()
+	if err != nil || info.Chat == nil || then.Data.ChatTemplate == now.Data.ChatTemplate {
+		return info.Chat
+	}
+	other := *info.Chat
+	other.Template = ""
+	return &other
 }
 
 // Columns are the kinds that the newest checkpoint of a run, which may be nil, has found for the columns of its table,

@@ -24,7 +24,7 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	if what != "" {
 		if text := initial.Misfit(snap, r.Graph.Vars); text != "" {
-			return at, 0, fmt.Errorf("%w: %s; %s: the weights do not fit, also with --allow-changed: restore it, or train anew", initial.ErrChanged, what, text)
+			return at, 0, fmt.Errorf("%w: %s; %s: the weights do not fit, also with --allow-changed: %s", initial.ErrChanged, what, text, r.remedy(m))
 		}
 	}
 	if what != "" && !allowed {
@@ -67,6 +67,19 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	total = at.Resume(r.Pace)
 	return at, total, nil
+}
+
+// remedy says what to do about a change for which a checkpoint's weights do not fit.
+func (r *Run) remedy(m *checkpoint.Manifest) string {
+	then, err := configs.Parse("config", m.Config, configs.Overlay{})
+	switch now := r.Config; {
+	case err != nil:
+	case !then.Adapts() && now.Adapts():
+		return "an adapter is trained in a run of its own, beside weights in a file: write them with trainer export RUN --out base.safetensors, and train a config that has adapt.lora with trainer train CONFIG --init base.safetensors"
+	case then.Model.Preset == "gpt" && then.Model.Context < now.Model.Context:
+		return "a table of learnt positions does not grow: leave model.context as it was, and give data.context at most as many tokens, or train anew"
+	}
+	return "restore it, or train anew"
 }
 
 // sameRings reports whether the losses that a checkpoint's steps recorded are at

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -87,9 +88,10 @@ func PortableOf(m *checkpoint.Manifest, c *configs.Config) (map[string]string, e
 	return prints, err
 }
 
-// ImportedInfo describes the unknown data of an imported model.
-func ImportedInfo(t tokenizer.Tokenizer, context int) datasets.Info {
+// ImportedInfo describes the unknown data of an imported model. f is how it makes text of conversations; nil: nothing is known.
+func ImportedInfo(t tokenizer.Tokenizer, f *chat.Format, context int) datasets.Info {
 	info := datasets.TextInfo(t, context)
+	info.Chat = f
 	info.Fingerprint = Imported
 	return info
 }

@@ -23,8 +23,9 @@ const (
 	MetricsName     = "metrics.jsonl"
 	CheckpointsName = "checkpoints.db"
 	ReportName      = "report.json"
-	TokenizerName   = "tokenizer.json" // of a byte pair encoding
-	LogName         = "log"            // of a queued job, with the one before it
+	TokenizerName   = "tokenizer.json"        // of a byte pair encoding
+	SettingsName    = "tokenizer_config.json" // beside it: the chat template and special tokens, if it has any
+	LogName         = "log"                   // of a queued job, with the one before it
 	OlderLogName    = "log.1"
 
 	// LogHead begins the log of a job; its number follows. A log without it is somebody else's.
@@ -51,7 +52,7 @@ var (
 )
 
 // ownFiles are the files of a folder that a run replaces.
-var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName, TokenizerName}
+var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName, TokenizerName, SettingsName}
 
 // CheckFolder refuses, with ErrFolder, a folder that holds a file which a run
 // would replace, and which no run wrote. A link counts as such a file: it leads
@@ -111,6 +112,7 @@ func foreign(dir string) (names []string) {
 		{MetricsName, func(text []byte) bool { return marked && metricsLine.Match(text) }},
 		{ReportName, func(text []byte) bool { return marked && reportStart.Match(text) }},
 		{TokenizerName, func([]byte) bool { return marked && learns(dir) }},
+		{SettingsName, func([]byte) bool { return marked && learns(dir) }},
 	} {
 		if !ownText(filepath.Join(dir, c.name), c.ours) {
 			names = append(names, c.name)
@@ -226,7 +228,7 @@ func Remove(dir string) (left []string, err error) {
 			others = append(others, name)
 		}
 	}
-	for _, name := range append(eventFiles(dir), ReportName, MetricsName, TokenizerName, ConfigName, LogName, OlderLogName) {
+	for _, name := range append(eventFiles(dir), ReportName, MetricsName, TokenizerName, SettingsName, ConfigName, LogName, OlderLogName) {
 		_ = os.Remove(unfinished(filepath.Join(dir, name))) // or it is among those that are left
 		path := filepath.Join(dir, name)
 		if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() || slices.Contains(others, name) {

@@ -367,15 +367,15 @@ func (f *Folder) keep(name string) error {
 }
 
 // Fill makes the folder, opened in Begin mode, that of a run that has taken no step: it
-// has a config, a tokenizer unless that is nil, and the checkpoint that save saves last.
+// has a config, a tokenizer and its settings unless they are nil, and the checkpoint that save saves last.
 // After an error, Close removes what was made.
-func (f *Folder) Fill(config, tokenizer []byte, save func(*checkpoint.DB) error) error {
+func (f *Folder) Fill(config, tokenizer, settings []byte, save func(*checkpoint.DB) error) error {
 	written := []string{}
 	err := func() error {
 		for _, x := range []struct {
 			name string
 			text []byte
-		}{{ConfigName, config}, {TokenizerName, tokenizer}} {
+		}{{ConfigName, config}, {TokenizerName, tokenizer}, {SettingsName, settings}} {
 			if x.text == nil {
 				continue
 			}
@@ -412,7 +412,7 @@ func (f *Folder) forget() (err error) {
 	if f.DB, err = f.claim.Replace(f.opt.Checkpoints); err != nil {
 		return err
 	}
-	for _, name := range append(eventFiles(f.dir), MetricsName, ReportName, TokenizerName) {
+	for _, name := range append(eventFiles(f.dir), MetricsName, ReportName, TokenizerName, SettingsName) {
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -420,10 +420,13 @@ func (f *Folder) forget() (err error) {
 	return nil
 }
 
-// SetTokenizer writes tokenizer.json, for other programs: the checkpoints hold the
-// tokenizer, too.
-func (f *Folder) SetTokenizer(text []byte) error {
-	return replace(filepath.Join(f.dir, TokenizerName), text)
+// SetTokenizer writes tokenizer.json and, unless they are nil, its settings, for other programs and
+// runs: the checkpoints hold them, too.
+func (f *Folder) SetTokenizer(text, settings []byte) error {
+	if err := replace(filepath.Join(f.dir, TokenizerName), text); err != nil || settings == nil {
+		return err
+	}
+	return replace(filepath.Join(f.dir, SettingsName), settings)
 }
 
 // Report is report.json as an earlier call left it, nil if there is none. A file

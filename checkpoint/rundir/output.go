@@ -98,7 +98,7 @@ func ofRun(path, run string) bool {
 		return false
 	}
 	switch name {
-	case ConfigName, MetricsName, ReportName, TokenizerName, CheckpointsName:
+	case ConfigName, MetricsName, ReportName, TokenizerName, SettingsName, CheckpointsName:
 		return true
 	}
 	return eventsName.MatchString(name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
 	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/datasets/tokenizer"
@@ -25,6 +26,7 @@ type DataOptions struct {
 	With     []string                          // columns of a table that Part.With has
 	Given    *custom.Set                       // the program's samples; nil: it gives none
 	Known    tokenizer.Tokenizer               // reads a text in place of the one that the config names; nil
+	Chat     *chat.Format                      // makes text of conversations, as datasets.TextOptions.KnownChat; nil
 	Progress func(doing string, share float64) // of reading a text, from 0 to 1; nil
 	// Open opens it in place of [datasets.Open], such as from a [datasets.Shelf]; nil.
 	Open func(context.Context, datasets.Spec) (*datasets.Dataset, error)
@@ -33,7 +35,7 @@ type DataOptions struct {
 // OpenData reads the config's data.
 func OpenData(ctx context.Context, c *configs.Config, o DataOptions) (_ *datasets.Dataset, err error) {
 	s := datasetSpec(c)
-	s.Like, s.GoesOn, s.Describe, s.With, s.Text.Known, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.With, o.Known, o.Progress
+	s.Like, s.GoesOn, s.Describe, s.With, s.Text.Known, s.Text.KnownChat, s.Text.Progress = o.Like, o.GoesOn, o.Describe, o.With, o.Known, o.Chat, o.Progress
 	if s.Filled, err = filled(ctx, c, o.Given); err != nil {
 		return nil, err
 	}
@@ -76,6 +78,17 @@ func checkCrops(c *configs.Config, height, width int) error {
 		}
 	}
 	return nil
+}
+
+// Chat is how the config makes text of conversations, for a model that does it as known says; nil: no model is known.
+func Chat(c *configs.Config, known *chat.Format) (*chat.Format, error) {
+	s := datasetSpec(c)
+	s.Text.KnownChat = known
+	f, err := s.Chat()
+	if err != nil {
+		return nil, dataError(context.Background(), c, err)
+	}
+	return f, nil
 }
 
 // DescribeTable describes the columns of the config's table, over all its rows, whichever is

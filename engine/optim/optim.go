@@ -49,6 +49,11 @@ func (s Spec) frozen(name string) bool {
 	})
 }
 
+// Trains reports whether s trains a variable of a model: a parameter that is neither frozen nor of an adapter's base.
+func (s Spec) Trains(v *graph.Value) bool {
+	return v.Role == graph.Parameter && !v.Tagged(graph.BaseTag) && !s.frozen(v.Whole().Name)
+}
+
 // tags are the valid items of Spec.NoDecay.
 var tags = []string{"bias", "norm", "embedding"}
 

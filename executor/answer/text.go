@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -22,7 +23,10 @@ import (
 // Prompt, takes the likeliest token each time, until the model's context is full.
 type GenerateOptions struct {
 	Prompt string // the beginning, of at least one token
-	Tokens int    // most tokens to generate; 0: no limit
+	// Messages are, in place of Prompt, a conversation to answer. The model's chat template makes the
+	// prompt of them, and the answer ends where the template ends one.
+	Messages []chat.Message
+	Tokens   int // most tokens to generate; 0: no limit
 
 	// A token is drawn by its probability. Temperature divides the logits before the
 	// softmax: below 1 likely tokens become likelier, and 0 takes the likeliest. TopK
@@ -63,7 +67,7 @@ const (
 	EndTokens    = "tokens"      // it has GenerateOptions.Tokens
 	EndContext   = "context"     // the context is full
 	EndStop      = "stop"        // one of GenerateOptions.Stop came
-	EndOfText    = "end_of_text" // the token came that separates documents
+	EndOfText    = "end_of_text" // a token came that ends a text: see [datasets.Info.Ends]
 	EndCancelled = "cancelled"   // the call was cancelled, or its emit failed
 )
 
@@ -83,6 +87,7 @@ type Text struct {
 	emit func(Piece) error
 	size infer.GeneratorOptions
 	tok  tokenizer.Tokenizer
+	ends []uint32 // tokens that end the text
 
 	stream *tokenizer.Stream
 	recent []int32 // the newest tokens of the text, at most size.Context and the next one
@@ -97,8 +102,17 @@ func (m *Model) NewText(ctx context.Context, o GenerateOptions, emit func(Piece)
 	if err := cmp.Or(m.Speaks(), o.check()); err != nil {
 		return nil, err
 	}
+	ends, stops := m.Info.Ends(ctx)
+	stops = append(stops, o.Stop...)
+	if o.Messages != nil {
+		prompt, ids, texts, err := m.Info.Prompt(ctx, o.Messages)
+		if err != nil {
+			return nil, fmt.Errorf("%w: messages: %w", errs.ErrOptions, err)
+		}
+		o.Prompt, ends, stops = prompt, append(ends, ids...), append(stops, texts...)
+	}
 	tok := m.Info.Tokenizer
-	t := &Text{opt: o, emit: emit, size: m.Generator(), tok: tok, stream: tokenizer.NewStream(tok, o.Stop...)}
+	t := &Text{opt: o, emit: emit, size: m.Generator(), tok: tok, ends: ends, stream: tokenizer.NewStream(tok, stops...)}
 	if o.Context > 0 {
 		t.size.Context = o.Context
 	}
@@ -147,6 +161,8 @@ func (o *GenerateOptions) check() error {
 		return fmt.Errorf("%w: top-p %v: give a number above 0, and at most 1", errs.ErrOptions, o.TopP)
 	case !(o.RepetitionPenalty == 0 || o.RepetitionPenalty >= LeastPenalty && o.RepetitionPenalty <= MostPenalty):
 		return fmt.Errorf("%w: a repetition penalty of %v: give a number from %v to %v; 1 is none", errs.ErrOptions, o.RepetitionPenalty, LeastPenalty, MostPenalty)
+	case o.Messages != nil && o.Prompt != "":
+		return fmt.Errorf("%w: both a prompt and messages are given: give one of them", errs.ErrOptions)
 	case slices.Contains(o.Stop, ""):
 		return fmt.Errorf("%w: a text to stop at is empty: leave it out", errs.ErrOptions)
 	}
@@ -232,7 +248,7 @@ func (t *Text) add(token int32) (over bool, err error) {
 	t.length++
 	t.res.Tokens++
 	end := ""
-	if id, ok := t.tok.EndOfText(); ok && uint32(token) == id {
+	if slices.Contains(t.ends, uint32(token)) {
 		end = EndOfText
 	} else {
 		text, ended := t.stream.Add(nil, token)

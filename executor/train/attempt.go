@@ -494,5 +494,9 @@ func keepTokenizer(f *rundir.Folder, info *datasets.Info) error {
 	if err := bpe.Write(&text); err != nil {
 		return err
 	}
-	return f.SetTokenizer(text.Bytes())
+	settings, err := info.Chat.File()
+	if err != nil {
+		return err
+	}
+	return f.SetTokenizer(text.Bytes(), settings)
 }

@@ -49,6 +49,7 @@ type Start struct {
 	Steps         int // of the whole run
 	Step          int // steps already taken: more than 0 after a resume
 	Parameters    int64
+	Trained       int64 // of Parameters, those that train: fewer with an adapter or optimizer.freeze
 	Stages        int
 	// TokensPerSample is the mean number of targets in a sample of text; 0 for others.
 	TokensPerSample float64

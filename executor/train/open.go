@@ -198,7 +198,7 @@ func (o *OpenOptions) open(ctx context.Context, c *configs.Config, newest *check
 		return data, err
 	}
 	if o.Resume != "" && c.Data.Tokenizer != "" {
-		d.Known = restore.Tokenizer(c, newest)
+		d.Known, d.Chat = restore.Tokenizer(c, newest), restore.Chat(c, newest)
 	}
 	if o.Resume != "" && c.Data.Source == "csv" {
 		named := *c

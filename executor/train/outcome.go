@@ -96,12 +96,22 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 	}
 	a.opt.Observer.started(Start{
 		Epochs: a.session.Config.Train.Epochs, StepsPerEpoch: a.session.Sizes.Steps, Boundary: a.session.Config.Train.Boundary, Steps: a.goal.steps,
-		Step: a.at.Step, Parameters: a.session.Parameters(), Stages: len(a.session.Plan.Stages), TokensPerSample: a.textTokens(),
+		Step: a.at.Step, Parameters: a.session.Parameters(), Trained: a.trained(), Stages: len(a.session.Plan.Stages), TokensPerSample: a.textTokens(),
 	})
 	for _, text := range a.notes() {
 		a.opt.Observer.note(text)
 	}
 	return &loop{a: a, saveNow: a.opt.SaveNow}, nil
+}
+
+// trained is the number of the parameters that train.
+func (a *attempt) trained() (n int64) {
+	for _, v := range a.session.Plan.Graph.Vars {
+		if a.run.optim.Trains(v) {
+			n += int64(v.Meta.Elems())
+		}
+	}
+	return n
 }
 
 // fail ends a loop whose step has failed: after the loss of a device, it saves the

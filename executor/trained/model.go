@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
@@ -154,13 +155,32 @@ func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 		return nil, err
 	}
 	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
-		st.Data = restore.ImportedInfo(st.Data.Tokenizer, t.config.Data.Context)
+		st.Data = restore.ImportedInfo(st.Data.Tokenizer, st.Data.Chat, t.config.Data.Context)
+	}
+	if st.Data.Tokenizer != nil && t.config.Data.ChatTemplate != "" {
+		if st.Data.Chat, err = t.chat(&st.Data); err != nil {
+			return nil, errors.Join(err, t.release())
+		}
 	}
 	t.like = &st.Data
 	if w.Init != "" {
 		return t.like, t.release()
 	}
 	return t.like, nil
+}
+
+// chat is how the model makes text of conversations: by the config's template, where training had another.
+func (t *Model) chat(info *datasets.Info) (*chat.Format, error) {
+	then, err := configs.Parse("config", t.found.Snapshot.Manifest.Config, configs.Overlay{})
+	if err != nil {
+		return info.Chat, nil // it is told where it matters
+	}
+	known := restore.ChatOf(t.config, then, info)
+	f, err := specs.Chat(t.config, known)
+	if err != nil && known == info.Chat { // an earlier version's: the template need not be there any more
+		return known, nil
+	}
+	return f, err
 }
 
 // plan cuts the model. Where there is no room for a microbatch of training, it

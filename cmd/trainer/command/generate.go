@@ -22,13 +22,14 @@ const longestPrompt = 16 << 20
 func generateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate RUN",
-		Short: "Continue a text with a trained model of text",
-		Long: "Print a text that continues a prompt, as it comes. The prompt itself is not printed.\n" +
+		Short: "Continue a text, or answer a message, with a trained model of text",
+		Long: "Print a text that continues a prompt, as it comes. The prompt itself is not printed. With --chat, the prompt is a user's message, or a list of messages in JSON, and the text is the model's answer by its chat template.\n" +
 			"\n" +
-			"The text ends after --tokens tokens, before a --stop text, at the token that ends a document, or once the context is full. With --slide it then goes on: the model reads the later half again. The same --seed gives the same text on the same kind of device.",
+			"The text ends after --tokens tokens, before a --stop text, at a token that ends a document or an answer, or once the context is full. With --slide it then goes on: the model reads the later half again. The same --seed gives the same text on the same kind of device.",
 		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300 --slide\n" +
 			"  trainer generate runs/shakespeare --prompt - --temperature 0 < beginning.txt\n" +
-			"  trainer generate runs/shakespeare --last --top-k 40 --seed 2 --stop User:",
+			"  trainer generate runs/shakespeare --last --top-k 40 --seed 2 --stop User:\n" +
+			"  trainer generate runs/llama --chat --prompt \"What is a tensor?\"",
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
@@ -56,13 +57,14 @@ func generateCommand() *cobra.Command {
 // generateFlags describe a text to generate.
 type generateFlags struct {
 	berth.GenerateOptions
-	json bool
+	chat, json bool
 }
 
 // addGenerateFlags gives c those flags.
 func addGenerateFlags(c *cobra.Command) *generateFlags {
 	f := &generateFlags{}
 	c.Flags().StringVar(&f.Prompt, "prompt", "\n", "the `TEXT` to continue; - reads it from standard input")
+	c.Flags().BoolVar(&f.chat, "chat", false, "answer --prompt, a user's message or a JSON list of messages, by the chat template")
 	c.Flags().IntVar(&f.Tokens, "tokens", 200, "generate at most `N` tokens; 0: no limit")
 	c.Flags().Float64Var(&f.Temperature, "temperature", 0.8, "draw more evenly with a higher `T`; 0 takes the likeliest token")
 	c.Flags().IntVar(&f.TopK, "top-k", 0, "draw from the `K` likeliest tokens; 0: from all")
@@ -85,8 +87,11 @@ func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error)
 	if o.RepetitionPenalty == 0 {
 		return o, cli.Usagef("--repetition-penalty 0: give a number from %v to %v; 1 is none", berth.LeastPenalty, berth.MostPenalty)
 	}
+	if f.chat && !c.Flags().Changed("prompt") {
+		return o, cli.Usagef("--chat: there is no message to answer: give it as --prompt TEXT")
+	}
 	if o.Prompt != "-" {
-		return o, nil
+		return o, f.converse(&o)
 	}
 	b, err := console.Wait(c.Context(), func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.InOrStdin(), longestPrompt+1)) })
 	switch {
@@ -96,7 +101,28 @@ func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error)
 		return o, cli.Usagef("--prompt -: standard input has more than 16 MiB; give the part that the model is to continue")
 	}
 	o.Prompt = strings.TrimSuffix(string(b), "\n")
-	return o, nil
+	return o, f.converse(&o)
+}
+
+// converse makes messages of the prompt where --chat asks for it: those of a JSON list of objects, or else
+// one of the user.
+func (f *generateFlags) converse(o *berth.GenerateOptions) error {
+	if !f.chat {
+		return nil
+	}
+	text := strings.TrimSpace(o.Prompt)
+	o.Messages, o.Prompt = []berth.Message{{Role: "user", Content: o.Prompt}}, ""
+	var list []json.RawMessage
+	if json.Unmarshal([]byte(text), &list) != nil || len(list) == 0 || list[0][0] != '{' {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	o.Messages = nil
+	if err := d.Decode(&o.Messages); err != nil {
+		return cli.Usagef("--chat: the list of messages in --prompt cannot be read: %v: give objects with role and content, both texts", err)
+	}
+	return nil
 }
 
 // generate prints the text as it comes, and says on standard error why it ended early.

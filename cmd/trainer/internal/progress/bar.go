@@ -94,11 +94,14 @@ func (p *Bar) note(s string) { p.line("%s\n", s) }
 func (p *Bar) started(s berth.Start) {
 	p.start, p.begun = s, time.Time{}
 	p.pace.begin(s, p.run.MaxSteps)
-	stages := ""
+	parameters, stages := units.Thousands(s.Parameters)+" parameters", ""
+	if s.Trained < s.Parameters {
+		parameters = fmt.Sprintf("%s of %s trained", units.Thousands(s.Trained), parameters)
+	}
 	if s.Stages > 1 {
 		stages = fmt.Sprintf(" on %d stages", s.Stages)
 	}
-	p.note(fmt.Sprintf("%s: %s parameters%s, %s, %s an epoch", p.run.Name, units.Thousands(s.Parameters), stages,
+	p.note(fmt.Sprintf("%s: %s%s, %s, %s an epoch", p.run.Name, parameters, stages,
 		units.Count(p.run.Samples, "sample"), units.Count(s.StepsPerEpoch, "step")))
 }
 

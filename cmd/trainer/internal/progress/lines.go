@@ -26,6 +26,7 @@ type (
 		Event         string `json:"event"`
 		Name          string `json:"name"`
 		Parameters    int64  `json:"parameters"`
+		Trained       int64  `json:"trained"`
 		Samples       int    `json:"samples"`
 		Step          int    `json:"step"`
 		Steps         int    `json:"steps"`
@@ -113,7 +114,7 @@ func (l *Lines) write(line any) {
 
 func (l *Lines) started(s berth.Start) {
 	l.pace.begin(s, l.run.MaxSteps)
-	l.write(startLine{"start", l.run.Name, s.Parameters, l.run.Samples, s.Step, s.Steps, s.StepsPerEpoch, s.Boundary, s.Stages, s.TokensPerSample})
+	l.write(startLine{"start", l.run.Name, s.Parameters, s.Trained, l.run.Samples, s.Step, s.Steps, s.StepsPerEpoch, s.Boundary, s.Stages, s.TokensPerSample})
 }
 
 // step tells of a step that was queued, at most once a second.
