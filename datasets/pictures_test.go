@@ -308,7 +308,7 @@ func TestPicturesOfTrainedModel(t *testing.T) {
 }
 
 // cifar writes files of CIFAR-10, or of CIFAR-100 with two labels.
-func cifar(t *testing.T, dir, name string, labels, count, classes int) {
+func cifar(t testing.TB, dir, name string, labels, count, classes int) {
 	t.Helper()
 	var b []byte
 	for i := range count {
