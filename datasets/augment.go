@@ -20,6 +20,7 @@ type augmenter struct {
 	mixup                   float64 // parameter of the shares; 0: images are not mixed
 	channels, height, width int
 	scratch                 sync.Pool // of *[]float32 with room for an image
+	mixing                  sync.Pool // of *mixing
 }
 
 // newAugmenter changes images of that metadata; nil: there are no changes.
@@ -35,28 +36,59 @@ func newAugmenter(changes []Augment, m shape.Meta) *augmenter {
 		b := make([]float32, m.Elems())
 		return &b
 	}
+	a.mixing.New = func() any {
+		return &mixing{first: make([]float32, m.Elems()), other: make([]float32, m.Elems())}
+	}
 	return a
 }
 
-// apply changes an image in place. All of it follows from the key, which is of the sample and its epoch.
-func (a *augmenter) apply(pixels []float32, key rng.Key) {
+// read writes the changed image of a row of pixels. All of it follows from the key, which is of the sample and its epoch.
+func (a *augmenter) read(dst []float32, c *column, row int, key rng.Key) {
 	other := a.scratch.Get().(*[]float32)
 	defer a.scratch.Put(other)
+	d := draft{augmenter: a, view: a.whole(), at: dst, spare: *other}
+	d.bytes, d.scale = c.data[c.offset+row*c.stride:][:c.size], c.scale
 	for i, x := range a.changes {
 		w := key.At(uint64(i), 0)
 		switch x.Name {
 		case "flip":
-			a.flip(pixels, w)
+			d.view.flip(a.width, w)
 		case "crop":
-			copy(*other, pixels)
-			a.crop(pixels, *other, int(x.By), w)
+			d.view.crop(a.height, a.width, int(x.By), w)
 		case "rotate":
-			copy(*other, pixels)
-			a.rotate(pixels, *other, x.By, w)
+			d.draw()
+			a.rotate(d.spare, d.at, x.By, w)
+			d.at, d.spare = d.spare, d.at
 		case "erase":
-			a.erase(pixels, x.By, w, key.At(uint64(i), 1))
+			d.draw()
+			a.erase(d.at, x.By, w, key.At(uint64(i), 1))
 		}
 	}
+	if d.draw(); &d.at[0] != &dst[0] {
+		copy(dst, d.at)
+	}
+}
+
+// draft is an image that is being changed: a view of bytes, or of the numbers in at once bytes is nil.
+type draft struct {
+	*augmenter
+	view      view
+	bytes     []byte
+	scale     [][256]float32
+	at, spare []float32
+}
+
+// draw has the pixels of the view in at.
+func (d *draft) draw() {
+	switch {
+	case d.bytes != nil:
+		d.drawBytes(d.view, d.at, d.bytes, d.scale)
+		d.bytes = nil
+	case d.view != d.whole():
+		d.drawNumbers(d.view, d.spare, d.at)
+		d.at, d.spare = d.spare, d.at
+	}
+	d.view = d.whole()
 }
 
 // below draws a whole number from 0 to n-1.
@@ -67,33 +99,6 @@ func (a *augmenter) rowOf(pixels []float32, channel, y int) []float32 {
 	return pixels[(channel*a.height+y)*a.width:][:a.width]
 }
 
-// flip swaps left and right in half of the images.
-func (a *augmenter) flip(pixels []float32, w [4]uint32) {
-	if w[0]>>31 == 0 {
-		return
-	}
-	for y := range a.channels * a.height {
-		row := a.rowOf(pixels, 0, y)
-		for i, j := 0, len(row)-1; i < j; i, j = i+1, j-1 {
-			row[i], row[j] = row[j], row[i]
-		}
-	}
-}
-
-// crop moves an image by up to so many pixels, down or up and right or left.
-func (a *augmenter) crop(dst, src []float32, by int, w [4]uint32) {
-	dx, dy := below(w[0], 2*by+1)-by, below(w[1], 2*by+1)-by
-	for channel := range a.channels {
-		for y := range a.height {
-			row := a.rowOf(dst, channel, y)
-			clear(row)
-			if from := y - dy; from >= 0 && from < a.height && max(dx, -dx) < a.width {
-				copy(row[max(0, dx):], a.rowOf(src, channel, from)[max(0, -dx):a.width-max(0, dx)])
-			}
-		}
-	}
-}
-
 // rotate turns an image about its middle, by up to so many degrees to either side. A pixel is the mean of the four about its
 // place, weighed by their nearness. Products are rounded before they are added, alike on all machines.
 func (a *augmenter) rotate(dst, src []float32, by float64, w [4]uint32) {
@@ -102,25 +107,52 @@ func (a *augmenter) rotate(dst, src []float32, by float64, w [4]uint32) {
 	midX, midY := float64(a.width-1)/2, float64(a.height-1)/2
 	plane := a.height * a.width
 	for y := range a.height {
+		acrossY, alongY := float64(sin*(float64(y)-midY)), float64(cos*(float64(y)-midY))
 		for x := range a.width {
-			fromX := midX + float64(cos*(float64(x)-midX)) + float64(sin*(float64(y)-midY))
-			fromY := midY - float64(sin*(float64(x)-midX)) + float64(cos*(float64(y)-midY))
-			left, top := int(math.Floor(fromX)), int(math.Floor(fromY))
+			fromX := midX + float64(cos*(float64(x)-midX)) + acrossY
+			fromY := midY - float64(sin*(float64(x)-midX)) + alongY
+			left, top := floor(fromX), floor(fromY)
 			right, down := fromX-float64(left), fromY-float64(top)
+			w00, w01, w10, w11 := (1-right)*(1-down), right*(1-down), (1-right)*down, right*down
 			at := y*a.width + x
-			for channel := range a.channels {
-				dst[channel*plane+at] = 0
+			if uint(left) >= uint(a.width-1) || uint(top) >= uint(a.height-1) {
+				a.edge(dst[at:], src, left, top, [4]float64{w00, w01, w10, w11})
+				continue
 			}
-			for i, weight := range [4]float64{(1 - right) * (1 - down), right * (1 - down), (1 - right) * down, right * down} {
-				sx, sy := left+i&1, top+i>>1
-				if sx < 0 || sy < 0 || sx >= a.width || sy >= a.height {
-					continue
-				}
-				from := sy*a.width + sx
-				for channel := range a.channels {
-					dst[channel*plane+at] += float32(weight * float64(src[channel*plane+from]))
-				}
+			for from := top*a.width + left; at < len(dst); at, from = at+plane, from+plane { // each channel
+				upper, lower := src[from:][:2], src[from+a.width:][:2]
+				v := 0 + float32(w00*float64(upper[0])) // 0 + -0 is 0
+				v += float32(w01 * float64(upper[1]))
+				v += float32(w10 * float64(lower[0]))
+				dst[at] = v + float32(w11*float64(lower[1]))
 			}
+		}
+	}
+}
+
+// floor is math.Floor of a number whose whole part is an int.
+func floor(v float64) int {
+	n := int(v)
+	if float64(n) > v {
+		n--
+	}
+	return n
+}
+
+// edge is rotate of the pixel dst[0], some of whose four pixels, from column left and row top on, may be outside.
+func (a *augmenter) edge(dst, src []float32, left, top int, weights [4]float64) {
+	plane := a.height * a.width
+	for channel := range a.channels {
+		dst[channel*plane] = 0
+	}
+	for i, weight := range weights {
+		sx, sy := left+i&1, top+i>>1
+		if sx < 0 || sy < 0 || sx >= a.width || sy >= a.height {
+			continue
+		}
+		from := sy*a.width + sx
+		for channel := range a.channels {
+			dst[channel*plane] += float32(weight * float64(src[channel*plane+from]))
 		}
 	}
 }
@@ -158,39 +190,109 @@ func (p *Part) sampleKey(c Cursor, row int, key rng.Key) rng.Key {
 	return rng.Key{Lo: bits[0], Hi: bits[1]}
 }
 
-// fillAugmented is fill of a part whose samples vary, for a batch of n. With mixup, sample j is mixed with another of the batch, which
-// follows from the epoch and the place of the batch in it.
+// fillAugmented is fill of a part whose samples vary, for a batch of n.
 func (p *Part) fillAugmented(c Cursor, n int, rows []Rows, dst [][]byte) {
-	a, order, key := p.table.augment, p.epochOrder(c.Epoch), p.augmentKey()
-	partner := rng.NewPermutation(n, keyed(p.orderKey("mixup", c.Epoch), c.Index))
-	if p.of > 0 {
-		partner = rng.NewPermutation(n, p.orderKey("mixup", 0))
-	}
-	other := a.scratch.Get().(*[]float32)
-	defer a.scratch.Put(other)
-	input, target := &p.table.columns[0], &p.table.columns[1]
-	classes := shape.View[int32](target.data)
+	a := p.table.augment
+	x := augmented{Part: p, at: c, order: p.epochOrder(c.Epoch), key: p.augmentKey(), size: a.channels * a.height * a.width, dst: dst}
 	for _, r := range rows {
 		for j := r.From; j < r.To; j++ {
-			row := p.row(c.Index+j, order)
-			own := p.sampleKey(c, row, key)
-			pixels := p.table.place32(dst[0], len(*other), j)
-			input.fill(row, shape.Bytes(pixels))
-			a.apply(pixels, own)
+			x.read(j, x.pixels(j))
 			if p.soft == nil {
-				shape.View[int32](dst[1])[j] = classes[row]
+				shape.View[int32](dst[1])[j] = x.class(j)
+			}
+		}
+	}
+	if p.soft != nil {
+		x.mix(n, rows)
+	}
+}
+
+// augmented is a batch whose samples vary, read at a cursor into dst.
+type augmented struct {
+	*Part
+	at    Cursor
+	order epochOrder
+	key   rng.Key
+	size  int // numbers of an image
+	dst   [][]byte
+}
+
+// row is the table's row of sample j.
+func (x *augmented) row(j int) int { return x.Part.row(x.at.Index+j, x.order) }
+
+// read writes the changed image of sample j.
+func (x *augmented) read(j int, pixels []float32) {
+	row := x.row(j)
+	x.table.augment.read(pixels, &x.table.columns[0], row, x.sampleKey(x.at, row, x.key))
+}
+
+// pixels is the place of sample j.
+func (x *augmented) pixels(j int) []float32 { return x.table.place32(x.dst[0], x.size, j) }
+
+func (x *augmented) class(j int) int32 { return shape.View[int32](x.table.columns[1].data)[x.row(j)] }
+
+// mix mixes the samples of some rows, which were read, each with another of the batch of n. Which one follows from the
+// epoch and the place of the batch in it. A sample goes before the one that it is mixed with, which then still is as it
+// was read. Only where another went first, or is of no row, it is read again.
+func (x *augmented) mix(n int, rows []Rows) {
+	a := x.table.augment
+	partner := rng.NewPermutation(n, keyed(x.orderKey("mixup", x.at.Epoch), x.at.Index))
+	if x.of > 0 {
+		partner = rng.NewPermutation(n, x.orderKey("mixup", 0))
+	}
+	m := a.mixing.Get().(*mixing)
+	defer a.mixing.Put(m)
+	m.begin(n, rows)
+	for _, r := range rows {
+		for first := r.From; first < r.To; first++ {
+			if !m.waits[first] {
 				continue
 			}
-			second, share := p.row(c.Index+partner.At(j), order), mixupShare(own, a.mixup)
-			input.fill(second, shape.Bytes(*other))
-			a.apply(*other, p.sampleKey(c, second, key))
-			for i, v := range *other {
-				pixels[i] = float32(share*float64(pixels[i])) + float32((1-share)*float64(v))
+			copy(m.first, x.pixels(first))
+			for j := first; m.waits[j]; {
+				m.waits[j] = false
+				k := partner.At(j)
+				other := m.other
+				switch {
+				case m.waits[k]:
+					other = x.pixels(k)
+				case k == first:
+					other = m.first
+				default:
+					x.read(k, other)
+				}
+				x.mixInto(j, k, other)
+				j = k
 			}
-			shares := p.table.place32(dst[1], p.soft.Meta.Elems(), j)
-			clear(shares)
-			shares[classes[row]] += float32(share)
-			shares[classes[second]] += float32(1 - share)
+		}
+	}
+}
+
+// mixInto mixes sample j with sample k, whose image is other.
+func (x *augmented) mixInto(j, k int, other []float32) {
+	share := mixupShare(x.sampleKey(x.at, x.row(j), x.key), x.table.augment.mixup)
+	pixels := x.pixels(j)
+	for i, v := range other {
+		pixels[i] = float32(share*float64(pixels[i])) + float32((1-share)*float64(v))
+	}
+	shares := x.table.place32(x.dst[1], x.soft.Meta.Elems(), j)
+	clear(shares)
+	shares[x.class(j)] += float32(share)
+	shares[x.class(k)] += float32(1 - share)
+}
+
+// mixing is the memory of mix.
+type mixing struct {
+	first, other []float32 // images
+	waits        []bool    // by sample: it was read, and is not mixed
+}
+
+// begin has some rows of a batch of n wait.
+func (m *mixing) begin(n int, rows []Rows) {
+	m.waits = append(m.waits[:0], make([]bool, n)...)
+	for _, r := range rows {
+		for j := r.From; j < r.To; j++ {
+			m.waits[j] = true
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"image/color"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,12 +22,28 @@ func pixelsOf(m shape.Meta) []float32 {
 	return pixels
 }
 
-// outcomes are what a change makes of an image, for many keys.
+// imageColumn is an image of bytes as a column, whose bytes read as themselves less so much.
+func imageColumn(m shape.Meta, bytes []byte, less float32) *column {
+	c := pixelColumn(Field{"input", m}, bytes, make([][256]float32, m.Shape[0]))
+	for channel := range c.scale {
+		for v := range 256 {
+			c.scale[channel][v] = float32(v) - less
+		}
+	}
+	return &c
+}
+
+// outcomes are what a change makes of pixelsOf, for many keys.
 func outcomes(m shape.Meta, x Augment) (list [][]float32) {
 	a := newAugmenter([]Augment{x}, m)
+	var bytes []byte
+	for _, v := range pixelsOf(m) {
+		bytes = append(bytes, byte(v))
+	}
+	c := imageColumn(m, bytes, 0)
 	for i := range 2000 {
-		pixels := pixelsOf(m)
-		a.apply(pixels, rng.NewKey(5, uint64(i)))
+		pixels := make([]float32, m.Elems())
+		a.read(pixels, c, 0, rng.NewKey(5, uint64(i)))
 		list = append(list, pixels)
 	}
 	return list
@@ -131,6 +148,79 @@ func TestErase(t *testing.T) {
 	}
 }
 
+// Changes by themselves, one pixel after the other, give the same bits as read.
+func TestChangesByThemselves(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	all := []Augment{{Name: "flip"}, {"crop", 2}, {"crop", 40}, {"rotate", 10}, {"rotate", 180}, {"erase", 0.5}}
+	for range 2000 {
+		m := shape.F32(1+2*random.IntN(2), 1+random.IntN(20), 1+random.IntN(20))
+		var list []Augment
+		for range 1 + random.IntN(6) {
+			list = append(list, all[random.IntN(len(all))])
+		}
+		bytes := make([]byte, m.Elems())
+		for i := range bytes {
+			bytes[i] = byte(random.IntN(256))
+		}
+		c, key, a := imageColumn(m, bytes, 100.3), rng.NewKey(seed, random.Uint64()), newAugmenter(list, m)
+		got, want := make([]float32, m.Elems()), make([]float32, m.Elems())
+		got[0] = 1 // all is written
+		c.fill(0, shape.Bytes(want))
+		for i, x := range list {
+			want = changed(want, m.Shape, x, a, key, i)
+		}
+		if a.read(got, c, 0, key); !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+			t.Fatalf("seed %d: %v of %v gives\n%v, want\n%v", seed, list, m, got, want)
+		}
+	}
+}
+
+// changed is an image after change i of a list: the plain way.
+func changed(in []float32, s shape.Shape, x Augment, a *augmenter, key rng.Key, i int) []float32 {
+	w := key.At(uint64(i), 0)
+	height, width := s[1], s[2]
+	at := func(channel, y, x int) float32 {
+		if x < 0 || y < 0 || x >= width || y >= height {
+			return 0
+		}
+		return in[(channel*height+y)*width+x]
+	}
+	if x.Name == "erase" { // whose rectangle is random alone
+		out := slices.Clone(in)
+		a.erase(out, x.By, w, key.At(uint64(i), 1))
+		return out
+	}
+	by := int(x.By)
+	dx, dy := below(w[0], 2*by+1)-by, below(w[1], 2*by+1)-by
+	sin, cos := math.Sincos((2*rng.Float64(w[0], w[1]) - 1) * x.By * (math.Pi / 180))
+	midX, midY := float64(width-1)/2, float64(height-1)/2
+	out := make([]float32, 0, len(in))
+	for j := range in {
+		channel, row, column := j/(height*width), j/width%height, j%width
+		var v float32
+		switch x.Name {
+		case "flip":
+			if w[0]>>31 == 1 {
+				column = width - 1 - column
+			}
+			v = at(channel, row, column)
+		case "crop":
+			v = at(channel, row-dy, column-dx)
+		case "rotate":
+			fromX := midX + float64(cos*(float64(column)-midX)) + float64(sin*(float64(row)-midY))
+			fromY := midY - float64(sin*(float64(column)-midX)) + float64(cos*(float64(row)-midY))
+			left, top := math.Floor(fromX), math.Floor(fromY)
+			right, down := fromX-left, fromY-top
+			for k, weight := range []float64{(1 - right) * (1 - down), right * (1 - down), (1 - right) * down, right * down} {
+				v += float32(weight * float64(at(channel, int(top)+k>>1, int(left)+k&1)))
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 // A sample is the same read alone or in a batch, from any place and by rows; it differs from epoch to epoch, and not where
 // it validates.
 func TestAugmented(t *testing.T) {
@@ -186,16 +276,23 @@ func TestAugmented(t *testing.T) {
 	}
 }
 
-func BenchmarkAugmented(b *testing.B) {
-	m := shape.F32(3, 32, 32)
-	for name, list := range map[string][]Augment{"flip and crop": {{Name: "flip"}, {"crop", 4}}, "all": {{Name: "flip"}, {"crop", 4}, {"rotate", 10}, {"erase", 0.25}}} {
-		b.Run(name, func(b *testing.B) {
-			a, pixels := newAugmenter(list, m), pixelsOf(m)
-			for i := range b.N {
-				a.apply(pixels, rng.NewKey(1, uint64(i)))
-			}
-		})
+// The time of a batch of 128 samples as CIFAR-10 has them: of float32 tensors, which are copied, and of images with changes.
+func BenchmarkReadImages(b *testing.B) {
+	dir := b.TempDir()
+	cifar(b, dir, "data_batch_1.bin", 1, 1000, 10)
+	flipCrop := []Augment{{Name: "flip"}, {"crop", 4}}
+	for _, x := range []struct {
+		name string
+		list []Augment
+	}{{"plain", nil}, {"flip, crop", flipCrop},
+		{"flip, crop, rotate, erase", append(flipCrop, Augment{"rotate", 10}, Augment{"erase", 0.25})},
+		{"flip, crop, rotate, erase, mixup", append(flipCrop, Augment{"rotate", 10}, Augment{"erase", 0.25}, Augment{"mixup", 0.2})}} {
+		ds := openImages(b, Spec{Path: dir, Pictures: PictureOptions{Augment: x.list}, Split: 1})
+		b.Run(x.name, func(b *testing.B) { benchmarkRead(b, ds.Train, 128) })
 	}
+	pixels := make([]float32, 1000*cifarPixels)
+	t := &table{rows: 1000, columns: []column{newColumn(Field{"input", shape.F32(3, 32, 32)}, shape.Bytes(pixels))}}
+	b.Run("tensors", func(b *testing.B) { benchmarkRead(b, &Part{table: t, count: t.rows, shuffle: true}, 128) })
 }
 
 // Each sample is mixed with another of its batch, as they are by themselves, and so are their classes.
@@ -257,6 +354,14 @@ func TestMixup(t *testing.T) {
 	}
 	if !slices.Equal(shape.View[float32](part[0])[48*3:48*5], pixels[48*3:48*5]) || !slices.Equal(shape.View[float32](part[1])[6:10], shares[6:10]) {
 		t.Error("rows by themselves are mixed otherwise")
+	}
+	for j := range n { // whose others are all read again
+		if _, err := p.ReadRows(at, n, []Rows{{j, j + 1}}, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(shape.View[float32](part[0]), pixels) || !slices.Equal(shape.View[float32](part[1]), shares) {
+		t.Error("samples one by one are mixed otherwise")
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	decodeRoom = 1 << 30
 	// slowFrom is the bytes of files from which on decoding takes seconds, so that the pixels are kept in a file
 	// for the next start, however few they are.
-	slowFrom = 64 << 20
+	slowFrom = 16 << 20
 )
 
 // decoding is a pass over images on all cores.

@@ -187,6 +187,11 @@ func TestPicturesInFile(t *testing.T) {
 			t.Errorf("notes %q", inFile.Notes)
 		}
 	}
+	// Large files are decoded once, however much memory there is. What follows a PNG's end is not read.
+	put(t, filepath.Join(dir, "sea", "long.png"), append(plainPNG(t, 4, 4, color.White), make([]byte, slowFrom)...))
+	if n := open(1 << 30).PictureBytes(); n >= 61*48 || len(cached()) != 2 {
+		t.Errorf("images of large files take %d bytes; files: %v", n, cached())
+	}
 }
 
 func globbed(t *testing.T, pattern string) []string {
@@ -308,7 +313,7 @@ func TestPicturesOfTrainedModel(t *testing.T) {
 }
 
 // cifar writes files of CIFAR-10, or of CIFAR-100 with two labels.
-func cifar(t *testing.T, dir, name string, labels, count, classes int) {
+func cifar(t testing.TB, dir, name string, labels, count, classes int) {
 	t.Helper()
 	var b []byte
 	for i := range count {

@@ -133,10 +133,7 @@ func (c *column) fill(i int, dst []byte) {
 		out := shape.View[float32](dst)
 		plane := len(src) / len(c.scale)
 		for channel := range c.scale {
-			of, out := &c.scale[channel], out[channel*plane:]
-			for j, v := range src[channel*plane:][:plane] {
-				out[j] = of[v]
-			}
+			lookUp(out[channel*plane:][:plane], src[channel*plane:][:plane], &c.scale[channel])
 		}
 	case c.stored != "":
 		c.decode(dst, src)

@@ -119,9 +119,12 @@ func (o *Options) scale(m image.Image, t turn) *image.RGBA {
 			out.Pix[i] = 255
 		}
 	}
-	if from.Size() == to.Size() {
+	switch coded, ok := m.(*image.YCbCr); {
+	case from.Size() == to.Size():
 		draw.Draw(out, to, m, from.Min, draw.Src)
-	} else {
+	case ok:
+		scaleYCbCr(out, to, coded, from)
+	default:
 		draw.BiLinear.Scale(out, to, m, from, draw.Src, nil)
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -383,5 +384,45 @@ func TestScansOfJPEG(t *testing.T) {
 	}
 	for n := range len(file) {
 		jpegScans(file[:n]) // does not fail
+	}
+}
+
+// The time to decode a file on one core, as a folder of photos has them.
+func BenchmarkDecode(b *testing.B) {
+	photo := image.NewRGBA(image.Rect(0, 0, 500, 375))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range photo.Pix { // smooth, with noise
+		if photo.Pix[i] = byte(i/4%500/3 + i/4/500/4 + random.IntN(12)); i%4 == 3 {
+			photo.Pix[i] = 255
+		}
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, photo, &jpeg.Options{Quality: 90}); err != nil {
+		b.Fatal(err)
+	}
+	for _, x := range []struct {
+		name string
+		file []byte
+		o    Options
+	}{
+		{"jpeg 500x375 to 224x224", file.Bytes(), Options{Height: 224, Width: 224, Channels: 3, Fit: Crop}},
+		{"jpeg 500x375 to 64x64", file.Bytes(), Options{Height: 64, Width: 64, Channels: 3, Fit: Crop}},
+		{"jpeg 500x375 as it is", file.Bytes(), Options{Height: 375, Width: 500, Channels: 3, Fit: Crop}},
+		{"png 500x375 to 224x224", pngOf(b, photo), Options{Height: 224, Width: 224, Channels: 3, Fit: Crop}},
+	} {
+		h, err := Look(x.file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		dst := make([]byte, x.o.Bytes())
+		b.Run(x.name, func(b *testing.B) {
+			b.SetBytes(int64(len(x.file)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := Decode(x.file, h, x.o, dst); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
