@@ -113,6 +113,7 @@ var mayImport = map[string][]string{
 	"configs/specs":             {"configs", "datasets", "datasets/chat", "datasets/columns", "datasets/custom", "datasets/tokenizer", "engine/...", "internal/edit", "internal/errs"},
 
 	"checkpoint/rundir/tfevents":       {},
+	"bench/gallery":                    {},
 	"internal/golden":                  {},
 	"internal/gunzip":                  {},
 	"internal/outside":                 {},
