@@ -40,6 +40,7 @@ type Model struct {
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
+	adapters []*adapted          // nil unless OpenAdapters opened the model: it is their base
 	with     []string            // columns of a table whose texts answers have
 	speech   bool                // the plan is for Generate
 	ofRun    bool                // the session is a training's, which has its plan
@@ -120,6 +121,11 @@ func (t *Model) open(ctx context.Context, shared *session.Share, o OpenOptions) 
 			return err
 		}
 	}
+	return t.openOn(ctx, info, spec, shared, o)
+}
+
+// openOn opens the session of a model.
+func (t *Model) openOn(ctx context.Context, info *datasets.Info, spec models.Spec, shared *session.Share, o OpenOptions) (err error) {
 	t.session, err = session.Open(session.Options{
 		Config: t.config, Info: info, Spec: spec, Sizes: session.NewSizes(t.config, t.config.Train.Batch), Shared: shared,
 	}, func(s *session.Session) error { return t.plan(ctx, s) })
@@ -149,18 +155,25 @@ func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 		return nil, err
 	}
 	t.found, t.used = f, w.Used(f)
+	if t.like, err = dataOf(f, t.config); err != nil {
+		return nil, err
+	}
+	if w.Init != "" {
+		return t.like, t.release()
+	}
+	return t.like, nil
+}
+
+// dataOf is a checkpoint's description of the data that its model was trained on.
+func dataOf(f *rundir.Found, c *configs.Config) (*datasets.Info, error) {
 	st, err := runstate.Of(&f.Snapshot.Manifest)
 	if err != nil {
 		return nil, err
 	}
 	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
-		st.Data = restore.ImportedInfo(st.Data.Tokenizer, t.config.Data.Context)
+		st.Data = restore.ImportedInfo(st.Data.Tokenizer, c.Data.Context)
 	}
-	t.like = &st.Data
-	if w.Init != "" {
-		return t.like, t.release()
-	}
-	return t.like, nil
+	return &st.Data, nil
 }
 
 // plan cuts the model. Where there is no room for a microbatch of training, it
@@ -222,6 +235,9 @@ func (t *Model) release() (err error) {
 	if x := t.values; x != nil {
 		t.values = nil
 		err = errors.Join(err, x.Close())
+	}
+	for _, a := range t.adapters {
+		err = errors.Join(err, a.close())
 	}
 	return err
 }
