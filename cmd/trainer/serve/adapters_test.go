@@ -261,3 +261,49 @@ func TestAdaptersOfTables(t *testing.T) {
 	check("a", wantA)
 	check("b", wantB)
 }
+
+// Where the devices have no memory for the base twice, newer checkpoints of adapters take the place
+// of those in use, and no request is dropped.
+func TestReloadOfAdaptersWithoutRoom(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	config := strings.Replace(catsConfig, "units: 8}, ", "units: 128}, {type: dense, units: 128}, ", 1)
+	base := exported(t, trained(t, rows, config))
+	a := beside(t, config, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, config, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	a.config.Devices.Memory = configs.Memory{Bytes: 130 << 10}
+	list := []berth.Adapter{a.adapter("a"), b.adapter("b")}
+	for i := range list {
+		list[i].Weights.Last = true
+	}
+	s, c := openAdapters(t, serve.OpenOptions{Adapters: list, Follow: -1, Service: berth.ServeOptions{Batch: 1}})
+	if n := s.Parts()[0].Bytes; n < 65<<10 { // more than half of the memory
+		t.Fatalf("the base has %d bytes", n)
+	}
+	b.goOn(t)
+	ended := make(chan bool)
+	var answers sync.WaitGroup
+	for _, name := range []string{"a", "b", ""} {
+		answers.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7]], "adapter": "`+name+`"}`); code != http.StatusOK {
+					t.Errorf("meanwhile, %q: %d %s", name, code, text)
+				}
+			}
+		})
+	}
+	var told struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+	}
+	c.post(t, "/reload", "", &told)
+	close(ended)
+	answers.Wait()
+	if !told.Changed || told.Adapters["b"].Step != 9 || told.Adapters["a"].Step != 6 {
+		t.Errorf("%+v", told)
+	}
+}
