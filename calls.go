@@ -77,10 +77,15 @@ func (s *Service) checkOpened() error {
 	return nil
 }
 
-// check also refuses a closed Service and a nil context.
-func (s *Service) check(ctx context.Context) error {
+// checkOpen also refuses a closed Service.
+func (s *Service) checkOpen() error {
 	if err := s.checkOpened(); err != nil {
 		return err
 	}
-	return cmp.Or(s.service.CheckOpen(), errs.CheckContext(ctx))
+	return s.service.CheckOpen()
+}
+
+// check also refuses a nil context.
+func (s *Service) check(ctx context.Context) error {
+	return cmp.Or(s.checkOpen(), errs.CheckContext(ctx))
 }

@@ -58,16 +58,16 @@ var typeOf = map[string]reflect.Type{
 // plain are the other types: values with fields, which are not opened. A nil pointer to one is
 // used as Go uses it.
 var plain = []string{
-	"Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
+	"Adapter", "Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RankReport", "RankWait", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
-	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",
+	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
 
 // functions are the exported functions.
 var functions = map[string]any{
-	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportPEFT": berth.ExportPEFT, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
+	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenAdapters": berth.OpenAdapters, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportPEFT": berth.ExportPEFT, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
 	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks,
 }
 

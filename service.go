@@ -6,8 +6,10 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/trained"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // ServeOptions describes a service. A zero field means its default.
@@ -23,6 +25,29 @@ type Service struct{ service *trained.Service }
 // ServiceStats counts what a service has done.
 type ServiceStats = answer.ServiceStats
 
+// Adapter is a run with an adapter of low rank (adapt.lora), to be served beside others of one base.
+type Adapter = trained.Adapter
+
+// ServicePart is weights of a service: those of the model itself, or of an adapter beside them.
+type ServicePart = trained.Part
+
+// OpenAdapters opens the base that adapters were trained beside. The model's own answers are the
+// base's, to samples like the first adapter's. [Trained.Serve] copies the base in once, and
+// [Service.Adapter] answers with each adapter. Ranks, scalings, targets and data of the adapters may differ. Adapters of
+// different bases are refused with [ErrOptions], which names the runs and the SHA-256 of each
+// base. The devices are those of the first adapter's config, unless o has others. The caller closes
+// it.
+func OpenAdapters(ctx context.Context, list []Adapter, o TrainedOptions) (*Trained, error) {
+	if err := errs.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	m, err := trained.OpenAdapters(ctx, list, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Trained{m}, nil
+}
+
 // Serve copies the weights in, and compiles a program for each size of a batch. Until
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
@@ -35,6 +60,45 @@ func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
 		return nil, err
 	}
 	return &Service{s}, nil
+}
+
+// Adapter is the service of an adapter, by its name: its answers are those of that run alone. It
+// has batches of its own, and the same limits on texts; Close ends both. "" is the model itself. A
+// name that there is not is refused with [ErrOptions].
+func (s *Service) Adapter(name string) (*Service, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	a, err := s.service.Adapter(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{a}, nil
+}
+
+// Parts are the weights of the service: those of the model, and of each adapter in the order of
+// [OpenAdapters].
+func (s *Service) Parts() []ServicePart {
+	if s.checkOpened() != nil {
+		return nil
+	}
+	return s.service.Parts()
+}
+
+// Info describes the data that the service's model, or its adapter, was trained on.
+func (s *Service) Info() *datasets.Info {
+	if s.checkOpened() != nil {
+		return nil
+	}
+	return s.service.Info()
+}
+
+// CanGenerate is nil where [Service.Generate] continues texts, else the reason why not.
+func (s *Service) CanGenerate() error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	return s.service.CanGenerate()
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …]: [n, outputs], and

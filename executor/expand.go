@@ -373,7 +373,8 @@ func (p *Program) output(name string, samples, bucket int) (*expansion, *graph.V
 }
 
 // tensor is the record of a value's instance. Variables are shared by all
-// programs, but caches by those of LoadOptions.Caches. Values of a microbatch have records
+// programs, but caches by those of LoadOptions.Caches, and an adapter's by those of
+// LoadOptions.Adapter. Values of a microbatch have records
 // of their own for each of the two sizes of microbatch, and other values for each bucket,
 // except for constants that do not depend on the size.
 func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
@@ -407,6 +408,8 @@ func (p *Program) known(i partition.Instance) (residency.Key, *residency.Tensor)
 	switch {
 	case v.Role == graph.Cache:
 		k.Net = p.opt.Caches
+	case v.Kind == graph.Variable && p.opt.Adapter != "" && !v.Tagged(graph.BaseTag):
+		k.Net = "adapter " + p.opt.Adapter
 	case v.Kind == graph.Variable:
 		k.Net = ""
 	case (i.Tail || i.Bucket > 0) && v.PerMicrobatch && full != nil && full.Meta().Equal(v.Meta):

@@ -24,6 +24,9 @@ type Contents struct {
 	// closed. A variable that no task writes is then read again whenever a device
 	// needs it, and the host never keeps it.
 	Again bool
+	// Keeps reports whether a variable keeps the contents that another program of the runtime has
+	// given it. Nil: none does.
+	Keeps func(v *graph.Value) bool
 }
 
 // Sequence is variables in a store that can only be read in order. Its entries have
@@ -114,7 +117,7 @@ func (p *initialiser) variables(ctx context.Context) error {
 		}
 	}
 	for _, v := range p.Graph().Vars {
-		if p.named[v.Name] {
+		if p.named[v.Name] || p.Keeps != nil && p.Keeps(v) {
 			continue
 		}
 		t, err := p.Var(v.Name), error(nil)

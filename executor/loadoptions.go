@@ -17,6 +17,10 @@ type LoadOptions struct {
 	// Caches names the caches that the program shares with those that give the same
 	// name. All other variables are shared by all programs of a runtime.
 	Caches string
+	// Adapter names the adapter of low rank that the graph has. Programs that give the same name
+	// share all variables but caches. With others they share the base's weights alone: see
+	// [graph.BaseTag]. "": the graph has none, or all programs have the same.
+	Adapter string
 	// Full is the plan of a microbatch of full size; its Update phase is for a
 	// full batch.
 	Full *partition.Plan

@@ -27,11 +27,22 @@ func BaseVars(vars []*graph.Value) (base []*graph.Value) {
 // Another base is refused. With "" as the source, the base is made by rule. The values are for the
 // variables of BaseVars alone.
 func OpenBase(ctx context.Context, init, sum string, seed uint64, vars []*graph.Value) (*Values, error) {
+	return openBase(ctx, init, sum, seed, vars, BaseVars(vars))
+}
+
+// OpenBaseModel is OpenBase with values for all variables of the base's own model, such as
+// statistics. vars are those of a model with an adapter.
+func OpenBaseModel(ctx context.Context, init, sum string, seed uint64, vars, own []*graph.Value) (*Values, error) {
+	return openBase(ctx, init, sum, seed, vars, own)
+}
+
+// openBase is OpenBase with values for the variables own.
+func openBase(ctx context.Context, init, sum string, seed uint64, vars, own []*graph.Value) (*Values, error) {
 	from := init
 	if from == "" {
 		from = "the seed"
 	}
-	x, err := open(ctx, init, seed, vars, BaseVars(vars))
+	x, err := open(ctx, init, seed, vars, own)
 	if err != nil {
 		return nil, fmt.Errorf("the weights that the adapter was trained beside, of %s: %w: put the file back, or begin another run with --init", from, err)
 	}

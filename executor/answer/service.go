@@ -24,15 +24,30 @@ type ServiceOptions struct {
 	Load func(ctx context.Context, to Loader) error
 	// Lost is told of the loss of a device.
 	Lost func(id device.ID, err error)
+	// Adapters are models on the same weights, each with an adapter beside them.
+	Adapters []Adapted
+}
+
+// Adapted is a model on the weights of another, with an adapter beside them.
+type Adapted struct {
+	Model Model // Infer.Adapter names the adapter
+	// Load copies the adapter's weights in. The others are there.
+	Load func(ctx context.Context, to Loader) error
 }
 
 // Service keeps an engine open, and answers requests of many goroutines. Samples of
 // requests that wait are put together into batches; one program runs at a time.
 type Service struct {
-	engine   *Engine
+	*common
+	engine *Engine
+	output shape.Shape // of a sample's outputs
+	queue  *batching.Queue
+}
+
+// common is what the services of a model and of its adapters have together.
+type common struct {
 	opt      ServiceOptions
-	output   shape.Shape // of a sample's outputs
-	queue    *batching.Queue
+	all      []*Service // the model's own first, and then those of ServiceOptions.Adapters
 	texts    *texts
 	turn     chan struct{}         // has one element while no program runs
 	done     chan struct{}         // closed by Close
@@ -41,27 +56,53 @@ type Service struct {
 	warnings warnings
 }
 
-// NewService loads the weights, and compiles a program for each size of a batch. The
-// caller closes the service, and then the runtime, also after an error.
+// NewService loads the weights, and compiles a program for each size of a batch, also for each
+// adapter. The caller closes the service, and then the runtime, also after an error.
 func NewService(ctx context.Context, rt *executor.Runtime, m Model, o ServiceOptions) (_ *Service, err error) {
-	sizes := batching.Buckets(o.Batch)
-	s := &Service{
-		engine: NewEngine(rt, m, EngineOptions{Load: o.Load, Raw: true, Keep: max(8, len(sizes))}),
-		opt:    o, turn: make(chan struct{}, 1), done: make(chan struct{}),
+	c := &common{opt: o, turn: make(chan struct{}, 1), done: make(chan struct{}), texts: newTexts(o)}
+	err = c.add(ctx, rt, m, o.Load)
+	for _, a := range o.Adapters {
+		if err == nil {
+			err = c.add(ctx, rt, a.Model, a.Load)
+		}
 	}
-	s.texts = newTexts(s)
+	if err != nil {
+		return nil, errors.Join(err, c.closeEngines())
+	}
+	c.turn <- struct{}{}
+	for _, s := range c.all {
+		s.queue = batching.New(batching.Options{Batch: o.Batch, Waiting: o.Queue, Run: s.run, Alone: func(err error) bool { return errors.Is(err, device.ErrNonFinite) }})
+	}
+	return c.all[0], nil
+}
+
+// add compiles the programs of another model, and loads its weights.
+func (c *common) add(ctx context.Context, rt *executor.Runtime, m Model, load func(context.Context, Loader) error) error {
+	sizes := batching.Buckets(c.opt.Batch)
+	s := &Service{common: c, engine: NewEngine(rt, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(sizes))})}
+	c.all = append(c.all, s)
 	for _, n := range sizes {
 		p, err := s.engine.predictor(ctx, question{samples: n})
 		if err != nil {
-			return nil, errors.Join(err, s.engine.Close())
+			return err
 		}
 		s.output = p.Sample()
-		s.programs.Add(1)
+		c.programs.Add(1)
 	}
-	s.turn <- struct{}{}
-	s.queue = batching.New(batching.Options{Batch: o.Batch, Waiting: o.Queue, Run: s.run, Alone: func(err error) bool { return errors.Is(err, device.ErrNonFinite) }})
-	return s, nil
+	return nil
 }
+
+// closeEngines unloads the programs for samples in memory.
+func (c *common) closeEngines() (err error) {
+	for _, s := range c.all {
+		err = errors.Join(err, s.engine.Close())
+	}
+	return err
+}
+
+// Adapter is the service of ServiceOptions.Adapters[i], and with -1 that of the model itself. They
+// end together.
+func (s *Service) Adapter(i int) *Service { return s.all[1+i] }
 
 // run computes a batch.
 func (s *Service) run(b batching.Batch) (out []float32, err error) {
@@ -208,12 +249,16 @@ type ServiceStats struct {
 	WeightBytes  int64         // of weights that were copied to the devices since Serve
 }
 
-// Stats says what the service has done so far. It does not wait for devices.
+// Stats says what the service has done so far, with all of its adapters. It does not wait for
+// devices.
 func (s *Service) Stats() ServiceStats {
-	q := s.queue.Stats()
-	st := ServiceStats{Waiting: q.Waiting, Samples: q.Samples, Expired: q.Expired, Batches: map[int]int64{}, Programs: int(s.programs.Load())}
-	for i, n := range batching.Buckets(s.opt.Batch) {
-		st.Batches[n] = q.Batches[i]
+	st := ServiceStats{Batches: map[int]int64{}, Programs: int(s.programs.Load())}
+	for _, x := range s.all {
+		q := x.queue.Stats()
+		st.Waiting, st.Samples, st.Expired = st.Waiting+q.Waiting, st.Samples+q.Samples, st.Expired+q.Expired
+		for i, n := range batching.Buckets(s.opt.Batch) {
+			st.Batches[n] += q.Batches[i]
+		}
 	}
 	st.Texts, st.WaitingTexts, st.Tokens = s.texts.stats()
 	st.WeightBytes = s.engine.rt.Residency.Ledger().OfUsage(ledger.CopyIn, device.Weight).Bytes
@@ -230,10 +275,13 @@ func (s *Service) Err() error {
 }
 
 // Close waits for the batch and the tokens under way, and unloads all programs. Calls
-// that wait, texts under way and later calls fail with errs.ErrClosed. It is called once.
+// that wait, texts under way and later calls fail with errs.ErrClosed, also those of adapters. It
+// is called once.
 func (s *Service) Close() error {
 	<-s.turn // no program runs any more
 	close(s.done)
-	s.queue.Close()
-	return errors.Join(s.texts.close(), s.engine.Close())
+	for _, x := range s.all {
+		x.queue.Close()
+	}
+	return errors.Join(s.texts.close(), s.closeEngines())
 }

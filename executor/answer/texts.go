@@ -13,21 +13,29 @@ import (
 // texts generates texts for a service, several at once: tokens of one come between those
 // of the others, and between batches.
 type texts struct {
-	service *Service
-	free    chan *infer.Generator // of texts that have ended, and nil for each that is not made yet
-	all     []*infer.Generator    // that are made
+	opt  ServiceOptions
+	free chan *slot // those of no text under way
+	all  []*slot
 
 	mu      sync.Mutex
-	asked   int   // calls of Generate: at most Texts have a generator, and Queue wait
-	running int   // those with a generator, which may still be made
+	asked   int   // calls of Generate: at most Texts have a slot, and Queue wait
+	running int   // those with a slot, whose generator may still be made
 	tokens  int64 // that were generated
 }
 
-// newTexts has no generators yet: they are made when they are first needed.
-func newTexts(s *Service) *texts {
-	x := &texts{service: s, free: make(chan *infer.Generator, s.opt.Texts)}
-	for range s.opt.Texts {
-		x.free <- nil
+// slot is the place of a text among those that are generated at once: caches on the devices. The
+// text that has it owns it.
+type slot struct {
+	number     int                           // from 1 on
+	generators map[*Service]*infer.Generator // of the model and its adapters, with the same caches; made when they are first needed
+}
+
+// newTexts has no generators yet.
+func newTexts(o ServiceOptions) *texts {
+	x := &texts{opt: o, free: make(chan *slot, o.Texts)}
+	for i := range o.Texts {
+		x.all = append(x.all, &slot{1 + i, map[*Service]*infer.Generator{}})
+		x.free <- x.all[i]
 	}
 	return x
 }
@@ -42,11 +50,15 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	if asked, has := t.size.Context, s.engine.Model.Generator().Context; asked != has {
 		return Generation{}, fmt.Errorf("%w: a context of %d tokens: this service generates with a context of %d and cannot change it; leave the context out", errs.ErrOptions, asked, has)
 	}
-	g, err := s.texts.generator(ctx)
+	place, err := s.texts.slot(ctx, s.done)
 	if err != nil {
 		return Generation{}, err
 	}
-	defer func() { s.texts.giveBack(g, t.res.Tokens) }()
+	defer func() { s.texts.giveBack(place, t.res.Tokens) }()
+	g, err := s.generator(ctx, place)
+	if err != nil {
+		return Generation{}, err
+	}
 	reader := &turns{service: s, generator: g}
 	if err := reader.choose(ctx, o.sampling()); err != nil {
 		return Generation{}, err
@@ -55,28 +67,22 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	return t.res, t.Ended(ctx, err)
 }
 
-// generator waits for one that no other text has.
-func (x *texts) generator(ctx context.Context) (g *infer.Generator, err error) {
+// slot waits for one that no other text has. done is closed where the service ends.
+func (x *texts) slot(ctx context.Context, done <-chan struct{}) (*slot, error) {
 	if !x.enter() {
 		return nil, errs.ErrBusy
 	}
 	select {
-	case g = <-x.free:
+	case place := <-x.free:
 		x.count(0, 1)
+		return place, nil
 	case <-ctx.Done():
 		x.count(-1, 0)
 		return nil, context.Cause(ctx)
-	case <-x.service.done:
+	case <-done:
 		x.count(-1, 0)
 		return nil, errs.ErrClosed
 	}
-	if g == nil {
-		if g, err = x.make(ctx); err != nil {
-			x.giveBack(nil, 0)
-			return nil, err
-		}
-	}
-	return g, nil
 }
 
 // count adds to the numbers of calls, and of those with a generator.
@@ -90,35 +96,37 @@ func (x *texts) count(asked, running int) {
 func (x *texts) enter() (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.asked >= x.service.opt.Texts+x.service.opt.Queue {
+	if x.asked >= x.opt.Texts+x.opt.Queue {
 		return false
 	}
 	x.asked++
 	return true
 }
 
-// make compiles a generator.
-func (x *texts) make(ctx context.Context) (g *infer.Generator, err error) {
-	s := x.service
+// generator is the service's generator of a slot, compiled if it is not there yet.
+func (s *Service) generator(ctx context.Context, place *slot) (g *infer.Generator, err error) {
+	if g = place.generators[s]; g != nil {
+		return g, nil
+	}
 	err = s.inTurn(ctx, func() error {
 		size := s.engine.Model.Generator()
-		size.Text = 1 + len(x.all)
+		size.Text = place.number
 		if g, err = s.engine.generator(ctx, size); err != nil {
 			return err
 		}
-		x.all = append(x.all, g)
+		place.generators[s] = g
 		s.programs.Add(2) // of chunks, and of single tokens
 		return nil
 	})
 	return g, err
 }
 
-// giveBack lets another text have a generator, which gave this one so many tokens.
-func (x *texts) giveBack(g *infer.Generator, tokens int) {
+// giveBack lets another text have a slot, which gave this one so many tokens.
+func (x *texts) giveBack(place *slot, tokens int) {
 	x.mu.Lock()
 	x.asked, x.running, x.tokens = x.asked-1, x.running-1, x.tokens+int64(tokens)
 	x.mu.Unlock()
-	x.free <- g
+	x.free <- place
 }
 
 // stats is the number of texts under way, of those that wait, and of tokens.
@@ -130,8 +138,10 @@ func (x *texts) stats() (running, waiting int, tokens int64) {
 
 // close unloads the generators. No program runs any more.
 func (x *texts) close() (err error) {
-	for _, g := range x.all {
-		err = errors.Join(err, g.Close())
+	for _, place := range x.all {
+		for _, g := range place.generators {
+			err = errors.Join(err, g.Close())
+		}
 	}
 	x.all = nil
 	return err

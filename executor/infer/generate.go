@@ -36,12 +36,12 @@ func (o GeneratorOptions) rows() int {
 	return min(ChunkRows, o.Context)
 }
 
-// caches names the caches of a text.
+// caches names the caches of a text. Models of one context share them.
 func (o GeneratorOptions) caches() string {
 	if o.Text == 0 {
 		return ""
 	}
-	return fmt.Sprintf("text%d", o.Text)
+	return fmt.Sprintf("text%d of %d", o.Text, o.Context)
 }
 
 // GeneratorGraph is the graph of the chunks by which a generator reads a text: of its
@@ -128,7 +128,7 @@ func (g *Generator) load(ctx context.Context, m Model, o GeneratorOptions, net s
 	if err != nil {
 		return nil, err
 	}
-	p, err := g.rt.Load(executor.LoadOptions{Net: net, Caches: o.caches(), Full: plan, Fetch: true, OpByOp: m.OpByOp, CheckFinite: m.OpByOp, Beside: m.Beside, Stop: stop})
+	p, err := g.rt.Load(executor.LoadOptions{Net: m.net(net), Caches: o.caches(), Adapter: m.Adapter, Full: plan, Fetch: true, OpByOp: m.OpByOp, CheckFinite: m.OpByOp, Beside: m.Beside, Stop: stop})
 	if err != nil {
 		return nil, err
 	}

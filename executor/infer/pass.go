@@ -27,6 +27,10 @@ type Model struct {
 	Layer      string          // whose outputs a Predictor gives; "": it gives the model's answers
 	Name       string          // of the programs, where a runtime has several for the same work; "": that of the work
 
+	// Adapter names the adapter of Spec among those of the programs of a runtime: see
+	// [executor.LoadOptions]. "": there is no other.
+	Adapter string
+
 	// Groups are groups of devices that have the model, each whole: by group, the device
 	// of each of the plan's stages, an index in Devices. A batch goes to a group that is
 	// free. Nil: the plan's own devices are the only group.
@@ -53,6 +57,14 @@ type Ranks struct {
 	Rank int
 	Send func(ctx context.Context, b []byte) error           // to rank 0
 	Recv func(ctx context.Context, from int, b []byte) error // on rank 0
+}
+
+// net names a program of the model.
+func (m *Model) net(name string) string {
+	if m.Adapter == "" {
+		return name
+	}
+	return name + " of " + m.Adapter
 }
 
 // groups is the number of groups.
@@ -121,7 +133,8 @@ type lane struct {
 // lanes are the programs of a pass, of the graphs that build makes for a number of
 // samples: a full batch, and the rest of the part. All groups share the variables.
 func (m Model) lanes(ctx context.Context, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) ([]lane, error) {
-	o.Net, o.OpByOp, o.CheckFinite, o.Beside = cmp.Or(m.Name, o.Net), m.OpByOp, m.OpByOp, m.Beside
+	o.Net, o.Adapter = m.net(cmp.Or(m.Name, o.Net)), m.Adapter
+	o.OpByOp, o.CheckFinite, o.Beside = m.OpByOp, m.OpByOp, m.Beside
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	graphs, tail, err := graphsOf(part.InBatches(m.Microbatch), m.Microbatch, o.Stop, build)
 	if err != nil {

@@ -41,6 +41,7 @@ type Model struct {
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
+	adapters []*adapted          // nil unless OpenAdapters opened the model: it is their base
 	with     []string            // columns of a table whose texts answers have
 	speech   bool                // the plan is for Generate
 	ofRun    bool                // the session is a training's, which has its plan
@@ -121,6 +122,11 @@ func (t *Model) open(ctx context.Context, shared *session.Share, o OpenOptions) 
 			return err
 		}
 	}
+	return t.openOn(ctx, info, spec, shared, o)
+}
+
+// openOn opens the session of a model.
+func (t *Model) openOn(ctx context.Context, info *datasets.Info, spec models.Spec, shared *session.Share, o OpenOptions) (err error) {
 	t.session, err = session.Open(session.Options{
 		Config: t.config, Info: info, Spec: spec, Sizes: session.NewSizes(t.config, t.config.Train.Batch), Shared: shared,
 	}, func(s *session.Session) error { return t.plan(ctx, s) })
@@ -150,37 +156,44 @@ func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 		return nil, err
 	}
 	t.found, t.used = f, w.Used(f)
-	st, err := runstate.Of(&f.Snapshot.Manifest)
-	if err != nil {
+	if t.like, err = dataOf(f, t.config); err != nil {
 		return nil, err
 	}
-	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
-		st.Data = restore.ImportedInfo(st.Data.Tokenizer, st.Data.Chat, t.config.Data.Context)
-	}
-	if st.Data.Tokenizer != nil && t.config.Data.ChatTemplate != "" {
-		if st.Data.Chat, err = t.chat(&st.Data); err != nil {
-			return nil, errors.Join(err, t.release())
-		}
-	}
-	t.like = &st.Data
 	if w.Init != "" {
 		return t.like, t.release()
 	}
 	return t.like, nil
 }
 
-// chat is how the model makes text of conversations: by the config's template, where training had another.
-func (t *Model) chat(info *datasets.Info) (*chat.Format, error) {
-	then, err := configs.Parse("config", t.found.Snapshot.Manifest.Config, configs.Overlay{})
+// dataOf is a checkpoint's description of the data that its model was trained on.
+func dataOf(f *rundir.Found, c *configs.Config) (*datasets.Info, error) {
+	st, err := runstate.Of(&f.Snapshot.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
+		st.Data = restore.ImportedInfo(st.Data.Tokenizer, st.Data.Chat, c.Data.Context)
+	}
+	if st.Data.Tokenizer != nil && c.Data.ChatTemplate != "" {
+		if st.Data.Chat, err = chatOf(f, c, &st.Data); err != nil {
+			return nil, err
+		}
+	}
+	return &st.Data, nil
+}
+
+// chatOf is how a checkpoint's model makes text of conversations: by the config's template, where training had another.
+func chatOf(f *rundir.Found, c *configs.Config, info *datasets.Info) (*chat.Format, error) {
+	then, err := configs.Parse("config", f.Snapshot.Manifest.Config, configs.Overlay{})
 	if err != nil {
 		return info.Chat, nil // it is told where it matters
 	}
-	known := restore.ChatOf(t.config, then, info)
-	f, err := specs.Chat(t.config, known)
+	known := restore.ChatOf(c, then, info)
+	format, err := specs.Chat(c, known)
 	if err != nil && known == info.Chat { // an earlier version's: the template need not be there any more
 		return known, nil
 	}
-	return f, err
+	return format, err
 }
 
 // plan cuts the model. Where there is no room for a microbatch of training, it
@@ -242,6 +255,9 @@ func (t *Model) release() (err error) {
 	if x := t.values; x != nil {
 		t.values = nil
 		err = errors.Join(err, x.Close())
+	}
+	for _, a := range t.adapters {
+		err = errors.Join(err, a.close())
 	}
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,13 +24,20 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Service is a service of a model, which has the devices until it is closed.
+// Service is a service of a model, which has the devices until it is closed. Those of the
+// model's adapters share all but their answers.
 type Service struct {
+	*opened
 	answers *answer.Service
 	model   answer.Model
-	trained *Model
 	used    checkpoint.Used
+}
+
+// opened is what the services of a model and of its adapters have together.
+type opened struct {
+	trained *Model
 	rt      *executor.Runtime
+	parts   []Part
 	leave   func()      // lets other calls use the devices
 	closed  atomic.Bool // Close was called
 }
@@ -75,11 +84,11 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{model: t.session.Trained(), trained: t, leave: leave}
+	s := &Service{opened: &opened{trained: t, leave: leave}, model: t.session.Trained()}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(answer.Kept(err), s.end())
 	}
-	s.used = t.used
+	s.used, s.parts = t.used, t.parts()
 	return s, nil
 }
 
@@ -87,13 +96,22 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 	on := s.trained.session
 	needs := s.needs(ctx)
+	var adapters []answer.Adapted
+	if s.trained.adapters != nil {
+		if err := s.trained.besides(ctx, &needs); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.trained.adapters {
+		adapters = append(adapters, answer.Adapted{Model: a.of(on), Load: a.load})
+	}
 	needs.AtOnce = o.AtOnce
 	if s.rt, err = on.Runtime(ctx, on.Devices, s.trained.weights.Dir, needs); err != nil {
 		return err
 	}
 	on.Watch(s.rt, nil, func() time.Duration { return session.LeastPatience })
 	s.answers, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
-		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load,
+		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load, Adapters: adapters,
 		Lost: func(id device.ID, err error) { on.GiveUp(s.rt, id, err) },
 	})
 	return err
@@ -164,6 +182,35 @@ func (s *Service) AnswerBytes() int64 { return s.answers.AnswerBytes() }
 
 // Warnings say what went wrong and did no harm: see [answer.Service.Warnings].
 func (s *Service) Warnings() []string { return s.answers.Warnings() }
+
+// Adapter is the service of the adapter of a name: it answers with that one, and is open as long as s
+// is. "" is the model itself. A name that there is not is refused with errs.ErrOptions.
+func (s *Service) Adapter(name string) (*Service, error) {
+	if name == "" {
+		return &Service{s.opened, s.answers.Adapter(-1), s.trained.session.Trained(), s.trained.used}, nil
+	}
+	if s.trained.adapters == nil {
+		return nil, fmt.Errorf("%w: there is no adapter %q: the service has none", errs.ErrOptions, name)
+	}
+	var names []string
+	for i, a := range s.trained.adapters {
+		if a.Name == name {
+			return &Service{s.opened, s.answers.Adapter(i), a.of(s.trained.session), a.used}, nil
+		}
+		names = append(names, a.Name)
+	}
+	return nil, fmt.Errorf("%w: there is no adapter %q: there are %s", errs.ErrOptions, name, strings.Join(names, ", "))
+}
+
+// Info describes the data that the service's model was trained on.
+func (s *Service) Info() *datasets.Info { return s.model.Info }
+
+// CanGenerate is [Model.CanGenerate] of the service's model.
+func (s *Service) CanGenerate() error { return s.model.Speaks() }
+
+// Parts are the weights of the service: those of the model, and of each adapter in the order in
+// which they were given.
+func (s *Service) Parts() []Part { return slices.Clone(s.parts) }
 
 // Used says which weights the service has.
 func (s *Service) Used() checkpoint.Used { return s.used }

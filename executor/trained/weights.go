@@ -47,6 +47,9 @@ func (t *Model) pick(ctx context.Context) error {
 
 // contents opens the weights, which are read until release.
 func (t *Model) contents(ctx context.Context) (c executor.Contents, err error) {
+	if t.adapters != nil {
+		return t.baseContents(ctx)
+	}
 	w := t.weights
 	if w.Init != "" {
 		if t.values == nil {

@@ -18,47 +18,63 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/serve"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func serveCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "serve RUN",
+		Use:   "serve RUN | --adapter NAME=RUN …",
 		Short: "Answer over HTTP with a trained model",
 		Long: "Answer requests over HTTP with a trained model, whose weights stay on the devices: POST /predict answers samples, POST /generate continues a text. GET / describes both for the model. docs/serving.md has all requests, limits and metrics.\n" +
 			"\n" +
 			"The run may train meanwhile: a better checkpoint (with --last a newer one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
 			"\n" +
+			"--adapter NAME=RUN, once for each of several runs that train an adapter (adapt.lora) beside the same base, serves them all: the base's weights are on the devices once. A request names its adapter, and without a name the base answers.\n" +
+			"\n" +
 			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. Ctrl-C or SIGTERM ends it once the requests under way are answered.",
-		Example: "  trainer serve runs/churn\n  trainer serve runs/shakespeare --last --address 127.0.0.1:9000 --texts 8\n" +
+		Example: "  trainer serve runs/churn\n  trainer serve runs/shakespeare --last --address 127.0.0.1:9000 --texts 8\n  trainer serve --adapter polite=runs/polite --adapter short=runs/short\n" +
 			"  curl -d '{\"inputs\": [{\"age\": 41, \"plan\": \"gold\"}]}' localhost:8080/predict",
-		Args: cli.Args(1),
 	}
 	flags := addTrained(c)
 	f := addServeFlags(c)
+	c.Args = f.args
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := f.check(c); err != nil {
 			return err
 		}
-		return f.run(c, flags, args[0])
+		return f.run(c, flags, strings.Join(args, ""))
 	}
 	return c
 }
 
+// args asks for a run, or for adapters.
+func (f *serveFlags) args(c *cobra.Command, args []string) error {
+	switch {
+	case len(f.adapters) == 0:
+		return cli.Args(1)(c, args)
+	case len(args) > 0:
+		return cli.Usagef("--adapter names the runs to serve, and %s is another: give it as --adapter NAME=%s, or leave --adapter out", args[0], args[0])
+	}
+	return nil
+}
+
 // serveFlags are the flags of a server.
 type serveFlags struct {
-	address string
-	hosts   []string
-	token   string // path of the file
-	drain   time.Duration
-	follow  time.Duration
-	service berth.ServeOptions
-	limits  serve.Limits
+	address  string
+	hosts    []string
+	adapters []string // NAME=RUN
+	token    string   // path of the file
+	drain    time.Duration
+	follow   time.Duration
+	service  berth.ServeOptions
+	limits   serve.Limits
 }
 
 // addServeFlags gives c those flags.
 func addServeFlags(c *cobra.Command) *serveFlags {
 	f := &serveFlags{}
 	c.Flags().StringVar(&f.address, "address", "127.0.0.1:8080", "listen at `HOST:PORT`; port 0 takes a free one")
+	c.Flags().StringArrayVar(&f.adapters, "adapter", nil, "answer with the adapter of a run by a name, `NAME=RUN`, in place of RUN; can be repeated")
 	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
 	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
 	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once")
@@ -175,9 +191,6 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 		defer lines.Unlock()
 		cli.Tell(c, c.ErrOrStderr(), text)
 	}}
-	if o.Weights, err = flags.weights.Weights(dir); err != nil {
-		return o, err
-	}
 	if o.Faults, err = flags.faults.parse(); err != nil {
 		return o, err
 	}
@@ -192,8 +205,40 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 	if net.ParseIP(host) == nil && host != "" && host != "localhost" { // those are known
 		o.Hosts = append(o.Hosts, host)
 	}
+	if f.adapters != nil {
+		o.Adapters, err = f.runs(c, flags)
+		return o, err
+	}
+	if o.Weights, err = flags.weights.Weights(dir); err != nil {
+		return o, err
+	}
 	o.Config, err = flags.config.LoadTrained(c, dir)
 	return o, err
+}
+
+// runs are the adapters to serve. The flags that choose weights and change the config hold for each.
+func (f *serveFlags) runs(c *cobra.Command, flags *trainedFlags) (list []berth.Adapter, err error) {
+	for _, name := range []string{"checkpoint", "init"} {
+		if c.Flags().Changed(name) {
+			return nil, cli.Usagef("--%s and --adapter exclude each other: adapters have the best checkpoints of their runs, or with --last the newest", name)
+		}
+	}
+	for _, text := range f.adapters {
+		a := berth.Adapter{}
+		name, dir, found := strings.Cut(text, "=")
+		if !found || name == "" || dir == "" {
+			return nil, cli.Usagef("--adapter %s: give a name and a run folder, such as --adapter polite=runs/polite", text)
+		}
+		a.Name = name
+		if a.Weights, err = flags.weights.Weights(dir); err != nil {
+			return nil, err
+		}
+		if a.Config, err = flags.config.LoadTrained(c, dir); err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }
 
 // leastToken is the least length of a token, in bytes.
@@ -224,5 +269,11 @@ func (f *serveFlags) open(c *cobra.Command, weights *runs.WeightFlags, o serve.O
 		return nil, byFault(err)
 	}
 	fmt.Fprintln(c.ErrOrStderr(), weights.UsedText(s.Used()))
+	if parts := s.Parts(); len(parts) > 1 {
+		for _, p := range parts[1:] {
+			fmt.Fprintf(c.ErrOrStderr(), "adapter %s: %s\n", p.Adapter, weights.UsedText(p.Used))
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s %s were copied there\n", serve.PartsText(parts), units.Bytes(s.Stats().WeightBytes))
+	}
 	return s, nil
 }

@@ -37,7 +37,7 @@ func (s *desk) answers(c *call, p *pass, in *tensor.Dense) (_ []berth.Prediction
 		return nil, used, err
 	}
 	defer done()
-	list, err := c.model.service.Answers(c.ctx, in)
+	list, err := c.service.Answers(c.ctx, in)
 	if err != nil {
 		p := s.failed(c, err)
 		if p.status == http.StatusUnprocessableEntity {
@@ -45,7 +45,7 @@ func (s *desk) answers(c *call, p *pass, in *tensor.Dense) (_ []berth.Prediction
 		}
 		return nil, used, p
 	}
-	return list, c.model.service.Used(), nil
+	return list, c.service.Used(), nil
 }
 
 // samples reads the samples of a request to POST /predict, and holds what they and their
@@ -62,6 +62,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	}
 	var inputs json.RawMessage
 	var timeout *int64
+	adapter := r.URL.Query().Get("adapter") // of images without JSON
 	files, isFiles, err := filesOf(r, body, s.limits.Samples)
 	size, most := int64(len(body)), int64(len(files))
 	switch {
@@ -70,7 +71,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	case isFiles:
 		size *= 2 // the parts of a form are copies
 	default:
-		if err := s.decode(body, fields{"inputs": &inputs, "timeout_ms": &timeout}); err != nil {
+		if err := s.decode(body, s.fields(fields{"inputs": &inputs, "timeout_ms": &timeout}, &adapter)); err != nil {
 			return nil, nil, err
 		}
 		most = s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)
@@ -82,7 +83,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	if p := p.measured(s.costs, size, most); p != nil {
 		return nil, nil, p
 	}
-	c, err := s.begin(r, timeout)
+	c, err := s.begin(r, timeout, adapter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +92,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 			c.end()
 		}
 	}()
-	info := c.model.trained.Info()
+	info := c.service.Info()
 	pictures := &pictureReader{info, p, s.costs.predict(size, most)}
 	switch {
 	case isFiles && info.Pictures == nil:
@@ -144,6 +145,7 @@ type generateRequest struct {
 	stop        []string
 	slide       bool
 	stream      bool
+	adapter     string
 	timeout     *int64
 }
 
@@ -209,16 +211,16 @@ type generateAnswer struct {
 
 // generate answers POST /generate.
 func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
-	o, streamed, timeout, err := s.prompt(w, r, p)
+	o, q, err := s.prompt(w, r, p)
 	if err != nil {
 		return err
 	}
-	c, err := s.begin(r, timeout)
+	c, err := s.begin(r, q.timeout, q.adapter)
 	if err != nil {
 		return err
 	}
 	defer c.end()
-	if c.model.trained.CanGenerate() != nil {
+	if c.service.CanGenerate() != nil {
 		return &problem{status: http.StatusNotFound, Kind: kindPath, Text: "the model does not continue texts: POST /predict gives its answers"}
 	}
 	done, err := p.text(c.ctx)
@@ -228,9 +230,9 @@ func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
 	defer done()
 	var text strings.Builder
 	stream, tokens := &events{w: w}, o.Tokens
-	res, err := c.model.service.Generate(c.ctx, o, func(piece berth.Piece) error {
+	res, err := c.service.Generate(c.ctx, o, func(piece berth.Piece) error {
 		_ = p.hold(use{requests: 1, texts: 1, memory: s.costs.generating(0, tokens)}) // the prompt is not needed any more
-		if streamed {
+		if q.stream {
 			return stream.send("piece", piece)
 		}
 		text.WriteString(piece.Text)
@@ -253,7 +255,7 @@ func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
 		}
 		return p
 	}
-	if streamed {
+	if q.stream {
 		return gone(stream.send("end", res))
 	}
 	writeJSON(w, http.StatusOK, generateAnswer{text.String(), res})
@@ -261,28 +263,27 @@ func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
 }
 
 // prompt reads a request to POST /generate, and holds what its text takes.
-func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateOptions, stream bool, timeout *int64, err error) {
+func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateOptions, q generateRequest, err error) {
 	body, err := s.read(w, r, func(bytes int64) *problem {
 		return p.admit(use{requests: 1, texts: 1}, s.costs.generate(bytes), s.costs.generate(bytes))
 	})
 	if err != nil {
-		return o, false, nil, err
+		return o, q, err
 	}
-	var q generateRequest
-	if err := s.decode(body, q.fields()); err != nil {
-		return o, false, nil, err
+	if err := s.decode(body, s.fields(q.fields(), &q.adapter)); err != nil {
+		return o, q, err
 	}
 	if o, err = q.options(&s.limits); err != nil {
-		return o, false, nil, err
+		return o, q, err
 	}
 	kept := int64(len(q.prompt))
 	for _, stop := range q.stop {
 		kept += int64(2 * len(stop))
 	}
 	if p := p.hold(use{requests: 1, texts: 1, memory: s.costs.generating(kept, o.Tokens)}); p != nil {
-		return o, false, nil, p
+		return o, q, p
 	}
-	return o, q.stream, q.timeout, nil
+	return o, q, nil
 }
 
 // sentProblem is a problem that the client has been told in a stream.

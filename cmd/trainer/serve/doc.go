@@ -27,6 +27,14 @@
 // once, the older weights leave, and requests wait. A load that is slow for other reasons has its memory
 // already, and takes as long as it takes.
 //
+// # Why does each adapter have programs of its own?
+//
+// Adapters of one base differ in ranks and targets, so their graphs differ. Programs of one runtime share the
+// variables that have the same name, and so the base; those of an adapter are its own. One program with the
+// adapters' weights switched between batches would need one rank and one list of targets for all, and a batch of
+// several adapters at once would multiply gathered weights, in another order: its answers would not be those of
+// the adapter alone to the bit.
+//
 // # Why is the memory of requests counted before they are read?
 //
 // The queue counts samples, and a body of four megabytes may be one sample or none; its answers may have

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
-// follower looks for better or newer checkpoints of the run.
+// follower looks for better or newer checkpoints of the run, or of each adapter's.
 type follower struct {
 	opt    OpenOptions
 	models *models
@@ -23,27 +23,42 @@ type follower struct {
 	ctx    context.Context // ended by close
 	done   sync.WaitGroup
 
-	busy   chan struct{} // has an element while the folder is looked at, and a checkpoint loaded
-	seen   os.FileInfo   // of watch alone
-	failed uint64        // the checkpoint that could not be loaded: it is not tried again unasked
-	told   string        // what is wrong in the folder, until it is not; it is told once
+	busy chan struct{} // has an element while a folder is looked at, and checkpoints loaded
+	runs []*followed
 }
 
-// newFollower begins to look, if the options say so.
+// followed is a run whose checkpoints may take the place of those in use. The holder of
+// follower.busy owns it.
+type followed struct {
+	part    int // index in the parts of a service
+	weights berth.Weights
+	seen    os.FileInfo // of watch alone
+	failed  uint64      // the checkpoint that could not be loaded: it is not tried again unasked
+	told    string      // what is wrong in the folder, until it is not; it is told once
+}
+
+// newFollower begins to look, if the options say so. Weights that were asked for by their ID, or by a
+// file, stay.
 func newFollower(o OpenOptions, m *models) *follower {
 	f := &follower{opt: o, models: m, busy: make(chan struct{}, 1)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	if f.follows() && o.Follow > 0 {
+	if o.Adapters == nil {
+		f.add(0, o.Weights)
+	}
+	for i, a := range o.Adapters {
+		f.add(1+i, a.Weights)
+	}
+	if f.runs != nil && o.Follow > 0 {
 		f.done.Go(f.watch)
 	}
 	return f
 }
 
-// follows reports whether other weights may come: not in place of those that were asked
-// for by their ID, or by a file.
-func (f *follower) follows() bool {
-	w := f.opt.Weights
-	return w.ID == 0 && w.Init == ""
+// add adds a run, unless its weights stay.
+func (f *follower) add(part int, w berth.Weights) {
+	if w.ID == 0 && w.Init == "" {
+		f.runs = append(f.runs, &followed{part: part, weights: w})
+	}
 }
 
 // close ends the looking.
@@ -52,7 +67,7 @@ func (f *follower) close() {
 	f.done.Wait()
 }
 
-// watch looks again and again. It reads the checkpoints only after their file has changed.
+// watch looks again and again. It reads the checkpoints only after a file of them has changed.
 func (f *follower) watch() {
 	for {
 		select {
@@ -60,51 +75,95 @@ func (f *follower) watch() {
 		case <-f.ctx.Done():
 			return
 		}
-		st, err := os.Stat(rundir.CheckpointPath(f.opt.Weights.Dir))
-		if err == nil && f.seen != nil && os.SameFile(st, f.seen) && st.ModTime().Equal(f.seen.ModTime()) && st.Size() == f.seen.Size() {
+		files, changed := make([]os.FileInfo, len(f.runs)), false
+		for i, r := range f.runs {
+			st, err := os.Stat(rundir.CheckpointPath(r.weights.Dir))
+			same := err == nil && r.seen != nil && os.SameFile(st, r.seen) && st.ModTime().Equal(r.seen.ModTime()) && st.Size() == r.seen.Size()
+			files[i], changed = st, changed || !same
+		}
+		if !changed {
 			continue
 		}
-		if _, _, err := f.look(f.ctx, false); err == nil || f.ctx.Err() != nil {
-			f.seen = st
+		if _, err := f.look(f.ctx, false); err == nil || f.ctx.Err() != nil {
+			for i, r := range f.runs {
+				r.seen = files[i]
+			}
 		}
 	}
 }
 
-// look loads the checkpoint that the options choose now, unless it is the one in use.
+// look loads the checkpoints that the options choose now, unless they are in use.
 // asked says that somebody waits for the result.
-func (f *follower) look(ctx context.Context, asked bool) (used berth.Used, changed bool, err error) {
-	x, w := f.models, f.opt.Weights
+func (f *follower) look(ctx context.Context, asked bool) (changed bool, err error) {
 	select {
 	case f.busy <- struct{}{}:
 		defer func() { <-f.busy }()
 	case <-ctx.Done():
-		return x.used(), false, context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
-	if !f.follows() {
-		return x.used(), false, nil
+	other := map[*followed]uint64{} // checkpoints to load
+	for _, r := range f.runs {
+		id, fails := f.wanted(ctx, r, asked)
+		if fails != nil {
+			err = errors.Join(err, fails) // a load needs all folders
+		} else if id != 0 {
+			other[r] = id
+		}
 	}
-	id, damaged, err := chosen(ctx, w)
+	if err != nil || len(other) == 0 {
+		return false, err
+	}
+	if err := f.models.change(ctx); err != nil {
+		for r, id := range other {
+			if ctx.Err() == nil {
+				r.failed = id
+				f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", id, err))
+			}
+		}
+		return false, err
+	}
+	for _, r := range f.runs {
+		if other[r] == 0 {
+			continue
+		}
+		r.failed = 0
+		f.models.counted.reloads.Add(1)
+		f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
+	}
+	return true, nil
+}
+
+// wanted is the ID of the checkpoint of a run that is to be loaded; 0 where the one in use stays.
+func (f *follower) wanted(ctx context.Context, r *followed, asked bool) (uint64, error) {
+	id, damaged, err := chosen(ctx, r.weights)
 	if ctx.Err() == nil {
-		f.tell(damaged, err, asked)
+		f.tell(r, damaged, err, asked)
 	}
 	if err != nil {
-		return x.used(), false, err
+		return 0, err
 	}
-	inUse := func(s checkpoint.Skipped) bool { return s.ID == x.used().ID } // it is whole in memory
-	if id == x.used().ID || id == f.failed && !asked || slices.ContainsFunc(damaged, inUse) {
-		return x.used(), false, nil
+	now := f.used(r).ID
+	inUse := func(s checkpoint.Skipped) bool { return s.ID == now } // it is whole in memory
+	if id == now || id == r.failed && !asked || slices.ContainsFunc(damaged, inUse) {
+		return 0, nil
 	}
-	if err := x.change(ctx, w); err != nil {
-		if ctx.Err() == nil {
-			f.failed = id
-			f.failure(fmt.Sprintf("checkpoint %d cannot be loaded: %v", id, err))
-		}
-		return x.used(), false, err
+	return id, nil
+}
+
+// used says which weights of a run are in use.
+func (f *follower) used(r *followed) (u berth.Used) {
+	if parts := f.models.parts(); parts != nil {
+		u = parts[r.part].Used
 	}
-	f.failed = 0
-	x.counted.reloads.Add(1)
-	f.opt.Log("answering with " + usedText(x.used()))
-	return x.used(), true, nil
+	return u
+}
+
+// named puts the name of the run's adapter before a text.
+func (f *follower) named(r *followed, text string) string {
+	if f.opt.Adapters == nil {
+		return text
+	}
+	return fmt.Sprintf("adapter %s: %s", f.opt.Adapters[r.part-1].Name, text)
 }
 
 // chosen is the ID of the whole checkpoint that w chooses now, and the damaged ones that
@@ -118,7 +177,7 @@ func chosen(ctx context.Context, w berth.Weights) (id uint64, damaged []checkpoi
 }
 
 // tell tells of damaged checkpoints, or why none could be found: once, unless somebody asked.
-func (f *follower) tell(damaged []checkpoint.Skipped, err error, asked bool) {
+func (f *follower) tell(r *followed, damaged []checkpoint.Skipped, err error, asked bool) {
 	why := ""
 	switch {
 	case err != nil:
@@ -126,26 +185,28 @@ func (f *follower) tell(damaged []checkpoint.Skipped, err error, asked bool) {
 	case len(damaged) > 0:
 		why = fmt.Sprintf("damaged: %v", damaged[0])
 	}
-	if why != "" && (asked || why != f.told) {
-		f.failure(why)
+	if why != "" && (asked || why != r.told) {
+		f.failure(r, why)
 	}
-	f.told = why
+	r.told = why
 }
 
 // failure counts a reload that failed, and logs why.
-func (f *follower) failure(why string) {
+func (f *follower) failure(r *followed, why string) {
 	f.models.counted.failedReloads.Add(1)
 	now := "no weights answer until the model is loaded again"
 	if m, _, _ := f.models.now(); m != nil {
-		now = "answering with " + usedText(m.service.Used())
+		now = "answering with " + usedText(f.used(r))
 	}
-	f.opt.Log(why + "; " + now)
+	f.opt.Log(f.named(r, why+"; "+now))
 }
 
 // reloaded is the answer to POST /reload.
 type reloaded struct {
 	Changed bool       `json:"changed"` // other weights are in use now
 	Weights berth.Used `json:"weights"`
+
+	Adapters map[string]berth.Used `json:"adapters,omitempty"` // by name
 }
 
 // reload answers POST /reload.
@@ -153,7 +214,7 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Context(), cancel)()
-	used, changed, err := f.look(ctx, true)
+	changed, err := f.look(ctx, true)
 	if err != nil {
 		p := problemOf(ctx, err)
 		if !errors.Is(err, context.Canceled) {
@@ -161,6 +222,6 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p
 	}
-	writeJSON(w, http.StatusOK, reloaded{changed, used})
+	writeJSON(w, http.StatusOK, reloaded{changed, f.models.used(), usedByAdapters(f.models.parts())})
 	return nil
 }

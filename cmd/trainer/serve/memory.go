@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/device/host"
@@ -59,6 +60,25 @@ func newCosts(info *datasets.Info, answer int64, l *Limits) *costs {
 	default:
 		c.numbers = m.Elems()
 		c.shortest = 2 * int64(m.Elems())
+	}
+	return c
+}
+
+// costsOf is those of a service, whichever of its adapters is asked.
+func costsOf(s *berth.Service, l *Limits) (c *costs) {
+	for _, part := range s.Parts() {
+		of, err := s.Adapter(part.Adapter)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		x := newCosts(of.Info(), of.AnswerBytes(), l)
+		if c == nil {
+			c = x
+			continue
+		}
+		c.sample, c.answer, c.context, c.tokens = max(c.sample, x.sample), max(c.answer, x.answer), max(c.context, x.context), max(c.tokens, x.tokens)
+		c.numbers, c.shortest = min(c.numbers, x.numbers), min(c.shortest, x.shortest)
+		c.packed, c.texts, c.pictures = c.packed || x.packed, c.texts || x.texts, c.pictures || x.pictures
 	}
 	return c
 }

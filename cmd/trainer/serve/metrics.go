@@ -108,7 +108,7 @@ func (c *metrics) stats() (sum berth.ServiceStats) {
 }
 
 // write writes all numbers in the text format of Prometheus.
-func (c *metrics) write(w io.Writer, used berth.Used, memory, most int64) {
+func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, p := c.stats(), page{w}
@@ -142,8 +142,12 @@ func (c *metrics) write(w io.Writer, used berth.Used, memory, most int64) {
 	p.one("reloads_total", "counter", "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.one("failed_reloads_total", "counter", "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))
 	p.one("device_failures_total", "counter", "Failures of devices after which the model was loaded again.", float64(c.repairs.Load()))
-	p.one("checkpoint", "gauge", "ID of the checkpoint in use; 0: the weights are of a file, or none are loaded.", float64(used.ID))
-	p.one("checkpoint_step", "gauge", "Training step of the checkpoint in use.", float64(used.Step))
+	if len(parts) == 0 {
+		parts = []berth.ServicePart{{}}
+	}
+	p.parts("weight_bytes", "Bytes of the weights in use that the devices have by the plan; {adapter=\"\"} is the base, once for all adapters.", parts, func(x berth.ServicePart) float64 { return float64(x.Bytes) })
+	p.parts("checkpoint", "ID of the checkpoint in use; 0: the weights are of a file, or none are loaded.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.ID) })
+	p.parts("checkpoint_step", "Training step of the checkpoint in use.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.Step) })
 }
 
 // compare orders by path, then by status.
@@ -171,6 +175,18 @@ func (p page) value(name, labels string, v float64) {
 func (p page) one(name, kind, help string, v float64) {
 	p.begin(name, kind, help)
 	p.value(name, "", v)
+}
+
+// parts is a metric of a number for the weights in use, and where there are adapters, for those of each.
+func (p page) parts(name, help string, parts []berth.ServicePart, v func(berth.ServicePart) float64) {
+	p.begin(name, "gauge", help)
+	for _, x := range parts {
+		labels := ""
+		if len(parts) > 1 {
+			labels = fmt.Sprintf(`{adapter=%q}`, x.Adapter)
+		}
+		p.value(name, labels, v(x))
+	}
 }
 
 // histogram writes the times of a path.

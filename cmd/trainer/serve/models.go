@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,13 +52,17 @@ func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, 
 	c := *o.Config
 	c.Devices = whole(c.Devices)
 	o.Config = &c
+	if o.Adapters != nil {
+		o.Adapters = slices.Clone(o.Adapters)
+		o.Adapters[0].Config = &c
+	}
 	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
 	if x.devices, err = berth.OpenDevices(c.Devices, berth.DevicesOptions{Faults: o.Faults}); err != nil {
 		return nil, err
 	}
-	if x.newest, err = x.load(ctx, o.Weights); err != nil {
+	if x.newest, err = x.load(ctx, x.asked()); err != nil {
 		return nil, errors.Join(err, x.devices.Close())
 	}
 	return x, nil
@@ -80,9 +85,34 @@ func whole(d configs.Devices) configs.Devices {
 	return d
 }
 
+// choice says which weights to answer with.
+type choice struct {
+	weights  berth.Weights
+	adapters []berth.Adapter // in place of weights, where the server has adapters
+}
+
+// asked is the choice of the options.
+func (x *models) asked() choice { return choice{x.opt.Weights, x.opt.Adapters} }
+
+// those is the choice of the checkpoints that a model has.
+func (x *models) those(m *model) choice {
+	c := choice{x.opt.Weights, slices.Clone(x.opt.Adapters)}
+	only := func(w *berth.Weights, u berth.Used) { w.Best, w.Last, w.ID = false, false, u.ID }
+	for i := range c.adapters {
+		only(&c.adapters[i].Weights, m.service.Parts()[1+i].Used)
+	}
+	only(&c.weights, m.service.Used())
+	return c
+}
+
 // load copies weights to the devices.
-func (x *models) load(ctx context.Context, w berth.Weights) (*model, error) {
-	t, err := berth.OpenTrained(ctx, x.opt.Config, w, berth.TrainedOptions{Devices: x.devices})
+func (x *models) load(ctx context.Context, w choice) (*model, error) {
+	o := berth.TrainedOptions{Devices: x.devices}
+	open := func() (*berth.Trained, error) { return berth.OpenTrained(ctx, x.opt.Config, w.weights, o) }
+	if w.adapters != nil {
+		open = func() (*berth.Trained, error) { return berth.OpenAdapters(ctx, w.adapters, o) }
+	}
+	t, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +171,14 @@ func (x *models) used() (u berth.Used) {
 	return u
 }
 
+// parts are the weights in use, those of each adapter behind the model's; nil while none are.
+func (x *models) parts() []berth.ServicePart {
+	if m, _, _ := x.now(); m != nil {
+		return m.service.Parts()
+	}
+	return nil
+}
+
 // release ends a request's use of a model.
 func (x *models) release(m *model) {
 	for _, text := range m.service.Warnings() {
@@ -179,19 +217,19 @@ func (x *models) end(m *model) error {
 	return errors.Join(m.service.Close(), m.trained.Close())
 }
 
-// change answers with other weights from now on. Where devices have no memory for both at
+// change answers with the weights that the options choose now. Where devices have no memory for both at
 // once, requests wait while the old ones give way; if the new ones cannot be loaded, the
 // old ones come back.
-func (x *models) change(ctx context.Context, w berth.Weights) error {
+func (x *models) change(ctx context.Context) error {
 	select {
 	case x.changes <- struct{}{}:
 		defer func() { <-x.changes }()
 	case <-ctx.Done(): // a repair may take for ever
 		return context.Cause(ctx)
 	}
-	next, err := x.load(ctx, w)
+	next, err := x.load(ctx, x.asked())
 	if errors.Is(err, berth.ErrOccupied) { // by the old weights alone, which stay
-		return x.instead(w)
+		return x.instead()
 	}
 	if err != nil {
 		return err
@@ -202,18 +240,17 @@ func (x *models) change(ctx context.Context, w berth.Weights) error {
 
 // instead is change without memory for both: the old weights leave first. From then on,
 // requests wait for the new ones, so nothing but close ends it early.
-func (x *models) instead(w berth.Weights) error {
+func (x *models) instead() error {
 	old, err := x.put(nil)
 	if old == nil || err != nil {
 		return err
 	}
-	before := x.opt.Weights
-	before.Best, before.Last, before.ID = false, false, old.service.Used().ID
+	before := x.those(old)
 	if err := x.end(old); err != nil { // a device was lost meanwhile
 		x.fail(nil, err)
 		return err
 	}
-	next, err := x.load(x.life, w)
+	next, err := x.load(x.life, x.asked())
 	if err == nil {
 		_, err = x.put(next)
 		return err
@@ -307,7 +344,7 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 		return nil, err
 	}
 	x.devices = d
-	if m, err = x.load(ctx, x.opt.Weights); err != nil {
+	if m, err = x.load(ctx, x.asked()); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return m, nil

@@ -13,6 +13,11 @@ import (
 type OpenOptions struct {
 	Config  *configs.Config // of the run; percentages of device memory in it do not hold
 	Weights berth.Weights   // which weights to answer with
+
+	// Adapters are runs with an adapter of one base, in place of Config and Weights: a request names one of them, or
+	// none and gets the base's answer. The devices are those of the first one's config.
+	Adapters []berth.Adapter
+
 	Service berth.ServeOptions
 	Limits  Limits
 
@@ -53,6 +58,15 @@ var ErrOptions = berth.ErrOptions
 // withDefaults gives zero fields their defaults, and refuses what cannot be.
 func (o OpenOptions) withDefaults() (OpenOptions, error) {
 	l := &o.Limits
+	if o.Adapters != nil {
+		if len(o.Adapters) == 0 || o.Adapters[0].Config == nil {
+			return o, fmt.Errorf("%w: OpenOptions.Adapters needs an adapter with the config of its run, or leave it out", ErrOptions)
+		}
+		if o.Config != nil || o.Weights != (berth.Weights{}) {
+			return o, fmt.Errorf("%w: OpenOptions.Adapters takes the place of Config and Weights: leave these out", ErrOptions)
+		}
+		o.Config = o.Adapters[0].Config
+	}
 	if o.Config == nil {
 		return o, fmt.Errorf("%w: OpenOptions.Config is nil: give the run's config", ErrOptions)
 	}

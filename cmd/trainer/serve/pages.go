@@ -34,7 +34,11 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "weights": s.models.used()})
+	answer := map[string]any{"status": "ok", "weights": s.models.used()}
+	if list := usedByAdapters(s.models.parts()); list != nil {
+		answer["adapters"] = list
+	}
+	writeJSON(w, http.StatusOK, answer)
 	return nil
 }
 
@@ -42,30 +46,35 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var page strings.Builder
-	s.models.counted.write(&page, s.models.used(), s.gate.memory(), s.gate.all.memory)
+	s.models.counted.write(&page, s.models.parts(), s.gate.memory(), s.gate.all.memory)
 	_, err := fmt.Fprint(w, page.String())
 	return gone(err)
 }
 
 // describe answers GET /.
 func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.begin(r, nil)
+	c, err := s.begin(r, nil, "")
 	if err != nil {
 		return err
 	}
 	defer c.end()
-	info, l := c.model.trained.Info(), s.limits
+	info, l := c.service.Info(), s.limits
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s\n\n", s.name, usedText(c.model.service.Used()))
-	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], \"timeout_ms\": N}\n")
+	fmt.Fprintf(&b, "%s, %s\n\n", s.name, usedText(c.service.Used()))
+	s.describeAdapters(&b, c.service.Parts())
+	key := ""
+	if len(c.service.Parts()) > 1 {
+		key = "\"adapter\": NAME, "
+	}
+	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], %s\"timeout_ms\": N}\n", key)
 	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
 	if info.Pictures != nil {
 		fmt.Fprintf(&b, "  An image may also be the whole body, or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
 	texts := ""
-	if c.model.trained.CanGenerate() == nil {
+	if c.service.CanGenerate() == nil {
 		texts = fmt.Sprintf(", and a text gets at most %d tokens", l.Tokens)
-		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": R, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, \"timeout_ms\": N}\n")
+		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": R, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, %s\"timeout_ms\": N}\n", key)
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")
 	}
 	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
@@ -74,6 +83,41 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, err = fmt.Fprint(w, printable(b.String()))
 	return gone(err)
+}
+
+// describeAdapters lists adapters, and the memory of all weights.
+func (s *desk) describeAdapters(b *strings.Builder, parts []berth.ServicePart) {
+	if len(parts) == 1 {
+		return
+	}
+	fmt.Fprintf(b, "\"adapter\": NAME in a request asks for one of these adapters; without it, the base answers:\n")
+	for _, p := range parts[1:] {
+		fmt.Fprintf(b, "  %s: %s\n", p.Adapter, usedText(p.Used))
+	}
+	fmt.Fprintf(b, "%s\n\n", PartsText(parts))
+}
+
+// PartsText says which weights of adapters are on the devices, with their bytes.
+func PartsText(parts []berth.ServicePart) string {
+	var list []string
+	for _, p := range parts[1:] {
+		list = append(list, fmt.Sprintf("%s %s", p.Adapter, units.Bytes(p.Bytes)))
+	}
+	return fmt.Sprintf("The base's weights take %s on the devices, once, and those of the adapters beside it: %s.", units.Bytes(parts[0].Bytes), strings.Join(list, ", "))
+}
+
+// usedByAdapters says which weights adapters have, by name; nil where there are none.
+func usedByAdapters(parts []berth.ServicePart) (list map[string]berth.Used) {
+	for _, p := range parts {
+		if p.Adapter == "" {
+			continue
+		}
+		if list == nil {
+			list = map[string]berth.Used{}
+		}
+		list[p.Adapter] = p.Used
+	}
+	return list
 }
 
 // printable writes characters that would control a terminal as Go does, such as \x1b: names

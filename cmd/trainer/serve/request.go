@@ -98,6 +98,14 @@ func (s *desk) tooLong() *problem {
 // the value's place in the body, and no copy.
 type fields map[string]any
 
+// fields adds the key that chooses an adapter, where there are some.
+func (s *desk) fields(f fields, adapter *string) fields {
+	if s.models.opt.Adapters != nil {
+		f["adapter"] = adapter
+	}
+	return f
+}
+
 // decode reads the values of fields from a body.
 func (s *desk) decode(body []byte, into fields) error {
 	if err := checkJSON(body); err != nil {
@@ -238,14 +246,15 @@ var topKText = fmt.Sprintf("the number of likeliest tokens to draw from, from 1 
 
 // call is a request that a model answers.
 type call struct {
-	ctx   context.Context // ends with the client, or when the request's time is up
-	model *model
-	end   func()
+	ctx     context.Context // ends with the client, or when the request's time is up
+	model   *model
+	service *berth.Service // of the model, or of its adapter that was asked for
+	end     func()
 }
 
 // begin gives a request its time, timeout in milliseconds or the server's, and the newest
-// model. The caller ends the call.
-func (s *desk) begin(r *http.Request, timeout *int64) (*call, error) {
+// model with an adapter; "" asks for none. The caller ends the call.
+func (s *desk) begin(r *http.Request, timeout *int64, adapter string) (*call, error) {
 	most := s.limits.Time
 	if timeout != nil {
 		switch ms := *timeout; {
@@ -262,10 +271,29 @@ func (s *desk) begin(r *http.Request, timeout *int64) (*call, error) {
 		defer cancel()
 		return nil, problemOf(ctx, err)
 	}
-	return &call{ctx, m, func() {
+	end := func() {
 		s.models.release(m)
 		cancel()
-	}}, nil
+	}
+	service, err := m.service.Adapter(adapter)
+	if err != nil {
+		defer end()
+		return nil, s.noAdapter(adapter)
+	}
+	return &call{ctx, m, service, end}, nil
+}
+
+// noAdapter refuses the name of an adapter that there is not.
+func (s *desk) noAdapter(name string) *problem {
+	list := s.models.opt.Adapters
+	if len(list) == 0 {
+		return bad("adapter", "the server has no adapters, and %q is none: leave it out", short(name))
+	}
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return bad("adapter", "there is no adapter %q: send %s, or leave it out for the base", short(name), strings.Join(names, ", "))
 }
 
 // failed words an error of the model's.

@@ -39,7 +39,7 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
 	s.gate = newGate(&s.opt)
 	m := s.models.newest
-	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, newCosts(m.trained.Info(), m.service.AnswerBytes(), &s.opt.Limits), m.trained.CanGenerate() == nil}
+	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, costsOf(m.service, &s.opt.Limits), m.trained.CanGenerate() == nil}
 	if err := d.costs.fits(s.gate, &d.limits); err != nil {
 		return nil, errors.Join(err, s.models.close())
 	}
@@ -83,6 +83,9 @@ func (s *Server) Close() error {
 
 // Used says which weights are in use; the zero value while none are.
 func (s *Server) Used() berth.Used { return s.models.used() }
+
+// Parts are the weights in use: those of the model, and of each adapter beside them.
+func (s *Server) Parts() []berth.ServicePart { return s.models.parts() }
 
 // Stats counts what has been computed with all weights so far.
 func (s *Server) Stats() berth.ServiceStats {

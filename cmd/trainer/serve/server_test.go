@@ -91,9 +91,15 @@ func (x run) goOn(t testing.TB) {
 }
 
 // predicted is the predictions for the samples of a file, without a server.
-func (x run) predicted(t testing.TB, file string) (all []berth.Prediction) {
+func (x run) predicted(t testing.TB, file string) []berth.Prediction {
 	t.Helper()
-	m, err := berth.OpenTrained(t.Context(), x.config, berth.Weights{Dir: x.dir}, berth.TrainedOptions{})
+	return x.predictedBy(t, berth.Weights{Dir: x.dir}, file)
+}
+
+// predictedBy is predicted with other weights than the run's best.
+func (x run) predictedBy(t testing.TB, w berth.Weights, file string) (all []berth.Prediction) {
+	t.Helper()
+	m, err := berth.OpenTrained(t.Context(), x.config, w, berth.TrainedOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

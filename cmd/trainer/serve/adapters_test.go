@@ -1,0 +1,309 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/serve"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+// bottles are the data and config of a model of text.
+var bottles = strings.Repeat("ten green bottles, and nine more; ", 60)
+
+const bottlesConfig = "data: {source: text, path: FILE, context: 8, tokenizer: bytes}\nmodel: {preset: gpt, layers: 1, heads: 2, width: 8}\ntrain: {epochs: 1, batch: 16}\n"
+
+// The config of a table's model, whose batchnorm goes on beside an adapter.
+const catsConfig = "data: {source: csv, path: FILE, label: kind}\n" +
+	"model: {layers: [{type: dense, name: in, units: 8}, {type: batchnorm}, {type: relu}, {type: dense, name: out, units: 3}]}\ntrain: {epochs: 2, batch: 8}\n"
+
+// beside trains an adapter of a config beside a file of weights.
+func beside(t testing.TB, config, base, data, lora string) run {
+	t.Helper()
+	x := run{dir: filepath.Join(t.TempDir(), "run")}
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	x.config, err = configs.Parse("test.yaml", []byte(strings.Replace(config, "FILE", file, 1)+"adapt: {lora: "+lora+"}\noptimizer: {lr: 0.5}\n"), configs.Overlay{Set: []string{"devices.use=cpu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.train(t, berth.TrainOptions{Init: base})
+	return x
+}
+
+// exported is a run's weights in a file.
+func exported(t testing.TB, x run) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "base.safetensors")
+	if _, err := berth.ExportSafetensors(t.Context(), berth.Weights{Dir: x.dir}, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// adapter is a run by a name.
+func (x run) adapter(name string) berth.Adapter {
+	return berth.Adapter{Name: name, Config: x.config, Weights: berth.Weights{Dir: x.dir}}
+}
+
+// openAdapters serves adapters.
+func openAdapters(t testing.TB, o serve.OpenOptions) (*serve.Server, *client) {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = func(text string) { t.Log(text) }
+	}
+	s, err := serve.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, &client{h.Client(), h.URL}
+}
+
+// continued is a text that a run continues alone.
+func continued(t testing.TB, c *configs.Config, w berth.Weights, prompt string) (text string) {
+	t.Helper()
+	m, err := berth.OpenTrained(t.Context(), c, w, berth.TrainedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Generate(t.Context(), berth.GenerateOptions{Prompt: prompt, Tokens: 20, Temperature: 0.8, Seed: 3, Slide: true}, func(p berth.Piece) error { text += p.Text; return nil })
+	if err := errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Adapters that are asked at once, and their base, answer as each alone. The base is on the
+// device once.
+func TestAdapters(t *testing.T) {
+	testall.Long(t)
+	first := trained(t, bottles, bottlesConfig)
+	base := exported(t, first)
+	a := beside(t, bottlesConfig, base, bottles, "{rank: 3, alpha: 6, targets: [attn.*, c_fc]}")
+	b := beside(t, strings.Replace(bottlesConfig, "epochs: 1", "epochs: 2", 1), base, strings.Repeat("one red door; ", 90), "{rank: 2, alpha: 8, targets: [c_proj], dropout: 0.1}")
+	want := map[string]string{
+		"a": continued(t, a.config, berth.Weights{Dir: a.dir}, "ten"),
+		"b": continued(t, b.config, berth.Weights{Dir: b.dir}, "ten"),
+		"":  continued(t, first.config, berth.Weights{Dir: first.dir}, "ten"),
+	}
+	if want["a"] == want["b"] || want["a"] == want[""] || want["b"] == want[""] {
+		t.Fatalf("the adapters do not differ: %q", want)
+	}
+	s, c := openAdapters(t, serve.OpenOptions{Adapters: []berth.Adapter{a.adapter("a"), b.adapter("b")}, Service: berth.ServeOptions{Texts: 2, Batch: 4}})
+
+	// Predictions of each, alone.
+	alone := map[string]string{}
+	predict := func(name string) string {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": ["ten gree", "en green"], "adapter": "`+name+`"}`)
+		if code != http.StatusOK {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+		return text
+	}
+	for name := range want {
+		alone[name] = predict(name)
+	}
+	if alone["a"] == alone["b"] || alone["a"] == alone[""] {
+		t.Errorf("the adapters predict the same: %v", alone)
+	}
+	var all sync.WaitGroup
+	for range 3 {
+		for name := range want {
+			all.Go(func() {
+				code, text, _ := c.do(t.Context(), http.MethodPost, "/generate", `{"prompt": "ten", "tokens": 20, "seed": 3, "slide": true, "adapter": "`+name+`"}`)
+				var got struct{ Text string }
+				if err := json.Unmarshal([]byte(text), &got); err != nil || code != http.StatusOK || got.Text != want[name] {
+					t.Errorf("%s: %d %s, want %q", name, code, text, want[name])
+				}
+			})
+			all.Go(func() {
+				if got := predict(name); got != alone[name] {
+					t.Errorf("%s: %s, want %s", name, got, alone[name])
+				}
+			})
+		}
+	}
+	all.Wait()
+
+	total := int64(0)
+	for _, p := range s.Parts() {
+		total += p.Bytes
+	}
+	if got := s.Stats().WeightBytes; got != total || s.Parts()[0].Bytes < total/2 {
+		t.Errorf("%d bytes of weights were copied in, the plan has %d: %+v", got, total, s.Parts())
+	}
+	for request, wanted := range map[string]string{
+		`{"prompt": "a", "adapter": "c"}`: `there is no adapter \"c\": send a, b, or leave it out for the base`,
+		`{"prompt": "a", "adapter": 7}`:   `this is the number 7: send a text`,
+	} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/generate", request); code != http.StatusBadRequest || !strings.Contains(text, wanted) {
+			t.Errorf("%s: %d %s", request, code, text)
+		}
+	}
+	if code, text, _ := c.do(t.Context(), http.MethodGet, "/", ""); code != http.StatusOK || !strings.Contains(text, "  b: checkpoint ") || !strings.Contains(text, "on the devices, once, and those of the adapters") {
+		t.Errorf("%d %s", code, text)
+	}
+
+	// Another base, another model on that base, and names that are no names are refused.
+	other := trained(t, bottles, bottlesConfig+"seed: 2\n")
+	c2 := beside(t, bottlesConfig, exported(t, other), bottles, "{rank: 3, alpha: 6, targets: [c_fc]}")
+	heads := beside(t, strings.Replace(bottlesConfig, "heads: 2", "heads: 4", 1), base, bottles, "{rank: 3, alpha: 6, targets: [c_fc]}")
+	for text, list := range map[string][]berth.Adapter{
+		"beside those with SHA-256":         {a.adapter("a"), c2.adapter("c")},
+		"but other models with it":          {a.adapter("a"), heads.adapter("h")},
+		"are both named \"a\"":              {a.adapter("a"), b.adapter("a")},
+		"has no name":                       {a.adapter("")},
+		"has no adapter: name runs":         {first.adapter("first")},
+		"has those of a checkpoint":         {{Name: "a", Config: a.config, Weights: berth.Weights{Dir: a.dir, Init: base}}},
+		"the adapter b has no config: give": {a.adapter("a"), {Name: "b"}},
+		"needs an adapter with the config":  {},
+	} {
+		_, err := serve.Open(t.Context(), serve.OpenOptions{Adapters: list})
+		if !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if err := os.Remove(base); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := serve.Open(t.Context(), serve.OpenOptions{Adapters: []berth.Adapter{a.adapter("a")}}); err == nil || !strings.Contains(err.Error(), "put the file back") {
+		t.Errorf("without the base: %v", err)
+	}
+}
+
+// Adapters of a table's model read what their own data was like, and have batchnorm's averages of
+// their own. Newer checkpoints are followed, and a device that fails is opened anew.
+func TestAdaptersOfTables(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	taller := "height,width,kind\n" + strings.Repeat("200,30,cat\n320,17,dog\n450,31,cow\n", 8)
+	first := trained(t, rows, catsConfig)
+	base := exported(t, first)
+	a := beside(t, catsConfig, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, catsConfig, base, taller, "{rank: 1, alpha: 4, targets: [out]}")
+	file := filepath.Join(t.TempDir(), "new.csv")
+	if err := os.WriteFile(file, []byte("height,width\n120,7\n210,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	drill, err := fault.Parse("cpu:0 launch 12 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := b.adapter("b")
+	newest.Weights.Last = true
+	_, c := openAdapters(t, serve.OpenOptions{Adapters: []berth.Adapter{a.adapter("a"), newest}, Follow: time.Millisecond, Service: berth.ServeOptions{Batch: 2}, Faults: []fault.Fault{drill}})
+	check := func(name string, want []berth.Prediction) (code int) {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [210, 1]], "adapter": "`+name+`"}`)
+		if code != http.StatusOK {
+			return code
+		}
+		var got predictions
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(got.Predictions, want, func(x, y berth.Prediction) bool {
+			return *x.Class == *y.Class && x.Label == y.Label && reflect.DeepEqual(x.Values, y.Values)
+		}) {
+			t.Errorf("adapter %q: %+v, want %+v", name, got.Predictions, want)
+		}
+		return code
+	}
+	wantA, wantB, wantBase := a.predicted(t, file), b.predictedBy(t, newest.Weights, file), first.predicted(t, file)
+	failed := 0
+	for range 8 {
+		for name, want := range map[string][]berth.Prediction{"a": wantA, "b": wantB, "": wantBase} {
+			if code := check(name, want); code != http.StatusOK {
+				failed++
+			}
+		}
+		c.until(t, fmt.Sprintf("device_failures_total %d", min(failed, 1)))
+	}
+	if failed != 1 {
+		t.Errorf("%d requests failed by one fault", failed)
+	}
+	_, before, _ := c.do(t.Context(), http.MethodGet, "/healthz", "")
+	c2 := *b.config
+	c2.Train.Epochs += 2
+	*b.config = c2
+	b.train(t, berth.TrainOptions{Resume: true, AllowChanged: true})
+	wantB = b.predictedBy(t, newest.Weights, file)
+	var told struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+	}
+	c.post(t, "/reload", "", &told)
+	if now := told.Adapters["b"]; now.Step != 12 || told.Adapters["a"].Step != 6 {
+		t.Errorf("after %s: %+v", before, told)
+	}
+	check("a", wantA)
+	check("b", wantB)
+}
+
+// Where the devices have no memory for the base twice, newer checkpoints of adapters take the place
+// of those in use, and no request is dropped.
+func TestReloadOfAdaptersWithoutRoom(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	config := strings.Replace(catsConfig, "units: 8}, ", "units: 128}, {type: dense, units: 128}, ", 1)
+	base := exported(t, trained(t, rows, config))
+	a := beside(t, config, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, config, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	a.config.Devices.Memory = configs.Memory{Bytes: 130 << 10}
+	list := []berth.Adapter{a.adapter("a"), b.adapter("b")}
+	for i := range list {
+		list[i].Weights.Last = true
+	}
+	s, c := openAdapters(t, serve.OpenOptions{Adapters: list, Follow: -1, Service: berth.ServeOptions{Batch: 1}})
+	if n := s.Parts()[0].Bytes; n < 65<<10 { // more than half of the memory
+		t.Fatalf("the base has %d bytes", n)
+	}
+	b.goOn(t)
+	ended := make(chan bool)
+	var answers sync.WaitGroup
+	for _, name := range []string{"a", "b", ""} {
+		answers.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7]], "adapter": "`+name+`"}`); code != http.StatusOK {
+					t.Errorf("meanwhile, %q: %d %s", name, code, text)
+				}
+			}
+		})
+	}
+	var told struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+	}
+	c.post(t, "/reload", "", &told)
+	close(ended)
+	answers.Wait()
+	if !told.Changed || told.Adapters["b"].Step != 9 || told.Adapters["a"].Step != 6 {
+		t.Errorf("%+v", told)
+	}
+}
