@@ -133,7 +133,7 @@ func (x *importing) configure() error {
 	}
 	format, err := datasets.ReadChat(x.from)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", pretrained.ErrFormat, err)
 	}
 	x.info = restore.ImportedInfo(tokens, format, x.config.Data.Context)
 	return nil
