@@ -21,7 +21,8 @@ type (
 // config.json, model.safetensors (or an index of several) and tokenizer.json (or
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
-// data.path then names. A dir that holds a run is refused. After an error, nothing of it is left.
+// data.path then names. It keeps the folder's chat template and the tokens that end a text, for
+// [GenerateOptions].Messages. A dir that holds a run is refused. After an error, nothing of it is left.
 //
 // A from that ends in .safetensors is a file that [ExportSafetensors] wrote. The run then has its
 // weights, its config and what was fitted to its data, and answers as the run that it is of.

@@ -114,7 +114,7 @@ var dataSection = chosen(&section{
 			&dataTokenizer,
 			with(dataField, "for JSON lines (`.jsonl`): the key of each line's text, such as `text`, or of a list of `{role, content}`, such as `messages`: then each line is a conversation, and the tokens of its answers are learnt. [More on conversations](text.md#conversations)"),
 			{name: "chat_template", kind: pathText, at: at(func(d *Data) *string { return &d.ChatTemplate }), free: true, // what it makes is part of the data's fingerprint
-				doc: "for conversations: the path of a template (Jinja) that turns messages into text, or of a folder with `chat_template.jinja` or `tokenizer_config.json`; without the key, the folder of the `tokenizer.json`"},
+				doc: "for conversations: the path of a template (Jinja) that turns messages into text, or of a folder with `chat_template.jinja` or `tokenizer_config.json`; without the key, the folder of the `tokenizer.json`; a run keeps its template"},
 			&dataContext,
 			with(dataTruncate, "for conversations: cut longer ones than `context` off; otherwise they are refused"),
 		}},

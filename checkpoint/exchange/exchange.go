@@ -46,8 +46,8 @@ type Imported struct {
 // config.json, model.safetensors (or an index of several) and tokenizer.json (or
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
-// data.path then names. The run folder has config.yaml, checkpoints.db and, unless the tokenizer is
-// GPT-2's, tokenizer.json with tokenizer_config.json, which has the chat template; one that holds a run is refused. After an error, nothing of it is left.
+// data.path then names. The run folder has config.yaml, checkpoints.db, unless the tokenizer is
+// GPT-2's tokenizer.json and, if the model has a chat template or special tokens, tokenizer_config.json; one that holds a run is refused. After an error, nothing of it is left.
 //
 // A from that ends in .safetensors is a file that ExportSafetensors wrote: the run has its
 // weights, its config and what was fitted to its data.
@@ -133,7 +133,7 @@ func (x *importing) configure() error {
 	}
 	format, err := datasets.ReadChat(x.from)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", pretrained.ErrFormat, err)
 	}
 	x.info = restore.ImportedInfo(tokens, format, x.config.Data.Context)
 	return nil
@@ -214,16 +214,17 @@ func (x *importing) save() (err error) {
 	if err != nil {
 		return err
 	}
-	var tokens, settings []byte
+	settings, err := x.info.Chat.File()
+	if err != nil {
+		return err
+	}
+	var tokens []byte
 	if x.model.Tokenizer.Kind() != "gpt2" {
 		var text bytes.Buffer
 		if err := x.model.Tokenizer.Write(&text); err != nil {
 			return err
 		}
 		tokens = text.Bytes()
-		if settings, err = x.info.Chat.File(); err != nil {
-			return err
-		}
 	}
 	return fill(x.ctx, x.dir, m, tokens, settings, x.weights)
 }

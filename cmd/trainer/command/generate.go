@@ -22,7 +22,7 @@ const longestPrompt = 16 << 20
 func generateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate RUN",
-		Short: "Continue a text, or answer a message, with a trained model of text",
+		Short: "Continue a text with a trained model of text",
 		Long: "Print a text that continues a prompt, as it comes. The prompt itself is not printed. With --chat, the prompt is a user's message, or a list of messages in JSON, and the text is the model's answer by its chat template.\n" +
 			"\n" +
 			"The text ends after --tokens tokens, before a --stop text, at a token that ends a document or an answer, or once the context is full. With --slide it then goes on: the model reads the later half again. The same --seed gives the same text on the same kind of device.",
@@ -33,7 +33,7 @@ func generateCommand() *cobra.Command {
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
-	cli.Rare(c, "context", "device-memory", "repetition-penalty")
+	cli.Rare(c, "context", "device-memory", "init", "repetition-penalty")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		o, err := gf.options(c)
 		if err != nil {

@@ -34,10 +34,10 @@ func newCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a first config for your own data",
-		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet), a text (a file or a folder) or a folder of images (with a folder for each class, or of IDX files), ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
+		Long: "Look at a table (.csv, .tsv, .jsonl, .parquet), a text (a file or a folder), conversations (.jsonl with lists of messages) or a folder of images (with a folder for each class, or of IDX files), ask at most three questions, and write a config that trains on it: FILE's name with .yaml, in the working folder. Its comments say why each setting is there.\n" +
 			"\n" +
 			"A file that is there already is never overwritten.",
-		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/\n  trainer new photos/",
+		Example: "  trainer new churn.csv\n  trainer new churn.csv --yes --out first.yaml\n  trainer new novels/\n  trainer new chats.jsonl --set data.tokenizer=runs/llama\n  trainer new photos/",
 		Args:    cli.Args(1),
 	}
 	c.Flags().BoolVar(&n.yes, "yes", false, "ask nothing: take the defaults, which are printed")
@@ -59,11 +59,23 @@ type starter struct {
 	yes     bool
 	set     []string      // keys of the data, KEY=VALUE
 	lines   *bufio.Reader // of the answers
+	next    string        // what to do next, if that is more than to train the config
 }
 
 func (n *starter) run(ctx context.Context) error {
 	if err := n.check(); err != nil {
 		return err
+	}
+	field, lines, err := n.conversations(ctx)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if field != "" {
+		yaml, err := n.chats(ctx, field, lines)
+		if err != nil {
+			return err
+		}
+		return n.write(ctx, yaml)
 	}
 	st, err := os.Stat(n.path)
 	folder := err == nil && st.IsDir()
@@ -133,24 +145,33 @@ func (n *starter) given() (lines []string) {
 	return lines
 }
 
-// pathThere is the path of the data as the config has it: from the config's folder.
+// pathThere is the path of the data as the config has it.
 func (n *starter) pathThere() string {
-	if filepath.IsAbs(n.path) {
+	to, err := n.fromConfig(n.path)
+	if err != nil {
 		return n.path
+	}
+	return to
+}
+
+// fromConfig is a path from the config's folder.
+func (n *starter) fromConfig(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return path, nil
 	}
 	from, err := filepath.Abs(filepath.Dir(n.out))
 	if err != nil {
-		return n.path
+		return "", err
 	}
-	to, err := filepath.Abs(n.path)
+	to, err := filepath.Abs(path)
 	if err != nil {
-		return n.path
+		return "", err
 	}
 	rel, err := filepath.Rel(from, to)
 	if err != nil { // on another disk
-		return to
+		return to, nil
 	}
-	return filepath.ToSlash(rel)
+	return filepath.ToSlash(rel), nil
 }
 
 // nameOfData is the name of a file without its endings, in letters that any name may have.
@@ -445,7 +466,7 @@ func (n *starter) write(ctx context.Context, yaml []byte) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(n.out))
 	}
-	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "%s is written: at most %s%s\nnext: trainer train %s\n", n.out, units.Count(steps, "step"), about(float64(steps)*step.Seconds), n.out)
+	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "%s is written: at most %s%s\nnext: %s\n", n.out, units.Count(steps, "step"), about(float64(steps)*step.Seconds), cmp.Or(n.next, "trainer train "+n.out))
 	return nil
 }
 

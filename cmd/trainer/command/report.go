@@ -103,6 +103,8 @@ func nextCommand(run *berth.Run, r *berth.Report, dir string) string {
 	switch info := run.Data.Info; {
 	case !r.Finished:
 		return "trainer resume " + dir
+	case info.Chats:
+		return "trainer generate " + dir + " --chat --prompt TEXT"
 	case info.Tokenizer != nil && info.ClassNames == nil:
 		return "trainer generate " + dir
 	}

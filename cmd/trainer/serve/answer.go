@@ -136,6 +136,7 @@ func (s *desk) writePiece(w http.ResponseWriter, before string, v any, after str
 // generateRequest is the body of POST /generate.
 type generateRequest struct {
 	prompt      string
+	messages    []berth.Message
 	tokens      *int
 	temperature *float64
 	topK        int
@@ -153,7 +154,7 @@ type generateRequest struct {
 func (q *generateRequest) fields() fields {
 	return fields{
 		"prompt": &q.prompt, "tokens": &q.tokens, "temperature": &q.temperature, "top_k": &q.topK, "top_p": &q.topP, "repetition_penalty": &q.penalty, "seed": &q.seed,
-		"stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
+		"messages": &q.messages, "stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
 	}
 }
 
@@ -179,8 +180,13 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 	if q.penalty != nil {
 		o.RepetitionPenalty = *q.penalty
 	}
+	if o.Messages = q.messages; q.messages != nil {
+		if err := q.converses(); err != nil {
+			return o, err
+		}
+	}
 	switch {
-	case q.prompt == "":
+	case q.prompt == "" && q.messages == nil:
 		return o, bad("prompt", "it is empty: send the text to continue")
 	case o.Tokens < 1:
 		return o, bad("tokens", "it is %d: send %s", o.Tokens, l.tokensText())
@@ -248,6 +254,9 @@ func (s *desk) generate(w *answering, r *http.Request, p *pass) error {
 		}
 		if errors.Is(err, berth.ErrOptions) { // the others were checked
 			p.Where, p.Text = "prompt", strings.TrimPrefix(p.Text, "prompt: ")
+			if o.Messages != nil {
+				p.Where, p.Text = "messages", strings.TrimPrefix(p.Text, "messages: ")
+			}
 		}
 		if stream.begun {
 			_ = stream.send("error", p)
@@ -277,6 +286,7 @@ func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateO
 		return o, q, err
 	}
 	kept := int64(len(q.prompt))
+	kept += q.conversationBytes()
 	for _, stop := range q.stop {
 		kept += int64(2 * len(stop))
 	}

@@ -76,6 +76,9 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 		texts = fmt.Sprintf(", and a text gets at most %d tokens", l.Tokens)
 		fmt.Fprintf(&b, "POST /generate  {\"prompt\": TEXT, \"tokens\": N, \"temperature\": T, \"top_k\": K, \"top_p\": P, \"repetition_penalty\": R, \"seed\": N, \"stop\": [TEXT, ...], \"slide\": BOOL, \"stream\": BOOL, %s\"timeout_ms\": N}\n", key)
 		fmt.Fprintf(&b, "  The answer has the text that continues the prompt; with stream, server-sent events.\n")
+		if info.Chat != nil && info.Chat.Template != "" {
+			fmt.Fprintf(&b, "  In place of the prompt, {\"messages\": [{\"role\": \"user\", \"content\": TEXT}, ...]} asks for the answer to a conversation, by the chat template.\n")
+		}
 	}
 	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
 	fmt.Fprintf(&b, "A request has at most %s and %d samples%s; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, texts, l.Time)

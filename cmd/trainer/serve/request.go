@@ -207,6 +207,8 @@ func (l *Limits) valueText(key string, to any) string {
 		return "true or false"
 	case *[]string:
 		return "a list of texts"
+	case *[]berth.Message:
+		return messagesText
 	}
 	switch key {
 	case "temperature":

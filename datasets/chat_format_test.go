@@ -1,0 +1,136 @@
+package datasets
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets/chat"
+	"github.com/berth-ml/berth/datasets/tokenizer"
+)
+
+// TestReadChat reads what the files of a folder say about texts, in all forms that published models have.
+func TestReadChat(t *testing.T) {
+	type files = map[string]string
+	for _, c := range []struct {
+		name     string
+		files    files
+		template string
+		eos      string
+		ends     []uint32
+		fails    string
+	}{
+		{name: "none"},
+		{name: "config alone, without ends", files: files{"config.json": `{"model_type": "llama", "eos_token_id": null}`}},
+		{"a string, a token, an id", files{"tokenizer_config.json": `{"chat_template": "a", "eos_token": "<e>"}`, "config.json": `{"eos_token_id": 5}`}, "a", "<e>", []uint32{5}, ""},
+		{"a file before a string", files{"tokenizer_config.json": `{"chat_template": "a"}`, "chat_template.jinja": "b"}, "b", "", nil, ""},
+		{"a list of templates", files{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]}`}, "y", "", nil, ""},
+		{"generation_config.json first", files{"generation_config.json": `{"eos_token_id": [7, 8]}`, "config.json": `{"eos_token_id": 5}`}, "", "", []uint32{7, 8}, ""},
+		{"an object", files{"tokenizer_config.json": `{"eos_token": {"content": "<e>", "lstrip": false}, "pad_token": null, "add_bos_token": true}`}, "", "<e>", nil, ""},
+		{name: "no id", files: files{"config.json": `{"eos_token_id": "x"}`}, fails: "config.json: eos_token_id: "},
+		{name: "no JSON", files: files{"tokenizer_config.json": `{`}, fails: "tokenizer_config.json: "},
+	} {
+		dir := t.TempDir()
+		for name, text := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := ReadChat(dir)
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s: error %v, want %q", c.name, err, c.fails)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		if f == nil {
+			f = &chat.Format{}
+		}
+		if f.Template != c.template || f.Special["eos_token"] != c.eos || !slices.Equal(f.Ends, c.ends) {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+		text, err := f.File()
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		again := t.TempDir() // as a run folder has it
+		if err := os.WriteFile(filepath.Join(again, chatConfigFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text == nil {
+			continue
+		}
+		if g, err := ReadChat(again); err != nil || g.Template != c.template || g.Special["eos_token"] != c.eos || !slices.Equal(g.Ends, c.ends) {
+			t.Errorf("%s, from a run folder: %+v, %v", c.name, g, err)
+		}
+	}
+}
+
+// TestPrompt makes a prompt of messages, and finds what ends an answer: tokens, and texts that are no token.
+func TestPrompt(t *testing.T) {
+	info := Info{Tokenizer: tokenizer.Bytes{}, Chat: &chat.Format{
+		Template: "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }} {{ eos_token }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+		Special:  map[string]string{"bos_token": "@", "eos_token": "</s>"}, Ends: []uint32{35},
+	}}
+	ids, stops := info.Ends(t.Context())
+	if !slices.Equal(ids, []uint32{35}) || !slices.Equal(stops, []string{"</s>"}) {
+		t.Error(ids, stops)
+	}
+	messages := []chat.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}}
+	prompt, ids, stops, err := info.Prompt(t.Context(), messages)
+	if err != nil || prompt != "@<system>s </s>\n<user>u </s>\n<assistant>" || ids != nil || !slices.Equal(stops, []string{"</s>"}) {
+		t.Errorf("%q %v %v %v", prompt, ids, stops, err)
+	}
+	info.Chat.Special["eos_token"] = "$"
+	if _, ids, stops, err := info.Prompt(t.Context(), messages); err != nil || !slices.Equal(ids, []uint32{'$'}) || stops != nil {
+		t.Error(ids, stops, err)
+	}
+	// A template that ends answers by nothing, or refuses to tell, says nothing.
+	for _, template := range []string{"{{ messages[0].content }}", "{% if messages[-1].role == 'assistant' %}{{ raise_exception('no') }}{% endif %}x"} {
+		info.Chat.Template = template
+		if _, ids, stops, err := info.Prompt(t.Context(), messages); err != nil || ids != nil || stops != nil {
+			t.Error(template, ids, stops, err)
+		}
+	}
+	info.Chat.Template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+	if _, _, _, err := info.Prompt(t.Context(), messages); err == nil || !strings.Contains(err.Error(), "the model's chat template:1: the template refuses the conversation: no system") {
+		t.Error(err)
+	}
+	info.Chat = nil
+	if _, _, _, err := info.Prompt(t.Context(), messages); err == nil || !strings.Contains(err.Error(), "data.chat_template") {
+		t.Error(err)
+	}
+}
+
+// TestKnownChat: a model keeps its template, unless the options name another one, which leaves what ends its texts.
+func TestKnownChat(t *testing.T) {
+	known := &chat.Format{Template: "known", Special: map[string]string{"eos_token": "e"}, Ends: []uint32{3}}
+	bare := *known
+	bare.Template = ""
+	path := write(t, "x.jinja", "given")
+	for _, c := range []struct {
+		known *chat.Format
+		given string
+		want  string
+		ends  int
+	}{{known, "", "known", 1}, {known, path, "known", 1}, {&bare, path, "given", 1}, {&bare, "", "", 1}, {nil, path, "given", 0}} {
+		f, err := Spec{Text: TextOptions{Tokenizer: "bytes", ChatTemplate: c.given, KnownChat: c.known}}.Chat()
+		if err != nil || f.Template != c.want || len(f.Ends) != c.ends {
+			t.Errorf("%+v: %+v, %v", c, f, err)
+		}
+	}
+	if known.Template != "known" || bare.Template != "" {
+		t.Error("the known format changed")
+	}
+	if f, err := (Spec{Text: TextOptions{Tokenizer: "gpt2"}}).Chat(); f != nil || err != nil {
+		t.Error(f, err)
+	}
+	if _, err := (Spec{Text: TextOptions{ChatTemplate: filepath.Join(t.TempDir(), "none")}}).Chat(); err == nil || Blame(err) != "chat_template" {
+		t.Error(err)
+	}
+}
