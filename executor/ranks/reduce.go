@@ -17,22 +17,30 @@ import (
 // other way round. Otherwise each rank gets its slice from all others. A rank sends
 // 2n(R-1)/R of n bytes in either case.
 type Reduction struct {
-	transport Transport
-	add       func(y, a, b []float32) // y = a + b
-	chunk     int                     // the most elements of a message: they are added while the next ones come
-	parts     []float32               // what came from others
+	world Transport
+	add   func(y, a, b []float32) // y = a + b
+	chunk int                     // the most elements of a message: they are added while the next ones come
+	parts []float32               // what came from others
+	work  func(Transport)         // is run, and made once, so that a sum allocates nothing
+
+	// Of a sum.
+	ctx       context.Context
+	x         []float32
+	transport Transport // the world, or the one of a Runner's work
 	events    []device.Event
+	err       error
 }
 
 // usualChunk is one MiB.
 const usualChunk = 1 << 18
 
 // NewReduction prepares sums of vectors of up to so many elements, with that function
-// for y = a + b. One goroutine uses the reduction.
+// for y = a + b. One goroutine uses the reduction, and not after an error.
 func NewReduction(t Transport, elems int, add func(y, a, b []float32)) *Reduction {
-	r := &Reduction{transport: t, add: add, chunk: usualChunk}
+	r := &Reduction{world: t, transport: t, add: add, chunk: usualChunk}
+	r.work = r.run
 	if n := t.Size(); n&(n-1) == 0 {
-		r.parts = make([]float32, max((elems+1)/2, min(elems, r.chunk)))
+		r.parts = make([]float32, (elems+1)/2)
 	} else {
 		r.parts = make([]float32, n*r.slice(elems, 0).len())
 	}
@@ -50,12 +58,28 @@ func (r *Reduction) slice(elems, rank int) span {
 	return span{min(rank*each, elems), min((rank+1)*each, elems)}
 }
 
-// Sum replaces x by the sum over all ranks. All call it with equally many elements.
+// Sum replaces x by the sum over all ranks. All call it with equally many elements. Where the
+// transport is a [Runner], its thread does all of it, as MPI's own functions do.
 func (r *Reduction) Sum(ctx context.Context, x []float32) error {
-	if n := r.transport.Size(); n&(n-1) == 0 {
-		return r.halve(ctx, x, 0, span{0, len(x)})
+	r.ctx, r.x = ctx, x
+	if t, ok := r.world.(Runner); ok {
+		if err := t.Run(r.work).Wait(ctx); err != nil {
+			return err
+		}
+	} else {
+		r.run(r.world)
 	}
-	return r.slices(ctx, x)
+	return r.err
+}
+
+// run is Sum by that transport.
+func (r *Reduction) run(t Transport) {
+	r.transport = t
+	if n := t.Size(); n&(n-1) == 0 {
+		r.err = r.halve(r.ctx, r.x, 0, span{0, len(r.x)})
+	} else {
+		r.err = r.slices(r.ctx, r.x)
+	}
 }
 
 // halve exchanges halves of what is left with a neighbour, goes on with the half that it keeps, and gets the sums of
@@ -66,9 +90,6 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 	}
 	peer := r.transport.Rank() ^ 1<<round
 	mid := all.lo + all.len()/2
-	if 2<<round == r.transport.Size() && all.len() <= r.chunk {
-		return r.swap(ctx, peer, x[all.lo:all.hi])
-	}
 	keep, give := span{all.lo, mid}, span{mid, all.hi}
 	if r.transport.Rank() > peer {
 		keep, give = give, keep
@@ -83,7 +104,7 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 			return err
 		}
 		n := min(len(mine), r.chunk)
-		r.add(mine[:n], mine[:n], parts[:n])
+		r.add(mine[:n], mine[:n], parts[:n]) // a + b and b + a are the same bits
 		mine, parts = mine[n:], parts[n:]
 	}
 	r.events = r.events[:sent]
@@ -96,19 +117,6 @@ func (r *Reduction) halve(ctx context.Context, x []float32, round int, all span)
 	r.send(peer, x[keep.lo:keep.hi])
 	r.recv(peer, x[give.lo:give.hi])
 	return r.wait(ctx)
-}
-
-// swap exchanges all of what is left with the last neighbour, and both add it up: as many bytes as two exchanges of
-// halves, and one wait less.
-func (r *Reduction) swap(ctx context.Context, peer int, x []float32) error {
-	parts := r.parts[:len(x)]
-	r.send(peer, x)
-	r.recv(peer, parts)
-	if err := r.wait(ctx); err != nil {
-		return err
-	}
-	r.add(x, x, parts) // a + b and b + a are the same bits
-	return nil
 }
 
 // slices has each rank add up one slice.

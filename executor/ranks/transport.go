@@ -26,6 +26,16 @@ type Transport interface {
 	Close() error
 }
 
+// Runner is a transport that can run work on the thread that carries its messages. Work that
+// mostly waits for messages is faster there: nothing is handed from thread to thread.
+type Runner interface {
+	Transport
+	// Run has the thread run work, and its event ends with that. t is the same transport for
+	// work alone; while work waits for an event of t, the thread carries all other messages,
+	// too. While it does not, they wait: it is to be short.
+	Run(work func(t Transport)) device.Event
+}
+
 // Tag tells messages from one rank to another apart.
 type Tag int32
 

@@ -65,6 +65,54 @@ func init() {
 	}
 }
 
+// rounds is the number of sums that are counted.
+const rounds = 300
+
+func init() {
+	// Both ranks sum vectors of several messages, and print what that allocates.
+	parts["steady"] = func(ctx context.Context, w *World) error {
+		x := make([]float32, 600_000)
+		sums := ranks.NewReduction(w, len(x), func(y, a, b []float32) {
+			for i := range y {
+				y[i] = a[i] + b[i]
+			}
+		})
+		var before uint64
+		for i := range rounds + 10 {
+			if i == 10 {
+				before = allocations()
+			}
+			if err := sums.Sum(ctx, x); err != nil {
+				return err
+			}
+		}
+		fmt.Printf("sums took %d allocations\n", allocations()-before)
+		return nil
+	}
+}
+
+var taken = regexp.MustCompile(`sums took (\d+) allocations`)
+
+// TestSumAllocates: a sum allocates nothing, neither in MPI's thread nor outside.
+func TestSumAllocates(t *testing.T) {
+	if testall.Race {
+		t.Skip("the race detector allocates")
+	}
+	each(t, func(t *testing.T, l launcher) {
+		out, code := l.run(t, 2, "steady")
+		found := taken.FindAllStringSubmatch(out, -1)
+		if code != 0 || len(found) != 2 {
+			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+		for _, f := range found {
+			if n, err := strconv.Atoi(f[1]); err != nil || n >= rounds { // the Go runtime has some tens for waiters
+				t.Errorf("%d %s", rounds, f[0])
+			}
+			t.Log(f[0])
+		}
+	})
+}
+
 var share = regexp.MustCompile(`waiting took ([0-9.]+)% of a core and (\d+) allocations`)
 
 // TestWaiting: a rank that waits leaves its core to others, also where it waits for many messages and one ends now

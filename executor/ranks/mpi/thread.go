@@ -24,6 +24,8 @@ type thread struct {
 	open    int // messages in them
 	posted  []*message
 	ended   []*message
+	works   []*message // what is to run next
+	failed  bool
 	pause   pause
 	args    [mostArgs]uintptr // of a call
 }
@@ -47,7 +49,8 @@ type kind int
 const (
 	sends kind = iota
 	receives
-	sums // is no message, but a sum over all ranks
+	sums  // is no message, but a sum over all ranks
+	works // nor is this: the thread is to run a function
 )
 
 // message is what a rank sends or receives, in parts.
@@ -57,6 +60,7 @@ type message struct {
 	peer  int
 	tag   ranks.Tag
 	b     []byte
+	work  func(ranks.Transport)
 	given int       // bytes that MPI has
 	parts []*uint64 // the requests that have not ended
 }
@@ -81,33 +85,59 @@ func (w *World) serve(files []string, met chan<- error) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 1) }()
 	met <- nil
-	for {
-		var closed bool
-		var err error
-		w.bell.hush() // before the look at what was posted
-		t.posted, closed, err = w.take(t.posted[:0], t.ended)
-		t.ended = t.ended[:0]
-		if err == nil && len(t.posted) == 0 && t.open == 0 && closed {
-			break
+	for t.turn() {
+		for len(t.works) > 0 {
+			m := t.works[0]
+			t.works = slices.Delete(t.works, 0, 1)
+			m.work(within{w})
+			t.end(m)
 		}
-		var moved bool
-		if err == nil {
-			moved, err = t.step()
-		}
-		if err != nil {
-			w.ops.Fail(fmt.Errorf("%w: %w", ranks.ErrCarrier, err))
-			return // MPI is not asked again: what an error leaves behind is not known
-		}
-		if moved {
-			t.pause.reset()
-		} else {
-			t.pause.wait(t.open > 0)
-		}
+	}
+	if t.failed {
+		return // MPI is not asked again: what an error leaves behind is not known
 	}
 	if strings.HasPrefix(w.library, "MPICH") {
 		time.Sleep(quietBefore)
 	}
 	t.call(finalize)
+}
+
+// turn takes what was posted, asks MPI once, and pauses if nothing has moved. It is false once the thread has to end.
+func (t *thread) turn() bool {
+	if t.failed {
+		return false
+	}
+	w := t.world
+	var closed bool
+	var err error
+	w.bell.hush() // before the look at what was posted
+	t.posted, closed, err = w.take(t.posted[:0], t.ended)
+	t.ended = t.ended[:0]
+	if err == nil && len(t.posted) == 0 && t.open == 0 && closed {
+		return false
+	}
+	var moved bool
+	if err == nil {
+		moved, err = t.step()
+	}
+	if err != nil {
+		t.failed = true
+		w.ops.Fail(fmt.Errorf("%w: %w", ranks.ErrCarrier, err))
+		return false
+	}
+	if moved {
+		t.pause.reset()
+	} else {
+		t.pause.wait(t.open > 0)
+	}
+	return true
+}
+
+// end ends a message.
+func (t *thread) end(m *message) {
+	t.world.ops.End(m.event, nil)
+	m.b, m.work, m.event = nil, nil, device.Event{}
+	t.ended = append(t.ended, m)
 }
 
 // quietBefore is how long no rank of MPICH calls MPI before MPI_Finalize. Over UCX, MPICH 4.0 there asks each peer whether
@@ -156,13 +186,17 @@ func (t *thread) abort(code int) { call(t.library.at[abort], t.handles.world, ui
 // step hands messages to MPI, and asks whether some have ended. moved says that one was, or has.
 func (t *thread) step() (moved bool, err error) {
 	for _, m := range t.posted {
+		moved = true
+		if m.kind == works {
+			t.works = append(t.works, m)
+			continue
+		}
 		if err := t.begin(m); err != nil {
 			return false, err
 		}
 		q := t.queue(m)
 		q.messages = append(q.messages, m)
 		t.open++
-		moved = true
 	}
 	for _, q := range t.queues {
 		n := 0
@@ -176,9 +210,7 @@ func (t *thread) step() (moved bool, err error) {
 			if len(m.parts) > 0 {
 				break
 			}
-			t.world.ops.End(m.event, nil)
-			m.b, m.event = nil, device.Event{}
-			t.ended = append(t.ended, m)
+			t.end(m)
 		}
 		if n > 0 {
 			q.messages, t.open, moved = slices.Delete(q.messages, 0, n), t.open-n, true

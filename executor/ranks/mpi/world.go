@@ -83,6 +83,50 @@ func (w *World) Allreduce(b []byte) (e device.Event, ok bool) {
 	return w.post(message{kind: sums, b: b}), true
 }
 
+// Run implements [ranks.Runner].
+func (w *World) Run(work func(ranks.Transport)) device.Event {
+	return w.post(message{kind: works, work: work})
+}
+
+// within is the world for work that the thread runs. Waiting for an event of it has the thread carry messages.
+type within struct{ *World }
+
+// Send implements [ranks.Transport].
+func (w within) Send(to int, tag ranks.Tag, b []byte) device.Event {
+	return w.event(w.World.Send(to, tag, b))
+}
+
+// Recv implements [ranks.Transport].
+func (w within) Recv(from int, tag ranks.Tag, b []byte) device.Event {
+	return w.event(w.World.Recv(from, tag, b))
+}
+
+// Run implements [ranks.Runner]: the thread has its turn.
+func (w within) Run(work func(ranks.Transport)) device.Event {
+	work(w)
+	return device.Event{}
+}
+
+// event is one of the world's that the thread can wait for.
+func (w within) event(e device.Event) device.Event { return device.Event{Queue: w, Seq: e.Seq} }
+
+// Finished implements [device.Queue].
+func (w within) Finished(seq uint64) bool { return w.ops.Finished(seq) }
+
+// Err implements [device.Queue].
+func (w within) Err(seq uint64) error { return w.ops.Err(seq) }
+
+// Await implements [device.Queue].
+func (w within) Await(ctx context.Context, seq uint64) error {
+	for !w.ops.Finished(seq) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.thread.turn()
+	}
+	return w.ops.Err(seq)
+}
+
 // post hands a message to the thread.
 func (w *World) post(m message) device.Event {
 	m.event = w.ops.Begin()

@@ -2,6 +2,7 @@ package rankstest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ func Play(ctx context.Context, t ranks.Transport) error {
 		name string
 		play func(context.Context, ranks.Transport) error
 	}{
-		{"order", order}, {"lengths", lengths}, {"tags", tags}, {"many", many}, {"goroutines", goroutines}, {"sums", sums},
+		{"order", order}, {"lengths", lengths}, {"tags", tags}, {"many", many}, {"goroutines", goroutines}, {"sums", sums}, {"work", work},
 	} {
 		if err := part.play(ctx, t); err != nil {
 			return fmt.Errorf("%s: rank %d of %d: %w", part.name, t.Rank(), t.Size(), err)
@@ -205,6 +206,42 @@ func sums(ctx context.Context, t ranks.Transport) error {
 	return nil
 }
 
+// work: while work of a Runner waits for a message, others go on, and work that comes later waits for its end.
+func work(ctx context.Context, t ranks.Transport) error {
+	runner, ok := t.(ranks.Runner)
+	if !ok {
+		return nil
+	}
+	var failed error
+	ended := false
+	first := runner.Run(func(t ranks.Transport) {
+		x := traffic{t: t}
+		others(t, func(peer int) { x.recv(peer, ranks.TagTensor, 0, 1<<20) })
+		failed, ended = x.end(ctx), true
+	})
+	var order error
+	later := runner.Run(func(ranks.Transport) {
+		if !ended {
+			order = errors.New("work began before the end of the work before it")
+		}
+	})
+	if err := meet(ctx, t); err != nil { // nobody has sent what the work waits for
+		return err
+	}
+	if first.Done() || later.Done() {
+		return errors.New("work has ended before its messages")
+	}
+	if err := meet(ctx, t); err != nil {
+		return err
+	}
+	x := traffic{t: t}
+	others(t, func(peer int) { x.send(peer, ranks.TagTensor, 0, 1<<20) })
+	if err := x.end(ctx); err != nil {
+		return err
+	}
+	return cmp.Or(later.Wait(ctx), first.Wait(ctx), failed, order)
+}
+
 func add(y, a, b []float32) {
 	for i := range y {
 		y[i] = a[i] + b[i]
@@ -244,7 +281,18 @@ func Fail(ctx context.Context, t ranks.Transport) error {
 		return nil
 	}
 	cause := errors.New("the test fails")
-	t.Fail(cause)
+	working, within := make(chan struct{}), error(cause)
+	if runner, ok := t.(ranks.Runner); ok {
+		runner.Run(func(t ranks.Transport) {
+			close(working)
+			within = t.Recv(1, ranks.TagBench, make([]byte, 8)).Wait(ctx)
+		})
+		<-working
+	}
+	t.Fail(cause) // returns once the thread of a Runner has ended
+	if !errors.Is(within, cause) {
+		return fmt.Errorf("work that waits ends with %v, want %v", within, cause)
+	}
 	for name, e := range map[string]device.Event{"an open receive": never, "a later send": t.Send(1, ranks.TagBench, make([]byte, 8)),
 		"a later receive": t.Recv(1, ranks.TagBench, make([]byte, 8))} {
 		if err := e.Wait(ctx); !errors.Is(err, cause) {
