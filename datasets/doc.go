@@ -4,7 +4,7 @@
 // [Open] turns a [Spec] into a [Dataset]: a training [Part], a validation Part, with a [Division] a
 // test Part, and an [Info] that describes a sample. [Part.Read] fills whatever memory it is
 // given, from any cursor, at the same cost. A [Loader] reads ahead of the
-// consumer, on its own goroutine, into memory that the consumer owns.
+// consumer, on goroutines of its own, into memory that the consumer owns.
 // [OpenInputs] reads samples to predict from; the scaling and vocabulary of the
 // training data apply.
 //

@@ -27,8 +27,8 @@ type LoaderOptions struct {
 	Rows func(at Cursor, samples, bucket int) ([]Rows, error)
 }
 
-// Loader reads batches ahead of their consumer, on its own goroutine. No batch
-// contains samples of two epochs. It allocates nothing per batch.
+// Loader reads batches ahead of their consumer, on its own goroutine, and batches of many pixels on one for each core. No
+// batch contains samples of two epochs. It allocates nothing per batch.
 type Loader struct {
 	part   *Part
 	opt    LoaderOptions
@@ -38,7 +38,8 @@ type Loader struct {
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
-	err    error // the reason for which filled was closed; set before that
+	err    error   // the reason for which filled was closed; set before that
+	pieces *pieces // nil: the loader's goroutine reads all
 }
 
 // NewLoader starts reading part into slots. Each slot is a set of destinations
@@ -63,6 +64,9 @@ func NewLoader(part *Part, slots [][][]byte, opt LoaderOptions) (*Loader, error)
 	for i := range slots {
 		l.free <- i
 	}
+	if n := min(part.readers(opt.Batch), opt.Batch); n > 1 {
+		l.pieces = newPieces(part, opt.Batch, n)
+	}
 	go l.run()
 	return l, nil
 }
@@ -71,6 +75,7 @@ func NewLoader(part *Part, slots [][][]byte, opt LoaderOptions) (*Loader, error)
 func (l *Loader) run() {
 	defer close(l.done)
 	defer close(l.filled)
+	defer l.pieces.close()
 	at := l.part.Next(l.opt.Start, 0) // the end of an epoch is the start of the next
 	for l.opt.Epochs == 0 || at.Epoch < l.opt.Start.Epoch+l.opt.Epochs {
 		var slot int
@@ -93,15 +98,19 @@ func (l *Loader) run() {
 
 // read reads a batch into a slot.
 func (l *Loader) read(at Cursor, dst [][]byte) (int, error) {
-	if l.opt.Rows == nil {
-		return l.part.Read(at, l.opt.Batch, dst)
+	n := min(l.opt.Batch, l.part.Len()-at.Index)
+	rows := []Rows(nil)
+	if l.opt.Rows != nil {
+		var err error
+		if rows, err = l.opt.Rows(at, n, l.part.Bucket(at)); err != nil {
+			return 0, err
+		}
+		if rows == nil {
+			rows = []Rows{}
+		}
 	}
-	rows, err := l.opt.Rows(at, min(l.opt.Batch, l.part.Len()-at.Index), l.part.Bucket(at))
-	if err != nil {
-		return 0, err
-	}
-	if rows == nil {
-		rows = []Rows{}
+	if l.pieces != nil {
+		return n, l.pieces.read(at, n, rows, dst)
 	}
 	return l.part.ReadRows(at, l.opt.Batch, rows, dst)
 }

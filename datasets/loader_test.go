@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,14 +64,18 @@ func TestLoaderEqualsRead(t *testing.T) {
 }
 
 func TestLoaderAllocatesNothing(t *testing.T) {
-	p := open(t, Spec{Source: "digits"}).Train
-	l, err := NewLoader(p, slotsFor(p, 2, 64), LoaderOptions{Batch: 64})
+	loaderAllocatesNothing(t, open(t, Spec{Source: "digits"}).Train, 64, 100)
+}
+
+func loaderAllocatesNothing(t *testing.T, p *Part, batch, batches int) {
+	t.Helper()
+	l, err := NewLoader(p, slotsFor(p, 2, batch), LoaderOptions{Batch: batch})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	ctx := context.Background()
-	if a := testing.AllocsPerRun(100, func() {
+	if a := testing.AllocsPerRun(batches, func() {
 		b, err := l.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -234,5 +240,65 @@ func TestLoaderReadsRows(t *testing.T) {
 	}
 	if _, err := p.ReadRows(Cursor{}, batch, []Rows{{3, 17}}, p.Alloc(batch)); !errors.Is(err, ErrSpec) {
 		t.Errorf("rows beyond the batch: %v", err)
+	}
+}
+
+// A batch of many pixels is read on several goroutines, and is the same.
+func TestLoaderReadsPieces(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	dir := t.TempDir()
+	cifar(t, dir, "data_batch_1.bin", 1, 450, 10)
+	all := []Augment{{Name: "flip"}, {"crop", 4}, {"erase", 0.25}, {"mixup", 0.2}}
+	p := openImages(t, Spec{Path: dir, Pictures: PictureOptions{Augment: all}, Split: 1}).Train
+	const batch = 400
+	if n := p.readers(batch); n != 3 || p.readers(100) != 1 {
+		t.Fatalf("%d goroutines read a batch of %d, and %d one of 100", n, batch, p.readers(100))
+	}
+	if !testall.Race { // with it, pools drop what they have
+		loaderAllocatesNothing(t, p, batch, 20)
+	}
+	for _, some := range []bool{false, true} {
+		o := LoaderOptions{Batch: batch, Epochs: 2}
+		list := []Rows(nil)
+		if some {
+			list = []Rows{{3, 5}, {7, 40}}
+			o.Rows = func(Cursor, int, int) ([]Rows, error) { return list, nil }
+		}
+		slots := slotsFor(p, 2, batch)
+		l, err := NewLoader(p, slots, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		want, samples := p.Alloc(batch), 0
+		for {
+			b, err := l.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := p.ReadRows(b.At, batch, list, want)
+			if err != nil || n != b.Samples {
+				t.Fatalf("%d samples, want %d: %v", b.Samples, n, err)
+			}
+			samples += n
+			rows := list
+			if !some {
+				rows = []Rows{{0, n}}
+			}
+			for i, m := range []int{4 * cifarPixels, 4 * 10} {
+				for _, r := range rows {
+					if !bytes.Equal(slots[b.Slot][i][r.From*m:r.To*m], want[i][r.From*m:r.To*m]) {
+						t.Fatalf("field %d of rows %v at %v differs", i, r, b.At)
+					}
+				}
+			}
+			l.Return(b.Slot)
+		}
+		if samples != 2*p.Len() {
+			t.Errorf("%d samples, want %d", samples, 2*p.Len())
+		}
 	}
 }
