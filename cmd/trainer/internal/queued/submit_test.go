@@ -63,6 +63,18 @@ func TestSubmitAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	for { // the daemon listens a little later
+		if c, err := net.Dial("unix", behind); err == nil {
+			_ = c.Close()
+			break
+		}
+		select {
+		case err := <-served:
+			served <- nil
+			t.Fatalf("the daemon has ended: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
 	lost := loses(t, socket.Path(path), behind)
 	var out bytes.Buffer
 	c := Submit(&signals.Stop{}, "1")
