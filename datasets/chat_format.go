@@ -224,8 +224,10 @@ func (i *Info) Prompt(ctx context.Context, messages []chat.Message) (prompt stri
 	const probe = "Yes"
 	answered := append(list, chat.Dict{"role": assistant, "content": probe})
 	if with, err := t.Render(i.Chat.Vars(answered, false)); err == nil { // else what ends an answer is not known
-		if rest, ok := strings.CutPrefix(with.Text, text.Text+probe); ok && strings.TrimSpace(rest) != "" {
-			i.endWith(ctx, strings.TrimSpace(rest), &ids, &stops)
+		rest, ok := strings.CutPrefix(with.Text, text.Text)
+		at := strings.LastIndex(rest, probe) // some templates put a space before an answer
+		if ok && at >= 0 && strings.TrimSpace(rest[at+len(probe):]) != "" {
+			i.endWith(ctx, strings.TrimSpace(rest[at+len(probe):]), &ids, &stops)
 		}
 	}
 	return text.Text, ids, stops, nil

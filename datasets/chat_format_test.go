@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,5 +133,37 @@ func TestKnownChat(t *testing.T) {
 	}
 	if _, err := (Spec{Text: TextOptions{ChatTemplate: filepath.Join(t.TempDir(), "none")}}).Chat(); err == nil || Blame(err) != "chat_template" {
 		t.Error(err)
+	}
+}
+
+// TestEndsOfTemplates finds what the templates of published models put behind an answer.
+func TestEndsOfTemplates(t *testing.T) {
+	b, err := os.ReadFile("chat/testdata/references.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs struct {
+		Templates []struct{ Name, Template string }
+	}
+	if err := json.Unmarshal(b, &refs); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"chatml": "<|im_end|>", "qwen2": "<|im_end|>", "qwen2.5": "<|im_end|>", "llama3": "<|eot_id|>", "llama3.1": "<|eot_id|>",
+		"mistral": "</s>", "llama2": "</s>", "zephyr": "</s>", "gemma": "<end_of_turn>",
+	}
+	for _, r := range refs.Templates {
+		if want[r.Name] == "" { // it is of no model
+			continue
+		}
+		info := Info{Tokenizer: tokenizer.Bytes{}, Chat: &chat.Format{Template: r.Template, Special: map[string]string{"bos_token": "<s>", "eos_token": "</s>"}}}
+		_, _, stops, err := info.Prompt(t.Context(), []chat.Message{{Role: "user", Content: "Hello"}})
+		if err != nil || !slices.Equal(stops, []string{want[r.Name]}) {
+			t.Errorf("%s: %q, %v", r.Name, stops, err)
+		}
+		delete(want, r.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no templates of %v", want)
 	}
 }

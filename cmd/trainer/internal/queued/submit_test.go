@@ -63,18 +63,7 @@ func TestSubmitAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for { // the daemon listens a little later
-		if c, err := net.Dial("unix", behind); err == nil {
-			_ = c.Close()
-			break
-		}
-		select {
-		case err := <-served:
-			served <- nil
-			t.Fatalf("the daemon has ended: %v", err)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	listens(t, behind)
 	lost := loses(t, socket.Path(path), behind)
 	var out bytes.Buffer
 	c := Submit(&signals.Stop{}, "1")
@@ -86,6 +75,21 @@ func TestSubmitAgain(t *testing.T) {
 	}
 	if *lost != 1 || len(d.Views()) != 1 {
 		t.Errorf("%d answers were lost, and there are %d jobs", *lost, len(d.Views()))
+	}
+}
+
+// listens waits until a daemon of this process listens.
+func listens(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -314,6 +318,7 @@ func TestWaitingBehind(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	listens(t, socket.Path(path))
 	first := submission(t, dir, "first", 0)
 	second := submission(t, dir, "second", 0)
 	second.After = []int{1}
