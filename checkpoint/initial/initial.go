@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -290,7 +291,29 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	case x.stream != nil:
 		return x.readAgain(name, v.Offset(), dst)
 	}
-	return readError(x.file.ReadWeights(x.inFile[name], int(v.Offset()/4), shape.View[float32](dst)))
+	name, from := x.inFile[name], int(v.Offset())/v.Meta.DType.Size()
+	if v.Meta.DType == shape.BFloat16 {
+		return readError(narrowed(name, dst, func(piece []float32, at int) error {
+			return x.file.ReadWeights(name, from+at, piece)
+		}))
+	}
+	return readError(x.file.ReadWeights(name, from, shape.View[float32](dst)))
+}
+
+// narrowed is models.Narrowed for a tensor, whose numbers must stay finite. Those of a file of bfloat16 stay as
+// they are.
+func narrowed(name string, dst []byte, read func(piece []float32, at int) error) error {
+	return models.Narrowed(shape.View[uint16](dst), func(piece []float32, at int) error {
+		if err := read(piece, at); err != nil {
+			return err
+		}
+		for i, w := range piece {
+			if r := ops.RoundBF16(w); r-r != 0 {
+				return fmt.Errorf("tensor %s: element %d is %v, which bfloat16 cannot hold: set adapt.base to float32", name, at+i, w)
+			}
+		}
+		return nil
+	})
 }
 
 // readAgain fills dst with bytes of a parameter in a compressed file, which Stream passes only

@@ -13,7 +13,7 @@ var elementTypes = []struct{ types, kinds string }{
 	{"(f32)->f32", "slice_grad softmax sqrt square sum_squares sum_to tanh"},
 	{"(f32)->f32,i32", "max_pool2d"},
 	{"(f32)->i32", "square_parts"},
-	{"(f32)->f32 (f32)->i32 (i32)->f32", "cast"},
+	{"(f32)->f32 (f32)->i32 (i32)->f32 (bf16)->f32", "cast"},
 	{"(f32,f32)->f32", "abs_grad add bce binary_correct conv2d conv2d_grad_w conv2d_grad_x div exp_grad"},
 	{"(f32,f32)->f32", "gelu_erf_grad gelu_tanh_grad lerp log_grad log_softmax_grad matmul mse mul relu_grad"},
 	{"(f32,f32)->f32", "equal geglu geglu_tanh less select_grad swiglu"},

@@ -216,13 +216,20 @@ var movementCases = map[string]func(s Source) Sample{
 // drawCast is a cast of numbers of every size, NaN and infinity among them.
 func drawCast(s Source) Sample {
 	x := s.Shape("x", 0, 2, 500)
-	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16"}).Draw(s.T, "to")
+	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16", "widen"}).Draw(s.T, "to")
 	if to == "f32" {
 		return Of(ops.Cast{To: to}, 0, s.IDs(math.MaxInt32, x...))
 	}
 	a := s.NonFinite(s.Normal(x...))
 	for i := range a.F {
 		a.F[i] = float64(float32(a.F[i] * math.Exp2(float64(i%70-32))))
+	}
+	if to == "widen" {
+		a.Meta.DType = shape.BFloat16
+		for i, x := range a.F {
+			a.F[i] = float64(ops.RoundBF16(float32(x)))
+		}
+		return Of(ops.Cast{To: "f32"}, 0, a)
 	}
 	return Of(ops.Cast{To: to}, 0, a)
 }
