@@ -76,23 +76,14 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 	return c.variable(suffix, dims, graph.Parameter, init, tags...)
 }
 
-// matrix is param for a weight [dims] that products and lookups alone read, by numbers. In a base
-// it is stored as [LoRA.BF16] says.
+// matrix is param for a weight [dims] that products, by matmul, and lookups alone read. In a base it
+// is stored as [LoRA.BF16] says.
 func (c *context) matrix(suffix string, dims []int, init graph.Init, tags ...string) *graph.Value {
 	m := shape.F32(dims...)
 	if c.spec.LoRA != nil && c.spec.LoRA.BF16 {
 		m = shape.BF16(dims...)
 	}
 	return c.declare(suffix, m, graph.Parameter, init, tags...)
-}
-
-// numbers is a matrix for the op that reads it next. Each use widens a stored one for itself, so
-// that it takes memory until that op is done, and no longer.
-func (c *context) numbers(w *graph.Value) *graph.Value {
-	if w.Meta.DType == shape.BFloat16 {
-		return ops.CastTo(c.b, w, "f32")
-	}
-	return w
 }
 
 // variable declares a variable [dims] of the current layer.
@@ -138,7 +129,11 @@ func (c *context) checkRoom(room int64) error {
 	return e
 }
 
-// matmul is x·w in the model's precision. A transposed w is stored as [out,in].
+// matmul is x·w in the model's precision. A transposed w is stored as [out,in]. Each product widens
+// a w of bfloat16 for itself, so that the float32 numbers are in memory during that product alone.
 func (c *context) matmul(x, w *graph.Value, transposed bool) *graph.Value {
-	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, c.numbers(w))
+	if w.Meta.DType == shape.BFloat16 {
+		w = ops.CastTo(c.b, w, "f32")
+	}
+	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, w)
 }

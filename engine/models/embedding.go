@@ -40,7 +40,7 @@ func (l Embedding) Build(b *Builder, x *graph.Value) *graph.Value {
 		return x
 	}
 	table := c.matrix("weight", []int{l.Vocab, l.Width}, tableInit(l.Std), "weight", "embedding")
-	return ops.EmbeddingOf(b.Builder, c.numbers(table), x)
+	return ops.EmbeddingOf(b.Builder, table, x)
 }
 
 // tableInit is the first contents of a table of rows.

@@ -33,7 +33,7 @@ func cast(w *writer, o ops.Cast) {
 	x, z, to := inInts(0, "X"), outInts(0, "Z"), o.To
 	switch {
 	case w.node.In[0].Meta.DType == shape.BFloat16:
-		x, to = memory("const u16", "X", In, 0), "widen"
+		x, to = inHalves(0, "X"), "widen"
 	case to == "f32":
 		z = out(0, "Z")
 	case to == "i32":

@@ -225,13 +225,18 @@ func drawCast(s Source) Sample {
 		a.F[i] = float64(float32(a.F[i] * math.Exp2(float64(i%70-32))))
 	}
 	if to == "widen" {
-		a.Meta.DType = shape.BFloat16
-		for i, x := range a.F {
-			a.F[i] = float64(ops.RoundBF16(float32(x)))
-		}
-		return Of(ops.Cast{To: "f32"}, 0, a)
+		return Of(ops.Cast{To: "f32"}, 0, stored(a))
 	}
 	return Of(ops.Cast{To: to}, 0, a)
+}
+
+// stored is an array as bfloat16.
+func stored(a ref.Array) ref.Array {
+	a.Meta.DType = shape.BFloat16
+	for i, x := range a.F {
+		a.F[i] = float64(ops.RoundBF16(float32(x)))
+	}
+	return a
 }
 
 // drawStretch is a shape and one that broadcasts to it.
@@ -344,7 +349,11 @@ var rowCases = map[string]func(s Source) Sample{
 	},
 	"gather": func(s Source) Sample {
 		v := s.Size("v", 50)
-		return Of(ops.Gather{}, 0, s.Normal(v, s.Dim("d", 40)), s.IDs(v, s.Shape("ids", 0, 2, 20)...))
+		table := s.Normal(v, s.Dim("d", 40))
+		if s.Bool("stored") {
+			table = stored(table)
+		}
+		return Of(ops.Gather{}, 0, table, s.IDs(v, s.Shape("ids", 0, 2, 20)...))
 	},
 	"scatter_add": func(s Source) Sample {
 		v := s.Size("v", 50)
