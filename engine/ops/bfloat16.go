@@ -8,7 +8,7 @@ import (
 )
 
 // NarrowBF16 stores each number of src as bfloat16, rounded as [RoundBF16] says: within a
-// relative 2^-9 of numbers from 2^-126 up. dst has as many elements.
+// relative 2^-8 of numbers from 2^-126 up. dst has as many elements.
 func NarrowBF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
