@@ -26,6 +26,9 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 		if text := initial.Misfit(snap, r.Graph.Vars); text != "" {
 			return at, 0, fmt.Errorf("%w: %s; %s: the weights do not fit, also with --allow-changed: restore it, or train anew", initial.ErrChanged, what, text)
 		}
+		if r.otherBase(m) {
+			return at, 0, fmt.Errorf("%w: %s: the adapter was trained beside a base that was stored so, also with --allow-changed: restore it, or train anew", initial.ErrChanged, what)
+		}
 	}
 	if what != "" && !allowed {
 		if IsOneBatch(m.Fingerprints[dataPrint]) {
@@ -67,6 +70,13 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 	}
 	total = at.Resume(r.Pace)
 	return at, total, nil
+}
+
+// otherBase reports whether the base of the adapter in a checkpoint was stored otherwise, so that its
+// numbers were others.
+func (r *Run) otherBase(m *checkpoint.Manifest) bool {
+	then, err := configs.Parse("config", m.Config, configs.Overlay{})
+	return err == nil && then.Adapts() && then.Adapt.Base != r.Config.Adapt.Base
 }
 
 // sameRings reports whether the losses that a checkpoint's steps recorded are at
