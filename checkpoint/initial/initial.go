@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
-	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -300,20 +299,17 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	return readError(x.file.ReadWeights(name, from, shape.View[float32](dst)))
 }
 
-// narrowed is models.Narrowed for a tensor, whose numbers must stay finite. Those of a file of bfloat16 stay as
-// they are.
-func narrowed(name string, dst []byte, read func(piece []float32, at int) error) error {
-	return models.Narrowed(shape.View[uint16](dst), func(piece []float32, at int) error {
-		if err := read(piece, at); err != nil {
-			return err
-		}
-		for i, w := range piece {
-			if r := ops.RoundBF16(w); r-r != 0 {
-				return fmt.Errorf("tensor %s: element %d is %v, which bfloat16 cannot hold: set adapt.base to float32", name, at+i, w)
-			}
-		}
-		return nil
+// narrowed is models.Narrowed for a tensor's numbers.
+func narrowed(tensor string, dst []byte, read func(piece []float32, at int) error) error {
+	var failed error
+	err := models.Narrowed(shape.View[uint16](dst), func(piece []float32, at int) error {
+		failed = read(piece, at)
+		return failed
 	})
+	if err != nil && failed == nil {
+		return fmt.Errorf("tensor %s: %w: set adapt.base to float32", tensor, err)
+	}
+	return err
 }
 
 // readAgain fills dst with bytes of a parameter in a compressed file, which Stream passes only

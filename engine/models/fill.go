@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -60,8 +61,9 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 	return nil
 }
 
-// Narrowed fills dst with numbers as bfloat16, rounded as [ops.RoundBF16] says. read fills a piece
-// of them, of which at is the first one's index, a multiple of 4.
+// Narrowed fills dst with numbers as bfloat16, rounded as [ops.RoundBF16] says: those of bfloat16
+// stay as they are. read fills a piece of them, of which at is the first one's index, a multiple of 4.
+// It fails with read's error, or where a number becomes infinite.
 func Narrowed(dst []uint16, read func(piece []float32, at int) error) error {
 	buffer := make([]float32, min(len(dst), pieceElems))
 	for at := 0; at < len(dst); at += pieceElems {
@@ -70,6 +72,10 @@ func Narrowed(dst []uint16, read func(piece []float32, at int) error) error {
 			return err
 		}
 		ops.NarrowBF16(dst[at:], piece)
+		const exponent = 0x7f80 // all of it is that of infinity and NaN
+		if i := slices.IndexFunc(dst[at:at+len(piece)], func(w uint16) bool { return w&exponent == exponent }); i >= 0 {
+			return fmt.Errorf("element %d is %v, which bfloat16 cannot hold", at+i, piece[i])
+		}
 	}
 	return nil
 }
