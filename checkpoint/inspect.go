@@ -103,6 +103,8 @@ func eachElement(d shape.DType, b []byte, f func(v float64)) error {
 			f(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
 		case shape.Float64:
 			f(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		case shape.BFloat16:
+			f(float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)))
 		case shape.Int32:
 			f(float64(int32(binary.LittleEndian.Uint32(b))))
 		case shape.Int64:

@@ -211,6 +211,7 @@ type Registered struct {
 type Adapt struct {
 	Pos  Pos
 	LoRA LoRA
+	Base string // how frozen matrices are stored: float32 or bf16
 }
 
 // LoRA describes an adapter of low rank: see models.LoRA.

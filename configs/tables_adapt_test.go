@@ -28,6 +28,12 @@ func TestAdapt(t *testing.T) {
 	if l := c.Adapt.LoRA; !c.Adapts() || l.Rank != 4 || l.Alpha != 16 || l.Dropout != 0 || c.Where("adapt.lora.targets").Line != 3 {
 		t.Errorf("%+v", c.Adapt)
 	}
+	if c.Adapt.Base != "float32" {
+		t.Errorf("the base is %q", c.Adapt.Base)
+	}
+	if c, _ := parse(plain + "adapt: {base: bf16, lora: {targets: [layers.0]}}\n"); c.Adapt.Base != "bf16" {
+		t.Errorf("the base is %q", c.Adapt.Base)
+	}
 	if _, again := parse(with); again != with {
 		t.Errorf("read again:\n%s", again)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
@@ -47,7 +48,7 @@ func merge(ctx context.Context, s *checkpoint.Snapshot, c *configs.Config, st *r
 	for _, v := range g.Vars {
 		m.vars[v.Name] = v
 		if !v.Tagged(graph.AdapterTag) {
-			m.tensors = append(m.tensors, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
+			m.tensors = append(m.tensors, checkpoint.Tensor{Name: v.Name, Meta: mergedMeta(v), Role: v.Role.String()})
 		}
 	}
 	if m.values, err = restore.OpenBase(ctx, &s.Manifest, c.Seed, g.Vars); err != nil {
@@ -60,6 +61,14 @@ func merge(ctx context.Context, s *checkpoint.Snapshot, c *configs.Config, st *r
 	without.Adapt = configs.Adapt{}
 	without.Optimizer.Freeze = nil // they are names of the adapter's parameters
 	return m, &without, nil
+}
+
+// mergedMeta is a variable's metadata in the merged model, all of whose weights are float32.
+func mergedMeta(v *graph.Value) shape.Meta {
+	if v.Meta.DType == shape.BFloat16 {
+		return shape.F32(v.Meta.Shape...)
+	}
+	return v.Meta
 }
 
 // close closes the file of the base.
@@ -87,6 +96,13 @@ func (m *merged) read(name string) error {
 	m.whole = make([]byte, v.Meta.Bytes())
 	if err := initial.FromSnapshot(m.snap, m.base)(v, m.whole); err != nil {
 		return err
+	}
+	if v.Meta.DType == shape.BFloat16 {
+		stored := m.whole
+		m.whole = make([]byte, mergedMeta(v).Bytes())
+		if err := safetensors.DecodeFloat32(safetensors.BF16, stored, shape.View[float32](m.whole)); err != nil {
+			return err
+		}
 	}
 	product, weight := strings.CutSuffix(name, "weight")
 	b := m.vars[product+models.LoRAOut]

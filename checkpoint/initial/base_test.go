@@ -1,7 +1,13 @@
 package initial_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +15,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -81,5 +88,84 @@ func TestOpenBase(t *testing.T) {
 	}
 	if _, err := initial.OpenBase(t.Context(), filepath.Join(dir, "none"), sum, 1, vars); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "put the file back") {
 		t.Errorf("a base that is gone: %v", err)
+	}
+}
+
+// TestOpenBF16: a base in bfloat16 has the numbers of its file, rounded, also of a compressed one, and
+// a hash of its own. A file of bfloat16 has the same one, whose numbers are all kept.
+func TestOpenBF16(t *testing.T) {
+	const n = 1<<20 + 3 // more than a piece
+	dir := t.TempDir()
+	wide, stored := make([]float32, n), make([]uint16, n)
+	for i := range wide {
+		wide[i] = float32(i-n/3) * 1.0001
+	}
+	ops.NarrowBF16(stored, wide)
+	file := func(name string, w []float32) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a.weight", Meta: shape.F32(len(w)), Bytes: shape.Bytes(w)}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	variable := func(m shape.Meta) []*graph.Value {
+		return []*graph.Value{{Name: "a.weight", Meta: m, Role: graph.Parameter, Tags: []string{graph.BaseTag}}}
+	}
+	path := file("wide", wide)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil || z.Close() != nil || os.WriteFile(path+".gz", packed.Bytes(), 0o600) != nil {
+		t.Fatal(err)
+	}
+	halves := filepath.Join(dir, "halves")
+	header := fmt.Sprintf(`{"a.weight":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]}}`, n, 2*n)
+	text := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	if err := os.WriteFile(halves, append(append(text, header...), shape.Bytes(stored)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var sums []string
+	for _, path := range []string{path, path + ".gz", halves} {
+		vars := variable(shape.BF16(n))
+		x, err := initial.Open(t.Context(), path, 1, vars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, err := x.BaseHash(t.Context(), vars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := x.Held(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]uint16, n)
+		if err := read(vars[0], shape.Bytes(got)); err != nil || !slices.Equal(got, stored) {
+			t.Errorf("%s: other numbers than the file's, rounded: %v", path, err)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+		sums = append(sums, sum)
+	}
+	if sums[1] != sums[0] || sums[2] != sums[0] {
+		t.Errorf("hashes of the same base: %v", sums)
+	}
+	x, err := initial.OpenBase(t.Context(), path, sums[0], 1, variable(shape.F32(n)))
+	if !errors.Is(err, initial.ErrInit) || x != nil {
+		t.Errorf("a float32 base with the hash of one in bfloat16: %v", err)
+	}
+	vars := variable(shape.BF16(2))
+	large, err := initial.Open(t.Context(), file("large", []float32{1, math.MaxFloat32}), 1, vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	if err := large.Read(vars[0], make([]byte, 4)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "tensor a.weight: element 1 is 3.4028235e+38, which bfloat16 cannot hold: set adapt.base to float32") {
+		t.Errorf("a number that rounds to infinity: %v", err)
 	}
 }

@@ -290,7 +290,26 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	case x.stream != nil:
 		return x.readAgain(name, v.Offset(), dst)
 	}
-	return readError(x.file.ReadWeights(x.inFile[name], int(v.Offset()/4), shape.View[float32](dst)))
+	name, from := x.inFile[name], int(v.Offset())/v.Meta.DType.Size()
+	if v.Meta.DType == shape.BFloat16 {
+		return readError(narrowed(name, dst, func(piece []float32, at int) error {
+			return x.file.ReadWeights(name, from+at, piece)
+		}))
+	}
+	return readError(x.file.ReadWeights(name, from, shape.View[float32](dst)))
+}
+
+// narrowed is models.Narrowed for a tensor's numbers.
+func narrowed(tensor string, dst []byte, read func(piece []float32, at int) error) error {
+	var failed error
+	err := models.Narrowed(shape.View[uint16](dst), func(piece []float32, at int) error {
+		failed = read(piece, at)
+		return failed
+	})
+	if err != nil && failed == nil {
+		return fmt.Errorf("tensor %s: %w: set adapt.base to float32", tensor, err)
+	}
+	return err
 }
 
 // readAgain fills dst with bytes of a parameter in a compressed file, which Stream passes only

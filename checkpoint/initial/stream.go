@@ -16,6 +16,7 @@ type Stream struct {
 	file *safetensors.Stream
 	vars map[string]*graph.Value       // parameters and statistics that are in the file, by their names there
 	has  map[string]safetensors.Tensor // their tensors, by the names of the model
+	at   *graph.Value                  // the variable that Next moved to
 }
 
 func newStream(f *safetensors.Stream, source Source, inFile map[string]string, vars []*graph.Value) *Stream {
@@ -69,13 +70,25 @@ func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error)
 			return "", 0, readError(err)
 		}
 		if v := s.of(t); v != nil {
+			s.at = v
 			return v.Name, v.Meta.Bytes(), nil
 		}
 	}
 }
 
-// Read fills dst with the contents of the variable that Next moved to.
+// Read fills dst with the contents of the variable that Next moved to. One that is stored in bfloat16
+// is in memory as float32 meanwhile.
 func (s *Stream) Read(dst []byte) error {
+	if s.at.Meta.DType == shape.BFloat16 {
+		all := make([]float32, s.at.Meta.Elems())
+		if err := s.file.ReadWeights(all); err != nil {
+			return readError(err)
+		}
+		return readError(narrowed(s.at.Name, dst, func(piece []float32, at int) error {
+			copy(piece, all[at:])
+			return nil
+		}))
+	}
 	return readError(s.file.ReadWeights(shape.View[float32](dst)))
 }
 

@@ -26,6 +26,9 @@ func (r *Run) Resume(snap *checkpoint.Snapshot, allowed bool, note func(string))
 		if text := initial.Misfit(snap, r.Graph.Vars); text != "" {
 			return at, 0, fmt.Errorf("%w: %s; %s: the weights do not fit, also with --allow-changed: %s", initial.ErrChanged, what, text, r.remedy(m))
 		}
+		if r.otherBase(m) {
+			return at, 0, fmt.Errorf("%w: %s: the adapter was trained beside a base that was stored so, also with --allow-changed: restore it, or train anew", initial.ErrChanged, what)
+		}
 	}
 	if what != "" && !allowed {
 		if IsOneBatch(m.Fingerprints[dataPrint]) {
@@ -80,6 +83,13 @@ func (r *Run) remedy(m *checkpoint.Manifest) string {
 		return "a table of learnt positions does not grow: leave model.context as it was, and give data.context at most as many tokens, or train anew"
 	}
 	return "restore it, or train anew"
+}
+
+// otherBase reports whether the base of the adapter in a checkpoint was stored otherwise, so that its
+// numbers were others.
+func (r *Run) otherBase(m *checkpoint.Manifest) bool {
+	then, err := configs.Parse("config", m.Config, configs.Overlay{})
+	return err == nil && then.Adapts() && then.Adapt.Base != r.Config.Adapt.Base
 }
 
 // sameRings reports whether the losses that a checkpoint's steps recorded are at

@@ -100,7 +100,7 @@ func lora(c *configs.Config) *models.LoRA {
 		return nil
 	}
 	l := c.Adapt.LoRA
-	return &models.LoRA{Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, Targets: l.Targets}
+	return &models.LoRA{Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, Targets: l.Targets, BF16: c.Adapt.Base == "bf16"}
 }
 
 func position(p configs.Pos) graph.Pos { return graph.Pos{File: p.File, Line: p.Line} }

@@ -81,7 +81,7 @@ func projection(c *context, name string, x *graph.Value, in, out int, std float6
 	if std > 0 {
 		wInit, bInit = graph.Init{Kind: graph.Normal, A: std}, graph.Init{}
 	}
-	w := c.param(name+".weight", []int{in, out}, wInit, "weight")
+	w := c.matrix(name+".weight", []int{in, out}, wInit, "weight")
 	y := c.adapted(name+".", x, c.matmul(x, w, false), true)
 	return ops.Add(c.b, y, c.param(name+".bias", []int{out}, bInit, "bias"))
 }

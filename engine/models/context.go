@@ -76,9 +76,24 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 	return c.variable(suffix, dims, graph.Parameter, init, tags...)
 }
 
-// variable declares a variable of the current layer. byName has the average of a parameter
-// under the parameter's name.
+// matrix is param for a weight [dims] that products, by matmul, and lookups alone read. In a base it
+// is stored as [LoRA.BF16] says.
+func (c *context) matrix(suffix string, dims []int, init graph.Init, tags ...string) *graph.Value {
+	m := shape.F32(dims...)
+	if c.spec.LoRA != nil && c.spec.LoRA.BF16 {
+		m = shape.BF16(dims...)
+	}
+	return c.declare(suffix, m, graph.Parameter, init, tags...)
+}
+
+// variable declares a variable [dims] of the current layer.
 func (c *context) variable(suffix string, dims []int, role graph.Role, init graph.Init, tags ...string) *graph.Value {
+	return c.declare(suffix, shape.F32(dims...), role, init, tags...)
+}
+
+// declare declares a variable of the current layer. byName has the average of a parameter
+// under the parameter's name.
+func (c *context) declare(suffix string, m shape.Meta, role graph.Role, init graph.Init, tags ...string) *graph.Value {
 	name := c.b.Layer().Name + "." + suffix
 	declared := name
 	switch {
@@ -88,7 +103,7 @@ func (c *context) variable(suffix string, dims []int, role graph.Role, init grap
 	case !c.training && c.spec.Averaged != nil && c.spec.Averaged(name):
 		declared, role = graph.AverageOf(name), graph.Average
 	}
-	v := c.b.Var(declared, shape.F32(dims...), role, init, tags...)
+	v := c.b.Var(declared, m, role, init, tags...)
 	c.vars = append(c.vars, v)
 	c.byName[name] = v
 	return v
@@ -114,7 +129,11 @@ func (c *context) checkRoom(room int64) error {
 	return e
 }
 
-// matmul is x·w in the model's precision. A transposed w is stored as [out,in].
+// matmul is x·w in the model's precision. A transposed w is stored as [out,in]. Each product widens
+// a w of bfloat16 for itself, so that the float32 numbers are in memory during that product alone.
 func (c *context) matmul(x, w *graph.Value, transposed bool) *graph.Value {
+	if w.Meta.DType == shape.BFloat16 {
+		w = ops.CastTo(c.b, w, "f32")
+	}
 	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, w)
 }

@@ -65,5 +65,5 @@ func (l Dense) product(b *Builder, prefix string, x *graph.Value, in int) *graph
 	if l.InOut {
 		dims = []int{in, l.Units}
 	}
-	return b.c.adapted(prefix, x, b.MatMul(x, b.Param(prefix+"weight", dims, init, "weight"), !l.InOut), l.InOut)
+	return b.c.adapted(prefix, x, b.MatMul(x, b.c.matrix(prefix+"weight", dims, init, "weight"), !l.InOut), l.InOut)
 }

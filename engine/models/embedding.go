@@ -39,7 +39,7 @@ func (l Embedding) Build(b *Builder, x *graph.Value) *graph.Value {
 		b.Failf("its table has %d rows, but the data has %d tokens: set vocab to %d, or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
 		return x
 	}
-	table := b.Param("weight", []int{l.Vocab, l.Width}, tableInit(l.Std), "weight", "embedding")
+	table := c.matrix("weight", []int{l.Vocab, l.Width}, tableInit(l.Std), "weight", "embedding")
 	return ops.EmbeddingOf(b.Builder, table, x)
 }
 

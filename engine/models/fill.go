@@ -3,8 +3,10 @@ package models
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -24,7 +26,7 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
 	}
-	if v.Meta.DType != shape.Float32 {
+	if v.Meta.DType != shape.Float32 && v.Meta.DType != shape.BFloat16 {
 		clear(dst)
 		return nil
 	}
@@ -37,14 +39,43 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 	} else if v.Range != nil && v.Init.Kind != graph.Zeros && v.Init.Kind != graph.Constant {
 		panic(fmt.Sprintf("BUG: %v is filled at random, and is a range", v))
 	}
-	f, key := shape.View[float32](dst), rng.Named(seed, name)
-	for at := 0; at < len(f); at += pieceElems {
+	key := rng.Named(seed, name)
+	fill := func(f []float32, at int) error {
 		if stop != nil {
 			if err := stop(); err != nil {
 				return err
 			}
 		}
-		fillPiece(f[at:min(len(f), at+pieceElems)], v.Init, key, from+at)
+		fillPiece(f, v.Init, key, from+at)
+		return nil
+	}
+	if v.Meta.DType == shape.BFloat16 {
+		return Narrowed(shape.View[uint16](dst), fill)
+	}
+	f := shape.View[float32](dst)
+	for at := 0; at < len(f); at += pieceElems {
+		if err := fill(f[at:min(len(f), at+pieceElems)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Narrowed fills dst with numbers as bfloat16, rounded as [ops.RoundBF16] says: those of bfloat16
+// stay as they are. read fills a piece of them, of which at is the first one's index, a multiple of 4.
+// It fails with read's error, or where a number becomes infinite.
+func Narrowed(dst []uint16, read func(piece []float32, at int) error) error {
+	buffer := make([]float32, min(len(dst), pieceElems))
+	for at := 0; at < len(dst); at += pieceElems {
+		piece := buffer[:min(len(dst)-at, pieceElems)]
+		if err := read(piece, at); err != nil {
+			return err
+		}
+		ops.NarrowBF16(dst[at:], piece)
+		const exponent = 0x7f80 // all of it is that of infinity and NaN
+		if i := slices.IndexFunc(dst[at:at+len(piece)], func(w uint16) bool { return w&exponent == exponent }); i >= 0 {
+			return fmt.Errorf("element %d is %v, which bfloat16 cannot hold", at+i, piece[i])
+		}
 	}
 	return nil
 }

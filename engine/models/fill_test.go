@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -30,6 +31,12 @@ func TestFillInPieces(t *testing.T) {
 		err := models.FillUntil(v, 3, shape.Bytes(got), func() error { asked++; return nil })
 		if err != nil || asked != 2 || !slices.Equal(got, want) {
 			t.Errorf("%v: asked %d times, %v; equal: %t", kind, asked, err, slices.Equal(got, want))
+		}
+		stored := make([]uint16, n)
+		ops.NarrowBF16(stored, want)
+		halves := &graph.Value{Name: "w", Meta: shape.BF16(n), Init: v.Init}
+		if raw := make([]uint16, n); models.FillUntil(halves, 3, shape.Bytes(raw), nil) != nil || !slices.Equal(raw, stored) {
+			t.Errorf("%v: as bfloat16, other numbers", kind)
 		}
 		if err := models.FillUntil(v, 3, shape.Bytes(got), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
 			t.Errorf("%v: stopped with %v", kind, err)

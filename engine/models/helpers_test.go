@@ -45,6 +45,9 @@ func fresh(g *graph.Graph, seed uint64) state {
 	for _, v := range g.Vars {
 		a, raw := ref.New(v.Meta), make([]byte, v.Meta.Bytes())
 		models.Fill(v, seed, raw)
+		if v.Meta.DType == shape.BFloat16 {
+			raw = widened(raw)
+		}
 		for i, x := range shape.View[float32](raw) {
 			if a.F != nil {
 				a.F[i] = float64(x)
@@ -53,6 +56,15 @@ func fresh(g *graph.Graph, seed uint64) state {
 		st[v.Name] = a
 	}
 	return st
+}
+
+// widened is numbers of bfloat16 as float32.
+func widened(raw []byte) []byte {
+	x := make([]float32, len(raw)/2)
+	for i, b := range shape.View[uint16](raw) {
+		x[i] = math.Float32frombits(uint32(b) << 16)
+	}
+	return shape.Bytes(x)
 }
 
 // run computes a microbatch from inputs by name.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -216,4 +217,67 @@ func TestLoRAInMicrobatches(t *testing.T) {
 		cut(t, b, half, half, in, []int{2, 2})
 	}
 	compare(t, b, a)
+}
+
+// TestLoRABF16: a step beside a base in bfloat16 has the bits of one beside a float32 base of the same
+// numbers. A product's float32 weight is read by that product alone, the next node, so that no weight is
+// kept for the backward pass.
+func TestLoRABF16(t *testing.T) {
+	const stored = "llama: embed_tokens.weight layers.0.mlp.down_proj.weight layers.0.mlp.gate_proj.weight layers.0.mlp.up_proj.weight " +
+		"layers.0.self_attn.k_proj.weight layers.0.self_attn.o_proj.weight layers.0.self_attn.q_proj.weight layers.0.self_attn.v_proj.weight lm_head.weight " +
+		"gpt: h.0.attn.c_attn.weight h.0.attn.c_proj.weight h.0.mlp.c_fc.weight h.0.mlp.c_proj.weight wte.weight mlp: layers.0.weight layers.1.weight"
+	var have []string
+	for _, name := range []string{"llama", "gpt", "mlp"} {
+		s := adaptable()[name].spec
+		have = append(have, name+":")
+		s.LoRA = lora("*")
+		z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2}
+		whole := train(t, s, adamW(), z)
+		s.LoRA = &models.LoRA{Rank: 2, Alpha: 8, Targets: []string{"*"}, BF16: true}
+		half := train(t, s, adamW(), z)
+		a, b := fresh(whole, 1), fresh(half, 1)
+		var names []string
+		for _, v := range half.Vars {
+			if v.Meta.DType == shape.BFloat16 {
+				names = append(names, v.Name)
+				for i, x := range a[v.Name].F {
+					if a[v.Name].F[i] = float64(ops.RoundBF16(float32(x))); math.Abs(a[v.Name].F[i]-x) > math.Abs(x)/(1<<8) {
+						t.Errorf("%s: %v is rounded to %v", v.Name, x, a[v.Name].F[i])
+					}
+				}
+				if !slices.Equal(a[v.Name].F, b[v.Name].F) {
+					t.Errorf("%s begins with other numbers than float32 ones, rounded", v.Name)
+				}
+			}
+		}
+		slices.Sort(names)
+		have = append(have, names...)
+		in := state{models.BaseName: ref.Ints([]int32{0}), models.InputName: noise(1, batch(2, s.Input)), models.TargetName: noise(2, batch(2, s.Target))}
+		for range 3 {
+			a.step(t, whole, in)
+			b.step(t, half, in)
+		}
+		for _, v := range whole.Vars {
+			if !slices.Equal(a[v.Name].F, b[v.Name].F) {
+				t.Errorf("%s: %s differs", name, v.Name)
+			}
+		}
+		readers := map[*graph.Value][]*graph.Node{}
+		for _, n := range half.Nodes {
+			for _, v := range n.In {
+				readers[v] = append(readers[v], n)
+			}
+		}
+		for i, n := range half.Nodes {
+			if n.Op.Kind() != "cast" || n.In[0].Meta.DType != shape.BFloat16 {
+				continue
+			}
+			if r := readers[n.Out[0]]; len(r) != 1 || r[0] != half.Nodes[i+1] || r[0].Op.Kind() != "matmul" {
+				t.Errorf("%s: %v is read by %v", name, n, r)
+			}
+		}
+	}
+	if got := strings.Join(have, " "); got != stored {
+		t.Errorf("stored in bfloat16 are\n%s\nexpected\n%s", got, stored)
+	}
 }

@@ -14,6 +14,7 @@ var castOps = []graph.Op{Cast{}}
 // Cast converts elements to another type. Nothing else in Berth converts.
 //
 //   - To "f32", from i32: to the nearest float32, half-way between two to the even one.
+//   - To "f32", from bf16 as weights are stored in it: the same number.
 //   - To "i32", from f32: towards zero. NaN becomes 0, and numbers beyond the range its
 //     nearest end.
 //   - To "bf16" or "f16", from f32: rounded to the nearest number of that type, half-way
@@ -32,7 +33,9 @@ func (o Cast) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	from, to := shape.Float32, shape.Float32
 	switch o.To {
 	case "f32":
-		from = shape.Int32
+		if from = shape.Int32; in[0].DType == shape.BFloat16 {
+			from = shape.BFloat16
+		}
 	case "i32":
 		to = shape.Int32
 	case "bf16", "f16":
@@ -45,7 +48,7 @@ func (o Cast) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(shape.Meta{DType: to, Shape: in[0].Shape.Clone()}), nil
 }
 
-// Grad passes through a rounding. Whole numbers have no gradient.
+// Grad passes through a rounding. Whole numbers and stored weights have no gradient.
 func (o Cast) Grad(_ *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	if o.To == "f32" || o.To == "i32" {
 		return noGrad(n)

@@ -64,19 +64,20 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 }
 
 // Grad is two products, rounded as this one. If a has more dimensions than the
-// weight b, its rows are flattened, so that b's gradient is one product.
+// weight b, its rows are flattened, so that b's gradient is one product. A weight that is
+// stored in bfloat16 is widened again.
 func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, w, d := n.In[0], n.In[1], dy[0]
 	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {
-		dx := o.as(b, d, w, false, !o.TransB)
+		dx := o.as(b, d, again(b, w), false, !o.TransB)
 		x = ReshapeTo(b, x, flatRows(x.Meta.Shape)...)
 		d = ReshapeTo(b, d, flatRows(d.Meta.Shape)...)
 		return []*graph.Value{dx, o.gradB(b, x, d)}
 	}
 	if o.TransA {
-		return []*graph.Value{o.as(b, w, d, o.TransB, true), o.gradB(b, x, d)}
+		return []*graph.Value{o.as(b, again(b, w), d, o.TransB, true), o.gradB(b, x, d)}
 	}
-	return []*graph.Value{o.as(b, d, w, false, !o.TransB), o.gradB(b, x, d)}
+	return []*graph.Value{o.as(b, d, again(b, w), false, !o.TransB), o.gradB(b, x, d)}
 }
 
 // gradB is op(x)ᵀ d, stored the way b is.

@@ -9,7 +9,8 @@ import (
 )
 
 // DType is the type of a tensor's elements. Devices compute on Float32 and
-// Int32; the others exist on the host, in files.
+// Int32, and keep BFloat16, the upper half of a Float32, as storage: an op widens
+// it before others read it. The others exist on the host, in files.
 type DType uint8
 
 // The element types. The zero DType is invalid.
@@ -20,18 +21,20 @@ const (
 	Int32
 	Int64
 	Uint8
+	BFloat16
 )
 
 var dtypes = [...]struct {
 	name string
 	size int
 }{
-	Invalid: {"invalid", 0},
-	Float32: {"f32", 4},
-	Float64: {"f64", 8},
-	Int32:   {"i32", 4},
-	Int64:   {"i64", 8},
-	Uint8:   {"u8", 1},
+	Invalid:  {"invalid", 0},
+	Float32:  {"f32", 4},
+	Float64:  {"f64", 8},
+	Int32:    {"i32", 4},
+	Int64:    {"i64", 8},
+	Uint8:    {"u8", 1},
+	BFloat16: {"bf16", 2},
 }
 
 // Size is the bytes of one element, 0 for an invalid type.
@@ -167,6 +170,9 @@ func (m Meta) Bytes() int64 { return int64(m.Shape.Elems()) * int64(m.DType.Size
 
 // Equal reports whether type and dimensions agree.
 func (m Meta) Equal(o Meta) bool { return m.DType == o.DType && m.Shape.Equal(o.Shape) }
+
+// BF16 is the metadata of a bfloat16 tensor.
+func BF16(dims ...int) Meta { return Meta{BFloat16, Shape(dims)} }
 
 // String is "f32[64,128]".
 func (m Meta) String() string { return m.DType.String() + m.Shape.String() }

@@ -1,14 +1,18 @@
 package gen
 
-import "github.com/berth-ml/berth/engine/ops"
+import (
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
 
 var casts = map[string]template{"cast": of(cast)}
 
 // conversions are the bodies that convert element i, by ops.Cast.To. Roundings work on the
-// bits of numbers: a NaN keeps its first ones, and what half-precision has subnormal is
+// bits of numbers, and so does widen, of stored bfloat16: a NaN keeps its first ones, and what half-precision has subnormal is
 // rounded to a multiple of 2^-24, the last bit of 0.5.
 var conversions = map[string]string{
-	"f32": "\tZ[i] = (f32)X[i];\n",
+	"f32":   "\tZ[i] = (f32)X[i];\n",
+	"widen": "\tZ[i] = (i32)((u32)X[i] << 16);\n",
 	"i32": `	f32 x = X[i];
 	Z[i] = x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : (i32)x;
 `,
@@ -26,12 +30,14 @@ var conversions = map[string]string{
 
 // cast converts each element: see ops.Cast.
 func cast(w *writer, o ops.Cast) {
-	x, z := inInts(0, "X"), outInts(0, "Z")
-	switch o.To {
-	case "f32":
+	x, z, to := inInts(0, "X"), outInts(0, "Z"), o.To
+	switch {
+	case w.node.In[0].Meta.DType == shape.BFloat16:
+		x, to = inHalves(0, "X"), "widen"
+	case to == "f32":
 		z = out(0, "Z")
-	case "i32":
+	case to == "i32":
 		x = in(0, "X")
 	}
-	w.items(w.outElems(0), []param{x, z}, conversions[o.To])
+	w.items(w.outElems(0), []param{x, z}, conversions[to])
 }

@@ -3,6 +3,7 @@ package gen
 import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 var gathers = map[string]template{
@@ -13,9 +14,13 @@ var gathers = map[string]template{
 func (w *writer) gather() {
 	table := w.node.In[0].Meta.Shape
 	params, store := w.result()
-	w.items(w.outElems(0), append(params, site, in(0, "X"), inInts(1, "ID"), number("rows", table[0]), number("d", table[1])), `	i64 id = ID[i / d];
+	x, element := in(0, "X"), "X[id * d + i % d]"
+	if w.node.In[0].Meta.DType == shape.BFloat16 {
+		x, element = inHalves(0, "X"), "AS_FLOAT((i32)((u32)X[id * d + i % d] << 16))"
+	}
+	w.items(w.outElems(0), append(params, site, x, inInts(1, "ID"), number("rows", table[0]), number("d", table[1])), `	i64 id = ID[i / d];
 	if (id < 0 || id >= rows) { FAIL; return; }
-	`+store("i", "X[id * d + i % d]")+`
+	`+store("i", element)+`
 `)
 }
 

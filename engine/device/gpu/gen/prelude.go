@@ -16,7 +16,7 @@ const OpenCL = `#pragma OPENCL FP_CONTRACT OFF
 #define SQRT(x) sqrt(x)
 #define AS_INT(x) as_int(x)
 #define AS_FLOAT(x) as_float(x)
-typedef uchar u8; typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
+typedef uchar u8; typedef ushort u16; typedef int i32; typedef uint u32; typedef long i64; typedef ulong u64; typedef float f32;
 ` + functions
 
 // CUDA is the text before kernels that makes them CUDA C. The compiler must be told
@@ -35,7 +35,7 @@ const CUDA = `#define KERNEL extern "C" __global__
 #define SQRT(x) __fsqrt_rn(x)
 #define AS_INT(x) __float_as_int(x)
 #define AS_FLOAT(x) __int_as_float(x)
-typedef unsigned char u8; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64; typedef float f32;
+typedef unsigned char u8; typedef unsigned short u16; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64; typedef float f32;
 ` + functions
 
 // functions are those that kernels use, in both languages. Their results are the

@@ -60,10 +60,11 @@ type param struct {
 	ofCluster bool
 }
 
-func in(i int, name string) param      { return memory("const f32", name, In, i) }
-func inInts(i int, name string) param  { return memory("const i32", name, In, i) }
-func out(i int, name string) param     { return memory("f32", name, Out, i) }
-func outInts(i int, name string) param { return memory("i32", name, Out, i) }
+func in(i int, name string) param       { return memory("const f32", name, In, i) }
+func inInts(i int, name string) param   { return memory("const i32", name, In, i) }
+func inHalves(i int, name string) param { return memory("const u16", name, In, i) } // bfloat16
+func out(i int, name string) param      { return memory("f32", name, Out, i) }
+func outInts(i int, name string) param  { return memory("i32", name, Out, i) }
 
 // memory is a parameter that is an input or output of the node.
 func memory(typ, name string, role Role, i int) param {

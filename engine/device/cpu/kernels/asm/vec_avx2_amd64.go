@@ -207,6 +207,11 @@ func Lerp2(y *float32, a *float32, b *float32, n int, t float32)
 //go:noescape
 func MulAddTo2(y *float32, a *float32, b *float32, n int)
 
+// Widen2 is y = x, stored as bfloat16, for n elements, whole vectors of y.
+//
+//go:noescape
+func Widen2(y *float32, x *uint16, n int)
+
 // Sum2 is the sum of n elements in float64.
 //
 //go:noescape

@@ -4613,6 +4613,47 @@ done:
 	VZEROUPPER
 	RET
 
+// func Widen2(y *float32, x *uint16, n int)
+// Requires: AVX, AVX2
+TEXT ·Widen2(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+unrolled:
+	CMPQ      DX, $0x20
+	JLT       single
+	VPMOVZXWD (CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	VPMOVZXWD 16(CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, 32(AX)(BX*4)
+	VPMOVZXWD 32(CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, 64(AX)(BX*4)
+	VPMOVZXWD 48(CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, 96(AX)(BX*4)
+	ADDQ      $0x20, BX
+	SUBQ      $0x20, DX
+	JMP       unrolled
+
+single:
+	CMPQ      DX, $0x08
+	JLT       done
+	VPMOVZXWD (CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	SUBQ      $0x08, DX
+	JMP       single
+
+done:
+	VZEROUPPER
+	RET
+
 // func Sum2(x *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·Sum2(SB), NOSPLIT, $0-24

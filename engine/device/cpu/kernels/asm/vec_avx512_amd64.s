@@ -4264,6 +4264,47 @@ done:
 	VZEROUPPER
 	RET
 
+// func Widen512(y *float32, x *uint16, n int)
+// Requires: AVX, AVX512F
+TEXT ·Widen512(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+unrolled:
+	CMPQ      DX, $0x40
+	JLT       single
+	VPMOVZXWD (CX)(BX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)(BX*4)
+	VPMOVZXWD 32(CX)(BX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 64(AX)(BX*4)
+	VPMOVZXWD 64(CX)(BX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 128(AX)(BX*4)
+	VPMOVZXWD 96(CX)(BX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 192(AX)(BX*4)
+	ADDQ      $0x40, BX
+	SUBQ      $0x40, DX
+	JMP       unrolled
+
+single:
+	CMPQ      DX, $0x10
+	JLT       done
+	VPMOVZXWD (CX)(BX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)(BX*4)
+	ADDQ      $0x10, BX
+	SUBQ      $0x10, DX
+	JMP       single
+
+done:
+	VZEROUPPER
+	RET
+
 // func Sum512(x *float32, n int) float64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE2
 TEXT ·Sum512(SB), NOSPLIT, $0-24

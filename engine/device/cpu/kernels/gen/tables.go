@@ -59,6 +59,7 @@ var vecTables = map[string][]vecField{
 		{name: "AddScaled", wrap: "scalar", asm: "AddScaled"},
 		{name: "Lerp", wrap: "blend", asm: "Lerp"},
 		{name: "Affine", wrap: "linear", asm: "Affine"},
+		{name: "Widen", wrap: "widens", asm: "Widen", perVector: 1},
 		{name: "Sum", wrap: "total", asm: "Sum"},
 		{name: "Dot", wrap: "total2", asm: "Dot"},
 		{name: "SquaresFrom", wrap: "totalFrom", asm: "SquaresFrom"},

@@ -107,6 +107,7 @@ func emitVec(c *build.Context, s simd) {
 	}
 	l.lerp()
 	l.mulAddTo()
+	l.widen()
 	l.reductions()
 	l.updates()
 }
@@ -149,6 +150,33 @@ func (l *lang) mulAddTo() {
 		v := l.get(a, c)
 		l.put(l.fma(v, l.get(b, c), l.get(y, c)), y, c)
 	})
+	l.done()
+}
+
+// widen takes whole vectors alone: AVX2 has no masks for 16 bits.
+func (l *lang) widen() {
+	l.define("Widen", "func(y *float32, x *uint16, n int)", "is y = x, stored as bfloat16, for n elements, whole vectors of y.")
+	y, x, n, i := l.param("y"), l.param("x"), l.param("n"), l.GP64()
+	l.XORQ(i, i)
+	for _, step := range []struct {
+		name, next string
+		unroll     int
+	}{{"unrolled", "single", short}, {"single", "done", 1}} {
+		elems := step.unroll * l.lanes
+		l.Label(step.name)
+		l.CMPQ(n, count(elems))
+		l.JLT(LabelRef(step.next))
+		for u := range step.unroll {
+			v := l.register(l.Context)
+			l.VPMOVZXWD(Mem{Base: x, Index: i, Scale: 2, Disp: 2 * u * l.lanes}, v)
+			l.VPSLLD(Imm(16), v, v)
+			l.put(v, y, cursor{i, u * l.lanes, nil})
+		}
+		l.ADDQ(count(elems), i)
+		l.SUBQ(count(elems), n)
+		l.JMP(LabelRef(step.name))
+	}
+	l.Label("done")
 	l.done()
 }
 

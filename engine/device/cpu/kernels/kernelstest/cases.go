@@ -216,7 +216,7 @@ var movementCases = map[string]func(s Source) Sample{
 // drawCast is a cast of numbers of every size, NaN and infinity among them.
 func drawCast(s Source) Sample {
 	x := s.Shape("x", 0, 2, 500)
-	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16"}).Draw(s.T, "to")
+	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16", "widen"}).Draw(s.T, "to")
 	if to == "f32" {
 		return Of(ops.Cast{To: to}, 0, s.IDs(math.MaxInt32, x...))
 	}
@@ -224,7 +224,19 @@ func drawCast(s Source) Sample {
 	for i := range a.F {
 		a.F[i] = float64(float32(a.F[i] * math.Exp2(float64(i%70-32))))
 	}
+	if to == "widen" {
+		return Of(ops.Cast{To: "f32"}, 0, stored(a))
+	}
 	return Of(ops.Cast{To: to}, 0, a)
+}
+
+// stored is an array as bfloat16.
+func stored(a ref.Array) ref.Array {
+	a.Meta.DType = shape.BFloat16
+	for i, x := range a.F {
+		a.F[i] = float64(ops.RoundBF16(float32(x)))
+	}
+	return a
 }
 
 // drawStretch is a shape and one that broadcasts to it.
@@ -337,7 +349,11 @@ var rowCases = map[string]func(s Source) Sample{
 	},
 	"gather": func(s Source) Sample {
 		v := s.Size("v", 50)
-		return Of(ops.Gather{}, 0, s.Normal(v, s.Dim("d", 40)), s.IDs(v, s.Shape("ids", 0, 2, 20)...))
+		table := s.Normal(v, s.Dim("d", 40))
+		if s.Bool("stored") {
+			table = stored(table)
+		}
+		return Of(ops.Gather{}, 0, table, s.IDs(v, s.Shape("ids", 0, 2, 20)...))
 	},
 	"scatter_add": func(s Source) Sample {
 		v := s.Size("v", 50)

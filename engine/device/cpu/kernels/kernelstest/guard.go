@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unsafe"
 
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -50,6 +51,12 @@ func Load(a ref.Array) Guarded {
 	g := NewGuarded(int(a.Meta.Bytes()))
 	if a.Meta.DType == shape.Int32 {
 		copy(shape.View[int32](g.Mem), a.I)
+		return g
+	}
+	if a.Meta.DType == shape.BFloat16 {
+		for i, v := range a.F {
+			ops.NarrowBF16(shape.View[uint16](g.Mem)[i:], []float32{float32(v)})
+		}
 		return g
 	}
 	dst := shape.View[float32](g.Mem)

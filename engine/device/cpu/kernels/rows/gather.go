@@ -4,10 +4,12 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 var gatherKernels = work.Table{
 	"gather(f32,i32)->f32":      newGather,
+	"gather(bf16,i32)->f32":     newGather,
 	"scatter_add(i32,f32)->f32": newScatterAdd,
 }
 
@@ -21,12 +23,18 @@ type lookup struct {
 type gather struct {
 	lookup
 	y, table []float32
+	stored   []uint16 // the table, in bfloat16
+	widen    func(y []float32, x []uint16)
 	then     work.Epilogue
 }
 
 func newGather(n *graph.Node, on work.Target) (work.Kernel, error) {
 	t := work.In(n, 0).Shape
-	return &gather{lookup: lookup{n: work.In(n, 1).Elems(), d: t[1], vocabulary: t[0]}}, nil
+	k := &gather{lookup: lookup{n: work.In(n, 1).Elems(), d: t[1], vocabulary: t[0]}}
+	if work.In(n, 0).DType == shape.BFloat16 {
+		k.widen = on.ISA.Vec().Widen
+	}
+	return k, nil
 }
 
 // Then implements [work.Follower].
@@ -39,7 +47,12 @@ func (k *gather) Run(p work.Pool, a *work.Args) error {
 	if err := ops.CheckIDs(k.ids, k.vocabulary); err != nil {
 		return err
 	}
-	k.y, k.table = work.Floats(a.Out[0], k.n*k.d), work.Floats(a.In[0], k.vocabulary*k.d)
+	k.y = work.Floats(a.Out[0], k.n*k.d)
+	if k.widen != nil {
+		k.stored = shape.View[uint16](a.In[0])
+	} else {
+		k.table = work.Floats(a.In[0], k.vocabulary*k.d)
+	}
 	work.Do(p, work.CeilDiv(k.n, work.RowGrain(k.d)), k)
 	return nil
 }
@@ -47,7 +60,12 @@ func (k *gather) Run(p work.Pool, a *work.Args) error {
 func (k *gather) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.d), k.n)
 	for row := lo; row < hi; row++ {
-		copy(k.y[row*k.d:(row+1)*k.d], k.table[int(k.ids[row])*k.d:])
+		y, from := k.y[row*k.d:(row+1)*k.d], int(k.ids[row])*k.d
+		if k.widen != nil {
+			k.widen(y, k.stored[from:from+k.d])
+			continue
+		}
+		copy(y, k.table[from:])
 	}
 	if k.then != nil {
 		k.then.After(lo, hi, 0, k.d)

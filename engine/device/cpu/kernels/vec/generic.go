@@ -59,6 +59,13 @@ func reluGrad(dx, y, dy []float32) {
 	}
 }
 
+func widen(y []float32, x []uint16) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = math.Float32frombits(uint32(v) << 16)
+	}
+}
+
 func add(y, a, b []float32) {
 	y, b = y[:len(a)], b[:len(a)]
 	for i, v := range a {

@@ -25,6 +25,8 @@ var Generic = Funcs{
 	AddScalar: addScalar, MulScalar: mulScalar, DivScalar: divScalar, ScalarSub: scalarSub, ScalarDiv: scalarDiv,
 	AddScaled: addScaled, Affine: affine,
 
+	Widen: widen,
+
 	Sum: sum, Dot: dot, SquaresFrom: squaresFrom, ExpSum: expSum, Max: largest,
 	DropFactors: dropFactors,
 	Adam:        adam, Lion: lion, SGD: sgd, Momentum: momentum, Nesterov: nesterov,

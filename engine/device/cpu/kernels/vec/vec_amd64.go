@@ -42,6 +42,16 @@ func linear(f func(y, x *float32, n int, scale, shift float32)) func(y, x []floa
 	}
 }
 
+func widens(f func(y *float32, x *uint16, n int), lanes int) func(y []float32, x []uint16) {
+	return func(y []float32, x []uint16) {
+		whole := len(x) / lanes * lanes
+		if whole > 0 {
+			f(&y[:whole][0], &x[0], whole)
+		}
+		widen(y[whole:], x[whole:])
+	}
+}
+
 func total(f func(x *float32, n int) float64) func(x []float32) float64 {
 	return func(x []float32) float64 {
 		if len(x) == 0 {

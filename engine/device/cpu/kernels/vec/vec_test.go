@@ -152,7 +152,7 @@ func TestFunctionsAgreeWithGeneric(t *testing.T) {
 				if v.Field(i).Kind() != reflect.Func {
 					continue // the functions over rows, which have tests of their own
 				}
-				if name == "DropFactors" || name == "Lion" { // see TestDropFactors and TestLion
+				if name == "DropFactors" || name == "Lion" || name == "Widen" { // see TestDropFactors, TestLion and TestWiden
 					continue
 				}
 				if err := agree(name, v.Field(i), g.Field(i), rng, n); err != nil {
@@ -258,7 +258,7 @@ func TestNaNPassesThrough(t *testing.T) {
 					args = append(args, reflect.ValueOf(ordinary(rand.New(rand.NewPCG(1, 1)), n)))
 				}
 				name := v.Type().Field(i).Name
-				if v.Field(i).Type().NumIn() != len(args) || v.Field(i).Type().NumOut() > 0 || name == "AbsGrad" {
+				if v.Field(i).Type().NumIn() != len(args) || v.Field(i).Type().NumOut() > 0 || name == "AbsGrad" || name == "Widen" {
 					continue
 				}
 				v.Field(i).Call(args)
@@ -302,4 +302,28 @@ func TestElementsDoNotDependOnPlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWiden holds every set to the bits, whatever they are, of any number of elements at any place.
+func TestWiden(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
+		n, at := rapid.IntRange(0, 300).Draw(t, "n"), rng.IntN(9)
+		x := make([]uint16, at+n)[at:]
+		for i := range x {
+			x[i] = uint16(rng.Uint32())
+		}
+		for level, f := range tables() {
+			y, intact := guarded(make([]float32, n), rng)
+			f.Widen(y, x)
+			for i, v := range y {
+				if got := math.Float32bits(v); got != uint32(x[i])<<16 {
+					t.Fatalf("%s: element %d of %d, %04x, is %08x", level, i, n, x[i], got)
+				}
+			}
+			if !intact() {
+				t.Fatalf("%s: wrote outside of %d elements", level, n)
+			}
+		}
+	})
 }
