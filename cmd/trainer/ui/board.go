@@ -258,21 +258,31 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 		ids[dir] = s.id()
 		rows[s.id()] = row{ID: s.id(), Run: &record}
 	}
+	newest := map[string]int{} // jobs by the run that they train
+	of := func(j *queued.Record) string {
+		if j.As != 0 || j.Run == "" { // nothing was trained for it
+			return ""
+		}
+		return ids[realPath(j.Run)]
+	}
+	for i := range jobs {
+		newest[of(&jobs[i])] = max(newest[of(&jobs[i])], jobs[i].ID)
+	}
 	for i := range jobs {
 		j := &jobs[i]
 		if j.Loss != nil && !isFinite(*j.Loss) {
 			j.Loss = nil
 		}
-		id := ids[realPath(j.Run)]
-		if of := rows[id]; id != "" && j.As == 0 && (of.Job == nil || of.Job.ID < j.ID) {
-			of.Job = j
-			if j.State == "waiting" && of.Run.State != string(rundir.Running) {
-				of.Run.State = j.State
+		if id := of(j); id != "" && newest[id] == j.ID {
+			r := rows[id]
+			r.Job = j
+			if j.State == "waiting" && r.Run.State != string(rundir.Running) {
+				r.Run.State = j.State
 			}
-			rows[id] = of
+			rows[id] = r
 			continue
 		}
-		id = fmt.Sprintf("job-%d", j.ID)
+		id := fmt.Sprintf("job-%d", j.ID)
 		rows[id] = row{ID: id, Job: j}
 	}
 	return rows

@@ -32,18 +32,14 @@ func drawCurve(t *rapid.T) *curve {
 func extremes(points []point) (least, largest float64) {
 	least, largest = math.NaN(), math.NaN()
 	for _, p := range points {
-		if least = math.Min(orOther(least, p.y), orOther(p.y, least)); true {
-			largest = math.Max(orOther(largest, p.y), orOther(p.y, largest))
+		if !(p.y >= least) && !math.IsNaN(p.y) {
+			least = p.y
+		}
+		if !(p.y <= largest) && !math.IsNaN(p.y) {
+			largest = p.y
 		}
 	}
 	return least, largest
-}
-
-func orOther(x, other float64) float64 {
-	if math.IsNaN(x) {
-		return other
-	}
-	return x
 }
 
 func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
