@@ -194,10 +194,20 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 	}
 	for _, j := range jobs {
 		if j.Run != "" {
-			add(j.Run, j.Run)
+			add(j.Run, shortPath(j.Run))
 		}
 	}
 	return runs
+}
+
+// shortPath is a path from the working folder where it is in that.
+func shortPath(path string) string {
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return path
 }
 
 // realPath is a path without links, from the root.
@@ -217,6 +227,7 @@ var ownFiles = []string{rundir.ConfigName, rundir.MetricsName, rundir.Checkpoint
 // read reads a run whose files have changed lately.
 func (s *seen) read() {
 	var text strings.Builder
+	var written time.Time
 	link := ""
 	for _, name := range ownFiles {
 		st, err := os.Lstat(filepath.Join(s.dir, name))
@@ -226,14 +237,20 @@ func (s *seen) read() {
 		if !st.Mode().IsRegular() {
 			link = name
 		}
+		if st.ModTime().After(written) {
+			written = st.ModTime()
+		}
 		fmt.Fprintf(&text, "%s %d %d %v\n", name, st.Size(), st.ModTime().UnixNano(), st.Mode())
 	}
 	pid, alive := osfile.LeftPid(rundir.CheckpointPath(s.dir))
 	fmt.Fprint(&text, pid, alive)
 	now := time.Now()
-	if text.String() != s.signature {
+	switch {
+	case s.signature == "": // the first look
+		s.signature, s.changed = text.String(), written
+	case s.signature != text.String():
 		s.signature, s.changed = text.String(), now
-	} else if now.Sub(s.changed) > settles {
+	case now.Sub(s.changed) > settles:
 		return
 	}
 	if link != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -203,6 +204,9 @@ func TestLooksOnlyWhileWatched(t *testing.T) {
 
 // What a run's files say is never more than text, and its path can be copied into a shell.
 func TestHostileRun(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("names have no < there")
+	}
 	name := "<img src=x onerror=alert(1)>; $(touch x) 'y'"
 	folder := copied(t, name)
 	dir := filepath.Join(folder, name)

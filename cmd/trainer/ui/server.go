@@ -14,7 +14,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -57,9 +56,6 @@ func New(o Options) (*Server, error) {
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
-	}
-	if _, err := filepath.Abs(o.Folder); err != nil {
-		return nil, err
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)

@@ -1,5 +1,5 @@
 // A panel with curves: uPlot, a legend with the values at the pointer, and a table behind it.
-import { duration, el, number, setText } from "/dom.js";
+import { el, number, setText } from "/dom.js";
 
 /* global uPlot */
 
@@ -22,7 +22,17 @@ function smoothed(ys, w) {
   });
 }
 
-export const place = (unit, v) => (unit === "time" ? duration(v) : unit === "epoch" ? Number(v).toFixed(2) : Math.round(v).toLocaleString("en-US"));
+const two = (n) => String(n).padStart(2, "0");
+
+// clock is a time since the beginning: 0.25 s, 1:30, 2:05:00.
+function clock(s) {
+  if (s < 60) return Number(s.toFixed(3)) + " s";
+  s = Math.round(s);
+  const m = Math.floor(s / 60) % 60, h = Math.floor(s / 3600);
+  return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`;
+}
+
+export const place = (unit, v) => (unit === "time" ? clock(v) : unit === "epoch" ? Number(v).toFixed(2) : Math.round(v).toLocaleString("en-US"));
 
 // chart is a panel of a title. onzoom hears the part of the axis that the user chooses; null: all of it.
 export function chart(title, onzoom) {
@@ -77,7 +87,7 @@ export function chart(title, onzoom) {
       width: width(), height: height(), legend: { show: false }, series: [{}, ...list],
       scales: { x: { time: false }, y: look.log ? { distr: 3 } : {} },
       axes: [
-        { ...axis, size: 34, space: 70, values: (_, vs) => vs.map((v) => (look.unit === "time" ? duration(v) : v.toLocaleString("en-US"))) },
+        { ...axis, size: 34, space: 70, values: (_, vs) => vs.map((v) => (look.unit === "time" ? clock(v) : v.toLocaleString("en-US"))) },
         { ...axis, size: 64, values: (_, vs) => vs.map((v) => (v === null || v === undefined ? "" : short(v))) },
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },

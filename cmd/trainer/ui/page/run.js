@@ -231,6 +231,7 @@ export function runView(ids) {
 
   // refresh loads the run again, and leaves what the user has open.
   async function refresh() {
+    if (!several && !table.rows.has(ids[0])) { state(); return; } // what was drawn stays
     try {
       const next = several ? await get("/api/compare", { run: ids }, gone.signal) : await get("/api/run", { run: ids[0] }, gone.signal);
       const same = JSON.stringify(next.panels) === JSON.stringify(parts.panels);
@@ -246,6 +247,7 @@ export function runView(ids) {
   }
 
   begin();
+  const clock = setInterval(() => { if (parts && !several) state(); }, 10000); // times that have passed
   return {
     element,
     watch: () => ({ run: ids, x: look.unit }),
@@ -254,6 +256,6 @@ export function runView(ids) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
     },
-    end() { gone.abort(); clearTimeout(later); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }
