@@ -47,7 +47,7 @@ export function tableView() {
   const element = el("section", {},
     el("h1", {}, "Runs and jobs"),
     el("div", { className: "bar" }, el("label", {}, "Filter", search), compare, count),
-    el("div", { className: "wide" }, el("table", { id: "runs" }, el("caption", { hidden: true }, "Runs and jobs"),
+    el("div", { className: "wide" }, el("table", { id: "runs", "aria-label": "Runs and jobs" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col", "aria-label": "compare" }), ...heads)), body)));
 
   function line(r) {
