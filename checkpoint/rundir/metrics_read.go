@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,78 @@ func ReadMetrics(ctx context.Context, dir string, take func(Record) error) (dama
 		return nil
 	})
 	return damaged, err
+}
+
+// ReadLines gives each whole line of r, a metrics.jsonl from the beginning of one of its lines on, to take, in order. read
+// is the number of bytes of the lines that were taken or are damaged: the next call begins behind them. A last line
+// without an end is still being written, and is left to that call. damaged counts lines that take does not see.
+func ReadLines(ctx context.Context, r io.Reader, take func(Record) error) (read int64, damaged int, err error) {
+	b := bufio.NewReaderSize(r, longestLine)
+	for long := int64(0); ctx.Err() == nil; {
+		line, err := b.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			long += int64(len(line))
+			continue
+		case err == io.EOF:
+			return read, damaged, nil
+		case err != nil:
+			return read, damaged, err
+		}
+		record, ok := parseRecord(line)
+		if ok = ok && long == 0; ok {
+			if err := take(record); err != nil {
+				return read, damaged, err
+			}
+		}
+		if !ok && (long > 0 || len(bytes.TrimSpace(line)) > 0) {
+			damaged++
+		}
+		read += long + int64(len(line))
+		long = 0
+	}
+	return read, damaged, context.Cause(ctx)
+}
+
+// Undefined are the fields of a line that are null.
+func (r Record) Undefined() (names []string) {
+	var fields map[string]json.RawMessage
+	if !bytes.Contains(r.Text, []byte("null")) || json.Unmarshal(r.Text, &fields) != nil {
+		return nil
+	}
+	for name, v := range fields {
+		if string(v) == "null" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// EpochLength finds the steps of an epoch from lines: step s of epoch e, both as lines have them, bounds it
+// from both sides. The zero value has seen none.
+type EpochLength struct {
+	least, most float64
+	bounded     bool // from above
+}
+
+// Take sees a line.
+func (l *EpochLength) Take(r Record) {
+	step, epoch := float64(r.Step), float64(r.Epoch)
+	l.least = max(l.least, math.Ceil(step/(epoch+1)))
+	if epoch > 0 {
+		most := math.Floor((step - 1) / epoch)
+		if !l.bounded || most < l.most {
+			l.most, l.bounded = most, true
+		}
+	}
+}
+
+// Steps is the length; 0 where it is not known.
+func (l *EpochLength) Steps() float64 {
+	if !l.bounded {
+		return 0
+	}
+	return max(1, min(l.least, l.most))
 }
 
 // LastBoundary is the newest boundary of a run folder's metrics.jsonl, of which it

@@ -64,7 +64,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand(stop))}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
-		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), charts.Command(), checkpoints.Command()}},
+		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), uiCommand(), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand(stop)), completionCommand(), cli.Printing(versionCommand())}},

@@ -21,6 +21,7 @@ import (
 type served struct {
 	*exec.Cmd
 	url    string
+	token  string // of a URL that has one behind #; ask sends it
 	stderr *bytes.Buffer
 }
 
@@ -61,7 +62,7 @@ func startServer(ts *testscript.TestScript, args []string) {
 		_ = s.Wait()
 		ts.Fatalf("no URL was printed: %v: %s", err, s.stderr)
 	}
-	s.url = strings.TrimSpace(line)
+	s.url, s.token, _ = strings.Cut(strings.TrimSpace(line), "/#")
 }
 
 func endServer(ts *testscript.TestScript, name, code string) {
@@ -99,6 +100,9 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		r, err := http.NewRequest(args[1], x.(*served).url+args[2], strings.NewReader(body))
 		ts.Check(err)
+		if token := x.(*served).token; token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
 		a, err := http.DefaultClient.Do(r)
 		ts.Check(err)
 		text, err := io.ReadAll(a.Body)

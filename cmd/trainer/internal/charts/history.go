@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,10 +34,10 @@ const (
 func readHistory(ctx context.Context, dir string) (*history, error) {
 	dir = osfile.Resolve(dir)
 	h := &history{name: filepath.ToSlash(filepath.Clean(dir)), steps: map[string]*curve{}, boundaries: map[string]*curve{}}
-	epochs := epochLength{most: math.Inf(1)}
+	var epochs rundir.EpochLength
 	var err error
 	h.damaged, err = rundir.ReadMetrics(ctx, dir, func(r rundir.Record) error {
-		epochs.take(r)
+		epochs.Take(r)
 		return h.take(r)
 	})
 	switch {
@@ -49,7 +48,7 @@ func readHistory(ctx context.Context, dir string) (*history, error) {
 	case err != nil:
 		return nil, err
 	}
-	h.perEpoch = epochs.steps()
+	h.perEpoch = epochs.Steps()
 	if h.perEpoch == 0 || h.confusion != nil {
 		s := rundir.Summarize(dir) // the checkpoints know more
 		if h.perEpoch == 0 {
@@ -92,26 +91,12 @@ func (h *history) take(r rundir.Record) error {
 		}
 		c.add(r.Step, v)
 	}
-	for _, name := range undefined(r.Text) {
+	for _, name := range r.Undefined() {
 		if c := to[name]; c != nil {
 			c.miss()
 		}
 	}
 	return nil
-}
-
-// undefined are the fields of a line that are null.
-func undefined(line []byte) (names []string) {
-	var fields map[string]json.RawMessage
-	if !bytes.Contains(line, []byte("null")) || json.Unmarshal(line, &fields) != nil {
-		return nil
-	}
-	for name, v := range fields {
-		if string(v) == "null" {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // confusionOf is the confusion matrix of a boundary's line, or the one before it.
@@ -127,26 +112,6 @@ func confusionOf(line []byte, before *matrix) *matrix {
 		return before
 	}
 	return m
-}
-
-// epochLength finds the steps of an epoch: step s of epoch e, both as lines have
-// them, bounds it from both sides.
-type epochLength struct{ least, most float64 }
-
-func (l *epochLength) take(r rundir.Record) {
-	step, epoch := float64(r.Step), float64(r.Epoch)
-	l.least = max(l.least, math.Ceil(step/(epoch+1)))
-	if epoch > 0 {
-		l.most = min(l.most, math.Floor((step-1)/epoch))
-	}
-}
-
-// steps is the length; 0 where it is not known.
-func (l *epochLength) steps() float64 {
-	if math.IsInf(l.most, 1) {
-		return 0
-	}
-	return max(1, min(l.least, l.most))
 }
 
 // notes say what of a run is not drawn.

@@ -20,8 +20,8 @@ var onRequest = []string{"samples_per_s", "train_s", "val_s", "samples_seen", "t
 // first and last are the subjects with a fixed place among the panels.
 var first, last = []string{"loss", "accuracy"}, []string{"learning_rate", "grad_norm"}
 
-// subjectOf is the subject of a field of metrics.jsonl.
-func subjectOf(field string) string {
+// SubjectOf is the subject of a field of metrics.jsonl: the name of the panel that it is drawn in.
+func SubjectOf(field string) string {
 	if slices.Contains(onRequest, field) {
 		return field
 	}
@@ -44,7 +44,7 @@ func (s subject) train(h *history) *curve {
 }
 
 func (s subject) val(h *history) *curve {
-	if c := h.boundaries["val_"+s.name]; c != nil && subjectOf("val_"+s.name) == s.name {
+	if c := h.boundaries["val_"+s.name]; c != nil && SubjectOf("val_"+s.name) == s.name {
 		return c
 	}
 	if h.steps[s.name] != nil || slices.Contains(onRequest, s.name) && s.name != "val_s" {
@@ -71,10 +71,15 @@ func subjectsOf(runs []*history) (names []string) {
 	for _, h := range runs {
 		for _, fields := range []map[string]*curve{h.steps, h.boundaries} {
 			for field := range fields {
-				have[subjectOf(field)] = true
+				have[SubjectOf(field)] = true
 			}
 		}
 	}
+	return Sorted(have)
+}
+
+// Sorted are subjects in the order of their panels.
+func Sorted(have map[string]bool) (names []string) {
 	place := func(name string) int {
 		if i := slices.Index(first, name); i >= 0 {
 			return i - len(first)
@@ -102,7 +107,7 @@ func chosen(runs []*history, wanted []string) (list []subject, err error) {
 		return list, nil
 	}
 	for _, name := range wanted {
-		name = subjectOf(strings.TrimSpace(name))
+		name = SubjectOf(strings.TrimSpace(name))
 		if !slices.Contains(have, name) {
 			if near := edit.Nearest(name, have, len(name)/2); near != "" {
 				return nil, cli.Usagef("--metrics %s: none of these runs has that metric; did you mean %q?", name, near)

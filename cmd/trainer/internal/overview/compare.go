@@ -45,15 +45,15 @@ func compareCommand(waiting func(context.Context) []string) *cobra.Command {
 	return c
 }
 
-// difference is a key whose values differ; "" where a run has no such key.
-type difference struct {
+// Difference is a key whose values differ; "" where a run has no such key.
+type Difference struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"` // by run
 }
 
 // differences are the keys of the runs' configs that differ, in the order of the
 // configs. A run whose config cannot be read has none of them.
-func differences(list []summarized) (out []difference, err error) {
+func differences(list []summarized) (out []Difference, err error) {
 	var names []string // of keys; those of later configs stand behind the key before them
 	values := make([]map[string]string, len(list))
 	for i, s := range list {
@@ -77,7 +77,7 @@ func differences(list []summarized) (out []difference, err error) {
 		}
 	}
 	for _, name := range names {
-		d := difference{Key: name}
+		d := Difference{Key: name}
 		for i := range list {
 			d.Values = append(d.Values, values[i][name])
 		}
@@ -91,7 +91,7 @@ func differences(list []summarized) (out []difference, err error) {
 // crossValidated is the mean of the best values of runs that differ in their folds alone, and of the other values of
 // the validation at the same checkpoints; "" for other runs. Kinds of columns may differ, too: each run finds them in the
 // rows that it trains on.
-func crossValidated(list []summarized, keys []difference) string {
+func crossValidated(list []summarized, keys []Difference) string {
 	folds := false
 	for _, d := range keys {
 		folds = folds || d.Key == foldKey
@@ -149,7 +149,7 @@ const foldKey = "data.split.fold"
 
 // compared is runs as compare prints them, in lines of width characters, and so in as
 // many tables as their widths need.
-func compared(list []summarized, keys []difference, width int) (out string) {
+func compared(list []summarized, keys []Difference, width int) (out string) {
 	rows := [][]string{{""}, {"state"}, {"steps"}, {"epochs"}}
 	for _, s := range list {
 		for i, cell := range []string{s.dir, string(s.Condition), s.steps(), s.epochs()} {
@@ -230,14 +230,14 @@ func values(n int) (list []int) {
 
 // compareRecord is what compare --json prints.
 type compareRecord struct {
-	Runs   []record     `json:"runs"`
-	Config []difference `json:"config"`
+	Runs   []Record     `json:"runs"`
+	Config []Difference `json:"config"`
 }
 
-func comparison(list []summarized, keys []difference) compareRecord {
+func comparison(list []summarized, keys []Difference) compareRecord {
 	r := compareRecord{Config: keys}
 	if keys == nil {
-		r.Config = []difference{}
+		r.Config = []Difference{}
 	}
 	for _, s := range list {
 		r.Runs = append(r.Runs, s.record())

@@ -5,6 +5,6 @@
 //	c.SetArgs([]string{"ls", "runs"})
 //	err := c.Execute()
 //
-// [Command] is all that is exported. Each subcommand has a file of its own; they
-// read a run as a rundir.Summary.
+// [Command] is the command; [RecordOf], [Differences] and [Next] give the page of trainer ui what the subcommands print.
+// Each subcommand has a file of its own; they read a run as a rundir.Summary.
 package overview

@@ -38,7 +38,7 @@ func lsCommand(waiting func(context.Context) []string) *cobra.Command {
 		list = append(list, queuedIn(dir, markWaiting(list, waiting(c.Context())))...)
 		slices.SortStableFunc(list, func(a, b summarized) int { return b.Changed.Compare(a.Changed) })
 		if *asJSON {
-			all := []record{}
+			all := []Record{}
 			for _, s := range list {
 				all = append(all, s.record())
 			}

@@ -37,8 +37,8 @@ func TestCrossValidated(t *testing.T) {
 	for _, v := range []float64{0.2, 0.3, 0.4} {
 		list = append(list, summarized{"r", &rundir.Summary{Best: checkpoint.Best{Metric: "val_loss", Value: v}}})
 	}
-	folds := difference{Key: "data.split.fold"}
-	for want, keys := range map[string][]difference{
+	folds := Difference{Key: "data.split.fold"}
+	for want, keys := range map[string][]Difference{
 		"best val_loss of 3 folds: 0.3000 on average, with a deviation of 0.1000\n": {{Key: "name"}, folds, {Key: "data.columns.x"}},
 		"": {folds, {Key: "optimizer.lr"}},
 	} {
@@ -53,11 +53,11 @@ func TestCrossValidated(t *testing.T) {
 	const want = "best val_loss of 3 folds: 0.3000 on average, with a deviation of 0.1000\n" +
 		"val_auc there: 0.8000 on average, with a deviation of 0.1000\n" +
 		"val_recall there: 80.00% on average, with a deviation of 10.00%\n"
-	if got := crossValidated(list, []difference{folds}); got != want {
+	if got := crossValidated(list, []Difference{folds}); got != want {
 		t.Errorf("of several metrics: %q, want %q", got, want)
 	}
 	list[1].Best.Metric = "val_f1"
-	if got := crossValidated(list, []difference{folds}); got != "" {
+	if got := crossValidated(list, []Difference{folds}); got != "" {
 		t.Errorf("of two metrics: %q", got)
 	}
 }

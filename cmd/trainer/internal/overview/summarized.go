@@ -158,8 +158,8 @@ func ago(then, now time.Time) string {
 	}
 }
 
-// record is a run as --json prints it.
-type record struct {
+// Record is a run as --json prints it.
+type Record struct {
 	Run         string             `json:"run"`
 	State       string             `json:"state"`
 	Name        string             `json:"name,omitempty"`
@@ -182,8 +182,8 @@ type bestRecord struct {
 	Checkpoint uint64  `json:"checkpoint,omitempty"`
 }
 
-func (s summarized) record() record {
-	r := record{
+func (s summarized) record() Record {
+	r := Record{
 		Run: s.dir, State: string(s.Condition), Step: s.Step, Steps: s.Total, Epoch: s.Epoch, Metrics: s.metrics(),
 		Checkpoints: s.Checkpoints, Bytes: s.Bytes, Changed: s.Changed.UTC(), Test: s.Test,
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ func Beside(ctx context.Context, version string) string {
 // Waiting lists the run folders of the jobs that wait, whether they have begun or not. It has none where the
 // queue does not answer.
 func Waiting(ctx context.Context, version string) (dirs []string) {
-	for _, v := range listed(ctx, version) {
+	list, _ := listed(ctx, version)
+	for _, v := range list {
 		if v.State == queue.Waiting && !v.Leads() && v.Work == nil {
 			dirs = append(dirs, v.Dir)
 		}
@@ -53,7 +55,8 @@ func Waiting(ctx context.Context, version string) (dirs []string) {
 func Reserved(ctx context.Context, version string) runs.Reserved {
 	byName := sync.OnceValue(func() map[string][]jobs.View {
 		views := map[string][]jobs.View{}
-		for _, v := range listed(ctx, version) {
+		list, _ := listed(ctx, version)
+		for _, v := range list {
 			if !v.State.Over() && v.As == 0 {
 				name := filepath.Base(v.Dir)
 				views[name] = append(views[name], v)
@@ -75,14 +78,57 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 	}
 }
 
-// listed are all jobs; none where the queue does not answer.
-func listed(ctx context.Context, version string) []jobs.View {
+// Lister lists the jobs of the queue again and again, for a page. One goroutine uses it at a time.
+type Lister struct {
+	version      string
+	file, socket os.FileInfo // as they were when no daemon answered; file is nil: one did
+	last         []Record    // then
+}
+
+// NewLister is a lister for a program of a version.
+func NewLister(version string) *Lister { return &Lister{version: version} }
+
+// List is what trainer jobs ls --json prints: all jobs, and none where there is no queue or it does not answer in a
+// second. Without a daemon it opens the queue's file only if that has changed: a daemon that starts needs the file.
+func (l *Lister) List(ctx context.Context) []Record {
 	path, err := queuePath()
 	if err != nil {
 		return nil
 	}
+	file, _ := os.Stat(path)
+	door, _ := os.Stat(socket.Path(path))
+	if l.file != nil && unchanged(l.file, file) && unchanged(l.socket, door) {
+		return slices.Clone(l.last)
+	}
+	views, daemon := listed(ctx, l.version)
+	list := make([]Record, len(views))
+	for i := range views {
+		list[i] = listedRecord(&views[i])
+	}
+	l.file = nil
+	if !daemon && ctx.Err() == nil {
+		l.file, _ = os.Stat(path) // to open it may change it
+		l.socket, l.last = door, slices.Clone(list)
+	}
+	return list
+}
+
+// unchanged reports whether a file is as it was; nil is one that is not there.
+func unchanged(before, now os.FileInfo) bool {
+	if before == nil || now == nil {
+		return before == nil && now == nil
+	}
+	return os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
+}
+
+// listed are all jobs; none where the queue does not answer. daemon says that there is one.
+func listed(ctx context.Context, version string) (list []jobs.View, daemon bool) {
+	path, err := queuePath()
+	if err != nil {
+		return nil, false
+	}
 	if _, err := os.Stat(path); err != nil { // to look makes no queue
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, aside)
 	defer cancel()
@@ -92,13 +138,15 @@ func listed(ctx context.Context, version string) []jobs.View {
 	case errors.Is(err, socket.ErrNoDaemon):
 		l, err := jobs.OpenLocal(path)
 		if err != nil {
-			return nil
+			return nil, true // that starts, or ends
 		}
 		d = local{l}
 	case err != nil:
-		return nil
+		return nil, true
+	default:
+		daemon = true
 	}
 	defer d.Close()
-	list, _, _ := d.Views(ctx)
-	return list
+	list, _, _ = d.Views(ctx)
+	return list, daemon
 }

@@ -2,6 +2,7 @@ package queued
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,5 +115,41 @@ func TestBeside(t *testing.T) {
 	reserved("second", 0)
 	if text := Beside(t.Context(), "another version"); !strings.HasPrefix(text, fmt.Sprintf("trainer up (process %d) trains on this machine, too", os.Getpid())) {
 		t.Errorf("beside a daemon: %q", text)
+	}
+}
+
+// A lister lists the jobs of a queue as they are, and leaves the file of one without a daemon alone while it stands as it was.
+func TestLister(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "q")
+	t.Setenv(pathVariable, path)
+	list := NewLister("1")
+	if got := list.List(t.Context()); len(got) > 0 {
+		t.Fatalf("without a queue: %v", got)
+	}
+	add := func(key string) {
+		t.Helper()
+		l, err := jobs.OpenLocal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Submit(t.Context(), submission(t, filepath.Join(dir, "runs"), key, 0))
+		if err := errors.Join(err, l.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 1; n <= 2; n++ {
+		add(fmt.Sprint("job-", n))
+		if got := list.List(t.Context()); len(got) != n || got[n-1].State != "waiting" || got[n-1].Where != jobs.WaitsForDaemon {
+			t.Fatalf("of %d jobs: %+v", n, got)
+		}
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list.List(t.Context())
+	if after, err := os.Stat(path); len(got) != 2 || err != nil || !after.ModTime().Equal(before.ModTime()) { // to open it changes it
+		t.Errorf("a file that stands as it was is opened: %+v, %v", got, err)
 	}
 }

@@ -89,7 +89,7 @@ func (m maker) ls() *cobra.Command {
 			cli.Tell(c, c.ErrOrStderr(), "the queue cannot be written, so requests are refused and nothing begins: "+full)
 		}
 		if asJSON {
-			records := make([]record, len(list))
+			records := make([]Record, len(list))
 			for i := range list {
 				records[i] = listedRecord(&list[i])
 			}

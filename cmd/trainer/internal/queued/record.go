@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/jobs"
 )
 
-// record is a job as --json prints it, and as the command of --on-end has it on its input.
-type record struct {
+// Record is a job as --json prints it, and as the command of --on-end has it on its input.
+type Record struct {
 	ID       int      `json:"id"`
 	Name     string   `json:"name"`
 	State    string   `json:"state"`
@@ -74,8 +74,8 @@ type event struct {
 	What string    `json:"what"`
 }
 
-func recordOf(v *jobs.View) record {
-	r := record{
+func recordOf(v *jobs.View) Record {
+	r := Record{
 		ID: v.ID, Name: v.Name, State: string(v.State), Wish: string(v.Wish), Priority: v.Priority, Run: v.Dir,
 		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
@@ -107,7 +107,7 @@ func recordOf(v *jobs.View) record {
 }
 
 // listedRecord is recordOf for a list of jobs. It lacks what grows with a job's age: show has that.
-func listedRecord(v *jobs.View) record {
+func listedRecord(v *jobs.View) Record {
 	r := recordOf(v)
 	r.Attempts, r.Events = nil, nil
 	return r

@@ -76,7 +76,7 @@ func TestOneShape(t *testing.T) {
 	if got := indented.String() + "\n"; got != show {
 		t.Errorf("--on-end has %s\nand show %s", got, show)
 	}
-	var of record
+	var of Record
 	if err := json.Unmarshal(text, &of); err != nil || of.State != "failed" || of.Where == "" || len(of.Attempts) != 1 || len(of.Events) == 0 || of.Steps == 0 {
 		t.Errorf("%v, %+v", err, of)
 	}

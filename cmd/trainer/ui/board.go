@@ -1,0 +1,415 @@
+package ui
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+const (
+	lookEvery = time.Second
+	settles   = 3 * time.Second // a run whose files have changed is read again for so long: a lock may follow a file
+	mostGone  = 4096            // rows that are remembered to have gone
+)
+
+// row is a run, a job, or both, as the page has it.
+type row struct {
+	ID  string           `json:"id"`
+	Run *overview.Record `json:"run,omitempty"`
+	Job *queued.Record   `json:"job,omitempty"`
+}
+
+// kept is a row with its text and the version in which that has changed.
+type kept struct {
+	row
+	text    json.RawMessage
+	version int64
+}
+
+// seen is a run folder as it was read last.
+type seen struct {
+	dir, shown string // shown is its name for people
+	signature  string
+	changed    time.Time
+	summary    *rundir.Summary
+}
+
+// gone is a row that is there no more.
+type gone struct {
+	id      string
+	version int64
+}
+
+// board is what the table shows. It looks once a second while somebody watches, and when somebody asks.
+type board struct {
+	life   context.Context
+	folder string
+	jobs   func(context.Context) []queued.Record
+	looks  sync.WaitGroup
+
+	looking sync.Mutex // one look at a time
+	runs    map[string]*seen
+
+	mu       sync.Mutex
+	instance string // tells the versions of this board from those of an earlier server
+	at       time.Time
+	version  int64
+	rows     map[string]kept
+	dirs     map[string]*seen // runs by ID
+	gone     []gone
+	floor    int64         // what has gone before this version is forgotten
+	news     chan struct{} // closed at the next version
+	watchers int
+	on       bool // it looks once a second
+}
+
+func newBoard(life context.Context, folder string, jobs func(context.Context) []queued.Record) *board {
+	if jobs == nil {
+		jobs = func(context.Context) []queued.Record { return nil }
+	}
+	return &board{
+		life: life, folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
+	}
+}
+
+// wait waits for the looks that are under way.
+func (b *board) wait() { b.looks.Wait() }
+
+// watch makes the board look once a second until end is called.
+func (b *board) watch() (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers++; !b.on {
+		b.on = true
+		b.looks.Add(1)
+		go b.lookOn()
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.watchers--
+	}
+}
+
+// lookOn looks while somebody watches.
+func (b *board) lookOn() {
+	defer b.looks.Done()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.life.Done():
+			return
+		case <-tick.C:
+		}
+		b.mu.Lock()
+		if b.watchers == 0 {
+			b.on = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		b.look(b.life)
+	}
+}
+
+// fresh looks, unless the last look is younger than a second.
+func (b *board) fresh(ctx context.Context) {
+	b.mu.Lock()
+	age := time.Since(b.at)
+	b.mu.Unlock()
+	if age >= lookEvery {
+		b.look(ctx)
+	}
+}
+
+// look looks at all runs and jobs. Of a run whose files stand as before it reads nothing.
+func (b *board) look(ctx context.Context) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	b.mu.Lock()
+	age := time.Since(b.at)
+	b.mu.Unlock()
+	if age < lookEvery/2 { // somebody else has, while this look waited
+		return
+	}
+	jobs := b.jobs(ctx)
+	runs := b.find(jobs)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range runs {
+		if ctx.Err() == nil {
+			group.Go(func() error { s.read(); return nil })
+		}
+	}
+	_ = group.Wait()
+	if ctx.Err() == nil {
+		b.runs = runs
+		b.show(b.joined(runs, jobs), runs)
+	}
+}
+
+// find lists the run folders by their real paths: those of the board's folder, and those of jobs. Links are left out.
+func (b *board) find(jobs []queued.Record) map[string]*seen {
+	runs := map[string]*seen{}
+	add := func(dir, shown string) {
+		st, err := os.Lstat(dir)
+		if err != nil || !st.IsDir() || !rundir.IsRun(dir) {
+			return
+		}
+		real := realPath(dir)
+		if runs[real] != nil {
+			return
+		}
+		s := &seen{dir: real, shown: shown}
+		if before := b.runs[real]; before != nil {
+			s = before
+		}
+		runs[real] = s
+	}
+	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
+	for _, f := range list {
+		if f.IsDir() {
+			add(filepath.Join(b.folder, f.Name()), filepath.Join(b.folder, f.Name()))
+		}
+	}
+	for _, j := range jobs {
+		if j.Run != "" {
+			add(j.Run, shortPath(j.Run))
+		}
+	}
+	return runs
+}
+
+// shortPath is a path from the working folder where it is in that.
+func shortPath(path string) string {
+	if here, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return path
+}
+
+// realPath is a path without links, from the root.
+func realPath(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
+
+// ownFiles are the files of a run that the page reads.
+var ownFiles = []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName, rundir.ReportName}
+
+// read reads a run whose files have changed lately.
+func (s *seen) read() {
+	var text strings.Builder
+	var written time.Time
+	link := ""
+	for _, name := range ownFiles {
+		st, err := os.Lstat(filepath.Join(s.dir, name))
+		if err != nil {
+			continue
+		}
+		if !st.Mode().IsRegular() {
+			link = name
+		}
+		if st.ModTime().After(written) {
+			written = st.ModTime()
+		}
+		fmt.Fprintf(&text, "%s %d %d %v\n", name, st.Size(), st.ModTime().UnixNano(), st.Mode())
+	}
+	pid, alive := osfile.LeftPid(rundir.CheckpointPath(s.dir))
+	fmt.Fprint(&text, pid, alive)
+	now := time.Now()
+	switch {
+	case s.signature == "": // the first look
+		s.signature, s.changed = text.String(), written
+	case s.signature != text.String():
+		s.signature, s.changed = text.String(), now
+	case now.Sub(s.changed) > settles:
+		return
+	}
+	if link != "" {
+		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
+		return
+	}
+	s.summary = rundir.Summarize(s.dir)
+}
+
+// id names a run in requests.
+func (s *seen) id() string {
+	sum := sha256.Sum256([]byte(s.dir))
+	return "run-" + hex.EncodeToString(sum[:8])
+}
+
+// joined are the rows: each run with its newest job, and the jobs that have no run folder of their own.
+func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]row {
+	rows := map[string]row{}
+	ids := map[string]string{} // of runs by folder
+	for dir, s := range runs {
+		record := finite(overview.RecordOf(s.shown, s.summary))
+		ids[dir] = s.id()
+		rows[s.id()] = row{ID: s.id(), Run: &record}
+	}
+	newest := map[string]int{} // jobs by the run that they train
+	of := func(j *queued.Record) string {
+		if j.As != 0 || j.Run == "" { // nothing was trained for it
+			return ""
+		}
+		return ids[realPath(j.Run)]
+	}
+	for i := range jobs {
+		newest[of(&jobs[i])] = max(newest[of(&jobs[i])], jobs[i].ID)
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Loss != nil && !isFinite(*j.Loss) {
+			j.Loss = nil
+		}
+		if id := of(j); id != "" && newest[id] == j.ID {
+			r := rows[id]
+			r.Job = j
+			if j.State == "waiting" && r.Run.State != string(rundir.Running) {
+				r.Run.State = j.State
+			}
+			rows[id] = r
+			continue
+		}
+		id := fmt.Sprintf("job-%d", j.ID)
+		rows[id] = row{ID: id, Job: j}
+	}
+	return rows
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// finite is a record without numbers that JSON does not have.
+func finite(r overview.Record) overview.Record {
+	maps.DeleteFunc(r.Metrics, func(_ string, x float64) bool { return !isFinite(x) })
+	if r.Best != nil && !isFinite(r.Best.Value) {
+		r.Best = nil
+	}
+	return r
+}
+
+// show makes rows what the board shows.
+func (b *board) show(rows map[string]row, runs map[string]*seen) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := b.version + 1
+	changed := false
+	for id, r := range rows {
+		text, err := json.Marshal(r)
+		if err != nil { // a number of a test part, say
+			r.Run = &overview.Record{Run: r.Run.Run, State: string(rundir.Unreadable), Error: err.Error()}
+			text, _ = json.Marshal(r)
+		}
+		if before, ok := b.rows[id]; !ok || string(before.text) != string(text) {
+			b.rows[id] = kept{r, text, next}
+			changed = true
+		}
+	}
+	for id := range b.rows {
+		if _, ok := rows[id]; !ok {
+			delete(b.rows, id)
+			b.gone = append(b.gone, gone{id, next})
+			changed = true
+		}
+	}
+	if n := len(b.gone) - mostGone; n > 0 {
+		b.floor = b.gone[n-1].version
+		b.gone = slices.Delete(b.gone, 0, n)
+	}
+	b.dirs = map[string]*seen{}
+	for _, s := range runs {
+		copied := *s
+		b.dirs[s.id()] = &copied
+	}
+	b.at = time.Now()
+	if changed {
+		b.version = next
+		close(b.news)
+		b.news = make(chan struct{})
+	}
+}
+
+// change is what the table has got since a version.
+type change struct {
+	Instance string            `json:"instance"`
+	Version  int64             `json:"version"`
+	Rows     []json.RawMessage `json:"rows"`
+	Gone     []string          `json:"gone,omitempty"`
+}
+
+// since is what has changed after a version, and a channel that is closed when more has. known is false where the version is
+// not of this board, or so old that it is not known what has gone since.
+func (b *board) since(instance string, version int64) (c change, news <-chan struct{}, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c = change{Instance: b.instance, Version: b.version, Rows: []json.RawMessage{}}
+	if instance != b.instance || version < b.floor || version > b.version {
+		return c, b.news, false
+	}
+	for _, k := range b.rows {
+		if k.version > version {
+			c.Rows = append(c.Rows, k.text)
+		}
+	}
+	for _, g := range b.gone {
+		if g.version > version {
+			if _, back := b.rows[g.id]; !back {
+				c.Gone = append(c.Gone, g.id)
+			}
+		}
+	}
+	return c, b.news, true
+}
+
+// all is the whole table.
+func (b *board) all() change {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := change{Instance: b.instance, Version: b.version, Rows: []json.RawMessage{}}
+	for _, k := range b.rows {
+		c.Rows = append(c.Rows, k.text)
+	}
+	return c
+}
+
+// run is a run by its ID, as it was read last; nil where there is none.
+func (b *board) run(id string) *seen {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dirs[id]
+}
+
+// job is the job of a row; nil for none.
+func (b *board) job(id string) *queued.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rows[id].Job
+}

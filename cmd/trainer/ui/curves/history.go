@@ -1,0 +1,299 @@
+package curves
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Name is a curve of a history: a field of metrics.jsonl, of its lines of steps or of boundaries.
+type Name struct {
+	Field    string
+	Boundary bool
+}
+
+const (
+	mostFields = 64      // of steps, and of boundaries; a file with more is none of a run
+	largest    = 1e100   // a larger number cannot be drawn
+	mostPoints = 4 << 20 // of all curves of a history, 16 bytes each; beyond, the longest one is halved
+	tailBytes  = 256     // of what was read last, by which a file is known again
+)
+
+// ErrLink is returned for a file of a run that is a link, or no file.
+var ErrLink = errors.New("it is a link or no plain file, which the page does not follow")
+
+// History is what a run has measured. Its methods are safe for concurrent use.
+type History struct {
+	dir  string
+	most int // points of all curves
+
+	mu      sync.Mutex
+	curves  map[Name]*curve
+	points  int
+	epochs  rundir.EpochLength
+	clock   clock
+	damaged int
+
+	file    os.FileInfo // that was read; nil: none
+	at      int64       // bytes read
+	tail    []byte      // the last of them
+	changed int         // goes up when earlier points have changed
+}
+
+// Open is the history of a run folder, of which nothing is read yet.
+func Open(dir string) *History {
+	return &History{dir: dir, most: mostPoints, curves: map[Name]*curve{}}
+}
+
+// Read reads what is new in metrics.jsonl. A file that was replaced or cut is read anew. It is ErrLink where that is a
+// link, and no error where there is none: then nothing is measured yet. What was read before an error stays.
+func (h *History) Read(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, err := OpenPlain(filepath.Join(h.dir, rundir.MetricsName))
+	if errors.Is(err, os.ErrNotExist) {
+		h.forget()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !h.goesOn(f, st) {
+		h.forget()
+	}
+	h.file = st
+	if st.Size() == h.at {
+		return nil
+	}
+	if _, err := f.Seek(h.at, io.SeekStart); err != nil {
+		return err
+	}
+	read, damaged, err := rundir.ReadLines(ctx, f, func(r rundir.Record) error { h.take(r); return nil })
+	h.at, h.damaged = h.at+read, h.damaged+damaged
+	h.tail = make([]byte, min(h.at, tailBytes))
+	if _, lost := f.ReadAt(h.tail, h.at-int64(len(h.tail))); lost != nil {
+		h.forget() // it was cut meanwhile
+	}
+	return err
+}
+
+// OpenPlain opens a file for reading, unless the path is a link.
+func OpenPlain(path string) (*os.File, error) {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if err != nil {
+		if st, unseen := os.Lstat(path); unseen == nil && !st.Mode().IsRegular() { // a link to nothing, too
+			return nil, fmt.Errorf("%s: %w", path, ErrLink)
+		}
+		return nil, err
+	}
+	opened, err := f.Stat()
+	named, unseen := os.Lstat(path)
+	if err = cmp.Or(err, unseen); err == nil && !os.SameFile(opened, named) { // named is the link, if it is one
+		err = fmt.Errorf("%s: %w", path, ErrLink)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// goesOn reports whether a file begins with what was read.
+func (h *History) goesOn(f *os.File, st os.FileInfo) bool {
+	if h.file == nil || !os.SameFile(h.file, st) || st.Size() < h.at {
+		return false
+	}
+	now := make([]byte, len(h.tail))
+	_, err := f.ReadAt(now, h.at-int64(len(now)))
+	return err == nil && slices.Equal(now, h.tail)
+}
+
+// forget is a history of which nothing is read.
+func (h *History) forget() {
+	if h.at > 0 {
+		h.changed++
+	}
+	h.curves, h.points, h.epochs, h.clock, h.damaged = map[Name]*curve{}, 0, rundir.EpochLength{}, clock{}, 0
+	h.file, h.at, h.tail = nil, 0, nil
+}
+
+// take adds a line.
+func (h *History) take(r rundir.Record) {
+	h.epochs.Take(r)
+	if r.Boundary && !r.Time.IsZero() {
+		h.clock.take(float64(r.Step), r.Time, r.Values["train_s"]+r.Values["val_s"])
+	}
+	for name, y := range r.Values {
+		if math.Abs(y) > largest {
+			y = math.NaN()
+		}
+		h.add(Name{name, r.Boundary}, float64(r.Step), y)
+	}
+	for _, name := range r.Undefined() {
+		if n := (Name{name, r.Boundary}); h.curves[n] != nil {
+			h.add(n, float64(r.Step), math.NaN())
+		}
+	}
+}
+
+// add adds a value of a curve.
+func (h *History) add(n Name, step, y float64) {
+	c := h.curves[n]
+	if c == nil {
+		if h.fields(n.Boundary) == mostFields {
+			return
+		}
+		c = &curve{}
+		h.curves[n] = c
+	}
+	before := len(c.points)
+	if c.add(step, y) {
+		h.changed++
+	}
+	if h.points += len(c.points) - before; h.points > h.most {
+		h.shrink()
+	}
+}
+
+// fields counts the curves of steps or of boundaries.
+func (h *History) fields(boundary bool) (n int) {
+	for name := range h.curves {
+		if name.Boundary == boundary {
+			n++
+		}
+	}
+	return n
+}
+
+// shrink halves the longest curve.
+func (h *History) shrink() {
+	var longest *curve
+	for _, c := range h.curves {
+		if longest == nil || len(c.points) > len(longest.points) {
+			longest = c
+		}
+	}
+	before := len(longest.points)
+	longest.halve()
+	h.points += len(longest.points) - before
+	h.changed++
+}
+
+// Names are the curves, sorted by field, those of steps first.
+func (h *History) Names() []Name {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := make([]Name, 0, len(h.curves))
+	for n := range h.curves {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b Name) int {
+		if a.Boundary != b.Boundary {
+			return map[bool]int{true: 1, false: -1}[a.Boundary]
+		}
+		return cmp.Compare(a.Field, b.Field)
+	})
+	return names
+}
+
+// Damaged is the number of lines that cannot be read.
+func (h *History) Damaged() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.damaged
+}
+
+// Points is the number of points that are held, 16 bytes each.
+func (h *History) Points() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.points
+}
+
+// Thin is a curve within a span of an axis, by at most two points for each of so many columns and one beside the span at
+// either side: the least and the largest of each column. y is NaN where the metric is not defined. Both are nil where there
+// is no such curve.
+func (h *History) Thin(n Name, at Axis, s Span, columns int) (x, y []float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.curves[n]
+	if c == nil {
+		return nil, nil
+	}
+	return placed(thin(c.points, at, s, max(1, columns)), at)
+}
+
+// placed are points on an axis.
+func placed(points []point, at Axis) (x, y []float64) {
+	x, y = make([]float64, len(points)), make([]float64, len(points))
+	for i, p := range points {
+		x[i], y[i] = at.of(p.step), p.y
+	}
+	return x, y
+}
+
+// Mark remembers how far somebody has seen a history.
+type Mark struct {
+	changed int
+	axis    string // Axis.version
+	steps   map[Name]float64
+}
+
+// Mark is that everything has been seen on an axis.
+func (h *History) Mark(at Axis) Mark {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := Mark{h.changed, at.version, map[Name]float64{}}
+	for n, c := range h.curves {
+		m.steps[n] = c.points[len(c.points)-1].step
+	}
+	return m
+}
+
+// News is what a curve has got.
+type News struct {
+	Name
+	X, Y []float64
+}
+
+// Since gives the points behind a mark, at most so many of each curve. whole is false where they are more, or where earlier
+// points or places on the axis have changed: then all is to be loaded anew.
+func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m.changed != h.changed || m.axis != at.version {
+		return nil, false
+	}
+	for n, c := range h.curves {
+		seen, known := m.steps[n]
+		if !known {
+			return nil, false // a curve more
+		}
+		next := c.points[c.from(seen):]
+		if len(next) > 0 && next[0].step == seen {
+			next = next[1:]
+		}
+		if len(next) > most {
+			return nil, false
+		}
+		if len(next) > 0 {
+			x, y := placed(next, at)
+			news = append(news, News{n, x, y})
+		}
+	}
+	return news, true
+}

@@ -1,0 +1,150 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
+)
+
+const (
+	aliveEvery = 15 * time.Second // a stream in which nothing happens says that it lives
+	mostNews   = 1000             // points of a curve in an event; for more the page asks anew
+)
+
+// table answers GET /api/table: every row, and the version from which events go on.
+func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
+	s.board.fresh(ctx)
+	return struct {
+		Folder string `json:"folder"`
+		change
+	}{s.board.folder, s.board.all()}, nil
+}
+
+// watched is a run whose points a stream has, and how far.
+type watched struct {
+	id   string
+	mark curves.Mark
+	unit string
+	has  bool // the mark is of what the page has
+}
+
+// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT with server-sent events:
+//
+//	rows    what the table has got since version V, or since the event before
+//	points  what the curves of a run have got
+//	anew    a run's curves have changed otherwise: the page loads them anew
+//	reload  it is not known what has changed since V: the page loads all anew
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if !s.streams.take() {
+		write(w, refused(http.StatusServiceUnavailable, "as many pages are open as the server answers: close some"))
+		return
+	}
+	defer s.streams.give()
+	q := r.URL.Query()
+	version, err := strconv.ParseInt(q.Get("since"), 10, 64)
+	if err != nil || len(q["run"]) > mostRuns {
+		write(w, refused(http.StatusBadRequest, "events need since=VERSION and at most %d runs", mostRuns))
+		return
+	}
+	defer s.board.watch()()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := &stream{w: w, c: http.NewResponseController(w)}
+	var runs []*watched
+	for _, id := range q["run"] {
+		runs = append(runs, &watched{id: id, unit: q.Get("x")})
+	}
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for first := true; ; first = false {
+		c, news, known := s.board.since(q.Get("instance"), version)
+		switch {
+		case !known:
+			out.send("reload", struct{}{})
+			return
+		case first || c.Version > version:
+			out.send("rows", c)
+			version = c.Version
+		}
+		for _, of := range runs {
+			s.follow(r, out, of)
+		}
+		if out.broken != nil {
+			return
+		}
+		select {
+		case <-news:
+		case <-alive.C:
+			out.alive()
+		case <-r.Context().Done():
+			return
+		case <-s.life.Done():
+			return
+		}
+	}
+}
+
+// follow sends what the curves of a run have got.
+func (s *Server) follow(r *http.Request, out *stream, of *watched) {
+	run := s.board.run(of.id)
+	if run == nil {
+		return
+	}
+	h := s.library.history(run.dir)
+	ctx, cancel := s.bounded(r)
+	defer cancel()
+	if h.Read(ctx) != nil {
+		return // what the page asks says why
+	}
+	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
+	news, whole := []curves.News(nil), true
+	if of.has {
+		news, whole = h.Since(of.mark, at, mostNews)
+	}
+	of.mark, of.has = h.Mark(at), true
+	switch {
+	case !whole:
+		out.send("anew", map[string]string{"run": of.id})
+	case len(news) > 0:
+		list := []lineJSON{}
+		for _, n := range news {
+			list = append(list, lineOf(n.Name, n.X, n.Y))
+		}
+		out.send("points", struct {
+			Run    string     `json:"run"`
+			Curves []lineJSON `json:"curves"`
+		}{of.id, list})
+	}
+}
+
+// stream is a stream of server-sent events. Nothing waits in it: a client that does not read an event in time has gone.
+type stream struct {
+	w      http.ResponseWriter
+	c      *http.ResponseController
+	broken error
+}
+
+func (e *stream) send(name string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	e.write(fmt.Sprintf("event: %s\ndata: %s\n\n", name, text))
+}
+
+// alive sends a comment.
+func (e *stream) alive() { e.write(":\n\n") }
+
+func (e *stream) write(text string) {
+	if e.broken != nil {
+		return
+	}
+	_ = e.c.SetWriteDeadline(time.Now().Add(pieceTime))
+	if _, e.broken = e.w.Write([]byte(text)); e.broken == nil {
+		e.broken = e.c.Flush()
+	}
+}

@@ -1,0 +1,296 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+)
+
+// appendTo appends a text to the metrics of a run.
+func appendTo(t testing.TB, dir, text string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, rundir.MetricsName), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func line(step int, loss float64) string {
+	return fmt.Sprintf(`{"step":%d,"epoch":9,"loss":%g,"learning_rate":0.1}`+"\n", step, loss)
+}
+
+func names(rows []rowOf) (list []string) {
+	for _, r := range rows {
+		list = append(list, filepath.Base(r.Run.Run))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// A stream has only what is new. One that is cut goes on from the version that the page has, whatever came meanwhile.
+func TestStreamCutAndResumed(t *testing.T) {
+	folder := copied(t, "a", "b", "c")
+	c := serve(t, Options{Folder: folder})
+	v := c.table(t)
+	if got := names(v.Rows); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Fatal(got)
+	}
+	query := func() string { return fmt.Sprintf("instance=%s&since=%d", v.Instance, v.Version) }
+	s := c.stream(t, query())
+	var e tableOf
+	if name := s.next(&e); name != "rows" || len(e.Rows)+len(e.Gone) > 0 {
+		t.Errorf("without news: %s %+v", name, e)
+	}
+	appendTo(t, filepath.Join(folder, "b"), `{"epoch":9,"step":9000,"train_loss":0.25,"learning_rate":0.1}`+"\n")
+	if name := s.next(&e); name != "rows" || !slices.Equal(names(e.Rows), []string{"b"}) || e.Rows[0].Run.Step != 9000 {
+		t.Errorf("a boundary: %s %+v", name, e)
+	}
+	v.Version = e.Version
+	s.cut()
+
+	// Meanwhile one changes, one is deleted, and one is new.
+	appendTo(t, filepath.Join(folder, "a"), `{"epoch":9,"step":7000,"train_loss":0.25,"learning_rate":0.1}`+"\n")
+	if err := os.RemoveAll(filepath.Join(folder, "c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(folder, "d"), os.DirFS(filepath.Join(once(), "r"))); err != nil {
+		t.Fatal(err)
+	}
+	before := v.Version
+	until(t, func() bool { return c.table(t).Version > before })
+	e = tableOf{}
+	s = c.stream(t, query())
+	if name := s.next(&e); name != "rows" || !slices.Equal(names(e.Rows), []string{"a", "d"}) || len(e.Gone) != 1 {
+		t.Errorf("after a pause: %s %+v", name, e)
+	}
+	s.cut()
+
+	// A version of another server, and one from the future, load anew.
+	for _, query := range []string{"instance=x&since=1", fmt.Sprintf("instance=%s&since=999", v.Instance)} {
+		if name := c.stream(t, query).next(nil); name != "reload" {
+			t.Errorf("%s: %s", query, name)
+		}
+	}
+}
+
+// A watched run's points come as they are written; what changes otherwise is loaded anew.
+func TestStreamPoints(t *testing.T) {
+	folder := copied(t, "a")
+	c := serve(t, Options{Folder: folder})
+	id, v := c.id(t, "a"), c.table(t)
+	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d&x=step&run=%s&run=run-nothing", v.Instance, v.Version, id))
+	s.next(nil)
+	appendTo(t, filepath.Join(folder, "a"), line(5000, 0.5)+line(5001, 0.75))
+	var p struct {
+		Run    string
+		Curves []struct {
+			Field string
+			X, Y  []float64
+		}
+	}
+	for s.next(&p) != "points" {
+	}
+	if p.Run != id || len(p.Curves) != 2 {
+		t.Fatalf("%+v", p)
+	}
+	for _, c := range p.Curves {
+		if c.Field == "loss" && (!slices.Equal(c.X, []float64{5000, 5001}) || !slices.Equal(c.Y, []float64{0.5, 0.75})) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "a", rundir.MetricsName), []byte(line(1, 2)), 0o644); err != nil { // it resumes
+		t.Fatal(err)
+	}
+	for name := s.next(nil); name != "anew"; name = s.next(nil) {
+		if name == "points" {
+			t.Error("points after what has changed")
+		}
+	}
+}
+
+// Rows that went long ago are forgotten, and who saw them last loads anew.
+func TestForgottenRows(t *testing.T) {
+	b := newBoard(t.Context(), t.TempDir(), nil)
+	rows := map[string]row{}
+	for i := range mostGone + 10 {
+		id := fmt.Sprint("job-", i)
+		rows[id] = row{ID: id, Job: &queued.Record{ID: i}}
+	}
+	b.show(rows, nil)
+	b.show(map[string]row{}, nil)
+	if _, _, known := b.since(b.instance, 1); known {
+		t.Error("it is known what has gone, and was forgotten")
+	}
+	c, _, known := b.since(b.instance, 2)
+	if !known || len(c.Rows)+len(c.Gone) > 0 || len(b.gone) > mostGone {
+		t.Errorf("%v %+v, %d remembered", known, c, len(b.gone))
+	}
+}
+
+// Jobs have rows: with their run where it is there, else alone.
+func TestJobs(t *testing.T) {
+	folder := copied(t, "a")
+	elsewhere := copied(t, "z")
+	var mu sync.Mutex
+	list := []queued.Record{
+		{ID: 1, State: "finished", Run: filepath.Join(folder, "a")},
+		{ID: 2, State: "waiting", Run: filepath.Join(folder, "a"), Where: "needs 1 cpu: after 3"},
+		{ID: 3, State: "running", Run: filepath.Join(folder, "not-yet")},
+		{ID: 4, State: "finished", Run: filepath.Join(elsewhere, "z")},
+	}
+	c := serve(t, Options{Folder: folder, Jobs: func(context.Context) []queued.Record {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(list)
+	}})
+	got := map[int]string{}
+	for _, r := range c.table(t).Rows {
+		state := ""
+		if r.Run != nil {
+			state = filepath.Base(r.Run.Run) + " " + r.Run.State
+		}
+		got[r.Job.ID] = state
+	}
+	for id, want := range map[int]string{1: "", 2: "a waiting", 3: "", 4: "z finished"} {
+		if state, ok := got[id]; !ok || state != want {
+			t.Errorf("job %d: %q, %v, want %q", id, state, ok, want)
+		}
+	}
+	v := c.table(t)
+	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d", v.Instance, v.Version))
+	s.next(nil)
+	mu.Lock()
+	list = list[:3]
+	list[2].Step = 7
+	mu.Unlock()
+	var e tableOf
+	if s.next(&e); len(e.Rows) != 1 || e.Rows[0].Job.ID != 3 || len(e.Gone) != 1 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Many rows are told in one event, and nothing is looked at while nobody watches.
+func TestLooksOnlyWhileWatched(t *testing.T) {
+	var mu sync.Mutex
+	looks := 0
+	c := serve(t, Options{Folder: t.TempDir(), Jobs: func(context.Context) []queued.Record {
+		mu.Lock()
+		defer mu.Unlock()
+		looks++
+		return nil
+	}})
+	v := c.table(t)
+	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d", v.Instance, v.Version))
+	s.next(nil)
+	until(t, func() bool { mu.Lock(); defer mu.Unlock(); return looks >= 3 })
+	s.cut()
+	on := func() bool { c.s.board.mu.Lock(); defer c.s.board.mu.Unlock(); return c.s.board.on }
+	until(t, func() bool { return !on() })
+}
+
+// What a run's files say is never more than text, and its path can be copied into a shell.
+func TestHostileRun(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("names have no < there")
+	}
+	name := "<img src=x onerror=alert(1)>; $(touch x) 'y'"
+	folder := copied(t, name)
+	dir := filepath.Join(folder, name)
+	appendTo(t, dir, `{"step":9,"epoch":0,"loss":1,"</script><script>alert(1)</script>":2,"__proto__":3}`+"\n")
+	c := serve(t, Options{Folder: folder})
+	id := c.id(t, name)
+	status, body, h := c.do(t, c.request(t, "/api/run?run="+id))
+	if status != 200 || h.Get("Content-Type") != "application/json" || strings.Contains(body, "<") {
+		t.Errorf("%d %s: %s", status, h.Get("Content-Type"), body)
+	}
+	var p runPage
+	c.get(t, "/api/run?run="+id, &p)
+	want := "trainer eval '" + folder + `/<img src=x onerror=alert(1)>; $(touch x) '\''y'\'''`
+	if !slices.ContainsFunc(p.Commands, func(c command) bool { return c.Text == want }) {
+		t.Errorf("no command is %s: %+v", want, p.Commands)
+	}
+	for _, name := range []string{rundir.ConfigName, rundir.CheckpointsName, rundir.MetricsName, rundir.ReportName} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{\x00\xff<script>"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/api/table?", "/api/run?run=" + id, "/api/curves?panel=loss&x=time&columns=10&run=" + id} {
+		if status, body, _ := c.do(t, c.request(t, path)); status != 200 || strings.Contains(body, "<") {
+			t.Errorf("damaged files, %s: %d %s", path, status, body)
+		}
+	}
+}
+
+// A run's page has its config beside the shipped one, its checkpoints and its curves.
+func TestRunPage(t *testing.T) {
+	folder := copied(t, "a")
+	trained(t, filepath.Join(folder, "b"), 0, "train.batch=64")
+	c := serve(t, Options{Folder: folder})
+	a, b := c.id(t, "a"), c.id(t, "b")
+	var p runPage
+	c.get(t, "/api/run?run="+b, &p)
+	differs := map[string]setting{}
+	for _, l := range p.Config.Lines {
+		if l.Differs {
+			differs[l.Key] = l
+		}
+	}
+	if p.Config.Shipped != "digits" || differs["train.batch"].Value != "64" || differs["train.batch"].Shipped != "32" || differs["optimizer.lr"].Key != "" {
+		t.Errorf("the config differs by %+v", differs)
+	}
+	evals := 0
+	for _, x := range p.Checkpoints {
+		if x.Eval {
+			evals++
+			if !x.Best {
+				t.Errorf("eval takes %+v, which is not the best", x)
+			}
+		}
+	}
+	if evals != 1 || p.Panels[0].Name != "loss" || len(p.Panels[0].Curves) != 3 {
+		t.Errorf("%d checkpoints for eval, panels %+v", evals, p.Panels)
+	}
+	var curves struct {
+		Unit        string
+		Checkpoints []float64
+		Curves      []struct {
+			Field string
+			X, Y  []float64
+		}
+	}
+	for _, unit := range []string{"step", "epoch", "time"} {
+		c.get(t, "/api/curves?panel=loss&columns=50&x="+unit+"&run="+a, &curves)
+		if curves.Unit != unit || len(curves.Checkpoints) != 3 || len(curves.Curves) != 3 || !slices.IsSorted(curves.Curves[0].X) || len(curves.Curves[0].X) > 100 {
+			t.Errorf("by %s: %+v", unit, curves)
+		}
+	}
+	c.get(t, "/api/curves?panel=loss&columns=50&x=step&from=10&to=20&run="+a, &curves)
+	if x := curves.Curves[0].X; x[0] != 9 || x[len(x)-1] != 21 {
+		t.Errorf("a part of the steps: %v", x)
+	}
+	var both struct {
+		Runs   []rowOf
+		Config []struct {
+			Key    string
+			Values []string
+		}
+	}
+	c.get(t, "/api/compare?run="+a+"&run="+b, &both)
+	if len(both.Runs) != 2 || len(both.Config) != 1 || both.Config[0].Key != "train.batch" {
+		t.Errorf("compared: %+v", both)
+	}
+}

@@ -1,0 +1,199 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+)
+
+// Options describe a server.
+type Options struct {
+	Folder string                                // that has the run folders; one that is not there yet has none
+	Host   string                                // the name that it listens at; "" if that is an address
+	Jobs   func(context.Context) []queued.Record // all jobs of the queue; nil: there are none
+	Log    func(text string)                     // takes a line for a mistake of the server, from any goroutine; nil: none
+}
+
+// Server answers the page's requests. It is safe for concurrent use.
+type Server struct {
+	token    string
+	access   access
+	board    *board
+	library  *library
+	log      func(string)
+	handlers map[string]handler
+	requests places
+	streams  places
+	life     context.Context // of the server
+	end      context.CancelFunc
+}
+
+// handler answers a request for data with a value.
+type handler func(ctx context.Context, r *http.Request) (any, error)
+
+// New is a server with a new token. The caller closes it.
+func New(o Options) (*Server, error) {
+	random := make([]byte, 16)
+	if _, err := rand.Read(random); err != nil {
+		return nil, err
+	}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary()}
+	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
+	if s.log == nil {
+		s.log = func(string) {}
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.board = newBoard(s.life, o.Folder, o.Jobs)
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare}
+	return s, nil
+}
+
+// Token is what a request for data has as Authorization: Bearer TOKEN, 128 bits.
+func (s *Server) Token() string { return s.token }
+
+// Close ends all streams, and waits for the look at the run folders.
+func (s *Server) Close() {
+	s.end()
+	s.board.wait()
+}
+
+// HTTP is an HTTP server of s, with bounds on headers, slow clients and connections.
+func (s *Server) HTTP() *http.Server {
+	open := &connected{open: map[net.Conn]bool{}}
+	return &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		ErrorLog:  log.New(io.Discard, "", 0), // of connections that clients break off
+		ConnState: open.change, BaseContext: func(net.Listener) context.Context { return s.life },
+	}
+}
+
+// policy lets the page load what is in the binary, and ask this server alone. Texts never become HTML.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for name, value := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+	} {
+		h.Set(name, value)
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log(fmt.Sprintf("BUG: a request to %s failed: %v\n%s", short(r.URL.Path), cause, debug.Stack()))
+			write(w, refused(http.StatusInternalServerError, "the server made a mistake, which it has printed: please report it"))
+		}
+	}()
+	if p := s.check(w, r); p != nil {
+		write(w, p)
+		return
+	}
+	if r.URL.Path == "/api/events" {
+		s.events(w, r)
+		return
+	}
+	if !s.requests.take() {
+		write(w, refused(http.StatusServiceUnavailable, "too many requests are under way: try again later"))
+		return
+	}
+	defer s.requests.give()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	if f, ok := files[r.URL.Path]; ok {
+		f.serve(w, r)
+		return
+	}
+	answer := s.handlers[r.URL.Path]
+	if answer == nil {
+		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
+		return
+	}
+	ctx, cancel := s.bounded(r)
+	defer cancel()
+	v, err := answer(ctx, r)
+	if err != nil {
+		write(w, problemOf(err))
+		return
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	h.Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // a client that has gone hears nothing
+}
+
+// check refuses requests that no page of this server sends.
+func (s *Server) check(w http.ResponseWriter, r *http.Request) *problem {
+	if r.ContentLength != 0 { // what is left of it is read behind the answer
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(pieceTime))
+		w.Header().Set("Connection", "close")
+		return refused(http.StatusRequestEntityTooLarge, "the request has a body: the page only reads")
+	}
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		return refused(http.StatusMethodNotAllowed, "the method is %s: the page only reads", short(r.Method))
+	}
+	if p := s.access.site(r); p != nil {
+		return p
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		return s.access.holder(r)
+	}
+	return nil
+}
+
+// problemOf words an error.
+func problemOf(err error) *problem {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, context.DeadlineExceeded):
+		return refused(http.StatusServiceUnavailable, "reading takes long: what was read is kept, so try again")
+	case errors.Is(err, fs.ErrNotExist):
+		return refused(http.StatusNotFound, "a file of the run is not there any more: load the page again")
+	}
+	return refused(http.StatusInternalServerError, "%v", err)
+}
+
+// write answers with a problem.
+func write(w http.ResponseWriter, p *problem) {
+	text, err := json.Marshal(map[string]string{"error": strings.ToValidUTF8(p.text, "?")})
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(p.status)
+	_, _ = w.Write(text)
+}
+
+// file is a file of the page.
+type file struct {
+	kind string
+	text []byte
+	tag  string
+}
+
+// serve answers with the file, unless the browser has it.
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("ETag", f.tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.text))
+}
