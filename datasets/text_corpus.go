@@ -28,6 +28,7 @@ type corpus struct {
 	label    string      // of JSON lines, the key of a text's class; valid with byLine
 	byLine   bool        // each line is a document
 	chats    *chatFormat // the field is a list of messages, which this makes a text of; nil: it is the text
+	lacks    bool        // the first line is an object without the field
 	anyBytes bool        // the text need not be UTF-8
 	size     int64       // bytes of the files
 	content  []byte      // hash of the files; nil until key needs it
