@@ -87,6 +87,8 @@ func (c *corpus) conversation(line []byte) ([]any, error) {
 		role, _ := m["role"].(string)
 		content, ok := m["content"].(string)
 		switch {
+		case role == "" && m["from"] != nil && m["value"] != nil:
+			return nil, fmt.Errorf("message %d of %q has from and value: role and content are expected, such as user or %s for from, and the text for value", i+1, c.field, assistant)
 		case role == "":
 			return nil, fmt.Errorf("message %d of %q has no role: give it one, such as user or %s", i+1, c.field, assistant)
 		case !ok:
