@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/chat"
@@ -29,6 +31,7 @@ var endFiles = []string{"generation_config.json", "config.json", chatConfigFile}
 // ReadChat reads what a folder of Hugging Face's layout, or a run folder, says about texts:
 // chat_template.jinja or else chat_template of tokenizer_config.json, which also has bos_token and
 // the like, and eos_token_id of generation_config.json or config.json. It is nil where they say nothing.
+// An eos_token_id that is no token id is left out, as is a damaged file of it: [chat.Format.Notes] says so.
 func ReadChat(dir string) (*chat.Format, error) {
 	f, files := &chat.Format{Special: map[string]string{}}, map[string]map[string]json.RawMessage{}
 	for _, name := range endFiles {
@@ -37,13 +40,17 @@ func ReadChat(dir string) (*chat.Format, error) {
 		if err == nil {
 			err = json.Unmarshal(b, &keys)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, blame("tokenizer", fmt.Errorf("%w: %s: %v", ErrFormat, path, err))
+		switch {
+		case err == nil || errors.Is(err, fs.ErrNotExist):
+		case name == chatConfigFile:
+			return nil, blame("tokenizer", fmt.Errorf("%w: %s: %v: correct the file, or take it out of the folder", ErrFormat, path, err))
+		default:
+			f.Notes = append(f.Notes, fmt.Sprintf("%s: %v: its eos_token_id is left out", path, err))
 		}
 		files[name] = keys
 		if ends, ok := keys["eos_token_id"]; ok && f.Ends == nil {
-			if f.Ends, err = tokenIDs(ends); err != nil {
-				return nil, blame("tokenizer", fmt.Errorf("%w: %s: eos_token_id: %v: give an id, or a list of them", ErrFormat, path, err))
+			if f.Ends, ok = tokenIDs(ends); !ok {
+				f.Notes = append(f.Notes, fmt.Sprintf("%s: eos_token_id has what is no token id, which is left out: give an id, or a list of them", path))
 			}
 		}
 	}
@@ -62,22 +69,32 @@ func ReadChat(dir string) (*chat.Format, error) {
 	case err != nil:
 		return nil, blame("tokenizer", err)
 	}
-	if f.Template == "" && len(f.Special) == 0 && f.Ends == nil {
+	if f.Template == "" && len(f.Special) == 0 && f.Ends == nil && f.Notes == nil {
 		return nil, nil
 	}
 	return f, nil
 }
 
-// tokenIDs is an id, or a list of them.
-func tokenIDs(b json.RawMessage) (ids []uint32, err error) {
-	if string(b) == "null" {
-		return nil, nil
-	}
+// tokenIDs are the ids of an id, or a list of them. Null and negative numbers, which stand for none, are left
+// out. ok is false if others are, too.
+func tokenIDs(b json.RawMessage) (ids []uint32, ok bool) {
+	list := []json.RawMessage{b}
 	if bytes.HasPrefix(b, []byte("[")) {
-		return ids, json.Unmarshal(b, &ids)
+		list = nil
+		_ = json.Unmarshal(b, &list) // b is a value of a file that was read
 	}
-	ids = []uint32{0}
-	return ids, json.Unmarshal(b, &ids[0])
+	ok = true
+	for _, x := range list {
+		n, err := strconv.ParseInt(string(x), 10, 64)
+		switch {
+		case string(x) == "null" || err == nil && n < 0:
+		case err != nil || n > math.MaxUint32:
+			ok = false
+		default:
+			ids = append(ids, uint32(n))
+		}
+	}
+	return ids, ok
 }
 
 // tokenText is a token of tokenizer_config.json: a string, or an object with its content.
@@ -111,13 +128,19 @@ func configTemplate(b json.RawMessage) (text string) {
 // on, and where that says nothing, as the files that the options name say. It is nil where these say nothing.
 func (s Spec) Chat() (f *chat.Format, err error) {
 	given := s.Text.ChatTemplate
-	if f = s.knownChat(); f != nil && (f.Template != "" || given == "") {
+	if f = s.knownChat(); f != nil && (f.Template != "" || given == "" && s.Like != nil) {
 		return f, nil
 	}
 	if dir := s.tokenizerFolder(); f == nil && dir != "" {
 		if f, err = ReadChat(dir); err != nil {
 			return nil, err
 		}
+	} else if given == "" && dir != "" { // the run had another template, which the config has no more
+		other, err := ReadChat(dir)
+		if err != nil || other == nil || other.Template == "" {
+			return f, err
+		}
+		return withTemplate(f, other), nil
 	}
 	if given == "" {
 		return f, nil
@@ -134,8 +157,7 @@ func (s Spec) Chat() (f *chat.Format, err error) {
 		if other == nil {
 			other = &chat.Format{}
 		}
-		own.Template, own.Name, own.Special = other.Template, other.Name, other.Special
-		return &own, nil
+		return withTemplate(&own, other), nil
 	}
 	b, err := osfile.Read(given, mostChatFile)
 	if err != nil {
@@ -143,6 +165,14 @@ func (s Spec) Chat() (f *chat.Format, err error) {
 	}
 	own.Template, own.Name = string(b), given
 	return &own, nil
+}
+
+// withTemplate is a format with the template of another, and the special tokens that this one has.
+func withTemplate(f, other *chat.Format) *chat.Format {
+	own := *f
+	own.Template, own.Name, own.Special = other.Template, other.Name, other.Special
+	own.Notes = append(slices.Clip(own.Notes), other.Notes...)
+	return &own
 }
 
 // knownChat is the format of the model; nil before there is one.
@@ -170,8 +200,15 @@ func (ds *Dataset) keepChat(s Spec) {
 	if ds.Info.Tokenizer == nil || ds.Info.Chat != nil {
 		return
 	}
-	if f, err := s.Chat(); err == nil {
+	f, err := s.Chat()
+	switch {
+	case err == nil && f == nil:
+	case err == nil:
 		ds.Info.Chat = f
+		ds.Notes = append(ds.Notes, f.Notes...)
+	case errors.Is(err, ErrFormat):
+		ds.Info.Chat = s.knownChat()
+		ds.Notes = append(ds.Notes, fmt.Sprintf("the model gets no chat template: %v", err))
 	}
 }
 
@@ -226,8 +263,15 @@ func (i *Info) Prompt(ctx context.Context, messages []chat.Message) (prompt stri
 	if with, err := t.Render(i.Chat.Vars(answered, false)); err == nil { // else what ends an answer is not known
 		rest, ok := strings.CutPrefix(with.Text, text.Text)
 		at := strings.LastIndex(rest, probe) // some templates put a space before an answer
-		if ok && at >= 0 && strings.TrimSpace(rest[at+len(probe):]) != "" {
-			i.endWith(ctx, strings.TrimSpace(rest[at+len(probe):]), &ids, &stops)
+		if !ok || at < 0 {
+			return text.Text, nil, nil, nil
+		}
+		behind := rest[at+len(probe):]
+		switch end := strings.TrimSpace(behind); {
+		case end != "":
+			i.endWith(ctx, end, &ids, &stops)
+		case strings.Contains(behind, "\n"): // as a text: tokens may join it with more; a space alone is within answers, too
+			stops = append(stops, behind)
 		}
 	}
 	return text.Text, ids, stops, nil

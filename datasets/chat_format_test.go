@@ -22,16 +22,20 @@ func TestReadChat(t *testing.T) {
 		eos      string
 		ends     []uint32
 		fails    string
+		notes    string
 	}{
 		{name: "none"},
 		{name: "config alone, without ends", files: files{"config.json": `{"model_type": "llama", "eos_token_id": null}`}},
-		{"a string, a token, an id", files{"tokenizer_config.json": `{"chat_template": "a", "eos_token": "<e>"}`, "config.json": `{"eos_token_id": 5}`}, "a", "<e>", []uint32{5}, ""},
-		{"a file before a string", files{"tokenizer_config.json": `{"chat_template": "a"}`, "chat_template.jinja": "b"}, "b", "", nil, ""},
-		{"a list of templates", files{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]}`}, "y", "", nil, ""},
-		{"generation_config.json first", files{"generation_config.json": `{"eos_token_id": [7, 8]}`, "config.json": `{"eos_token_id": 5}`}, "", "", []uint32{7, 8}, ""},
-		{"an object", files{"tokenizer_config.json": `{"eos_token": {"content": "<e>", "lstrip": false}, "pad_token": null, "add_bos_token": true}`}, "", "<e>", nil, ""},
-		{name: "no id", files: files{"config.json": `{"eos_token_id": "x"}`}, fails: "config.json: eos_token_id: "},
-		{name: "no JSON", files: files{"tokenizer_config.json": `{`}, fails: "tokenizer_config.json: "},
+		{"a string, a token, an id", files{"tokenizer_config.json": `{"chat_template": "a", "eos_token": "<e>"}`, "config.json": `{"eos_token_id": 5}`}, "a", "<e>", []uint32{5}, "", ""},
+		{"a file before a string", files{"tokenizer_config.json": `{"chat_template": "a"}`, "chat_template.jinja": "b"}, "b", "", nil, "", ""},
+		{"a list of templates", files{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]}`}, "y", "", nil, "", ""},
+		{"generation_config.json first", files{"generation_config.json": `{"eos_token_id": [7, 8]}`, "config.json": `{"eos_token_id": 5}`}, "", "", []uint32{7, 8}, "", ""},
+		{"an object", files{"tokenizer_config.json": `{"eos_token": {"content": "<e>", "lstrip": false}, "pad_token": null, "add_bos_token": true}`}, "", "<e>", nil, "", ""},
+		{name: "no id", files: files{"config.json": `{"eos_token_id": "x"}`}, notes: "config.json: eos_token_id has what is no token id"},
+		{name: "ids that stand for none", files: files{"config.json": `{"eos_token_id": [null, -1, 4294967295]}`}, ends: []uint32{4294967295}},
+		{name: "ids beyond all", files: files{"config.json": `{"eos_token_id": [4294967296, 5]}`}, ends: []uint32{5}, notes: "config.json: eos_token_id has"},
+		{name: "no JSON of ends", files: files{"config.json": `{`, "tokenizer_config.json": `{"chat_template": "a"}`}, template: "a", notes: "config.json: unexpected end of JSON input: its eos_token_id is left out"},
+		{name: "no JSON", files: files{"tokenizer_config.json": `{`}, fails: "unexpected end of JSON input: correct the file, or take it out of the folder"},
 	} {
 		dir := t.TempDir()
 		for name, text := range c.files {
@@ -55,6 +59,9 @@ func TestReadChat(t *testing.T) {
 		if f.Template != c.template || f.Special["eos_token"] != c.eos || !slices.Equal(f.Ends, c.ends) {
 			t.Errorf("%s: %+v", c.name, f)
 		}
+		if notes := strings.Join(f.Notes, "\n"); !strings.Contains(notes, c.notes) || (c.notes == "") != (notes == "") {
+			t.Errorf("%s: notes %q, want %q", c.name, notes, c.notes)
+		}
 		text, err := f.File()
 		if err != nil {
 			t.Fatal(c.name, err)
@@ -65,6 +72,9 @@ func TestReadChat(t *testing.T) {
 		}
 		if text == nil {
 			continue
+		}
+		if !chat.Written(text) || chat.Written(text[1:]) || chat.Written([]byte(`{"tokenizer_class": "x"}`)) || chat.Written([]byte(`{"eos_token":"$"}`)) {
+			t.Errorf("%s: what a run wrote is not told from what others wrote", c.name)
 		}
 		if g, err := ReadChat(again); err != nil || g.Template != c.template || g.Special["eos_token"] != c.eos || !slices.Equal(g.Ends, c.ends) {
 			t.Errorf("%s, from a run folder: %+v, %v", c.name, g, err)
@@ -90,6 +100,13 @@ func TestPrompt(t *testing.T) {
 	info.Chat.Special["eos_token"] = "$"
 	if _, ids, stops, err := info.Prompt(t.Context(), messages); err != nil || !slices.Equal(ids, []uint32{'$'}) || stops != nil {
 		t.Error(ids, stops, err)
+	}
+	// White space with a line break ends an answer, too. A space does not: answers have it.
+	for behind, want := range map[string][]string{"\n": {"\n"}, "\n\n": {"\n\n"}, " ": nil} {
+		info.Chat.Template = "{% for m in messages %}" + "{{ m.content }}{{ '" + strings.ReplaceAll(behind, "\n", "\\n") + "' }}{% endfor %}"
+		if _, ids, stops, err := info.Prompt(t.Context(), messages); err != nil || ids != nil || !slices.Equal(stops, want) {
+			t.Errorf("%q: %v %q %v", behind, ids, stops, err)
+		}
 	}
 	// A template that ends answers by nothing, or refuses to tell, says nothing.
 	for _, template := range []string{"{{ messages[0].content }}", "{% if messages[-1].role == 'assistant' %}{{ raise_exception('no') }}{% endif %}x"} {
@@ -125,7 +142,19 @@ func TestKnownChat(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", c, f, err)
 		}
 	}
-	if known.Template != "known" || bare.Template != "" {
+	// A template that the config names no more leaves that of the tokenizer's folder.
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, chatConfigFile), []byte(`{"chat_template": "own", "eos_token": "$"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Spec{Text: TextOptions{Tokenizer: dir, KnownChat: &bare}}.Chat()
+	if err != nil || f.Template != "own" || f.Special["eos_token"] != "$" || !slices.Equal(f.Ends, known.Ends) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if f := f.Within(3); f.Ends != nil && len(f.Ends) > 0 || len(f.Notes) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if known.Template != "known" || bare.Template != "" || len(known.Ends) != 1 {
 		t.Error("the known format changed")
 	}
 	if f, err := (Spec{Text: TextOptions{Tokenizer: "gpt2"}}).Chat(); f != nil || err != nil {

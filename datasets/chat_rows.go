@@ -24,7 +24,7 @@ func openChats(ctx context.Context, s Spec, c *corpus) (*Dataset, error) {
 		return nil, err
 	}
 	ds.Info.Chat = c.chats.Format
-	ds.Notes = append(c.notes(), r.notes(s)...)
+	ds.Notes = slices.Concat(c.notes(), c.chats.Notes, r.notes(s))
 	return ds, nil
 }
 

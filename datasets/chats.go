@@ -30,6 +30,11 @@ func (s Spec) chatFormat() (*chatFormat, error) {
 		return nil, err
 	}
 	t, err := f.Parse()
+	if errors.Is(err, chat.ErrNoTemplate) && s.knownTokenizer() == nil && s.tokenizerFolder() != "" {
+		if _, missing := namedTokenizer(s.Text.Tokenizer); missing != nil {
+			return nil, missing
+		}
+	}
 	switch {
 	case errors.Is(err, chat.ErrNoTemplate):
 		return nil, blame("tokenizer", fmt.Errorf("%w: %s is a list of messages, and %s has no chat template, in %s or %s: set data.chat_template to the path of one",
@@ -40,7 +45,7 @@ func (s Spec) chatFormat() (*chatFormat, error) {
 	return &chatFormat{f, t}, nil
 }
 
-// holdsChats reports whether the field of the first line is a list: of messages.
+// holdsChats reports whether the field of the first line is a list: of messages. It notes a line that lacks the field.
 func (c *corpus) holdsChats(ctx context.Context) (yes bool, err error) {
 	if c.field == "" || len(c.files) == 0 {
 		return false, nil
@@ -50,7 +55,8 @@ func (c *corpus) holdsChats(ctx context.Context) (yes bool, err error) {
 		for line := range bytes.Lines(p.text) {
 			var object map[string]json.RawMessage
 			if json.Unmarshal(line, &object) == nil {
-				yes = bytes.HasPrefix(object[c.field], []byte("["))
+				value, has := object[c.field]
+				yes, c.lacks = bytes.HasPrefix(value, []byte("[")), !has
 			}
 			if len(bytes.TrimSpace(line)) > 0 {
 				return found
@@ -87,6 +93,8 @@ func (c *corpus) conversation(line []byte) ([]any, error) {
 		role, _ := m["role"].(string)
 		content, ok := m["content"].(string)
 		switch {
+		case role == "" && m["from"] != nil && m["value"] != nil:
+			return nil, fmt.Errorf("message %d of %q has from and value: role and content are expected, such as user or %s for from, and the text for value", i+1, c.field, assistant)
 		case role == "":
 			return nil, fmt.Errorf("message %d of %q has no role: give it one, such as user or %s", i+1, c.field, assistant)
 		case !ok:

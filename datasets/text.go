@@ -38,7 +38,9 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 			return openChats(ctx, s, c)
 		}
 	case err == nil:
-		err = s.plain()
+		if err = s.plain(); err != nil && c.lacks {
+			err = blame("field", fmt.Errorf("%w: the first line of %s has no key %q: set data.field to the key of its conversation", ErrFormat, c.files[0].path, c.field))
+		}
 	}
 	if err != nil {
 		return nil, err

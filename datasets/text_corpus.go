@@ -28,6 +28,7 @@ type corpus struct {
 	label    string      // of JSON lines, the key of a text's class; valid with byLine
 	byLine   bool        // each line is a document
 	chats    *chatFormat // the field is a list of messages, which this makes a text of; nil: it is the text
+	lacks    bool        // the first line is an object without the field
 	anyBytes bool        // the text need not be UTF-8
 	size     int64       // bytes of the files
 	content  []byte      // hash of the files; nil until key needs it
@@ -266,7 +267,27 @@ func (c *corpus) pieces(ctx context.Context, f textFile, cut cutter, yield func(
 	if c.field != "" || c.byLine {
 		cut = wholeLines
 	}
-	return errors.Join(eachPiece(s, f.path, cut, &c.texts, yield), s.Close())
+	in := io.Reader(s)
+	if c.field != "" {
+		if in, err = withoutMark(s); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", f.path, err), s.Close())
+		}
+	}
+	return errors.Join(eachPiece(in, f.path, cut, &c.texts, yield), s.Close())
+}
+
+// withoutMark skips a byte order mark, which is no JSON. In a text without a field it is a character.
+func withoutMark(r io.Reader) (io.Reader, error) {
+	const mark = "\ufeff"
+	begin := make([]byte, len(mark))
+	n, err := io.ReadFull(r, begin)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	if string(begin) == mark {
+		return r, nil
+	}
+	return io.MultiReader(bytes.NewReader(begin[:n]), r), nil
 }
 
 // linesBytes is the length of a piece of JSON lines, unless a line is longer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func exportTexts(ctx context.Context, m *pretrained.Model, info *datasets.Info, 
 	// A token that the tokenizer lacks would be added to it by transformers, behind the model's last row. The
 	// template has its text instead.
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(missing))) {
-		if f.Template != "" {
+		if f.Template != "" && isName.MatchString(name) {
 			f.Template = fmt.Sprintf("{%% set %s = \"%s\" %%}\n%s", name, stringOf.Replace(missing[name]), f.Template)
 		}
 	}
@@ -66,6 +67,9 @@ func ownTokens(ctx context.Context, f *chat.Format, t *tokenizer.BPE) (_ *chat.F
 	}
 	return &own, missing, nil
 }
+
+// isName is a name that a template can have. Other keys of tokenizer_config.json are no variables.
+var isName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // stringOf escapes a text within a string of a template.
 var stringOf = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`)

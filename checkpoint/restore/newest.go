@@ -66,19 +66,21 @@ func Chat(c *configs.Config, newest *checkpoint.Manifest) *chat.Format {
 		return nil
 	}
 	then, info := infoOf(newest)
-	return ChatOf(c, then, info)
+	f, _ := ChatOf(c, then, info)
+	return f
 }
 
 // ChatOf is how a model makes text of conversations, by the description of its data. Where the config asks for
-// another template than that of training, it is left out.
-func ChatOf(c, then *configs.Config, info *datasets.Info) *chat.Format {
+// another template than that of training, same is false, and the template is left out.
+func ChatOf(c, then *configs.Config, info *datasets.Info) (f *chat.Format, same bool) {
 	now, err := c.Rooted()
-	if err != nil || info.Chat == nil || then.Data.ChatTemplate == now.Data.ChatTemplate {
-		return info.Chat
+	same = err != nil || then.Data.ChatTemplate == now.Data.ChatTemplate
+	if same || info.Chat == nil {
+		return info.Chat, same
 	}
 	other := *info.Chat
 	other.Template = ""
-	return &other
+	return &other, false
 }
 
 // Columns are the kinds that the newest checkpoint of a run, which may be nil, has found for the columns of its table,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -58,7 +59,8 @@ var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName, To
 // would replace, and which no run wrote. A link counts as such a file: it leads
 // to one elsewhere. In Fresh mode, the checkpoints of a run stand for all files
 // beside them; they are checked once nobody else can write to them. In Resume mode,
-// other metrics are kept beside the run's: see Folder.Start.
+// other metrics are kept beside the run's, see Folder.Start, and other settings of a
+// tokenizer stay: see Folder.SetTokenizer.
 func CheckFolder(dir string, m Mode) error {
 	for _, name := range ownFiles {
 		path := filepath.Join(dir, name)
@@ -75,7 +77,7 @@ func CheckFolder(dir string, m Mode) error {
 		return nil
 	}
 	for _, name := range foreign(dir) {
-		if m != Resume || name != MetricsName {
+		if m != Resume || name != MetricsName && name != SettingsName {
 			return notOurs(filepath.Join(dir, name))
 		}
 	}
@@ -112,7 +114,7 @@ func foreign(dir string) (names []string) {
 		{MetricsName, func(text []byte) bool { return marked && metricsLine.Match(text) }},
 		{ReportName, func(text []byte) bool { return marked && reportStart.Match(text) }},
 		{TokenizerName, func([]byte) bool { return marked && learns(dir) }},
-		{SettingsName, func([]byte) bool { return marked && learns(dir) }},
+		{SettingsName, func(text []byte) bool { return marked && learns(dir) && chat.Written(text) }},
 	} {
 		if !ownText(filepath.Join(dir, c.name), c.ours) {
 			names = append(names, c.name)

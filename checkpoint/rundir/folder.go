@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -421,12 +422,17 @@ func (f *Folder) forget() (err error) {
 }
 
 // SetTokenizer writes tokenizer.json and, unless they are nil, its settings, for other programs and
-// runs: the checkpoints hold them, too.
+// runs: the checkpoints hold them, too. Settings that no run wrote stay as they are, and the user is told.
 func (f *Folder) SetTokenizer(text, settings []byte) error {
 	if err := replace(filepath.Join(f.dir, TokenizerName), text); err != nil || settings == nil {
 		return err
 	}
-	return replace(filepath.Join(f.dir, SettingsName), settings)
+	path := filepath.Join(f.dir, SettingsName)
+	if !ownText(path, chat.Written) {
+		f.opt.Note(fmt.Sprintf("%s is not of the run, and stays as it is: move it to let the run write its chat template and special tokens there", path))
+		return nil
+	}
+	return replace(path, settings)
 }
 
 // Report is report.json as an earlier call left it, nil if there is none. A file

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 )
 
 // Format is what the files of a model say about its texts: how a conversation becomes one,
@@ -13,7 +16,20 @@ type Format struct {
 	Special  map[string]string `json:",omitempty"` // texts of special tokens by name, such as eos_token
 	Ends     []uint32          `json:",omitempty"` // ids of tokens that end a text: eos_token_id
 
-	Name string `json:"-"` // names the template in errors; "": "the model's chat template"
+	Name  string   `json:"-"` // names the template in errors; "": "the model's chat template"
+	Notes []string `json:"-"` // what of the files was left out, once they are read
+}
+
+// Within is the format without ids of [Format.Ends] that a vocabulary of so many tokens lacks, and a note if there are some.
+func (f *Format) Within(vocab int) *Format {
+	beyond := func(id uint32) bool { return uint64(id) >= uint64(vocab) }
+	if f == nil || !slices.ContainsFunc(f.Ends, beyond) {
+		return f
+	}
+	own := *f
+	own.Ends = slices.DeleteFunc(slices.Clone(f.Ends), beyond)
+	own.Notes = append(slices.Clip(f.Notes), fmt.Sprintf("eos_token_id %v: the model has %d tokens, and ids beyond them are left out", f.Ends, vocab))
+	return &own
 }
 
 // Message is a message of a conversation.
@@ -72,6 +88,35 @@ func (f *Format) File() ([]byte, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
+	return encoded(keys)
+}
+
+// Written reports whether a tokenizer_config.json is just as [Format.File] writes it: it has no other keys, in
+// no other form.
+func Written(text []byte) bool {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(text, &keys) != nil {
+		return false
+	}
+	values := map[string]any{}
+	for name, raw := range keys {
+		var s string
+		var ids []uint32
+		switch {
+		case name == "eos_token_id" && json.Unmarshal(raw, &ids) == nil:
+			values[name] = ids
+		case (name == "chat_template" || strings.HasSuffix(name, "_token")) && json.Unmarshal(raw, &s) == nil:
+			values[name] = s
+		default:
+			return false
+		}
+	}
+	again, err := encoded(values)
+	return err == nil && bytes.Equal(text, again)
+}
+
+// encoded is the text of a tokenizer_config.json.
+func encoded(keys map[string]any) ([]byte, error) {
 	var text bytes.Buffer
 	w := json.NewEncoder(&text)
 	w.SetEscapeHTML(false)

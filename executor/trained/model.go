@@ -188,9 +188,9 @@ func chatOf(f *rundir.Found, c *configs.Config, info *datasets.Info) (*chat.Form
 	if err != nil {
 		return info.Chat, nil // it is told where it matters
 	}
-	known := restore.ChatOf(c, then, info)
+	known, same := restore.ChatOf(c, then, info)
 	format, err := specs.Chat(c, known)
-	if err != nil && known == info.Chat { // an earlier version's: the template need not be there any more
+	if err != nil && same { // an earlier version's: the template need not be there any more
 		return known, nil
 	}
 	return format, err

@@ -265,21 +265,31 @@ func printChat(out io.Writer, data *datasets.Dataset) error {
 	if _, err := part.Read(datasets.Cursor{}, 1, fields); err != nil {
 		return err
 	}
-	ids, targets := shape.View[int32](fields[0]), shape.View[int32](fields[len(fields)-1])
+	// The last token of a conversation is a target only: the next conversation's first follows in the inputs.
+	ids, positions, targets := shape.View[int32](fields[0]), shape.View[int32](fields[2]), shape.View[int32](fields[3])
 	n := min(int(shape.View[int32](fields[1])[0]), most)
 	var text []byte
-	decode := func(id int32) { text = data.Info.Tokenizer.Decode(text, []uint32{uint32(id)}) }
 	learnt := false
+	mark := func(next bool) {
+		if next != learnt {
+			text = append(text, map[bool]string{true: "«", false: "»"}[next]...)
+		}
+		learnt = next
+	}
+	decode := func(id int32) { text = data.Info.Tokenizer.Decode(text, []uint32{uint32(id)}) }
 	for i := range n {
-		if decode(ids[i]); (targets[i] != datasets.Padding) != learnt {
-			learnt = !learnt
-			text = append(text, map[bool]string{true: "«", false: "»"}[learnt]...)
+		if !learnt || positions[i] == 0 { // else it was the last target
+			mark(false)
+			decode(ids[i])
+		}
+		if targets[i] != datasets.Padding {
+			mark(true)
+			decode(targets[i])
+		} else {
+			mark(false)
 		}
 	}
-	if learnt {
-		decode(targets[n-1])
-		text = append(text, "»"...)
-	}
+	mark(false)
 	_, err := fmt.Fprintf(out, "\nA sample, in « » what is learnt of it:\n%s\n", text)
 	return err
 }

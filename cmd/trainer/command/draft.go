@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +16,8 @@ import (
 // tableDraft is what a first config for a table says.
 type tableDraft struct {
 	name, path, delimiter string
-	given                 []string // lines of keys that --set gives
+	given                 []string              // lines of keys that --set gives
+	shows                 func(key string) bool // whether a key is given, which is then written where it has its default, too
 	rows                  int
 	columns               []columns.Description
 	labels                []columns.Description
@@ -46,8 +48,10 @@ func (t *tableDraft) yaml() []byte {
 		say("  task: regression   # each label is a number")
 	case t.task == datasets.TaskRegression:
 		say("  task: regression   # %s is a number", comment(names[0]))
+	case t.shows("task"):
+		say("  task: %s", t.task)
 	}
-	if t.delimiter != "" && t.delimiter != "," {
+	if t.delimiter != "" && (t.delimiter != "," || t.shows("delimiter")) {
 		say("  delimiter: %s", quote(t.delimiter))
 	}
 	for _, line := range t.given {
@@ -170,8 +174,11 @@ func (d *imageDraft) yaml() []byte {
 type textDraft struct {
 	name, path, field string
 	bytes             int64
-	tokens            string // char or bpe
-	size              string // small or medium
+	tokens            string   // char or bpe; "": the tokenizer is given
+	tokenizer         string   // what --set gives, as the config has it
+	context           string   // what --set gives for the tokens in a sample; "": as usual
+	given             []string // lines of other keys that --set gives
+	size              string   // small or medium
 }
 
 func (t *textDraft) yaml() []byte {
@@ -188,11 +195,23 @@ func (t *textDraft) yaml() []byte {
 		say("  field: %s   # of each line of JSON", quote(t.field))
 	}
 	tokens := t.bytes
-	if t.tokens == "bpe" {
+	switch {
+	case t.tokens == "bpe":
 		tokens /= 4 // or so
 		say("  tokenizer: bpe:2048   # pieces of words, learnt from the text")
+	case t.tokenizer != "":
+		if t.tokenizer != "char" && t.tokenizer != "bytes" {
+			tokens /= 4
+		}
+		say("  tokenizer: %s", quote(t.tokenizer))
 	}
-	say("  split: %s   # the rest validates\n  context: %d   # tokens that the model sees", textSplit(t.bytes), context)
+	if v, err := strconv.Atoi(t.context); err == nil && v > 0 {
+		context = v
+	}
+	for _, line := range t.given {
+		say("  %s", line)
+	}
+	say("  split: %s   # the rest validates\n  context: %s   # tokens that the model sees", textSplit(t.bytes), cmp.Or(t.context, strconv.Itoa(context)))
 	say("\nmodel:\n  preset: gpt\n  layers: %d\n  heads: %d\n  width: %d\n  context: %d\n  dropout: 0.1", layers, width/32, width, context)
 	// A short text is gone through 20 times, a long one in part.
 	steps = int(min(max(20*tokens/int64(context*batch), 200), int64(steps)))

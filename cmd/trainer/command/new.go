@@ -66,44 +66,44 @@ func (n *starter) run(ctx context.Context) error {
 	if err := n.check(); err != nil {
 		return err
 	}
-	field, lines, err := n.conversations(ctx)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	if field != "" {
-		yaml, err := n.chats(ctx, field, lines)
-		if err != nil {
-			return err
-		}
-		return n.write(ctx, yaml)
-	}
-	st, err := os.Stat(n.path)
-	folder := err == nil && st.IsDir()
-	text, err := fileConfig(ctx, n.path, folder)
+	field, lines, err := n.lineField(ctx)
 	if err != nil {
 		return err
+	}
+	text := fmt.Appendf(nil, "data: {path: %s, source: text, split: 1, field: %s}\nmodel: {preset: gpt, layers: 1, heads: 1, width: 8}\n", quote(n.path), quote(field))
+	if field == "" {
+		st, err := os.Stat(n.path)
+		if text, err = fileConfig(ctx, n.path, err == nil && st.IsDir()); err != nil {
+			return err
+		}
 	}
 	cfg, err := readAs(ctx, text, configs.Overlay{Set: n.set})
 	if err != nil {
 		return err
 	}
-	var yaml []byte
-	switch cfg.Data.Source {
-	case "csv":
-		yaml, err = n.table(ctx, cfg)
-	case "text":
-		yaml, err = n.text(ctx, cfg)
-	case "mnist":
-		yaml, err = n.images(ctx, cfg)
-	case "images":
-		yaml, err = n.photos(ctx, cfg)
-	default:
-		return cli.Usagef("%s: trainer new knows tables, texts and images; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
-	}
+	yaml, err := n.draft(ctx, cfg, lines)
 	if err != nil {
 		return err
 	}
 	return n.write(ctx, yaml)
+}
+
+// draft asks about the data, and writes its config. chats is the number of conversations; 0: it has none.
+func (n *starter) draft(ctx context.Context, cfg *configs.Config, chats int) ([]byte, error) {
+	if chats > 0 {
+		return n.chats(ctx, cfg, chats)
+	}
+	switch cfg.Data.Source {
+	case "csv":
+		return n.table(ctx, cfg)
+	case "text":
+		return n.text(ctx, cfg)
+	case "mnist":
+		return n.images(ctx, cfg)
+	case "images":
+		return n.photos(ctx, cfg)
+	}
+	return nil, cli.Usagef("%s: trainer new knows tables, texts and images; docs/config.md has the keys of data.source: %s", n.path, cfg.Data.Source)
 }
 
 // check refuses what cannot end well before anything is asked.
@@ -120,9 +120,21 @@ func (n *starter) check() error {
 	if !n.yes && !console.IsTerminal(n.command.InOrStdin()) {
 		return cli.Usagef("%s: nobody can answer questions about it here, since standard input is no terminal: give --yes for the defaults", shown.Printed(n.path))
 	}
-	for _, pair := range n.set {
-		if key, _, _ := strings.Cut(pair, "="); !strings.HasPrefix(key, "data.") || key == "data.path" || key == "data.source" || key == "data.split" {
-			return cli.Usagef("--set %s: trainer new takes keys of the data, such as data.label, and asks for its parts: write others into the config", pair)
+	for i, pair := range n.set {
+		key, value, _ := strings.Cut(pair, "=")
+		key = strings.TrimSpace(key)
+		n.set[i] = key + "=" + value
+		switch {
+		case !strings.Contains(pair, "="):
+			return cli.Usagef("--set %s: expected KEY=VALUE, such as data.label=price", pair)
+		case key == "data.path":
+			return cli.Usagef("--set %s: the path of the data is FILE itself: trainer new %s", pair, value)
+		case key == "data.source":
+			return cli.Usagef("--set %s: trainer new finds data.source by the contents of FILE, and takes other keys of the data: write another source into the config", pair)
+		case key == "data.split" || strings.HasPrefix(key, "data.split."):
+			return cli.Usagef("--set %s: trainer new writes data.split itself, and takes other keys of the data: change it in the config that is written, or give it to trainer train", pair)
+		case !strings.HasPrefix(key, "data."):
+			return cli.Usagef("--set %s: trainer new takes keys of the data, such as data.label, all but data.path, data.source and data.split: write others into the config, or give them to trainer train", pair)
 		}
 	}
 	n.lines = bufio.NewReader(n.command.InOrStdin())
@@ -134,15 +146,45 @@ func (n *starter) gives(key string) bool {
 	return slices.ContainsFunc(n.set, func(pair string) bool { return strings.HasPrefix(pair, key+"=") })
 }
 
-// given are lines of the keys that --set gives, but for those that the draft writes itself.
-func (n *starter) given() (lines []string) {
-	for _, pair := range n.set {
+// given are lines of the keys that --set gives, but for those that the draft writes itself. Of two for one key
+// the later counts. Paths are from the config's folder.
+func (n *starter) given(but ...string) (lines []string, err error) {
+	for i, pair := range n.set {
 		key, value, _ := strings.Cut(pair, "=")
-		if name := strings.TrimPrefix(key, "data."); name != "label" && name != "task" && name != "delimiter" {
-			lines = append(lines, name+": "+value)
+		name := strings.TrimPrefix(key, "data.")
+		again := slices.ContainsFunc(n.set[i+1:], func(later string) bool { return strings.HasPrefix(later, key+"=") })
+		if again || slices.Contains(but, name) {
+			continue
 		}
+		if name == "tokenizer" || name == "chat_template" {
+			if value, err = n.nameOrPath(name, value); err != nil {
+				return nil, err
+			}
+			value = quote(value)
+		}
+		lines = append(lines, name+": "+value)
 	}
-	return lines
+	return lines, nil
+}
+
+// nameOrPath is the value of a key as the config has it: a tokenizer's name, or a path from the config's folder.
+func (n *starter) nameOrPath(key, value string) (string, error) {
+	if key == "tokenizer" && isTokenizerName(value) {
+		return value, nil
+	}
+	return n.fromConfig(value)
+}
+
+// isTokenizerName reports whether a tokenizer is char, bytes, gpt2 or bpe:N, and no path.
+func isTokenizerName(s string) bool { return (&configs.Data{Tokenizer: s}).TokenizerFile() == "" }
+
+// window is the tokens in a sample that --set gives; "" without it. 0 is as usual, for which a config that was
+// read has a number.
+func (n *starter) window(cfg *configs.Config) string {
+	if given := strings.TrimSpace(n.value("data.context")); given == "" || given == "0" {
+		return given
+	}
+	return strconv.Itoa(cfg.Data.Context)
 }
 
 // pathThere is the path of the data as the config has it.
@@ -200,7 +242,8 @@ func holdsImages(folder string) bool {
 	return false
 }
 
-// ask asks a question with a default, until check takes the answer. With --yes it prints the default.
+// ask asks a question with a default, or with none where it is "", until check takes the answer. With --yes it
+// prints the default.
 func (n *starter) ask(ctx context.Context, question, usual string, check func(string) error) (string, error) {
 	out := n.command.ErrOrStderr()
 	if n.yes {
@@ -211,7 +254,11 @@ func (n *starter) ask(ctx context.Context, question, usual string, check func(st
 		return usual, nil
 	}
 	for {
-		fmt.Fprintf(out, "%s [%s] ", question, usual)
+		if usual == "" {
+			fmt.Fprintf(out, "%s ", question)
+		} else {
+			fmt.Fprintf(out, "%s [%s] ", question, usual)
+		}
 		n.stop.Asks(true)
 		line, err := console.Wait(ctx, func() (string, error) { return n.lines.ReadString('\n') })
 		n.stop.Asks(false)
@@ -256,7 +303,12 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 	if len(list) == 1 {
 		return nil, cli.Usagef("%s has one column, %s: a table needs one to predict, and one to predict it from", shown.Printed(n.path), typed(list[0].Name))
 	}
-	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, given: n.given(), rows: rowsOf(list), columns: list}
+	given, err := n.given("label", "task", "delimiter")
+	if err != nil {
+		return nil, err
+	}
+	t := tableDraft{name: nameOfData(n.out), path: n.pathThere(), delimiter: cfg.Data.Delimiter, given: given, rows: rowsOf(list), columns: list,
+		shows: func(key string) bool { return cfg.Given("data." + key) }}
 	if last := list[len(list)-1].Name; last != usualLabel(list) && !cfg.Given("data.label") {
 		if err := canBeLabel(list, last); err != nil {
 			fmt.Fprintf(out, "The last column is not taken: %v.\n", err)
@@ -284,10 +336,8 @@ func (n *starter) table(ctx context.Context, cfg *configs.Config) ([]byte, error
 // target asks for what is to be predicted, unless --set says it.
 func (n *starter) target(ctx context.Context, cfg *configs.Config, t *tableDraft) error {
 	labels := append([]string{cfg.Data.Label}, cfg.Data.MoreLabels...)
-	if len(labels) == 1 {
-		if !cfg.Given("data.label") {
-			labels[0] = usualLabel(t.columns)
-		}
+	if !cfg.Given("data.label") {
+		labels[0] = usualLabel(t.columns)
 		label, err := n.ask(ctx, "Which column is to be predicted?", typed(labels[0]), func(s string) error { return canBeLabel(t.columns, s) })
 		if err != nil {
 			return err
@@ -368,7 +418,15 @@ func indexOf(list []columns.Description, name string) int {
 func canBeLabel(list []columns.Description, name string) error {
 	i := indexOf(list, name)
 	if i < 0 {
-		return fmt.Errorf("there is no column %s: give one of the names above", typed(name))
+		var names []string
+		for _, d := range list {
+			names = append(names, d.Name)
+		}
+		hint := ""
+		if near := columns.Meant(name, names); near != "" {
+			hint = "; did you mean " + typed(near) + "?"
+		}
+		return fmt.Errorf("there is no column %s: give one of the names above%s", typed(name), hint)
 	}
 	switch d := list[i]; {
 	case d.Kind != columns.Number && d.Kind != columns.Boolean && d.Kind != columns.Category:
@@ -386,59 +444,6 @@ func oneOf(words ...string) func(string) error {
 		}
 		return fmt.Errorf("%s: expected %s", s, strings.Join(words, " or "))
 	}
-}
-
-// text asks about a text, and writes its config.
-func (n *starter) text(ctx context.Context, cfg *configs.Config) ([]byte, error) {
-	size := sizeOf(n.path)
-	t := textDraft{name: nameOfData(n.out), path: n.pathThere(), field: cfg.Data.Field, bytes: size}
-	fmt.Fprintf(console.NewProse(n.command.OutOrStdout()), "text %s: %s\n", shown.Printed(n.path), units.Bytes(size))
-	st, err := os.Stat(n.path)
-	plain := err == nil && st.Mode().IsRegular() && !isPacked(n.path) // else its text may be longer
-	if least := leastText(smallContext); plain && size < least {
-		return nil, cli.Usagef("%s is too short to train on: a tenth of it validates, and the model sees %d characters at once: give a text of at least %s", shown.Printed(n.path), smallContext, units.Count(int(least), "character"))
-	}
-	if size == 0 {
-		return nil, cli.Usagef("%s has no text to train on: put text files in it", shown.Printed(n.path))
-	}
-	usual := "char"
-	if size > 4<<20 {
-		usual = "bpe"
-	}
-	if t.tokens, err = n.ask(ctx, "Read single characters, or pieces of words (char, bpe)?", usual, oneOf("char", "bpe")); err != nil {
-		return nil, err
-	}
-	if t.size = "small"; plain && size < leastText(mediumContext) { // a larger model reads longer pieces
-		return t.yaml(), nil
-	}
-	t.size, err = n.ask(ctx, "A model that learns in minutes, or in an hour (small, medium)?", "small", oneOf("small", "medium"))
-	return t.yaml(), err
-}
-
-// isPacked reports whether a file's name says that it is packed.
-func isPacked(path string) bool { return slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) }
-
-// sizeOf is the bytes of a file, of the files in a folder, or of those that match a pattern. Of a packed
-// file it is about what it unpacks to.
-func sizeOf(path string) (n int64) {
-	if found, err := filepath.Glob(path); err == nil && !slices.Equal(found, []string{path}) {
-		for _, f := range found {
-			n += sizeOf(f)
-		}
-		return n
-	}
-	if isPacked(path) {
-		defer func() { n *= 3 }()
-	}
-	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if st, err := d.Info(); err == nil {
-				n += st.Size()
-			}
-		}
-		return nil // reading says what is wrong
-	})
-	return n
 }
 
 // write checks the config as plan does, and writes it into a new file.

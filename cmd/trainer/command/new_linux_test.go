@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -22,9 +23,11 @@ func TestNewAsks(t *testing.T) {
 		label = "Which column is to be predicted? [grade] "
 		kind  = "Predict grade as one of 3 classes, or as a number (classes, number)? [classes] "
 		share = "(0: none)? [0.15] "
+		chats = "such as runs/NAME, or any other? "
 	)
 	type turn struct{ after, typed string }
 	for name, c := range map[string]struct {
+		file  string // "": t.csv
 		turns []turn
 		code  int
 		says  []string
@@ -36,6 +39,10 @@ func TestNewAsks(t *testing.T) {
 			turns: []turn{{label, "height\n"}, {label, "same\n"}, {label, " grade \n"}, {kind, "both\n"}, {kind, "number\n"}, {share, "2\n"}, {share, "0.2\n"}},
 			says:  []string{"there is no column height: give one of the names above", "same has the same value in all rows", "both: expected classes or number", "2: expected a number from 0 to 0.5"},
 			yaml:  []string{"label: grade\n  task: regression", "test: 0.2}"},
+		},
+		"example": {
+			file: "t.jsonl", turns: []turn{{chats, "\n"}, {chats, "none\n"}, {chats, "\x04"}}, code: cli.ExitUsage,
+			says: []string{"give the path of a folder, such as one that trainer import has made", "none: expected a folder, such as one that trainer import has made"},
 		},
 		"Ctrl-C": {turns: []turn{{label, "\n"}, {kind, "\x03"}}, code: cli.ExitFailure, says: []string{"trainer: interrupted"}},
 		"Ctrl-D": {turns: []turn{{label, "\n"}, {kind, "\x04"}}, code: cli.ExitUsage, says: []string{"the answers ended, and nothing was written: give --yes for the defaults"}},
@@ -50,9 +57,12 @@ func TestNewAsks(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "t.csv"), []byte(table.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.WriteFile(filepath.Join(dir, "t.jsonl"), []byte(`{"messages": [{"role": "user", "content": "x"}]}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			screen, terminal := openTerminal(t)
 			ctx := t.Context()
-			cmd := exec.CommandContext(ctx, "trainer", "new", "t.csv")
+			cmd := exec.CommandContext(ctx, "trainer", "new", cmp.Or(c.file, "t.csv"))
 			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, terminal, terminal, terminal
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			if err := cmd.Start(); err != nil {

@@ -33,8 +33,12 @@ func (n *starter) photos(ctx context.Context, cfg *configs.Config) ([]byte, erro
 	if done(); err != nil {
 		return nil, unplaced(err)
 	}
+	given, err := n.given()
+	if err != nil {
+		return nil, err
+	}
 	size := data.Info.Inputs[0].Meta.Shape
-	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes, given: n.given(), side: strconv.Itoa(size[1])}
+	d := imageDraft{name: nameOfData(n.out), path: n.pathThere(), images: data.Train.Len(), classes: data.Info.Classes, given: given, side: strconv.Itoa(size[1])}
 	out := console.NewProse(n.command.OutOrStdout())
 	fmt.Fprintf(out, "images %s: %s, in %s\n", shown.Printed(n.path), units.Count(d.images, "image"), units.Count(d.classes, "class"))
 	for _, note := range data.Notes {
