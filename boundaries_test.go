@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	"checkpoint/pretrained":     {"checkpoint", "datasets/chat", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/restore":        {"checkpoint", "checkpoint/initial", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "datasets/chat", "datasets/columns", "datasets/tokenizer", "engine/graph", "engine/models", "engine/registry"},
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph", "engine/metrics"},
-	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
+	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "datasets/chat", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
 	"datasets":                  {"datasets/chat", "datasets/columns", "datasets/fault", "datasets/files", "datasets/images", "datasets/tabular", "datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/filecache", "internal/panics", "internal/units"},
 	"datasets/chat":             {},

@@ -162,7 +162,7 @@ func (n *starter) given(but ...string) (lines []string, err error) {
 			}
 			value = quote(value)
 		}
-		lines = append(lines, name+": "+value)
+		lines = append(lines, name+": "+cmp.Or(value, `""`))
 	}
 	return lines, nil
 }
