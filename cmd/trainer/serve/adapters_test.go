@@ -149,6 +149,16 @@ func TestAdapters(t *testing.T) {
 	}
 	all.Wait()
 
+	for path, wanted := range map[string]string{"/generate?adapter=a": want["a"], "/generate?adapter=b": want["b"], "/generate?adapter=": want[""]} {
+		var got struct{ Text string }
+		if c.post(t, path, `{"prompt": "ten", "tokens": 20, "seed": 3, "slide": true}`, &got); got.Text != wanted {
+			t.Errorf("%s: %q, want %q", path, got.Text, wanted)
+		}
+	}
+	if code, text, _ := c.do(t.Context(), http.MethodPost, "/generate?adapter=a", `{"prompt": "ten", "adapter": "b"}`); code != http.StatusBadRequest || !strings.Contains(text, "the request asks for two") {
+		t.Errorf("%d %s", code, text)
+	}
+
 	total := int64(0)
 	for _, p := range s.Parts() {
 		total += p.Bytes
@@ -260,6 +270,20 @@ func TestAdaptersOfTables(t *testing.T) {
 	}
 	check("a", wantA)
 	check("b", wantB)
+
+	// An adapter is asked for in the body, by the query, or by both if they agree.
+	body := func(key string) string { return `{"inputs": [[120, 7], [210, 1]]` + key + `}` }
+	_, byBody, _ := c.do(t.Context(), http.MethodPost, "/predict", body(`, "adapter": "b"`))
+	for _, key := range []string{"", `, "adapter": "b"`, `, "adapter": null`} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter=b", body(key)); code != http.StatusOK || text != byBody {
+			t.Errorf("%s: %d %s, want %s", key, code, text, byBody)
+		}
+	}
+	for _, x := range [][2]string{{"/predict?adapter=b", body(`, "adapter": "a"`)}, {"/predict?adapter=b", body(`, "adapter": ""`)}, {"/predict?adapter=a&adapter=b", body("")}} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, x[0], x[1]); code != http.StatusBadRequest || !strings.Contains(text, "the request asks for two") {
+			t.Errorf("%s %s: %d %s", x[0], x[1], code, text)
+		}
+	}
 }
 
 // Where the devices have no memory for the base twice, newer checkpoints of adapters take the place
