@@ -187,6 +187,8 @@ func TestAdapters(t *testing.T) {
 		"but other models with it":          {a.adapter("a"), heads.adapter("h")},
 		"are both named \"a\"":              {a.adapter("a"), b.adapter("a")},
 		"has no name":                       {a.adapter("")},
+		"has a control character":           {a.adapter("a\tb")},
+		"or is no UTF-8":                    {a.adapter("a\xff")},
 		"has no adapter: name runs":         {first.adapter("first")},
 		"has those of a checkpoint":         {{Name: "a", Config: a.config, Weights: berth.Weights{Dir: a.dir, Init: base}}},
 		"the adapter b has no config: give": {a.adapter("a"), {Name: "b"}},

@@ -79,6 +79,13 @@ func TestMessages(t *testing.T) {
 		}
 	}
 
+	for _, sample := range []string{`"` + strings.Repeat("a", 65) + `"`, "[" + strings.Repeat("1,", 64) + "1]"} {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [`+sample+`]}`)
+		if code != http.StatusBadRequest || !strings.Contains(text, `"message":"the conversation has 65 tokens, and the model reads 1 to 64 (data.context): shorten it"`) {
+			t.Errorf("%s: %d %s", sample, code, text)
+		}
+	}
+
 	// Bodies of messages that are refused leave the memory as it was.
 	body := many(160_000, tiny)
 	var before, after runtime.MemStats
