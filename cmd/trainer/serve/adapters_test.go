@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/serve"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -331,5 +332,54 @@ func TestReloadOfAdaptersWithoutRoom(t *testing.T) {
 	answers.Wait()
 	if !told.Changed || told.Adapters["b"].Step != 9 || told.Adapters["a"].Step != 6 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// An adapter whose checkpoints are gone is named with what to do. Those in use go on answering, and newer
+// ones are loaded once its checkpoints are back.
+func TestAdapterWithoutCheckpoints(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	base := exported(t, trained(t, rows, catsConfig))
+	a := beside(t, catsConfig, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, catsConfig, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	list := []berth.Adapter{a.adapter("a"), b.adapter("b")}
+	list[1].Weights.Last = true
+	var mu sync.Mutex
+	var told []string
+	_, c := openAdapters(t, serve.OpenOptions{Adapters: list, Follow: -1, Service: berth.ServeOptions{Batch: 1}, Log: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, text)
+	}})
+	file := rundir.CheckpointPath(a.dir)
+	if err := os.Rename(file, file+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	b.goOn(t)
+	code, text, _ := c.do(t.Context(), http.MethodPost, "/reload", "")
+	const want = "or start the server without it"
+	if code != http.StatusServiceUnavailable || !strings.Contains(text, "adapter a: ") || !strings.Contains(text, want) {
+		t.Errorf("%d %s", code, text)
+	}
+	mu.Lock()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "adapter a: ") || !strings.Contains(told[0], want) || !strings.Contains(told[0], "answering with checkpoint") {
+		t.Errorf("%q", told)
+	}
+	mu.Unlock()
+	for _, name := range []string{"a", "b", ""} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter="+name, `{"inputs": [[120, 7]]}`); code != http.StatusOK {
+			t.Errorf("%q: %d %s", name, code, text)
+		}
+	}
+	if err := os.Rename(file+".kept", file); err != nil {
+		t.Fatal(err)
+	}
+	var now struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+	}
+	c.post(t, "/reload", "", &now)
+	if !now.Changed || now.Adapters["b"].Step != 9 {
+		t.Errorf("%+v", now)
 	}
 }
