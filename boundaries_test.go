@@ -133,7 +133,7 @@ var mayImport = map[string][]string{
 	"internal/testall":                 {},
 	"internal/ort":                     {"engine/onnx"},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
-	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/columns", "datasets/images", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units"},
+	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/chat", "datasets/columns", "datasets/images", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units"},
 	"cmd/trainer/internal/addresses":   {},
 	"cmd/trainer/internal/text":        {"engine/metrics", "internal/units"},
 	"cmd/trainer/internal/console":     {"internal/columns"},

@@ -254,13 +254,13 @@ func (i *Info) Prompt(ctx context.Context, messages []chat.Message) (prompt stri
 		}
 		list = append(list, chat.Dict{"role": m.Role, "content": m.Content})
 	}
-	text, err := t.Render(i.Chat.Vars(list, true))
+	text, err := t.Render(ctx, i.Chat.Vars(list, true))
 	if err != nil {
 		return "", nil, nil, err
 	}
 	const probe = "Yes"
 	answered := append(list, chat.Dict{"role": assistant, "content": probe})
-	if with, err := t.Render(i.Chat.Vars(answered, false)); err == nil { // else what ends an answer is not known
+	if with, err := t.Render(ctx, i.Chat.Vars(answered, false)); err == nil { // else what ends an answer is not known
 		rest, ok := strings.CutPrefix(with.Text, text.Text)
 		at := strings.LastIndex(rest, probe) // some templates put a space before an answer
 		if !ok || at < 0 {
@@ -274,5 +274,5 @@ func (i *Info) Prompt(ctx context.Context, messages []chat.Message) (prompt stri
 			stops = append(stops, behind)
 		}
 	}
-	return text.Text, ids, stops, nil
+	return text.Text, ids, stops, context.Cause(ctx)
 }

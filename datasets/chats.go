@@ -107,15 +107,15 @@ func (c *corpus) conversation(line []byte) ([]any, error) {
 }
 
 // render is the text of messages. prompts asks for the beginning of an answer at its end.
-func (f *chatFormat) render(messages []any, prompts bool) (chat.Text, error) {
-	return f.template.Render(f.Vars(messages, prompts))
+func (f *chatFormat) render(ctx context.Context, messages []any, prompts bool) (chat.Text, error) {
+	return f.template.Render(ctx, f.Vars(messages, prompts))
 }
 
 // answers renders a conversation, and finds the bytes from..to of each of its answers: those
 // that the template marks, or else what a message of the assistant adds to the prompt
 // for it.
-func (f *chatFormat) answers(messages []any) (text string, spans [][2]int, err error) {
-	all, err := f.render(messages, false)
+func (f *chatFormat) answers(ctx context.Context, messages []any) (text string, spans [][2]int, err error) {
+	all, err := f.render(ctx, messages, false)
 	if err != nil || f.template.Marks {
 		return all.Text, all.Marks, err
 	}
@@ -123,13 +123,13 @@ func (f *chatFormat) answers(messages []any) (text string, spans [][2]int, err e
 		if m.(chat.Dict)["role"] != assistant {
 			continue
 		}
-		before, err := f.render(messages[:i], true)
+		before, err := f.render(ctx, messages[:i], true)
 		if err != nil {
 			return "", nil, err
 		}
 		with := all
 		if i < len(messages)-1 {
-			if with, err = f.render(messages[:i+1], false); err != nil {
+			if with, err = f.render(ctx, messages[:i+1], false); err != nil {
 				return "", nil, err
 			}
 		}
@@ -151,7 +151,7 @@ type encodedChat struct {
 // encode tokenizes a conversation. Answers are tokenized apart from the text before them, as
 // they are when a model writes them.
 func (f *chatFormat) encode(ctx context.Context, t tokenizer.Tokenizer, messages []any) (x encodedChat, err error) {
-	text, spans, err := f.answers(messages)
+	text, spans, err := f.answers(ctx, messages)
 	if err != nil {
 		return x, err
 	}

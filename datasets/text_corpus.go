@@ -416,7 +416,7 @@ func (c *corpus) lineText(line []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		x, err := c.chats.render(messages, false)
+		x, err := c.chats.render(context.Background(), messages, false) // of one line, which has a budget
 		return x.Text, err
 	}
 	value, ok := object[c.field]

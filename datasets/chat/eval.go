@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ type namespace struct{ values map[string]any }
 
 // env is a rendering under way.
 type env struct {
+	ctx   context.Context
 	vars  []map[string]any // the innermost last
 	out   strings.Builder
 	marks [][2]int
@@ -22,9 +24,16 @@ type env struct {
 	jump  string // break or continue that is under way
 }
 
+// workOfLook is the work after which a rendering looks whether its context has ended.
+const workOfLook = 1 << 10
+
 // spend uses up work.
 func (e *env) spend(line, n int) {
-	if e.work += n; e.work > mostWork {
+	before := e.work
+	if e.work += n; before/workOfLook != e.work/workOfLook && e.ctx.Err() != nil {
+		panic(ended{context.Cause(e.ctx)})
+	}
+	if e.work > mostWork {
 		fail(line, "the template does not end: it takes more than %d steps", mostWork)
 	}
 }

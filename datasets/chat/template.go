@@ -7,6 +7,7 @@
 package chat
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -45,12 +46,17 @@ type raised struct {
 // fail ends parsing or rendering. Parse and Render recover from it.
 func fail(line int, format string, args ...any) { panic(raised{line, fmt.Sprintf(format, args...)}) }
 
+// ended is the end of a rendering whose context has ended.
+type ended struct{ cause error }
+
 // recovered turns what fail did into an error.
 func (t *Template) recovered(err *error) {
 	switch r := recover().(type) {
 	case nil:
 	case raised:
 		*err = fmt.Errorf("%w: %s:%d: %s", ErrTemplate, t.name, r.line, r.text)
+	case ended:
+		*err = r.cause
 	default:
 		panic(r)
 	}
@@ -66,10 +72,11 @@ func Parse(name, source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render applies the template to variables: see [Value] for their types.
-func (t *Template) Render(vars map[string]any) (out Text, err error) {
+// Render applies the template to variables: see [Value] for their types. Where ctx ends before, it
+// fails with its cause.
+func (t *Template) Render(ctx context.Context, vars map[string]any) (out Text, err error) {
 	defer t.recovered(&err)
-	e := &env{vars: []map[string]any{vars, {}}}
+	e := &env{ctx: ctx, vars: []map[string]any{vars, {}}}
 	e.run(t.body)
 	return Text{e.out.String(), e.marks}, nil
 }

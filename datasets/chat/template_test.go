@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -37,7 +38,7 @@ func TestReferences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := template.Render(map[string]any{"messages": messages, "add_generation_prompt": i%2 == 1, "bos_token": "<s>", "eos_token": "</s>"})
+			got, err := template.Render(t.Context(), map[string]any{"messages": messages, "add_generation_prompt": i%2 == 1, "bos_token": "<s>", "eos_token": "</s>"})
 			if text, ok := want.(string); ok && (err != nil || got.Text != text) {
 				t.Errorf("%s, conversation %d: %v\n got %q\nwant %q", r.Name, i/2, err, got.Text, text)
 			} else if !ok {
@@ -85,7 +86,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		template, err := chat.Parse("t", x.template)
 		if err == nil {
-			_, err = template.Render(nil)
+			_, err = template.Render(t.Context(), nil)
 		}
 		if !errors.Is(err, chat.ErrTemplate) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%.80s\n got %v\nwant %s", x.template, err, x.want)
@@ -99,9 +100,23 @@ func TestMarks(t *testing.T) {
 	if err != nil || !template.Marks {
 		t.Fatal(err, template)
 	}
-	got, err := template.Render(map[string]any{"messages": []any{"a", "bc"}})
+	got, err := template.Render(t.Context(), map[string]any{"messages": []any{"a", "bc"}})
 	if err != nil || got.Text != "<a>a!<bc>bc!" || len(got.Marks) != 2 || got.Marks[1] != [2]int{9, 12} {
 		t.Fatal(got, err)
+	}
+}
+
+// A rendering ends soon after its context, with the cause.
+func TestRenderEnds(t *testing.T) {
+	template, err := chat.Parse("t", "{% for a in range(1000) %}{% for b in range(900) %}{% endfor %}{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("the time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if _, err := template.Render(ctx, nil); !errors.Is(err, cause) || errors.Is(err, chat.ErrTemplate) {
+		t.Error(err)
 	}
 }
 
@@ -113,7 +128,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		template, err := chat.Parse("t", s)
 		if err == nil {
-			_, err = template.Render(map[string]any{"messages": []any{chat.Dict{"role": "user", "content": "x"}}})
+			_, err = template.Render(t.Context(), map[string]any{"messages": []any{chat.Dict{"role": "user", "content": "x"}}})
 		}
 		if err != nil && !errors.Is(err, chat.ErrTemplate) {
 			t.Error(err)

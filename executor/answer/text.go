@@ -106,6 +106,9 @@ func (m *Model) NewText(ctx context.Context, o GenerateOptions, emit func(Piece)
 	stops = append(stops, o.Stop...)
 	if o.Messages != nil {
 		prompt, ids, texts, err := m.Info.Prompt(ctx, o.Messages)
+		if ctx.Err() != nil { // the messages may well be good
+			return nil, context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: messages: %w", errs.ErrOptions, err)
 		}

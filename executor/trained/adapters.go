@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -77,6 +80,8 @@ func checkAdapters(list []Adapter) error {
 		switch {
 		case a.Name == "":
 			return fmt.Errorf("%w: the adapter of %s has no name: give it one, by which it is asked for", errs.ErrOptions, a.Weights.Dir)
+		case !utf8.ValidString(a.Name), strings.ContainsFunc(a.Name, unicode.IsControl):
+			return fmt.Errorf("%w: the name %q of the adapter of %s has a control character, or is no UTF-8: give it another, such as polite", errs.ErrOptions, a.Name, a.Weights.Dir)
 		case twice:
 			return fmt.Errorf("%w: the adapters of %s and %s are both named %q: give each a name of its own", errs.ErrOptions, before, a.Weights.Dir, a.Name)
 		case a.Config == nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -104,24 +106,21 @@ func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error)
 	return o, f.converse(&o)
 }
 
-// converse makes messages of the prompt where --chat asks for it: those of a JSON list of objects, or else
-// one of the user.
-func (f *generateFlags) converse(o *berth.GenerateOptions) error {
+// converse makes messages of the prompt where --chat asks for it: those of a list of objects in JSON, which
+// begins with [{, or else one of the user.
+func (f *generateFlags) converse(o *berth.GenerateOptions) (err error) {
 	if !f.chat {
 		return nil
 	}
-	text := strings.TrimSpace(o.Prompt)
-	o.Messages, o.Prompt = []berth.Message{{Role: "user", Content: o.Prompt}}, ""
-	var list []json.RawMessage
-	if json.Unmarshal([]byte(text), &list) != nil || len(list) == 0 || list[0][0] != '{' {
+	text, isList := strings.CutPrefix(strings.TrimSpace(o.Prompt), "[")
+	if isList = isList && strings.HasPrefix(strings.TrimSpace(text), "{"); !isList {
+		o.Messages, o.Prompt = []berth.Message{{Role: "user", Content: o.Prompt}}, ""
 		return nil
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	o.Messages = nil
-	if err := d.Decode(&o.Messages); err != nil {
-		return cli.Usagef("--chat: the list of messages in --prompt cannot be read: %v: give objects with role and content, both texts", err)
+	if o.Messages, err = chat.ReadMessages([]byte(o.Prompt), math.MaxInt); err != nil {
+		return cli.Usagef("--chat: --prompt begins with [{, as a list of messages does, and is none: %v; a text that begins so is sent as a message's content", err)
 	}
+	o.Prompt = ""
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/serve"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -149,6 +150,16 @@ func TestAdapters(t *testing.T) {
 	}
 	all.Wait()
 
+	for path, wanted := range map[string]string{"/generate?adapter=a": want["a"], "/generate?adapter=b": want["b"], "/generate?adapter=": want[""]} {
+		var got struct{ Text string }
+		if c.post(t, path, `{"prompt": "ten", "tokens": 20, "seed": 3, "slide": true}`, &got); got.Text != wanted {
+			t.Errorf("%s: %q, want %q", path, got.Text, wanted)
+		}
+	}
+	if code, text, _ := c.do(t.Context(), http.MethodPost, "/generate?adapter=a", `{"prompt": "ten", "adapter": "b"}`); code != http.StatusBadRequest || !strings.Contains(text, "the request asks for two") {
+		t.Errorf("%d %s", code, text)
+	}
+
 	total := int64(0)
 	for _, p := range s.Parts() {
 		total += p.Bytes
@@ -177,6 +188,8 @@ func TestAdapters(t *testing.T) {
 		"but other models with it":          {a.adapter("a"), heads.adapter("h")},
 		"are both named \"a\"":              {a.adapter("a"), b.adapter("a")},
 		"has no name":                       {a.adapter("")},
+		"has a control character":           {a.adapter("a\tb")},
+		"or is no UTF-8":                    {a.adapter("a\xff")},
 		"has no adapter: name runs":         {first.adapter("first")},
 		"has those of a checkpoint":         {{Name: "a", Config: a.config, Weights: berth.Weights{Dir: a.dir, Init: base}}},
 		"the adapter b has no config: give": {a.adapter("a"), {Name: "b"}},
@@ -260,6 +273,20 @@ func TestAdaptersOfTables(t *testing.T) {
 	}
 	check("a", wantA)
 	check("b", wantB)
+
+	// An adapter is asked for in the body, by the query, or by both if they agree.
+	body := func(key string) string { return `{"inputs": [[120, 7], [210, 1]]` + key + `}` }
+	_, byBody, _ := c.do(t.Context(), http.MethodPost, "/predict", body(`, "adapter": "b"`))
+	for _, key := range []string{"", `, "adapter": "b"`, `, "adapter": null`} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter=b", body(key)); code != http.StatusOK || text != byBody {
+			t.Errorf("%s: %d %s, want %s", key, code, text, byBody)
+		}
+	}
+	for _, x := range [][2]string{{"/predict?adapter=b", body(`, "adapter": "a"`)}, {"/predict?adapter=b", body(`, "adapter": ""`)}, {"/predict?adapter=a&adapter=b", body("")}} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, x[0], x[1]); code != http.StatusBadRequest || !strings.Contains(text, "the request asks for two") {
+			t.Errorf("%s %s: %d %s", x[0], x[1], code, text)
+		}
+	}
 }
 
 // Where the devices have no memory for the base twice, newer checkpoints of adapters take the place
@@ -305,5 +332,54 @@ func TestReloadOfAdaptersWithoutRoom(t *testing.T) {
 	answers.Wait()
 	if !told.Changed || told.Adapters["b"].Step != 9 || told.Adapters["a"].Step != 6 {
 		t.Errorf("%+v", told)
+	}
+}
+
+// An adapter whose checkpoints are gone is named with what to do. Those in use go on answering, and newer
+// ones are loaded once its checkpoints are back.
+func TestAdapterWithoutCheckpoints(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	base := exported(t, trained(t, rows, catsConfig))
+	a := beside(t, catsConfig, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, catsConfig, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	list := []berth.Adapter{a.adapter("a"), b.adapter("b")}
+	list[1].Weights.Last = true
+	var mu sync.Mutex
+	var told []string
+	_, c := openAdapters(t, serve.OpenOptions{Adapters: list, Follow: -1, Service: berth.ServeOptions{Batch: 1}, Log: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, text)
+	}})
+	file := rundir.CheckpointPath(a.dir)
+	if err := os.Rename(file, file+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	b.goOn(t)
+	code, text, _ := c.do(t.Context(), http.MethodPost, "/reload", "")
+	const want = "or start the server without it"
+	if code != http.StatusServiceUnavailable || !strings.Contains(text, "adapter a: ") || !strings.Contains(text, want) {
+		t.Errorf("%d %s", code, text)
+	}
+	mu.Lock()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "adapter a: ") || !strings.Contains(told[0], want) || !strings.Contains(told[0], "answering with checkpoint") {
+		t.Errorf("%q", told)
+	}
+	mu.Unlock()
+	for _, name := range []string{"a", "b", ""} {
+		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter="+name, `{"inputs": [[120, 7]]}`); code != http.StatusOK {
+			t.Errorf("%q: %d %s", name, code, text)
+		}
+	}
+	if err := os.Rename(file+".kept", file); err != nil {
+		t.Fatal(err)
+	}
+	var now struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+	}
+	c.post(t, "/reload", "", &now)
+	if !now.Changed || now.Adapters["b"].Step != 9 {
+		t.Errorf("%+v", now)
 	}
 }

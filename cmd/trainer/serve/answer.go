@@ -62,7 +62,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	}
 	var inputs json.RawMessage
 	var timeout *int64
-	adapter := r.URL.Query().Get("adapter") // of images without JSON
+	var named *string
 	files, isFiles, err := filesOf(r, body, s.limits.Samples)
 	size, most := int64(len(body)), int64(len(files))
 	switch {
@@ -71,7 +71,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	case isFiles:
 		size *= 2 // the parts of a form are copies
 	default:
-		if err := s.decode(body, s.fields(fields{"inputs": &inputs, "timeout_ms": &timeout}, &adapter)); err != nil {
+		if err := s.decode(body, s.fields(fields{"inputs": &inputs, "timeout_ms": &timeout}, &named)); err != nil {
 			return nil, nil, err
 		}
 		most = s.costs.samples(size, int64(bytes.Count(inputs, []byte{','})), &s.limits)
@@ -83,7 +83,7 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	if p := p.measured(s.costs, size, most); p != nil {
 		return nil, nil, p
 	}
-	c, err := s.begin(r, timeout, adapter)
+	c, err := s.begin(r, timeout, named)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,6 +136,7 @@ func (s *desk) writePiece(w http.ResponseWriter, before string, v any, after str
 // generateRequest is the body of POST /generate.
 type generateRequest struct {
 	prompt      string
+	list        json.RawMessage // of messages, until it is read
 	messages    []berth.Message
 	tokens      *int
 	temperature *float64
@@ -146,7 +147,7 @@ type generateRequest struct {
 	stop        []string
 	slide       bool
 	stream      bool
-	adapter     string
+	adapter     *string
 	timeout     *int64
 }
 
@@ -154,7 +155,7 @@ type generateRequest struct {
 func (q *generateRequest) fields() fields {
 	return fields{
 		"prompt": &q.prompt, "tokens": &q.tokens, "temperature": &q.temperature, "top_k": &q.topK, "top_p": &q.topP, "repetition_penalty": &q.penalty, "seed": &q.seed,
-		"messages": &q.messages, "stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
+		"messages": &q.list, "stop": &q.stop, "slide": &q.slide, "stream": &q.stream, "timeout_ms": &q.timeout,
 	}
 }
 
@@ -165,8 +166,13 @@ const (
 	mostStops        = 16
 )
 
-// options are those of the service.
-func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error) {
+// options are those of the service, whose model reads so many tokens at once.
+func (q *generateRequest) options(l *Limits, context int64) (o berth.GenerateOptions, err error) {
+	if given(q.list) {
+		if err := q.readMessages(context); err != nil {
+			return o, err
+		}
+	}
 	o = berth.GenerateOptions{Prompt: q.prompt, Tokens: min(usualTokens, l.Tokens), Temperature: usualTemperature, TopK: q.topK, Seed: q.seed, Stop: q.stop, Slide: q.slide}
 	if q.tokens != nil {
 		o.Tokens = *q.tokens
@@ -180,11 +186,7 @@ func (q *generateRequest) options(l *Limits) (o berth.GenerateOptions, err error
 	if q.penalty != nil {
 		o.RepetitionPenalty = *q.penalty
 	}
-	if o.Messages = q.messages; q.messages != nil {
-		if err := q.converses(); err != nil {
-			return o, err
-		}
-	}
+	o.Messages = q.messages
 	switch {
 	case q.prompt == "" && q.messages == nil:
 		return o, bad("prompt", "it is empty: send the text to continue")
@@ -282,7 +284,7 @@ func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateO
 	if err := s.decode(body, s.fields(q.fields(), &q.adapter)); err != nil {
 		return o, q, err
 	}
-	if o, err = q.options(&s.limits); err != nil {
+	if o, err = q.options(&s.limits, s.costs.context); err != nil {
 		return o, q, err
 	}
 	kept := int64(len(q.prompt))
@@ -290,7 +292,8 @@ func (s *desk) prompt(w *answering, r *http.Request, p *pass) (o berth.GenerateO
 	for _, stop := range q.stop {
 		kept += int64(2 * len(stop))
 	}
-	if p := p.hold(use{requests: 1, texts: 1, memory: s.costs.generating(kept, o.Tokens)}); p != nil {
+	need := s.costs.generating(kept, o.Tokens)
+	if p := p.admit(use{requests: 1, texts: 1}, need, need); p != nil {
 		return o, q, p
 	}
 	return o, q, nil

@@ -105,7 +105,7 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 	for _, r := range f.runs {
 		id, fails := f.wanted(ctx, r, asked)
 		if fails != nil {
-			err = errors.Join(err, fails) // a load needs all folders
+			err = errors.Join(err, f.blocked(r, fails)) // a load needs all folders
 		} else if id != 0 {
 			other[r] = id
 		}
@@ -166,6 +166,20 @@ func (f *follower) named(r *followed, text string) string {
 	return fmt.Sprintf("adapter %s: %s", f.opt.Adapters[r.part-1].Name, text)
 }
 
+// togetherText says what to do about an adapter's run without checkpoints to read.
+func togetherText(dir string) string {
+	return fmt.Sprintf("all adapters are loaded together, and none is while the checkpoints of this one cannot be read: put those of %s back, or start the server without it", dir)
+}
+
+// blocked says of an error about the run's checkpoints which adapter keeps all others from being loaded anew,
+// and what to do. Without adapters, it is the error.
+func (f *follower) blocked(r *followed, err error) error {
+	if f.opt.Adapters == nil {
+		return err
+	}
+	return fmt.Errorf("adapter %s: %s: %w", f.opt.Adapters[r.part-1].Name, togetherText(r.weights.Dir), err)
+}
+
 // chosen is the ID of the whole checkpoint that w chooses now, and the damaged ones that
 // would have come before it.
 func chosen(ctx context.Context, w berth.Weights) (id uint64, damaged []checkpoint.Skipped, err error) {
@@ -182,6 +196,9 @@ func (f *follower) tell(r *followed, damaged []checkpoint.Skipped, err error, as
 	switch {
 	case err != nil:
 		why = fmt.Sprintf("the checkpoints cannot be read: %v", err)
+		if f.opt.Adapters != nil {
+			why += "; " + togetherText(r.weights.Dir)
+		}
 	case len(damaged) > 0:
 		why = fmt.Sprintf("damaged: %v", damaged[0])
 	}

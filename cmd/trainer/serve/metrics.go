@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,13 +178,16 @@ func (p page) one(name, kind, help string, v float64) {
 	p.value(name, "", v)
 }
 
+// labelText escapes the value of a label, as the text format of Prometheus does.
+var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
 // parts is a metric of a number for the weights in use, and where there are adapters, for those of each.
 func (p page) parts(name, help string, parts []berth.ServicePart, v func(berth.ServicePart) float64) {
 	p.begin(name, "gauge", help)
 	for _, x := range parts {
 		labels := ""
 		if len(parts) > 1 {
-			labels = fmt.Sprintf(`{adapter=%q}`, x.Adapter)
+			labels = `{adapter="` + labelText.Replace(x.Adapter) + `"}`
 		}
 		p.value(name, labels, v(x))
 	}

@@ -53,7 +53,7 @@ func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
 
 // describe answers GET /.
 func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.begin(r, nil, "")
+	c, err := s.begin(r, nil, nil)
 	if err != nil {
 		return err
 	}

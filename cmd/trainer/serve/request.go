@@ -99,7 +99,7 @@ func (s *desk) tooLong() *problem {
 type fields map[string]any
 
 // fields adds the key that chooses an adapter, where there are some.
-func (s *desk) fields(f fields, adapter *string) fields {
+func (s *desk) fields(f fields, adapter **string) fields {
 	if s.models.opt.Adapters != nil {
 		f["adapter"] = adapter
 	}
@@ -201,14 +201,12 @@ func place(offset int64) string { return fmt.Sprintf("byte %d", offset) }
 // valueText words the values of a key that is read into a pointer.
 func (l *Limits) valueText(key string, to any) string {
 	switch to.(type) {
-	case *string:
+	case *string, **string:
 		return "a text"
 	case *bool:
 		return "true or false"
 	case *[]string:
 		return "a list of texts"
-	case *[]berth.Message:
-		return messagesText
 	}
 	switch key {
 	case "temperature":
@@ -254,9 +252,31 @@ type call struct {
 	end     func()
 }
 
+// adapter is the name of the adapter that a request asks for by ?adapter= or by its body, which may say
+// the same; "" asks for none.
+func adapter(r *http.Request, named *string) (name string, err error) {
+	list := r.URL.Query()["adapter"]
+	if named != nil {
+		list = append(list, *named)
+	}
+	for _, name := range list {
+		if name != list[0] {
+			return "", bad("adapter", "the request asks for two, %q and %q: name one, in the body or by ?adapter=", short(list[0]), short(name))
+		}
+	}
+	if list == nil {
+		return "", nil
+	}
+	return list[0], nil
+}
+
 // begin gives a request its time, timeout in milliseconds or the server's, and the newest
-// model with an adapter; "" asks for none. The caller ends the call.
-func (s *desk) begin(r *http.Request, timeout *int64, adapter string) (*call, error) {
+// model with the adapter that it asks for, named in its body or nil. The caller ends the call.
+func (s *desk) begin(r *http.Request, timeout *int64, named *string) (*call, error) {
+	name, err := adapter(r, named)
+	if err != nil {
+		return nil, err
+	}
 	most := s.limits.Time
 	if timeout != nil {
 		switch ms := *timeout; {
@@ -277,10 +297,10 @@ func (s *desk) begin(r *http.Request, timeout *int64, adapter string) (*call, er
 		s.models.release(m)
 		cancel()
 	}
-	service, err := m.service.Adapter(adapter)
+	service, err := m.service.Adapter(name)
 	if err != nil {
 		defer end()
-		return nil, s.noAdapter(adapter)
+		return nil, s.noAdapter(name)
 	}
 	return &call{ctx, m, service, end}, nil
 }

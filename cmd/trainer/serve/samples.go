@@ -138,6 +138,8 @@ func (x *samples) sequence(ctx context.Context) error {
 		return bad(x.where(), "it has no tokens: send a text, or a list of 1 to %d ids", most)
 	case n == 0:
 		return bad(x.where(), "it has no positions: send a list of 1 to %d", most)
+	case n > most && x.info.Chats:
+		return bad(x.where(), "the conversation has %d tokens, and the model reads 1 to %d (data.context): shorten it", n, most)
 	case n > most && x.info.Tokenizer != nil:
 		return bad(x.where(), "it has %d tokens, with the one that begins a line, and the model reads 1 to %d (data.buckets): shorten it", n, most)
 	case n > most:

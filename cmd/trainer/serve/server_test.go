@@ -354,7 +354,7 @@ func TestMistakes(t *testing.T) {
 		{onText, "POST /generate", `{"prompt": ""}`, 400, "input", "prompt", "empty"},
 		{onText, "POST /generate", `{"prompt": "ten", "messages": [{"role": "user", "content": "a"}]}`, 400, "input", "messages", "send one of the two"},
 		{onText, "POST /generate", `{"messages": []}`, 400, "input", "messages", "it is empty: send a list of objects"},
-		{onText, "POST /generate", `{"messages": [{"content": "a"}]}`, 400, "input", "messages[0]", "it has no role"},
+		{onText, "POST /generate", `{"messages": [{"content": "a"}]}`, 400, "input", "messages[0].role", "it is missing or empty: send one"},
 		{onText, "POST /generate", `{"messages": "a"}`, 400, "input", "messages", "this is a text: send a list of objects"},
 		{onText, "POST /generate", `{"messages": [{"role": "user", "content": "a"}]}`, 400, "input", "messages", "the model has no chat template"},
 		{onText, "POST /generate", `{"prompt": "ten", "tokens": 51}`, 413, "limit", "tokens", "1 to 50"},
