@@ -151,7 +151,7 @@ func TestKnownChat(t *testing.T) {
 	if err != nil || f.Template != "own" || f.Special["eos_token"] != "$" || !slices.Equal(f.Ends, known.Ends) {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if f := f.Within(3); f.Ends != nil && len(f.Ends) > 0 || len(f.Notes) != 1 {
+	if f := f.Within(3); len(f.Ends) > 0 || len(f.Notes) != 1 {
 		t.Errorf("%+v", f)
 	}
 	if known.Template != "known" || bare.Template != "" || len(known.Ends) != 1 {

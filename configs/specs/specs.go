@@ -90,7 +90,7 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Packed: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
-		LoRA: lora(c),
+		LoRA: lora(c), FrozenBF16: c.Adapts() && c.Adapt.Base == "bf16",
 	}
 }
 
@@ -100,7 +100,7 @@ func lora(c *configs.Config) *models.LoRA {
 		return nil
 	}
 	l := c.Adapt.LoRA
-	return &models.LoRA{Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, Targets: l.Targets, BF16: c.Adapt.Base == "bf16"}
+	return &models.LoRA{Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, Targets: l.Targets}
 }
 
 func position(p configs.Pos) graph.Pos { return graph.Pos{File: p.File, Line: p.Line} }

@@ -84,7 +84,7 @@ func (r *messageReader) unlike(err error, t json.Token, wanted string) error {
 		return err
 	}
 	what := "a number"
-	switch t.(type) {
+	switch t := t.(type) {
 	case nil:
 		what = "null"
 	case string:
@@ -92,7 +92,7 @@ func (r *messageReader) unlike(err error, t json.Token, wanted string) error {
 	case bool:
 		what = "true or false"
 	case json.Delim:
-		what = map[json.Delim]string{'[': "a list", '{': "an object"}[t.(json.Delim)]
+		what = map[json.Delim]string{'[': "a list", '{': "an object"}[t]
 	}
 	return r.wrong("this is %s: send %s", what, wanted)
 }

@@ -77,10 +77,10 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 }
 
 // matrix is param for a weight [dims] that products, by matmul, and lookups alone read. In a base it
-// is stored as [LoRA.BF16] says.
+// is stored as [Spec.FrozenBF16] says.
 func (c *context) matrix(suffix string, dims []int, init graph.Init, tags ...string) *graph.Value {
 	m := shape.F32(dims...)
-	if c.spec.LoRA != nil && c.spec.LoRA.BF16 {
+	if c.spec.FrozenBF16 {
 		m = shape.BF16(dims...)
 	}
 	return c.declare(suffix, m, graph.Parameter, init, tags...)

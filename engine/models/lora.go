@@ -22,9 +22,6 @@ type LoRA struct {
 	Rank    int     // at least 1
 	Alpha   float64 // above 0
 	Dropout float64 // probability that a number of x is dropped in training
-	// BF16 stores the frozen matrices of dense layers, projections and token embeddings as bfloat16,
-	// in half the bytes, rounded as [ops.RoundBF16] says. All arithmetic is in float32.
-	BF16 bool
 	// Targets are patterns (path.Match) of the names of dense layers and of projections of
 	// attention and gated layers, whole such as layers.0.self_attn.q_proj, or from one of their dots
 	// on, such as self_attn.q_proj and q_proj. A last part q_proj is also q.
@@ -116,6 +113,9 @@ func (c *context) adapted(name string, x, y *graph.Value, inOut bool) *graph.Val
 // checkTargets refuses a pattern that is the name of nothing.
 func (c *context) checkTargets() {
 	l := c.spec.LoRA
+	if l == nil && c.spec.FrozenBF16 && c.training {
+		c.fail("its matrices are stored in bfloat16 and do not train: train an adapter beside them, by LoRA")
+	}
 	if l == nil || c.b.Err() != nil {
 		return
 	}

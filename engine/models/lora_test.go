@@ -219,6 +219,23 @@ func TestLoRAInMicrobatches(t *testing.T) {
 	compare(t, b, a)
 }
 
+// Matrices in bfloat16 do not train by themselves. A model that computes has them without an adapter, too.
+func TestFrozenBF16Alone(t *testing.T) {
+	s := adaptable()["mlp"].spec
+	s.FrozenBF16 = true
+	z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2}
+	if _, err := models.Train(s, adamW(), z); err == nil || !strings.Contains(err.Error(), "train an adapter beside them") {
+		t.Error(err)
+	}
+	g, err := models.Predict(s, z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(g.Vars, func(v *graph.Value) bool { return v.Meta.DType == shape.BFloat16 }) {
+		t.Errorf("all of %v are float32", g.Vars)
+	}
+}
+
 // TestLoRABF16: a step beside a base in bfloat16 has the bits of one beside a float32 base of the same
 // numbers. A product's float32 weight is read by that product alone, the next node, so that no weight is
 // kept for the backward pass.
@@ -233,7 +250,7 @@ func TestLoRABF16(t *testing.T) {
 		s.LoRA = lora("*")
 		z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2}
 		whole := train(t, s, adamW(), z)
-		s.LoRA = &models.LoRA{Rank: 2, Alpha: 8, Targets: []string{"*"}, BF16: true}
+		s.LoRA, s.FrozenBF16 = &models.LoRA{Rank: 2, Alpha: 8, Targets: []string{"*"}}, true
 		half := train(t, s, adamW(), z)
 		a, b := fresh(whole, 1), fresh(half, 1)
 		var names []string
