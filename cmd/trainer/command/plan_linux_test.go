@@ -14,8 +14,9 @@ import (
 )
 
 // TestPlanObeysSignals interrupts the planning of a deep model at ten instants.
-// It ends within little of the processor time that is left. The time of day also grows
-// because other processes run, and the garbage collector's share differs with them.
+// It ends within little user time of the processor. The time of day grows also because other
+// processes run. System time grows with the memory that the kernel takes back: 90 ms for
+// 1 GB, and more on a busy machine.
 func TestPlanObeysSignals(t *testing.T) {
 	testall.Long(t)
 	layers, instants := "150", 2
@@ -33,7 +34,7 @@ func TestPlanObeysSignals(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	all := spent(whole)
-	limit := max(300*time.Millisecond, all/8) // slower machines end processes more slowly, too
+	limit := max(300*time.Millisecond, all/25) // slower machines end processes more slowly, too
 	interrupted, longest := 0, time.Duration(0)
 	for i := range instants {
 		c := plan()
@@ -43,11 +44,11 @@ func TestPlanObeysSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := all * time.Duration(i+1) / time.Duration(instants+2)
-		now, ended := time.Duration(0), false
+		now, user, ended := time.Duration(0), time.Duration(0), false
 		for now < at && !ended {
 			time.Sleep(5 * time.Millisecond)
 			var err error
-			if now, ended, err = spentSoFar(c.Process.Pid); err != nil {
+			if now, user, ended, err = spentSoFar(c.Process.Pid); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,14 +58,12 @@ func TestPlanObeysSignals(t *testing.T) {
 			}
 			continue
 		}
+		interrupted++
 		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if c.Wait() == nil { // it was at its end
-			continue
-		}
-		interrupted++
-		took := spent(c) - now
+		_ = c.Wait()
+		took := c.ProcessState.UserTime() - user
 		longest = max(longest, took)
 		if took > limit || c.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "trainer: interrupted") {
 			t.Errorf("SIGTERM after %v of %v: it computed for %v more, and exits with %d: %s", now, all, took, c.ProcessState.ExitCode(), said.String())
@@ -72,26 +71,27 @@ func TestPlanObeysSignals(t *testing.T) {
 	}
 	t.Logf("it took %v, and %v after a signal at most", all, longest)
 	if interrupted < instants/2 {
-		t.Errorf("%d of %d ended before the signal or at it, after less than %v", instants-interrupted, instants, all)
+		t.Errorf("%d of %d ended before the signal, after less than %v", instants-interrupted, instants, all)
 	}
 }
 
 // spent is the processor time of a command that has ended.
 func spent(c *exec.Cmd) time.Duration { return c.ProcessState.UserTime() + c.ProcessState.SystemTime() }
 
-// spentSoFar is the processor time of a child that nobody waited for yet; it may have
-// ended.
-func spentSoFar(pid int) (used time.Duration, ended bool, err error) {
+// spentSoFar is the processor time of a child that nobody waited for yet, and the part of it that is
+// user time; it may have ended.
+func spentSoFar(pid int) (used, user time.Duration, ended bool, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
 	fields := strings.Fields(rest) // from the third on; the 14th and 15th are user and system time, in 1/100 s
-	user, err1 := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
+	const tick = 10 * time.Millisecond
+	inUser, err1 := strconv.Atoi(fields[11])
+	inSystem, err2 := strconv.Atoi(fields[12])
 	if err1 != nil || err2 != nil {
-		return 0, false, fmt.Errorf("/proc/%d/stat has %q and %q as times", pid, fields[11], fields[12])
+		return 0, 0, false, fmt.Errorf("/proc/%d/stat has %q and %q as times", pid, fields[11], fields[12])
 	}
-	return time.Duration(user+system) * 10 * time.Millisecond, fields[0] == "Z", nil
+	return time.Duration(inUser+inSystem) * tick, time.Duration(inUser) * tick, fields[0] == "Z", nil
 }
