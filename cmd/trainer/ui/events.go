@@ -30,14 +30,14 @@ type watched struct {
 	id   string
 	mark curves.Mark
 	unit string
-	has  bool // the mark is of what the page has
+	has  bool // the page was told where its points go on
 }
 
 // events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
-//	anew    a run's curves have changed otherwise: the page loads them anew
+//	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.take() {
@@ -101,7 +101,7 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched) {
 		return // what the page asks says why
 	}
 	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
-	news, whole := []curves.News(nil), true
+	news, whole := []curves.News(nil), false // what was written before the stream began is not sent
 	if of.has {
 		news, whole = h.Since(of.mark, at, mostNews)
 	}

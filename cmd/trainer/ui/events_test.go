@@ -93,7 +93,8 @@ func TestStreamPoints(t *testing.T) {
 	c := serve(t, Options{Folder: folder})
 	id, v := c.id(t, "a"), c.table(t)
 	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d&x=step&run=%s&run=run-nothing", v.Instance, v.Version, id))
-	s.next(nil)
+	for s.next(nil) != "anew" {
+	}
 	appendTo(t, filepath.Join(folder, "a"), line(5000, 0.5)+line(5001, 0.75))
 	var p struct {
 		Run    string

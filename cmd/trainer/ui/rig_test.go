@@ -191,7 +191,9 @@ type streamOf struct {
 
 func (c *client) stream(t testing.TB, query string) *streamOf {
 	t.Helper()
-	a, err := c.c.Do(c.request(t, "/api/events?"+query))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	a, err := c.c.Do(c.request(t, "/api/events?"+query).WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,6 @@ export async function follow() {
     if (mine.signal.aborted) return;
     tell("not connected, tries again");
     await new Promise((done) => setTimeout(done, pause));
-    if (!mine.signal.aborted) shown?.event?.("anew", {}); // points may have been missed
   }
 }
 
