@@ -137,6 +137,9 @@ func (o *object) rope(l *LlamaConfig) {
 	}
 	o.read(key, "a mapping", &r)
 	l.Theta = o.above("rope_theta", 10000)
+	if share := o.above("partial_rotary_factor", 1); share != 1 {
+		o.fail("partial_rotary_factor", "%v is not supported; import a model with 1", share)
+	}
 	if r.Theta != nil {
 		l.Theta = *r.Theta
 	}

@@ -112,6 +112,7 @@ func TestLlamaConfigRefuses(t *testing.T) {
 		`"rope_scaling": {"rope_type": "yarn", "factor": 4.0}`: `rope_scaling: rope_type "yarn" is not supported; import a model with default, linear, dynamic or llama3`,
 		`"rope_parameters": {"rope_type": "longrope"}`:         `rope_parameters: rope_type "longrope" is not supported`,
 		`"rope_parameters": {"partial_rotary_factor": 0.5}`:    "rope_parameters: partial_rotary_factor: 0.5 is not supported; import a model with 1",
+		`"partial_rotary_factor": 0.5`:                         "partial_rotary_factor: 0.5 is not supported; import a model with 1",
 		`"rope_scaling": {"type": "linear"}`:                   "rope_scaling: factor: got 0, expected a number from 1",
 		`"rope_scaling": {"type": "llama3", "factor": 8.0}`:    "original_max_position_embeddings: got 0",
 		`"rope_scaling": {"type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8, "low_freq_factor": 4, "high_freq_factor": 4}`: "low_freq_factor: got 4 and high_freq_factor 4",
