@@ -172,7 +172,7 @@ func (c Config) JSON() ([]byte, error) {
 	return indented(map[string]any{
 		"activation_function": names[0], "architectures": []string{"GPT2LMHeadModel"}, "model_type": "gpt2", "torch_dtype": "float32",
 		"vocab_size": c.Vocab, "n_positions": c.Context, "n_embd": c.Width, "n_layer": c.Layers, "n_head": c.Heads, "n_inner": nil,
-		"attn_pdrop": c.Dropout, "embd_pdrop": c.Dropout, "resid_pdrop": c.Dropout,
+		"attn_pdrop": float(c.Dropout), "embd_pdrop": float(c.Dropout), "resid_pdrop": float(c.Dropout),
 		"bos_token_id": cmp.Or(c.BeginOfText, c.EndOfText), "eos_token_id": c.EndOfText,
 		"initializer_range": 0.02, "layer_norm_epsilon": json.RawMessage("1e-05"), "tie_word_embeddings": c.Tied, "use_cache": true,
 		"reorder_and_upcast_attn": false, "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true,

@@ -41,6 +41,9 @@ func TestConfigJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.Count(string(text), `_pdrop": 0.0,`) != 3 { // 0 would be no float
+			t.Errorf("rates of dropout without a point:\n%s", text)
+		}
 		if back, _, err := pretrained.ParseConfig("c", text); err != nil || back != c {
 			t.Errorf("%+v came back as %+v, %v", c, back, err)
 		}

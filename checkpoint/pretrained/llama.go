@@ -198,7 +198,7 @@ func (c Config) llamaJSON() ([]byte, error) {
 		"architectures": []string{architectures[c.Family]}, "model_type": c.Family, "torch_dtype": "float32", "use_cache": true,
 		"vocab_size": c.Vocab, "max_position_embeddings": c.Context, "hidden_size": c.Width, "intermediate_size": l.Inner,
 		"num_hidden_layers": c.Layers, "num_attention_heads": c.Heads, "num_key_value_heads": l.KVHeads, "head_dim": l.HeadSize,
-		"hidden_act": names[0], "rms_norm_eps": l.Eps, "initializer_range": l.Std, "attention_dropout": c.Dropout, "tie_word_embeddings": c.Tied,
+		"hidden_act": names[0], "rms_norm_eps": l.Eps, "initializer_range": l.Std, "attention_dropout": float(c.Dropout), "tie_word_embeddings": c.Tied,
 		"rope_theta": float(l.Theta), "rope_scaling": l.Rope.json(), "bos_token_id": c.BeginOfText, "eos_token_id": c.EndOfText,
 	}
 	var window any
