@@ -91,14 +91,18 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 	}
 }
 
-// wait waits for the looks that are under way.
-func (b *board) wait() { b.looks.Wait() }
+// wait waits for the looks of watchers, once the server's life has ended.
+func (b *board) wait() {
+	b.mu.Lock() // who has begun to watch before has been counted; nobody begins later
+	b.mu.Unlock()
+	b.looks.Wait()
+}
 
 // watch makes the board look once a second until end is called.
 func (b *board) watch() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watchers++; !b.on {
+	if b.watchers++; !b.on && b.life.Err() == nil {
 		b.on = true
 		b.looks.Add(1)
 		go b.lookOn()

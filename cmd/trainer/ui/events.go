@@ -94,10 +94,10 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched) {
 	if run == nil {
 		return
 	}
-	h := s.library.history(run.dir)
 	ctx, cancel := s.bounded(r)
 	defer cancel()
-	if h.Read(ctx) != nil {
+	h, err := s.library.read(ctx, run.dir)
+	if err != nil {
 		return // what the page asks says why
 	}
 	at, _ := h.Axis(of.unit, run.summary.EpochSteps)

@@ -97,8 +97,8 @@ func (s *Server) run(ctx context.Context, r *http.Request) (any, error) {
 		p.Problem = p.Run.Error
 		return p, nil
 	}
-	h := s.library.history(of.dir)
-	if err := h.Read(ctx); err != nil {
+	h, err := s.library.read(ctx, of.dir)
+	if err != nil {
 		return nil, err
 	}
 	p.Panels, p.Damaged = panelsOf(h.Names()), h.Damaged()
@@ -312,8 +312,8 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := s.library.history(of.dir)
-	if err := h.Read(ctx); err != nil {
+	h, err := s.library.read(ctx, of.dir)
+	if err != nil {
 		return nil, err
 	}
 	at, _ := h.Axis(q.Get("x"), of.summary.EpochSteps)
@@ -356,8 +356,8 @@ func (s *Server) compare(ctx context.Context, r *http.Request) (any, error) {
 		record := finite(overview.RecordOf(of.shown, of.summary))
 		p.Runs = append(p.Runs, row{ID: of.id(), Run: &record})
 		list = append(list, of.summary)
-		h := s.library.history(of.dir)
-		if err := h.Read(ctx); err != nil && !errors.Is(err, curves.ErrLink) {
+		h, err := s.library.read(ctx, of.dir)
+		if err != nil && !errors.Is(err, curves.ErrLink) {
 			return nil, err
 		}
 		names = append(names, h.Names()...)

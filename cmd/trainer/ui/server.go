@@ -70,6 +70,7 @@ func (s *Server) Token() string { return s.token }
 func (s *Server) Close() {
 	s.end()
 	s.board.wait()
+	s.library.close()
 }
 
 // HTTP is an HTTP server of s, with bounds on headers, slow clients and connections.
