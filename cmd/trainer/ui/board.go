@@ -136,14 +136,20 @@ func (b *board) lookOn() {
 	}
 }
 
-// fresh looks, unless the last look is younger than a second.
-func (b *board) fresh(ctx context.Context) {
+// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look.
+func (b *board) fresh(ctx context.Context) error {
 	b.mu.Lock()
 	age := time.Since(b.at)
 	b.mu.Unlock()
 	if age >= lookEvery {
 		b.look(ctx)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at.IsZero() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // look looks at all runs and jobs. Of a run whose files stand as before it reads nothing.
@@ -166,8 +172,8 @@ func (b *board) look(ctx context.Context) {
 		}
 	}
 	_ = group.Wait()
+	b.runs = runs // the next look goes on with what this one has read
 	if ctx.Err() == nil {
-		b.runs = runs
 		b.show(b.joined(runs, jobs), runs)
 	}
 }

@@ -18,7 +18,9 @@ const (
 
 // table answers GET /api/table: every row, and the version from which events go on.
 func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
-	s.board.fresh(ctx)
+	if err := s.board.fresh(ctx); err != nil {
+		return nil, err
+	}
 	return struct {
 		Folder string `json:"folder"`
 		change
@@ -40,11 +42,11 @@ type watched struct {
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if !s.streams.take() {
+	if !s.streams.Take() {
 		write(w, refused(http.StatusServiceUnavailable, "as many pages are open as the server answers: close some"))
 		return
 	}
-	defer s.streams.give()
+	defer s.streams.Give()
 	q := r.URL.Query()
 	version, err := strconv.ParseInt(q.Get("since"), 10, 64)
 	if err != nil || len(q["run"]) > mostRuns {

@@ -295,3 +295,25 @@ func TestRunPage(t *testing.T) {
 		t.Errorf("compared: %+v", both)
 	}
 }
+
+// A look that its time ends shows nothing of a folder, and the next one goes on with what it has read.
+func TestLookThatEnds(t *testing.T) {
+	b := newBoard(t.Context(), copied(t, "a", "b"), nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.fresh(ended); !errors.Is(err, context.Canceled) || len(b.rows) > 0 {
+		t.Errorf("a look without time: %v, %d rows", err, len(b.rows))
+	}
+	for _, s := range b.runs {
+		s.read()
+	}
+	before := b.runs
+	if err := b.fresh(t.Context()); err != nil || len(b.rows) != 2 {
+		t.Errorf("the next look: %v, %d rows", err, len(b.rows))
+	}
+	for dir, s := range b.runs {
+		if before[dir] != s {
+			t.Errorf("%s is forgotten", dir)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/internal/filecache"
 )
@@ -22,7 +23,7 @@ type library struct {
 	list   []shelf // the newest last
 	closed bool
 
-	writing places // an index is written
+	writing bounds.Places // an index is written
 	writes  sync.WaitGroup
 }
 
@@ -32,7 +33,7 @@ type shelf struct {
 }
 
 func newLibrary() *library {
-	l := &library{writing: make(places, 1)}
+	l := &library{writing: make(bounds.Places, 1)}
 	if folder, err := filecache.Default(filecache.Curves); err == nil {
 		l.index = &folder
 	}
@@ -61,11 +62,11 @@ func (l *library) read(ctx context.Context, dir string) (*curves.History, error)
 func (l *library) write(h *curves.History) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || !l.writing.take() {
+	if l.closed || !l.writing.Take() {
 		return
 	}
 	l.writes.Go(func() {
-		defer l.writing.give()
+		defer l.writing.Give()
 		_ = h.WriteIndex() // without it, the next server reads all again
 	})
 }

@@ -78,7 +78,9 @@ type curveName struct {
 
 // asked is the run that a request names.
 func (s *Server) asked(ctx context.Context, id string) (*seen, error) {
-	s.board.fresh(ctx)
+	if err := s.board.fresh(ctx); err != nil {
+		return nil, err
+	}
 	if run := s.board.run(id); run != nil {
 		return run, nil
 	}
