@@ -94,6 +94,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A long answer is packed for those who take that, and is the same.
+func TestPacked(t *testing.T) {
+	c := serve(t, Options{Folder: copied(t, "a", "b", "c", "d")})
+	_, plain, _ := c.do(t, c.request(t, "/api/table")) // the client asks for gzip, and unpacks
+	for accept, packed := range map[string]bool{"gzip": true, "br, GZIP;q=0.5": true, "": false, "br": false, "gzip;q=0": false, "identity": false} {
+		r := c.request(t, "/api/table")
+		r.Header.Set("Accept-Encoding", accept)
+		_, body, h := c.do(t, r)
+		if got := h.Get("Content-Encoding") == "gzip"; got != packed || got != (len(body) < len(plain)/2) || !got && len(body) != len(plain) {
+			t.Errorf("%q: packed: %v, %d bytes of %d", accept, got, len(body), len(plain))
+		}
+	}
+}
+
 // Two servers have two tokens, of 128 bits.
 func TestToken(t *testing.T) {
 	a, b := serve(t, Options{}), serve(t, Options{})

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,8 +55,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.board.watch()()
-	w.Header().Set("Content-Type", "text/event-stream")
-	out := &stream{w: w, c: http.NewResponseController(w)}
+	out := newStream(w, r)
+	defer out.close()
 	var runs []*watched
 	for _, id := range q["run"] {
 		runs = append(runs, &watched{id: id, unit: q.Get("x")})
@@ -127,7 +128,20 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched) {
 type stream struct {
 	w      http.ResponseWriter
 	c      *http.ResponseController
+	z      *gzip.Writer // writes to w; nil: the client takes no gzip
 	broken error
+}
+
+// newStream begins a stream.
+func newStream(w http.ResponseWriter, r *http.Request) *stream {
+	e := &stream{w: w, c: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if packs(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		e.z = newPacker()
+		e.z.Reset(w)
+	}
+	return e
 }
 
 func (e *stream) send(name string, v any) {
@@ -146,7 +160,20 @@ func (e *stream) write(text string) {
 		return
 	}
 	_ = e.c.SetWriteDeadline(time.Now().Add(pieceTime))
-	if _, e.broken = e.w.Write([]byte(text)); e.broken == nil {
+	if e.z == nil {
+		_, e.broken = e.w.Write([]byte(text))
+	} else if _, e.broken = e.z.Write([]byte(text)); e.broken == nil {
+		e.broken = e.z.Flush()
+	}
+	if e.broken == nil {
 		e.broken = e.c.Flush()
+	}
+}
+
+// close ends the stream.
+func (e *stream) close() {
+	if e.broken == nil && e.z != nil {
+		_ = e.c.SetWriteDeadline(time.Now().Add(pieceTime))
+		e.broken = e.z.Close()
 	}
 }

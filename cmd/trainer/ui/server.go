@@ -115,14 +115,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.serve(w, r)
 		return
 	}
-	answer := s.handlers[r.URL.Path]
-	if answer == nil {
+	handle := s.handlers[r.URL.Path]
+	if handle == nil {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
 		return
 	}
 	ctx, cancel := s.bounded(r)
 	defer cancel()
-	v, err := answer(ctx, r)
+	v, err := handle(ctx, r)
 	allow(w) // or one that took its time would be lost
 	if err != nil {
 		write(w, problemOf(err))
@@ -132,8 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a client that has gone hears nothing
+	answer(w, r, text)
 }
 
 // check refuses requests that no page of this server sends.
