@@ -119,18 +119,30 @@ type Summary struct {
 	Bytes       int64              // of the run's files
 	Changed     time.Time          // when one of them was written last
 	Problem     error              // of its checkpoints; nil: they can be read
+
+	text []byte // that Config was parsed from, as the folder has it
 }
 
 // Summarize reads what a run folder shows. It changes nothing, and a run may train
 // there meanwhile.
-func Summarize(dir string) *Summary {
+func Summarize(dir string) *Summary { return SummarizeAgain(dir, nil) }
+
+// SummarizeAgain is Summarize of a folder that was summarized before; nil: it was not. Both summaries may share a Config, where
+// the folder's has not changed: parsing it takes a quarter of the time.
+func SummarizeAgain(dir string, before *Summary) *Summary {
 	dir = osfile.Resolve(dir)
 	s := &Summary{}
 	s.measure(dir)
 	s.Last, s.Measured = LastBoundary(dir)
 	text, unread := osfile.Read(filepath.Join(dir, ConfigName), configs.MaxFile+1)
-	if unread == nil {
-		s.Config, _ = configs.Parse(ConfigName, text, configs.Overlay{})
+	switch {
+	case unread != nil:
+	case before != nil && before.text != nil && bytes.Equal(text, before.text):
+		s.Config, s.text = before.Config, text
+	default:
+		if c, err := configs.Parse(ConfigName, text, configs.Overlay{}); err == nil {
+			s.Config, s.text = c, text
+		}
 	}
 	state, held := s.readCheckpoints(dir, text)
 	s.Condition = s.conditionOf(dir, state, held)

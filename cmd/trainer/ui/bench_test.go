@@ -106,6 +106,7 @@ func BenchmarkCurves(b *testing.B) {
 		}
 	})
 	b.Run("zoom", func(b *testing.B) {
+		panel(b, c, path)
 		for b.Loop() {
 			panel(b, c, path+"&from=100&to=900")
 		}

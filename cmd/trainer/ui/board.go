@@ -267,7 +267,7 @@ func (s *seen) read() {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
 		return
 	}
-	s.summary = rundir.Summarize(s.dir)
+	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
 }
 
 // id names a run in requests.

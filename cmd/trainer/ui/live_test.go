@@ -20,63 +20,115 @@ func (c *counter) WriteHeader(int)             {}
 func (c *counter) Write(b []byte) (int, error) { c.bytes += len(b); return len(b), nil }
 func (c *counter) Flush()                      {}
 
+// live are runs that train.
+type live struct {
+	folder string
+	names  []string
+	random *rand.Rand
+	second int
+	c      *client
+}
+
+// twenty are 20 runs that train, and the server of their folder.
+func twenty(t testing.TB) *live {
+	t.Helper()
+	l := &live{random: rand.New(rand.NewPCG(1, 2))}
+	for i := range 20 {
+		l.names = append(l.names, fmt.Sprintf("digits-%02d", i))
+	}
+	l.folder = copied(t, l.names...)
+	l.c = serve(t, Options{Folder: l.folder})
+	l.c.table(t)
+	return l
+}
+
+// train has each run take 20 steps and end an epoch, which takes a second, and the server look.
+func (l *live) train(t testing.TB) {
+	t.Helper()
+	l.second++
+	step, epoch := 10_000+20*l.second, 9+l.second
+	for _, name := range l.names {
+		text := ""
+		for k := range 20 {
+			text += fmt.Sprintf(`{"step":%d,"epoch":%d,"loss":%v,"learning_rate":%v}`+"\n", step+k, epoch, 2*l.random.Float64(), 0.1/float64(step+k))
+		}
+		x := l.random.Float64()
+		text += fmt.Sprintf(`{"epoch":%d,"step":%d,"train_loss":%v,"train_accuracy":%v,"val_loss":%v,"val_accuracy":%v,"learning_rate":%v,"samples_per_s":%v,"train_s":%.6f,"val_s":%.6f,"samples_seen":%d,"device_peak_bytes":1234567,"time":%q}`+"\n",
+			epoch, step+19, x, 1-x, 1.1*x, 1-1.1*x, 0.1/float64(step+19), 640*(1-x), 1-x, x, 32*(step+19), time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		appendTo(t, filepath.Join(l.folder, name), text)
+	}
+	l.c.s.board.mu.Lock()
+	l.c.s.board.at = time.Time{}
+	l.c.s.board.mu.Unlock()
+	l.c.s.board.look(t.Context())
+}
+
+// page is a stream of a page that compares runs. What it gets is counted.
+type page struct {
+	r       *http.Request
+	w       *counter
+	out     *stream
+	runs    []*watched
+	version int64
+}
+
+// page opens a page that compares so many runs.
+func (l *live) page(t testing.TB, runs int) *page {
+	t.Helper()
+	p := &page{r: l.c.request(t, "/api/events?since=0"), w: &counter{header: http.Header{}}, version: l.c.s.board.version}
+	p.r.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
+	p.out = newStream(p.w, p.r)
+	for id := range l.c.s.board.dirs {
+		if len(p.runs) < runs {
+			p.runs = append(p.runs, &watched{id: id, unit: "step"})
+		}
+	}
+	return p
+}
+
+// news sends a page what is new, and counts its bytes and those of rows.
+func (l *live) news(t testing.TB, p *page) (bytes, rows int) {
+	t.Helper()
+	p.w.bytes = 0
+	c, _, known := l.c.s.board.since(l.c.s.board.instance, p.version)
+	if p.version = c.Version; !known || len(c.Rows) != len(l.names) {
+		t.Fatalf("%d rows, %v", len(c.Rows), known)
+	}
+	p.out.send("rows", c)
+	rows = p.w.bytes
+	for _, of := range p.runs {
+		l.c.s.follow(p.r, p.out, of)
+	}
+	return p.w.bytes, rows
+}
+
 // mostLive is how many bytes a second a page gets while 20 runs train.
 const mostLive = 20_000
 
-// While 20 runs take 20 steps and end an epoch each second, the page gets no more than mostLive, whether it shows the table, or
+// While 20 runs take 20 steps and end an epoch each second, the page gets no more than mostLive, whether it shows the table or
 // compares as many runs as it may.
 func TestTwentyRunsLive(t *testing.T) {
-	var names []string
-	for i := range 20 {
-		names = append(names, fmt.Sprintf("digits-%02d", i))
+	l := twenty(t)
+	for _, watched := range []int{0, mostRuns} {
+		p := l.page(t, watched)
+		for second := range 4 {
+			l.train(t)
+			bytes, rows := l.news(t, p)
+			t.Logf("%d runs watched, second %d: %d bytes, of which %d are rows", watched, second, bytes, rows)
+			if bytes > mostLive || rows == 0 || second > 0 && watched > 0 && bytes == rows {
+				t.Errorf("%d runs watched, second %d: %d bytes, of which %d are rows", watched, second, bytes, rows)
+			}
+		}
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	folder := copied(t, names...)
-	c := serve(t, Options{Folder: folder})
-	c.table(t)
-	for _, watchedRuns := range []int{0, mostRuns} {
-		r := c.request(t, "/api/events?since=0")
-		w := &counter{header: http.Header{}}
-		r.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
-		out := newStream(w, r)
-		var runs []*watched
-		for id := range c.s.board.dirs {
-			if len(runs) < watchedRuns {
-				runs = append(runs, &watched{id: id, unit: "step"})
-			}
-		}
-		for _, of := range runs {
-			c.s.follow(r, out, of)
-		}
-		version := c.s.board.version
-		for second := range 3 {
-			step := 10_000*(watchedRuns+1) + 20*second
-			for _, name := range names {
-				text := ""
-				for k := range 20 {
-					text += fmt.Sprintf(`{"step":%d,"epoch":%d,"loss":%v,"learning_rate":%v}`+"\n", step+k, 9+second, 2*random.Float64(), 0.1/float64(step+k))
-				}
-				x := random.Float64()
-				text += fmt.Sprintf(`{"epoch":%d,"step":%d,"train_loss":%v,"train_accuracy":%v,"val_loss":%v,"val_accuracy":%v,"learning_rate":%v,"samples_per_s":%v,"train_s":%.6f,"val_s":%.6f,"samples_seen":%d,"device_peak_bytes":1234567,"time":%q}`+"\n",
-					9+second, step+19, x, 1-x, 1.1*x, 1-1.1*x, 0.1/float64(step+19), 640*(1-x), 1-x, x, 32*(step+19), time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-				appendTo(t, filepath.Join(folder, name), text)
-			}
-			c.s.board.at = time.Time{}
-			c.s.board.look(t.Context())
-			w.bytes = 0
-			change, _, known := c.s.board.since(c.s.board.instance, version)
-			if version = change.Version; !known || len(change.Rows) != len(names) {
-				t.Fatalf("%d rows, %v", len(change.Rows), known)
-			}
-			out.send("rows", change)
-			rows := w.bytes
-			for _, of := range runs {
-				c.s.follow(r, out, of)
-			}
-			t.Logf("%d runs watched, second %d: %d bytes, of which %d are rows", watchedRuns, second, w.bytes, rows)
-			if w.bytes > mostLive {
-				t.Errorf("%d runs watched, second %d: %d bytes, of which %d are rows", watchedRuns, second, w.bytes, rows)
-			}
-		}
+}
+
+// BenchmarkLive measures the processor time that a second takes in which 20 runs train and two pages compare 16 of them.
+func BenchmarkLive(b *testing.B) {
+	l := twenty(b)
+	one, other := l.page(b, mostRuns), l.page(b, mostRuns)
+	for b.Loop() {
+		l.train(b)
+		l.news(b, one)
+		l.news(b, other)
 	}
 }
