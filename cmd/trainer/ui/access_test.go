@@ -81,7 +81,14 @@ func TestRefused(t *testing.T) {
 	} {
 		r := c.request(t, x.path)
 		x.change(r)
-		status, body, h := c.do(t, r)
+		var status int
+		var body string
+		var h http.Header
+		if x.want == http.StatusRequestHeaderFieldsTooLarge {
+			status = c.long(t, r)
+		} else {
+			status, body, h = c.do(t, r)
+		}
 		if status != x.want {
 			t.Errorf("%s: %d, want %d: %.200s", name, status, x.want, body)
 		}
@@ -120,10 +127,10 @@ func TestToken(t *testing.T) {
 func TestThousandAtOnce(t *testing.T) {
 	hold := make(chan struct{})
 	c := serve(t, Options{Folder: t.TempDir()})
-	c.s.handlers["/api/hold"] = func(ctx context.Context, _ *http.Request) (any, error) {
-		select {
+	c.s.handlers["/api/hold"] = func(context.Context, *http.Request) (any, error) {
+		select { // the time of a request does not end it: a busy machine takes longer for the others
 		case <-hold:
-		case <-ctx.Done():
+		case <-c.s.life.Done():
 		}
 		return "held", nil
 	}
@@ -187,7 +194,7 @@ func TestSlowClients(t *testing.T) {
 		idle = append(idle, conn)
 	}
 	last := idle[len(idle)-1]
-	_ = last.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = last.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, last); os.IsTimeout(err) {
 		t.Errorf("a connection beyond the most is open: %v", err)
 	}

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
 // counter is an answer of which only the length is kept.
@@ -29,11 +33,11 @@ type live struct {
 	c      *client
 }
 
-// twenty are 20 runs that train, and the server of their folder.
-func twenty(t testing.TB) *live {
+// training are so many runs that train, and the server of their folder.
+func training(t testing.TB, runs int) *live {
 	t.Helper()
 	l := &live{random: rand.New(rand.NewPCG(1, 2))}
-	for i := range 20 {
+	for i := range runs {
 		l.names = append(l.names, fmt.Sprintf("digits-%02d", i))
 	}
 	l.folder = copied(t, l.names...)
@@ -108,7 +112,7 @@ const mostLive = 20_000
 // While 20 runs take 20 steps and end an epoch each second, the page gets no more than mostLive, whether it shows the table or
 // compares as many runs as it may.
 func TestTwentyRunsLive(t *testing.T) {
-	l := twenty(t)
+	l := training(t, 20)
 	for _, watched := range []int{0, mostRuns} {
 		p := l.page(t, watched)
 		for second := range 4 {
@@ -122,13 +126,46 @@ func TestTwentyRunsLive(t *testing.T) {
 	}
 }
 
-// BenchmarkLive measures the processor time that a second takes in which 20 runs train and two pages compare 16 of them.
+// BenchmarkLive measures the processor time that a second takes in which runs train, and two pages compare them, 16 at most.
 func BenchmarkLive(b *testing.B) {
-	l := twenty(b)
-	one, other := l.page(b, mostRuns), l.page(b, mostRuns)
-	for b.Loop() {
-		l.train(b)
-		l.news(b, one)
-		l.news(b, other)
+	for _, runs := range []int{1, 20} {
+		b.Run(fmt.Sprint("runs=", runs), func(b *testing.B) {
+			l := training(b, runs)
+			one, other := l.page(b, mostRuns), l.page(b, mostRuns)
+			for b.Loop() {
+				l.train(b)
+				l.news(b, one)
+				l.news(b, other)
+			}
+		})
+	}
+}
+
+// mostPanel is how many bytes a panel of a run has, before they are packed.
+const mostPanel = 64 << 10
+
+// However long the numbers are, and however many a panel has, it gets no larger than mostPanel.
+func TestPanelBytes(t *testing.T) {
+	folder := copied(t, "a")
+	random := rand.New(rand.NewPCG(1, 2))
+	long := func() float64 { return -random.Float64() * 1e-100 }
+	var text strings.Builder
+	for step := 1_000_000; step < 1_005_000; step++ {
+		fmt.Fprintf(&text, `{"step":%d,"epoch":9,"loss":%v}`+"\n", step, long())
+		fmt.Fprintf(&text, `{"epoch":9,"step":%d,"train_loss":%v,"val_loss":%v,"train_s":0.1,"time":%q}`+"\n", step, long(), long(), time.UnixMilli(1e12+int64(step)*7919).UTC().Format(time.RFC3339Nano))
+	}
+	if err := os.WriteFile(filepath.Join(folder, "a", rundir.MetricsName), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := serve(t, Options{Folder: folder})
+	path := "/api/curves?panel=loss&columns=2000&run=" + c.id(t, "a")
+	for _, unit := range []string{"step", "epoch", "time"} {
+		for _, span := range []string{"", "&from=20000&to=1e9"} {
+			status, body, _ := c.do(t, c.request(t, path+"&x="+unit+span))
+			t.Logf("by %s%s: %d bytes", unit, span, len(body))
+			if status != http.StatusOK || len(body) > mostPanel || span == "" && len(body) < mostPanel/2 {
+				t.Errorf("by %s%s: %d, %d bytes: %.500s", unit, span, status, len(body), body)
+			}
+		}
 	}
 }
