@@ -14,7 +14,8 @@ import (
 
 const (
 	aliveEvery = 15 * time.Second // a stream in which nothing happens says that it lives
-	mostNews   = 1000             // points of a curve in an event; for more the page asks anew
+	mostNews   = 1000             // points of all curves of a stream at a look; more are thinned, to leastNews of each curve
+	leastNews  = 4
 )
 
 // table answers GET /api/table: every row, and the version from which events go on.
@@ -74,7 +75,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			version = c.Version
 		}
 		for _, of := range runs {
-			s.follow(r, out, of)
+			s.follow(r, out, of, mostNews/len(runs))
 		}
 		if out.broken != nil {
 			return
@@ -91,8 +92,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends what the curves of a run have got.
-func (s *Server) follow(r *http.Request, out *stream, of *watched) {
+// follow sends what the curves of a run have got, so many points or few of each curve.
+func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 	run := s.board.run(of.id)
 	if run == nil {
 		return
@@ -106,7 +107,7 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched) {
 	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
 	news, whole := []curves.News(nil), false // what was written before the stream began is not sent
 	if of.has {
-		news, whole = h.Since(of.mark, at, mostNews)
+		news, whole = h.Since(of.mark, at, max(leastNews, most/max(1, len(h.Names()))))
 	}
 	of.mark, of.has = h.Mark(at), true
 	switch {

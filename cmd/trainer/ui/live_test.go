@@ -30,13 +30,14 @@ type live struct {
 	names  []string
 	random *rand.Rand
 	second int
+	step   int
 	c      *client
 }
 
 // training are so many runs that train, and the server of their folder.
 func training(t testing.TB, runs int) *live {
 	t.Helper()
-	l := &live{random: rand.New(rand.NewPCG(1, 2))}
+	l := &live{random: rand.New(rand.NewPCG(1, 2)), step: 10_000}
 	for i := range runs {
 		l.names = append(l.names, fmt.Sprintf("digits-%02d", i))
 	}
@@ -46,20 +47,21 @@ func training(t testing.TB, runs int) *live {
 	return l
 }
 
-// train has each run take 20 steps and end an epoch, which takes a second, and the server look.
-func (l *live) train(t testing.TB) {
+// train has each run take so many steps and end an epoch, which takes a second, and the server look.
+func (l *live) train(t testing.TB, steps int) {
 	t.Helper()
 	l.second++
-	step, epoch := 10_000+20*l.second, 9+l.second
+	step, epoch := l.step, 9+l.second
+	l.step += steps
 	for _, name := range l.names {
-		text := ""
-		for k := range 20 {
-			text += fmt.Sprintf(`{"step":%d,"epoch":%d,"loss":%v,"learning_rate":%v}`+"\n", step+k, epoch, 2*l.random.Float64(), 0.1/float64(step+k))
+		var text strings.Builder
+		for k := range steps {
+			fmt.Fprintf(&text, `{"step":%d,"epoch":%d,"loss":%v,"learning_rate":%v}`+"\n", step+k, epoch, 2*l.random.Float64(), 0.1/float64(step+k))
 		}
 		x := l.random.Float64()
-		text += fmt.Sprintf(`{"epoch":%d,"step":%d,"train_loss":%v,"train_accuracy":%v,"val_loss":%v,"val_accuracy":%v,"learning_rate":%v,"samples_per_s":%v,"train_s":%.6f,"val_s":%.6f,"samples_seen":%d,"device_peak_bytes":1234567,"time":%q}`+"\n",
-			epoch, step+19, x, 1-x, 1.1*x, 1-1.1*x, 0.1/float64(step+19), 640*(1-x), 1-x, x, 32*(step+19), time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-		appendTo(t, filepath.Join(l.folder, name), text)
+		fmt.Fprintf(&text, `{"epoch":%d,"step":%d,"train_loss":%v,"train_accuracy":%v,"val_loss":%v,"val_accuracy":%v,"learning_rate":%v,"samples_per_s":%v,"train_s":%.6f,"val_s":%.6f,"samples_seen":%d,"device_peak_bytes":1234567,"time":%q}`+"\n",
+			epoch, step+steps-1, x, 1-x, 1.1*x, 1-1.1*x, 0.1/float64(step+steps-1), 640*(1-x), 1-x, x, 32*(step+steps-1), time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		appendTo(t, filepath.Join(l.folder, name), text.String())
 	}
 	l.c.s.board.mu.Lock()
 	l.c.s.board.at = time.Time{}
@@ -101,7 +103,7 @@ func (l *live) news(t testing.TB, p *page) (bytes, rows int) {
 	p.out.send("rows", c)
 	rows = p.w.bytes
 	for _, of := range p.runs {
-		l.c.s.follow(p.r, p.out, of)
+		l.c.s.follow(p.r, p.out, of, mostNews/len(p.runs))
 	}
 	return p.w.bytes, rows
 }
@@ -109,18 +111,18 @@ func (l *live) news(t testing.TB, p *page) (bytes, rows int) {
 // mostLive is how many bytes a second a page gets while 20 runs train.
 const mostLive = 20_000
 
-// While 20 runs take 20 steps and end an epoch each second, the page gets no more than mostLive, whether it shows the table or
-// compares as many runs as it may.
+// While 20 runs take steps and end an epoch each second, the page gets no more than mostLive, whether it shows the table or
+// compares as many runs as it may, and however many the steps are.
 func TestTwentyRunsLive(t *testing.T) {
 	l := training(t, 20)
-	for _, watched := range []int{0, mostRuns} {
-		p := l.page(t, watched)
-		for second := range 4 {
-			l.train(t)
+	for _, x := range []struct{ watched, steps int }{{0, 20}, {mostRuns, 20}, {mostRuns, 500}} {
+		p := l.page(t, x.watched)
+		for second := range 3 {
+			l.train(t, x.steps)
 			bytes, rows := l.news(t, p)
-			t.Logf("%d runs watched, second %d: %d bytes, of which %d are rows", watched, second, bytes, rows)
-			if bytes > mostLive || rows == 0 || second > 0 && watched > 0 && bytes == rows {
-				t.Errorf("%d runs watched, second %d: %d bytes, of which %d are rows", watched, second, bytes, rows)
+			t.Logf("%+v, second %d: %d bytes, of which %d are rows", x, second, bytes, rows)
+			if bytes > mostLive || rows == 0 || second > 0 && x.watched > 0 && bytes == rows {
+				t.Errorf("%+v, second %d: %d bytes, of which %d are rows", x, second, bytes, rows)
 			}
 		}
 	}
@@ -133,7 +135,7 @@ func BenchmarkLive(b *testing.B) {
 			l := training(b, runs)
 			one, other := l.page(b, mostRuns), l.page(b, mostRuns)
 			for b.Loop() {
-				l.train(b)
+				l.train(b, 20)
 				l.news(b, one)
 				l.news(b, other)
 			}

@@ -290,8 +290,8 @@ type News struct {
 	X, Y []float64
 }
 
-// Since gives the points behind a mark, at most so many of each curve. whole is false where they are more, or where earlier
-// points or places on the axis have changed: then all is to be loaded anew.
+// Since gives the points behind a mark, of each curve that has any. Of more than most it gives the least and the largest of each
+// of most/2 columns. whole is false where earlier points or places on the axis have changed: then all is to be loaded anew.
 func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -308,7 +308,7 @@ func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
 			next = next[1:]
 		}
 		if len(next) > most {
-			return nil, false
+			next = thin(next, at, Span{}, max(1, most/2))
 		}
 		if len(next) > 0 {
 			x, y := placed(next, at)
