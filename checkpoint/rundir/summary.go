@@ -109,6 +109,7 @@ type Summary struct {
 	EpochSteps  int             // steps of an epoch; 0: not known
 	Classes     []string        // names of the data's classes, where they have names
 	Checkpoints int             // whole manifests
+	Saved       []int           // the steps of those, oldest first
 	Newest      *checkpoint.Manifest
 	BestID      uint64             // the best of the checkpoints; 0: none has the metric
 	Best        checkpoint.Best    // the best value so far, of which the checkpoint may be gone
@@ -180,6 +181,7 @@ func (s *Summary) readCheckpoints(dir string, text []byte) (state State, held bo
 	}
 	s.Checkpoints, s.BestID = len(list), checkpoint.BestOf(list)
 	for _, m := range list {
+		s.Saved = append(s.Saved, m.Step)
 		if m.ID == s.BestID {
 			s.BestValues = m.Metrics
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -143,7 +144,7 @@ func TestSummarizeAgain(t *testing.T) {
 	first := rundir.Summarize(dir)
 	put(t, dir, rundir.MetricsName, boundaryLine(0)+boundaryLine(1))
 	second := rundir.SummarizeAgain(dir, first)
-	if second.Step != 20 || second.Config != first.Config || second.Total != 30 {
+	if !slices.Equal(second.Saved, []int{10}) || second.Step != 20 || second.Config != first.Config || second.Total != 30 {
 		t.Errorf("after another boundary: %+v", second)
 	}
 	put(t, dir, rundir.ConfigName, string(configText(t, "train.epochs=5")))

@@ -330,9 +330,9 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 			p.Curves = append(p.Curves, lineOf(curves.Name(c), x, y))
 		}
 	}
-	list, _ := checkpointsOf(of.dir) // the run's page says what is wrong with them
-	for _, c := range list {
-		p.Checkpoints = append(p.Checkpoints, at.At(float64(c.Step)))
+	saved := of.summary.Saved
+	for _, step := range slices.Backward(saved[max(0, len(saved)-mostCheckpoints):]) {
+		p.Checkpoints = append(p.Checkpoints, at.At(float64(step)))
 	}
 	return p, nil
 }
