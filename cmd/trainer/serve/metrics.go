@@ -33,8 +33,8 @@ type answered struct {
 	status int
 }
 
-// bounds are the upper bounds of the histogram's buckets, in seconds.
-var bounds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+// upperBounds are those of the histogram's buckets, in seconds.
+var upperBounds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
 // histogram counts times. counts has one element more than bounds.
 type histogram struct {
@@ -56,10 +56,10 @@ func (c *metrics) count(path string, status int, kind string, took time.Duration
 	}
 	h := c.times[path]
 	if h == nil {
-		h = &histogram{counts: make([]int64, len(bounds)+1)}
+		h = &histogram{counts: make([]int64, len(upperBounds)+1)}
 		c.times[path] = h
 	}
-	i, _ := slices.BinarySearch(bounds, took.Seconds())
+	i, _ := slices.BinarySearch(upperBounds, took.Seconds())
 	h.counts[i]++
 	h.sum += took.Seconds()
 }
@@ -199,8 +199,8 @@ func (p page) histogram(name, path string, h *histogram) {
 	for i, n := range h.counts {
 		sum += n
 		le := "+Inf"
-		if i < len(bounds) {
-			le = strconv.FormatFloat(bounds[i], 'g', -1, 64)
+		if i < len(upperBounds) {
+			le = strconv.FormatFloat(upperBounds[i], 'g', -1, 64)
 		}
 		p.value(name+"_bucket", fmt.Sprintf(`{path=%q,le=%q}`, path, le), float64(sum))
 	}

@@ -91,14 +91,18 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 	}
 }
 
-// wait waits for the looks that are under way.
-func (b *board) wait() { b.looks.Wait() }
+// wait waits for the looks of watchers, once the server's life has ended.
+func (b *board) wait() {
+	b.mu.Lock() // who has begun to watch before has been counted; nobody begins later
+	b.mu.Unlock()
+	b.looks.Wait()
+}
 
 // watch makes the board look once a second until end is called.
 func (b *board) watch() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watchers++; !b.on {
+	if b.watchers++; !b.on && b.life.Err() == nil {
 		b.on = true
 		b.looks.Add(1)
 		go b.lookOn()
@@ -132,14 +136,20 @@ func (b *board) lookOn() {
 	}
 }
 
-// fresh looks, unless the last look is younger than a second.
-func (b *board) fresh(ctx context.Context) {
+// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look.
+func (b *board) fresh(ctx context.Context) error {
 	b.mu.Lock()
 	age := time.Since(b.at)
 	b.mu.Unlock()
 	if age >= lookEvery {
 		b.look(ctx)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at.IsZero() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // look looks at all runs and jobs. Of a run whose files stand as before it reads nothing.
@@ -162,8 +172,8 @@ func (b *board) look(ctx context.Context) {
 		}
 	}
 	_ = group.Wait()
+	b.runs = runs // the next look goes on with what this one has read
 	if ctx.Err() == nil {
-		b.runs = runs
 		b.show(b.joined(runs, jobs), runs)
 	}
 }
@@ -257,7 +267,7 @@ func (s *seen) read() {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
 		return
 	}
-	s.summary = rundir.Summarize(s.dir)
+	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
 }
 
 // id names a run in requests.

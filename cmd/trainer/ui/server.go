@@ -9,15 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
@@ -37,8 +36,8 @@ type Server struct {
 	library  *library
 	log      func(string)
 	handlers map[string]handler
-	requests places
-	streams  places
+	requests bounds.Places
+	streams  bounds.Places
 	life     context.Context // of the server
 	end      context.CancelFunc
 }
@@ -52,7 +51,7 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary()}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), library: newLibrary()}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
@@ -70,16 +69,14 @@ func (s *Server) Token() string { return s.token }
 func (s *Server) Close() {
 	s.end()
 	s.board.wait()
+	s.library.close()
 }
 
 // HTTP is an HTTP server of s, with bounds on headers, slow clients and connections.
 func (s *Server) HTTP() *http.Server {
-	open := &connected{open: map[net.Conn]bool{}}
-	return &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
-		ErrorLog:  log.New(io.Discard, "", 0), // of connections that clients break off
-		ConnState: open.change, BaseContext: func(net.Listener) context.Context { return s.life },
-	}
+	h := bounds.HTTP(s, make(bounds.Places, mostConnections).Connection)
+	h.BaseContext = func(net.Listener) context.Context { return s.life }
+	return h
 }
 
 // policy lets the page load what is in the binary, and ask this server alone. Texts never become HTML.
@@ -108,24 +105,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.events(w, r)
 		return
 	}
-	if !s.requests.take() {
+	if !s.requests.Take() {
 		write(w, refused(http.StatusServiceUnavailable, "too many requests are under way: try again later"))
 		return
 	}
-	defer s.requests.give()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	defer s.requests.Give()
+	allow(w)
 	if f, ok := files[r.URL.Path]; ok {
 		f.serve(w, r)
 		return
 	}
-	answer := s.handlers[r.URL.Path]
-	if answer == nil {
+	handle := s.handlers[r.URL.Path]
+	if handle == nil {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
 		return
 	}
 	ctx, cancel := s.bounded(r)
 	defer cancel()
-	v, err := answer(ctx, r)
+	v, err := handle(ctx, r)
+	allow(w) // or one that took its time would be lost
 	if err != nil {
 		write(w, problemOf(err))
 		return
@@ -134,8 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a client that has gone hears nothing
+	answer(w, r, text)
 }
 
 // check refuses requests that no page of this server sends.

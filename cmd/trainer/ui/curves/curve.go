@@ -21,6 +21,11 @@ func (c *curve) add(step, y float64) (replaced bool) {
 	return replaced
 }
 
+// grow makes room for so many points in all.
+func (c *curve) grow(points int) {
+	c.points = append(make([]point, 0, max(points, len(c.points))), c.points...)
+}
+
 // from is the index of the first point at a step or behind it.
 func (c *curve) from(step float64) int {
 	return sort.Search(len(c.points), func(i int) bool { return c.points[i].step >= step })
@@ -86,10 +91,8 @@ func thin(points []point, at Axis, s Span, columns int) []point {
 	}
 	kept := make([]point, 0, 2*columns)
 	for i := 0; i < len(points); {
-		j := i + 1
-		for j < len(points) && column(j) == column(i) {
-			j++
-		}
+		of := column(i) // which never falls, so the end of a column need not be walked to
+		j := i + 1 + sort.Search(len(points)-i-1, func(k int) bool { return column(i+1+k) != of })
 		kept = appendExtremes(kept, points[i:j])
 		i = j
 	}
