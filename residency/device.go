@@ -27,6 +27,7 @@ type devState struct {
 	missing   int64 // bytes that the attempt under way must take
 	leased    int64 // bytes of the copies that leases contain
 	freeErr   error // for Close to report
+	moved     moved // for all tenants, also those that have closed
 }
 
 // moveName is the name of the stream for copies within a device.
@@ -123,6 +124,8 @@ type tenancy struct {
 	place         place           // in the known order of uses
 	queue         *paging.Queue   // of the copies in that order; nil while the device does not rank them
 	memory        device.Stats    // of the tenant's buffers
+	live          live            // the same, for readers without the lock
+	moved         moved
 }
 
 // The names of the copy streams.
@@ -211,6 +214,7 @@ func (y *tenancy) count(u device.Usage, bytes int64) {
 	x.LiveBy[u] += bytes
 	x.Peak = max(x.Peak, x.Live)
 	x.PeakBy[u] = max(x.PeakBy[u], x.LiveBy[u])
+	y.live[u].Store(x.LiveBy[u])
 }
 
 // compaction answers a device that moves buffers together: whose they are, and what still
