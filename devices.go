@@ -48,3 +48,6 @@ type DeviceMemory = residency.DeviceMemory
 
 // TenantMemory is what a run has on a device.
 type TenantMemory = residency.TenantMemory
+
+// MemoryMoves are bytes that moved between the host and a device.
+type MemoryMoves = residency.Moves

@@ -84,7 +84,9 @@ func (x *moved) add(k ledger.Kind, bytes int64) {
 	}
 }
 
-func (x *moved) now() Moves { return Moves{In: x.in.Load(), Out: x.out.Load(), Spilled: x.spilled.Load()} }
+func (x *moved) now() Moves {
+	return Moves{In: x.in.Load(), Out: x.out.Load(), Spilled: x.spilled.Load()}
+}
 
 // show makes the tenants those that Measure reads. The caller holds the lock.
 func (m *Manager) show() {
