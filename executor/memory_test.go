@@ -99,9 +99,13 @@ func TestMeasuredMemoryIsTheDevices(t *testing.T) {
 			}
 			for i := range 4 {
 				step(t, r, r.prog, i, j.batch())
+				most := r.rt.Residency.Measure()
 				m := r.rt.Residency.Measure()
 				for k, d := range devs {
 					s := d.Stats()
+					if used := most.Devices[k].Used(); i == 0 && used != s.Peak || used > s.Peak {
+						t.Errorf("step %d: at most %d bytes, and %s has given out %d at most", i, used, d.ID(), s.Peak)
+					}
 					if m.Devices[k].Used() != s.Live || m.Devices[k].Limit != bytes[k] || m.Devices[k].ID != string(d.ID()) {
 						t.Errorf("step %d: %+v, and %s has given out %d bytes", i, m.Devices[k], d.ID(), s.Live)
 					}

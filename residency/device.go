@@ -28,6 +28,7 @@ type devState struct {
 	leased    int64 // bytes of the copies that leases contain
 	freeErr   error // for Close to report
 	moved     moved // for all tenants, also those that have closed
+	most      most
 }
 
 // moveName is the name of the stream for copies within a device.
@@ -124,7 +125,8 @@ type tenancy struct {
 	place         place           // in the known order of uses
 	queue         *paging.Queue   // of the copies in that order; nil while the device does not rank them
 	memory        device.Stats    // of the tenant's buffers
-	live          live            // the same, for readers without the lock
+	live, most    usageBytes      // of that: now, and when the device had most
+	changed       bool            // since then
 	moved         moved
 }
 
@@ -215,6 +217,7 @@ func (y *tenancy) count(u device.Usage, bytes int64) {
 	x.Peak = max(x.Peak, x.Live)
 	x.PeakBy[u] = max(x.PeakBy[u], x.LiveBy[u])
 	y.live[u].Store(x.LiveBy[u])
+	y.d.most.count(y, bytes)
 }
 
 // compaction answers a device that moves buffers together: whose they are, and what still

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// Memory says who has memory at one instant, in bytes. Its numbers are read one after the other while work goes on, so
-// two of them may be of different instants; sums are made of the numbers that were read.
+// Memory says who has memory, in bytes. Its numbers are read one after the other while work goes on, so those of two devices
+// are of different instants.
 type Memory struct {
 	Devices []DeviceMemory `json:"devices"`
 	Host    HostMemory     `json:"host"`
@@ -65,8 +65,71 @@ func (t *TenantMemory) Used() (bytes int64) {
 	return bytes
 }
 
-// live is the bytes of a tenant's buffers on a device, by usage.
-type live [device.NumUsages]atomic.Int64
+// usageBytes are bytes by usage.
+type usageBytes [device.NumUsages]atomic.Int64
+
+func (x *usageBytes) now() map[string]int64 {
+	m := make(map[string]int64, len(x))
+	for u := range x {
+		m[device.Usage(u).String()] = x[u].Load()
+	}
+	return m
+}
+
+// most remembers who had what when a device had most since somebody asked. Without it, whoever asks would see the memory
+// between two launches: what these work with is free again in the order in which they are queued. The manager's
+// lock guards the fields without their own.
+type most struct {
+	asked  atomic.Uint64 // counts the calls of Measure
+	noted  atomic.Uint64 // asked when tenants noted what they had
+	writes atomic.Uint64 // odd while they do
+
+	bytes   int64      // of all tenants now
+	most    int64      // then
+	changed []*tenancy // that have other bytes now
+}
+
+// count counts a tenant's bytes that were taken, or given back.
+func (x *most) count(y *tenancy, bytes int64) {
+	x.bytes += bytes
+	if !y.changed {
+		y.changed, x.changed = true, append(x.changed, y)
+	}
+	asked := x.asked.Load()
+	if x.bytes <= x.most && x.noted.Load() == asked {
+		return
+	}
+	x.most = x.bytes
+	x.writes.Add(1)
+	for i, y := range x.changed {
+		for u := range y.most {
+			y.most[u].Store(y.memory.LiveBy[u])
+		}
+		y.changed, x.changed[i] = false, nil
+	}
+	x.changed = x.changed[:0]
+	x.noted.Store(asked)
+	x.writes.Add(1)
+}
+
+// read calls f, again where bytes were noted meanwhile, and begins to look for the most anew. idle says that none changed since the call
+// before.
+func (x *most) read(f func(idle bool)) {
+	const tries = 100 // then some are of another instant
+	for range tries {
+		writes := x.writes.Load()
+		f(x.noted.Load() != x.asked.Load())
+		if writes%2 == 0 && x.writes.Load() == writes {
+			break
+		}
+	}
+	x.asked.Add(1)
+}
+
+// forget forgets a tenant that has no bytes any more.
+func (x *most) forget(y *tenancy) {
+	x.changed = slices.DeleteFunc(x.changed, func(o *tenancy) bool { return o == y })
+}
 
 // moved counts the bytes that moved.
 type moved struct{ in, out, spilled atomic.Int64 }
@@ -95,6 +158,7 @@ func (m *Manager) show() {
 }
 
 // Measure says who has the devices' memory, and what tensors have of the host's. It takes no lock that a task needs.
+// Of each device, what tenants have is of the instant at which the device had most since the call before, by whomever.
 func (m *Manager) Measure() Memory {
 	var tenants []*Tenant
 	if list := m.shown.Load(); list != nil {
@@ -103,12 +167,8 @@ func (m *Manager) Measure() Memory {
 	x := Memory{Devices: make([]DeviceMemory, len(m.devs))}
 	for i := range m.devs {
 		d := &m.devs[i]
-		of := DeviceMemory{ID: d.id, Limit: d.spec.MemoryBytes, Tenants: []TenantMemory{}, Moves: d.moved.now()}
-		for _, u := range tenants {
-			if u.on[i].used {
-				of.Tenants = append(of.Tenants, u.measure(i))
-			}
-		}
+		of := DeviceMemory{ID: d.id, Limit: d.spec.MemoryBytes, Moves: d.moved.now()}
+		d.most.read(func(idle bool) { of.Tenants = measured(tenants, i, idle) })
 		x.Devices[i] = of
 	}
 	x.Host.Tensors, x.Host.File = m.host.Now()
@@ -116,23 +176,25 @@ func (m *Manager) Measure() Memory {
 	return x
 }
 
-// measure is what the tenant has on a device.
-func (u *Tenant) measure(device int) TenantMemory {
-	y := &u.on[device]
-	t := TenantMemory{Name: u.opt.Name, Suspended: u.suspended.Load(), ByUsage: y.live.now(), Moves: y.moved.now()}
-	if device < len(u.opt.Floors) {
-		t.Floor = u.opt.Floors[device]
+// measured is what tenants have on a device: now if it is idle, and else when it had most.
+func measured(tenants []*Tenant, device int, idle bool) []TenantMemory {
+	list := []TenantMemory{}
+	for _, u := range tenants {
+		y := &u.on[device]
+		if !y.used {
+			continue
+		}
+		t := TenantMemory{Name: u.opt.Name, Suspended: u.suspended.Load(), ByUsage: y.most.now(), Moves: y.moved.now()}
+		if idle {
+			t.ByUsage = y.live.now()
+		}
+		if device < len(u.opt.Floors) {
+			t.Floor = u.opt.Floors[device]
+		}
+		if device < len(u.opt.Peaks) {
+			t.Peak = u.opt.Peaks[device]
+		}
+		list = append(list, t)
 	}
-	if device < len(u.opt.Peaks) {
-		t.Peak = u.opt.Peaks[device]
-	}
-	return t
-}
-
-func (x *live) now() map[string]int64 {
-	m := make(map[string]int64, len(x))
-	for u := range x {
-		m[device.Usage(u).String()] = x[u].Load()
-	}
-	return m
+	return list
 }

@@ -16,6 +16,7 @@ func TestMeasure(t *testing.T) {
 	look := func(what string, want map[string]map[string]int64) Memory {
 		t.Helper()
 		m.mu.Lock() // as a task does
+		m.Measure() // what was before
 		x := m.Measure()
 		m.mu.Unlock()
 		d := x.Devices[0]

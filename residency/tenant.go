@@ -427,6 +427,9 @@ func (m *Manager) endLeases(u *Tenant) error {
 // leave removes u, and gives its floors to those who wait.
 func (m *Manager) leave(u *Tenant) {
 	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+	for _, i := range u.used {
+		m.devs[i].most.forget(&u.on[i])
+	}
 	m.show()
 	delete(m.names, u.opt.Name)
 	if !u.suspended.Load() {
