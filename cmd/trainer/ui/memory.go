@@ -168,7 +168,7 @@ func bounded(m berth.Memory) berth.Memory {
 
 // merged has those beyond the most that are suspended, or are not, as one.
 func merged(list []berth.TenantMemory, suspended bool) []berth.TenantMemory {
-	var kept []berth.TenantMemory
+	kept := []berth.TenantMemory{}
 	rest, n := berth.TenantMemory{Suspended: suspended, ByUsage: map[string]int64{}}, 0
 	for i, t := range list {
 		if i < mostTenants || t.Suspended != suspended {
