@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Devices are opened devices on which several models are trained and used at once,
@@ -37,3 +38,16 @@ type DevicesOptions = session.PoolOptions
 func OpenDevices(c configs.Devices, o DevicesOptions) (*Devices, error) {
 	return session.OpenPool(c, o)
 }
+
+// Memory says who has the memory of devices at one instant, by run and by the usage of tensors, and what is in host
+// memory, in bytes. [Devices] and a [Run] have a method of this name.
+type Memory = residency.Memory
+
+// DeviceMemory is the memory of one of them.
+type DeviceMemory = residency.DeviceMemory
+
+// TenantMemory is what a run has on a device.
+type TenantMemory = residency.TenantMemory
+
+// MemoryMoves are bytes that moved between the host and a device.
+type MemoryMoves = residency.Moves

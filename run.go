@@ -18,7 +18,7 @@ import (
 )
 
 // Run is a config made concrete for training: data, model, devices and plan.
-// One goroutine uses it at a time, but for Suspend and Continue.
+// One goroutine uses it at a time, but for Suspend, Continue and Memory.
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
 	// Data is for reading: on shared Devices, other runs may have it, too.
@@ -54,6 +54,23 @@ func (r *Run) Plan() *partition.Plan {
 		return nil
 	}
 	return r.run.Session().Plan
+}
+
+// Memory says who has the memory of the run's devices now, and what the run has on the host. On shared [Devices] it is theirs,
+// with all runs. Own devices are there from the first call that uses them, such as Train. It holds up no step.
+func (r *Run) Memory() (Memory, error) {
+	if err := r.checkOpen(); err != nil {
+		return Memory{}, err
+	}
+	return r.run.Memory(), nil
+}
+
+// Tenant is the run's name in the [Memory] of shared [Devices]; "" on its own.
+func (r *Run) Tenant() string {
+	if r.checkOpened() != nil {
+		return ""
+	}
+	return r.run.Session().Tenant()
 }
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and

@@ -52,6 +52,7 @@ type Daemon struct {
 	told  sync.WaitGroup // calls of Ended
 
 	sweeps map[int]*sweeper // by job; of the goroutine of Run alone
+	names  sync.Map         // jobs by the name of their open run on the devices
 
 	mu    sync.Mutex
 	open  map[int]*task     // by job

@@ -121,6 +121,7 @@ func (t *task) proceed() {
 
 // open keeps the run, for suspend and proceed; close forgets it before it is closed.
 func (t *task) open(run *berth.Run) {
+	t.daemon.names.Store(run.Tenant(), t.job.ID)
 	t.note(func() {
 		t.opened = run
 		if !t.runs() {
@@ -132,6 +133,7 @@ func (t *task) open(run *berth.Run) {
 func (t *task) close() {
 	t.note(func() {
 		if t.opened != nil {
+			t.daemon.names.Delete(t.opened.Tenant())
 			_ = t.opened.Continue()
 		}
 		t.opened = nil

@@ -50,6 +50,7 @@
 //   - host: the bytes on the host, and what a user reads and writes there. host_staging keeps
 //     memory for saves, host_salvage reads contents after a failure.
 //   - store: contents that stream from files.
+//   - measure: who has how much memory, for readers who must not hold up a task.
 //   - seal: the strict mode, in which only announced bytes move.
 //
 // What stands alone is a package below: hostmem has the host's memory, copies repeats

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
@@ -52,6 +53,7 @@ type Manager struct {
 	clock   uint64                // counts calls of Acquire, for the least recently used
 	spare   []*lists              // of attempts, for reuse
 	scratch scratch
+	shown   atomic.Pointer[[]*Tenant]                 // tenants, for readers without the lock
 	audit   func(d *devState, bytes int64, after int) // of a test, when victims were chosen
 	closed  bool
 }

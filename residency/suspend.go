@@ -11,10 +11,10 @@ import (
 func (u *Tenant) Suspend() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.gone || u.suspended {
+	if u.gone || u.suspended.Load() {
 		return
 	}
-	u.suspended = true
+	u.suspended.Store(true)
 	u.floors.Release(u.opt.Floors)
 }
 
@@ -33,23 +33,19 @@ func (u *Tenant) Continue(ctx context.Context) error {
 		u.floors.Release(u.opt.Floors)
 		return fmt.Errorf("continue: %w", ErrClosed)
 	}
-	u.suspended = false
+	u.suspended.Store(false)
 	return nil
 }
 
 // Suspended reports whether the tenant has given up its floors.
-func (u *Tenant) Suspended() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.suspended
-}
+func (u *Tenant) Suspended() bool { return u.suspended.Load() }
 
 // usable refuses a tenant that is closed or suspended.
 func (u *Tenant) usable() error {
 	switch {
 	case u.gone:
 		return ErrClosed
-	case u.suspended:
+	case u.suspended.Load():
 		return ErrSuspended
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -79,7 +80,7 @@ type Tenant struct {
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
 
-	suspended bool // its floors are not reserved
+	suspended atomic.Bool // its floors are not reserved; written under the lock
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
@@ -177,12 +178,14 @@ func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
 	}
 	m.mu.Lock()
 	m.tenants = append(m.tenants, u)
+	m.show()
 	m.tighten()
 	m.mu.Unlock()
 	if err := m.resizeFile(); err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+		m.show()
 		return nil, errors.Join(err, u.endStreams())
 	}
 	return u, nil
@@ -424,8 +427,12 @@ func (m *Manager) endLeases(u *Tenant) error {
 // leave removes u, and gives its floors to those who wait.
 func (m *Manager) leave(u *Tenant) {
 	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+	for _, i := range u.used {
+		m.devs[i].most.forget(&u.on[i])
+	}
+	m.show()
 	delete(m.names, u.opt.Name)
-	if !u.suspended {
+	if !u.suspended.Load() {
 		m.floors.Release(u.opt.Floors)
 	}
 }

@@ -162,6 +162,8 @@ func (t *Tensor) failure() error {
 func (t *Tensor) note(device int, r ledger.Row) {
 	r.Value, r.Usage, r.Bytes = t.name, t.usage, t.bytes
 	t.tenant.ledger.Add(device, r)
+	t.tenant.on[device].moved.add(r.Kind, r.Bytes)
+	t.tenant.devs[device].moved.add(r.Kind, r.Bytes)
 }
 
 // comesBack reports whether the contents left a device that was announced as tight:

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/residency"
 )
 
 // held is what the sessions of a model have in common, one after the other: who has the devices,
@@ -26,6 +27,8 @@ type held struct {
 	gate    *executor.Gate // at which calls stand still
 	kept    atomic.Bool    // a training step by step, or a service, has the devices
 	closed  atomic.Bool    // its devices are
+
+	memory atomic.Pointer[residency.Manager] // of own devices, that of the newest runtime; nil before
 
 	told   func(device.Span) // of each operation; nil: nobody is
 	spans  trace.Spans

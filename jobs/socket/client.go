@@ -94,6 +94,15 @@ func (c *Client) Views(ctx context.Context) (list []jobs.View, full string, err 
 	return l.Jobs, l.Full, err
 }
 
+// Memory says who has the memory of the daemon's devices: see [jobs.Daemon.Memory].
+func (c *Client) Memory(ctx context.Context) (m berth.Memory, err error) {
+	err = c.ask(ctx, http.MethodGet, "/memory", nil, &m)
+	if err != nil && c.other != nil { // it may be too old to say
+		err = c.other
+	}
+	return m, err
+}
+
 // View is one job.
 func (c *Client) View(ctx context.Context, id int) (v jobs.View, err error) {
 	return v, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d", id), nil, &v)

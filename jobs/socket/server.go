@@ -153,6 +153,7 @@ func (s *Server) handler() http.Handler {
 	m.HandleFunc("GET /jobs/{id}/config", s.answer(s.config))
 	m.HandleFunc("PATCH /jobs/{id}", s.answer(s.change))
 	m.HandleFunc("DELETE /jobs/{id}", s.answer(s.remove))
+	m.HandleFunc("GET /memory", s.answer(func(*http.Request) (any, error) { return s.daemon.Memory(), nil }))
 	m.HandleFunc("POST /down", s.answer(s.end))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		soon(w) // for the answers of m itself

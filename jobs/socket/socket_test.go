@@ -105,6 +105,9 @@ func TestClient(t *testing.T) {
 	if j, err = c.Want(t.Context(), 1, queue.Pause); err != nil || j.State != queue.Paused {
 		t.Errorf("%+v, %v", j, err)
 	}
+	if m, err := c.Memory(t.Context()); err != nil || len(m.Devices) != 1 || m.Devices[0].ID != "cpu:0" || m.Devices[0].Limit == 0 || m.Host.Limit == 0 {
+		t.Errorf("memory %+v, %v", m, err)
+	}
 	if text, err := c.Config(t.Context(), 1); err != nil || text != string(s.Config) {
 		t.Errorf("config %q, %v", text, err)
 	}

@@ -60,10 +60,9 @@ type gone struct {
 
 // board is what the table shows. It looks once a second while somebody watches, and when somebody asks.
 type board struct {
-	life   context.Context
 	folder string
 	jobs   func(context.Context) []queued.Record
-	looks  sync.WaitGroup
+	pulse  pulse
 
 	looking sync.Mutex // one look at a time
 	runs    map[string]*seen
@@ -77,63 +76,18 @@ type board struct {
 	gone     []gone
 	floor    int64         // what has gone before this version is forgotten
 	news     chan struct{} // closed at the next version
-	watchers int
-	on       bool // it looks once a second
 }
 
 func newBoard(life context.Context, folder string, jobs func(context.Context) []queued.Record) *board {
 	if jobs == nil {
 		jobs = func(context.Context) []queued.Record { return nil }
 	}
-	return &board{
-		life: life, folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+	b := &board{
+		folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
 	}
-}
-
-// wait waits for the looks of watchers, once the server's life has ended.
-func (b *board) wait() {
-	b.mu.Lock() // who has begun to watch before has been counted; nobody begins later
-	b.mu.Unlock()
-	b.looks.Wait()
-}
-
-// watch makes the board look once a second until end is called.
-func (b *board) watch() (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watchers++; !b.on && b.life.Err() == nil {
-		b.on = true
-		b.looks.Add(1)
-		go b.lookOn()
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.watchers--
-	}
-}
-
-// lookOn looks while somebody watches.
-func (b *board) lookOn() {
-	defer b.looks.Done()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-b.life.Done():
-			return
-		case <-tick.C:
-		}
-		b.mu.Lock()
-		if b.watchers == 0 {
-			b.on = false
-			b.mu.Unlock()
-			return
-		}
-		b.mu.Unlock()
-		b.look(b.life)
-	}
+	b.pulse = pulse{life: life, look: b.look}
+	return b
 }
 
 // fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look.

@@ -25,8 +25,9 @@ func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	return struct {
 		Folder string `json:"folder"`
+		Memory bool   `json:"memory,omitempty"` // it is known
 		change
-	}{s.board.folder, s.board.all()}, nil
+	}{s.board.folder, s.memory.ask != nil, s.board.all()}, nil
 }
 
 // watched is a run whose points a stream has, and how far.
@@ -37,11 +38,12 @@ type watched struct {
 	has  bool // the page was told where its points go on
 }
 
-// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT with server-sent events:
+// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&memory=V with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
+//	memory  who has memory since version V of that, or since the event before
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.Take() {
@@ -55,7 +57,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		write(w, refused(http.StatusBadRequest, "events need since=VERSION and at most %d runs", mostRuns))
 		return
 	}
-	defer s.board.watch()()
+	defer s.board.pulse.watch()()
+	mem, end, err := s.memory.follow(q)
+	if err != nil {
+		write(w, problemOf(err))
+		return
+	}
+	defer end()
 	out := newStream(w, r)
 	defer out.close()
 	var runs []*watched
@@ -77,11 +85,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		for _, of := range runs {
 			s.follow(r, out, of, mostNews/len(runs))
 		}
+		moves := mem.send(out)
 		if out.broken != nil {
 			return
 		}
 		select {
 		case <-news:
+		case <-moves:
 		case <-alive.C:
 			out.alive()
 		case <-r.Context().Done():

@@ -202,7 +202,8 @@ func TestLooksOnlyWhileWatched(t *testing.T) {
 	s.next(nil)
 	until(t, func() bool { mu.Lock(); defer mu.Unlock(); return looks >= 3 })
 	s.cut()
-	on := func() bool { c.s.board.mu.Lock(); defer c.s.board.mu.Unlock(); return c.s.board.on }
+	beats := &c.s.board.pulse
+	on := func() bool { beats.mu.Lock(); defer beats.mu.Unlock(); return beats.on }
 	until(t, func() bool { return !on() })
 }
 

@@ -16,16 +16,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
 // Options describe a server.
 type Options struct {
-	Folder string                                // that has the run folders; one that is not there yet has none
-	Host   string                                // the name that it listens at; "" if that is an address
-	Jobs   func(context.Context) []queued.Record // all jobs of the queue; nil: there are none
-	Log    func(text string)                     // takes a line for a mistake of the server, from any goroutine; nil: none
+	Folder string                                      // that has the run folders; one that is not there yet has none
+	Host   string                                      // the name that it listens at; "" if that is an address
+	Jobs   func(context.Context) []queued.Record       // all jobs of the queue; nil: there are none
+	Memory func(context.Context) (berth.Memory, error) // who has the memory of devices: see [RunMemory]; nil: it is not known. An error is shown
+	Log    func(text string)                           // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -34,6 +36,7 @@ type Server struct {
 	access   access
 	board    *board
 	library  *library
+	memory   *memory
 	log      func(string)
 	handlers map[string]handler
 	requests bounds.Places
@@ -58,7 +61,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare}
+	s.memory = newMemory(s.life, o.Memory)
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage}
 	return s, nil
 }
 
@@ -68,7 +72,8 @@ func (s *Server) Token() string { return s.token }
 // Close ends all streams, and waits for the look at the run folders.
 func (s *Server) Close() {
 	s.end()
-	s.board.wait()
+	s.board.pulse.wait()
+	s.memory.pulse.wait()
 	s.library.close()
 }
 
@@ -115,6 +120,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.serve(w, r)
 		return
 	}
+	if r.URL.Path == metricsPath {
+		s.metrics(w, r)
+		return
+	}
 	handle := s.handlers[r.URL.Path]
 	if handle == nil {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
@@ -149,7 +158,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) *problem {
 	if p := s.access.site(r); p != nil {
 		return p
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/") {
+	if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath {
 		return s.access.holder(r)
 	}
 	return nil
