@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/phase", "cmd/trainer/internal/text", "internal/units"},
 	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "internal/columns"},
 	"cmd/trainer/internal/queued":      {"", "checkpoint/rundir", "configs", "internal/svg", "internal/units", "jobs", "jobs/queue", "jobs/socket", "jobs/sweep", "engine/osfile", "internal/columns", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/progress", "cmd/trainer/internal/runs", "cmd/trainer/internal/signals", "cmd/trainer/internal/text"},
-	"cmd/trainer/ui":                   {"checkpoint", "checkpoint/rundir", "configs", "engine/osfile", "cmd/trainer/internal/charts", "cmd/trainer/internal/overview", "cmd/trainer/internal/queued", "cmd/trainer/ui/curves"},
+	"cmd/trainer/ui":                   {"", "checkpoint", "checkpoint/rundir", "configs", "engine/osfile", "cmd/trainer/internal/charts", "cmd/trainer/internal/overview", "cmd/trainer/internal/queued", "cmd/trainer/ui/curves"},
 	"cmd/trainer/ui/curves":            {"checkpoint/rundir", "engine/osfile"},
 	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/phase", "cmd/trainer/internal/text", "internal/edit", "internal/svg", "internal/svg/raster"},
 	"cmd/trainer/internal/overview":    {"checkpoint", "checkpoint/rundir", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/signals", "cmd/trainer/internal/text", "internal/columns", "internal/units"},

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
@@ -26,7 +27,10 @@ type Options struct {
 	Folder string                                // that has the run folders; one that is not there yet has none
 	Host   string                                // the name that it listens at; "" if that is an address
 	Jobs   func(context.Context) []queued.Record // all jobs of the queue; nil: there are none
-	Log    func(text string)                     // takes a line for a mistake of the server, from any goroutine; nil: none
+	// Trace asks the training in a run folder for its next step; job is the number of the job that trains it, or 0. Its
+	// errors are those of berth.Run.TraceStep. Nil: no training can be asked.
+	Trace func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
+	Log   func(text string) // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -37,8 +41,10 @@ type Server struct {
 	library  *library
 	log      func(string)
 	handlers map[string]handler
+	trace    func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
 	requests places
 	streams  places
+	tracing  places
 	life     context.Context // of the server
 	end      context.CancelFunc
 }
@@ -52,14 +58,14 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary()}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), tracing: make(places, 1), trace: o.Trace, library: newLibrary()}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare}
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/step": s.step}
 	return s, nil
 }
 
@@ -113,7 +119,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.requests.give()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	limit := answerTime
+	if r.URL.Path == "/api/step" {
+		limit = stepTime
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit + pieceTime))
 	if f, ok := files[r.URL.Path]; ok {
 		f.serve(w, r)
 		return
@@ -123,7 +133,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
 		return
 	}
-	ctx, cancel := s.bounded(r)
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	v, err := answer(ctx, r)
 	if err != nil {
