@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth"
@@ -18,7 +19,11 @@ func (d *Daemon) TraceStep(ctx context.Context, id int) (*berth.StepTrace, error
 	if err != nil {
 		return nil, err
 	}
-	return run.TraceStep(ctx)
+	t, err := run.TraceStep(ctx)
+	if errors.Is(err, berth.ErrClosed) {
+		return nil, fmt.Errorf("%w: job %d has ended or stands aside", berth.ErrNoStep, id)
+	}
+	return t, err
 }
 
 // trains is the run of a job that trains now.

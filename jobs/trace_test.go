@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -54,10 +55,32 @@ func TestTraceStep(t *testing.T) {
 		t.Errorf("a second one meanwhile: %v", err)
 	}
 	r.tracing.Unlock()
-	if _, err := r.Want(first, queue.Cancel); err != nil {
+	urgent, err := r.Submit(t.Context(), Submission{Key: "c", Config: text(t, "train.epochs=100000"), Parent: filepath.Join(dir, "runs"), Priority: 1})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.await(t, first)
+	if _, err := traced(urgent.ID); err != nil {
+		t.Fatal(err)
+	}
+	refused(first, "job 1 stands still while others have its devices")
+	asked := make(chan error, 1)
+	go func() { // until the job is cancelled
+		for {
+			if _, err := r.TraceStep(context.Background(), urgent.ID); err != nil {
+				asked <- err
+				return
+			}
+		}
+	}()
+	for _, id := range []int{first, urgent.ID} {
+		if _, err := r.Want(id, queue.Cancel); err != nil {
+			t.Fatal(err)
+		}
+		r.await(t, id)
+	}
+	if err := <-asked; !errors.Is(err, berth.ErrNoStep) {
+		t.Errorf("while the job was cancelled: %v", err)
+	}
 	refused(first, "job 1 is cancelled")
 	if _, err := traced(second.ID); err != nil && !errors.Is(err, berth.ErrNoStep) { // it may have ended before
 		t.Error(err)

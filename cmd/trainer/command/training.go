@@ -143,9 +143,8 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	failed := cmp.Or(t.check(), t.costs.check(cfg))
 	var live *ownPage
 	if failed == nil && t.ui && (t.ranks == nil || t.ranks.Rank() == 0) {
-		if live, failed = serveOwn(t.of, t.options.Dir, t.address); failed == nil {
-			defer func() { err = errors.Join(err, live.close()) }()
-		}
+		live, failed = serveOwn(t.of, t.options.Dir, t.address)
+		defer func() { live.close(t.of) }()
 	}
 	if err := t.agree(ctx, "its flags", failed); err != nil {
 		return err

@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -19,6 +20,9 @@ import (
 // train and resume serve the page of their training while it lasts: its URL leads to the run, a step of it is traced, and a
 // signal ends both, saved.
 func TestTrainUI(t *testing.T) {
+	if _, err := traceJob(t.Context(), "runs/one", 0); !errors.Is(err, berth.ErrNoStep) || !strings.Contains(err.Error(), "another process trains this run") {
+		t.Errorf("of another process: %v", err)
+	}
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"train", "digits", "--run", "runs/one", "--set", "train.steps=1000000", "--threads", "1"}, {"resume", "runs/one"},

@@ -184,12 +184,14 @@ func (p *ownPage) show(run *berth.Run) {
 	}
 }
 
-// close ends the page.
-func (p *ownPage) close() error {
+// close ends the page. What was wrong with it is told, since the training has not suffered.
+func (p *ownPage) close(c *cobra.Command) {
 	if p == nil {
-		return nil
+		return
 	}
-	return p.page.close()
+	if err := p.page.close(); err != nil {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("the page of the training: %v", err))
+	}
 }
 
 // parentOf is the folder that a run folder is in.
