@@ -325,7 +325,7 @@ export function stepSection(id, signal) {
     }
     asks = false;
     state();
-    button.focus();
+    if (document.activeElement === document.body) button.focus(); // which it lost when it was disabled
   }
 
   state();
