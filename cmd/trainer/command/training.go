@@ -128,7 +128,7 @@ func (t *training) check() (err error) {
 		return cli.Usagef("--progress %s: expected bar or json", t.progress)
 	case t.quiet && t.verbose:
 		return cli.Usagef("--quiet and --verbose exclude each other; give one")
-	case t.of.Flags().Changed("address") && !t.ui:
+	case !t.ui && t.address != "" && t.address != pageAddress:
 		return cli.Usagef("--address has a meaning only with --ui; give --ui too, or leave --address out")
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
