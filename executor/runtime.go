@@ -71,7 +71,7 @@ type Launched struct {
 	Call  *calls.Call     // the op; nil for a whole segment
 }
 
-// OnLaunch tells f of each task that is queued from now on, from the goroutine that
+// OnLaunch tells f, unless it is nil, of each task that is queued from now on, from the goroutine that
 // queues it.
 func (r *Runtime) OnLaunch(f func(Launched)) { r.launched = f }
 

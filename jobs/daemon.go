@@ -63,6 +63,8 @@ type Daemon struct {
 	drain bool              // no others begin than those of begun
 	only  int               // the one job that may run; 0: all
 
+	tracing sync.Mutex // of the one call of TraceStep
+
 	planned    *planned // the job that is planned, since its inputs have finished; nil: none
 	submitting int      // submissions that are planned
 }

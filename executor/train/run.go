@@ -32,6 +32,8 @@ type Run struct {
 	longer int              // see restore.Run
 	first  *session.Session // which the run was opened with
 	now    planned          // after the loss of a device, what is planned for those that are left
+
+	tracing tracing
 }
 
 // planned is a session, and the plans of steps that are other than its full one.

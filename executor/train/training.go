@@ -65,10 +65,12 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 	if r.now.session.Crew() != nil {
 		return nil, fmt.Errorf("%w: several processes train together, and take their steps by themselves: call Train", errs.ErrOptions)
 	}
-	leave, err := r.now.session.Keep()
+	free, err := r.now.session.Keep()
 	if err != nil {
 		return nil, err
 	}
+	traced := r.tracing.begin()
+	leave := func() { traced(); free() }
 	pass, err := r.Gate().Enter(ctx)
 	if err != nil {
 		leave()

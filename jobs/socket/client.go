@@ -113,6 +113,14 @@ func (c *Client) Config(ctx context.Context, id int) (text string, err error) {
 	return text, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d/config", id), nil, &text)
 }
 
+// TraceStep asks a job's training for the trace of its next step. A daemon of another program may not mean the same by it.
+func (c *Client) TraceStep(ctx context.Context, id int) (t *berth.StepTrace, err error) {
+	if c.other != nil {
+		return nil, c.other
+	}
+	return t, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d/step", id), nil, &t)
+}
+
 // Want changes what is wanted of a job.
 func (c *Client) Want(ctx context.Context, id int, w queue.Wish) (j queue.Job, err error) {
 	return c.change(ctx, id, change{Wish: w})

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -117,6 +118,9 @@ func TestClient(t *testing.T) {
 	if _, err := c.View(t.Context(), 2); !errors.Is(err, queue.ErrNoJob) {
 		t.Errorf("a job that is not there: %v", err)
 	}
+	if _, err := c.TraceStep(t.Context(), 1); !errors.Is(err, berth.ErrNoStep) || !strings.Contains(err.Error(), "job 1 is paused") {
+		t.Errorf("the step of a job that does not train: %v", err)
+	}
 	if err := c.Remove(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
@@ -133,7 +137,8 @@ func TestOtherProgram(t *testing.T) {
 	path, down := served(t)
 	c := dialed(t, path, "2")
 	_, err := c.Submit(t.Context(), jobs.Submission{Key: "a", Config: digits(t)})
-	for _, err := range []error{err, c.Remove(t.Context(), 1), c.Other()} {
+	_, traced := c.TraceStep(t.Context(), 1)
+	for _, err := range []error{err, c.Remove(t.Context(), 1), c.Other(), traced} {
 		if !errors.Is(err, ErrProgram) || !strings.Contains(err.Error(), "trainer down") {
 			t.Errorf("another program: %v", err)
 		}

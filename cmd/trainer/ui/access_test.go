@@ -64,6 +64,8 @@ func TestRefused(t *testing.T) {
 		"a file of the page from above":  {"/uplot/../app.js", header(), 404},
 		"a folder of the page":           {"/uplot/", header(), 404},
 		"what is no part of the page":    {"/uplot/README.md", header(), 404},
+		"a step of a path":               {"/api/step?run=" + url.QueryEscape("../../etc"), header(), 404},
+		"a step without a token":         {"/api/step?run=x", header("Authorization", ""), 401},
 		"a path in place of a run":       {"/api/run?run=" + url.QueryEscape("../../etc"), header(), 404},
 		"another path":                   {"/api/metrics", header(), 404},
 		"events since nothing":           {"/api/events", header(), 400},

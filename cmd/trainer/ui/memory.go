@@ -80,11 +80,6 @@ type hostSample struct {
 	File    int64 `json:"file,omitempty"`
 }
 
-// RunMemory is Options.Memory of one training, by its own process.
-func RunMemory(run *berth.Run) func(context.Context) (berth.Memory, error) {
-	return func(context.Context) (berth.Memory, error) { return run.Memory() }
-}
-
 func newMemory(life context.Context, ask func(context.Context) (berth.Memory, error)) *memory {
 	m := &memory{ask: ask, news: make(chan struct{})}
 	m.pulse = pulse{life: life, look: m.look}

@@ -122,7 +122,7 @@ func TestMemoryOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p := serve(t, Options{Folder: t.TempDir(), Memory: RunMemory(r)})
+	p := serve(t, Options{Folder: t.TempDir(), Memory: func(context.Context) (berth.Memory, error) { return r.Memory() }})
 	var x momentOf
 	p.get(t, "/api/memory?columns=100", &x)
 	if x.Now == nil || len(x.Now.Devices) != 0 || x.Version != 1 {

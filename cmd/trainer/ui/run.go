@@ -84,7 +84,7 @@ func (s *Server) asked(ctx context.Context, id string) (*seen, error) {
 	if run := s.board.run(id); run != nil {
 		return run, nil
 	}
-	return nil, refused(http.StatusNotFound, "there is no such run: it may have been deleted")
+	return nil, refused(http.StatusNotFound, "there is no such run: it has not begun yet, or was deleted")
 }
 
 // run answers GET /api/run?run=ID.

@@ -26,8 +26,11 @@ type Options struct {
 	Folder string                                      // that has the run folders; one that is not there yet has none
 	Host   string                                      // the name that it listens at; "" if that is an address
 	Jobs   func(context.Context) []queued.Record       // all jobs of the queue; nil: there are none
-	Memory func(context.Context) (berth.Memory, error) // who has the memory of devices: see [RunMemory]; nil: it is not known. An error is shown
-	Log    func(text string)                           // takes a line for a mistake of the server, from any goroutine; nil: none
+	Memory func(context.Context) (berth.Memory, error) // who has the memory of devices; nil: it is not known. An error is shown
+	// Trace asks the training in a run folder for its next step; job is the number of the job that trains it, or 0. Its
+	// errors are those of berth.Run.TraceStep. Nil: no training can be asked.
+	Trace func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
+	Log   func(text string) // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -41,6 +44,8 @@ type Server struct {
 	handlers map[string]handler
 	requests bounds.Places
 	streams  bounds.Places
+	trace    func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
+	tracing  bounds.Places
 	life     context.Context // of the server
 	end      context.CancelFunc
 }
@@ -54,7 +59,7 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), library: newLibrary()}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary()}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
@@ -62,7 +67,7 @@ func New(o Options) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
 	s.memory = newMemory(s.life, o.Memory)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage}
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step}
 	return s, nil
 }
 
@@ -129,7 +134,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
 		return
 	}
-	ctx, cancel := s.bounded(r)
+	limit := answerTime
+	if r.URL.Path == "/api/step" {
+		limit = stepTime
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	v, err := handle(ctx, r)
 	allow(w) // or one that took its time would be lost

@@ -79,6 +79,23 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 	}
 }
 
+// TraceStep asks the daemon for the next step of a job's training: see [jobs.Daemon.TraceStep].
+func TraceStep(ctx context.Context, version string, job int) (*berth.StepTrace, error) {
+	path, err := queuePath()
+	if err != nil {
+		return nil, err
+	}
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+	if errors.Is(err, socket.ErrNoDaemon) {
+		return nil, fmt.Errorf("%w: job %d %s", berth.ErrNoStep, job, jobs.WaitsForDaemon)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.TraceStep(ctx, job)
+}
+
 // Lister lists the jobs of the queue again and again, for a page. One goroutine uses it at a time.
 type Lister struct {
 	version      string

@@ -2,6 +2,7 @@
 import { get, link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
+import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
 
 // look is how curves are drawn; it stays while other views are shown.
@@ -26,6 +27,7 @@ export function runView(ids) {
   const grid = el("div", { className: "panels" });
   const note = el("span", { className: "dim", role: "status" });
   const facts = el("dl", { className: "facts" });
+  const trace = several ? null : stepSection(ids[0], gone.signal);
 
   function complain(e) {
     if (gone.signal.aborted) return;
@@ -52,7 +54,7 @@ export function runView(ids) {
       el("p", {}, el("a", { href: link() }, "← All runs")), el("h1", {}, title), problem,
       ...(several ? [legendOfRuns()] : [facts]),
       el("h2", {}, "Curves"), controls(), grid,
-      ...(several ? [differences()] : sections()));
+      ...(several ? [differences()] : [trace.element, ...sections()]));
     if (!several) state();
     panes();
   }
@@ -60,6 +62,7 @@ export function runView(ids) {
   // state writes the facts of the run, which change while it trains.
   function state() {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
+    trace.running(run.state === "running" || job?.state === "running");
     const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
     if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "") + (job.left_seconds && job.state === "running" ? `, ${duration(job.left_seconds)} left` : "")]);
@@ -256,6 +259,6 @@ export function runView(ids) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
     },
-    end() { gone.abort(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); trace?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }
