@@ -78,7 +78,7 @@ func (t *Training) Fetch(ctx context.Context, name string) (*tensor.Dense, error
 
 // Replace waits for the steps so far, and gives a variable other contents, such as those
 // of another model, which are copied in at once. value has the variable's elements, in
-// any shape.
+// any shape. Weights beside which an adapter is trained are refused.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
-// the host. Without names, these are the parameters that both have.
+// the host. Without names, these are the parameters that both have, but for those that Replace refuses.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
 	if err := t.check(ctx); err != nil {
 		return err

@@ -252,6 +252,9 @@ func (u *Tenant) endFill(filled bool) {
 	u.base.filled, u.base.filler = filled, nil
 }
 
+// Shared reports whether the tensor is of a base: see [TenantOptions].
+func (t *Tensor) Shared() bool { return t.base() != nil }
+
 // base is the base that the tensor is of; nil for one of a tenant's own.
 func (t *Tensor) base() *base { return t.tenant.keeps }
 

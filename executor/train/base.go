@@ -3,12 +3,17 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/restore"
 	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // openBase notes which weights an adapter is trained beside, in a run that begins.
@@ -25,6 +30,30 @@ func (a *attempt) openBase(ctx context.Context) (err error) {
 	}
 	a.base.SHA256, err = a.values.BaseHash(ctx, a.session.Plan.Graph.Vars)
 	return err
+}
+
+// tellShared tells of a base that other runs have on the devices, too.
+func (a *attempt) tellShared() {
+	others := a.rt.Residency.BaseUsers()
+	if len(others) == 0 {
+		return
+	}
+	var on []string
+	for i, d := range a.session.Devices {
+		if n := a.rt.BaseMemory(i).Live; n > 0 {
+			on = append(on, fmt.Sprintf("%s on %s", units.Bytes(n), d.ID()))
+		}
+	}
+	text := "the frozen weights are those of " + strings.Join(others, ", ") + " too, and are on the devices once"
+	if on != nil {
+		text += ": " + strings.Join(on, ", ")
+	}
+	a.opt.Observer.note(text)
+}
+
+// ofBase reports whether a variable of that name is of the weights that an adapter is trained beside.
+func (a *attempt) ofBase(name string) bool {
+	return slices.ContainsFunc(a.session.Plan.Graph.Vars, func(v *graph.Value) bool { return v.Whole().Name == name && v.Tagged(graph.BaseTag) })
 }
 
 // goesOn is the contents of variables of a run that goes on from a checkpoint. Those of the base of
