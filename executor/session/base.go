@@ -11,9 +11,9 @@ import (
 )
 
 // Base is the weights beside which the model has an adapter, by index of the plan's devices: models that have equal
-// ones on the same shared devices have them there once. sum is their [initial.Values.BaseHash]. It is nil where the
-// devices are the session's own, and where a limit on memory has tensors leave them.
-func (s *Session) Base(sum string) (*residency.BaseOptions, error) {
+// ones on the same shared devices have them there once. sum is their [initial.Values.BaseHash], and of tells which variables
+// they are. It is nil where the devices are the session's own, and where a limit on memory has tensors leave them.
+func (s *Session) Base(sum string, of func(v *graph.Value) bool) (*residency.BaseOptions, error) {
 	if !s.Shared() || s.Plan.AnyTight() {
 		return nil, nil
 	}
@@ -26,7 +26,7 @@ func (s *Session) Base(sum string) (*residency.BaseOptions, error) {
 	for i := range launches {
 		for _, n := range launches[i].Needs {
 			v := n.Value
-			if !v.Tagged(graph.BaseTag) || v.Kind != graph.Variable {
+			if v.Kind != graph.Variable || !of(v) {
 				continue
 			}
 			at, known := index[v.Name]

@@ -220,7 +220,7 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
 	if a.base != nil {
-		if o.Base, err = a.session.Base(a.base.SHA256); err != nil {
+		if o.Base, err = a.session.Base(a.base.SHA256, func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }); err != nil {
 			return err
 		}
 	}
