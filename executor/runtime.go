@@ -164,13 +164,13 @@ func (r *Runtime) Memory(dev int) device.Stats {
 	return own
 }
 
-// BaseMemory is the part of Memory that the runtime has with others: see [residency.TenantOptions].
-func (r *Runtime) BaseMemory(dev int) device.Stats {
-	at := r.on[dev].index
-	if at < 0 {
-		return device.Stats{}
+// BaseBytes is the part of a device's memory that the runtime's base takes, which it may have with others: see
+// [residency.TenantOptions].
+func (r *Runtime) BaseBytes(dev int) int64 {
+	if at := r.on[dev].index; at >= 0 {
+		return r.Residency.BaseBytes(at)
 	}
-	return r.Residency.BaseMemory(at)
+	return 0
 }
 
 // Busy is the time that each used device's compute stream has worked so far.

@@ -298,6 +298,15 @@ func (u *Tenant) BaseMemory(at int) (s device.Stats) {
 	return s
 }
 
+// BaseBytes is the memory that the tensors of the tenant's base take of a device where they stay, by index. They
+// may not be there yet.
+func (u *Tenant) BaseBytes(at int) int64 {
+	if u.base == nil {
+		return 0
+	}
+	return u.base.bytes[at]
+}
+
 // BaseUsers are the names of the other tenants that have the tenant's base, in the order in which they came.
 func (u *Tenant) BaseUsers() (names []string) {
 	u.mu.Lock()

@@ -40,15 +40,22 @@ func (a *attempt) tellShared() {
 	}
 	var on []string
 	for i, d := range a.session.Devices {
-		if n := a.rt.BaseMemory(i).Live; n > 0 {
+		if n := a.rt.BaseBytes(i); n > 0 {
 			on = append(on, fmt.Sprintf("%s on %s", units.Bytes(n), d.ID()))
 		}
 	}
-	text := "the frozen weights are those of " + strings.Join(others, ", ") + " too, and are on the devices once"
-	if on != nil {
-		text += ": " + strings.Join(on, ", ")
+	a.opt.Observer.note(fmt.Sprintf("the frozen weights are those of %s too, and are on the devices once: %s", strings.Join(others, ", "), strings.Join(on, ", ")))
+}
+
+// Shares names the other runs and services on shared devices that have the weights beside which the run trains
+// an adapter, and says how many bytes these take there, once for all. There are none without an adapter.
+func (t *Training) Shares() (with []string, bytes int64) {
+	a := t.loop.a
+	with = a.rt.Residency.BaseUsers()
+	for i := range a.session.Devices {
+		bytes += a.rt.BaseBytes(i)
 	}
-	a.opt.Observer.note(text)
+	return with, bytes
 }
 
 // ofBase reports whether a variable of that name is of the weights that an adapter is trained beside.

@@ -287,7 +287,7 @@ func deviceReports(s *session.Session, rt *executor.Runtime, taken []device.Stat
 		spec, st := d.Spec(), taken[i]
 		r := DeviceReport{
 			ID: spec.ID, Evict: evictOf(d), Threads: spec.Threads,
-			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, SharedBytes: rt.BaseMemory(i).Peak, ByUsage: map[string]int64{},
+			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, SharedBytes: rt.BaseBytes(i), ByUsage: map[string]int64{},
 		}
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]
