@@ -11,6 +11,8 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/runtest"
 )
 
@@ -238,5 +240,62 @@ func TestBaseStandsAside(t *testing.T) {
 		if rep.WeightsSHA256 != want[i].WeightsSHA256 {
 			t.Errorf("training %d has other weights than alone", i)
 		}
+	}
+}
+
+// TestSharedBaseOnALostDevice: the loss of the device ends all trainings that have the base there, and closing them and the devices
+// is no error. One on another device goes on, with a base of its own.
+func TestSharedBaseOnALostDevice(t *testing.T) {
+	list := adapters(t)
+	want := alone(t, list)
+	lost, err := fault.Parse("cpu:0 launch 40 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2"}, berth.DevicesOptions{Faults: []fault.Fault{lost}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*berth.Training
+	var runs []*berth.Run
+	for i, on := range []device.ID{"cpu:0", "cpu:1", "cpu:0"} {
+		r, err := berth.Open(t.Context(), list[i/2], berth.OpenOptions{Devices: d, Use: []device.ID{on}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		with, bytes := s.Shares()
+		if (len(with) > 0) != (i == 2) || bytes != baseBytes {
+			t.Errorf("training %d shares %d bytes with %q", i, bytes, with)
+		}
+		all, runs = append(all, s), append(runs, r)
+	}
+	failed := make([]error, len(all))
+	for more := true; more; {
+		more = false
+		for i, s := range all {
+			if failed[i] == nil && s.More() {
+				more, failed[i] = true, s.Step(t.Context())
+			}
+		}
+	}
+	for i, s := range all {
+		rep, err := s.Finish(t.Context())
+		if i == 1 {
+			if err != nil || failed[i] != nil || rep.WeightsSHA256 != want[0].WeightsSHA256 {
+				t.Errorf("on the other device: %v, %v", failed[i], err)
+			}
+		} else if !errors.Is(err, device.ErrLost) {
+			t.Errorf("training %d: %v, %v", i, failed[i], err)
+		}
+		if err := errors.Join(s.Close(), runs[i].Close()); err != nil {
+			t.Errorf("closing %d: %v", i, err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 }
