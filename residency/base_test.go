@@ -3,7 +3,10 @@ package residency
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -300,4 +303,62 @@ func TestBaseFailures(t *testing.T) {
 	if err := <-joined; !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
+}
+
+// TestBaseAtOnce: tenants that come, fill, compute, stand aside and go at once in a full device always read the base's contents.
+func TestBaseAtOnce(t *testing.T) {
+	x := newBases(t, 48) // the base, and two floors
+	x.waits = make(chan string, 1<<16)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var group sync.WaitGroup
+	for g := range 4 {
+		rng := rand.New(rand.NewPCG(seed, uint64(g)))
+		group.Go(func() {
+			for n := range 40 {
+				if err := x.visit(fmt.Sprintf("%d.%d", g, n), rng); err != nil {
+					t.Errorf("visit %d of %d: %v", n, g, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// visit is a tenant from its begin to its end.
+func (x *bases) visit(name string, rng *rand.Rand) (err error) {
+	u, err := x.m.Join(x.Context(), x.options(name, 16))
+	if err != nil {
+		return err
+	}
+	s, err := x.d.NewStream(u.StreamName("compute"))
+	if err != nil {
+		return errors.Join(err, u.Close())
+	}
+	r := &rig{T: x.T, devs: []*fakeDev{x.d}, m: u, compute: []device.Stream{s}}
+	defer func() { err = errors.Join(err, s.Close(), u.Close()) }()
+	u.Unseal()
+	x.fill(r)
+	w, v := x.of(r)
+	own := r.declare("own", 8, device.OptState)
+	r.write(own, 0, name[0])
+	for range 1 + rng.IntN(6) {
+		switch rng.IntN(4) {
+		case 0:
+			u.Suspend()
+			err = u.Continue(x.Context())
+		case 1:
+			err = r.read(w, 0, 'w')
+		case 2:
+			err = r.read(v, 0, 'v')
+		default:
+			r.write(r.declare("more", 8, device.Activation), 0, 'p')
+			err = r.read(own, 0, name[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
