@@ -1,9 +1,13 @@
 package train_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -300,5 +304,67 @@ func TestSharedBaseOnALostDevice(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFilesOfOneBase: a base is the same from a file, from that one compressed, and after a resume.
+func TestFilesOfOneBase(t *testing.T) {
+	dir, c := t.TempDir(), runtest.Parsed(t, beside)
+	plain := filepath.Join(dir, "base.safetensors")
+	whole := runtest.Open(t, strings.Replace(beside, "adapt: {lora: {rank: 2, alpha: 4, targets: [fc1]}}", "", 1))
+	runtest.Train(t, whole, berth.TrainOptions{Dir: filepath.Join(dir, "whole"), MaxSteps: 3})
+	if _, err := berth.ExportSafetensors(t.Context(), berth.Weights{Dir: filepath.Join(dir, "whole")}, plain); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(b); errors.Join(err, z.Close(), os.WriteFile(plain+".gz", packed.Bytes(), 0o600)) != nil {
+		t.Fatal(err)
+	}
+	want := runtest.Train(t, runtest.Open(t, beside), berth.TrainOptions{Init: plain})
+	for _, files := range [][2]string{{plain, plain + ".gz"}, {plain + ".gz", plain}} {
+		d, half := runtest.OpenDevices(t, "cpu:1", 16<<20), t.TempDir()
+		stopped := start(t, d, c, berth.TrainOptions{Dir: half, Init: files[0], MaxSteps: 5})
+		stopped.finish(t)
+		first := start(t, d, c, berth.TrainOptions{Init: files[1]})
+		second := start(t, d, c, berth.TrainOptions{Dir: half, Resume: true})
+		if second.shares() == "" {
+			t.Errorf("%v: %q", files, second.notes)
+		}
+		for _, s := range []*started{first, second} {
+			if rep := s.finish(t); rep.WeightsSHA256 != want.WeightsSHA256 {
+				t.Errorf("%v: other weights than alone", files)
+			}
+		}
+	}
+}
+
+// TestShareOnTwoDevices: stages and replicas have a base together where their cuts are the same, also a base of bfloat16.
+func TestShareOnTwoDevices(t *testing.T) {
+	for _, more := range [][]string{{"partition.stages=2"}, {"partition.replicas=2", "adapt.base=bf16"}} {
+		set := append([]string{"train.microbatches=2", "train.reduction=tree", "train.steps=8"}, more...)
+		list := adapters(t, set...)
+		d := runtest.OpenDevices(t, "cpu:2", 16<<20)
+		first := start(t, d, list[0], berth.TrainOptions{})
+		second := start(t, d, list[1], berth.TrainOptions{})
+		if with, bytes := second.Shares(); len(with) != 1 || bytes < baseBytes/2 {
+			t.Errorf("%v: %d bytes shared with %q", set, bytes, with)
+		}
+		for i, s := range []*started{first, second} {
+			want := runtest.Train(t, runtest.Open(t, beside, append(set, "devices.use=cpu:2", fmt.Sprintf("adapt.lora.rank=%d", []int{2, 8}[i]))...), berth.TrainOptions{})
+			got := s.finish(t)
+			for k := range want.Devices {
+				if x, y := got.Devices[k], want.Devices[k]; x.PeakBytes != y.PeakBytes || x.PlannedBytes != y.PlannedBytes {
+					t.Errorf("%v on %s: a peak of %d bytes, %d planned; alone %d and %d", set, x.ID, x.PeakBytes, x.PlannedBytes, y.PeakBytes, y.PlannedBytes)
+				}
+			}
+			if got.WeightsSHA256 != want.WeightsSHA256 {
+				t.Errorf("%v: other weights than alone", set)
+			}
+		}
 	}
 }
