@@ -51,16 +51,12 @@ func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 	if err := p.rt.usable(); err != nil {
 		return err
 	}
-	filled, err := p.rt.Residency.FillBase(ctx, func() error { return p.initFrom(ctx, c) })
-	if err != nil || filled {
-		return err
-	}
 	keeps := c.Keeps
 	c.Keeps = func(v *graph.Value) bool {
 		t := p.Var(v.Name)
-		return t != nil && t.Shared() || keeps != nil && keeps(v)
+		return t != nil && t.Filled() || keeps != nil && keeps(v)
 	}
-	return p.initFrom(ctx, c)
+	return p.rt.Residency.FillBase(ctx, func() error { return p.initFrom(ctx, c) })
 }
 
 // initFrom gives the variables contents that nothing else gives them.
@@ -132,7 +128,7 @@ func (p *initialiser) variables(ctx context.Context) error {
 		}
 	}
 	for _, v := range p.Graph().Vars {
-		if p.named[v.Name] || p.Keeps != nil && p.Keeps(v) {
+		if p.named[v.Name] || p.Keeps(v) {
 			continue
 		}
 		t, err := p.Var(v.Name), error(nil)
@@ -158,11 +154,12 @@ func (p *initialiser) variables(ctx context.Context) error {
 func (p *initialiser) sequence(ctx context.Context) error {
 	kept := map[string]bool{}
 	for _, v := range p.Graph().Vars {
-		kept[v.Name] = p.Keeps != nil && p.Keeps(v)
+		kept[v.Name] = p.Keeps(v)
 	}
-	names := slices.DeleteFunc(p.Sequence.Names(), func(name string) bool { return p.Var(name) == nil || kept[name] })
+	all := slices.DeleteFunc(p.Sequence.Names(), func(name string) bool { return p.Var(name) == nil })
+	names := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return kept[name] })
 	again := map[string]*residency.Tensor{}
-	if len(names) == 0 {
+	if len(names) == 0 && len(all) > 0 { // it is not read for nothing
 		return nil
 	}
 	for _, name := range names {

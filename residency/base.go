@@ -48,7 +48,6 @@ type base struct {
 	awake  int     // users that are not suspended
 	owner  *Tenant // nil: there are no users
 	list   []*Tensor
-	filled bool
 	filler *Tenant // nil: nobody fills it
 }
 
@@ -120,40 +119,54 @@ func (m *Manager) attach(u *Tenant, b *base) error {
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	m.mu.Lock()
-	there, name := b.owner != nil, ""
+	there := b.owner != nil
 	if there {
 		b.add(u)
-	} else {
-		name = b.Name
-		for n := 2; m.names[name]; n++ {
-			name = fmt.Sprintf("%s (%d)", b.Name, n)
-		}
-		m.names[name] = true
 	}
 	m.mu.Unlock()
 	if there {
 		return nil
 	}
-	owner, err := m.newTenant(TenantOptions{Name: name, Devices: b.devices, Peaks: b.bytes})
+	owner, list, err := m.newOwner(b)
 	if err != nil {
-		m.freeName(name)
 		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	owner.keeps, b.owner, b.list = b, owner, list
+	m.tenants = append(m.tenants, owner)
+	b.add(u)
+	return nil
+}
+
+// newOwner makes the owner of a base, and its tensors.
+func (m *Manager) newOwner(b *base) (owner *Tenant, list []*Tensor, err error) {
+	name := m.claimNameLike(b.Name)
+	if owner, err = m.newTenant(TenantOptions{Name: name, Devices: b.devices, Peaks: b.bytes}); err != nil {
+		m.freeName(name)
+		return nil, nil, err
 	}
 	for _, x := range b.Tensors {
 		t, err := owner.Declare(x.Key, x.Meta, device.Weight)
 		if err != nil {
 			m.freeName(name)
-			b.list = nil
-			return errors.Join(err, owner.endStreams())
+			return nil, nil, errors.Join(err, owner.endStreams())
 		}
-		b.list = append(b.list, t)
+		list = append(list, t)
 	}
+	return owner, list, nil
+}
+
+// claimNameLike is claimName with a number behind the name, if that is another's.
+func (m *Manager) claimNameLike(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	owner.keeps, b.owner = b, owner
-	m.tenants = append(m.tenants, owner)
-	b.add(u)
-	return nil
+	claimed := name
+	for n := 2; m.names[claimed]; n++ {
+		claimed = fmt.Sprintf("%s (%d)", name, n)
+	}
+	m.names[claimed] = true
+	return claimed
 }
 
 // add adds a user, whose floors are reserved.
@@ -203,57 +216,63 @@ func (m *Manager) detach(u *Tenant) (over *Tenant) {
 	}
 	b.users = slices.DeleteFunc(b.users, func(o *Tenant) bool { return o == u })
 	if len(b.users) == 0 {
-		over, b.owner, b.list, b.filled = b.owner, nil, nil, false
+		over, b.owner, b.list = b.owner, nil, nil
 	}
 	b.unclaim(m)
 	return over
 }
 
-// FillBase calls fill, which gives all tensors their contents, unless the tenant has a base that
-// another one has filled. While that is under way, it waits. It reports whether fill was called. The
-// ledger of the tenant that fills the base counts its copies. A tenant without a base fills its own tensors.
-func (u *Tenant) FillBase(ctx context.Context, fill func() error) (filled bool, err error) {
+// FillBase calls fill, which gives the tenant's tensors their contents, and those of its base that are not [Tensor.Filled].
+// While another tenant of the base is about to do that, it waits. The ledger of the tenant that fills the base counts
+// its copies. Without a base, it calls fill and no more.
+func (u *Tenant) FillBase(ctx context.Context, fill func() error) error {
 	b := u.base
 	if b == nil {
-		return true, fill()
+		return fill()
 	}
 	select {
 	case <-b.turn:
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	defer func() { b.turn <- struct{}{} }()
 	if !u.beginFill() {
-		return false, nil
+		b.turn <- struct{}{}
+		return fill()
 	}
-	defer func() { u.endFill(filled && err == nil) }()
-	return true, fill()
+	defer func() {
+		u.endFill()
+		b.turn <- struct{}{}
+	}()
+	return fill()
 }
 
-// beginFill lets the tenant fill its base, unless that has its contents.
+// beginFill lets the tenant fill its base, unless that has all contents.
 func (u *Tenant) beginFill() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	b := u.base
-	if b.filled && !slices.ContainsFunc(b.list, lacking) {
+	if !slices.ContainsFunc(u.base.list, lacking) {
 		return false
 	}
-	b.filler = u
+	u.base.filler = u
 	return true
+}
+
+// endFill undoes beginFill.
+func (u *Tenant) endFill() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.base.filler = nil
 }
 
 // lacking reports whether a tensor has no contents, or has lost them.
 func lacking(t *Tensor) bool { return t.truth == nowhere || t.failure() != nil || t.lost() != nil }
 
-// endFill undoes beginFill.
-func (u *Tenant) endFill(filled bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.base.filled, u.base.filler = filled, nil
+// Filled reports whether the tensor is of a base, and has contents.
+func (t *Tensor) Filled() bool {
+	t.tenant.mu.Lock()
+	defer t.tenant.mu.Unlock()
+	return t.base() != nil && !lacking(t)
 }
-
-// Shared reports whether the tensor is of a base: see [TenantOptions].
-func (t *Tensor) Shared() bool { return t.base() != nil }
 
 // base is the base that the tensor is of; nil for one of a tenant's own.
 func (t *Tensor) base() *base { return t.tenant.keeps }
