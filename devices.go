@@ -13,7 +13,8 @@ import (
 // Devices are opened devices on which several models are trained and used at once,
 // each from a goroutine of its own. Their weights share the memory: those of a
 // model that does nothing give way to another's, and come back. Each model ends
-// with the weights that it has alone, and what fails in one fails no other one. The
+// with the weights that it has alone, and what fails in one fails no other one. Models with
+// adapters beside the same frozen weights have those there once: see [Training.Shares]. The
 // methods are safe for concurrent use.
 //
 // Of the section devices of a run's config, memory alone counts: that much of each device its

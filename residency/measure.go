@@ -194,6 +194,9 @@ func measured(tenants []*Tenant, device int, idle bool) []TenantMemory {
 		if device < len(u.opt.Peaks) {
 			t.Peak = u.opt.Peaks[device]
 		}
+		if b := u.keeps; b != nil { // the floor that its users have together
+			t.Floor, t.Suspended = b.bytes[device], b.awake.Load() == 0
+		}
 		list = append(list, t)
 	}
 	return list

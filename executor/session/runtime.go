@@ -50,6 +50,7 @@ func (s *Session) join(ctx context.Context, devs []device.Device, dir string, o 
 	o.OnRead = func(i int, began, ended time.Time) {
 		s.held.onSpan(device.Span{Device: devs[i].ID(), Stream: "store", What: trace.StreamIn, Start: began, End: ended})
 	}
+	s.beside(&o)
 	if s.Shared() {
 		o.Name = s.held.user.name
 		return s.held.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
