@@ -47,6 +47,9 @@ func startServer(ts *testscript.TestScript, args []string) {
 	s := &served{Cmd: exec.Command(program, args[1:]...), stderr: &bytes.Buffer{}}
 	s.Dir, s.Stderr, s.SysProcAttr = ts.MkAbs("."), s.stderr, signalled
 	s.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	if queue := ts.Getenv("BERTH_QUEUE"); queue != "" {
+		s.Env = append(s.Env, "BERTH_QUEUE="+queue)
+	}
 	out, err := s.StdoutPipe()
 	ts.Check(err)
 	ts.Check(s.Start())

@@ -44,6 +44,9 @@ type Record struct {
 	Retries   int       `json:"retries"`
 	Attempts  []attempt `json:"attempts,omitzero"` // those of a list of jobs lack both
 	Events    []event   `json:"events,omitzero"`
+
+	Varied *Varied `json:"-"` // of a sweep that a Lister lists
+	Tried  *Tried  `json:"-"` // of a trial that a Lister lists
 }
 
 type input struct {

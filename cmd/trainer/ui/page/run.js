@@ -3,6 +3,7 @@ import { get, link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { follow, table } from "/app.js";
+import { leftOf } from "/table.js";
 
 // look is how curves are drawn; it stays while other views are shown.
 const look = { unit: "step", log: false, smooth: 0 };
@@ -62,7 +63,9 @@ export function runView(ids) {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
     const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
-    if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "") + (job.left_seconds && job.state === "running" ? `, ${duration(job.left_seconds)} left` : "")]);
+    if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "")]);
+    else if (r.now?.device) list.push(["Devices", r.now.device]);
+    if (leftOf(r) !== undefined) list.push(["Left", duration(leftOf(r))]);
     list.push(["Size", bytes(run.bytes)], ["Changed", ago(run.changed)]);
     if (run.error) list.push(["Problem", run.error]);
     if (!table.rows.has(ids[0])) list.unshift(["Deleted", "the run is not there any more"]);
