@@ -4,6 +4,7 @@ import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { follow, table } from "/app.js";
 import { leftOf } from "/table.js";
+import { logView } from "/log.js";
 
 // look is how curves are drawn; it stays while other views are shown.
 const look = { unit: "step", log: false, smooth: 0 };
@@ -27,6 +28,7 @@ export function runView(ids) {
   const grid = el("div", { className: "panels" });
   const note = el("span", { className: "dim", role: "status" });
   const facts = el("dl", { className: "facts" });
+  const log = several ? null : logView();
 
   function complain(e) {
     if (gone.signal.aborted) return;
@@ -173,7 +175,7 @@ export function runView(ids) {
   }
 
   function sections() {
-    return [commands(), checkpoints(), config()].filter(Boolean);
+    return [commands(), checkpoints(), log.element, config()];
   }
 
   function commands() {
@@ -253,11 +255,12 @@ export function runView(ids) {
   const clock = setInterval(() => { if (parts && !several) state(); }, 10000); // times that have passed
   return {
     element,
-    watch: () => ({ run: ids, x: look.unit }),
+    watch: () => ({ run: ids, x: look.unit, log: several ? undefined : ids[0] }),
     rows(changed) { if (parts && !several && changed.has(ids[0])) state(); },
     event(name, v) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
+      else if (name === "log") log?.take(v);
     },
     end() { gone.abort(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
