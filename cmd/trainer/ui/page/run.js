@@ -5,6 +5,7 @@ import { chart } from "/chart.js";
 import { follow, table } from "/app.js";
 import { leftOf } from "/table.js";
 import { logView } from "/log.js";
+import { planView } from "/plan.js";
 
 // look is how curves are drawn; it stays while other views are shown.
 const look = { unit: "step", log: false, smooth: 0 };
@@ -28,7 +29,7 @@ export function runView(ids) {
   const grid = el("div", { className: "panels" });
   const note = el("span", { className: "dim", role: "status" });
   const facts = el("dl", { className: "facts" });
-  const log = several ? null : logView();
+  const log = several ? null : logView(), plan = several ? null : planView(ids[0]);
 
   function complain(e) {
     if (gone.signal.aborted) return;
@@ -175,7 +176,7 @@ export function runView(ids) {
   }
 
   function sections() {
-    return [commands(), checkpoints(), log.element, config()];
+    return [commands(), checkpoints(), log.element, plan.element, config()];
   }
 
   function commands() {
@@ -262,6 +263,6 @@ export function runView(ids) {
       else if (name === "points" || name === "anew") soon();
       else if (name === "log") log?.take(v);
     },
-    end() { gone.abort(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }
