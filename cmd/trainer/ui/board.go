@@ -427,3 +427,19 @@ func (b *board) job(id string) *queued.Record {
 	defer b.mu.Unlock()
 	return b.rows[id].Job
 }
+
+// runOf is the run that a job trains or has trained; nil for none.
+func (b *board) runOf(job int) *seen {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, r := range b.rows {
+		if r.Job == nil || r.Job.ID != job {
+			continue
+		}
+		if r.Trial != nil && r.Trial.As != "" {
+			id = r.Trial.As
+		}
+		return b.dirs[id]
+	}
+	return nil
+}

@@ -27,6 +27,7 @@ type Options struct {
 	Host   string                                                    // the name that it listens at; "" if that is an address
 	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
 	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
+	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
 	Log    func(text string)                                         // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
@@ -37,6 +38,8 @@ type Server struct {
 	board    *board
 	library  *library
 	pictures *pictures
+	config   func(ctx context.Context, job int) (string, error)
+	sweeps   sweepConfigs
 	log      func(string)
 	handlers map[string]handler
 	requests places
@@ -54,7 +57,7 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary(), pictures: newPictures(o.Plan)}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}

@@ -1,10 +1,13 @@
 package queued
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/socket"
 )
 
 // Varied is what makes a job a sweep.
@@ -71,4 +74,29 @@ func (l *Lister) vary(list []Record, views []jobs.View) {
 		}
 	}
 	l.sweeps = known
+}
+
+// Config is the config of a job, as it was resolved when it was submitted; of a sweep, that of all trials. It may be called beside
+// List.
+func (l *Lister) Config(ctx context.Context, id int) (string, error) {
+	path, err := queuePath()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, aside)
+	defer cancel()
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(l.version))
+	if errors.Is(err, socket.ErrNoDaemon) {
+		file, err := jobs.OpenLocal(path)
+		if err != nil {
+			return "", err
+		}
+		text, err := file.Config(id)
+		return string(text), errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	return client.Config(ctx, id)
 }

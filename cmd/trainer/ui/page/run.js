@@ -120,7 +120,7 @@ export function runView(ids) {
   function panes() {
     const wanted = parts.panels.filter((p) => measures || !onRequest.has(p.name));
     for (const [name, p] of panels) if (!wanted.some((w) => w.name === name)) { p.chart.end(); panels.delete(name); }
-    for (const w of wanted) if (!panels.has(w.name)) panels.set(w.name, { chart: chart(w.name, zoomTo), lines: [], marks: [] });
+    for (const w of wanted) if (!panels.has(w.name)) panels.set(w.name, { chart: chart(w.name, zoomTo), lines: [], marks: {} });
     grid.replaceChildren(...(wanted.length ? wanted.map((w) => panels.get(w.name).chart.element) : [el("p", { className: "dim" }, "There are no metrics yet: they come at the end of the first epoch, or at train.boundary.")]));
   }
 
@@ -146,7 +146,7 @@ export function runView(ids) {
           const answers = await Promise.all(ids.map((id) => get("/api/curves", { run: id, panel: name, columns: p.chart.columns(), ...asked }, gone.signal)));
           if (again) break;
           p.lines = answers.flatMap((a, i) => a.curves.map((c) => lineOf(c, i)));
-          p.marks = several ? [] : answers[0].checkpoints;
+          p.marks = several ? {} : answers[0];
           const units = answers.map((a) => a.unit);
           if (units.some((x) => x !== look.unit)) got = "step";
           p.mixed = new Set(units).size > 1;
@@ -196,17 +196,26 @@ export function runView(ids) {
         : el("p", { className: "dim" }, "There are none."));
   }
 
+  let against = 0, onlyDiffering = true; // what the config is compared with, and whether other lines are left out
+
   function config() {
     const c = parts.config;
     if (!c) return el("section", {}, el("h2", {}, "Config"), el("p", { className: "dim" }, "It cannot be read."));
-    const differ = c.lines.filter((l) => l.differs);
-    const body = el("tbody");
-    const fill = (lines) => body.replaceChildren(...lines.map((l) => el("tr", { className: l.differs ? "differs" : "" }, el("td", { className: "code" }, (l.differs ? "≠ " : "") + l.key), el("td", { className: "code" }, l.value || dash), ...(c.shipped ? [el("td", { className: "code" }, l.differs ? l.shipped || dash : "")] : []))));
-    const only = el("input", { type: "checkbox", checked: Boolean(c.shipped), onchange: () => fill(only.checked ? differ : c.lines) });
-    fill(c.shipped ? differ : c.lines);
+    const head = el("tr"), body = el("tbody"), words = el("span");
+    const fill = () => {
+      const base = c.bases[against], was = new Map(base?.differs.map((d) => [d.key, d.value])), have = new Set(c.lines.map((l) => l.key));
+      const all = [...c.lines, ...(base?.differs ?? []).filter((d) => !have.has(d.key)).map((d) => ({ key: d.key, value: "" }))];
+      head.replaceChildren(...["key", "value", ...(base ? [base.run ? el("a", { href: link("run", base.run) }, base.name) : base.name] : [])].map((t) => el("th", { scope: "col" }, t)));
+      body.replaceChildren(...all.filter((l) => !base || !onlyDiffering || was.has(l.key)).map((l) => el("tr", { className: was.has(l.key) ? "differs" : "" },
+        el("td", { className: "code" }, (was.has(l.key) ? "≠ " : "") + l.key), el("td", { className: "code" }, l.value || dash), ...(base ? [el("td", { className: "code" }, was.has(l.key) ? was.get(l.key) || dash : "")] : []))));
+      if (base) words.replaceChildren(`Only the ${base.differs.length} lines that differ`);
+    };
+    const choice = el("select", { onchange: () => { against = Number(choice.value); fill(); } }, ...c.bases.map((b, i) => el("option", { value: i, selected: i === against }, b.name)));
+    const only = el("input", { type: "checkbox", checked: onlyDiffering, onchange: () => { onlyDiffering = only.checked; fill(); } });
+    fill();
     return el("section", {}, el("h2", {}, "Config"),
-      el("div", { className: "bar" }, c.shipped ? el("label", {}, only, `Only the ${differ.length} lines that differ from the shipped ${c.shipped}`) : el("span", { className: "dim" }, "No shipped config has its name.")),
-      el("div", { className: "wide" }, el("table", { className: "config" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), el("th", { scope: "col" }, "value"), ...(c.shipped ? [el("th", { scope: "col" }, "shipped")] : []))), body)));
+      el("div", { className: "bar" }, ...(c.bases.length ? [el("label", {}, "Beside", choice), el("label", {}, only, words)] : [el("span", { className: "dim" }, "No shipped config has its name.")])),
+      el("div", { className: "wide" }, el("table", { className: "config" }, el("thead", {}, head), body)));
   }
 
   // append puts new points behind those that are shown.
@@ -219,6 +228,8 @@ export function runView(ids) {
         const l = p.lines.find((x) => x.key === key);
         if (!l) continue;
         l.x.push(...n.x);
+        const marks = p.marks.boundaries;
+        if (n.boundary && marks) for (const x of n.x) if (!(marks[marks.length - 1] >= x)) marks.push(x);
         l.y.push(...n.y);
         touched.add(p);
         if (l.x.length > 4 * p.chart.columns()) again = true; // it is thinned anew
