@@ -21,7 +21,7 @@ export function parallel(onrange) {
   const axes = el("div");
   const area = el("div", { className: "parallel" }, lines, over, axes);
   const note = el("p", { className: "legend", role: "status" });
-  const element = el("figure", { "aria-label": "Parallel coordinates" }, el("h3", {}, "Parallel coordinates"), note, el("div", { className: "wide" }, area));
+  const element = el("figure", { "aria-label": "Parallel coordinates" }, note, el("div", { className: "wide" }, area));
   let list = [], trials = [], ranges = [], bars = [], shape = "", names = "", width = 0, pointed = -1;
 
   const x = (i) => side + (list.length > 1 ? (i * (width - 2 * side)) / (list.length - 1) : 0);

@@ -191,7 +191,7 @@ export function runView(ids) {
     const list = parts.checkpoints;
     const metric = parts.run.best?.metric;
     return el("section", {}, el("h2", {}, "Checkpoints"), parts.problem ? el("p", { className: "error" }, parts.problem) : "",
-      list.length ? el("div", { className: "wide" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "number" }, metric ?? ""), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, ""))),
+      list.length ? el("div", { className: "wide" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "number" }, metric ?? ""), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, el("span", { className: "unseen" }, "use")))),
         el("tbody", {}, ...list.map((c) => el("tr", {}, ...[c.id, c.step, c.epoch].map((v) => el("td", { className: "number" }, String(v))), el("td", { className: "number" }, metric ? number(metric, c.metrics[metric]) : ""), el("td", { className: "number" }, bytes(c.bytes)), el("td", { className: "least" }, ago(c.time)), el("td", {}, [c.best ? "the best" : "", c.eval ? "trainer eval takes it" : ""].filter(Boolean).join("; ")))))))
         : el("p", { className: "dim" }, "There are none."));
   }

@@ -45,7 +45,7 @@ export function sweepView(id) {
       ...sweep.vary.map((d, i) => ({ title: d.key, class: d.values ? "code" : "number", key: (t) => (d.values ? t.settings[i] : t.settings[i] === "" ? undefined : Number(t.settings[i])), text: (t) => (t.settings[i] === undefined ? dash : short(t.settings[i])) })),
     ];
     sort.down = !sweep.lower;
-    head.replaceChildren(el("th", { scope: "col", "aria-label": "compare" }), ...columns.map((c, i) => (c.head = el("th", { scope: "col", className: c.class.replace("code", "") }, el("button", { type: "button", onclick: () => {
+    head.replaceChildren(el("th", { scope: "col" }, el("span", { className: "unseen" }, "compare")), ...columns.map((c, i) => (c.head = el("th", { scope: "col", className: c.class.replace("code", "") }, el("button", { type: "button", onclick: () => {
       if (sort.column === i) sort.down = !sort.down; else sort = { column: i, down: (i === 3 || i === 4) && !sweep.lower };
       rows();
     } }, c.title)))));
@@ -54,7 +54,7 @@ export function sweepView(id) {
     for (const d of sweep.vary) plots.push(scatter(`${m} over ${d.key}`));
     panels.replaceChildren(...plots.map((p) => p.element));
     element.replaceChildren(
-      el("p", {}, el("a", { href: link() }, "← All runs")), title, about, facts, lines.element,
+      el("p", {}, el("a", { href: link() }, "← All runs")), title, about, facts, el("h2", {}, "Parallel coordinates"), lines.element,
       el("h2", {}, "Each key"), panels, el("h2", {}, "Trials"), el("div", { className: "bar" }, compare, all, count),
       el("div", { className: "wide" }, el("table", { id: "trials", "aria-label": "Trials" }, el("thead", {}, head), body)));
   }
