@@ -53,6 +53,7 @@ type kept struct {
 // seen is a run folder as it was read last.
 type seen struct {
 	dir, shown string // shown is its name for people
+	stamp      string // of the files that make it a run
 	signature  string
 	changed    time.Time
 	summary    *rundir.Summary
@@ -180,17 +181,21 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 	runs := map[string]*seen{}
 	add := func(dir, shown string) (is bool) {
 		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() || !rundir.IsRun(dir) {
+		if err != nil || !st.IsDir() {
 			return false
 		}
 		real := realPath(dir)
 		if runs[real] != nil {
 			return true
 		}
-		s := &seen{dir: real, shown: shown}
+		s, stamp := &seen{dir: real, shown: shown}, stampOf(real)
 		if before := b.runs[real]; before != nil {
 			s = before
 		}
+		if stamp == "" || s.stamp != stamp && !rundir.IsRun(dir) { // which reads the config of a run without checkpoints
+			return false
+		}
+		s.stamp = stamp
 		runs[real] = s
 		return true
 	}
@@ -212,6 +217,17 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		}
 	}
 	return runs
+}
+
+// stampOf tells whether the files that make a folder a run are as they were; "": there are none.
+func stampOf(dir string) string {
+	var text strings.Builder
+	for _, name := range []string{rundir.CheckpointsName, rundir.ConfigName, rundir.MetricsName} {
+		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			fmt.Fprintf(&text, "%s %d %d %v\n", name, st.Size(), st.ModTime().UnixNano(), st.Mode())
+		}
+	}
+	return text.String()
 }
 
 // shortPath is a path from the working folder where it is in that.

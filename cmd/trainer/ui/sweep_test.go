@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
@@ -167,5 +168,30 @@ func TestDimension(t *testing.T) {
 		if got := dimensionOf("k", x.values); fmt.Sprint(got) != fmt.Sprint(x.want) {
 			t.Errorf("%q: %+v, want %+v", x.values, got, x.want)
 		}
+	}
+}
+
+// A folder is judged anew when the files that make it a run have changed, and not before.
+func TestRunNoMore(t *testing.T) {
+	folder := copied(t, "a")
+	b := newBoard(t.Context(), folder, nil)
+	rows := func() int {
+		b.at = time.Time{}
+		b.look(t.Context())
+		return len(b.rows)
+	}
+	dir := filepath.Join(folder, "a")
+	for _, name := range []string{rundir.CheckpointsName, rundir.MetricsName} {
+		for range 2 {
+			if n := rows(); n != 1 {
+				t.Fatalf("%d rows before %s is deleted", n, name)
+			}
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := rows(); n != 0 {
+		t.Errorf("%d rows of a folder that is no run", n)
 	}
 }
