@@ -7,7 +7,7 @@ import { axisOf, metricAxis, short } from "/scale.js";
 import { parallel } from "/parallel.js";
 import { scatter } from "/scatter.js";
 
-const mostCompared = 16;
+const mostCompared = 16, mostRows = 200; // trials that are compared, and that the table has until all are asked for
 
 // trialsOf are the trials of a sweep, with the numbers of the run that each has.
 function trialsOf(id, sweep) {
@@ -25,12 +25,17 @@ export function sweepView(id) {
   const element = el("article", {});
   const title = el("h1"), about = el("p"), facts = el("dl", { className: "facts" }), count = el("span", { className: "dim", role: "status" });
   const compare = el("button", { type: "button", onclick: () => { location.hash = link("compare", [...chosen].join(",")); } });
+  const more = el("button", { type: "button", hidden: true, onclick: () => { whole = true; rows(); } });
   const all = el("button", { type: "button", onclick: () => lines.clear() }, "All trials");
   const head = el("tr"), body = el("tbody"), panels = el("div", { className: "panels" });
-  let frame = 0;
-  const lines = parallel(() => { frame ||= requestAnimationFrame(() => { frame = 0; if (!ended) { mark(); rows(); } }); });
+  let frame = 0, settled = 0;
+  const lines = parallel(() => { // while a range is drawn, the table waits
+    frame ||= requestAnimationFrame(() => { frame = 0; if (!ended) mark(); });
+    clearTimeout(settled);
+    settled = setTimeout(() => { if (!ended) rows(); }, 120);
+  });
   const chosen = new Set(), cells = new Map(), plots = [];
-  let sweep = null, trials = [], axes = [], metric = null, columns = [], sort = { column: 4, down: false }, keys = "", ended = false;
+  let sweep = null, trials = [], axes = [], metric = null, columns = [], sort = { column: 4, down: false }, keys = "", whole = false, ended = false;
 
   // begin lays the page out for the keys that vary.
   function begin() {
@@ -56,7 +61,7 @@ export function sweepView(id) {
     element.replaceChildren(
       el("p", {}, el("a", { href: link() }, "← All runs")), title, about, facts, el("h2", {}, "Parallel coordinates"), lines.element,
       el("h2", {}, "Each key"), panels, el("h2", {}, "Trials"), el("div", { className: "bar" }, compare, all, count),
-      el("div", { className: "wide" }, el("table", { id: "trials", "aria-label": "Trials" }, el("thead", {}, head), body)));
+      el("div", { className: "wide" }, el("table", { id: "trials", "aria-label": "Trials" }, el("thead", {}, head), body)), more);
   }
 
   const none = (v) => v === undefined || v === null || v === "" || Number.isNaN(v);
@@ -134,7 +139,10 @@ export function sweepView(id) {
 
   function rows() {
     const c = columns[sort.column] ?? columns[0], focused = document.activeElement;
-    const list = trials.filter((t) => t.line.inside).sort(compared(c.key, sort.down)).map(line);
+    const within = trials.filter((t) => t.line.inside).sort(compared(c.key, sort.down)), list = within.slice(0, whole ? within.length : mostRows).map(line);
+    more.hidden = list.length === within.length;
+    setText(more, `Show all ${within.length}`);
+    setText(count, `${within.length} of ${trials.length} trials` + (more.hidden ? "" : `, the first ${list.length} are shown`));
     if (list.length !== body.children.length || list.some((tr, i) => tr !== body.children[i])) {
       body.replaceChildren(...list);
       if (body.contains(focused)) focused.focus();
@@ -147,7 +155,6 @@ export function sweepView(id) {
     for (const run of chosen) if (!table.rows.get(run)?.run) chosen.delete(run);
     compare.disabled = chosen.size < 2 || chosen.size > mostCompared;
     setText(compare, chosen.size > mostCompared ? `Compare at most ${mostCompared}` : chosen.size ? `Compare ${chosen.size}` : "Compare");
-    setText(count, `${body.children.length} of ${trials.length} trials`);
   }
 
   let later = 0;
@@ -159,6 +166,6 @@ export function sweepView(id) {
       if (later || ![...ids].some((x) => x === id || !table.rows.has(x) || table.rows.get(x).trial?.of === id)) return;
       later = setTimeout(() => { later = 0; show(); }, 200); // once for many rows
     },
-    end() { ended = true; clearTimeout(later); cancelAnimationFrame(frame); lines.end(); plots.forEach((p) => p.end()); document.title = "Berth"; },
+    end() { ended = true; clearTimeout(later); clearTimeout(settled); cancelAnimationFrame(frame); lines.end(); plots.forEach((p) => p.end()); document.title = "Berth"; },
   };
 }
