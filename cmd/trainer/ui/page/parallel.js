@@ -58,6 +58,7 @@ export function parallel(onrange) {
     const groups = Array.from({ length: shades + 2 }, () => []);
     for (const t of trials) groups[!t.inside ? 0 : t.rank === null ? 1 : 2 + Math.min(shades - 1, Math.floor(t.rank * shades))].push(t);
     g.lineJoin = "round";
+    g.globalAlpha = trials.length > 200 ? 0.7 : 1;
     groups.forEach((group, k) => {
       if (!group.length) return;
       g.strokeStyle = k === 0 ? css("--grid") : k === 1 ? css("--dim") : shade((k - 2) / (shades - 1));
@@ -68,6 +69,7 @@ export function parallel(onrange) {
       g.stroke();
     });
     g.setLineDash([]);
+    g.globalAlpha = 1;
     g.font = "12px system-ui, sans-serif";
     g.textBaseline = "middle";
     const back = css("--back"), text = css("--text"), edge = css("--dim");

@@ -62,7 +62,7 @@ export function metricAxis(metric, lower, values) {
 }
 
 function numbers(label, lo, hi, log, whole, text) {
-  if (!(lo < hi)) { [lo, hi, log] = [lo - Math.max(1, Math.abs(lo) / 2), hi + Math.max(1, Math.abs(hi) / 2), false]; }
+  if (!(lo < hi)) { const d = Math.abs(lo) / 2 || 1; [lo, hi, log] = [lo - d, hi + d, false]; }
   const f = log ? Math.log : (v) => v, back = log ? Math.exp : (v) => v, a = f(lo), b = f(hi);
   return {
     label, lo, hi, log, text,

@@ -28,11 +28,10 @@ export function sweepView(id) {
   const more = el("button", { type: "button", hidden: true, onclick: () => { whole = true; rows(); } });
   const all = el("button", { type: "button", onclick: () => lines.clear() }, "All trials");
   const head = el("tr"), body = el("tbody"), panels = el("div", { className: "panels" });
-  let frame = 0, settled = 0;
-  const lines = parallel(() => { // while a range is drawn, the table waits
-    frame ||= requestAnimationFrame(() => { frame = 0; if (!ended) mark(); });
+  let settled = 0;
+  const lines = parallel(() => { // while a range is drawn, points and table wait
     clearTimeout(settled);
-    settled = setTimeout(() => { if (!ended) rows(); }, 120);
+    settled = setTimeout(() => { if (!ended) { mark(); rows(); } }, 120);
   });
   const chosen = new Set(), cells = new Map(), plots = [];
   let sweep = null, trials = [], axes = [], metric = null, columns = [], sort = { column: 4, down: false }, keys = "", whole = false, ended = false;
@@ -166,6 +165,6 @@ export function sweepView(id) {
       if (later || ![...ids].some((x) => x === id || !table.rows.has(x) || table.rows.get(x).trial?.of === id)) return;
       later = setTimeout(() => { later = 0; show(); }, 200); // once for many rows
     },
-    end() { ended = true; clearTimeout(later); clearTimeout(settled); cancelAnimationFrame(frame); lines.end(); plots.forEach((p) => p.end()); document.title = "Berth"; },
+    end() { ended = true; clearTimeout(later); clearTimeout(settled); lines.end(); plots.forEach((p) => p.end()); document.title = "Berth"; },
   };
 }

@@ -28,6 +28,9 @@ function lossOf(r) {
   return r.job?.loss !== undefined ? { part: "", v: r.job.loss } : null;
 }
 
+// metricsOf are the newest metrics of the validation part but for its loss, at most three.
+const metricsOf = (r) => Object.entries(r.run?.metrics ?? {}).filter(([name]) => name.startsWith("val_") && name !== "val_loss" && name !== "val_s").slice(0, 3);
+
 // below are the rows that a row leads, directly or not, by its ID: those of trials, and of steps of pipelines.
 let below = new Map();
 const leadOf = (r) => r.trial?.of ?? (r.job?.sweep || r.job?.pipeline ? `job-${r.job.sweep || r.job.pipeline}` : undefined);
@@ -80,6 +83,7 @@ const columns = [
   { title: "State", class: "state", text: whole, key: whole },
   { title: "Step", class: "number", text: progress, key: stepOf },
   { title: "Loss", class: "number", text: (r) => { const l = lossOf(r); return l ? `${l.part} ${number("loss", l.v)}`.trim() : dash; }, key: (r) => lossOf(r)?.v },
+  { title: "Metrics", class: "where less", text: (r) => metricsOf(r).map(([name, v]) => `${name.slice(4)} ${number(name, v)}`).join(", ") || dash, key: (r) => metricsOf(r)[0]?.[1] },
   { title: "Best", class: "number least", text: (r) => { const b = bestOf(r); return b ? `${b.metric} ${number(b.metric, b.value)}` : dash; }, key: (r) => bestOf(r)?.value },
   { title: "Left", class: "number less", text: (r) => (leftOf(r) === undefined ? dash : duration(leftOf(r))), key: leftOf },
   { title: "Device, or why not", class: "where less", text: whereOf, key: whereOf },
