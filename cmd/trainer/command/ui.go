@@ -68,7 +68,7 @@ func checkFolder(dir string, given bool) error {
 func showPage(c *cobra.Command, dir, address string, open bool) (err error) {
 	ctx := c.Context()
 	list := queued.NewLister(build.Revision())
-	p, err := servePage(c, address, ui.Options{Folder: dir, Jobs: list.List, Memory: list.Memory, Trace: traceJob})
+	p, err := servePage(c, address, ui.Options{Folder: dir, Jobs: list.List, Memory: list.Memory, Plan: drawApart, Config: list.Config, Trace: traceJob})
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,9 @@ func serveOwn(c *cobra.Command, dir, address string) (*ownPage, error) {
 		}
 		return berth.Memory{}, errNotOpen
 	}
+	list := queued.NewLister(build.Revision())
 	var err error
-	p.page, err = servePage(c, address, ui.Options{Folder: parentOf(dir), Jobs: queued.NewLister(build.Revision()).List, Memory: memory, Trace: trace})
+	p.page, err = servePage(c, address, ui.Options{Folder: parentOf(dir), Jobs: list.List, Memory: memory, Plan: drawApart, Config: list.Config, Trace: trace})
 	if err != nil {
 		return nil, err
 	}

@@ -38,12 +38,13 @@ type watched struct {
 	has  bool // the page was told where its points go on
 }
 
-// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&memory=V with server-sent events:
+// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID&memory=V with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
 //	memory  who has memory since version V of that, or since the event before
+//	log     what the log of a run has got; the first one has its end
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.Take() {
@@ -70,6 +71,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	for _, id := range q["run"] {
 		runs = append(runs, &watched{id: id, unit: q.Get("x")})
 	}
+	log := s.tailOf(q.Get("log"))
+	defer log.close()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for first := true; ; first = false {
@@ -86,12 +89,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			s.follow(r, out, of, mostNews/len(runs))
 		}
 		moves := mem.send(out)
+		log.send(out)
 		if out.broken != nil {
 			return
 		}
 		select {
 		case <-news:
 		case <-moves:
+		case <-log.next():
 		case <-alive.C:
 			out.alive()
 		case <-r.Context().Done():

@@ -23,10 +23,12 @@ import (
 
 // Options describe a server.
 type Options struct {
-	Folder string                                      // that has the run folders; one that is not there yet has none
-	Host   string                                      // the name that it listens at; "" if that is an address
-	Jobs   func(context.Context) []queued.Record       // all jobs of the queue; nil: there are none
-	Memory func(context.Context) (berth.Memory, error) // who has the memory of devices; nil: it is not known. An error is shown
+	Folder string                                                    // that has the run folders; one that is not there yet has none
+	Host   string                                                    // the name that it listens at; "" if that is an address
+	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
+	Memory func(context.Context) (berth.Memory, error)               // who has the memory of devices; nil: it is not known. An error is shown
+	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
+	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
 	// Trace asks the training in a run folder for its next step; job is the number of the job that trains it, or 0. Its
 	// errors are those of berth.Run.TraceStep. Nil: no training can be asked.
 	Trace func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
@@ -40,6 +42,9 @@ type Server struct {
 	board    *board
 	library  *library
 	memory   *memory
+	pictures *pictures
+	config   func(ctx context.Context, job int) (string, error)
+	sweeps   sweepConfigs
 	log      func(string)
 	handlers map[string]handler
 	requests bounds.Places
@@ -59,7 +64,7 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary()}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
@@ -67,7 +72,7 @@ func New(o Options) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
 	s.memory = newMemory(s.life, o.Memory)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step}
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step, "/api/plan": s.plan}
 	return s, nil
 }
 
@@ -90,7 +95,7 @@ func (s *Server) HTTP() *http.Server {
 }
 
 // policy lets the page load what is in the binary, and ask this server alone. Texts never become HTML.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

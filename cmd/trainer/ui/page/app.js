@@ -4,6 +4,7 @@ import { el, setText } from "/dom.js";
 import { tableView } from "/table.js";
 import { runView } from "/run.js";
 import { memoryView } from "/memory.js";
+import { sweepView } from "/sweep.js";
 
 const view = document.getElementById("view"), live = document.getElementById("live");
 
@@ -74,6 +75,7 @@ function show() {
   const list = ids.split(",").filter(Boolean);
   if ((kind === "run" || kind === "compare") && list.length) shown = runView(list);
   else if (kind === "memory") shown = memoryView();
+  else if (kind === "sweep" && ids) shown = sweepView(ids);
   else shown = tableView();
   view.replaceChildren(shown.element);
   follow();
