@@ -50,6 +50,7 @@ type seen struct {
 	signature  string
 	changed    time.Time
 	summary    *rundir.Summary
+	record     overview.Record // of summary, for rows
 }
 
 // gone is a row that is there no more.
@@ -181,12 +182,7 @@ func (b *board) look(ctx context.Context) {
 // find lists the run folders by their real paths: those of the board's folder, and those of jobs. Links are left out.
 func (b *board) find(jobs []queued.Record) map[string]*seen {
 	runs := map[string]*seen{}
-	add := func(dir, shown string) {
-		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() || !rundir.IsRun(dir) {
-			return
-		}
-		real := realPath(dir)
+	add := func(shown, real string) {
 		if runs[real] != nil {
 			return
 		}
@@ -197,14 +193,15 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		runs[real] = s
 	}
 	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
+	within := realPath(b.folder)
 	for _, f := range list {
-		if f.IsDir() {
-			add(filepath.Join(b.folder, f.Name()), filepath.Join(b.folder, f.Name()))
+		if dir := filepath.Join(b.folder, f.Name()); f.IsDir() && rundir.IsRun(dir) { // it is no link
+			add(dir, filepath.Join(within, f.Name()))
 		}
 	}
 	for _, j := range jobs {
-		if j.Run != "" {
-			add(j.Run, shortPath(j.Run))
+		if st, err := os.Lstat(j.Run); err == nil && st.IsDir() && rundir.IsRun(j.Run) {
+			add(shortPath(j.Run), realPath(j.Run))
 		}
 	}
 	return runs
@@ -265,9 +262,11 @@ func (s *seen) read() {
 	}
 	if link != "" {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
+		s.record = overview.RecordOf(s.shown, s.summary)
 		return
 	}
 	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
+	s.record = finite(overview.RecordOf(s.shown, s.summary))
 }
 
 // id names a run in requests.
@@ -281,7 +280,7 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 	rows := map[string]row{}
 	ids := map[string]string{} // of runs by folder
 	for dir, s := range runs {
-		record := finite(overview.RecordOf(s.shown, s.summary))
+		record := s.record // a copy: a job may change its state
 		ids[dir] = s.id()
 		rows[s.id()] = row{ID: s.id(), Run: &record}
 	}
