@@ -57,6 +57,7 @@ type seen struct {
 	signature  string
 	changed    time.Time
 	summary    *rundir.Summary
+	record     overview.Record // of summary, for rows
 }
 
 // gone is a row that is there no more.
@@ -140,15 +141,11 @@ func (b *board) look(ctx context.Context) {
 	}
 }
 
-// find lists the run folders by their real paths: those of the board's folder, and those of jobs. Links are left out.
+// find lists the run folders by their real paths: those of the board's folder, the trials in folders there, and those of jobs.
+// Links are left out.
 func (b *board) find(jobs []queued.Record) map[string]*seen {
 	runs := map[string]*seen{}
-	add := func(dir, shown string) (is bool) {
-		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() {
-			return false
-		}
-		real := realPath(dir)
+	add := func(shown, real string) (is bool) {
 		if runs[real] != nil {
 			return true
 		}
@@ -156,7 +153,7 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		if before := b.runs[real]; before != nil {
 			s = before
 		}
-		if stamp == "" || s.stamp != stamp && !rundir.IsRun(dir) { // which reads the config of a run without checkpoints
+		if stamp == "" || s.stamp != stamp && !rundir.IsRun(real) { // which reads the config of a run without checkpoints
 			return false
 		}
 		s.stamp = stamp
@@ -164,20 +161,21 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		return true
 	}
 	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
+	within := realPath(b.folder)
 	for _, f := range list {
-		if !f.IsDir() {
+		if !f.IsDir() { // or a link
 			continue
 		}
-		dir := filepath.Join(b.folder, f.Name())
-		if !add(dir, dir) {
+		dir, real := filepath.Join(b.folder, f.Name()), filepath.Join(within, f.Name())
+		if !add(dir, real) {
 			for _, trial := range trialFolders(dir) {
-				add(trial, trial)
+				add(trial, filepath.Join(real, filepath.Base(trial)))
 			}
 		}
 	}
 	for _, j := range jobs {
-		if j.Run != "" {
-			add(j.Run, shortPath(j.Run))
+		if st, err := os.Lstat(j.Run); err == nil && st.IsDir() {
+			add(shortPath(j.Run), realPath(j.Run))
 		}
 	}
 	return runs
@@ -249,9 +247,11 @@ func (s *seen) read() {
 	}
 	if link != "" {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
+		s.record = overview.RecordOf(s.shown, s.summary)
 		return
 	}
 	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
+	s.record = finite(overview.RecordOf(s.shown, s.summary))
 }
 
 // id names a run in requests.
@@ -265,7 +265,7 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 	rows := map[string]row{}
 	ids := map[string]string{} // of runs by folder
 	for dir, s := range runs {
-		record := finite(overview.RecordOf(s.shown, s.summary))
+		record := s.record // a copy: a job may change its state
 		ids[dir] = s.id()
 		rows[s.id()] = row{ID: s.id(), Run: &record, Now: outlookOf(s.summary)}
 	}

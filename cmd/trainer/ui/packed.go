@@ -46,8 +46,9 @@ func answer(w http.ResponseWriter, r *http.Request, text []byte) {
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	z := packers.Get().(*gzip.Writer)
-	defer packers.Put(z)
 	z.Reset(w)
 	_, _ = z.Write(text)
 	_ = z.Close()
+	z.Reset(nil)
+	packers.Put(z)
 }

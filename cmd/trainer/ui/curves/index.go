@@ -101,44 +101,50 @@ func (h *History) IndexDue() bool {
 	return h.index != nil && h.at-h.indexed >= max(leastIndexed, h.indexed/8)
 }
 
-// WriteIndex writes the index. Where that fails, as on a full disk, it is not due before as much was read again.
+// WriteIndex writes the index. Where that fails, as on a full disk, it is not due before as much was read again. A slow disk
+// holds up nobody who reads h.
 func (h *History) WriteIndex() error {
-	return h.index.Put(h.indexKey(), func(w io.Writer) error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.indexed = h.at
-		return h.encode(w)
-	})
-}
-
-// encode writes an index.
-func (h *History) encode(to io.Writer) error {
-	head := indexHead{Path: h.path(), At: h.at, Known: h.known, Damaged: h.damaged, Epochs: h.epochs, Began: h.clock.began, Moments: len(h.clock.at), Changes: h.clock.changes}
-	for n, c := range h.curves {
-		head.Curves = append(head.Curves, indexCurve{n, len(c.points)})
-	}
-	text, err := json.Marshal(head)
+	text, numbers, err := h.lend()
 	if err != nil {
 		return err
 	}
+	return h.index.Put(h.indexKey(), func(w io.Writer) error { return encode(w, text, numbers) })
+}
+
+// lend gives the head of an index as JSON, and its numbers, which stay as they are.
+func (h *History) lend() (text []byte, numbers [][]point, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.indexed = h.at
+	head := indexHead{Path: h.path(), At: h.at, Known: h.known, Damaged: h.damaged, Epochs: h.epochs, Began: h.clock.began, Moments: len(h.clock.at), Changes: h.clock.changes}
+	for n, c := range h.curves {
+		c.lent = true
+		head.Curves = append(head.Curves, indexCurve{n, len(c.points)})
+		numbers = append(numbers, c.points)
+	}
+	moments := make([]point, len(h.clock.at))
+	for i, m := range h.clock.at {
+		moments[i] = point{m.step, m.seconds}
+	}
+	text, err = json.Marshal(head)
+	return text, append(numbers, moments), err
+}
+
+// encode writes an index.
+func encode(to io.Writer, head []byte, numbers [][]point) error {
 	w := bufio.NewWriterSize(to, 64<<10)
-	number := func(x uint64) { _, _ = w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), x)) } // Flush has the error
-	_, _ = w.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(text))))
-	_, _ = w.Write(text)
-	for _, c := range head.Curves {
-		points := h.curves[c.Name].points
+	number := func(x float64) {
+		_, _ = w.Write(binary.LittleEndian.AppendUint64(w.AvailableBuffer(), math.Float64bits(x))) // Flush has the error
+	}
+	_, _ = w.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
+	_, _ = w.Write(head)
+	for _, points := range numbers {
 		for _, p := range points {
-			number(math.Float64bits(p.step))
+			number(p.step)
 		}
 		for _, p := range points {
-			number(math.Float64bits(p.y))
+			number(p.y)
 		}
-	}
-	for _, m := range h.clock.at {
-		number(math.Float64bits(m.step))
-	}
-	for _, m := range h.clock.at {
-		number(math.Float64bits(m.seconds))
 	}
 	return w.Flush()
 }
@@ -180,7 +186,7 @@ func (h *History) decode(b []byte) error {
 		if err != nil || len(points) == 0 {
 			return errIndex
 		}
-		h.curves[c.Name] = &curve{points}
+		h.curves[c.Name] = &curve{points: points}
 		h.points += len(points)
 	}
 	moments, err := pairs(head.Moments)

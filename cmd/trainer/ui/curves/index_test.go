@@ -2,6 +2,7 @@ package curves
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -143,7 +144,8 @@ func TestIndexDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var contents bytes.Buffer
-	if err := h.encode(&contents); err != nil {
+	text, numbers, err := h.lend()
+	if err = errors.Join(err, encode(&contents, text, numbers)); err != nil {
 		t.Fatal(err)
 	}
 	index := func(change func(b []byte) []byte) func() error {
@@ -181,4 +183,25 @@ func TestIndexDamaged(t *testing.T) {
 		t.Error("an index is written below a file")
 	}
 	sameAsRead(t, "without a folder", dir, h)
+}
+
+// What an index is written of stays, whatever the history takes meanwhile.
+func TestIndexWhileItChanges(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, steps(1, 30), os.O_APPEND)
+	h := Open(dir)
+	read(t, h)
+	text, numbers, err := h.lend()
+	var before, after bytes.Buffer
+	if err = errors.Join(err, encode(&before, text, numbers)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, stepLine(31)+stepLine(7)+boundaryLine(0)+stepLine(9)+stepLine(32), os.O_APPEND) // as of a run that takes steps again
+	read(t, h)
+	for range 3 {
+		h.shrink()
+	}
+	if err := encode(&after, text, numbers); err != nil || !bytes.Equal(before.Bytes(), after.Bytes()) {
+		t.Errorf("the index has changed: %v", err)
+	}
 }
