@@ -24,7 +24,7 @@ export function memoryView() {
 
   const problem = el("p", { role: "status", hidden: true });
   const grid = el("div", { className: "panels" });
-  const who = el("div", { className: "wide" });
+  const who = el("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "Who has memory now" }); // keys scroll it
   const choice = (label, list, value, take) => {
     const s = el("select", { onchange: () => { take(s.value); draw(); } }, ...list.map(([v, text]) => el("option", { value: v, selected: String(v) === String(value) }, text)));
     return el("label", {}, label, s);

@@ -13,7 +13,7 @@ const powers = Array.from({ length: 54 }, (_, i) => 2 ** i);
 
 // stack is a panel of a title.
 export function stack(title) {
-  const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" }), rows = el("div", { className: "rows wide" });
+  const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" }), rows = el("div", { className: "rows wide", tabIndex: 0, role: "region", "aria-label": "Samples of " + title }); // keys scroll it
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
   let u = null, p = null, built = "", values = [], span = null;
