@@ -1,7 +1,9 @@
 package residency
 
 import (
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -79,5 +81,55 @@ func TestMeasure(t *testing.T) {
 	now = look("closed", by{"busy": {"weight": 12}})
 	if got, want := now.Devices[0].Moves, (Moves{In: 16, Out: 28, Spilled: 16}); got != want {
 		t.Errorf("moves of the device %+v, expected %+v", got, want)
+	}
+}
+
+// TestMostIsOfOneInstant: bytes that go from one tenant to another, and are nobody's in between, are seen once at most, while they move.
+func TestMostIsOfOneInstant(t *testing.T) {
+	const all = 100
+	d := &devState{}
+	list := []*tenancy{{d: d}, {d: d}, {d: d}}
+	list[0].count(device.Weight, all)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+				list[i%3].count(device.Weight, -all)
+				list[(i+1)%3].count(device.Weight, all)
+			}
+		}
+	}()
+	defer func() { close(end); <-ended }()
+	moved := map[int]int{}
+	for began := time.Now(); len(moved) < len(list) || time.Since(began) < 50*time.Millisecond; {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("the bytes were seen with %d of the tenants", len(moved))
+		}
+		var sum int64
+		at := 0
+		d.most.read(func(idle bool) {
+			sum = 0
+			for i, y := range list {
+				of := &y.most
+				if idle {
+					of = &y.live
+				}
+				runtime.Gosched() // bytes move meanwhile
+				n := of[device.Weight].Load()
+				if sum += n; n > 0 {
+					at = i
+				}
+			}
+		})
+		if sum != 0 && sum != all {
+			t.Fatalf("%d bytes of %d are seen", sum, all)
+		}
+		if sum == all {
+			moved[at]++
+		}
 	}
 }

@@ -30,7 +30,7 @@ func uiCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ui [DIR]",
 		Short: "Show runs and jobs live in a browser, on a page that only reads",
-		Long: "Serve a page with the runs in DIR (default: runs) and the jobs of the queue: a live table, the curves, config and checkpoints of a run, and runs compared. It changes, starts and stops nothing, and needs no network. The URL has a token, without which nobody gets anything. docs/page.md has more.\n" +
+		Long: "Serve a page with the runs in DIR (default: runs) and the jobs of the queue: a live table, the curves, config and checkpoints of a run, runs compared, and who has the memory of the daemon's devices. GET /metrics has numbers for Prometheus. It changes, starts and stops nothing, and needs no network. The URL has a token, without which nobody gets anything. docs/page.md has more.\n" +
 			"Ctrl-C ends it.",
 		Example: "  trainer ui --open\n  trainer ui experiments --address 127.0.0.1:9000",
 		Args:    cli.ArgsBetween(0, 1),

@@ -115,12 +115,16 @@ func (m *memory) look(ctx context.Context) {
 	}
 }
 
-// add remembers a sample.
+// add remembers a sample. Of those that were not to be had for one reason, the first stands for all.
 func (m *memory) add(at time.Time, now berth.Memory, err error) {
 	now = bounded(now)
 	s := sampleOf(at, now)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err != nil && m.problem != nil && err.Error() == m.problem.Error() {
+		m.at = at
+		return
+	}
 	m.at, m.now, m.problem = at, now, err
 	m.version++
 	m.recent = append(m.recent, s)

@@ -90,6 +90,18 @@ func TestSamplesAreThinned(t *testing.T) {
 	}
 }
 
+// While memory is not known, nothing comes but once, and why.
+func TestUnknownMemoryIsOneSample(t *testing.T) {
+	m := newMemory(t.Context(), nil)
+	begin := time.Unix(1_800_000_000, 0)
+	for i, err := range []error{nil, errors.New("a"), errors.New("a"), errors.New("b"), errors.New("b"), nil, nil, errors.New("b")} {
+		m.add(begin.Add(time.Duration(i)*time.Second), devicesWith(), err)
+	}
+	if x := m.all(100); m.version != 6 || len(x.Samples) != 6 || x.Problem != "b" || x.Now != nil {
+		t.Errorf("version %d: %+v", m.version, x)
+	}
+}
+
 // momentOf is an answer of the page, and an event.
 type momentOf struct {
 	Version int64

@@ -14,6 +14,7 @@ const look = { by: "usage", limit: false, last: 600 };
 
 const most = 2000; // samples that the page keeps
 const ownColours = 7; // of trainings; the others have one together
+const compared = (a, b) => (a.job || Infinity) - (b.job || Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 
 export function memoryView() {
@@ -23,7 +24,7 @@ export function memoryView() {
 
   const problem = el("p", { role: "status", hidden: true });
   const grid = el("div", { className: "panels" });
-  const who = el("div", { className: "wide" });
+  const who = el("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "Who has memory now" }); // keys scroll it
   const choice = (label, list, value, take) => {
     const s = el("select", { onchange: () => { take(s.value); draw(); } }, ...list.map(([v, text]) => el("option", { value: v, selected: String(v) === String(value) }, text)));
     return el("label", {}, label, s);
@@ -148,7 +149,7 @@ export function memoryView() {
   function table() {
     const n = (v) => el("td", { className: "number" }, v ? bytes(v) : dash);
     const some = usages.filter((u) => now?.devices.some((d) => d.tenants.some((t) => t.by_usage[u])));
-    const rows = (now?.devices ?? []).flatMap((d) => d.tenants.map((t) => el("tr", {}, el("td", {}, d.id),
+    const rows = (now?.devices ?? []).flatMap((d) => d.tenants.sort(compared).map((t) => el("tr", {}, el("td", {}, d.id),
       el("td", {}, t.job ? `${t.job} ${t.name}` : t.name || "this training"), el("td", {}, t.suspended ? "suspended" : ""),
       n(sum(Object.values(t.by_usage))), ...some.map((u) => n(t.by_usage[u])), n(t.floor), n(t.peak), n(t.moves.in), n(t.moves.out), n(t.moves.spilled))));
     const head = (text, number) => el("th", { scope: "col", className: number ? "number" : "" }, text);

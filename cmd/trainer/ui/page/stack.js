@@ -6,11 +6,14 @@ import { bytes, dash, el, setText } from "/dom.js";
 const dim = matchMedia("(prefers-color-scheme: dark)");
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clock = (s) => new Date(s * 1000).toLocaleTimeString("en-GB");
+
+// The steps of the axes: of times in seconds, and of bytes.
+const times = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 const powers = Array.from({ length: 54 }, (_, i) => 2 ** i);
 
 // stack is a panel of a title.
 export function stack(title) {
-  const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" }), rows = el("div", { className: "rows wide" });
+  const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" }), rows = el("div", { className: "rows wide", tabIndex: 0, role: "region", "aria-label": "Samples of " + title }); // keys scroll it
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
   let u = null, p = null, built = "", values = [], span = null;
@@ -39,7 +42,7 @@ export function stack(title) {
       width: width(), height: height(), legend: { show: false }, series: [{}, ...areas, ...lines],
       scales: { x: { time: false }, y: { range: (_, least, most) => [0, (most > 0 ? most : 1) * 1.06] } },
       axes: [
-        { ...axis, size: 34, space: 80, values: (_, vs) => vs.map((v) => (Number.isInteger(v) ? clock(v) : "")) },
+        { ...axis, size: 34, space: 80, incrs: times, values: (_, vs) => vs.map(clock) },
         { ...axis, size: 76, incrs: powers, values: (_, vs) => vs.map((v) => bytes(v).replace(".0 ", " ")) },
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false } },
