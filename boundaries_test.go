@@ -152,7 +152,7 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/exchange", "checkpoint/rundir", "checkpoint/runstate", "configs", "datasets", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/columns", "internal/units"},
 
 	"engine/device/cpu/kernels/asm": {},
-	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
+	"engine/device/cpu/kernels/vec": {"engine/shape", "engine/ops", "engine/rng", "engine/device/cpu/kernels/asm"},
 
 	"engine/device/cpu/kernels/isa":         {"engine/device/cpu/kernels/vec"},
 	"engine/device/cpu/kernels/work":        {"engine/shape", "engine/graph", "engine/device", "engine/device/cpu/kernels/isa"},

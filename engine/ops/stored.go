@@ -54,9 +54,12 @@ func narrowBlock(dst []byte, src []float32) (finite bool) {
 		return true
 	}
 	binary.LittleEndian.PutUint16(dst, uint16(math.Float32bits(scale)>>16))
+	// A quotient next to half-way between two integers does not become half-way as float32: it is
+	// farther from it than half an ulp, since x/scale is not half-way by an ulp of x at least, and
+	// a scale is below 2 times its power of two. The sum has no bits behind the point.
+	const wholes = 3 << 22
 	for i, x := range src {
-		// As float32, some quotients would be rounded to half-way between two integers first.
-		dst[2+i] = byte(int8(math.RoundToEven(float64(x) / float64(scale))))
+		dst[2+i] = byte(math.Float32bits(x/scale + wholes))
 	}
 	return true
 }

@@ -86,6 +86,23 @@ func TestNarrowInt8(t *testing.T) {
 	})
 }
 
+// Next to half-way between two integers, for scales of every mantissa, no number is rounded as if it were half-way.
+func TestNarrowInt8Halves(t *testing.T) {
+	for mantissa := range uint32(128) {
+		scale := math.Float32frombits(0x3f800000 | mantissa<<16)
+		for half := float32(0.5); half < 127; half++ {
+			middle := half * scale
+			for _, x := range []float32{middle, math.Nextafter32(middle, 0), math.Nextafter32(middle, 256), -middle, math.Nextafter32(-middle, 0), math.Nextafter32(-middle, -256)} {
+				var code [4]byte
+				ops.NarrowInt8(code[:], []float32{127 * scale, x})
+				if want := math.RoundToEven(float64(x) / float64(scale)); float64(int8(code[3])) != want {
+					t.Fatalf("%v of a scale of %v is stored as %d, expected %v", x, scale, int8(code[3]), want)
+				}
+			}
+		}
+	}
+}
+
 // Every scale is exact: the largest number of its block is 127 of it, up to the largest finite one.
 func TestNarrowInt8Scales(t *testing.T) {
 	for bits := uint32(0); bits < 1<<15; bits++ {
