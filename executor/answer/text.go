@@ -122,8 +122,12 @@ func (m *Model) NewText(ctx context.Context, o GenerateOptions, emit func(Piece)
 	return t, t.encode(ctx)
 }
 
-// Size is the size of the text's caches.
-func (t *Text) Size() infer.GeneratorOptions { return t.size }
+// SizeOf is the size of the caches of texts, whose contexts are equal.
+func SizeOf(texts []*Text) infer.GeneratorOptions {
+	size := texts[0].size
+	size.Texts = len(texts)
+	return size
+}
 
 // Result describes the text so far.
 func (t *Text) Result() Generation { return t.res }
@@ -198,7 +202,7 @@ func (t *Text) encode(ctx context.Context) error {
 	return nil
 }
 
-// reader reads tokens of a text, and gives the next: an [infer.Generator] does.
+// reader reads tokens of a text, and gives the next: see [infer.Generator].
 type reader interface {
 	Append(ctx context.Context, tokens []int32, number int) (next int32, err error)
 	Room() int

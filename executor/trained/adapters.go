@@ -275,14 +275,14 @@ func (a *adapted) of(base *session.Session) answer.Model {
 
 // besides adds the memory of the adapters to that of the base's service. A device has the weights
 // of all adapters at once, and computes with one of them.
-func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
+func (t *Model) besides(ctx context.Context, texts int, o *residency.TenantOptions) error {
 	s := t.session
 	if o.Floors == nil {
 		o.Floors, o.Peaks = s.MemoryOf(s.Plan, s.Groups)
 	}
 	all := make([]int64, len(s.Devices)) // bytes of the weights of all adapters
 	for _, a := range t.adapters {
-		plan, speech, err := t.plansOf(ctx, a)
+		plan, speech, err := t.plansOf(ctx, a, texts)
 		if err != nil {
 			return err
 		}
@@ -298,8 +298,8 @@ func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
 			o.LargestBytes = max(o.LargestBytes, session.LargestOf(p.Graph))
 		}
 		cover(plan, s.Groups)
-		if speech != nil {
-			cover(speech, planning.Groups{})
+		for _, p := range speech {
+			cover(p, planning.Groups{})
 		}
 	}
 	for d, n := range all {
@@ -308,8 +308,8 @@ func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
 	return nil
 }
 
-// plansOf are the plans of an adapter's evaluation, and of its texts; that is nil where it generates none.
-func (t *Model) plansOf(ctx context.Context, a *adapted) (eval, speech *partition.Plan, err error) {
+// plansOf are the plans of an adapter's evaluation, and of so many texts; these are nil where it generates none.
+func (t *Model) plansOf(ctx context.Context, a *adapted, texts int) (eval *partition.Plan, speech []*partition.Plan, err error) {
 	s, m := t.session, a.of(t.session)
 	g, err := models.Eval(m.Infer.Spec, models.Size{Microbatch: s.Sizes.Microbatch, Stop: stop.Of(ctx)})
 	if err != nil {
@@ -319,7 +319,9 @@ func (t *Model) plansOf(ctx context.Context, a *adapted) (eval, speech *partitio
 		return nil, nil, s.Placed(err)
 	}
 	if m.Speaks() == nil {
-		if speech, err = infer.GeneratorPlan(m.Infer, m.Generator(), stop.Of(ctx)); err != nil {
+		size := m.Generator()
+		size.Texts = texts
+		if speech, err = infer.GeneratorPlans(m.Infer, size, stop.Of(ctx)); err != nil {
 			speech = nil // the adapter predicts all the same; Generate says why it does not
 		}
 	}

@@ -138,7 +138,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int
 	p.one("samples_total", "counter", "Samples that were computed.", float64(st.Samples))
 	p.one("tokens_total", "counter", "Tokens that were generated.", float64(st.Tokens))
 	p.one("expired_total", "counter", "Requests that ended before all of their samples were in a batch.", float64(st.Expired))
-	p.one("programs_total", "counter", "Programs that were compiled: one for each size of a batch, two for each text at once.", float64(st.Programs))
+	p.one("programs_total", "counter", "Programs that were compiled: one for each size of a batch and of a step of texts, and one that reads prompts.", float64(st.Programs))
 	p.one("weight_bytes_total", "counter", "Bytes of weights that were copied to the devices.", float64(st.WeightBytes))
 	p.one("reloads_total", "counter", "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.one("failed_reloads_total", "counter", "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))
