@@ -18,6 +18,20 @@ type Format struct {
 
 	Name  string   `json:"-"` // names the template in errors; "": "the model's chat template"
 	Notes []string `json:"-"` // what of the files was left out, once they are read
+
+	parsed *Template // of the template source; nil: Parse parses
+	source string
+}
+
+// Parsed is the format with its template parsed, for many calls of Parse; f itself where it cannot be.
+func (f *Format) Parsed() *Format {
+	t, err := f.Parse()
+	if err != nil {
+		return f
+	}
+	own := *f
+	own.parsed, own.source = t, f.Template
+	return &own
 }
 
 // Within is the format without ids of [Format.Ends] that a vocabulary of so many tokens lacks, and a note if there are some.
@@ -41,10 +55,13 @@ type Message struct {
 // ErrNoTemplate is the error of a [Format] without a template.
 var ErrNoTemplate = errors.New("there is no chat template")
 
-// Parse reads the template.
+// Parse reads the template. Goroutines may render it at once.
 func (f *Format) Parse() (*Template, error) {
 	if f == nil || f.Template == "" {
 		return nil, ErrNoTemplate
+	}
+	if f.parsed != nil && f.source == f.Template {
+		return f.parsed, nil
 	}
 	name := f.Name
 	if name == "" {

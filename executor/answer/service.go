@@ -78,6 +78,11 @@ func NewService(ctx context.Context, rt *executor.Runtime, m Model, o ServiceOpt
 
 // add compiles the programs of another model, and loads its weights.
 func (c *common) add(ctx context.Context, rt *executor.Runtime, m Model, load func(context.Context, Loader) error) error {
+	if m.Info.Chat != nil { // each request of messages renders it
+		info := *m.Info
+		info.Chat = info.Chat.Parsed()
+		m.Info = &info
+	}
 	sizes := batching.Buckets(c.opt.Batch)
 	s := &Service{common: c, engine: NewEngine(rt, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(sizes))})}
 	c.all = append(c.all, s)
