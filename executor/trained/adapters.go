@@ -37,6 +37,49 @@ type Adapter struct {
 	Name    string          // by which it is asked for
 	Config  *configs.Config // of the run
 	Weights rundir.Weights  // a checkpoint of the run; Init is not for this
+	Kept    *KeptAdapter    // the weights of a service, in place of a checkpoint: see [Service.Keep]; nil: there are none
+}
+
+// KeptAdapter is an adapter of a service, with its weights in host memory.
+type KeptAdapter struct {
+	of       adapted
+	contents map[string][]byte // of the variables that are not the base's, by name
+}
+
+// Keep copies the weights of an adapter out, to be served again without its checkpoint. A name that
+// there is not is refused with errs.ErrOptions.
+func (s *Service) Keep(ctx context.Context, name string) (*KeptAdapter, error) {
+	for i, a := range s.trained.adapters {
+		if a.Name != name {
+			continue
+		}
+		contents, err := s.answers.Adapter(i).Weights(ctx, func(v *graph.Value) bool { return !v.Tagged(graph.BaseTag) })
+		if err != nil {
+			return nil, fmt.Errorf("adapter %s: %w", name, err)
+		}
+		k := &KeptAdapter{*a, contents}
+		k.of.found = nil
+		return k, nil
+	}
+	_, err := s.Adapter(name)
+	return nil, err
+}
+
+// opened is the adapter again.
+func (k *KeptAdapter) opened(x Adapter) *adapted {
+	a := k.of
+	a.Name, a.Kept = x.Name, x.Kept
+	return &a
+}
+
+// read fills dst with a variable's contents, as [initial.Contents] does.
+func (k *KeptAdapter) read(v *graph.Value, dst []byte) error {
+	whole := k.contents[v.Whole().Name]
+	if int64(len(whole)) < v.Offset()+int64(len(dst)) {
+		return fmt.Errorf("BUG: %v has %d bytes in the weights that were kept", v, len(whole))
+	}
+	copy(dst, whole[v.Offset():])
+	return nil
 }
 
 // adapted is an adapter of an open model.
@@ -97,6 +140,10 @@ func checkAdapters(list []Adapter) error {
 // openAdapters finds the checkpoints, and opens the session of their base.
 func (t *Model) openAdapters(ctx context.Context, list []Adapter, shared *session.Share, o OpenOptions) error {
 	for _, x := range list {
+		if x.Kept != nil {
+			t.adapters = append(t.adapters, x.Kept.opened(x))
+			continue
+		}
 		a := &adapted{Adapter: x}
 		t.adapters = append(t.adapters, a)
 		if err := a.open(ctx, o); err != nil {
@@ -239,6 +286,10 @@ func (t *Model) baseContents(ctx context.Context) (c executor.Contents, err erro
 // load copies the adapter's weights in, beside those of the base. Where a run that trains
 // meanwhile deletes the checkpoint, another one that the weights mean takes its place.
 func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
+	keeps := func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }
+	if a.Kept != nil {
+		return to.InitFrom(ctx, executor.Contents{Write: a.Kept.read, Keeps: keeps})
+	}
 	if a.found == nil {
 		if err := a.find(ctx, rundir.Weights{Dir: a.Weights.Dir, ID: a.used.ID}); err != nil {
 			return err
@@ -251,7 +302,7 @@ func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
 		}
 		err = to.InitFrom(ctx, executor.Contents{
 			Write: initial.FromSnapshot(a.found.Snapshot, nil),
-			Keeps: func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) },
+			Keeps: keeps,
 		})
 		if a.Weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
 			break
