@@ -15,6 +15,7 @@ type Format struct {
 	Template string            `json:",omitempty"` // the source of the chat template; "": there is none
 	Special  map[string]string `json:",omitempty"` // texts of special tokens by name, such as eos_token
 	Ends     []uint32          `json:",omitempty"` // ids of tokens that end a text: eos_token_id
+	Begin    []uint32          `json:",omitempty"` // ids of tokens that begin a prompt, of a model whose texts begin so; a template writes its own
 
 	Name  string   `json:"-"` // names the template in errors; "": "the model's chat template"
 	Notes []string `json:"-"` // what of the files was left out, once they are read
@@ -34,9 +35,14 @@ func (f *Format) Parsed() *Format {
 	return &own
 }
 
-// Within is the format without ids of [Format.Ends] that a vocabulary of so many tokens lacks, and a note if there are some.
+// Within is the format without ids of [Format.Ends] and [Format.Begin] that a vocabulary of so many tokens lacks, and a note if Ends has some.
 func (f *Format) Within(vocab int) *Format {
 	beyond := func(id uint32) bool { return uint64(id) >= uint64(vocab) }
+	if f != nil && slices.ContainsFunc(f.Begin, beyond) { // the model cannot read it
+		own := *f
+		own.Begin = nil
+		f = &own
+	}
 	if f == nil || !slices.ContainsFunc(f.Ends, beyond) {
 		return f
 	}
@@ -92,6 +98,9 @@ func (f *Format) Settings() map[string]any {
 	if f.Template != "" {
 		keys["chat_template"] = f.Template
 	}
+	if len(f.Begin) > 0 {
+		keys["add_bos_token"] = true
+	}
 	return keys
 }
 
@@ -122,6 +131,8 @@ func Written(text []byte) bool {
 		switch {
 		case name == "eos_token_id" && json.Unmarshal(raw, &ids) == nil:
 			values[name] = ids
+		case name == "add_bos_token" && string(raw) == "true":
+			values[name] = true
 		case (name == "chat_template" || strings.HasSuffix(name, "_token")) && json.Unmarshal(raw, &s) == nil:
 			values[name] = s
 		default:
