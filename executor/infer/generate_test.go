@@ -291,8 +291,12 @@ func TestStepsOfTextsAllocateNothing(t *testing.T) {
 	if n := book.Total(ledger.PullBack).Bytes - out.Bytes; n != steps*4*4 {
 		t.Errorf("%d bytes were pulled back", n)
 	}
-	if n := book.OfUsage(ledger.CopyIn, device.Cache).Bytes; n != 4*(2*2*24*16*4+4*19) {
+	const caches = 4 * (2*2*24*16*4 + 4*19)
+	if n := book.OfUsage(ledger.CopyIn, device.Cache).Bytes; n != caches {
 		t.Errorf("%d bytes of caches were copied in", n)
+	}
+	if n := s.devs[0].Stats().LiveBy[device.Cache]; n < caches || n > caches+caches/8 { // rounded up to the device's steps
+		t.Errorf("the device has %d bytes of caches, which take %d", n, caches)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
