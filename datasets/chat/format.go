@@ -22,6 +22,19 @@ type Format struct {
 
 	parsed *Template // of the template source; nil: Parse parses
 	source string
+	left   string // see Without
+}
+
+// Without is the format without its template, which the config has left out.
+func (f *Format) Without() *Format {
+	own := *f
+	own.Template, own.left = "", f.Template
+	return &own
+}
+
+// HasLeft reports whether a template is the one that was left out: a run folder has it still.
+func (f *Format) HasLeft(template string) bool {
+	return f != nil && template != "" && f.left == template
 }
 
 // Parsed is the format with its template parsed, for many calls of Parse; f itself where it cannot be.
