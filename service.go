@@ -28,6 +28,9 @@ type ServiceStats = answer.ServiceStats
 // Adapter is a run with an adapter of low rank (adapt.lora), to be served beside others of one base.
 type Adapter = trained.Adapter
 
+// KeptAdapter is an adapter of a service, with its weights in host memory: see [Service.Keep].
+type KeptAdapter = trained.KeptAdapter
+
 // ServicePart is weights of a service: those of the model itself, or of an adapter beside them.
 type ServicePart = trained.Part
 
@@ -74,6 +77,16 @@ func (s *Service) Adapter(name string) (*Service, error) {
 		return nil, err
 	}
 	return &Service{a}, nil
+}
+
+// Keep copies the weights of an adapter to host memory. As [Adapter].Kept they are served again by
+// [OpenAdapters], without the checkpoint, which may be gone. A name that there is not is refused
+// with [ErrOptions].
+func (s *Service) Keep(ctx context.Context, name string) (*KeptAdapter, error) {
+	if err := cmp.Or(s.checkOpen(), errs.CheckContext(ctx)); err != nil {
+		return nil, err
+	}
+	return s.service.Keep(ctx, name)
 }
 
 // Parts are the weights of the service: those of the model, and of each adapter in the order of

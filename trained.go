@@ -158,6 +158,18 @@ func (t *Trained) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	return t.model.Generate(ctx, o, emit)
 }
 
+// GenerateAll is Generate for several texts at once, whose steps read the weights once for all. Their
+// options have one Context. Each is the text that it is alone, to the bit, unless products go
+// through AMX. Its pieces come with its index in list, from one goroutine at a time. A text with
+// numbers that are not finite ends alone: the error is of the first text that has one. emit's
+// error ends all.
+func (t *Trained) GenerateAll(ctx context.Context, list []GenerateOptions, emit func(text int, p Piece) error) ([]Generation, error) {
+	if err := cmp.Or(t.check(ctx), checkEmit(emit == nil)); err != nil {
+		return nil, err
+	}
+	return t.model.GenerateAll(ctx, list, emit)
+}
+
 // Notes say how evaluation is other than its user may expect: what percentages of
 // memory became, less memory than a microbatch would take, and a model that was
 // trained on one batch.

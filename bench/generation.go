@@ -152,9 +152,9 @@ func (s *generating) turns(ctx context.Context, seconds float64) error {
 
 // turn reads the prompt and decodes.
 func (s *generating) turn(ctx context.Context) error {
-	s.gen.Forget()
+	s.gen.Forget(0)
 	began := time.Now()
-	token, err := s.gen.Append(ctx, s.prompt, len(s.prompt))
+	token, err := s.gen.Append(ctx, 0, s.prompt, len(s.prompt))
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (s *generating) turn(ctx context.Context) error {
 	runtime.ReadMemStats(&before)
 	for i := range s.perTurn() {
 		began := time.Now()
-		if next[0], err = s.gen.Append(ctx, next, len(s.prompt)+1+i); err != nil {
+		if next[0], err = s.gen.Append(ctx, 0, next, len(s.prompt)+1+i); err != nil {
 			return err
 		}
 		s.decode = append(s.decode, time.Since(began))

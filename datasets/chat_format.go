@@ -137,7 +137,7 @@ func (s Spec) Chat() (f *chat.Format, err error) {
 		}
 	} else if given == "" && dir != "" { // the run had another template, which the config has no more
 		other, err := ReadChat(dir)
-		if err != nil || other == nil || other.Template == "" {
+		if err != nil || other == nil || other.Template == "" || f.HasLeft(other.Template) {
 			return f, err
 		}
 		return withTemplate(f, other), nil

@@ -165,6 +165,21 @@ func TestKnownChat(t *testing.T) {
 	}
 }
 
+// TestTemplateThatWasLeftOut: a template that the config has left out does not come back from the folder of the run.
+func TestTemplateThatWasLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"bos_token": "@", "chat_template": "own"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for template, want := range map[string]string{"own": "", "another": "own"} {
+		s := Spec{}
+		s.Text.Tokenizer, s.Text.KnownChat = dir, (&chat.Format{Template: template, Ends: []uint32{3}}).Without()
+		if f, err := s.Chat(); err != nil || f.Template != want || !slices.Equal(f.Ends, []uint32{3}) {
+			t.Errorf("without %q: %+v, %v; want %q", template, f, err, want)
+		}
+	}
+}
+
 // TestEndsOfTemplates finds what the templates of published models put behind an answer.
 func TestEndsOfTemplates(t *testing.T) {
 	b, err := os.ReadFile("chat/testdata/references.json")

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/columns"
@@ -91,16 +94,34 @@ type Info struct {
 	Fingerprint string
 }
 
-// ClassName is the name of a class, or the text of the token that it is; "" if it has
-// none.
+// ClassName is the name of a class, or the text of the token that it is, with bytes that are no
+// UTF-8 as \x80; "" if it has none.
 func (i *Info) ClassName(class int) string {
 	switch {
 	case class < len(i.ClassNames):
 		return i.ClassNames[class]
 	case i.ClassNames == nil && i.Tokenizer != nil && class < i.Tokenizer.Len():
-		return tokenizer.Text(i.Tokenizer, int32(class))
+		return inUTF8(tokenizer.Text(i.Tokenizer, int32(class)))
 	}
 	return ""
+}
+
+// inUTF8 is a text with bytes that are no UTF-8 as \x80: a token of bytes may be a part of a character.
+func inUTF8(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		} else {
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 // ClassNamed is the class of a name; of data whose classes have none, of its number.

@@ -1,6 +1,10 @@
 package datasets
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/berth-ml/berth/datasets/tokenizer"
+)
 
 // A class is named by its own word, and one of two that are such as yes and no by any such word.
 func TestClassNamed(t *testing.T) {
@@ -16,6 +20,16 @@ func TestClassNamed(t *testing.T) {
 		info := Info{ClassNames: c.classes, Classes: 2}
 		if got, ok := info.ClassNamed(c.name); ok != (c.want >= 0) || ok && got != c.want {
 			t.Errorf("%s of %q: %d, %v, want %d", c.name, c.classes, got, ok, c.want)
+		}
+	}
+}
+
+// The names of tokens are texts, also where a token is a part of a character.
+func TestClassNameOfABytesToken(t *testing.T) {
+	info := Info{Tokenizer: tokenizer.Bytes{}, Classes: 256}
+	for class, want := range map[int]string{'a': "a", '\n': "\n", 0x80: `\x80`, 0xff: `\xff`, 256: ""} {
+		if got := info.ClassName(class); got != want {
+			t.Errorf("token %d is %q, want %q", class, got, want)
 		}
 	}
 }

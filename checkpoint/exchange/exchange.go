@@ -135,6 +135,9 @@ func (x *importing) configure() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", pretrained.ErrFormat, err)
 	}
+	if format, err = datasets.WithBegin(x.ctx, x.from, format, tokens); err != nil {
+		return fmt.Errorf("%w: %w", pretrained.ErrFormat, err)
+	}
 	if format = format.Within(m.Vocab); format != nil {
 		x.model.Notes = append(x.model.Notes, format.Notes...)
 	}

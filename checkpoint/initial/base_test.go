@@ -189,3 +189,43 @@ func TestOpenStored(t *testing.T) {
 		}
 	}
 }
+
+// A file with more layers than the model is no base of an adapter; a model without one may begin with a part of it.
+func TestOpenTellsMissingLayers(t *testing.T) {
+	vars := func(tags ...string) (list []*graph.Value) {
+		for _, name := range []string{"h.0.w", "h.1.w", "head.w"} {
+			list = append(list, &graph.Value{Name: name, Meta: shape.F32(1), Role: graph.Parameter, Tags: tags})
+		}
+		return list
+	}
+	file := func(names ...string) string {
+		path, entries := filepath.Join(t.TempDir(), "w.safetensors"), []safetensors.Entry(nil)
+		for _, name := range names {
+			entries = append(entries, safetensors.Entry{Name: name, Meta: shape.F32(1), Bytes: make([]byte, 4)})
+		}
+		if err := safetensors.WriteFile(path, entries, nil); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	deep := []string{"h.0.w", "h.1.w", "h.2.w", "head.w"}
+	for _, c := range []struct {
+		names []string
+		tags  []string
+		fits  bool
+	}{
+		{deep, []string{graph.BaseTag}, false}, {deep, nil, true},
+		{[]string{"m.h.0.w", "m.h.1.w", "m.h.10.w", "head.w"}, []string{graph.BaseTag}, false},
+		{[]string{"h.0.w", "h.1.w", "head.w", "h.0.mask", "h.1.mask", "other.w"}, []string{graph.BaseTag}, true},
+	} {
+		x, err := initial.Open(t.Context(), file(c.names...), 1, vars(c.tags...))
+		if (err == nil) != c.fits || err != nil && (!errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "has more layers than the model")) {
+			t.Errorf("%v, %v: %v", c.names, c.tags, err)
+		}
+		if err == nil {
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

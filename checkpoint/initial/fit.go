@@ -3,6 +3,7 @@ package initial
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -60,6 +61,31 @@ func (x *Values) fitOf(vars []*graph.Value) *fit {
 	}
 	return f
 }
+
+// whole refuses a file with more layers than the base of an adapter: an adapter that is trained beside
+// the first of them suits no model. Other models may begin with a part of a file.
+func (x *Values) whole(vars []*graph.Value) error {
+	if x.inFile == nil || len(BaseVars(vars)) == 0 {
+		return nil
+	}
+	alike, known := map[string]bool{}, map[string]bool{} // names without the numbers of layers
+	for _, name := range x.inFile {
+		alike[numbered.ReplaceAllString(name, ".#.")], known[name] = true, true
+	}
+	var more []string
+	for _, name := range x.names() {
+		if like := numbered.ReplaceAllString(name, ".#."); like != name && alike[like] && !known[name] && !x.source.Skips(strings.TrimPrefix(name, x.source.Prefix)) {
+			more = append(more, name)
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has more layers than the model (%s): an adapter is trained beside a whole model; give the model as many layers as the file has", ErrInit, x.source.File, some(more, ", "))
+}
+
+// numbered is the number of a layer in a name.
+var numbered = regexp.MustCompile(`\.\d+\.`)
 
 // err says why the file does not fit; nil where it does.
 func (f *fit) err() error {

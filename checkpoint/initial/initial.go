@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -141,10 +143,17 @@ type Values struct {
 
 // Open opens a [Source], plain or compressed, which must have every parameter among
 // vars that it does not skip, in its shape, under its name after the prefix. With ""
-// all contents are by rule. ctx ends reading the list of the file's tensors. The
+// all contents are by rule. For an adapter, a file with more layers than the model is refused. ctx ends reading the list of the file's tensors. The
 // caller closes the values.
 func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
-	return open(ctx, init, seed, vars, vars)
+	x, err := open(ctx, init, seed, vars, vars)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.whole(vars); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
 }
 
 // open is Open of some of the variables.
@@ -191,6 +200,9 @@ func anyWeight(vars []*graph.Value) string {
 // open opens the file of weights, and finds the prefix.
 func (x *Values) open(ctx context.Context, vars []*graph.Value) (err error) {
 	path := x.source.File
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return folderError(path)
+	}
 	if !safetensors.Compressed(path) {
 		if x.file, err = safetensors.Open(ctx, path); err == nil {
 			x.nameTensors(vars)
@@ -204,6 +216,22 @@ func (x *Values) open(ctx context.Context, vars []*graph.Value) (err error) {
 		x.stream = newStream(f, x.source, x.inFile, vars)
 	}
 	return err
+}
+
+// folderError says which file to give in place of a folder.
+func folderError(dir string) error {
+	inside := func(name string) bool {
+		st, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && st.Mode().IsRegular()
+	}
+	switch {
+	case inside("checkpoints.db"):
+		file := filepath.Clean(dir) + ".safetensors"
+		return fmt.Errorf("%s is the folder of a run: write its model to a file (trainer export %s --out %s), and give that", dir, dir, file)
+	case inside("model.safetensors"):
+		return fmt.Errorf("%s is a folder: give the file %s", dir, filepath.Join(dir, "model.safetensors"))
+	}
+	return fmt.Errorf("%s is a folder: give a file of weights, as trainer export writes it", dir)
 }
 
 // nameTensors finds the prefix, unless one is given, and the weights in the file. Those without a name behind a prefix that was found

@@ -78,9 +78,7 @@ func ChatOf(c, then *configs.Config, info *datasets.Info) (f *chat.Format, same 
 	if same || info.Chat == nil {
 		return info.Chat, same
 	}
-	other := *info.Chat
-	other.Template = ""
-	return &other, false
+	return info.Chat.Without(), false
 }
 
 // Columns are the kinds that the newest checkpoint of a run, which may be nil, has found for the columns of its table,

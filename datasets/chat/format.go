@@ -15,14 +15,47 @@ type Format struct {
 	Template string            `json:",omitempty"` // the source of the chat template; "": there is none
 	Special  map[string]string `json:",omitempty"` // texts of special tokens by name, such as eos_token
 	Ends     []uint32          `json:",omitempty"` // ids of tokens that end a text: eos_token_id
+	Begin    []uint32          `json:",omitempty"` // ids of tokens that begin a prompt, of a model whose texts begin so; a template writes its own
 
 	Name  string   `json:"-"` // names the template in errors; "": "the model's chat template"
 	Notes []string `json:"-"` // what of the files was left out, once they are read
+
+	parsed *Template // of the template source; nil: Parse parses
+	source string
+	left   string // see Without
 }
 
-// Within is the format without ids of [Format.Ends] that a vocabulary of so many tokens lacks, and a note if there are some.
+// Without is the format without its template, which the config has left out.
+func (f *Format) Without() *Format {
+	own := *f
+	own.Template, own.left = "", f.Template
+	return &own
+}
+
+// HasLeft reports whether a template is the one that was left out: a run folder has it still.
+func (f *Format) HasLeft(template string) bool {
+	return f != nil && template != "" && f.left == template
+}
+
+// Parsed is the format with its template parsed, for many calls of Parse; f itself where it cannot be.
+func (f *Format) Parsed() *Format {
+	t, err := f.Parse()
+	if err != nil {
+		return f
+	}
+	own := *f
+	own.parsed, own.source = t, f.Template
+	return &own
+}
+
+// Within is the format without ids of [Format.Ends] and [Format.Begin] that a vocabulary of so many tokens lacks, and a note if Ends has some.
 func (f *Format) Within(vocab int) *Format {
 	beyond := func(id uint32) bool { return uint64(id) >= uint64(vocab) }
+	if f != nil && slices.ContainsFunc(f.Begin, beyond) { // the model cannot read it
+		own := *f
+		own.Begin = nil
+		f = &own
+	}
 	if f == nil || !slices.ContainsFunc(f.Ends, beyond) {
 		return f
 	}
@@ -41,10 +74,13 @@ type Message struct {
 // ErrNoTemplate is the error of a [Format] without a template.
 var ErrNoTemplate = errors.New("there is no chat template")
 
-// Parse reads the template.
+// Parse reads the template. Goroutines may render it at once.
 func (f *Format) Parse() (*Template, error) {
 	if f == nil || f.Template == "" {
 		return nil, ErrNoTemplate
+	}
+	if f.parsed != nil && f.source == f.Template {
+		return f.parsed, nil
 	}
 	name := f.Name
 	if name == "" {
@@ -74,6 +110,9 @@ func (f *Format) Settings() map[string]any {
 	}
 	if f.Template != "" {
 		keys["chat_template"] = f.Template
+	}
+	if len(f.Begin) > 0 {
+		keys["add_bos_token"] = true
 	}
 	return keys
 }
@@ -105,6 +144,8 @@ func Written(text []byte) bool {
 		switch {
 		case name == "eos_token_id" && json.Unmarshal(raw, &ids) == nil:
 			values[name] = ids
+		case name == "add_bos_token" && string(raw) == "true":
+			values[name] = true
 		case (name == "chat_template" || strings.HasSuffix(name, "_token")) && json.Unmarshal(raw, &s) == nil:
 			values[name] = s
 		default:

@@ -135,3 +135,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A format that is parsed once gives its template again, until it has another.
+func TestParsed(t *testing.T) {
+	f := (&chat.Format{Template: "{{ a }}"}).Parsed()
+	first, err := f.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.Parse(); err != nil || again != first {
+		t.Errorf("the template is parsed again; %v", err)
+	}
+	other := *f
+	other.Template = "{{ b }}"
+	if x, err := other.Parse(); err != nil || x == first {
+		t.Errorf("another template is the one that was parsed; %v", err)
+	}
+	for _, bad := range []*chat.Format{nil, {}, {Template: "{{"}} {
+		if _, err := bad.Parsed().Parse(); err == nil {
+			t.Errorf("%+v: no error", bad)
+		}
+	}
+}

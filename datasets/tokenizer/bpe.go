@@ -135,10 +135,7 @@ func (t *BPE) fillMerges(ids map[string]uint32) error {
 		if !ok {
 			return fmt.Errorf("%w: merge %d makes %q, which is not in the vocabulary", ErrFormat, rank, text)
 		}
-		if _, twice := t.merges[p]; twice {
-			return fmt.Errorf("%w: merge %d, which makes %q, is there twice", ErrFormat, rank, text)
-		}
-		t.merges[p] = merged{uint32(rank), id}
+		t.merges[p] = merged{uint32(rank), id} // of a merge that is there twice, the last rank counts, as in Hugging Face's tokenizers
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,4 +152,37 @@ func FuzzVocab(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Of a merge that is there twice, the last rank counts, as in Hugging Face's tokenizers, which insert
+// one after the other into a map. The file is written as it was read.
+func TestMergesThatAreThereTwice(t *testing.T) {
+	vocab := map[string]int{"ab": 256, "bc": 257}
+	for b, name := range byteNames {
+		vocab[string(name)] = b
+	}
+	names, err := json.Marshal(vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for merges, want := range map[string][]uint32{"a b\nb c\n": {256, 'c'}, "a b\nb c\na b\n": {'a', 257}, "b c\na b\nb c\n": {256, 'c'}} {
+		dir := t.TempDir()
+		put(t, dir, vocabFile, string(names))
+		put(t, dir, mergesFile, merges)
+		tok, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := t.TempDir()
+		put(t, again, "tokenizer.json", fileOf(t, tok))
+		same, err := Load(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []Tokenizer{tok, same} {
+			if got, err := x.EncodeRest(t.Context(), nil, []byte("abc")); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q: %v, want %v; %v", merges, got, want, err)
+			}
+		}
+	}
 }

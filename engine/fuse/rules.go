@@ -99,6 +99,7 @@ var rules = map[string]rule{
 	"square_total":       {why: "is one number"},
 	"cached_attention":   {why: "reads other rows"},
 	"cache_write":        {why: "writes a few rows in place"},
+	"state_write":        {why: "writes a few rows in place"},
 	"positions":          {why: "is a few whole numbers"},
 	"last_row":           {why: "reads rows by number"},
 	"repetition_penalty": {why: "looks for tokens"},

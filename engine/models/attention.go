@@ -43,7 +43,7 @@ func (l Attention) Build(b *Builder, x *graph.Value) *graph.Value {
 // are written into the cache when all is computed.
 func (l Attention) cached(c *context, x *graph.Value) *graph.Value {
 	return l.around(c, x, func(qkv *graph.Value) *graph.Value {
-		return c.attendCached(ops.CachedAttention{Heads: l.Heads}, qkv, []int{1, c.chunk.Context, x.Meta.Shape[2]})
+		return c.attendCached(ops.CachedAttention{Heads: l.Heads}, qkv, []int{c.chunk.Places, c.chunk.Context, x.Meta.Shape[2]})
 	})
 }
 

@@ -26,15 +26,15 @@ func (c *context) generated(t *layerType, l Layer, x *graph.Value) *graph.Value 
 	return x
 }
 
-// chunkExtent is the chunk's extent, an input.
+// chunkExtent is the extents of the chunk's sequences, an input.
 func (c *context) chunkExtent() *graph.Value {
 	if c.chunk.extent == nil {
-		c.chunk.extent = c.b.Input(ExtentName, shape.I32(1, 2))
+		c.chunk.extent = c.b.Input(ExtentName, shape.I32(c.microbatch, 3))
 	}
 	return c.chunk.extent
 }
 
-// lastRow is the last row of x[1,T,D] that counts, or x where there is one.
+// lastRow is the last row of each sequence of x[B,T,D] that counts, or x where there is one.
 func (c *context) lastRow(x *graph.Value) *graph.Value {
 	if s := x.Meta.Shape; s.Rank() != 3 || s[1] == 1 || x.Meta.DType != shape.Float32 {
 		return x

@@ -6,17 +6,17 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Generate builds the graph that reads a chunk of a text, keeps the keys and values of
-// its attention in caches, and samples the token after it. Graphs for chunks of several
+// Generate builds the graph that reads a chunk of each of some texts, keeps the keys and values
+// of its attention in caches, and samples the tokens after them. Graphs for chunks of several
 // sizes share parameters and caches by name.
 //
 // Layers that mix positions have a form that reads the caches; layers that work on each
 // position alone are as ever; others are refused. Behind the last layer that mixes
-// positions, only the last token's row goes on.
+// positions, only the row of a text's last token goes on.
 func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
-	s = s.whole()
+	s, z.Texts, z.Places = s.whole(), max(1, z.Texts), max(1, z.Places)
 	s.Input.Shape, s.Lengths = shape.Of(z.Rows), false
-	c := newContext("generate", s, 1, 1)
+	c := newContext("generate", s, 1, z.Texts)
 	c.b.Stop(z.Stop)
 	c.chunk = &chunk{GenerateSize: z}
 	logits := c.forward()
@@ -37,7 +37,7 @@ func (s Spec) Positions() (least int) {
 	return least
 }
 
-// sampled appends the choice of a token.
+// sampled appends the choice of a token for each text.
 func (c *context) sampled(logits *graph.Value) {
 	if c.b.Err() != nil {
 		return
@@ -49,19 +49,19 @@ func (c *context) sampled(logits *graph.Value) {
 		c.fail("the model's output for each token is %v: to generate text, its last layer must give one number for each of the %d tokens", sample(logits), c.spec.Tokens)
 		return
 	}
-	shaping := c.b.Var(ShapingName, shape.F32(2), graph.Cache, graph.Init{})
-	choice := c.b.Var(ChoiceName, shape.I32(3), graph.Cache, graph.Init{})
-	at := c.b.Input(SampleAtName, shape.I32(1))
+	at := c.b.Input(SampleAtName, shape.I32(s[0]))
+	shaping := c.b.Input(ShapingName, shape.F32(s[0], 2))
+	choice := c.b.Input(ChoiceName, shape.I32(s[0], 3))
 	c.b.Output(GenerateToken, c.b.One(ops.Sample{Tokens: c.spec.Tokens}, c.penalized(logits), at, shaping, choice))
 	if c.chunk.Logits {
 		c.b.Output(GenerateLogits, logits)
 	}
 }
 
-// penalized are the logits with the penalty for tokens that the text has.
+// penalized are the logits with the penalty for tokens that their text has.
 func (c *context) penalized(logits *graph.Value) *graph.Value {
-	seen := c.b.Var(SeenName, shape.I32(1, logits.Meta.Shape[2]), graph.Cache, graph.Init{})
-	penalty := c.b.Var(PenaltyName, shape.F32(), graph.Cache, graph.Init{})
+	seen := c.b.Var(SeenName, shape.I32(c.chunk.Places, logits.Meta.Shape[2]), graph.Cache, graph.Init{})
+	penalty := c.b.Input(PenaltyName, shape.F32(c.microbatch))
 	out := c.b.One(ops.RepetitionPenalty{}, logits, seen, c.chunk.tokens, c.chunkExtent(), penalty)
 	defer c.b.InPhase(graph.Update)()
 	c.b.Assign(seen, c.b.One(ops.SeenWrite{}, seen, c.chunk.tokens, c.chunkExtent()))

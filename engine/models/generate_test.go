@@ -68,8 +68,6 @@ func generatesAsPredicted(t *testing.T, s models.Spec) {
 			st[v] = a
 		}
 	}
-	st[models.ShapingName].F[1] = 1 // top-p; a temperature of 0
-	st[models.PenaltyName].F[0] = 1
 	for rows := 1; rows <= 4; rows++ {
 		prefill := generate(t, s, rows)
 		for at := 0; at < len(text); {
@@ -81,8 +79,9 @@ func generatesAsPredicted(t *testing.T, s models.Spec) {
 			chunk := ref.New(g.Find(models.InputName).Meta)
 			copy(chunk.I, text[at:at+count])
 			vals := st.step(t, g, state{
-				models.InputName: chunk, models.ExtentName: ref.Ints([]int32{int32(at), int32(count)}, 1, 2),
-				models.SampleAtName: ref.Ints([]int32{0}, 1)})
+				models.InputName: chunk, models.ExtentName: ref.Ints([]int32{int32(at), int32(count), 0}, 1, 3),
+				models.SampleAtName: ref.Ints([]int32{0}, 1), models.ShapingName: ref.Floats([]float64{0, 1}, 1, 2), // a temperature of 0
+				models.ChoiceName: ref.Ints([]int32{0, 0, 0}, 1, 3), models.PenaltyName: ref.Floats([]float64{1}, 1)})
 			at += count
 			logits := vals[g.Find(models.GenerateLogits)].F
 			agree(t, "probabilities", softmax(logits), 1, whole.F[(at-1)*7:at*7], 1e-12)

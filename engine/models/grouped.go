@@ -70,7 +70,7 @@ func (l GroupedAttention) cached(c *context, x *graph.Value) *graph.Value {
 	positions := c.b.One(ops.Positions{T: x.Meta.Shape[1]}, c.chunkExtent())
 	return l.around(&Builder{c.b, c}, x, positions, func(qkv *graph.Value) *graph.Value {
 		op, _ := l.op(c)
-		dims := []int{1, c.chunk.Context, op.Groups() * op.Size(qkv.Meta.Shape[2])}
+		dims := []int{c.chunk.Places, c.chunk.Context, op.Groups() * op.Size(qkv.Meta.Shape[2])}
 		return c.attendCached(ops.CachedAttention{Heads: l.Heads, KVHeads: l.KVHeads, Window: l.Window}, qkv, dims)
 	})
 }

@@ -124,7 +124,7 @@ func loops(c *context, x *graph.Value) bool {
 	return true
 }
 
-// chunked goes through a chunk x[1,T,D] from the states that the chunk before
+// chunked goes through a chunk x[B,T,D] from the states that the chunk before
 // ended with.
 func (l LSTM) chunked(c *context, x *graph.Value, cl cell) *graph.Value {
 	if l.Last || l.Bidirectional {
@@ -135,11 +135,11 @@ func (l LSTM) chunked(c *context, x *graph.Value, cl cell) *graph.Value {
 		return x
 	}
 	d := l.direction(c, cl, ops.TransposeTo(c.b, x, 1, 0, 2), "")
-	states, goesOn := d.zeros(cl), c.goesOn(x.Meta.Shape[1])
+	states, goesOn, places := d.zeros(cl), c.goesOn(x.Meta.Shape[1]), c.places()
 	var caches []*graph.Value
 	for i, zeros := range states {
-		cache := c.variable("cache.state"+strconv.Itoa(i), zeros.Meta.Shape, graph.Cache, graph.Init{})
-		caches, states[i] = append(caches, cache), ops.SelectOf(c.b, goesOn, cache, zeros)
+		cache := c.variable("cache.state"+strconv.Itoa(i), []int{c.chunk.Places, l.Units}, graph.Cache, graph.Init{})
+		caches, states[i] = append(caches, cache), ops.SelectOf(c.b, goesOn, ops.EmbeddingOf(c.b, cache, places), zeros)
 	}
 	_, rows := d.run(cl, states, false)
 	for i, cache := range caches {
@@ -148,20 +148,25 @@ func (l LSTM) chunked(c *context, x *graph.Value, cl cell) *graph.Value {
 	return ops.TransposeTo(c.b, rows[0], 1, 0, 2)
 }
 
-// goesOn is the position of the chunk's first row, [1,1]: it is 0 for the first chunk of a
-// text alone.
+// goesOn is the position of the first row of each text's chunk, [B,1]: it is 0 for the first
+// chunk of a text alone.
 func (c *context) goesOn(rows int) *graph.Value {
-	at := ops.SliceOf(c.b, c.b.One(ops.Positions{T: rows}, c.chunkExtent()), []int{0, 0}, []int{1, 1})
+	at := ops.SliceOf(c.b, c.b.One(ops.Positions{T: rows}, c.chunkExtent()), []int{0, 0}, []int{c.microbatch, 1})
 	return ops.CastTo(c.b, at, "f32")
 }
 
-// keep writes a state into a cache. states [T,1,H] has one after each row of the chunk; the
+// places is the place of each text in the caches, [B].
+func (c *context) places() *graph.Value {
+	at := ops.SliceOf(c.b, c.chunkExtent(), []int{0, 2}, []int{c.microbatch, 3})
+	return ops.ReshapeTo(c.b, at, c.microbatch)
+}
+
+// keep writes states into a cache. states [T,B,H] has one after each row of the chunk; the
 // one after the last row that counts is kept.
 func (d *direction) keep(cache, states *graph.Value) {
 	b := d.c.b
 	defer b.InPhase(graph.Update)()
-	last := b.One(ops.LastRow{}, ops.TransposeTo(b, states, 1, 0, 2), d.c.chunkExtent())
-	b.Assign(cache, ops.ReshapeTo(b, last, cache.Meta.Shape...))
+	b.Assign(cache, b.One(ops.StateWrite{}, cache, ops.TransposeTo(b, states, 1, 0, 2), d.c.chunkExtent()))
 }
 
 // direction declares the parameters of a direction, and appends the products of the

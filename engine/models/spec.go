@@ -128,8 +128,10 @@ const (
 
 // GenerateSize describes the chunks of a generation.
 type GenerateSize struct {
-	Rows    int  // most tokens of a chunk: 1 to decode, more to read a prompt
-	Context int  // positions that the caches have
+	Texts   int  // texts of which a step reads a chunk; 0: 1
+	Rows    int  // most tokens of a text's chunk: 1 to decode, more to read a prompt
+	Places  int  // texts for which the caches have room; 0: 1
+	Context int  // positions of a text that the caches have
 	Logits  bool // the logits are an output too
 
 	// Stop is asked while the graph is built, which ends with its error. Nil means
@@ -137,14 +139,15 @@ type GenerateSize struct {
 	Stop func() error
 }
 
-// Names of the values of a graph of [Generate]. Its input has the chunk's tokens.
+// Names of the values of a graph of [Generate]. Its input has the chunks' tokens, i32[B,T]. B is
+// GenerateSize.Texts, and P is GenerateSize.Places.
 const (
-	ExtentName     = "extent"           // i32[1,2]: position of the chunk's first row, and the rows that count
-	SampleAtName   = "sample_at"        // i32[1]: number of the token that is sampled, for its random number
-	ShapingName    = "sampling/shaping" // f32[2], a variable: see [ops.Sample]
-	ChoiceName     = "sampling/choice"  // i32[3], likewise
-	PenaltyName    = "sampling/penalty" // f32[], a variable: see [ops.RepetitionPenalty]
-	SeenName       = "sampling/seen"    // i32[1,V], a variable: see [ops.SeenWrite]
-	GenerateToken  = "token"            // i32[1]: the sampled token
-	GenerateLogits = "logits"           // f32[1,1,V], with GenerateSize.Logits
+	ExtentName     = "extent"           // i32[B,3]: see [ops.Extent]
+	SampleAtName   = "sample_at"        // i32[B]: number of the token that is sampled, for its random number
+	ShapingName    = "sampling/shaping" // f32[B,2]: see [ops.Sample]
+	ChoiceName     = "sampling/choice"  // i32[B,3], likewise
+	PenaltyName    = "sampling/penalty" // f32[B]: see [ops.RepetitionPenalty]
+	SeenName       = "sampling/seen"    // i32[P,V], a variable: see [ops.SeenWrite]
+	GenerateToken  = "token"            // i32[B]: the sampled tokens, see [ops.Sample]
+	GenerateLogits = "logits"           // f32[B,1,V], with GenerateSize.Logits
 )

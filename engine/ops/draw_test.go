@@ -37,7 +37,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"sgd": drawSGD, "adam": drawAdam, "lion": drawLion, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "averaged": drawAveraged, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
-		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
+		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "state_write": drawStateWrite, "positions": drawPositions,
 		"last_row": drawLastRow, "sample": drawToken, "repetition_penalty": drawRepetitionPenalty, "seen_write": drawSeenWrite,
 		"pad_with": drawPadWith, "position_weights": drawPositionWeights,
 	}
@@ -75,7 +75,7 @@ var vias = map[string]string{
 
 // flat lists the kinds through which no gradient flows.
 var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "lion", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "averaged", "ranged", "square_parts", "square_total",
-	"cache_write", "seen_write", "positions", "sample", "pad_with", "position_weights"}
+	"cache_write", "state_write", "seen_write", "positions", "sample", "pad_with", "position_weights"}
 
 // generating lists the kinds that refuse to be differentiated.
 var generating = []string{"cached_attention", "last_row", "repetition_penalty"}

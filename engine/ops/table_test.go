@@ -24,7 +24,7 @@ import (
 // that are not listed must not declare any.
 func aliases(op graph.Op) []int {
 	switch o := op.(type) {
-	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Reshape, ops.CheckFinite, ops.Increment, ops.RingWrite, ops.CacheWrite, ops.Tally, ops.Rotary:
+	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.Compare, ops.Reshape, ops.CheckFinite, ops.Increment, ops.RingWrite, ops.CacheWrite, ops.StateWrite, ops.Tally, ops.Rotary:
 		return []int{0}
 	case ops.Softmax, ops.LogSoftmax, ops.LogSoftmaxGrad, ops.CrossEntropyGrad, ops.BatchNormEval:
 		return []int{0}

@@ -27,7 +27,7 @@ var elementTypes = []struct{ types, kinds string }{
 	{"(f32,f32,f32,f32,f32)->f32", "batch_norm_eval"},
 	{"(f32,f32,f32,f32,f32)->f32,f32,f32", "batch_norm_grad layer_norm_grad"},
 	{"(f32,f32,f32,i32)->f32", "cached_attention"},
-	{"(f32,f32,i32)->f32", "cache_write"},
+	{"(f32,f32,i32)->f32", "cache_write state_write"},
 	{"(f32,i32)->f32", "correct last_row"},
 	{"(f32,i32)->f32 (bf16,i32)->f32 (i8b,i32)->f32", "gather"},
 	{"(f32,i32)->f32,f32", "cross_entropy"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
@@ -107,27 +108,46 @@ func (e *Engine) Predict(ctx context.Context, part *datasets.Part, done *infer.P
 	return err
 }
 
-// Generate continues a text.
-func (e *Engine) Generate(ctx context.Context, t *Text) (err error) {
-	g, err := e.generator(ctx, t.size)
+// Generate continues texts, at once, and gives the error of each: see [SizeOf]. Their emits are
+// called by a goroutine each.
+func (e *Engine) Generate(ctx context.Context, texts []*Text) (ended []error, err error) {
+	g, err := e.generator(ctx, SizeOf(texts), true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := g.Choose(t.opt.sampling()); err != nil {
-		return err
+	free := make(chan struct{}, 1) // has one element while a step runs
+	j := newJoint(g, func(ctx context.Context, f func() error) error {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		defer func() { <-free }()
+		return f()
+	})
+	ended = make([]error, len(texts))
+	var all sync.WaitGroup
+	for i, t := range texts {
+		all.Go(func() {
+			seat := j.sit(i, t.opt.sampling())
+			defer seat.leave()
+			ended[i] = t.run(ctx, seat)
+		})
 	}
-	return t.run(ctx, g)
+	all.Wait()
+	return ended, nil
 }
 
-// generator compiles the steps of a text, with the weights.
-func (e *Engine) generator(ctx context.Context, size infer.GeneratorOptions) (*infer.Generator, error) {
+// generator compiles the steps of texts, with the weights. fill says that the caches have no
+// contents yet.
+func (e *Engine) generator(ctx context.Context, size infer.GeneratorOptions, fill bool) (*infer.Generator, error) {
 	g, err := infer.NewGenerator(ctx, e.rt, e.Model.Infer, size)
 	if err != nil {
 		return nil, err
 	}
 	first, err := e.load(ctx, g)
-	if err == nil && !first {
+	if err == nil && !first && fill {
 		err = g.Begin()
 	}
 	if err != nil {

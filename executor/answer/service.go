@@ -3,10 +3,12 @@ package answer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/batching"
@@ -78,6 +80,11 @@ func NewService(ctx context.Context, rt *executor.Runtime, m Model, o ServiceOpt
 
 // add compiles the programs of another model, and loads its weights.
 func (c *common) add(ctx context.Context, rt *executor.Runtime, m Model, load func(context.Context, Loader) error) error {
+	if m.Info.Chat != nil { // each request of messages renders it
+		info := *m.Info
+		info.Chat = info.Chat.Parsed()
+		m.Info = &info
+	}
 	sizes := batching.Buckets(c.opt.Batch)
 	s := &Service{common: c, engine: NewEngine(rt, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(sizes))})}
 	c.all = append(c.all, s)
@@ -144,6 +151,32 @@ func (s *Service) note() {
 	for _, failure := range s.engine.rt.Retried() {
 		s.warnings.add(executor.TryingAgain(failure))
 	}
+}
+
+// Weights copies variables of the service's model to the host, by name.
+func (s *Service) Weights(ctx context.Context, wanted func(v *graph.Value) bool) (contents map[string][]byte, err error) {
+	contents = map[string][]byte{}
+	err = s.inTurn(ctx, func() error {
+		p, err := s.engine.predictor(ctx, question{samples: 1})
+		if err != nil {
+			return err
+		}
+		resident := s.engine.rt.Residency
+		for _, v := range p.Program().Graph().Vars {
+			if !wanted(v) {
+				continue
+			}
+			t := p.Program().Var(v.Name)
+			if err := resident.PullBack(ctx, ledger.Fetch, t); err != nil {
+				return err
+			}
+			if err := resident.View(t, func(b []byte) error { contents[v.Name] = slices.Clone(b); return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return contents, err
 }
 
 // Warnings say what went wrong and did no harm, such as a copy that failed on a device and

@@ -102,6 +102,10 @@ func (m *Model) NewText(ctx context.Context, o GenerateOptions, emit func(Piece)
 	if err := cmp.Or(m.Speaks(), o.check()); err != nil {
 		return nil, err
 	}
+	var begin []uint32
+	if m.Info.Chat != nil && o.Messages == nil { // a template writes its own
+		begin = m.Info.Chat.Begin
+	}
 	ends, stops := m.Info.Ends(ctx)
 	stops = append(stops, o.Stop...)
 	if o.Messages != nil {
@@ -119,11 +123,15 @@ func (m *Model) NewText(ctx context.Context, o GenerateOptions, emit func(Piece)
 	if o.Context > 0 {
 		t.size.Context = o.Context
 	}
-	return t, t.encode(ctx)
+	return t, t.encode(ctx, begin)
 }
 
-// Size is the size of the text's caches.
-func (t *Text) Size() infer.GeneratorOptions { return t.size }
+// SizeOf is the size of the caches of texts, whose contexts are equal.
+func SizeOf(texts []*Text) infer.GeneratorOptions {
+	size := texts[0].size
+	size.Texts = len(texts)
+	return size
+}
 
 // Result describes the text so far.
 func (t *Text) Result() Generation { return t.res }
@@ -178,9 +186,14 @@ func (o *GenerateOptions) sampling() infer.Sampling {
 }
 
 // encode begins the text with the prompt, and lets go of it: only its last tokens are read.
-func (t *Text) encode(ctx context.Context) error {
+// Before them come the tokens with which the model's texts begin, unless the prompt has them.
+func (t *Text) encode(ctx context.Context, begin []uint32) error {
 	last, n, err := tokenizer.End(ctx, t.tok, t.opt.Prompt, t.size.Context+1)
 	t.opt.Prompt = ""
+	if n == len(last) && (n < len(begin) || !slices.Equal(last[:len(begin)], begin)) { // else the beginning is forgotten
+		last, n = slices.Concat(begin, last), n+len(begin)
+		last = last[max(0, n-t.size.Context-1):]
+	}
 	switch {
 	case ctx.Err() != nil: // the prompt may well be good
 		return context.Cause(ctx)
@@ -198,7 +211,7 @@ func (t *Text) encode(ctx context.Context) error {
 	return nil
 }
 
-// reader reads tokens of a text, and gives the next: an [infer.Generator] does.
+// reader reads tokens of a text, and gives the next: see [infer.Generator].
 type reader interface {
 	Append(ctx context.Context, tokens []int32, number int) (next int32, err error)
 	Room() int

@@ -6,36 +6,29 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/errs"
 )
 
-// texts generates texts for a service, several at once: tokens of one come between those
-// of the others, and between batches.
+// texts generates texts for a service, several at once, with each of its models by a joint:
+// their steps come between batches.
 type texts struct {
 	opt  ServiceOptions
-	free chan *slot // those of no text under way
-	all  []*slot
+	free chan int // places of no text under way
+
+	joints map[*Service]*joint // of the model and its adapters, made when they are first needed; used in turn
+	filled map[int]bool        // contexts whose caches have contents; used in turn
 
 	mu      sync.Mutex
-	asked   int   // calls of Generate: at most Texts have a slot, and Queue wait
-	running int   // those with a slot, whose generator may still be made
+	asked   int   // calls of Generate: at most Texts have a place, and Queue wait
+	running int   // those with a place, whose generator may still be made
 	tokens  int64 // that were generated
-}
-
-// slot is the place of a text among those that are generated at once: caches on the devices. The
-// text that has it owns it.
-type slot struct {
-	number     int                           // from 1 on
-	generators map[*Service]*infer.Generator // of the model and its adapters, with the same caches; made when they are first needed
 }
 
 // newTexts has no generators yet.
 func newTexts(o ServiceOptions) *texts {
-	x := &texts{opt: o, free: make(chan *slot, o.Texts)}
+	x := &texts{opt: o, free: make(chan int, o.Texts), joints: map[*Service]*joint{}, filled: map[int]bool{}}
 	for i := range o.Texts {
-		x.all = append(x.all, &slot{1 + i, map[*Service]*infer.Generator{}})
-		x.free <- x.all[i]
+		x.free <- i
 	}
 	return x
 }
@@ -50,27 +43,25 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	if asked, has := t.size.Context, s.engine.Model.Generator().Context; asked != has {
 		return Generation{}, fmt.Errorf("%w: a context of %d tokens: this service generates with a context of %d and cannot change it; leave the context out", errs.ErrOptions, asked, has)
 	}
-	place, err := s.texts.slot(ctx, s.done)
+	place, err := s.texts.place(ctx, s.done)
 	if err != nil {
 		return Generation{}, err
 	}
 	defer func() { s.texts.giveBack(place, t.res.Tokens) }()
-	g, err := s.generator(ctx, place)
+	j, err := s.joint(ctx)
 	if err != nil {
 		return Generation{}, err
 	}
-	reader := &turns{service: s, generator: g}
-	if err := reader.choose(ctx, o.sampling()); err != nil {
-		return Generation{}, err
-	}
-	err = t.run(ctx, reader)
+	seat := j.sit(place, o.sampling())
+	defer seat.leave()
+	err = t.run(ctx, seat)
 	return t.res, t.Ended(ctx, err)
 }
 
-// slot waits for one that no other text has. done is closed where the service ends.
-func (x *texts) slot(ctx context.Context, done <-chan struct{}) (*slot, error) {
+// place waits for one that no other text has. done is closed where the service ends.
+func (x *texts) place(ctx context.Context, done <-chan struct{}) (int, error) {
 	if !x.enter() {
-		return nil, errs.ErrBusy
+		return 0, errs.ErrBusy
 	}
 	select {
 	case place := <-x.free:
@@ -78,14 +69,14 @@ func (x *texts) slot(ctx context.Context, done <-chan struct{}) (*slot, error) {
 		return place, nil
 	case <-ctx.Done():
 		x.count(-1, 0)
-		return nil, context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	case <-done:
 		x.count(-1, 0)
-		return nil, errs.ErrClosed
+		return 0, errs.ErrClosed
 	}
 }
 
-// count adds to the numbers of calls, and of those with a generator.
+// count adds to the numbers of calls, and of those with a place.
 func (x *texts) count(asked, running int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -103,26 +94,31 @@ func (x *texts) enter() (ok bool) {
 	return true
 }
 
-// generator is the service's generator of a slot, compiled if it is not there yet.
-func (s *Service) generator(ctx context.Context, place *slot) (g *infer.Generator, err error) {
-	if g = place.generators[s]; g != nil {
-		return g, nil
-	}
+// joint is the texts of the service's model. Its generator is compiled if it is not there yet.
+func (s *Service) joint(ctx context.Context) (j *joint, err error) {
+	x := s.texts
 	err = s.inTurn(ctx, func() error {
+		if j = x.joints[s]; j != nil {
+			return nil
+		}
 		size := s.engine.Model.Generator()
-		size.Text = place.number
-		if g, err = s.engine.generator(ctx, size); err != nil {
+		size.Texts = x.opt.Texts
+		g, err := s.engine.generator(ctx, size, !x.filled[size.Context])
+		if err != nil {
 			return err
 		}
-		place.generators[s] = g
-		s.programs.Add(2) // of chunks, and of single tokens
+		x.filled[size.Context] = true
+		j = newJoint(g, s.inTurn)
+		j.loaded = func(programs int) { s.programs.Add(int32(programs)) }
+		j.loaded(g.Programs())
+		x.joints[s] = j
 		return nil
 	})
-	return g, err
+	return j, err
 }
 
-// giveBack lets another text have a slot, which gave this one so many tokens.
-func (x *texts) giveBack(place *slot, tokens int) {
+// giveBack lets another text have a place, at which this one has so many tokens.
+func (x *texts) giveBack(place, tokens int) {
 	x.mu.Lock()
 	x.asked, x.running, x.tokens = x.asked-1, x.running-1, x.tokens+int64(tokens)
 	x.mu.Unlock()
@@ -138,40 +134,9 @@ func (x *texts) stats() (running, waiting int, tokens int64) {
 
 // close unloads the generators. No program runs any more.
 func (x *texts) close() (err error) {
-	for _, place := range x.all {
-		for _, g := range place.generators {
-			err = errors.Join(err, g.Close())
-		}
+	for _, j := range x.joints {
+		err = errors.Join(err, j.gen.Close())
 	}
-	x.all = nil
+	x.joints = nil
 	return err
 }
-
-// turns is a generator whose steps take turns with the other programs of a service.
-type turns struct {
-	service   *Service
-	generator *infer.Generator
-}
-
-// choose begins a text.
-func (r *turns) choose(ctx context.Context, s infer.Sampling) error {
-	return r.service.inTurn(ctx, func() error {
-		r.generator.Forget()
-		return r.generator.Choose(s)
-	})
-}
-
-// Append is [infer.Generator.Append] in turn.
-func (r *turns) Append(ctx context.Context, tokens []int32, number int) (next int32, err error) {
-	err = r.service.inTurn(ctx, func() error {
-		next, err = r.generator.Append(ctx, tokens, number)
-		return err
-	})
-	return next, err
-}
-
-// Room is [infer.Generator.Room].
-func (r *turns) Room() int { return r.generator.Room() }
-
-// Forget is [infer.Generator.Forget].
-func (r *turns) Forget() { r.generator.Forget() }

@@ -1,6 +1,6 @@
 // Package infer uses a model's weights without changing them: an [Evaluator]
 // computes loss and accuracy over a part of the data, a [Predictor] the model's
-// answer for each sample, a [Generator] continues a text. Their graphs are cut over the
+// answer for each sample, a [Generator] continues texts. Their graphs are cut over the
 // devices as the model's plan is. Several groups of devices may have the model, each
 // whole: a batch then goes to a group that is free, and results are put in order.
 //
@@ -22,7 +22,7 @@
 //
 // # Why does a prompt go in by chunks of one size?
 //
-// Two graphs are compiled, for 64 tokens and for one, and share weights and caches by name. The last chunk
+// Two graphs of a text are compiled, for 64 tokens and for one, and share weights and caches by name. The last chunk
 // is filled up, and rows beyond its count are masked: a length of prompt costs no compilation and no memory
 // of its own. Behind the last layer that mixes positions only the last row goes on, since its logits alone
 // are used; the head of GPT-2 would otherwise take a third of the time.
@@ -33,8 +33,20 @@
 // comes out unasked, and a program asks for the id. The random number is Philox of (seed, number of the
 // token), so it depends neither on how the prompt was cut nor on where the context slid. What is drawn from
 // is computed in float64 and plain Go: equal logits give equal tokens with every instruction set.
-// Temperature, top-k and top-p are two small variables and not attributes, so that one compilation serves
-// all.
+// Temperature, top-k and top-p are inputs and not attributes, so that one compilation serves all, and texts
+// of one step may differ in them.
+//
+// # Why are texts named by places in the caches?
+//
+// A token alone waits for the weights to come from memory, so several texts take a step together. The
+// caches have a place for each of them, and a step's extents say at which places its texts are. A step is
+// then of those texts alone that want a token: 1, 2, 4, … of them, with a compiled graph for each of these
+// numbers, whose missing texts repeat the first. A prompt is read by the graph of one text, which writes to
+// its place: a step with 64 rows for every text would mostly compute rows that fill up. Products sum each
+// element in an order that K alone decides, attention reads a text's own place, and random numbers do not
+// know the row: so a text has the same bits alone and among others. Where AMX multiplies, the number of
+// rows decides the format of a product, and the last bit may differ. A text whose logits are not finite gets
+// a negative id in place of an error, which would end the step of all.
 //
 // # Why do several devices evaluate whole batches, and not stages?
 //

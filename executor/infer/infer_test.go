@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/datasets"
-	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	_ "github.com/berth-ml/berth/engine/device/cpu"    // registers itself
+	_ "github.com/berth-ml/berth/engine/device/gpu/cl" // likewise
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"

@@ -54,6 +54,9 @@ func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	panic("BUG: the graph of predictions has no output")
 }
 
+// Program is the one on the first group of devices.
+func (p *Predictor) Program() *executor.Program { return p.pass.lanes[0].Program }
+
 // Sample is the shape of a sample's output.
 func (p *Predictor) Sample() shape.Shape { return p.out[1:] }
 

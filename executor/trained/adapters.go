@@ -37,6 +37,49 @@ type Adapter struct {
 	Name    string          // by which it is asked for
 	Config  *configs.Config // of the run
 	Weights rundir.Weights  // a checkpoint of the run; Init is not for this
+	Kept    *KeptAdapter    // the weights of a service, in place of a checkpoint: see [Service.Keep]; nil: there are none
+}
+
+// KeptAdapter is an adapter of a service, with its weights in host memory.
+type KeptAdapter struct {
+	of       adapted
+	contents map[string][]byte // of the variables that are not the base's, by name
+}
+
+// Keep copies the weights of an adapter out, to be served again without its checkpoint. A name that
+// there is not is refused with errs.ErrOptions.
+func (s *Service) Keep(ctx context.Context, name string) (*KeptAdapter, error) {
+	for i, a := range s.trained.adapters {
+		if a.Name != name {
+			continue
+		}
+		contents, err := s.answers.Adapter(i).Weights(ctx, func(v *graph.Value) bool { return !v.Tagged(graph.BaseTag) })
+		if err != nil {
+			return nil, fmt.Errorf("adapter %s: %w", name, err)
+		}
+		k := &KeptAdapter{*a, contents}
+		k.of.found = nil
+		return k, nil
+	}
+	_, err := s.Adapter(name)
+	return nil, err
+}
+
+// opened is the adapter again.
+func (k *KeptAdapter) opened(x Adapter) *adapted {
+	a := k.of
+	a.Name, a.Kept = x.Name, x.Kept
+	return &a
+}
+
+// read fills dst with a variable's contents, as [initial.Contents] does.
+func (k *KeptAdapter) read(v *graph.Value, dst []byte) error {
+	whole := k.contents[v.Whole().Name]
+	if int64(len(whole)) < v.Offset()+int64(len(dst)) {
+		return fmt.Errorf("BUG: %v has %d bytes in the weights that were kept", v, len(whole))
+	}
+	copy(dst, whole[v.Offset():])
+	return nil
 }
 
 // adapted is an adapter of an open model.
@@ -100,6 +143,10 @@ func checkAdapters(list []Adapter) error {
 // openAdapters finds the checkpoints, and opens the session of their base.
 func (t *Model) openAdapters(ctx context.Context, list []Adapter, shared *session.Share, o OpenOptions) error {
 	for _, x := range list {
+		if x.Kept != nil {
+			t.adapters = append(t.adapters, x.Kept.opened(x))
+			continue
+		}
 		a := &adapted{Adapter: x}
 		t.adapters = append(t.adapters, a)
 		if err := a.open(ctx, o); err != nil {
@@ -246,6 +293,10 @@ func (t *Model) baseContents(ctx context.Context) (c executor.Contents, err erro
 // load copies the adapter's weights in, beside those of the base. Where a run that trains
 // meanwhile deletes the checkpoint, another one that the weights mean takes its place.
 func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
+	keeps := func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }
+	if a.Kept != nil {
+		return to.InitFrom(ctx, executor.Contents{Write: a.Kept.read, Keeps: keeps})
+	}
 	if a.found == nil {
 		if err := a.find(ctx, rundir.Weights{Dir: a.Weights.Dir, ID: a.used.ID}); err != nil {
 			return err
@@ -258,7 +309,7 @@ func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
 		}
 		err = to.InitFrom(ctx, executor.Contents{
 			Write: initial.FromSnapshot(a.found.Snapshot, nil),
-			Keeps: func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) },
+			Keeps: keeps,
 		})
 		if a.Weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
 			break
@@ -282,14 +333,14 @@ func (a *adapted) of(base *session.Session) answer.Model {
 
 // besides adds the memory of the adapters to that of the base's service. A device has the weights
 // of all adapters at once, and computes with one of them.
-func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
+func (t *Model) besides(ctx context.Context, texts int, o *residency.TenantOptions) error {
 	s := t.session
 	if o.Floors == nil {
 		o.Floors, o.Peaks = s.MemoryOf(s.Plan, s.Groups)
 	}
 	all := make([]int64, len(s.Devices)) // bytes of the weights of all adapters
 	for _, a := range t.adapters {
-		plan, speech, err := t.plansOf(ctx, a)
+		plan, speech, err := t.plansOf(ctx, a, texts)
 		if err != nil {
 			return err
 		}
@@ -305,8 +356,8 @@ func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
 			o.LargestBytes = max(o.LargestBytes, session.LargestOf(p.Graph))
 		}
 		cover(plan, s.Groups)
-		if speech != nil {
-			cover(speech, planning.Groups{})
+		for _, p := range speech {
+			cover(p, planning.Groups{})
 		}
 	}
 	for d, n := range all {
@@ -315,8 +366,8 @@ func (t *Model) besides(ctx context.Context, o *residency.TenantOptions) error {
 	return nil
 }
 
-// plansOf are the plans of an adapter's evaluation, and of its texts; that is nil where it generates none.
-func (t *Model) plansOf(ctx context.Context, a *adapted) (eval, speech *partition.Plan, err error) {
+// plansOf are the plans of an adapter's evaluation, and of so many texts; these are nil where it generates none.
+func (t *Model) plansOf(ctx context.Context, a *adapted, texts int) (eval *partition.Plan, speech []*partition.Plan, err error) {
 	s, m := t.session, a.of(t.session)
 	g, err := models.Eval(m.Infer.Spec, models.Size{Microbatch: s.Sizes.Microbatch, Stop: stop.Of(ctx)})
 	if err != nil {
@@ -326,7 +377,9 @@ func (t *Model) plansOf(ctx context.Context, a *adapted) (eval, speech *partitio
 		return nil, nil, s.Placed(err)
 	}
 	if m.Speaks() == nil {
-		if speech, err = infer.GeneratorPlan(m.Infer, m.Generator(), stop.Of(ctx)); err != nil {
+		size := m.Generator()
+		size.Texts = texts
+		if speech, err = infer.GeneratorPlans(m.Infer, size, stop.Of(ctx)); err != nil {
 			speech = nil // the adapter predicts all the same; Generate says why it does not
 		}
 	}

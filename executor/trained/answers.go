@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs/specs"
@@ -15,7 +17,6 @@ import (
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/partition/planning"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -174,40 +175,105 @@ func beside(part *datasets.Part, sample int) (row []answer.Named) {
 // way, and errs.ErrStopped; text that was held back, since a stop might have begun, is handed
 // over before.
 func (t *Model) Generate(ctx context.Context, o answer.GenerateOptions, emit func(answer.Piece) error) (res answer.Generation, err error) {
+	all, err := t.GenerateAll(ctx, []answer.GenerateOptions{o}, func(_ int, p answer.Piece) error { return emit(p) })
+	if len(all) > 0 {
+		res = all[0]
+	}
+	return res, err
+}
+
+// GenerateAll is Generate for several texts at once, with one context. Each is the text that it is
+// alone; its pieces are handed over with its index, by one goroutine at a time. A text with numbers
+// that are not finite ends alone. The error is of the first text that has one; emit's ends all.
+func (t *Model) GenerateAll(ctx context.Context, list []answer.GenerateOptions, emit func(text int, p answer.Piece) error) (all []answer.Generation, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.session.Usable(); err != nil {
-		return res, err
+		return nil, err
 	}
-	m := t.session.Trained()
-	text, err := m.NewText(ctx, o, emit)
-	if err != nil {
-		return res, err
+	within, cancel := ctx, func(error) {}
+	if len(list) > 1 {
+		c, end := context.WithCancelCause(ctx)
+		within, cancel = c, end
+		defer end(nil)
 	}
-	needs, err := textNeeds(ctx, t.session, m, text.Size())
+	texts, err := t.texts(ctx, list, oneByOne(emit, cancel))
 	if err != nil {
-		return res, err
+		return nil, err
+	}
+	needs, err := textNeeds(ctx, t.session, answer.SizeOf(texts))
+	if err != nil {
+		return nil, err
 	}
 	leave, err := t.session.Enter()
 	if err != nil {
-		return res, err
+		return nil, err
 	}
 	defer leave()
 	t.losses = nil
-	err = t.onceWith(ctx, needs, func(rt *executor.Runtime) error { return t.engine(rt, true).Generate(ctx, text) })
+	var ended []error
+	err = t.onceWith(within, needs, func(rt *executor.Runtime) error {
+		if ended, err = t.engine(rt, true).Generate(within, texts); err != nil {
+			return err
+		}
+		return errors.Join(ended...)
+	})
 	t.ended = err == nil
-	res = text.Result()
-	res.Weights = t.used
-	return res, text.Ended(ctx, err)
+	for i, text := range texts {
+		all = append(all, text.Result())
+		all[i].Weights = t.used
+	}
+	if ctx.Err() == nil && within.Err() != nil {
+		err = context.Cause(within) // emit's error, which is no text's own
+	} else if i := slices.IndexFunc(ended, func(err error) bool { return err != nil }); i >= 0 && len(texts) > 1 {
+		return all, fmt.Errorf("prompt %d: %w", i+1, texts[i].Ended(ctx, ended[i]))
+	}
+	return all, texts[0].Ended(ctx, err)
 }
 
-// textNeeds is the memory for generating a text.
-func textNeeds(ctx context.Context, s *session.Session, m answer.Model, size infer.GeneratorOptions) (o residency.TenantOptions, err error) {
-	plan, err := infer.GeneratorPlan(m.Infer, size, stop.Of(ctx))
+// texts are the texts that options describe.
+func (t *Model) texts(ctx context.Context, list []answer.GenerateOptions, emit func(text int, p answer.Piece) error) (texts []*answer.Text, err error) {
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: there are no texts to generate: give one or more", errs.ErrOptions)
+	}
+	m := t.session.Trained()
+	for i, o := range list {
+		text, err := m.NewText(ctx, o, func(p answer.Piece) error { return emit(i, p) })
+		switch {
+		case err != nil && len(list) > 1:
+			return nil, fmt.Errorf("prompt %d: %w", i+1, err)
+		case err != nil:
+			return nil, err
+		case o.Context != list[0].Context:
+			return nil, fmt.Errorf("%w: texts that are generated at once have contexts of %d and of %d tokens: give all the same", errs.ErrOptions, list[0].Context, o.Context)
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// oneByOne is emit for several goroutines, whose error ends all texts.
+func oneByOne(emit func(text int, p answer.Piece) error, cancel func(error)) func(int, answer.Piece) error {
+	var mu sync.Mutex
+	var failed error
+	return func(text int, p answer.Piece) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if failed == nil {
+			if failed = emit(text, p); failed != nil {
+				cancel(failed)
+			}
+		}
+		return failed
+	}
+}
+
+// textNeeds is the memory for generating texts.
+func textNeeds(ctx context.Context, s *session.Session, size infer.GeneratorOptions) (o residency.TenantOptions, err error) {
+	plans, err := infer.GeneratorPlans(s.Trained().Infer, size, stop.Of(ctx))
 	if err != nil {
 		return o, s.Placed(err)
 	}
-	o.Floors, o.Peaks = s.MemoryOf(plan, planning.Groups{})
-	o.LargestBytes = session.LargestOf(plan.Graph)
+	cover(s, &o, plans)
 	return o, nil
 }
 

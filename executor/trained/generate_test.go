@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -217,5 +218,53 @@ func TestGenerateOptions(t *testing.T) {
 	_, err = r.Generate(t.Context(), berth.Weights{Dir: dir}, berth.GenerateOptions{Prompt: "1"}, unheard)
 	if want := "these options cannot be used: the model was not trained on text (data.source digits): only a model of text can generate"; !errors.Is(err, berth.ErrOptions) || err.Error() != want {
 		t.Error(err)
+	}
+}
+
+// Texts that are generated at once are those that come alone, and each ends where it ends alone.
+func TestTextsAtOnce(t *testing.T) {
+	_, _, m := speaker(t)
+	list := []berth.GenerateOptions{
+		{Prompt: "1", Slide: true, Tokens: 30, Temperature: 1, Seed: 2}, {Prompt: "12 1", Tokens: 9},
+		{Prompt: "2", Temperature: 0.7, TopP: 0.9, Seed: 7}, {Prompt: "1 2", Slide: true, Tokens: 12, Stop: []string{"2"}, RepetitionPenalty: 1.5},
+		{Prompt: "1212", Slide: true, Tokens: 1},
+	}
+	var want []string
+	var ends []berth.Generation
+	for _, o := range list {
+		text, _, g := say(t, func(o berth.GenerateOptions, emit func(berth.Piece) error) (berth.Generation, error) {
+			return m.Generate(t.Context(), o, emit)
+		}, o)
+		want, ends = append(want, text), append(ends, g)
+	}
+	got := make([]string, len(list))
+	all, err := m.GenerateAll(t.Context(), list, func(text int, p berth.Piece) error { got[text] += p.Text; return nil })
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("together %q, alone %q; %v", got, want, err)
+	}
+	for i, g := range all {
+		if g.End != ends[i].End || g.Tokens != ends[i].Tokens || g.PromptTokens != ends[i].PromptTokens || g.Weights.ID != ends[i].Weights.ID {
+			t.Errorf("text %d ended with %+v, alone with %+v", i, g, ends[i])
+		}
+	}
+	full := errors.New("full")
+	if _, err := m.GenerateAll(t.Context(), list, func(int, berth.Piece) error { return full }); !errors.Is(err, full) {
+		t.Errorf("emit's error: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	all, err = m.GenerateAll(ctx, list, func(int, berth.Piece) error {
+		if n++; n == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.Canceled) || len(all) != len(list) {
+		t.Errorf("cancelled: %+v, %v", all, err)
+	}
+	for _, bad := range [][]berth.GenerateOptions{nil, {list[0], {}}, {list[0], {Prompt: "1", Context: 5}}} {
+		if _, err := m.GenerateAll(t.Context(), bad, func(int, berth.Piece) error { return nil }); !errors.Is(err, berth.ErrOptions) {
+			t.Errorf("%+v: %v", bad, err)
+		}
 	}
 }

@@ -181,7 +181,7 @@ func dataOf(f *rundir.Found, c *configs.Config) (*datasets.Info, error) {
 	if restore.Untrained(&f.Snapshot.Manifest) { // its windows may have any length
 		st.Data = restore.ImportedInfo(st.Data.Tokenizer, st.Data.Chat, c.Data.Context)
 	}
-	if st.Data.Tokenizer != nil && c.Data.ChatTemplate != "" {
+	if st.Data.Tokenizer != nil {
 		if st.Data.Chat, err = chatOf(f, c, &st.Data); err != nil {
 			return nil, err
 		}
@@ -194,6 +194,9 @@ func chatOf(f *rundir.Found, c *configs.Config, info *datasets.Info) (*chat.Form
 	then, err := configs.Parse("config", f.Snapshot.Manifest.Config, configs.Overlay{})
 	if err != nil {
 		return info.Chat, nil // it is told where it matters
+	}
+	if c.Data.ChatTemplate == "" && then.Data.ChatTemplate == "" {
+		return info.Chat, nil
 	}
 	known, same := restore.ChatOf(c, then, info)
 	format, err := specs.Chat(c, known)

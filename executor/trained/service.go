@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/planning"
 	"github.com/berth-ml/berth/residency"
 )
@@ -46,7 +47,7 @@ type opened struct {
 type ServeOptions struct {
 	Batch int // most samples of a batch; default 32
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
-	Texts int // texts that are generated at once, each with caches of its own on the devices; default 4
+	Texts int // texts that are generated at once; the devices have caches for as many; default 4
 
 	// AtOnce has Serve fail with residency.ErrOccupied where other users of shared Devices leave
 	// too little memory. Default: it waits until some of them close.
@@ -95,10 +96,10 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 // open makes the runtime, and the service on it.
 func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 	on := s.trained.session
-	needs := s.needs(ctx)
+	needs := s.needs(ctx, o.Texts)
 	var adapters []answer.Adapted
 	if s.trained.adapters != nil {
-		if err := s.trained.besides(ctx, &needs); err != nil {
+		if err := s.trained.besides(ctx, o.Texts, &needs); err != nil {
 			return err
 		}
 	}
@@ -118,23 +119,35 @@ func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 }
 
 // needs is the memory of a service: the plan's, and where the model is of text the one for
-// generating, if that is more.
-func (s *Service) needs(ctx context.Context) (o residency.TenantOptions) {
+// generating so many texts at once, if that is more.
+func (s *Service) needs(ctx context.Context, texts int) (o residency.TenantOptions) {
 	if s.model.Speaks() != nil {
 		return o
 	}
-	plan, err := infer.GeneratorPlan(s.model.Infer, s.model.Generator(), stop.Of(ctx))
+	size := s.model.Generator()
+	size.Texts = texts
+	on := s.trained.session
+	plans, err := infer.GeneratorPlans(s.model.Infer, size, stop.Of(ctx))
 	if err != nil { // the model predicts all the same; Generate says why it does not
 		return o
 	}
-	on := s.trained.session
 	o.Floors, o.Peaks = on.MemoryOf(on.Plan, on.Groups)
-	floors, peaks := on.MemoryOf(plan, planning.Groups{})
-	for i := range floors {
-		o.Floors[i], o.Peaks[i] = max(o.Floors[i], floors[i]), max(o.Peaks[i], peaks[i])
-	}
-	o.LargestBytes = session.LargestOf(plan.Graph)
+	cover(on, &o, plans)
 	return o
+}
+
+// cover adds the memory of a generator's plans.
+func cover(on *session.Session, o *residency.TenantOptions, plans []*partition.Plan) {
+	for _, p := range plans {
+		floors, peaks := on.MemoryOf(p, planning.Groups{})
+		if o.Floors == nil {
+			o.Floors, o.Peaks = floors, peaks
+		}
+		for i := range floors {
+			o.Floors[i], o.Peaks[i] = max(o.Floors[i], floors[i]), max(o.Peaks[i], peaks[i])
+		}
+		o.LargestBytes = max(o.LargestBytes, session.LargestOf(p.Graph))
+	}
 }
 
 // Predict computes the model's outputs for samples, a tensor of [n, …].

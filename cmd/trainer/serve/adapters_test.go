@@ -335,15 +335,23 @@ func TestReloadOfAdaptersWithoutRoom(t *testing.T) {
 	}
 }
 
-// An adapter whose checkpoints are gone is named with what to do. Those in use go on answering, and newer
-// ones are loaded once its checkpoints are back.
+// An adapter whose checkpoints are gone keeps its weights, and is named with what to do. Others get newer
+// ones meanwhile, also where the devices have no memory for the base twice, and it does once they are back.
 func TestAdapterWithoutCheckpoints(t *testing.T) {
+	for name, memory := range map[string]int64{"with room": 0, "without room": 130 << 10} {
+		t.Run(name, func(t *testing.T) { testAdapterWithoutCheckpoints(t, memory) })
+	}
+}
+
+func testAdapterWithoutCheckpoints(t *testing.T, memory int64) {
 	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
-	base := exported(t, trained(t, rows, catsConfig))
-	a := beside(t, catsConfig, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
-	b := beside(t, catsConfig, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	config := strings.Replace(catsConfig, "units: 8}, ", "units: 128}, {type: dense, units: 128}, ", 1)
+	base := exported(t, trained(t, rows, config))
+	a := beside(t, config, base, rows, "{rank: 2, alpha: 4, targets: [in, out]}")
+	b := beside(t, config, base, rows, "{rank: 1, alpha: 4, targets: [out]}")
+	a.config.Devices.Memory = configs.Memory{Bytes: memory}
 	list := []berth.Adapter{a.adapter("a"), b.adapter("b")}
-	list[1].Weights.Last = true
+	list[0].Weights.Last, list[1].Weights.Last = true, true
 	var mu sync.Mutex
 	var told []string
 	_, c := openAdapters(t, serve.OpenOptions{Adapters: list, Follow: -1, Service: berth.ServeOptions{Batch: 1}, Log: func(text string) {
@@ -351,35 +359,67 @@ func TestAdapterWithoutCheckpoints(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, text)
 	}})
+	answer := func(name string) string {
+		t.Helper()
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter="+name, `{"inputs": [[120, 7]]}`)
+		if code != http.StatusOK {
+			t.Errorf("%q: %d %s", name, code, text)
+		}
+		return text
+	}
+	before := map[string]string{"a": answer("a"), "b": answer("b"), "": answer("")}
 	file := rundir.CheckpointPath(a.dir)
 	if err := os.Rename(file, file+".kept"); err != nil {
 		t.Fatal(err)
 	}
-	b.goOn(t)
 	code, text, _ := c.do(t.Context(), http.MethodPost, "/reload", "")
 	const want = "or start the server without it"
 	if code != http.StatusServiceUnavailable || !strings.Contains(text, "adapter a: ") || !strings.Contains(text, want) {
 		t.Errorf("%d %s", code, text)
 	}
+	type reloaded struct {
+		Changed  bool
+		Adapters map[string]berth.Used
+		Error    string
+	}
+	b.goOn(t)
+	var now reloaded
+	c.post(t, "/reload", "", &now)
+	if !now.Changed || now.Adapters["b"].Step != 9 || now.Adapters["a"].Step != 6 || !strings.Contains(now.Error, "adapter a: ") || !strings.Contains(now.Error, want) {
+		t.Errorf("%+v", now)
+	}
 	mu.Lock()
-	if len(told) != 1 || !strings.HasPrefix(told[0], "adapter a: ") || !strings.Contains(told[0], want) || !strings.Contains(told[0], "answering with checkpoint") {
+	if len(told) < 2 || !strings.HasPrefix(told[0], "adapter a: ") || !strings.Contains(told[0], want) || !strings.Contains(told[0], "answering with checkpoint") {
 		t.Errorf("%q", told)
 	}
 	mu.Unlock()
-	for _, name := range []string{"a", "b", ""} {
-		if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict?adapter="+name, `{"inputs": [[120, 7]]}`); code != http.StatusOK {
-			t.Errorf("%q: %d %s", name, code, text)
-		}
+	if answer("a") != before["a"] || answer("") != before[""] || answer("b") == before["b"] {
+		t.Error("the adapter whose checkpoints are gone, or the base, answers otherwise, or the other adapter does not")
 	}
 	if err := os.Rename(file+".kept", file); err != nil {
 		t.Fatal(err)
 	}
-	var now struct {
-		Changed  bool
-		Adapters map[string]berth.Used
-	}
+	a.goOn(t)
+	now = reloaded{}
 	c.post(t, "/reload", "", &now)
-	if !now.Changed || now.Adapters["b"].Step != 9 {
+	if !now.Changed || now.Adapters["a"].Step != 9 || now.Adapters["b"].Step != 9 || now.Error != "" {
+		t.Errorf("%+v", now)
+	}
+	if memory > 0 {
+		return
+	}
+	other := beside(t, config, exported(t, trained(t, rows, strings.Replace(config, "seed: 1", "seed: 2", 1))), rows, "{rank: 3, alpha: 4, targets: [in]}")
+	foreign, err := os.ReadFile(rundir.CheckpointPath(other.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, foreign, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.goOn(t)
+	now = reloaded{}
+	c.post(t, "/reload", "", &now)
+	if !now.Changed || now.Adapters["a"].Step != 9 || now.Adapters["b"].Step <= 9 || !strings.Contains(now.Error, "adapter a: ") {
 		t.Errorf("%+v", now)
 	}
 }

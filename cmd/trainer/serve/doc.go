@@ -47,8 +47,8 @@
 // # Why is a bound by client address no bound for all?
 //
 // A client that may take half of everything cannot keep another from its half, and a server without
-// other clients loses little: texts take turns on the devices, so two at once are generated as fast as
-// four. What a client may not have yet waits, where waiting holds little; memory and connections are refused.
+// other clients loses little but larger steps: --client-share 100 gives one client all texts at once.
+// What a client may not have yet waits, where waiting holds little; memory and connections are refused.
 //
 // # Why is the server a package below the command?
 //

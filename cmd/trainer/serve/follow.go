@@ -33,7 +33,9 @@ type followed struct {
 	part    int // index in the parts of a service
 	weights berth.Weights
 	seen    os.FileInfo // of watch alone
+	wanted  uint64      // the checkpoint that is to be loaded; 0: the one in use stays
 	failed  uint64      // the checkpoint that could not be loaded: it is not tried again unasked
+	why     error       // of failed
 	told    string      // what is wrong in the folder, until it is not; it is told once
 }
 
@@ -101,36 +103,57 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	other := map[*followed]uint64{} // checkpoints to load
+	var other []*followed // with checkpoints to load
 	for _, r := range f.runs {
-		id, fails := f.wanted(ctx, r, asked)
-		if fails != nil {
-			err = errors.Join(err, f.blocked(r, fails)) // a load needs all folders
-		} else if id != 0 {
-			other[r] = id
+		var fails error
+		if r.wanted, fails = f.wanted(ctx, r, asked); fails != nil {
+			err = errors.Join(err, f.keeps(r, fails))
+		} else if r.wanted != 0 {
+			other = append(other, r)
 		}
 	}
-	if err != nil || len(other) == 0 {
+	if len(other) == 0 || err != nil && f.opt.Adapters == nil {
 		return false, err
 	}
-	if err := f.models.change(ctx); err != nil {
-		for r, id := range other {
-			if ctx.Err() == nil {
-				r.failed = id
-				f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", id, err))
-			}
-		}
-		return false, err
+	failure := f.load(ctx, other)
+	if failure == nil {
+		return true, err
 	}
-	for _, r := range f.runs {
-		if other[r] == 0 {
-			continue
+	if len(other) > 1 && ctx.Err() == nil { // it may be of one of them alone
+		failure = nil
+		for _, r := range other {
+			fails := f.load(ctx, []*followed{r})
+			changed, failure = changed || fails == nil, errors.Join(failure, fails)
 		}
-		r.failed = 0
-		f.models.counted.reloads.Add(1)
-		f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
 	}
-	return true, nil
+	for _, r := range other {
+		if r.failed == r.wanted && ctx.Err() == nil {
+			f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", r.wanted, r.why))
+		}
+	}
+	return changed, errors.Join(err, failure)
+}
+
+// load loads the wanted checkpoints of some runs; other adapters keep the weights that they have.
+func (f *follower) load(ctx context.Context, list []*followed) error {
+	var kept []int
+	for i := range f.opt.Adapters {
+		if !slices.ContainsFunc(list, func(r *followed) bool { return r.part == 1+i }) {
+			kept = append(kept, i)
+		}
+	}
+	err := f.models.change(ctx, kept)
+	for _, r := range list {
+		switch {
+		case err == nil:
+			r.failed = 0
+			f.models.counted.reloads.Add(1)
+			f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
+		case ctx.Err() == nil:
+			r.failed, r.why = r.wanted, err
+		}
+	}
+	return err
 }
 
 // wanted is the ID of the checkpoint of a run that is to be loaded; 0 where the one in use stays.
@@ -166,18 +189,18 @@ func (f *follower) named(r *followed, text string) string {
 	return fmt.Sprintf("adapter %s: %s", f.opt.Adapters[r.part-1].Name, text)
 }
 
-// togetherText says what to do about an adapter's run without checkpoints to read.
-func togetherText(dir string) string {
-	return fmt.Sprintf("all adapters are loaded together, and none is while the checkpoints of this one cannot be read: put those of %s back, or start the server without it", dir)
+// keepsText says what to do about an adapter's run without checkpoints to read.
+func keepsText(dir string) string {
+	return fmt.Sprintf("the adapter keeps its weights while its checkpoints cannot be read: put those of %s back, or start the server without it", dir)
 }
 
-// blocked says of an error about the run's checkpoints which adapter keeps all others from being loaded anew,
-// and what to do. Without adapters, it is the error.
-func (f *follower) blocked(r *followed, err error) error {
+// keeps says of an error about the run's checkpoints which adapter keeps its weights, and what to do. Without
+// adapters, it is the error.
+func (f *follower) keeps(r *followed, err error) error {
 	if f.opt.Adapters == nil {
 		return err
 	}
-	return fmt.Errorf("adapter %s: %s: %w", f.opt.Adapters[r.part-1].Name, togetherText(r.weights.Dir), err)
+	return fmt.Errorf("adapter %s: %s: %w", f.opt.Adapters[r.part-1].Name, keepsText(r.weights.Dir), err)
 }
 
 // chosen is the ID of the whole checkpoint that w chooses now, and the damaged ones that
@@ -197,7 +220,7 @@ func (f *follower) tell(r *followed, damaged []checkpoint.Skipped, err error, as
 	case err != nil:
 		why = fmt.Sprintf("the checkpoints cannot be read: %v", err)
 		if f.opt.Adapters != nil {
-			why += "; " + togetherText(r.weights.Dir)
+			why += "; " + keepsText(r.weights.Dir)
 		}
 	case len(damaged) > 0:
 		why = fmt.Sprintf("damaged: %v", damaged[0])
@@ -224,6 +247,7 @@ type reloaded struct {
 	Weights berth.Used `json:"weights"`
 
 	Adapters map[string]berth.Used `json:"adapters,omitempty"` // by name
+	Error    string                `json:"error,omitempty"`    // why some adapters keep their weights, where others have changed
 }
 
 // reload answers POST /reload.
@@ -232,13 +256,17 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(r.Context(), cancel)()
 	changed, err := f.look(ctx, true)
-	if err != nil {
+	if err != nil && !changed {
 		p := problemOf(ctx, err)
 		if !errors.Is(err, context.Canceled) {
 			p = unavailable(fmt.Sprintf("no other checkpoint could be loaded: %v", err))
 		}
 		return p
 	}
-	writeJSON(w, http.StatusOK, reloaded{changed, f.models.used(), usedByAdapters(f.models.parts())})
+	answer := reloaded{Changed: changed, Weights: f.models.used(), Adapters: usedByAdapters(f.models.parts())}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	writeJSON(w, http.StatusOK, answer)
 	return nil
 }

@@ -137,7 +137,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int
 	p.One("samples_total", exposition.Counter, "Samples that were computed.", float64(st.Samples))
 	p.One("tokens_total", exposition.Counter, "Tokens that were generated.", float64(st.Tokens))
 	p.One("expired_total", exposition.Counter, "Requests that ended before all of their samples were in a batch.", float64(st.Expired))
-	p.One("programs_total", exposition.Counter, "Programs that were compiled: one for each size of a batch, two for each text at once.", float64(st.Programs))
+	p.One("programs_total", exposition.Counter, "Programs that were compiled: one for each size of a batch and of a step of texts, and one that reads prompts.", float64(st.Programs))
 	p.One("weight_bytes_total", exposition.Counter, "Bytes of weights that were copied to the devices.", float64(st.WeightBytes))
 	p.One("reloads_total", exposition.Counter, "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.One("failed_reloads_total", exposition.Counter, "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))

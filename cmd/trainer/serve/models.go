@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,19 @@ func (x *models) those(m *model) choice {
 	}
 	only(&c.weights, m.service.Used())
 	return c
+}
+
+// keeping is a choice in which some adapters, by index, keep the weights that a model has.
+func (x *models) keeping(ctx context.Context, c choice, m *model, kept []int) (choice, error) {
+	c.adapters = slices.Clone(c.adapters)
+	for _, i := range kept {
+		k, err := m.service.Keep(ctx, c.adapters[i].Name)
+		if err != nil {
+			return c, err
+		}
+		c.adapters[i].Kept = k
+	}
+	return c, nil
 }
 
 // load copies weights to the devices.
@@ -219,17 +233,28 @@ func (x *models) end(m *model) error {
 
 // change answers with the weights that the options choose now. Where devices have no memory for both at
 // once, requests wait while the old ones give way; if the new ones cannot be loaded, the
-// old ones come back.
-func (x *models) change(ctx context.Context) error {
+// old ones come back. Adapters of the indices kept have the weights that they have now.
+func (x *models) change(ctx context.Context, kept []int) error {
 	select {
 	case x.changes <- struct{}{}:
 		defer func() { <-x.changes }()
 	case <-ctx.Done(): // a repair may take for ever
 		return context.Cause(ctx)
 	}
-	next, err := x.load(ctx, x.asked())
+	c := x.asked()
+	if m, _, broken := x.now(); len(kept) > 0 {
+		if m == nil {
+			return cmp.Or(broken, errLoading)
+		}
+		var err error
+		if c, err = x.keeping(ctx, c, m, kept); err != nil {
+			x.check(m)
+			return err
+		}
+	}
+	next, err := x.load(ctx, c)
 	if errors.Is(err, berth.ErrOccupied) { // by the old weights alone, which stay
-		return x.instead()
+		return x.instead(c)
 	}
 	if err != nil {
 		return err
@@ -238,19 +263,25 @@ func (x *models) change(ctx context.Context) error {
 	return errors.Join(err, x.end(before))
 }
 
-// instead is change without memory for both: the old weights leave first. From then on,
-// requests wait for the new ones, so nothing but close ends it early.
-func (x *models) instead() error {
+// errLoading is the error of weights that are to be kept while none are loaded.
+var errLoading = errors.New("the model is being loaded")
+
+// instead is change to a choice without memory for both: the old weights leave first. From then
+// on, requests wait for the new ones, so nothing but close ends it early.
+func (x *models) instead(c choice) error {
 	old, err := x.put(nil)
 	if old == nil || err != nil {
 		return err
 	}
 	before := x.those(old)
+	for i, a := range c.adapters {
+		before.adapters[i].Kept = a.Kept
+	}
 	if err := x.end(old); err != nil { // a device was lost meanwhile
 		x.fail(nil, err)
 		return err
 	}
-	next, err := x.load(x.life, x.asked())
+	next, err := x.load(x.life, c)
 	if err == nil {
 		_, err = x.put(next)
 		return err

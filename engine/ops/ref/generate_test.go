@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// extent is that of one sequence's chunk.
-func extent(position, count int32) ref.Array { return ref.Ints([]int32{position, count}, 1, 2) }
+// extent is that of one sequence's chunk, whose place is the first.
+func extent(position, count int32) ref.Array { return ref.Ints([]int32{position, count, 0}, 1, 3) }
 
 // TestCachedAttentionInChunks: chunks of any size give the rows of causal attention over
 // the whole sequence.
@@ -48,6 +48,12 @@ func TestExtentsOutsideTheCacheAreRefused(t *testing.T) {
 			t.Errorf("extent %v: %v", e.I, err)
 		}
 	}
+	for _, place := range []int32{-1, 3} {
+		_, err := ref.Run(ops.CacheWrite{Part: 1}, []ref.Array{ref.New(shape.F32(3, 4, 1)), ref.New(shape.F32(1, 2, 3)), ref.Ints([]int32{0, 1, place}, 1, 3)})
+		if err == nil || !strings.Contains(err.Error(), "the cache has 3") {
+			t.Errorf("place %d: %v", place, err)
+		}
+	}
 }
 
 // TestSampleShares: of many draws, each token has the share that temperature, top-k and
@@ -72,7 +78,7 @@ func TestSampleShares(t *testing.T) {
 		count := make([]float64, 4)
 		for i := range draws {
 			y := compute(t, ops.Sample{}, ref.Floats(logits, 1, 4), ref.Ints([]int32{int32(i)}, 1),
-				ref.Floats([]float64{c.temperature, c.topP}, 2), ref.Ints([]int32{c.topK, 7, 8}, 3))
+				ref.Floats([]float64{c.temperature, c.topP}, 1, 2), ref.Ints([]int32{c.topK, 7, 8}, 1, 3))
 			count[y[0].I[0]] += 1.0 / draws
 		}
 		if !slices.EqualFunc(count, c.want, func(a, b float64) bool { return max(a-b, b-a) < 0.035 && (b > 0 || a == 0) }) {
@@ -85,7 +91,7 @@ func TestSampleShares(t *testing.T) {
 // by 2 or multiplied with it. A chunk at position 0 begins a text.
 func TestRepetitionPenalty(t *testing.T) {
 	logits, seen := ref.Floats([]float64{4, 3, -1, 0.5, -2}, 1, 1, 5), ref.Ints([]int32{0, 1, 1, 0, 0}, 1, 5)
-	tokens, penalty := ref.Ints([]int32{3, 0}, 1, 2), scalar(2)
+	tokens, penalty := ref.Ints([]int32{3, 0}, 1, 2), ref.Floats([]float64{2}, 1)
 	for _, c := range []struct {
 		position, count int32
 		want            []float64

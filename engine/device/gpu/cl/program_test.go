@@ -142,7 +142,7 @@ func TestCompileHasNoEffect(t *testing.T) {
 	b.Output("y", b.One(ops.MatMul{}, b.Input("w", shape.F32(16, 16)), b.Input("v", shape.F32(16, 16))))
 	z := b.Input("z", shape.F32(4, 8))
 	b.Output("c", b.One(ops.Correct{}, z, b.Input("targets", shape.I32(4))))
-	b.Output("t", b.One(ops.Sample{}, z, b.Input("at", shape.I32(4)), b.Input("shaping", shape.F32(2)), b.Input("choice", shape.I32(3))))
+	b.Output("t", b.One(ops.Sample{}, z, b.Input("at", shape.I32(4)), b.Input("shaping", shape.F32(4, 2)), b.Input("choice", shape.I32(4, 3))))
 	b.Output("s", b.One(ops.Softmax{}, z))
 	vast := b.Input("vast", shape.F32(1<<14, 1<<12))
 	b.Output("m", b.One(ops.Reduce{Fn: "max"}, vast))

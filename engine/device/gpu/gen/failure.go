@@ -3,7 +3,6 @@ package gen
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -86,14 +85,24 @@ var failures = map[string]failure{
 	"max_pool2d_grad": {0, func(n *graph.Node, b []byte) error {
 		return ops.CheckPooled(shape.View[int32](b), n.Out[0].Meta.Shape[2:].Elems())
 	}},
-	"cached_attention":   {3, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], n.In[1].Meta.Shape[1]) }},
-	"cache_write":        {2, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[1].Meta.Shape[1], n.In[0].Meta.Shape[1]) }},
-	"positions":          {0, func(n *graph.Node, b []byte) error { return badExtent(b, n.Out[0].Meta.Shape[1], math.MaxInt32) }},
-	"last_row":           {1, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], math.MaxInt32) }},
-	"sample":             {0, badLogits},
-	"repetition_penalty": {3, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[2].Meta.Shape[1], math.MaxInt32) }},
-	"seen_write":         {2, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[1].Meta.Shape[1], math.MaxInt32) }},
-	"check_finite":       {0, func(*graph.Node, []byte) error { return &device.NonFiniteError{} }},
+	"cached_attention": {3, func(n *graph.Node, b []byte) error {
+		return badExtent(b, n.In[0].Meta.Shape[1], n.In[1].Meta.Shape[1], n.In[1].Meta.Shape[0])
+	}},
+	"cache_write": {2, func(n *graph.Node, b []byte) error {
+		return badExtent(b, n.In[1].Meta.Shape[1], n.In[0].Meta.Shape[1], n.In[0].Meta.Shape[0])
+	}},
+	"state_write": {2, func(n *graph.Node, b []byte) error {
+		return badExtent(b, n.In[1].Meta.Shape[1], anywhere, n.In[0].Meta.Shape[0])
+	}},
+	"positions": {0, func(n *graph.Node, b []byte) error { return badExtent(b, n.Out[0].Meta.Shape[1], anywhere, anywhere) }},
+	"last_row":  {1, func(n *graph.Node, b []byte) error { return badExtent(b, n.In[0].Meta.Shape[1], anywhere, anywhere) }},
+	"repetition_penalty": {3, func(n *graph.Node, b []byte) error {
+		return badExtent(b, n.In[2].Meta.Shape[1], anywhere, n.In[1].Meta.Shape[0])
+	}},
+	"seen_write": {2, func(n *graph.Node, b []byte) error {
+		return badExtent(b, n.In[1].Meta.Shape[1], anywhere, n.In[0].Meta.Shape[0])
+	}},
+	"check_finite": {0, func(*graph.Node, []byte) error { return &device.NonFiniteError{} }},
 	"learning_rate": {0, func(n *graph.Node, b []byte) error {
 		o := n.Op.(ops.LearningRate)
 		return fmt.Errorf("step %d is too far beyond the %d steps of the schedule %s: start a run with more epochs instead of resuming this one", shape.View[int32](b)[0], o.Total, o.Schedule)
@@ -130,32 +139,11 @@ func pads(op graph.Op) bool {
 	return false
 }
 
-func badExtent(b []byte, rows, cached int) error {
-	for e := shape.View[int32](b); len(e) > 0; e = e[2:] {
-		if err := ops.CheckExtent(e[0], e[1], rows, cached); err != nil {
+func badExtent(b []byte, rows, positions, places int) error {
+	extents := shape.View[int32](b)
+	for i := range len(extents) / 3 {
+		if err := ops.ExtentOf(extents, i).Check(rows, positions, places); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// badLogits finds the first row of logits from which no token can be drawn, and there the
-// first one that is NaN or infinite; in a row of -Inf, that is the first.
-func badLogits(n *graph.Node, b []byte) error {
-	logits, from := shape.View[float32](b), n.In[0]
-	cols := from.Meta.Shape.Dim(-1)
-	for ; len(logits) > 0; logits = logits[cols:] {
-		best := 0
-		for id, x := range logits[:n.Op.(ops.Sample).Count(cols)] {
-			if x != x || x > math.MaxFloat32 {
-				return &device.NonFiniteError{Node: from.Node, Value: from.Name, Index: id}
-			}
-			if x > logits[best] {
-				best = id
-			}
-		}
-		if logits[best] < -math.MaxFloat32 {
-			return &device.NonFiniteError{Node: from.Node, Value: from.Name, Index: best}
 		}
 	}
 	return nil

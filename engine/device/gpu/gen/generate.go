@@ -10,6 +10,7 @@ import (
 var generators = map[string]template{
 	"cached_attention": of(cachedAttention),
 	"cache_write":      of(cacheWrite),
+	"state_write":      of(stateWrite),
 	"positions":        of(positions),
 	"last_row":         of(lastRow),
 	"sample":           of(sample),
@@ -19,10 +20,14 @@ var generators = map[string]template{
 }
 
 // extent is the text that reads the extent of sequence b: its chunk has count of rows rows,
-// from position first of cached ones on. Where that cannot be, count is 0.
-const extent = `	i64 first = EXTENT[2 * b], count = EXTENT[2 * b + 1];
-	if (count < 1 || count > rows || first < 0 || first + count > cached) { FAIL; count = 0; }
+// from position first of cached ones on, and its place is one of places. Where that cannot
+// be, count and place are 0.
+const extent = `	i64 first = EXTENT[3 * b], count = EXTENT[3 * b + 1], place = EXTENT[3 * b + 2];
+	if (count < 1 || count > rows || first < 0 || first + count > cached || place < 0 || place >= places) { FAIL; count = 0; place = 0; }
 `
+
+// anywhere is the number of positions and of places of ops without a cache.
+const anywhere = math.MaxInt32
 
 // attentionBlock is the keys whose probabilities a group holds at once.
 const attentionBlock = 128
@@ -30,18 +35,18 @@ const attentionBlock = 128
 // cachedAttention goes over cached rows and those of the chunk. A group has one row of a
 // head of a sequence; its sums are as in attention.
 func cachedAttention(w *writer, o ops.CachedAttention) {
-	qkv, cached := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape[1]
+	qkv, cache := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	whole := o.Whole()
 	size := whole.Size(qkv[2])
 	params := []param{site, in(0, "QKVS"), in(1, "KEYS"), in(2, "VALUES"), inInts(3, "EXTENT"), out(0, "Y"),
-		number("rows", qkv[1]), number("cached", cached), number("width", qkv[2]), number("heads", o.Heads), number("groups", whole.Groups()), number("size", size)}
+		number("rows", qkv[1]), number("places", cache[0]), number("cached", cache[1]), number("width", qkv[2]), number("heads", o.Heads), number("groups", whole.Groups()), number("size", size)}
 	window := "0"
 	if o.Window > 0 {
 		params = append(params, number("window", o.Window))
 		window = "first + row + 1 > window ? first + row + 1 - window : 0"
 	}
 	w.groups(qkv[0]*qkv[1]*o.Heads, params, `#undef SEEN
-#define SEEN(which, cache, k) (from + (k) < first ? cache + ((b * cached + from + (k)) * groups + kv) * size : QKVS + (b * rows + from + (k) - first) * width + (heads + (which - 1) * groups + kv) * size)
+#define SEEN(which, cache, k) (from + (k) < first ? cache + ((place * cached + from + (k)) * groups + kv) * size : QKVS + (b * rows + from + (k) - first) * width + (heads + (which - 1) * groups + kv) * size)
 	SHARED f32 T[64], P[`+fmt.Sprint(attentionBlock)+`];
 	i64 row = GROUP % rows, head = GROUP / rows % heads, b = GROUP / rows / heads, kv = head / (heads / groups);
 `+extent+`	GLOBAL const f32* Q = QKVS + (b * rows + row) * width + head * size;
@@ -68,24 +73,31 @@ func cacheWrite(w *writer, o ops.CacheWrite) {
 	w.keep(0, 0)
 	cache, qkv := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	d := cache[2]
-	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("cached", cache[1]), number("d", d), number("width", qkv[2]), number("at", o.From(qkv[2], d))},
-		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(b * cached + first + row) * d + i % d] = QKVS[(b * rows + row) * width + at + i % d];\n")
+	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("places", cache[0]), number("cached", cache[1]), number("d", d), number("width", qkv[2]), number("at", o.From(qkv[2], d))},
+		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(place * cached + first + row) * d + i % d] = QKVS[(b * rows + row) * width + at + i % d];\n")
+}
+
+func stateWrite(w *writer, _ ops.StateWrite) {
+	w.keep(0, 0)
+	cache, x := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
+	w.items(x[0]*x[2], []param{site, in(1, "X"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", x[1]), number("places", cache[0]), number("d", x[2]), number("cached", anywhere)},
+		"\ti64 b = i / d;\n"+extent+"\tif (count > 0) Z[place * d + i % d] = X[(b * rows + count - 1) * d + i % d];\n")
 }
 
 func positions(w *writer, o ops.Positions) {
-	w.items(w.outElems(0), []param{site, inInts(0, "EXTENT"), outInts(0, "Z"), number("rows", o.T), number("cached", math.MaxInt32)},
+	w.items(w.outElems(0), []param{site, inInts(0, "EXTENT"), outInts(0, "Z"), number("rows", o.T), number("places", anywhere), number("cached", anywhere)},
 		"\ti64 b = i / rows;\n"+extent+"\tZ[i] = i % rows < count ? (i32)(first + i % rows) : 0;\n")
 }
 
 func lastRow(w *writer, _ ops.LastRow) {
 	x := w.node.In[0].Meta.Shape
-	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "EXTENT"), out(0, "Z"), number("rows", x[1]), number("d", x[2]), number("cached", math.MaxInt32)},
+	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "EXTENT"), out(0, "Z"), number("rows", x[1]), number("places", anywhere), number("d", x[2]), number("cached", anywhere)},
 		"\ti64 b = i / d;\n"+extent+"\tif (count > 0) Z[i] = X[(b * rows + count - 1) * d + i % d];\n")
 }
 
 // seen is the text that sets seen: whether sequence b has token i % v.
 const seen = `	i64 b = i / v;
-` + extent + `	i32 seen = count > 0 && first > 0 && SEEN[i] != 0;
+` + extent + `	i32 seen = count > 0 && first > 0 && SEEN[place * v + i % v] != 0;
 	for (i64 t = 0; t < count; t++) seen |= TOKENS[b * rows + t] == (i32)(i % v);
 `
 
@@ -93,15 +105,16 @@ const seen = `	i64 b = i / v;
 func repetitionPenalty(w *writer, _ ops.RepetitionPenalty) {
 	before, tokens := w.node.In[1].Meta.Shape, w.node.In[2].Meta.Shape
 	w.items(w.outElems(0), []param{site, in(0, "X"), inInts(1, "SEEN"), inInts(2, "TOKENS"), inInts(3, "EXTENT"), in(4, "PENALTY"), out(0, "Z"),
-		number("v", before[1]), number("rows", tokens[1]), number("cached", math.MaxInt32)}, seen+`	f32 x = X[i], penalty = PENALTY[0];
+		number("v", before[1]), number("rows", tokens[1]), number("places", before[0]), number("cached", anywhere)}, seen+`	f32 x = X[i], penalty = PENALTY[b];
 	if (seen && penalty != 1.0f) x = x > 0.0f ? x / penalty : x * penalty;
 	Z[i] = x;
 `)
 }
 
-// seenWrite has a lane for each token that there is.
+// seenWrite has a lane for each token that there is, of each sequence.
 func seenWrite(w *writer, _ ops.SeenWrite) {
+	w.keep(0, 0)
 	before, tokens := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
-	w.items(w.outElems(0), []param{site, inInts(0, "SEEN"), inInts(1, "TOKENS"), inInts(2, "EXTENT"), outInts(0, "Z"),
-		number("v", before[1]), number("rows", tokens[1]), number("cached", math.MaxInt32)}, seen+"\tZ[i] = seen;\n")
+	w.items(tokens[0]*before[1], []param{site, inInts(0, "SEEN"), inInts(1, "TOKENS"), inInts(2, "EXTENT"), outInts(0, "Z"),
+		number("v", before[1]), number("rows", tokens[1]), number("places", before[0]), number("cached", anywhere)}, seen+"\tif (count > 0) Z[place * v + i % v] = seen;\n")
 }

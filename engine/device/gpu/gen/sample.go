@@ -16,38 +16,41 @@ func sample(w *writer, o ops.Sample) {
 	x, shaping := in(0, "X"), in(2, "SHAPING")
 	bests, weights := param{c: "GLOBAL i32* BEST", arg: Arg{Role: Scratch}}, param{c: "GLOBAL u64* W", arg: Arg{Role: Scratch, Value: int64(best)}}
 	sizes := []param{number("cols", cols), number("count", count)}
-	w.groups(rows, append([]param{site, x, bests}, sizes...), sampleBest)
+	w.groups(rows, append([]param{x, bests}, sizes...), sampleBest)
 	w.items(rows*count, append([]param{x, shaping, bests, weights}, sizes...), sampleWeigh)
 	w.groups(rows, append([]param{x, inInts(1, "AT"), shaping, inInts(3, "CHOICE"), bests, weights, outInts(0, "Z")}, sizes...), sampleDraw)
 }
 
-// sampleBest finds the first of the largest logits of row GROUP.
-const sampleBest = `	SHARED i64 B[64];
+// sampleBest finds the first of the largest logits of row GROUP, or -1-e where e is the first
+// for which none can be drawn.
+const sampleBest = `	SHARED i64 B[64], BAD[64];
 	i64 from = GROUP * cols;
 	for (i64 v = LANE; v < 64; v += LANES) {
-		i64 best = -1;
+		i64 best = -1, bad = count;
 		for (i64 e = v; e < count; e += 64) {
 			f32 x = X[from + e];
-			if (x != x || x == INF_F) FAIL;
+			if (bad == count && (x != x || x == INF_F)) bad = e;
 			if (best < 0 || x > X[from + best]) best = e;
 		}
 		B[v] = best;
+		BAD[v] = bad;
 	}
 	BARRIER;
 	if (LANE == 0) {
-		i64 best = B[0];
+		i64 best = B[0], bad = BAD[0];
 		for (i64 v = 1; v < 64 && v < count; v++) {
 			f32 x = X[from + B[v]], y = X[from + best];
 			if (x > y || (x == y && B[v] < best)) best = B[v];
+			if (BAD[v] < bad) bad = BAD[v];
 		}
-		if (X[from + best] == -INF_F) FAIL;
-		if (!STATUS[0]) BEST[GROUP] = (i32)best;
+		if (X[from + best] == -INF_F && bad == count) bad = 0;
+		if (!STATUS[0]) BEST[GROUP] = (i32)(bad < count ? -1 - bad : best);
 	}
 `
 
 const sampleWeigh = `	i64 r = i / count;
-	f32 t = SHAPING[0];
-	W[i] = t != 0.0f ? weight_f(X[r * cols + BEST[r]], X[r * cols + i % count], t) : 0;
+	f32 t = SHAPING[2 * r];
+	W[i] = t != 0.0f && BEST[r] >= 0 ? weight_f(X[r * cols + BEST[r]], X[r * cols + i % count], t) : 0;
 `
 
 // sampleSum sums term over the tokens that are ranked at limit or before, to all lanes.
@@ -85,12 +88,14 @@ var sampleDraw = `#undef RANKED
 	i64 from = GROUP * cols, bits = 0;
 	while (count > (i64)1 << bits) bits++;
 	W += GROUP * count;
+	SHAPING += 2 * GROUP;
+	CHOICE += 3 * GROUP;
 	f32 top = SHAPING[1];
-	i32 greedy = SHAPING[0] == 0.0f, few = !greedy && CHOICE[0] > 0 && CHOICE[0] < count, part = !greedy && top < 1.0f;
+	i32 greedy = SHAPING[0] == 0.0f || BEST[GROUP] < 0, few = !greedy && CHOICE[0] > 0 && CHOICE[0] < count, part = !greedy && top < 1.0f;
 	u64 last = 0, sum = 0, wanted = 0, total = 0, kept = 0;
 ` + sampleLast("few", "1", "(u64)CHOICE[0]") + sampleSum("total", "W[e]", "last") + sampleLast("part", "W[e]", "share_f(top, total)") +
 	sampleSum("kept", "W[e]", "last") + `	u32 c[4];
-	philox_f((u32)CHOICE[1], (u32)CHOICE[2], (u64)GROUP, (u32)AT[GROUP], c);
+	philox_f((u32)CHOICE[1], (u32)CHOICE[2], 0, (u32)AT[GROUP], c);
 	u64 point = high_u(((u64)c[0] << 32 | c[1]) >> 11 << 11, kept);
 	i64 each = (count + 63) / 64;
 	for (i64 v = LANE; v < 64; v += LANES) {

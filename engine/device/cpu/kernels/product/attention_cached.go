@@ -27,11 +27,12 @@ type cachedAttention struct {
 	op                   ops.Attention
 	isa                  isa.ISA
 	vec                  *vec.Funcs
+	places               int // of the caches
 	b, t, c, h, g, hd    int
 	width                int     // of qkv
 	scale                float32 // of scores, 1/sqrt(S)
 	qkv, keys, values, y []float32
-	extent               []int32
+	extents              []int32
 }
 
 // fewRows is the most rows for which a product with keys packs none of them: a vector
@@ -40,7 +41,7 @@ const fewRows = 3
 
 func newCachedAttention(n *graph.Node, on work.Target) (work.Kernel, error) {
 	s, op := work.In(n, 0).Shape, n.Op.(ops.CachedAttention).Whole()
-	k := &cachedAttention{op: op, isa: on.ISA, vec: on.ISA.Vec(), b: s[0], t: s[1], c: work.In(n, 1).Shape[1], width: s[2]}
+	k := &cachedAttention{op: op, isa: on.ISA, vec: on.ISA.Vec(), b: s[0], t: s[1], places: work.In(n, 1).Shape[0], c: work.In(n, 1).Shape[1], width: s[2]}
 	k.h, k.g, k.hd = op.Heads, op.Groups(), op.Size(s[2])
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k, nil
@@ -49,21 +50,22 @@ func newCachedAttention(n *graph.Node, on work.Target) (work.Kernel, error) {
 func (k *cachedAttention) ScratchBytes() int64 { return 0 }
 
 func (k *cachedAttention) Run(p work.Pool, a *work.Args) error {
-	k.extent = work.Ints(a.In[3], 2*k.b)
+	k.extents = work.Ints(a.In[3], 3*k.b)
 	for b := range k.b {
-		if err := ops.CheckExtent(k.extent[2*b], k.extent[2*b+1], k.t, k.c); err != nil {
+		if err := ops.ExtentOf(k.extents, b).Check(k.t, k.c, k.places); err != nil {
 			return err
 		}
 	}
 	k.qkv, k.y = work.Floats(a.In[0], k.b*k.t*k.width), work.Floats(a.Out[0], k.b*k.t*k.h*k.hd)
-	k.keys, k.values = work.Floats(a.In[1], k.b*k.c*k.g*k.hd), work.Floats(a.In[2], k.b*k.c*k.g*k.hd)
+	k.keys, k.values = work.Floats(a.In[1], k.places*k.c*k.g*k.hd), work.Floats(a.In[2], k.places*k.c*k.g*k.hd)
 	work.Do(p, k.b*k.h, k)
 	return nil
 }
 
 func (k *cachedAttention) Chunk(i int) {
 	b, head := i/k.h, i%k.h
-	before, n := int(k.extent[2*b]), int(k.extent[2*b+1])
+	at := ops.ExtentOf(k.extents, b)
+	before, n := at.Position, at.Count
 	first, _ := k.op.Seen(before, before+n) // of what the rows see
 	p := before - first
 	ws := takeWorkspace()
@@ -73,14 +75,14 @@ func (k *cachedAttention) Chunk(i int) {
 	s, most, sums := mem.cut(room*ld), mem.cut(room), mem.cut(room)
 
 	queries := k.own(b, head, 0)
-	k.against(ws, s, ld, queries, k.cached(k.keys, b, head, first), n, p)
+	k.against(ws, s, ld, queries, k.cached(k.keys, at.Place, head, first), n, p)
 	k.against(ws, s[p:], ld, queries, k.own(b, head, 1), n, n)
 	for row := range n {
 		from, _ := k.op.Seen(before+row, before+n)
 		fill(s[row*ld:][:from-first], never)
 	}
 	k.vec.Attend(&s[0], ld, n, p+1, wide(p+n), k.scale, &most[0], &sums[0])
-	k.weigh(ws, s, ld, k.cached(k.values, b, head, first), k.yOf(b, head), n, p, false)
+	k.weigh(ws, s, ld, k.cached(k.values, at.Place, head, first), k.yOf(b, head), n, p, false)
 	k.weigh(ws, s[p:], ld, k.own(b, head, 2), k.yOf(b, head), n, n, true)
 	for row := n; row < k.t; row++ {
 		clear(k.yOf(b, head)[row*k.h*k.hd:][:k.hd])
@@ -97,10 +99,10 @@ func (k *cachedAttention) own(b, head, which int) operand {
 	return operand{data: k.qkv[b*k.t*k.width+at*k.hd:], rs: k.width, cs: 1}
 }
 
-// cached is the rows that a head takes of a sequence's cache, from the first on.
-func (k *cachedAttention) cached(cache []float32, b, head, first int) operand {
+// cached is the rows that a head takes of a place of a cache, from the first on.
+func (k *cachedAttention) cached(cache []float32, place, head, first int) operand {
 	d := k.g * k.hd
-	return operand{data: cache[(b*k.c+first)*d+head/(k.h/k.g)*k.hd:], rs: d, cs: 1}
+	return operand{data: cache[(place*k.c+first)*d+head/(k.h/k.g)*k.hd:], rs: d, cs: 1}
 }
 
 // yOf is the output of a head, whose rows are as far apart as all heads are wide.

@@ -3,7 +3,6 @@ package rows
 import (
 	"math"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
@@ -19,7 +18,6 @@ var sampleKernels = work.Table{"sample(f32,i32,f32,i32)->i32": newSample}
 // Where top-k or top-p leave tokens out, the ids are made a heap, and the best ones are
 // taken off it until enough are: few, mostly.
 type sample struct {
-	from    *graph.Value // the logits
 	b       int
 	row     int       // logits of a row
 	v       int       // the ones of these that count
@@ -31,52 +29,47 @@ type sample struct {
 func newSample(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	s := work.In(n, 0).Shape
 	row := s[len(s)-1]
-	return &sample{from: n.In[0], b: s[0], row: row, v: n.Op.(ops.Sample).Count(row)}, nil
+	return &sample{b: s[0], row: row, v: n.Op.(ops.Sample).Count(row)}, nil
 }
 
 func (k *sample) ScratchBytes() int64 { return int64(k.v) * 12 }
 
 func (k *sample) Run(_ work.Pool, a *work.Args) error {
 	all, y := work.Floats(a.In[0], k.b*k.row), work.Ints(a.Out[0], k.b)
-	at, shaping, choice := work.Ints(a.In[1], k.b), work.Floats(a.In[2], 2), work.Ints(a.In[3], 3)
+	at, shapings, choices := work.Ints(a.In[1], k.b), work.Floats(a.In[2], 2*k.b), work.Ints(a.In[3], 3*k.b)
 	k.weights, k.heap = work.Doubles(a.Scratch, k.v), work.Ints(a.Scratch[8*k.v:], k.v)
-	key := rng.Key{Lo: uint32(choice[1]), Hi: uint32(choice[2])}
 	for b := range k.b {
 		k.logits = all[b*k.row:][:k.v]
-		best, err := k.best()
-		if err != nil {
-			return err
-		}
-		if y[b] = int32(best); shaping[0] == 0 {
+		shaping, choice := shapings[2*b:][:2], choices[3*b:][:3]
+		best := k.best()
+		if y[b] = int32(best); best < 0 || shaping[0] == 0 {
 			continue
 		}
 		total := k.weigh(best, float64(shaping[0]))
 		last, kept := k.last(int(choice[0]), float64(shaping[1]), total)
-		w := key.At(uint64(b), uint32(at[b]))
+		key := rng.Key{Lo: uint32(choice[1]), Hi: uint32(choice[2])}
+		w := key.At(0, uint32(at[b]))
 		y[b] = int32(k.draw(last, rng.Float64(w[0], w[1])*kept))
 	}
 	return nil
 }
 
-// best is the first id with the largest logit.
-func (k *sample) best() (int, error) {
+// best is the first id with the largest logit, or -1-id of the first for which none can be
+// drawn.
+func (k *sample) best() int {
 	best := 0
 	for id, x := range k.logits {
 		if x != x || x > math.MaxFloat32 {
-			return 0, k.notFinite(id)
+			return -1 - id
 		}
 		if x > k.logits[best] {
 			best = id
 		}
 	}
 	if k.logits[best] < -math.MaxFloat32 {
-		return 0, k.notFinite(best)
+		return -1
 	}
-	return best, nil
-}
-
-func (k *sample) notFinite(id int) error {
-	return &device.NonFiniteError{Node: k.from.Node, Value: k.from.Name, Index: id}
+	return best
 }
 
 // weigh fills in the weights, and returns their sum.
