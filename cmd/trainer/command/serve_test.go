@@ -47,6 +47,9 @@ func startServer(ts *testscript.TestScript, args []string) {
 	s := &served{Cmd: exec.Command(program, args[1:]...), stderr: &bytes.Buffer{}}
 	s.Dir, s.Stderr, s.SysProcAttr = ts.MkAbs("."), s.stderr, signalled
 	s.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	if queue := ts.Getenv("BERTH_QUEUE"); queue != "" {
+		s.Env = append(s.Env, "BERTH_QUEUE="+queue)
+	}
 	out, err := s.StdoutPipe()
 	ts.Check(err)
 	ts.Check(s.Start())
@@ -81,8 +84,12 @@ func endServer(ts *testscript.TestScript, name, code string) {
 	}
 }
 
+var namedRun = regexp.MustCompile(`run=@([^&]+)`)
+
 // ask STATUS METHOD PATH [BODY] asks the server, and puts the answer into the file answer.
 // ask until PATTERN METHOD PATH [BODY] asks again until the answer matches.
+//
+// run=@RUN in PATH stands for the ID of a run of the page, which the answer before has.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	x, runs := servers.Load(ts.Getenv("WORK"))
 	if neg || len(args) < 3 || !runs {
@@ -95,6 +102,13 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	body := ""
 	if len(args) > 3 {
 		body = args[3]
+	}
+	if of := namedRun.FindStringSubmatch(args[2]); of != nil { // the answer before this one has its ID
+		row := regexp.MustCompile(`"id":"([^"]+)","run":{"run":"` + regexp.QuoteMeta(of[1]) + `"`).FindStringSubmatch(ts.ReadFile("answer"))
+		if row == nil {
+			ts.Fatalf("no row of the answer has the run %s", of[1])
+		}
+		args[2] = namedRun.ReplaceAllLiteralString(args[2], "run="+row[1])
 	}
 	wanted := regexp.MustCompile(pattern)
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {

@@ -70,7 +70,8 @@ func showPage(c *cobra.Command, dir, address string, open bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("--address %s: %w; another port may be free (port 0 takes one)", address, err)
 	}
-	s, err := ui.New(ui.Options{Folder: dir, Host: host, Jobs: queued.NewLister(build.Revision()).List, Log: func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }})
+	lister := queued.NewLister(build.Revision())
+	s, err := ui.New(ui.Options{Folder: dir, Host: host, Jobs: lister.List, Config: lister.Config, Plan: drawApart, Log: func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -30,12 +30,18 @@ const (
 	mostGone  = 4096            // rows that are remembered to have gone
 )
 
-// row is a run, a job, or both, as the page has it.
+// row is a run, a job, or both, as the page has it; or a sweep that has neither.
 type row struct {
-	ID  string           `json:"id"`
-	Run *overview.Record `json:"run,omitempty"`
-	Job *queued.Record   `json:"job,omitempty"`
+	ID    string           `json:"id"`
+	Run   *overview.Record `json:"run,omitempty"`
+	Job   *queued.Record   `json:"job,omitempty"`
+	Sweep *sweepRow        `json:"sweep,omitempty"`
+	Trial *trialRow        `json:"trial,omitempty"`
+	Now   *outlook         `json:"now,omitempty"` // of a run that trains
 }
+
+// jobRow is the ID of the row of a job without a run folder of its own.
+func jobRow(id int) string { return fmt.Sprintf("job-%d", id) }
 
 // kept is a row with its text and the version in which that has changed.
 type kept struct {
@@ -47,6 +53,7 @@ type kept struct {
 // seen is a run folder as it was read last.
 type seen struct {
 	dir, shown string // shown is its name for people
+	stamp      string // of the files that make it a run
 	signature  string
 	changed    time.Time
 	summary    *rundir.Summary
@@ -67,6 +74,7 @@ type board struct {
 
 	looking sync.Mutex // one look at a time
 	runs    map[string]*seen
+	groups  groups
 
 	mu       sync.Mutex
 	instance string // tells the versions of this board from those of an earlier server
@@ -171,25 +179,36 @@ func (b *board) look(ctx context.Context) {
 // find lists the run folders by their real paths: those of the board's folder, and those of jobs. Links are left out.
 func (b *board) find(jobs []queued.Record) map[string]*seen {
 	runs := map[string]*seen{}
-	add := func(dir, shown string) {
+	add := func(dir, shown string) (is bool) {
 		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() || !rundir.IsRun(dir) {
-			return
+		if err != nil || !st.IsDir() {
+			return false
 		}
 		real := realPath(dir)
 		if runs[real] != nil {
-			return
+			return true
 		}
-		s := &seen{dir: real, shown: shown}
+		s, stamp := &seen{dir: real, shown: shown}, stampOf(real)
 		if before := b.runs[real]; before != nil {
 			s = before
 		}
+		if stamp == "" || s.stamp != stamp && !rundir.IsRun(dir) { // which reads the config of a run without checkpoints
+			return false
+		}
+		s.stamp = stamp
 		runs[real] = s
+		return true
 	}
 	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
 	for _, f := range list {
-		if f.IsDir() {
-			add(filepath.Join(b.folder, f.Name()), filepath.Join(b.folder, f.Name()))
+		if !f.IsDir() {
+			continue
+		}
+		dir := filepath.Join(b.folder, f.Name())
+		if !add(dir, dir) {
+			for _, trial := range trialFolders(dir) {
+				add(trial, trial)
+			}
 		}
 	}
 	for _, j := range jobs {
@@ -198,6 +217,17 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		}
 	}
 	return runs
+}
+
+// stampOf tells whether the files that make a folder a run are as they were; "": there are none.
+func stampOf(dir string) string {
+	var text strings.Builder
+	for _, name := range []string{rundir.CheckpointsName, rundir.ConfigName, rundir.MetricsName} {
+		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			fmt.Fprintf(&text, "%s %d %d %v\n", name, st.Size(), st.ModTime().UnixNano(), st.Mode())
+		}
+	}
+	return text.String()
 }
 
 // shortPath is a path from the working folder where it is in that.
@@ -273,7 +303,7 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 	for dir, s := range runs {
 		record := finite(overview.RecordOf(s.shown, s.summary))
 		ids[dir] = s.id()
-		rows[s.id()] = row{ID: s.id(), Run: &record}
+		rows[s.id()] = row{ID: s.id(), Run: &record, Now: outlookOf(s.summary)}
 	}
 	newest := map[string]int{} // jobs by the run that they train
 	of := func(j *queued.Record) string {
@@ -299,9 +329,9 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 			rows[id] = r
 			continue
 		}
-		id := fmt.Sprintf("job-%d", j.ID)
-		rows[id] = row{ID: id, Job: j}
+		rows[jobRow(j.ID)] = row{ID: jobRow(j.ID), Job: j}
 	}
+	b.sweeps(rows, runs, func(dir string) string { return ids[realPath(dir)] })
 	return rows
 }
 
@@ -412,4 +442,20 @@ func (b *board) job(id string) *queued.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rows[id].Job
+}
+
+// runOf is the run that a job trains or has trained; nil for none.
+func (b *board) runOf(job int) *seen {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, r := range b.rows {
+		if r.Job == nil || r.Job.ID != job {
+			continue
+		}
+		if r.Trial != nil && r.Trial.As != "" {
+			id = r.Trial.As
+		}
+		return b.dirs[id]
+	}
+	return nil
 }

@@ -7,7 +7,8 @@
 //
 // The type to know is [Server]. access.go and bounds.go say who may ask, and how much. A board (board.go) looks at the run
 // folders once a second while somebody watches, and events.go tells watchers what is new. run.go is what the page shows of one
-// run; package ui/curves reads and thins its metrics. The page itself is in page/: plain JavaScript modules, and uPlot.
+// run; package ui/curves reads and thins its metrics. sweep.go finds out which runs and jobs are sweeps and trials,
+// log.go follows logs, and plan.go keeps pictures of plans. The page itself is in page/: plain JavaScript modules, and uPlot.
 //
 // A further panel is a handler in the table of server.go, and a module in page/ that asks it.
 //

@@ -33,11 +33,12 @@ type watched struct {
 	has  bool // the page was told where its points go on
 }
 
-// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT with server-sent events:
+// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
+//	log     what the log of a run has got; the first one has its end
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.take() {
@@ -58,6 +59,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	for _, id := range q["run"] {
 		runs = append(runs, &watched{id: id, unit: q.Get("x")})
 	}
+	log := s.tailOf(q.Get("log"))
+	defer log.close()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for first := true; ; first = false {
@@ -73,11 +76,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		for _, of := range runs {
 			s.follow(r, out, of)
 		}
+		log.send(out)
 		if out.broken != nil {
 			return
 		}
 		select {
 		case <-news:
+		case <-log.next():
 		case <-alive.C:
 			out.alive()
 		case <-r.Context().Done():

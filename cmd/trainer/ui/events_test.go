@@ -244,14 +244,12 @@ func TestRunPage(t *testing.T) {
 	a, b := c.id(t, "a"), c.id(t, "b")
 	var p runPage
 	c.get(t, "/api/run?run="+b, &p)
-	differs := map[string]setting{}
-	for _, l := range p.Config.Lines {
-		if l.Differs {
-			differs[l.Key] = l
-		}
+	differs := map[string]string{}
+	for _, x := range p.Config.Bases[0].Differs {
+		differs[x.Key] = x.Value
 	}
-	if p.Config.Shipped != "digits" || differs["train.batch"].Value != "64" || differs["train.batch"].Shipped != "32" || differs["optimizer.lr"].Key != "" {
-		t.Errorf("the config differs by %+v", differs)
+	if len(p.Config.Bases) != 1 || p.Config.Bases[0].Name != "the shipped digits" || differs["train.batch"] != "32" || !slices.Contains(p.Config.Lines, setting{"train.batch", "64"}) || differs["optimizer.lr"] != "" {
+		t.Errorf("the config differs by %+v", p.Config.Bases)
 	}
 	evals := 0
 	for _, x := range p.Checkpoints {
@@ -268,6 +266,7 @@ func TestRunPage(t *testing.T) {
 	var curves struct {
 		Unit        string
 		Checkpoints []float64
+		Boundaries  []float64
 		Curves      []struct {
 			Field string
 			X, Y  []float64
@@ -275,7 +274,7 @@ func TestRunPage(t *testing.T) {
 	}
 	for _, unit := range []string{"step", "epoch", "time"} {
 		c.get(t, "/api/curves?panel=loss&columns=50&x="+unit+"&run="+a, &curves)
-		if curves.Unit != unit || len(curves.Checkpoints) != 3 || len(curves.Curves) != 3 || !slices.IsSorted(curves.Curves[0].X) || len(curves.Curves[0].X) > 100 {
+		if curves.Unit != unit || len(curves.Checkpoints) != 3 || unit == "step" && !slices.Equal(curves.Boundaries, []float64{45, 90, 135}) || len(curves.Boundaries) != 3 || len(curves.Curves) != 3 || !slices.IsSorted(curves.Curves[0].X) || len(curves.Curves[0].X) > 100 {
 			t.Errorf("by %s: %+v", unit, curves)
 		}
 	}

@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"net/http"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
-	"github.com/berth-ml/berth/configs"
 )
 
 // runPage is what the page shows of one run, curves aside.
@@ -32,20 +30,6 @@ type runPage struct {
 	Commands    []command        `json:"commands"`
 	Panels      []panel          `json:"panels"`
 	Damaged     int              `json:"damaged,omitempty"` // lines of metrics.jsonl
-}
-
-// configPage is a config beside the shipped one of its name.
-type configPage struct {
-	Shipped string    `json:"shipped,omitempty"` // its name; "": there is none
-	Lines   []setting `json:"lines"`
-}
-
-// setting is a key with its value.
-type setting struct {
-	Key     string `json:"key"`
-	Value   string `json:"value"`
-	Differs bool   `json:"differs,omitempty"`
-	Shipped string `json:"shipped,omitempty"` // where it differs; "": the shipped config has no such key
 }
 
 type checkpointPage struct {
@@ -102,7 +86,7 @@ func (s *Server) run(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	p.Panels, p.Damaged = panelsOf(h.Names()), h.Damaged()
-	if p.Config, err = configOf(of); err != nil {
+	if p.Config, err = s.configOf(ctx, of); err != nil {
 		return nil, err
 	}
 	p.Checkpoints, err = checkpointsOf(of.dir)
@@ -125,46 +109,6 @@ func panelsOf(names []curves.Name) []panel {
 		list = append(list, panel{subject, of[subject]})
 	}
 	return list
-}
-
-// configOf is the config of a run; nil where none can be read.
-func configOf(of *seen) (*configPage, error) {
-	c := of.summary.Config
-	if c == nil {
-		return nil, nil
-	}
-	settings, err := c.AllSettings()
-	if err != nil {
-		return nil, err
-	}
-	p := &configPage{Lines: []setting{}}
-	shipped := map[string]string{}
-	if slices.Contains(configs.Names(), c.Name) {
-		base, err := configs.Load(c.Name, configs.Overlay{})
-		if err != nil {
-			return nil, err
-		}
-		list, err := base.AllSettings()
-		if err != nil {
-			return nil, err
-		}
-		p.Shipped = c.Name
-		for _, x := range list {
-			shipped[x.Key] = x.Value
-		}
-	}
-	for _, x := range settings {
-		line := setting{Key: x.Key, Value: x.Value}
-		if before, known := shipped[x.Key]; p.Shipped != "" && (!known || before != x.Value) {
-			line.Differs, line.Shipped = true, before
-		}
-		delete(shipped, x.Key)
-		p.Lines = append(p.Lines, line)
-	}
-	for _, x := range slices.Sorted(maps.Keys(shipped)) { // that the run has no more
-		p.Lines = append(p.Lines, setting{Key: x, Differs: true, Shipped: shipped[x]})
-	}
-	return p, nil
 }
 
 // mostCheckpoints is how many are listed, the newest.
@@ -287,6 +231,24 @@ type curvesPage struct {
 	Unit        string     `json:"unit"` // of the axis: step where another is not known yet
 	Curves      []lineJSON `json:"curves"`
 	Checkpoints numbers    `json:"checkpoints"` // their places
+	Boundaries  numbers    `json:"boundaries"`  // theirs; of many, some
+}
+
+// mostMarks is the most boundaries that are marked in a panel, about.
+const mostMarks = 200
+
+// boundariesOf are the places of boundaries within a span: those of the training loss, which every boundary has, or else of another curve.
+func boundariesOf(h *curves.History, at curves.Axis, span curves.Span) numbers {
+	names := h.Names()
+	i := slices.Index(names, curves.Name{Field: "train_loss", Boundary: true})
+	if i < 0 {
+		i = slices.IndexFunc(names, func(n curves.Name) bool { return n.Boundary })
+	}
+	if i < 0 {
+		return numbers{}
+	}
+	x, _ := h.Thin(names[i], at, span, mostMarks/2)
+	return slices.Compact(x)
 }
 
 // curves answers GET /api/curves?run=ID&panel=NAME&x=UNIT&columns=N, with from=X&to=X for a part.
@@ -317,7 +279,7 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	at, _ := h.Axis(q.Get("x"), of.summary.EpochSteps)
-	p := curvesPage{Unit: at.Unit, Curves: []lineJSON{}, Checkpoints: numbers{}}
+	p := curvesPage{Unit: at.Unit, Curves: []lineJSON{}, Checkpoints: numbers{}, Boundaries: boundariesOf(h, at, span)}
 	for _, panel := range panelsOf(h.Names()) {
 		if panel.Name != q.Get("panel") {
 			continue

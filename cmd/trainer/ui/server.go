@@ -23,10 +23,12 @@ import (
 
 // Options describe a server.
 type Options struct {
-	Folder string                                // that has the run folders; one that is not there yet has none
-	Host   string                                // the name that it listens at; "" if that is an address
-	Jobs   func(context.Context) []queued.Record // all jobs of the queue; nil: there are none
-	Log    func(text string)                     // takes a line for a mistake of the server, from any goroutine; nil: none
+	Folder string                                                    // that has the run folders; one that is not there yet has none
+	Host   string                                                    // the name that it listens at; "" if that is an address
+	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
+	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
+	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
+	Log    func(text string)                                         // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -35,6 +37,9 @@ type Server struct {
 	access   access
 	board    *board
 	library  *library
+	pictures *pictures
+	config   func(ctx context.Context, job int) (string, error)
+	sweeps   sweepConfigs
 	log      func(string)
 	handlers map[string]handler
 	requests places
@@ -52,14 +57,14 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary()}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare}
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/plan": s.plan}
 	return s, nil
 }
 
@@ -83,7 +88,7 @@ func (s *Server) HTTP() *http.Server {
 }
 
 // policy lets the page load what is in the binary, and ask this server alone. Texts never become HTML.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -83,6 +83,7 @@ type Lister struct {
 	version      string
 	file, socket os.FileInfo // as they were when no daemon answered; file is nil: one did
 	last         []Record    // then
+	sweeps       map[string]*Varied
 }
 
 // NewLister is a lister for a program of a version.
@@ -105,6 +106,7 @@ func (l *Lister) List(ctx context.Context) []Record {
 	for i := range views {
 		list[i] = listedRecord(&views[i])
 	}
+	l.vary(list, views)
 	l.file = nil
 	if !daemon && ctx.Err() == nil {
 		l.file, _ = os.Stat(path) // to open it may change it

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/jobs"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // Record is a job as --json prints it, and as the command of --on-end has it on its input.
@@ -44,6 +45,9 @@ type Record struct {
 	Retries   int       `json:"retries"`
 	Attempts  []attempt `json:"attempts,omitzero"` // those of a list of jobs lack both
 	Events    []event   `json:"events,omitzero"`
+
+	Varied *Varied `json:"-"` // of a sweep that a Lister lists
+	Tried  *Tried  `json:"-"` // of a trial that a Lister lists
 }
 
 type input struct {
@@ -111,4 +115,14 @@ func listedRecord(v *jobs.View) Record {
 	r := recordOf(v)
 	r.Attempts, r.Events = nil, nil
 	return r
+}
+
+// InitFrom is the job with whose weights the job begins; 0: none.
+func (r *Record) InitFrom() int {
+	for _, in := range r.Inputs {
+		if in.As == queue.AsInit {
+			return in.Job
+		}
+	}
+	return 0
 }

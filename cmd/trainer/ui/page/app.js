@@ -3,6 +3,7 @@ import { events, get, link, place } from "/api.js";
 import { el, setText } from "/dom.js";
 import { tableView } from "/table.js";
 import { runView } from "/run.js";
+import { sweepView } from "/sweep.js";
 
 const view = document.getElementById("view"), live = document.getElementById("live");
 
@@ -70,6 +71,7 @@ function show() {
   document.getElementById("home").href = link();
   const list = ids.split(",").filter(Boolean);
   if ((kind === "run" || kind === "compare") && list.length) shown = runView(list);
+  else if (kind === "sweep" && ids) shown = sweepView(ids);
   else shown = tableView();
   view.replaceChildren(shown.element);
   follow();

@@ -40,7 +40,7 @@ export function chart(title, onzoom) {
   const rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of " + title });
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
-  let u = null, lines = [], look = { unit: "step", log: false, smooth: 0 }, span = null, marks = [], values = [], built = "";
+  let u = null, lines = [], look = { unit: "step", log: false, smooth: 0 }, span = null, marks = {}, values = [], built = "";
 
   const width = () => Math.max(200, Math.floor(plot.clientWidth || element.clientWidth - 24 || 480));
   const height = () => (width() < 420 ? 220 : 260);
@@ -112,12 +112,21 @@ export function chart(title, onzoom) {
     return String(Number(v.toPrecision(5)));
   };
 
-  // mark draws a triangle at the foot for each checkpoint.
+  // mark draws a short line at the foot for each boundary, and a triangle for each checkpoint.
   function mark(v) {
     const r = devicePixelRatio, y = v.bbox.top + v.bbox.height;
     v.ctx.save();
-    v.ctx.fillStyle = css("--dim");
-    for (const m of marks) {
+    v.ctx.fillStyle = v.ctx.strokeStyle = css("--dim");
+    v.ctx.lineWidth = r;
+    v.ctx.beginPath();
+    for (const m of marks.boundaries ?? []) {
+      const x = Math.round(v.valToPos(m, "x", true)) + 0.5;
+      if (x < v.bbox.left || x > v.bbox.left + v.bbox.width) continue;
+      v.ctx.moveTo(x, y - 5 * r);
+      v.ctx.lineTo(x, y);
+    }
+    v.ctx.stroke();
+    for (const m of marks.checkpoints ?? []) {
       const x = v.valToPos(m, "x", true);
       if (x < v.bbox.left || x > v.bbox.left + v.bbox.width) continue;
       v.ctx.beginPath();

@@ -3,6 +3,9 @@ import { get, link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { follow, table } from "/app.js";
+import { leftOf } from "/table.js";
+import { logView } from "/log.js";
+import { planView } from "/plan.js";
 
 // look is how curves are drawn; it stays while other views are shown.
 const look = { unit: "step", log: false, smooth: 0 };
@@ -26,6 +29,7 @@ export function runView(ids) {
   const grid = el("div", { className: "panels" });
   const note = el("span", { className: "dim", role: "status" });
   const facts = el("dl", { className: "facts" });
+  const log = several ? null : logView(), plan = several ? null : planView(ids[0]);
 
   function complain(e) {
     if (gone.signal.aborted) return;
@@ -62,7 +66,9 @@ export function runView(ids) {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
     const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
-    if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "") + (job.left_seconds && job.state === "running" ? `, ${duration(job.left_seconds)} left` : "")]);
+    if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "")]);
+    else if (r.now?.device) list.push(["Devices", r.now.device]);
+    if (leftOf(r) !== undefined) list.push(["Left", duration(leftOf(r))]);
     list.push(["Size", bytes(run.bytes)], ["Changed", ago(run.changed)]);
     if (run.error) list.push(["Problem", run.error]);
     if (!table.rows.has(ids[0])) list.unshift(["Deleted", "the run is not there any more"]);
@@ -114,7 +120,7 @@ export function runView(ids) {
   function panes() {
     const wanted = parts.panels.filter((p) => measures || !onRequest.has(p.name));
     for (const [name, p] of panels) if (!wanted.some((w) => w.name === name)) { p.chart.end(); panels.delete(name); }
-    for (const w of wanted) if (!panels.has(w.name)) panels.set(w.name, { chart: chart(w.name, zoomTo), lines: [], marks: [] });
+    for (const w of wanted) if (!panels.has(w.name)) panels.set(w.name, { chart: chart(w.name, zoomTo), lines: [], marks: {} });
     grid.replaceChildren(...(wanted.length ? wanted.map((w) => panels.get(w.name).chart.element) : [el("p", { className: "dim" }, "There are no metrics yet: they come at the end of the first epoch, or at train.boundary.")]));
   }
 
@@ -140,7 +146,7 @@ export function runView(ids) {
           const answers = await Promise.all(ids.map((id) => get("/api/curves", { run: id, panel: name, columns: p.chart.columns(), ...asked }, gone.signal)));
           if (again) break;
           p.lines = answers.flatMap((a, i) => a.curves.map((c) => lineOf(c, i)));
-          p.marks = several ? [] : answers[0].checkpoints;
+          p.marks = several ? {} : answers[0];
           const units = answers.map((a) => a.unit);
           if (units.some((x) => x !== look.unit)) got = "step";
           p.mixed = new Set(units).size > 1;
@@ -170,7 +176,7 @@ export function runView(ids) {
   }
 
   function sections() {
-    return [commands(), checkpoints(), config()].filter(Boolean);
+    return [commands(), checkpoints(), log.element, plan.element, config()];
   }
 
   function commands() {
@@ -185,22 +191,31 @@ export function runView(ids) {
     const list = parts.checkpoints;
     const metric = parts.run.best?.metric;
     return el("section", {}, el("h2", {}, "Checkpoints"), parts.problem ? el("p", { className: "error" }, parts.problem) : "",
-      list.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Checkpoints" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "number" }, metric ?? ""), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, "used for"))),
+      list.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Checkpoints" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "number" }, metric ?? ""), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, el("span", { className: "unseen" }, "use")))),
         el("tbody", {}, ...list.map((c) => el("tr", {}, ...[c.id, c.step, c.epoch].map((v) => el("td", { className: "number" }, String(v))), el("td", { className: "number" }, metric ? number(metric, c.metrics[metric]) : ""), el("td", { className: "number" }, bytes(c.bytes)), el("td", { className: "least" }, ago(c.time)), el("td", {}, [c.best ? "the best" : "", c.eval ? "trainer eval takes it" : ""].filter(Boolean).join("; ")))))))
         : el("p", { className: "dim" }, "There are none."));
   }
 
+  let against = 0, onlyDiffering = true; // what the config is compared with, and whether other lines are left out
+
   function config() {
     const c = parts.config;
     if (!c) return el("section", {}, el("h2", {}, "Config"), el("p", { className: "dim" }, "It cannot be read."));
-    const differ = c.lines.filter((l) => l.differs);
-    const body = el("tbody");
-    const fill = (lines) => body.replaceChildren(...lines.map((l) => el("tr", { className: l.differs ? "differs" : "" }, el("td", { className: "code" }, (l.differs ? "≠ " : "") + l.key), el("td", { className: "code" }, l.value || dash), ...(c.shipped ? [el("td", { className: "code" }, l.differs ? l.shipped || dash : "")] : []))));
-    const only = el("input", { type: "checkbox", checked: Boolean(c.shipped), onchange: () => fill(only.checked ? differ : c.lines) });
-    fill(c.shipped ? differ : c.lines);
+    const head = el("tr"), body = el("tbody"), words = el("span");
+    const fill = () => {
+      const base = c.bases[against], was = new Map(base?.differs.map((d) => [d.key, d.value])), have = new Set(c.lines.map((l) => l.key));
+      const all = [...c.lines, ...(base?.differs ?? []).filter((d) => !have.has(d.key)).map((d) => ({ key: d.key, value: "" }))];
+      head.replaceChildren(...["key", "value", ...(base ? [base.run ? el("a", { href: link("run", base.run) }, base.name) : base.name] : [])].map((t) => el("th", { scope: "col" }, t)));
+      body.replaceChildren(...all.filter((l) => !base || !onlyDiffering || was.has(l.key)).map((l) => el("tr", { className: was.has(l.key) ? "differs" : "" },
+        el("td", { className: "code" }, (was.has(l.key) ? "≠ " : "") + l.key), el("td", { className: "code" }, l.value || dash), ...(base ? [el("td", { className: "code" }, was.has(l.key) ? was.get(l.key) || dash : "")] : []))));
+      if (base) words.replaceChildren(`Only the ${base.differs.length} lines that differ`);
+    };
+    const choice = el("select", { onchange: () => { against = Number(choice.value); fill(); } }, ...c.bases.map((b, i) => el("option", { value: i, selected: i === against }, b.name)));
+    const only = el("input", { type: "checkbox", checked: onlyDiffering, onchange: () => { onlyDiffering = only.checked; fill(); } });
+    fill();
     return el("section", {}, el("h2", {}, "Config"),
-      el("div", { className: "bar" }, c.shipped ? el("label", {}, only, `Only the ${differ.length} lines that differ from the shipped ${c.shipped}`) : el("span", { className: "dim" }, "No shipped config has its name.")),
-      el("div", { className: "wide" }, el("table", { className: "config" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), el("th", { scope: "col" }, "value"), ...(c.shipped ? [el("th", { scope: "col" }, "shipped")] : []))), body)));
+      el("div", { className: "bar" }, ...(c.bases.length ? [el("label", {}, "Beside", choice), el("label", {}, only, words)] : [el("span", { className: "dim" }, "No shipped config has its name.")])),
+      el("div", { className: "wide" }, el("table", { className: "config" }, el("thead", {}, head), body)));
   }
 
   // append puts new points behind those that are shown.
@@ -214,6 +229,8 @@ export function runView(ids) {
         if (!l) continue;
         const last = l.x[l.x.length - 1] ?? -Infinity;
         n.x.forEach((x, j) => { if (x > last) { l.x.push(x); l.y.push(n.y[j]); } }); // the curves may have been asked for after these came
+        const marks = p.marks.boundaries;
+        if (n.boundary && marks) for (const x of n.x) if (!(marks[marks.length - 1] >= x)) marks.push(x);
         touched.add(p);
         if (l.x.length > 4 * p.chart.columns()) again = true; // it is thinned anew
       }
@@ -255,12 +272,13 @@ export function runView(ids) {
   const clock = setInterval(() => { if (parts && !several) state(); }, 10000); // times that have passed
   return {
     element,
-    watch: () => ({ run: ids, x: look.unit }),
+    watch: () => ({ run: ids, x: look.unit, log: several ? undefined : ids[0] }),
     rows(changed) { if (parts && !several && changed.has(ids[0])) state(); },
     event(name, v) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
+      else if (name === "log") log?.take(v);
     },
-    end() { gone.abort(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }

@@ -3,31 +3,96 @@ import { link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { table } from "/app.js";
 
-const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` : r.id);
-const stateOf = (r) => (r.job && (!r.run || r.job.state === "paused") ? r.job.state : r.run?.state) ?? "";
-const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
+const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` : r.sweep?.name ?? r.id);
+export const stateOf = (r) => (r.trial?.out ? "out" : r.job && (!r.run || r.job.state === "paused") ? r.job.state : r.run?.state) ?? "";
+export const stateClass = (state) => "state " + state.replace(/[^a-z]/g, "");
+export const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
 const stepsOf = (r) => r.run?.steps || r.job?.steps || 0;
+export const stepText = (r) => (stepsOf(r) ? `${stepOf(r)}/${stepsOf(r)}` : r.run || stepOf(r) ? String(stepOf(r)) : dash);
 const running = (r) => stateOf(r) === "running";
+
+// states in the order in which they are counted; others come last.
+const order = ["running", "waiting", "paused", "new", "stopped", "finished", "out", "failed", "cancelled", "unreadable"];
+
+// counted is "3 running, 12 finished" of a list of states.
+export function counted(states) {
+  const n = new Map();
+  for (const s of states) n.set(s, (n.get(s) ?? 0) + 1);
+  const place = (s) => (order.includes(s) ? order.indexOf(s) : order.length);
+  return [...n].sort((a, b) => place(a[0]) - place(b[0])).map(([s, k]) => `${k} ${s}`).join(", ");
+}
 
 function lossOf(r) {
   const m = r.run?.metrics ?? {};
   for (const part of ["val", "train"]) if (m[part + "_loss"] !== undefined) return { part, v: m[part + "_loss"] };
   return r.job?.loss !== undefined ? { part: "", v: r.job.loss } : null;
 }
-const leftOf = (r) => (running(r) && r.job?.left_seconds) || undefined;
+
+// metricsOf are the newest metrics of the validation part but for its loss, at most three.
+const metricsOf = (r) => Object.entries(r.run?.metrics ?? {}).filter(([name]) => name.startsWith("val_") && name !== "val_loss" && name !== "val_s").slice(0, 3);
+
+// below are the rows that a row leads, directly or not, by its ID: those of trials, and of steps of pipelines.
+let below = new Map();
+const leadOf = (r) => r.trial?.of ?? (r.job?.sweep || r.job?.pipeline ? `job-${r.job.sweep || r.job.pipeline}` : undefined);
+
+// lead finds what each row leads.
+function lead() {
+  below = new Map();
+  for (const r of table.rows.values()) {
+    const seen = new Set([r.id]);
+    for (let id = leadOf(r); table.rows.has(id) && !seen.has(id); id = leadOf(table.rows.get(id))) {
+      if (!below.has(id)) below.set(id, []);
+      below.get(id).push(r);
+      seen.add(id);
+    }
+  }
+}
+const single = (r) => !r.sweep && !below.has(r.id);
+const parts = (r) => (below.get(r.id) ?? []).filter(single);
+const over = new Set(["finished", "out", "failed", "cancelled"]);
+
+// bestOf is the best of a run, or of the trials of a sweep.
+function bestOf(r) {
+  if (!r.sweep) return r.run?.best;
+  let best;
+  for (const t of parts(r)) {
+    const v = t.trial?.value ?? t.run?.metrics?.[r.sweep.metric];
+    if (v !== undefined && !t.trial?.out && (!best || (r.sweep.lower ? v < best.value : v > best.value))) best = { metric: r.sweep.metric, value: v };
+  }
+  return best;
+}
+
+function progress(r) {
+  if (single(r)) return stepText(r);
+  const all = parts(r), done = all.filter((p) => over.has(stateOf(p))).length;
+  return `${done}/${r.sweep?.trials ?? all.length} ${r.sweep ? "trials" : "jobs"}`;
+}
+
+// leftOf is how many seconds are left: as its job says, by the end that the queue foretells, or by the run's own pace.
+export function leftOf(r) {
+  if (running(r) && r.job?.left_seconds) return r.job.left_seconds;
+  const ends = Date.parse((running(r) && r.now?.ends) || (!over.has(stateOf(r)) && r.job?.ends) || "");
+  return Number.isNaN(ends) ? undefined : Math.max(0, (ends - Date.now()) / 1000);
+}
+const whereOf = (r) => r.job?.where || (single(r) && running(r) && r.now?.device) || r.run?.error || "";
+const whole = (r) => (single(r) ? stateOf(r) : [stateOf(r), counted(parts(r).map(stateOf))].filter(Boolean).join(": "));
 
 // columns: text, what is sorted by, and the class. Those with less and least give way on narrow screens.
 const columns = [
   { title: "Run", class: "name", text: nameOf, key: nameOf },
-  { title: "State", class: "state", text: stateOf, key: stateOf },
-  { title: "Step", class: "number", text: (r) => (stepsOf(r) ? `${stepOf(r)}/${stepsOf(r)}` : r.run || stepOf(r) ? String(stepOf(r)) : dash), key: stepOf },
+  { title: "State", class: "state", text: whole, key: whole },
+  { title: "Step", class: "number", text: progress, key: stepOf },
   { title: "Loss", class: "number", text: (r) => { const l = lossOf(r); return l ? `${l.part} ${number("loss", l.v)}`.trim() : dash; }, key: (r) => lossOf(r)?.v },
-  { title: "Best", class: "number least", text: (r) => (r.run?.best ? `${r.run.best.metric} ${number(r.run.best.metric, r.run.best.value)}` : dash), key: (r) => r.run?.best?.value },
+  { title: "Metrics", class: "where less", text: (r) => metricsOf(r).map(([name, v]) => `${name.slice(4)} ${number(name, v)}`).join(", ") || dash, key: (r) => metricsOf(r)[0]?.[1] },
+  { title: "Best", class: "number least", text: (r) => { const b = bestOf(r); return b ? `${b.metric} ${number(b.metric, b.value)}` : dash; }, key: (r) => bestOf(r)?.value },
   { title: "Left", class: "number less", text: (r) => (leftOf(r) === undefined ? dash : duration(leftOf(r))), key: leftOf },
-  { title: "Device, or why not", class: "where less", text: (r) => r.job?.where || r.run?.error || "", key: (r) => r.job?.where ?? "" },
+  { title: "Device, or why not", class: "where less", text: whereOf, key: whereOf },
   { title: "Size", class: "number less", text: (r) => (r.run ? bytes(r.run.bytes) : dash), key: (r) => r.run?.bytes },
-  { title: "Changed", class: "number least", text: (r) => ago(r.run?.changed ?? r.job?.submitted), key: (r) => Date.parse(r.run?.changed ?? r.job?.submitted) },
+  { title: "Changed", class: "number least", text: (r) => ago(changed(r)), key: (r) => Date.parse(changed(r)) },
 ];
+
+// changed is when a run, or one of those that a row leads, was written last.
+const changed = (r) => r.run?.changed ?? parts(r).map((p) => p.run?.changed ?? "").reduce((a, b) => (a > b ? a : b), r.job?.submitted ?? "");
 
 // What the user has chosen stays while other views are shown.
 const chosen = new Set(), open = new Set();
@@ -48,14 +113,14 @@ export function tableView() {
     el("h1", {}, "Runs and jobs"),
     el("div", { className: "bar" }, el("label", {}, "Filter", search), compare, count),
     el("div", { className: "wide" }, el("table", { id: "runs", "aria-label": "Runs and jobs" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col", "aria-label": "compare" }), ...heads)), body)));
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { className: "unseen" }, "compare")), ...heads)), body)));
 
   function line(r) {
     let l = lines.get(r.id);
     if (!l) {
       l = { cells: columns.map((c) => el("td", { className: c.class })) };
       l.box = el("input", { type: "checkbox", checked: chosen.has(r.id), onchange: () => { chosen[l.box.checked ? "add" : "delete"](r.id); counts(); } });
-      l.link = r.run ? el("a", { href: link("run", r.id) }) : el("span");
+      l.link = r.run ? el("a", { href: link("run", r.id) }) : r.sweep ? el("a", { href: link("sweep", r.id) }) : el("span");
       l.fold = el("button", { type: "button", className: "fold", hidden: true, onclick: () => { open[open.has(r.id) ? "delete" : "add"](r.id); arrange(); } });
       l.cells[0].append(l.fold, l.link);
       l.tr = el("tr", {}, el("td", {}, r.run ? l.box : ""), ...l.cells);
@@ -72,10 +137,8 @@ export function tableView() {
       if (i === 0) { setText(l.link, c.text(r)); return; }
       setText(l.cells[i], c.text(r));
     });
-    l.cells[1].className = "state " + stateOf(r).replace(/[^a-z]/g, "");
+    l.cells[1].className = stateClass(stateOf(r)) + (single(r) ? "" : " counted");
   }
-
-  const leadOf = (r) => r.job?.sweep || r.job?.pipeline || 0;
 
   function compared(a, b) {
     const key = columns[sort.column].key;
@@ -91,23 +154,23 @@ export function tableView() {
     return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
   }
 
-  // order is the rows as they are shown. Trials and steps are below what leads them.
-  function order() {
+  // arranged is the rows as they are shown. Trials and steps are below what leads them.
+  function arranged() {
     const all = [...table.rows.values()].sort(compared);
     if (filter.trim()) return all.filter(matches).map((r) => ({ r }));
-    const byJob = new Map(all.filter((r) => r.job).map((r) => [r.job.id, r])), led = new Map();
+    const led = new Map();
     const tops = all.filter((r) => {
-      const lead = byJob.get(leadOf(r));
-      if (!lead) return true;
-      if (!led.has(lead.id)) led.set(lead.id, []);
-      led.get(lead.id).push(r);
+      const id = leadOf(r);
+      if (!table.rows.has(id)) return true;
+      if (!led.has(id)) led.set(id, []);
+      led.get(id).push(r);
       return false;
     });
     const list = [];
     const add = (r, child) => {
-      const below = led.get(r.id) ?? [];
-      list.push({ r, child, below: below.length });
-      if (open.has(r.id)) below.forEach((b) => add(b, true));
+      const next = led.get(r.id) ?? [];
+      list.push({ r, child, below: next.length });
+      if (open.has(r.id)) next.forEach((b) => add(b, true));
     };
     tops.forEach((r) => add(r, false));
     return list;
@@ -115,7 +178,8 @@ export function tableView() {
 
   function arrange() {
     const focused = document.activeElement;
-    const list = order();
+    lead();
+    const list = arranged();
     const rows = list.map(({ r, child, below }) => {
       const l = line(r);
       l.tr.className = child ? "child" : "";
@@ -123,7 +187,7 @@ export function tableView() {
       if (below) {
         setText(l.fold, (open.has(r.id) ? "▾ " : "▸ ") + below);
         l.fold.setAttribute("aria-expanded", String(open.has(r.id)));
-        l.fold.setAttribute("aria-label", `${below} jobs of ${nameOf(r)}`);
+        l.fold.setAttribute("aria-label", `${below} ${r.sweep ? "trials" : "jobs"} of ${nameOf(r)}`);
       }
       return l.tr;
     });

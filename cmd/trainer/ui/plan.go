@@ -1,0 +1,126 @@
+package ui
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
+	"github.com/berth-ml/berth/configs"
+)
+
+const (
+	mostPictures = 16               // that are remembered
+	failedFor    = 30 * time.Second // a failure is remembered: the data may come back
+)
+
+// Picture is a plan, drawn.
+type Picture struct {
+	SVG   string `json:"svg"`
+	Table string `json:"table"` // the same in words
+}
+
+// pictures draws plans, one at a time, and remembers them by their config.
+type pictures struct {
+	draw func(ctx context.Context, config []byte) (Picture, error) // nil: plans are not drawn
+	turn places                                                    // one place
+
+	mu   sync.Mutex
+	list []picture // the newest last
+}
+
+type picture struct {
+	key [32]byte // SHA-256 of the config
+	Picture
+	err error
+	at  time.Time
+}
+
+func newPictures(draw func(context.Context, []byte) (Picture, error)) *pictures {
+	return &pictures{draw: draw, turn: make(places, 1)}
+}
+
+// of is the picture for a config.
+func (p *pictures) of(ctx context.Context, config []byte) (Picture, error) {
+	key := sha256.Sum256(config)
+	if x, ok := p.known(key); ok {
+		return x.Picture, x.err
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Picture{}, context.Cause(ctx)
+	}
+	defer p.turn.give()
+	if x, ok := p.known(key); ok { // somebody else has had it drawn
+		return x.Picture, x.err
+	}
+	drawn, err := p.draw(ctx, config)
+	if ctx.Err() != nil { // nobody waits for it any more
+		return Picture{}, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list = append(p.list, picture{key, drawn, err, time.Now()}); len(p.list) > mostPictures {
+		p.list = append(p.list[:0], p.list[1:]...)
+	}
+	return drawn, err
+}
+
+// known is a picture that is remembered.
+func (p *pictures) known(key [32]byte) (picture, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.list) - 1; i >= 0; i-- {
+		if x := p.list[i]; x.key == key && (x.err == nil || time.Since(x.at) < failedFor) {
+			return x, true
+		}
+	}
+	return picture{}, false
+}
+
+// plan answers GET /api/plan?run=ID with the picture of a run's plan.
+func (s *Server) plan(ctx context.Context, r *http.Request) (any, error) {
+	if s.pictures.draw == nil {
+		return nil, refused(http.StatusNotFound, "this page draws no plans")
+	}
+	of, err := s.asked(ctx, r.URL.Query().Get("run"))
+	if err != nil {
+		return nil, err
+	}
+	config, err := configText(of)
+	if err != nil {
+		return nil, refused(http.StatusUnprocessableEntity, "the plan cannot be drawn: %v", err)
+	}
+	p, err := s.pictures.of(ctx, config)
+	switch {
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, refused(http.StatusUnprocessableEntity, "the plan cannot be drawn: %v", err)
+	}
+	return p, nil
+}
+
+// configText is the config of a run: its file, or where that is gone that of its newest checkpoint.
+func configText(of *seen) ([]byte, error) {
+	f, err := curves.OpenPlain(filepath.Join(of.dir, rundir.ConfigName))
+	if err != nil {
+		if of.summary.Newest != nil && !errors.Is(err, curves.ErrLink) {
+			return of.summary.Newest.Config, nil
+		}
+		return nil, errors.New("its config cannot be read")
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, configs.MaxFile+1))
+	if err == nil && len(text) > configs.MaxFile {
+		err = errors.New("its config is too long")
+	}
+	return text, err
+}
