@@ -60,8 +60,8 @@ var typeOf = map[string]reflect.Type{
 var plain = []string{
 	"Adapter", "Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
-	"Imported", "LabelResult", "LedgerReport", "LongPromptError", "LostDevice", "Message", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RankReport", "RankWait", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
-	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "Test", "Throughput",
+	"Imported", "DeviceMemory", "LabelResult", "LedgerReport", "Memory", "MemoryMoves", "LongPromptError", "LostDevice", "Message", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RankReport", "RankWait", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
+	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "StepLane", "StepSpan", "StepTimeline", "StepTrace", "TenantMemory", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
 

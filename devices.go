@@ -7,12 +7,14 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Devices are opened devices on which several models are trained and used at once,
 // each from a goroutine of its own. Their weights share the memory: those of a
 // model that does nothing give way to another's, and come back. Each model ends
-// with the weights that it has alone, and what fails in one fails no other one. The
+// with the weights that it has alone, and what fails in one fails no other one. Models with
+// adapters beside the same frozen weights have those there once: see [Training.Shares]. The
 // methods are safe for concurrent use.
 //
 // Of the section devices of a run's config, memory alone counts: that much of each device its
@@ -37,3 +39,16 @@ type DevicesOptions = session.PoolOptions
 func OpenDevices(c configs.Devices, o DevicesOptions) (*Devices, error) {
 	return session.OpenPool(c, o)
 }
+
+// Memory says who has the memory of devices at one instant, by run and by the usage of tensors, and what is in host
+// memory, in bytes. [Devices] and a [Run] have a method of this name.
+type Memory = residency.Memory
+
+// DeviceMemory is the memory of one of them.
+type DeviceMemory = residency.DeviceMemory
+
+// TenantMemory is what a run has on a device.
+type TenantMemory = residency.TenantMemory
+
+// MemoryMoves are bytes that moved between the host and a device.
+type MemoryMoves = residency.Moves

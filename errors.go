@@ -77,6 +77,9 @@ var ErrClosed = errs.ErrClosed
 // Close of Devices that a run uses returns it, too.
 var ErrInUse = errs.ErrInUse
 
+// ErrNoStep is returned by Run.TraceStep where no step can be traced: no training is under way, or it ended first.
+var ErrNoStep = train.ErrNoStep
+
 // ErrOccupied is returned by Serve with ServeOptions.AtOnce where others have the
 // memory of shared Devices.
 var ErrOccupied = residency.ErrOccupied

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/session"
+	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/executor/trained"
 	"github.com/berth-ml/berth/internal/errs"
@@ -18,7 +19,7 @@ import (
 )
 
 // Run is a config made concrete for training: data, model, devices and plan.
-// One goroutine uses it at a time, but for Suspend and Continue.
+// One goroutine uses it at a time, but for Suspend, Continue, Memory and TraceStep.
 type Run struct {
 	Config *configs.Config // with bytes for the devices' memory
 	// Data is for reading: on shared Devices, other runs may have it, too.
@@ -54,6 +55,23 @@ func (r *Run) Plan() *partition.Plan {
 		return nil
 	}
 	return r.run.Session().Plan
+}
+
+// Memory says who has the memory of the run's devices now, and what the run has on the host. On shared [Devices] it is theirs,
+// with all runs. Own devices are there from the first call that uses them, such as Train. It holds up no step.
+func (r *Run) Memory() (Memory, error) {
+	if err := r.checkOpen(); err != nil {
+		return Memory{}, err
+	}
+	return r.run.Memory(), nil
+}
+
+// Tenant is the run's name in the [Memory] of shared [Devices]; "" on its own.
+func (r *Run) Tenant() string {
+	if r.checkOpened() != nil {
+		return ""
+	}
+	return r.run.Session().Tenant()
 }
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
@@ -113,6 +131,25 @@ func (r *Run) Continue() error {
 	}
 	r.run.Gate().Continue()
 	return nil
+}
+
+// What TraceStep gives: a step as it ran, and as the plan predicts it. See [trace.StepTrace].
+type (
+	StepTrace    = trace.StepTrace
+	StepTimeline = trace.StepTimeline
+	StepLane     = trace.StepLane
+	StepSpan     = trace.StepSpan
+)
+
+// TraceStep asks the training under way, by Train or Start, for the trace of the next step that it begins, and waits
+// until that has ended. It may be called from any goroutine but that of the training, whose steps nothing traces before.
+// Where ctx ends first, the error is its cause. A second call meanwhile fails with ErrInUse, and one without a training
+// with ErrNoStep.
+func (r *Run) TraceStep(ctx context.Context) (*StepTrace, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
+	return r.run.TraceStep(ctx)
 }
 
 // Eval computes loss and metrics over the validation part, or over the

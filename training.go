@@ -76,9 +76,18 @@ func (t *Training) Fetch(ctx context.Context, name string) (*tensor.Dense, error
 	return t.training.Fetch(ctx, name)
 }
 
+// Shares names the other runs and services on shared [Devices] that have the weights beside which the run trains an
+// adapter (adapt.lora), and says how many bytes these take there, once for all. There are none without an adapter.
+func (t *Training) Shares() (with []string, bytes int64) {
+	if t.checkOpened() != nil || t.training.CheckOpen() != nil {
+		return nil, 0
+	}
+	return t.training.Shares()
+}
+
 // Replace waits for the steps so far, and gives a variable other contents, such as those
 // of another model, which are copied in at once. value has the variable's elements, in
-// any shape.
+// any shape. Weights beside which an adapter is trained are refused.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -87,7 +96,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
-// the host. Without names, these are the parameters that both have.
+// the host. Without names, these are the parameters that both have, but for those that Replace refuses.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
 	if err := t.check(ctx); err != nil {
 		return err

@@ -37,6 +37,9 @@ func openLive(path string) (*DB, error) {
 	return db, nil
 }
 
+// Beside reports whether another process had the file open for writing when it was opened: it is read without its lock.
+func (db *DB) Beside() bool { return db.live }
+
 // reading takes the lock for reading, and returns the state to read and the unlock.
 func (db *DB) reading() (*image, func(), error) {
 	db.mu.RLock()

@@ -146,7 +146,7 @@ func checkTensors(ts []Tensor) error {
 }
 
 func checkMeta(m shape.Meta) error {
-	if m.DType.Size() == 0 {
+	if m.DType.Size() == 0 || m.DType == shape.Int8Block { // blocks are of bases, which are in files of their own
 		return fmt.Errorf("elements of type %v cannot be stored", m.DType)
 	}
 	return m.Shape.Validate()

@@ -34,7 +34,7 @@ type Config struct {
 	Model         Model
 	Loss          string // cross_entropy, mse, bce or another name of the registry
 	LossKeys      Registered
-	Precision     string // float32 or bf16
+	Precision     string // float32, bf16 or int8
 	Adapt         Adapt
 	Train         Train
 	Optimizer     Optimizer

@@ -35,6 +35,7 @@ var (
 	task       = enum{"classification", "regression"}
 	tableTask  = append(task[:len(task):len(task)], taskMultilabel)
 	precisions = enum{"float32", "bf16"}
+	storages   = enum{"float32", "bf16", "int8"}
 
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 )

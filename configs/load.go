@@ -146,7 +146,7 @@ func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
 // registeredNames refuses a program without layers or other names that every config has.
 func registeredNames() error {
 	for _, k := range []registry.Kind{registry.Layer, registry.Optimizer, registry.Schedule} {
-		if len(registry.List(k)) == 0 {
+		if !registry.Any(k) {
 			return fmt.Errorf("no %s is registered in this program: import package berth, or a package that registers it", k)
 		}
 	}

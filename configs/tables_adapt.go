@@ -6,8 +6,8 @@ var adaptSection = &section{
 	optional: true,
 	keys: []*key{
 		{name: "lora", kind: loraSection, at: at(func(a *Adapt) *LoRA { return &a.LoRA }), required: true},
-		{name: "base", kind: precisions, at: at(func(a *Adapt) *string { return &a.Base }), def: "float32",
-			doc: "how the frozen weights lie in memory: `bf16` stores the matrices of dense layers and projections and the tables of `embedding` in half the bytes, each number rounded to bfloat16, by at most 2⁻⁸ of its size. A step computes with these numbers in float32"},
+		{name: "base", kind: storages, at: at(func(a *Adapt) *string { return &a.Base }), def: "float32",
+			doc: "how the frozen weights lie in memory: `bf16` stores the matrices of dense layers and projections and the tables of `embedding` in half the bytes, each number rounded to bfloat16, by at most 2⁻⁸ of its size. `int8` stores them in 27% of the bytes: of each 32 numbers of a row, as integers up to ±127 and a scale, by at most 1/253 of the largest of them. A step computes with these numbers in float32"},
 	},
 }
 

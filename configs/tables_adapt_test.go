@@ -31,8 +31,10 @@ func TestAdapt(t *testing.T) {
 	if c.Adapt.Base != "float32" {
 		t.Errorf("the base is %q", c.Adapt.Base)
 	}
-	if c, _ := parse(plain + "adapt: {base: bf16, lora: {targets: [layers.0]}}\n"); c.Adapt.Base != "bf16" {
-		t.Errorf("the base is %q", c.Adapt.Base)
+	for _, base := range []string{"bf16", "int8"} {
+		if c, _ := parse(plain + "adapt: {base: " + base + ", lora: {targets: [layers.0]}}\n"); c.Adapt.Base != base {
+			t.Errorf("the base is %q", c.Adapt.Base)
+		}
 	}
 	if _, again := parse(with); again != with {
 		t.Errorf("read again:\n%s", again)

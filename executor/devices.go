@@ -75,6 +75,7 @@ func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
 // shared is the tenant's options by index of so many shared devices.
 func (o *JoinOptions) shared(devices int) residency.TenantOptions {
 	t, own := o.Tenant, make([]int, devices) // own is, per shared device, its index in the plans
+	t.Base = o.base()
 	t.Devices, t.Floors, t.Peaks = []int{}, make([]int64, devices), make([]int64, devices)
 	for i, at := range o.On {
 		if at < 0 {
@@ -92,6 +93,23 @@ func (o *JoinOptions) shared(devices int) residency.TenantOptions {
 		t.OnRead = func(at int, began, ended time.Time) { read(own[at], began, ended) }
 	}
 	return t
+}
+
+// base is the tenant's base by index of the shared devices.
+func (o *JoinOptions) base() *residency.BaseOptions {
+	if o.Tenant.Base == nil {
+		return nil
+	}
+	b := *o.Tenant.Base
+	b.Tensors = slices.Clone(b.Tensors)
+	for i := range b.Tensors {
+		on := make([]int, 0, len(b.Tensors[i].Devices))
+		for _, d := range b.Tensors[i].Devices {
+			on = append(on, o.On[d])
+		}
+		b.Tensors[i].Devices = on
+	}
+	return &b
 }
 
 // Residency is the manager of the devices' memory, for users other than runtimes.

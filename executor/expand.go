@@ -401,9 +401,8 @@ func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 
 // known is the key of an instance's record, and the record if there is one.
 func (p *Program) known(i partition.Instance) (residency.Key, *residency.Tensor) {
-	v := i.Value
-	whole := v.Whole().Name
-	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
+	v, k := i.Value, VariableKey(i.Value)
+	k.Net, k.Microbatch = p.opt.Net, i.Microbatch
 	full := p.tensors[k]
 	switch {
 	case v.Role == graph.Cache:
@@ -420,6 +419,12 @@ func (p *Program) known(i partition.Instance) (residency.Key, *residency.Tensor)
 		k.Net += fmt.Sprint(".bucket", i.Bucket)
 	}
 	return k, p.tensors[k]
+}
+
+// VariableKey is the key of a variable that all programs of a runtime share: see [Runtime.Load].
+func VariableKey(v *graph.Value) residency.Key {
+	whole := v.Whole().Name
+	return residency.Key{Value: whole, Range: v.Name[len(whole):]}
 }
 
 // fillConstant gives a per-microbatch constant its contents.

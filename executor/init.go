@@ -45,11 +45,22 @@ func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byt
 	return p.InitFrom(ctx, Contents{Write: write})
 }
 
-// InitFrom is Init with contents of any kind. A sequence is read to its end.
+// InitFrom is Init with contents of any kind. A sequence is read to its end. Variables of the
+// runtime's base keep the contents that another runtime has given them.
 func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 	if err := p.rt.usable(); err != nil {
 		return err
 	}
+	keeps := c.Keeps
+	c.Keeps = func(v *graph.Value) bool {
+		t := p.Var(v.Name)
+		return t != nil && t.Filled() || keeps != nil && keeps(v)
+	}
+	return p.rt.Residency.FillBase(ctx, func() error { return p.initFrom(ctx, c) })
+}
+
+// initFrom gives the variables contents that nothing else gives them.
+func (p *Program) initFrom(ctx context.Context, c Contents) error {
 	in := &initialiser{Program: p, Contents: c, needs: p.lastingNeeds(), named: map[string]bool{}}
 	if c.Again {
 		in.again = p.unwritten()
@@ -117,7 +128,7 @@ func (p *initialiser) variables(ctx context.Context) error {
 		}
 	}
 	for _, v := range p.Graph().Vars {
-		if p.named[v.Name] || p.Keeps != nil && p.Keeps(v) {
+		if p.named[v.Name] || p.Keeps(v) {
 			continue
 		}
 		t, err := p.Var(v.Name), error(nil)
@@ -141,8 +152,16 @@ func (p *initialiser) variables(ctx context.Context) error {
 
 // sequence gives the variables in Sequence their contents, and reads it to its end.
 func (p *initialiser) sequence(ctx context.Context) error {
-	names := slices.DeleteFunc(p.Sequence.Names(), func(name string) bool { return p.Var(name) == nil })
+	kept := map[string]bool{}
+	for _, v := range p.Graph().Vars {
+		kept[v.Name] = p.Keeps(v)
+	}
+	all := slices.DeleteFunc(p.Sequence.Names(), func(name string) bool { return p.Var(name) == nil })
+	names := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return kept[name] })
 	again := map[string]*residency.Tensor{}
+	if len(names) == 0 && len(all) > 0 { // it is not read for nothing
+		return nil
+	}
 	for _, name := range names {
 		p.named[name] = true
 		if t := p.Var(name); p.again[t] {

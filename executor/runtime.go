@@ -71,7 +71,7 @@ type Launched struct {
 	Call  *calls.Call     // the op; nil for a whole segment
 }
 
-// OnLaunch tells f of each task that is queued from now on, from the goroutine that
+// OnLaunch tells f, unless it is nil, of each task that is queued from now on, from the goroutine that
 // queues it.
 func (r *Runtime) OnLaunch(f func(Launched)) { r.launched = f }
 
@@ -148,13 +148,29 @@ func (r *Runtime) Worked() (total time.Duration) {
 	return total
 }
 
-// Memory is the memory of a device that the runtime's tensors take: see
+// Memory is the memory of a device that the runtime's tensors take, with those of its base: see
 // [residency.Tenant.Memory].
 func (r *Runtime) Memory(dev int) device.Stats {
-	if r.on[dev].index < 0 {
+	at := r.on[dev].index
+	if at < 0 {
 		return device.Stats{}
 	}
-	return r.Residency.Memory(r.on[dev].index)
+	own, base := r.Residency.Memory(at), r.Residency.BaseMemory(at)
+	own.Live, own.Peak = own.Live+base.Live, own.Peak+base.Peak
+	for u := range own.LiveBy {
+		own.LiveBy[u] += base.LiveBy[u]
+		own.PeakBy[u] += base.PeakBy[u]
+	}
+	return own
+}
+
+// BaseBytes is the part of a device's memory that the runtime's base takes, which it may have with others: see
+// [residency.TenantOptions].
+func (r *Runtime) BaseBytes(dev int) int64 {
+	if at := r.on[dev].index; at >= 0 {
+		return r.Residency.BaseBytes(at)
+	}
+	return 0
 }
 
 // Busy is the time that each used device's compute stream has worked so far.

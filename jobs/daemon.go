@@ -52,6 +52,7 @@ type Daemon struct {
 	told  sync.WaitGroup // calls of Ended
 
 	sweeps map[int]*sweeper // by job; of the goroutine of Run alone
+	names  sync.Map         // jobs by the name of their open run on the devices
 
 	mu    sync.Mutex
 	open  map[int]*task     // by job
@@ -61,6 +62,8 @@ type Daemon struct {
 	ends  map[int]time.Time // when jobs are foretold to end, since the last decision; nil: not found yet
 	drain bool              // no others begin than those of begun
 	only  int               // the one job that may run; 0: all
+
+	tracing sync.Mutex // of the one call of TraceStep
 
 	planned    *planned // the job that is planned, since its inputs have finished; nil: none
 	submitting int      // submissions that are planned

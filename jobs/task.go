@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/jobs/queue"
 )
 
@@ -121,6 +123,7 @@ func (t *task) proceed() {
 
 // open keeps the run, for suspend and proceed; close forgets it before it is closed.
 func (t *task) open(run *berth.Run) {
+	t.daemon.names.Store(run.Tenant(), t.job.ID)
 	t.note(func() {
 		t.opened = run
 		if !t.runs() {
@@ -132,6 +135,7 @@ func (t *task) open(run *berth.Run) {
 func (t *task) close() {
 	t.note(func() {
 		if t.opened != nil {
+			t.daemon.names.Delete(t.opened.Tenant())
 			_ = t.opened.Continue()
 		}
 		t.opened = nil
@@ -301,6 +305,7 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		return r, t.ofInput(init, err)
 	}
 	defer func() { err = errors.Join(err, training.Close()) }()
+	t.shares(training)
 	t.note(func() { t.pace.begin(run.TotalSteps(), training.Steps()); t.pace.start() })
 	broken := false // a step did not come to its end: it is not taken, or the evaluation after it is missing
 	for !broken && training.More() && t.halted.Err() == nil {
@@ -318,6 +323,20 @@ func (t *task) attempt(text []byte, log *logFile) (r queue.Result, err error) {
 		r.Reached = trial.reached(run, report)
 	}
 	return r, err
+}
+
+// shares says which other jobs have the frozen weights that the training has an adapter beside.
+func (t *task) shares(training *berth.Training) {
+	with, bytes := training.Shares()
+	if len(with) == 0 {
+		return
+	}
+	text := fmt.Sprintf("has its frozen weights, %s, together with %s", units.Bytes(bytes), strings.Join(with, ", "))
+	t.note(func() {
+		t.daemon.queue.Note(t.job.ID, text)
+		t.daemon.say(t.job, text)
+	})
+	t.daemon.tell()
 }
 
 // done finds out what the job's weights follow from, and what another job has that has trained them before; nil: none

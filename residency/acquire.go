@@ -80,7 +80,7 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock++
-	u.acted = m.clock
+	u.acted, l.tenant = m.clock, u
 	m.host.Tick(m.clock)
 	a := attempt{m: m, tenant: u, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, lists: m.takeLists()}
 	defer func() { m.spare = append(m.spare, a.lists) }()
@@ -213,7 +213,7 @@ func (a *attempt) undo() {
 // grant fills in the lease.
 func (a *attempt) grant() {
 	m, l := a.m, a.lease
-	l.tenant, l.held, l.stream = a.tenant, true, a.s
+	l.held, l.stream = true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers, l.Ready = l.Buffers[:0], l.Ready[:0]
 	for i := range a.wants {
@@ -221,7 +221,7 @@ func (a *attempt) grant() {
 		w.c.used, w.c.wanted = a.call, false
 		w.c.writing = w.mode.writes()
 		if w.mode.reads() && w.c.brought != a.call {
-			w.t.note(w.d.index, ledger.Row{Kind: ledger.Hit, From: w.d.id, To: w.d.id, Cause: w.mode.String()})
+			a.tenant.noteHit(w)
 		}
 	}
 	for _, n := range l.needs {
@@ -231,6 +231,13 @@ func (a *attempt) grant() {
 	a.wants = a.wants[:0]
 	a.tenant.order.advance(a.launch)
 	m.leases = append(m.leases, l)
+}
+
+// noteHit counts a tensor that a task reads where it is: for the tenant whose task it is.
+func (u *Tenant) noteHit(w *want) {
+	u.ledger.Add(w.d.index, ledger.Row{
+		Value: w.t.name, Usage: w.t.usage, Bytes: w.t.bytes, Kind: ledger.Hit, From: w.d.id, To: w.d.id, Cause: w.mode.String(),
+	})
 }
 
 // follow makes the stream wait for the contents that the task reads, and for all

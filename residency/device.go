@@ -27,6 +27,8 @@ type devState struct {
 	missing   int64 // bytes that the attempt under way must take
 	leased    int64 // bytes of the copies that leases contain
 	freeErr   error // for Close to report
+	moved     moved // for all tenants, also those that have closed
+	most      most
 }
 
 // moveName is the name of the stream for copies within a device.
@@ -123,6 +125,9 @@ type tenancy struct {
 	place         place           // in the known order of uses
 	queue         *paging.Queue   // of the copies in that order; nil while the device does not rank them
 	memory        device.Stats    // of the tenant's buffers
+	live, most    usageBytes      // of that: now, and when the device had most
+	changed       bool            // since then
+	moved         moved
 }
 
 // The names of the copy streams.
@@ -211,6 +216,8 @@ func (y *tenancy) count(u device.Usage, bytes int64) {
 	x.LiveBy[u] += bytes
 	x.Peak = max(x.Peak, x.Live)
 	x.PeakBy[u] = max(x.PeakBy[u], x.LiveBy[u])
+	y.live[u].Store(x.LiveBy[u])
+	y.d.most.count(y, bytes)
 }
 
 // compaction answers a device that moves buffers together: whose they are, and what still

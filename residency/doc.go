@@ -37,6 +37,7 @@
 //
 //   - manager, tenant: who owns what, from the opening to the end.
 //   - suspend: a tenant that gives its floors up for a while.
+//   - base: tensors that several tenants read and nobody writes.
 //   - device: the copies on one device, its memory, and the copy streams that a tenant has there.
 //   - tensor: the record of a tensor, and of its copy on one device.
 //   - acquire: a lease, from the call to the wait of the task's stream. acquire_supply gives
@@ -50,6 +51,7 @@
 //   - host: the bytes on the host, and what a user reads and writes there. host_staging keeps
 //     memory for saves, host_salvage reads contents after a failure.
 //   - store: contents that stream from files.
+//   - measure: who has how much memory, for readers who must not hold up a task.
 //   - seal: the strict mode, in which only announced bytes move.
 //
 // What stands alone is a package below: hostmem has the host's memory, copies repeats
@@ -79,6 +81,16 @@
 // they never exceed a device, so that each training always has room for its next launch, however the others
 // go on. One whose floors do not fit waits in line. Reserving peaks would be simpler, and two trainings
 // would seldom run at the same time.
+//
+// # Why do tensors that several tenants read have an owner of their own?
+//
+// The weights beside which several trainings have adapters outlive each of these. Were they the first tenant's, they would have
+// to change hands when it closes, with copies under way on its streams. So a base has one more tenant as its owner, with
+// streams that none of its users closes.
+//
+// Which copy leaves a full device follows from one order of uses, and a base has an order for each user. So it is not
+// chosen at all while a user is at work: its bytes are a floor that the users reserve together, and every launch has room beside it. Paging a
+// base in turn for several users would move it several times a step. A tenant whose plan needs that has weights of its own.
 //
 // # Why does a launch that cannot begin keep its turn?
 //

@@ -19,6 +19,7 @@ var (
 	ErrClosed      = errors.New("residency manager is closed")
 	ErrLost        = errors.New("contents are lost")
 	ErrOwned       = errors.New("a device can have only one residency manager at a time")
+	ErrShared      = errors.New("the tensor is shared")
 	ErrSuspended   = errors.New("the tenant is suspended: continue it first")
 	ErrOccupied    = errors.New("other runs have the memory of the device: wait until one of them is closed, or give the device more (devices.memory)")
 )

@@ -96,7 +96,7 @@ func (v *victims) byRank(d *devState, tenants []*Tenant, clock uint64, bytes int
 	for _, u := range tenants {
 		if y := &u.on[d.index]; y.queue != nil {
 			y.queue.Clock = y.place.turn - int(clock-u.acted) // each call of others since its last one puts its uses off
-			if u.suspended {
+			if u.suspended.Load() {
 				y.queue.Clock -= paging.Never // those of all others come sooner
 			}
 			v.queues, v.tensors = append(v.queues, y.queue), append(v.tensors, u.order.uses.tensors[d.index])

@@ -78,6 +78,9 @@ func (m *Manager) refill(t *Tensor, action string) error {
 	if t.tenant.gone {
 		return fmt.Errorf("%s %s: %w", action, t.name, ErrClosed)
 	}
+	if err := t.changeable(); err != nil {
+		return fmt.Errorf("%s %s: %w", action, t.name, err)
+	}
 	for _, d := range t.tenant.used {
 		if t.copies[d].writing {
 			return fmt.Errorf("%s %s: %w for writing on %s: release it first", action, t.name, ErrLeased, m.devs[d].id)

@@ -70,6 +70,9 @@ func (l *Lease) uses(device int) bool {
 	return slices.ContainsFunc(l.needs, func(n Need) bool { return n.Device == device })
 }
 
+// manyReaders is the number of queues that read a tensor of a base from which on those that have ended are forgotten.
+const manyReaders = 8
+
 // Release ends a lease. done marks the end of the task's work: each tensor that
 // it wrote has its truth on the task's device from then on, or from the event in
 // l.Ready, a version later, and its other copies are stale.
@@ -83,6 +86,9 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		n := &l.needs[i]
 		c := n.copy()
 		m.devs[n.Device].unlease(n.Tensor)
+		if n.Tensor.base() != nil && len(c.readers) >= manyReaders {
+			c.readers = slices.DeleteFunc(c.readers, device.Event.Done) // of users that have gone
+		}
 		c.readers.Add(done)
 	}
 	for i := range l.needs {
@@ -137,7 +143,7 @@ func (m *Manager) freeScratch(l *Lease, needs []Need, uses ...device.Event) {
 	l.done = append(l.done[:0], uses...)
 	d := &m.devs[needs[0].Device]
 	d.failed(l.Scratch.Free(l.done...), "scratch")
-	d.of(needs[0].Tensor).count(device.Scratch, -d.takes(l.scratch.Bytes()))
+	l.tenant.on[d.index].count(device.Scratch, -d.takes(l.scratch.Bytes()))
 	l.Scratch = nil
 }
 

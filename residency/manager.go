@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
@@ -45,6 +46,7 @@ type Manager struct {
 	tenants []*Tenant             // that have not closed
 	names   map[string]bool       // of these, and of those that wait to join
 	floors  *admission.Floors     // the memory that tenants have reserved
+	bases   map[string]*base      // that tenants have together, by what they are
 	room    sync.Mutex            // held while the file of host memory is resized; taken before mu
 	opening sync.WaitGroup        // calls of Join that have their floors
 	leases  []*Lease              // that are held
@@ -52,6 +54,7 @@ type Manager struct {
 	clock   uint64                // counts calls of Acquire, for the least recently used
 	spare   []*lists              // of attempts, for reuse
 	scratch scratch
+	shown   atomic.Pointer[[]*Tenant]                 // tenants, for readers without the lock
 	audit   func(d *devState, bytes int64, after int) // of a test, when victims were chosen
 	closed  bool
 }
@@ -78,7 +81,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	for i, d := range devs {
 		m.devs[i] = devState{dev: d, index: i, id: string(d.ID()), spec: d.Spec(), unit: device.MemoryUnit, evictor: device.EvictorOf(d)}
 	}
-	m.names, m.floors, m.line = map[string]bool{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
+	m.names, m.bases, m.floors, m.line = map[string]bool{}, map[string]*base{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
 	if err := m.own(); err != nil {
 		return nil, err
 	}
@@ -188,7 +191,7 @@ func (m *Manager) Close() error {
 	m.floors.Close(ErrClosed)
 	m.opening.Wait()
 	m.mu.Lock()
-	tenants := slices.Clone(m.tenants)
+	tenants := slices.DeleteFunc(slices.Clone(m.tenants), func(u *Tenant) bool { return u.keeps != nil }) // it goes with its last user
 	m.mu.Unlock()
 	var errs []error
 	for _, u := range tenants {

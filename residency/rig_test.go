@@ -42,6 +42,7 @@ type fakeDev struct {
 	fail    map[string]error // by operation: the failure of its next run
 	failAll map[string]error // by operation: the failure of all its runs
 	failNow map[string]error // by operation: the error of its next call
+	skip    map[string]int   // by operation: calls before that one
 	hosts   int              // host buffers not freed
 	streams []*fakeStream
 }
@@ -96,6 +97,10 @@ func (d *fakeDev) Stats() device.Stats {
 func (d *fakeDev) answer(op string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.skip[op] > 0 {
+		d.skip[op]--
+		return nil
+	}
 	err := d.failNow[op]
 	delete(d.failNow, op)
 	return err

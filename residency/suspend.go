@@ -7,15 +7,16 @@ import (
 
 // Suspend gives the tenant's floors to those who wait in Join. Its tensors stay where they are, and are
 // the first to leave where others need the room. Until Continue the tenant acquires nothing; copies to the
-// host need no floors. The tenant holds no lease. A second call does nothing.
+// host need no floors. The tensors of its base stay while another tenant of that is not suspended. The tenant holds no lease. A second call does nothing.
 func (u *Tenant) Suspend() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.gone || u.suspended {
+	if u.gone || u.suspended.Load() {
 		return
 	}
-	u.suspended = true
-	u.floors.Release(u.opt.Floors)
+	u.suspended.Store(true)
+	u.floors.Release(u.opt.Floors, u.base.floors())
+	u.base.rest()
 }
 
 // Continue undoes Suspend. It waits for the floors as Join does, and fails as Join does; the tenant is
@@ -24,32 +25,29 @@ func (u *Tenant) Continue(ctx context.Context) error {
 	if !u.Suspended() {
 		return nil
 	}
-	if err := u.floors.Reserve(ctx, u.opt.Floors, u.opt.Waiting); err != nil {
+	if err := u.floors.Reserve(ctx, u.opt.Floors, u.base.floors(), u.opt.Waiting); err != nil {
 		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.gone {
-		u.floors.Release(u.opt.Floors)
+		u.floors.Release(u.opt.Floors, u.base.floors())
 		return fmt.Errorf("continue: %w", ErrClosed)
 	}
-	u.suspended = false
+	u.suspended.Store(false)
+	u.base.wake()
 	return nil
 }
 
 // Suspended reports whether the tenant has given up its floors.
-func (u *Tenant) Suspended() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.suspended
-}
+func (u *Tenant) Suspended() bool { return u.suspended.Load() }
 
 // usable refuses a tenant that is closed or suspended.
 func (u *Tenant) usable() error {
 	switch {
 	case u.gone:
 		return ErrClosed
-	case u.suspended:
+	case u.suspended.Load():
 		return ErrSuspended
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -31,6 +32,9 @@ type TenantOptions struct {
 	// there is enough. If the peaks of all tenants exceed a device, tensors leave it
 	// and come back, and Seal allows that. None means 0.
 	Peaks []int64
+	// Base is tensors that the tenant has together with others, whose options have an equal one; nil: there
+	// are none. Floors and Peaks are without them. Declare gives them by their keys. The tenant's tasks only read them.
+	Base *BaseOptions
 	// Passing are the values (Key.Value) that the tenant's tasks hand from one device to
 	// another where these have no path of their own. They pass through the host, and
 	// Seal allows that.
@@ -69,7 +73,9 @@ type Tenant struct {
 	used   []int     // the devices that the tenant uses: its tensors can be on no others
 	on     []tenancy // per device of the manager
 	ledger *ledger.Ledger
-	alone  bool // the manager closes with it
+	alone  bool  // the manager closes with it
+	base   *base // that it has with others; nil: none
+	keeps  *base // whose tensors it has, as no user of the manager; nil: it is one
 
 	// Under the manager's lock:
 	tensors map[Key]*Tensor
@@ -79,7 +85,7 @@ type Tenant struct {
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
 
-	suspended bool // its floors are not reserved
+	suspended atomic.Bool // its floors are not reserved; written under the lock
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
@@ -107,7 +113,10 @@ func (m *Manager) admissible(o *TenantOptions) error {
 	if len(o.Floors) > len(m.devs) || len(o.Peaks) > len(m.devs) {
 		return fmt.Errorf("%w: %d floors and %d peaks were given for %d devices: give one of each for every device", ErrMismatch, len(o.Floors), len(o.Peaks), len(m.devs))
 	}
-	for i, floor := range o.Floors {
+	for i, floor := range m.baseBytes(o.Base) {
+		if i < len(o.Floors) {
+			floor += o.Floors[i]
+		}
 		if d := &m.devs[i]; floor > d.spec.MemoryBytes {
 			has, needs := units.TwoBytes(d.spec.MemoryBytes, floor)
 			return fmt.Errorf("%w: %s has %s, but at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
@@ -146,12 +155,14 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	if o.AtOnce {
 		waits = func() { giveUp(ErrOccupied) }
 	}
-	if err := m.floors.Reserve(ctx, o.Floors, waits); err != nil {
+	b := m.claimBase(&o)
+	if err := m.floors.Reserve(ctx, o.Floors, b.floors(), waits); err != nil {
+		m.unclaimBase(b)
 		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
 	}
-	u, err := m.openTenant(o)
+	u, err := m.openTenant(o, b)
 	if err != nil {
-		m.floors.Release(o.Floors)
+		m.floors.Release(o.Floors, b.floors())
 		return nil, err
 	}
 	return u, nil
@@ -160,11 +171,12 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 // title names a tenant for people.
 func title(name string) string { return cmp.Or(name, "a tenant without a name") }
 
-// openTenant adds a tenant whose floors are reserved. Close waits for it, and so
-// finds all streams.
-func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
+// openTenant adds a tenant whose floors are reserved, and its base claimed; after an error it is not
+// any more. Close waits for it, and so finds all streams.
+func (m *Manager) openTenant(o TenantOptions, b *base) (*Tenant, error) {
 	m.mu.Lock()
 	if m.closed {
+		b.unclaim(m)
 		m.mu.Unlock()
 		return nil, fmt.Errorf("join: %w", ErrClosed)
 	}
@@ -173,17 +185,25 @@ func (m *Manager) openTenant(o TenantOptions) (*Tenant, error) {
 	m.mu.Unlock()
 	u, err := m.newTenant(o)
 	if err != nil {
+		m.unclaimBase(b)
 		return nil, err
+	}
+	if err := m.attach(u, b); err != nil {
+		m.unclaimBase(b)
+		return nil, errors.Join(err, u.endStreams())
 	}
 	m.mu.Lock()
 	m.tenants = append(m.tenants, u)
+	m.show()
 	m.tighten()
 	m.mu.Unlock()
 	if err := m.resizeFile(); err != nil {
 		m.mu.Lock()
-		defer m.mu.Unlock()
 		m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
-		return nil, errors.Join(err, u.endStreams())
+		m.show()
+		over := m.detach(u)
+		m.mu.Unlock()
+		return nil, errors.Join(err, u.endStreams(), m.dismiss(over))
 	}
 	return u, nil
 }
@@ -238,15 +258,19 @@ func (m *Manager) Lose(device int, cause error) { m.floors.Lose(device, cause) }
 
 // Declare makes the record of a tensor, without contents. The same key again
 // gives the same tensor; metadata and usage must agree. The tenant's name
-// becomes part of the key.
+// becomes part of the key. A key of the tenant's base gives that one's tensor.
 func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	t := u.ofBase(k)
 	k.Tenant = u.opt.Name
 	if u.gone {
 		return nil, fmt.Errorf("declare %v: %w", k, ErrClosed)
 	}
-	if t := u.tensors[k]; t != nil {
+	if t == nil {
+		t = u.tensors[k]
+	}
+	if t != nil {
 		if !t.meta.Equal(meta) || t.usage != use {
 			return nil, fmt.Errorf("%w: %v is declared already, and cannot be %v (%v) too: use another key", ErrMismatch, t, meta, use)
 		}
@@ -258,7 +282,7 @@ func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, err
 	if err := meta.Shape.Validate(); err != nil {
 		return nil, fmt.Errorf("%v: %w", k, err)
 	}
-	t := &Tensor{
+	t = &Tensor{
 		key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes(), tenant: u,
 		truth: nowhere, copies: make([]devCopy, len(u.devs)),
 	}
@@ -267,12 +291,15 @@ func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, err
 }
 
 // Forget is Drop for tensors that nobody uses any more: their records go too. The
-// order of uses must not have them.
+// order of uses must not have them. Those of the tenant's base stay.
 func (u *Tenant) Forget(ts ...*Tensor) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var errs []error
 	for _, t := range ts {
+		if t.base() != nil {
+			continue
+		}
 		if err := u.drop(t); err != nil {
 			errs = append(errs, err)
 			continue
@@ -310,10 +337,10 @@ func (u *Tenant) Tensors() int {
 	return len(u.tensors)
 }
 
-// knows reports whether a need's tensor belongs to the tenant, and whether the tenant
-// uses its device.
+// knows reports whether a need's tensor belongs to the tenant, or is read of its base, and whether
+// the tenant uses its device.
 func (u *Tenant) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
+	return n.Tensor != nil && (n.Tensor.tenant == u || u.reads(n)) && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
 }
 
 // Ledger counts the bytes that moved for the tenant. It outlives the tenant.
@@ -335,6 +362,9 @@ func (u *Tenant) Failures() (list []error) {
 	defer u.mu.Unlock()
 	for i := range u.on {
 		list = append(list, u.on[i].takeFailures()...)
+		if u.base != nil && !u.gone {
+			list = append(list, u.base.owner.on[i].takeFailures()...)
+		}
 	}
 	return list
 }
@@ -349,12 +379,15 @@ func (u *Tenant) Passed(e device.Event) {
 	}
 }
 
-// Lost is an ErrLost that names the tenant's tensors whose contents were lost when they
+// Lost is an ErrLost that names the tensors of the tenant and of its base whose contents were lost when they
 // were spilled, and the cause; nil if there are none.
 func (u *Tenant) Lost() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.spills.failure()
+	if err := u.spills.failure(); err != nil || u.base == nil || u.gone {
+		return err
+	}
+	return u.base.owner.spills.failure()
 }
 
 // Close frees the memory of the tenant's tensors, on devices and on the host, and
@@ -370,8 +403,11 @@ func (u *Tenant) Close() error {
 	return err
 }
 
-// dismiss closes a tenant.
+// dismiss closes a tenant, and the owner of its base after that one's last user. A nil tenant is closed.
 func (m *Manager) dismiss(u *Tenant) error {
+	if u == nil {
+		return nil
+	}
 	m.mu.Lock()
 	if u.gone {
 		m.mu.Unlock()
@@ -388,10 +424,11 @@ func (m *Manager) dismiss(u *Tenant) error {
 	}
 	clear(u.tensors)
 	m.leave(u)
+	over := m.detach(u)
 	m.line.Call()
 	m.mu.Unlock()
 	// No copy is queued after gone was set, so streams can be ended unlocked.
-	err := errors.Join(u.endStreams(), held)
+	err := errors.Join(u.endStreams(), held, m.dismiss(over))
 	m.mu.Lock()
 	m.host.Sweep()
 	m.mu.Unlock()
@@ -410,6 +447,7 @@ func (m *Manager) endLeases(u *Tenant) error {
 		count++
 		for _, n := range l.needs {
 			m.devs[n.Device].unlease(n.Tensor)
+			m.rankAll(n.Tensor) // which others may use
 			names = append(names, n.Tensor.name+" on "+m.devs[n.Device].id)
 		}
 		m.freeScratch(l, l.needs)
@@ -424,9 +462,13 @@ func (m *Manager) endLeases(u *Tenant) error {
 // leave removes u, and gives its floors to those who wait.
 func (m *Manager) leave(u *Tenant) {
 	m.tenants = slices.DeleteFunc(m.tenants, func(o *Tenant) bool { return o == u })
+	for _, i := range u.used {
+		m.devs[i].most.forget(&u.on[i])
+	}
+	m.show()
 	delete(m.names, u.opt.Name)
-	if !u.suspended {
-		m.floors.Release(u.opt.Floors)
+	if !u.suspended.Load() {
+		m.floors.Release(u.opt.Floors, u.base.floors())
 	}
 }
 

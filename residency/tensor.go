@@ -161,7 +161,9 @@ func (t *Tensor) failure() error {
 // note counts bytes of t that moved, or need not, on a device.
 func (t *Tensor) note(device int, r ledger.Row) {
 	r.Value, r.Usage, r.Bytes = t.name, t.usage, t.bytes
-	t.tenant.ledger.Add(device, r)
+	t.ledger().Add(device, r)
+	t.tenant.on[device].moved.add(r.Kind, r.Bytes)
+	t.tenant.devs[device].moved.add(r.Kind, r.Bytes)
 }
 
 // comesBack reports whether the contents left a device that was announced as tight:
@@ -273,11 +275,11 @@ func (m *Manager) Has(device int, t *Tensor) bool {
 	return m.devs[device].copy(t).buf != nil
 }
 
-// DropCopy frees a device's copy of t, unless it is the truth or leased.
+// DropCopy frees a device's copy of t, unless it is the truth, leased, or of a base that is in use.
 func (m *Manager) DropCopy(device int, t *Tensor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d := &m.devs[device]; t.truth != device && d.copy(t).leased == 0 {
+	if d := &m.devs[device]; t.truth != device && !d.copy(t).locked() {
 		d.free(t, "dropped")
 		m.rankAll(t)
 	}
@@ -317,6 +319,7 @@ type devCopy struct {
 	copies.Origin               // of its contents
 	readers       device.Fence  // reads since the last write, copy or move
 	leased        int           // number of leases that contain it
+	pinned        bool          // of a base that is in use: it stays
 	writing       bool          // one of these writes
 	used          uint64        // the manager's clock at its last use
 	slot          int           // index in the device's residents, while there is a buffer
@@ -373,8 +376,8 @@ func (c *devCopy) clear() {
 	c.version, c.other, c.readers = 0, 0, c.readers[:0]
 }
 
-// locked reports whether the copy must stay: it is leased, or wanted.
-func (c *devCopy) locked() bool { return c.leased > 0 || c.wanted }
+// locked reports whether the copy must stay: it is leased, wanted or pinned.
+func (c *devCopy) locked() bool { return c.leased > 0 || c.wanted || c.pinned }
 
 // failure is the reason for which the contents are known not to be right; nil if
 // none is known.

@@ -123,7 +123,9 @@ func (o *order) mark(first int) {
 	}
 	for d := range o.uses.devs {
 		for i, t := range o.uses.tensors[d] {
-			t.copies[d].object = first * (i + 1)
+			if t.base() == nil { // whose users have an order each
+				t.copies[d].object = first * (i + 1)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
-	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
@@ -65,7 +65,7 @@ func merge(ctx context.Context, s *checkpoint.Snapshot, c *configs.Config, st *r
 
 // mergedMeta is a variable's metadata in the merged model, all of whose weights are float32.
 func mergedMeta(v *graph.Value) shape.Meta {
-	if v.Meta.DType == shape.BFloat16 {
+	if v.Meta.DType.Stored() {
 		return shape.F32(v.Meta.Shape...)
 	}
 	return v.Meta
@@ -97,12 +97,10 @@ func (m *merged) read(name string) error {
 	if err := initial.FromSnapshot(m.snap, m.base)(v, m.whole); err != nil {
 		return err
 	}
-	if v.Meta.DType == shape.BFloat16 {
+	if v.Meta.DType.Stored() {
 		stored := m.whole
 		m.whole = make([]byte, mergedMeta(v).Bytes())
-		if err := safetensors.DecodeFloat32(safetensors.BF16, stored, shape.View[float32](m.whole)); err != nil {
-			return err
-		}
+		ops.Widen(v.Meta, shape.View[float32](m.whole), stored)
 	}
 	product, weight := strings.CutSuffix(name, "weight")
 	b := m.vars[product+models.LoRAOut]

@@ -91,20 +91,24 @@ func TestOpenBase(t *testing.T) {
 	}
 }
 
-// TestOpenBF16: a base in bfloat16 has the numbers of its file, rounded, also of a compressed one, and
-// a hash of its own. A file of bfloat16 has the same one, whose numbers are all kept.
-func TestOpenBF16(t *testing.T) {
-	const n = 1<<20 + 3 // more than a piece
+// TestOpenStored: a base in bfloat16 or int8 has the numbers of its file, rounded, also of a compressed one, and
+// a hash of its own. A file of such numbers has the same one, as they are all kept.
+func TestOpenStored(t *testing.T) {
+	const rows, width = 7, 150001 // more than a piece
 	dir := t.TempDir()
-	wide, stored := make([]float32, n), make([]uint16, n)
+	wide := make([]float32, rows*width)
 	for i := range wide {
-		wide[i] = float32(i-n/3) * 1.0001
+		wide[i] = float32(i-len(wide)/3) * 1.0001
 	}
-	ops.NarrowBF16(stored, wide)
-	file := func(name string, w []float32) string {
+	halves, blocks := make([]uint16, len(wide)), make([]byte, shape.I8Block(rows, width).Bytes())
+	ops.NarrowBF16(halves, wide)
+	for i := range rows {
+		ops.NarrowInt8(blocks[i*len(blocks)/rows:], wide[i*width:][:width])
+	}
+	file := func(name string, w []float32, dims ...int) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a.weight", Meta: shape.F32(len(w)), Bytes: shape.Bytes(w)}}, nil); err != nil {
+		if err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a.weight", Meta: shape.F32(dims...), Bytes: shape.Bytes(w)}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -112,7 +116,7 @@ func TestOpenBF16(t *testing.T) {
 	variable := func(m shape.Meta) []*graph.Value {
 		return []*graph.Value{{Name: "a.weight", Meta: m, Role: graph.Parameter, Tags: []string{graph.BaseTag}}}
 	}
-	path := file("wide", wide)
+	path := file("wide", wide, rows, width)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -122,50 +126,66 @@ func TestOpenBF16(t *testing.T) {
 	if _, err := z.Write(data); err != nil || z.Close() != nil || os.WriteFile(path+".gz", packed.Bytes(), 0o600) != nil {
 		t.Fatal(err)
 	}
-	halves := filepath.Join(dir, "halves")
-	header := fmt.Sprintf(`{"a.weight":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]}}`, n, 2*n)
+	inHalves := filepath.Join(dir, "halves")
+	header := fmt.Sprintf(`{"a.weight":{"dtype":"BF16","shape":[%d,%d],"data_offsets":[0,%d]}}`, rows, width, 2*len(halves))
 	text := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	if err := os.WriteFile(halves, append(append(text, header...), shape.Bytes(stored)...), 0o600); err != nil {
+	if err := os.WriteFile(inHalves, append(append(text, header...), shape.Bytes(halves)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var sums []string
-	for _, path := range []string{path, path + ".gz", halves} {
-		vars := variable(shape.BF16(n))
-		x, err := initial.Open(t.Context(), path, 1, vars)
+	rounded := make([]float32, len(wide))
+	ops.Widen(shape.I8Block(rows, width), rounded, blocks)
+	for _, c := range []struct {
+		meta   shape.Meta
+		stored []byte
+		same   string // a file of the rounded numbers
+	}{{shape.BF16(rows, width), shape.Bytes(halves), inHalves}, {shape.I8Block(rows, width), blocks, file("rounded", rounded, rows, width)}} {
+		var sums []string
+		for _, path := range []string{path, path + ".gz", c.same} {
+			vars := variable(c.meta)
+			x, err := initial.Open(t.Context(), path, 1, vars)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := x.BaseHash(t.Context(), vars)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := x.Held(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(c.stored))
+			if err := read(vars[0], got); err != nil || !slices.Equal(got, c.stored) {
+				t.Errorf("%s as %v: other numbers than the file's, rounded: %v", path, c.meta, err)
+			}
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+			sums = append(sums, sum)
+		}
+		if sums[1] != sums[0] || sums[2] != sums[0] {
+			t.Errorf("hashes of the same base as %v: %v", c.meta, sums)
+		}
+		x, err := initial.OpenBase(t.Context(), path, sums[0], 1, variable(shape.F32(rows, width)))
+		if !errors.Is(err, initial.ErrInit) || x != nil {
+			t.Errorf("a float32 base with the hash of one as %v: %v", c.meta, err)
+		}
+	}
+	for m, want := range map[shape.DType]string{
+		shape.BFloat16:  "tensor a.weight: element 1 is 3.4028235e+38, which bfloat16 cannot hold: set adapt.base to float32",
+		shape.Int8Block: "", // 127 times a scale is finite
+	} {
+		vars := variable(shape.Meta{DType: m, Shape: shape.Of(2)})
+		large, err := initial.Open(t.Context(), file("large", []float32{1, math.MaxFloat32}, 2), 1, vars)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := x.BaseHash(t.Context(), vars)
-		if err != nil {
-			t.Fatal(err)
+		err = large.Read(vars[0], make([]byte, vars[0].Meta.Bytes()))
+		if want == "" && err != nil || want != "" && (!errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("the largest number as %v: %v", m, err)
 		}
-		read, err := x.Held(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make([]uint16, n)
-		if err := read(vars[0], shape.Bytes(got)); err != nil || !slices.Equal(got, stored) {
-			t.Errorf("%s: other numbers than the file's, rounded: %v", path, err)
-		}
-		if err := x.Close(); err != nil {
+		if err := large.Close(); err != nil {
 			t.Error(err)
 		}
-		sums = append(sums, sum)
-	}
-	if sums[1] != sums[0] || sums[2] != sums[0] {
-		t.Errorf("hashes of the same base: %v", sums)
-	}
-	x, err := initial.OpenBase(t.Context(), path, sums[0], 1, variable(shape.F32(n)))
-	if !errors.Is(err, initial.ErrInit) || x != nil {
-		t.Errorf("a float32 base with the hash of one in bfloat16: %v", err)
-	}
-	vars := variable(shape.BF16(2))
-	large, err := initial.Open(t.Context(), file("large", []float32{1, math.MaxFloat32}), 1, vars)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer large.Close()
-	if err := large.Read(vars[0], make([]byte, 4)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "tensor a.weight: element 1 is 3.4028235e+38, which bfloat16 cannot hold: set adapt.base to float32") {
-		t.Errorf("a number that rounds to infinity: %v", err)
 	}
 }

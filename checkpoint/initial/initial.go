@@ -291,8 +291,8 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 		return x.readAgain(name, v.Offset(), dst)
 	}
 	name, from := x.inFile[name], int(v.Offset())/v.Meta.DType.Size()
-	if v.Meta.DType == shape.BFloat16 {
-		return readError(narrowed(name, dst, func(piece []float32, at int) error {
+	if v.Meta.DType.Stored() {
+		return readError(narrowed(name, v.Meta, dst, func(piece []float32, at int) error {
 			return x.file.ReadWeights(name, from+at, piece)
 		}))
 	}
@@ -300,9 +300,9 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 }
 
 // narrowed is models.Narrowed for a tensor's numbers.
-func narrowed(tensor string, dst []byte, read func(piece []float32, at int) error) error {
+func narrowed(tensor string, m shape.Meta, dst []byte, read func(piece []float32, at int) error) error {
 	var failed error
-	err := models.Narrowed(shape.View[uint16](dst), func(piece []float32, at int) error {
+	err := models.Narrowed(m, dst, func(piece []float32, at int) error {
 		failed = read(piece, at)
 		return failed
 	})

@@ -77,14 +77,14 @@ func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error)
 }
 
 // Read fills dst with the contents of the variable that Next moved to. One that is stored in bfloat16
-// is in memory as float32 meanwhile.
+// or int8 is in memory as float32 meanwhile.
 func (s *Stream) Read(dst []byte) error {
-	if s.at.Meta.DType == shape.BFloat16 {
+	if s.at.Meta.DType.Stored() {
 		all := make([]float32, s.at.Meta.Elems())
 		if err := s.file.ReadWeights(all); err != nil {
 			return readError(err)
 		}
-		return readError(narrowed(s.at.Name, dst, func(piece []float32, at int) error {
+		return readError(narrowed(s.at.Name, s.at.Meta, dst, func(piece []float32, at int) error {
 			copy(piece, all[at:])
 			return nil
 		}))

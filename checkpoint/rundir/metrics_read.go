@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/osfile"
@@ -36,8 +35,9 @@ func ReadMetrics(ctx context.Context, dir string, take func(Record) error) (dama
 		return 0, err
 	}
 	defer f.Close()
+	var read lines
 	err = eachLine(ctx, f, func(line []byte) error {
-		r, ok := parseRecord(line)
+		r, ok := read.record(line)
 		switch {
 		case ok:
 			return take(r)
@@ -51,8 +51,10 @@ func ReadMetrics(ctx context.Context, dir string, take func(Record) error) (dama
 
 // ReadLines gives each whole line of r, a metrics.jsonl from the beginning of one of its lines on, to take, in order. read
 // is the number of bytes of the lines that were taken or are damaged: the next call begins behind them. A last line
-// without an end is still being written, and is left to that call. damaged counts lines that take does not see.
-func ReadLines(ctx context.Context, r io.Reader, take func(Record) error) (read int64, damaged int, err error) {
+// without an end is still being written, and is left to that call. take gets the offset of a line as read counts, and its
+// bytes, which are valid until it returns. damaged counts lines that take does not see.
+func ReadLines(ctx context.Context, r io.Reader, take func(at int64, line []byte, m Measured) error) (read int64, damaged int, err error) {
+	var known lines
 	b := bufio.NewReaderSize(r, longestLine)
 	for long := int64(0); ctx.Err() == nil; {
 		line, err := b.ReadSlice('\n')
@@ -65,9 +67,9 @@ func ReadLines(ctx context.Context, r io.Reader, take func(Record) error) (read 
 		case err != nil:
 			return read, damaged, err
 		}
-		record, ok := parseRecord(line)
+		m, ok := known.parse(line)
 		if ok = ok && long == 0; ok {
-			if err := take(record); err != nil {
+			if err := take(read, line, m); err != nil {
 				return read, damaged, err
 			}
 		}
@@ -97,80 +99,75 @@ func (r Record) Undefined() (names []string) {
 // EpochLength finds the steps of an epoch from lines: step s of epoch e, both as lines have them, bounds it
 // from both sides. The zero value has seen none.
 type EpochLength struct {
-	least, most float64
-	bounded     bool // from above
+	Least, Most float64
+	Bounded     bool // from above
 }
 
-// Take sees a line.
-func (l *EpochLength) Take(r Record) {
-	step, epoch := float64(r.Step), float64(r.Epoch)
-	l.least = max(l.least, math.Ceil(step/(epoch+1)))
+// Take sees a line of a step and an epoch.
+func (l *EpochLength) Take(ofStep, ofEpoch int) {
+	step, epoch := float64(ofStep), float64(ofEpoch)
+	l.Least = max(l.Least, math.Ceil(step/(epoch+1)))
 	if epoch > 0 {
 		most := math.Floor((step - 1) / epoch)
-		if !l.bounded || most < l.most {
-			l.most, l.bounded = most, true
+		if !l.Bounded || most < l.Most {
+			l.Most, l.Bounded = most, true
 		}
 	}
 }
 
 // Steps is the length; 0 where it is not known.
 func (l *EpochLength) Steps() float64 {
-	if !l.bounded {
+	if !l.Bounded {
 		return 0
 	}
-	return max(1, min(l.least, l.most))
+	return max(1, min(l.Least, l.Most))
 }
 
 // LastBoundary is the newest boundary of a run folder's metrics.jsonl, of which it
 // reads the end alone; ok is false where that has none.
 func LastBoundary(dir string) (r Record, ok bool) {
-	const end = 16 * longestLine
 	f, err := osfile.Open(filepath.Join(dir, MetricsName), os.O_RDONLY)
 	if err != nil {
 		return r, false
 	}
 	defer f.Close()
-	if _, err := f.Seek(-end, io.SeekEnd); err != nil { // the file is shorter
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
+	st, err := f.Stat()
+	if err != nil {
+		return r, false
+	}
+	// Most files end with a boundary. Of the others more is read.
+	for _, most := range []int64{4 << 10, 64 << 10, 16 * longestLine} {
+		from := max(0, st.Size()-most)
+		text := make([]byte, st.Size()-from)
+		n, err := f.ReadAt(text, from)
+		if err != nil && err != io.EOF { // it may be cut meanwhile
 			return r, false
 		}
-	}
-	_ = eachLine(context.Background(), f, func(line []byte) error {
-		if next, whole := parseRecord(line); whole && next.Boundary {
-			next.Text = bytes.Clone(next.Text)
-			r, ok = next, true
-		}
-		return nil
-	})
-	return r, ok
-}
-
-// parseRecord reads a line; ok is false if a run has not written it.
-func parseRecord(line []byte) (r Record, ok bool) {
-	var fields map[string]any
-	if json.Unmarshal(line, &fields) != nil {
-		return r, false
-	}
-	step, isStep := fields["step"].(float64)
-	epoch, isEpoch := fields["epoch"].(float64)
-	if !isStep || !isEpoch || step < 0 || step > maxStep || epoch < 0 || epoch > maxStep {
-		return r, false
-	}
-	_, ofStep := fields["loss"]
-	r = Record{Step: int(step), Epoch: int(epoch), Boundary: !ofStep, Values: map[string]float64{}, Text: line}
-	if text, ok := fields["time"].(string); ok {
-		r.Time, _ = time.Parse(time.RFC3339, text)
-	}
-	for name, v := range fields {
-		if x, number := v.(float64); number && name != "step" && name != "epoch" {
-			r.Values[strings.ToValidUTF8(name, "?")] = x
+		if r, ok := lastBoundary(text[:n], from == 0 || most == 16*longestLine); ok || from == 0 {
+			return r, ok
 		}
 	}
-	return r, true
+	return r, false
 }
 
-// maxStep is a number of steps beyond that of any run.
-const maxStep = 1 << 53
+// lastBoundary is the last boundary of a text. whole says that the text begins with a line.
+func lastBoundary(text []byte, whole bool) (r Record, ok bool) {
+	var read lines
+	for end := len(text); end > 0; {
+		begin := bytes.LastIndexByte(text[:end-1], '\n') + 1
+		line := text[begin:end]
+		end = begin
+		tooLong := len(line) > longestLine || len(line) == longestLine && !bytes.HasSuffix(line, newline)
+		if begin == 0 && !whole || tooLong || bytes.Contains(line, []byte(`"loss":`)) { // a step's line, as all but few are
+			continue
+		}
+		if r, ok := read.record(line); ok && r.Boundary {
+			r.Text = bytes.Clone(r.Text)
+			return r, true
+		}
+	}
+	return r, false
+}
 
 // eachLine gives each line of a file to take, with its end if it has one; nil for a
 // line that is too long. The line is valid until take returns.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -132,6 +133,27 @@ func TestSummarize(t *testing.T) {
 		if !rundir.IsRun(dir) {
 			t.Errorf("%s: it is no run", name)
 		}
+	}
+}
+
+// A run that is summarized again shows what has changed, its config too.
+func TestSummarizeAgain(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, runstate.Progress{Step: 10, Epoch: 1})
+	put(t, dir, rundir.ConfigName, string(configText(t)))
+	first := rundir.Summarize(dir)
+	put(t, dir, rundir.MetricsName, boundaryLine(0)+boundaryLine(1))
+	second := rundir.SummarizeAgain(dir, first)
+	if !slices.Equal(second.Saved, []int{10}) || second.Step != 20 || second.Config != first.Config || second.Total != 30 {
+		t.Errorf("after another boundary: %+v", second)
+	}
+	put(t, dir, rundir.ConfigName, string(configText(t, "train.epochs=5")))
+	if third := rundir.SummarizeAgain(dir, second); third.Config.Train.Epochs != 5 {
+		t.Errorf("after another config: %+v", third.Config.Train)
+	}
+	put(t, dir, rundir.ConfigName, "nothing: of a run\n")
+	if last := rundir.SummarizeAgain(dir, second); last.Config == nil || last.Config.Train.Epochs != 3 { // the checkpoint's
+		t.Errorf("after a config that is none: %+v", last.Config)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // datasetSpec describes the config's data, which must fit in the memory that is
@@ -90,9 +91,12 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info, given), Loss: c.Loss, LossKeys: c.LossKeys.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Packed: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
-		LoRA: lora(c), FrozenBF16: c.Adapts() && c.Adapt.Base == "bf16",
+		LoRA: lora(c), Frozen: frozen[c.Adapt.Base],
 	}
 }
+
+// frozen are the types that adapt.base stores matrices in. A config without an adapter has none.
+var frozen = map[string]shape.DType{"bf16": shape.BFloat16, "int8": shape.Int8Block}
 
 // lora describes a config's adapter; nil if it has none.
 func lora(c *configs.Config) *models.LoRA {

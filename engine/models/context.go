@@ -77,11 +77,11 @@ func (c *context) param(suffix string, dims []int, init graph.Init, tags ...stri
 }
 
 // matrix is param for a weight [dims] that products, by matmul, and lookups alone read. In a base it
-// is stored as [Spec.FrozenBF16] says.
+// is stored as [Spec.Frozen] says.
 func (c *context) matrix(suffix string, dims []int, init graph.Init, tags ...string) *graph.Value {
 	m := shape.F32(dims...)
-	if c.spec.FrozenBF16 {
-		m = shape.BF16(dims...)
+	if c.spec.Frozen != 0 {
+		m.DType = c.spec.Frozen
 	}
 	return c.declare(suffix, m, graph.Parameter, init, tags...)
 }
@@ -130,9 +130,9 @@ func (c *context) checkRoom(room int64) error {
 }
 
 // matmul is x·w in the model's precision. A transposed w is stored as [out,in]. Each product widens
-// a w of bfloat16 for itself, so that the float32 numbers are in memory during that product alone.
+// a w that is stored otherwise for itself, so that the float32 numbers are in memory during that product alone.
 func (c *context) matmul(x, w *graph.Value, transposed bool) *graph.Value {
-	if w.Meta.DType == shape.BFloat16 {
+	if w.Meta.DType.Stored() {
 		w = ops.CastTo(c.b, w, "f32")
 	}
 	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, w)

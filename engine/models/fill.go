@@ -26,7 +26,7 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
 	}
-	if v.Meta.DType != shape.Float32 && v.Meta.DType != shape.BFloat16 {
+	if v.Meta.DType != shape.Float32 && !v.Meta.DType.Stored() {
 		clear(dst)
 		return nil
 	}
@@ -49,8 +49,8 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 		fillPiece(f, v.Init, key, from+at)
 		return nil
 	}
-	if v.Meta.DType == shape.BFloat16 {
-		return Narrowed(shape.View[uint16](dst), fill)
+	if v.Meta.DType.Stored() {
+		return Narrowed(v.Meta, dst, fill)
 	}
 	f := shape.View[float32](dst)
 	for at := 0; at < len(f); at += pieceElems {
@@ -61,23 +61,49 @@ func FillUntil(v *graph.Value, seed uint64, dst []byte, stop func() error) error
 	return nil
 }
 
-// Narrowed fills dst with numbers as bfloat16, rounded as [ops.RoundBF16] says: those of bfloat16
-// stay as they are. read fills a piece of them, of which at is the first one's index, a multiple of 4.
-// It fails with read's error, or where a number becomes infinite.
-func Narrowed(dst []uint16, read func(piece []float32, at int) error) error {
-	buffer := make([]float32, min(len(dst), pieceElems))
-	for at := 0; at < len(dst); at += pieceElems {
-		piece := buffer[:min(len(dst)-at, pieceElems)]
+// Narrowed fills dst with numbers as m stores them, rounded as [ops.NarrowBF16] or
+// [ops.NarrowInt8] says: those that are stored so already stay as they are. read fills a piece
+// of them, of which at is the first one's index, a multiple of 4. It fails with read's error,
+// or where a number is not finite, or would not stay so.
+func Narrowed(m shape.Meta, dst []byte, read func(piece []float32, at int) error) error {
+	n, step := m.Elems(), pieceElems
+	_, width := m.Rows()
+	if m.DType == shape.Int8Block {
+		step = max(1, pieceElems/4/max(1, width)) * 4 * width // whole rows
+	}
+	buffer := make([]float32, min(n, step))
+	for at := 0; at < n; at += step {
+		piece := buffer[:min(n-at, step)]
 		if err := read(piece, at); err != nil {
 			return err
 		}
-		ops.NarrowBF16(dst[at:], piece)
+		if m.DType == shape.Int8Block {
+			if i := narrowRows(dst, piece, width); i >= 0 {
+				return fmt.Errorf("element %d is %v, which int8 cannot hold", at+i, piece[i])
+			}
+			dst = dst[len(piece)/width*shape.BlocksBytes(width):]
+			continue
+		}
+		half := shape.View[uint16](dst)[at : at+len(piece)]
+		ops.NarrowBF16(half, piece)
 		const exponent = 0x7f80 // all of it is that of infinity and NaN
-		if i := slices.IndexFunc(dst[at:at+len(piece)], func(w uint16) bool { return w&exponent == exponent }); i >= 0 {
+		if i := slices.IndexFunc(half, func(w uint16) bool { return w&exponent == exponent }); i >= 0 {
 			return fmt.Errorf("element %d is %v, which bfloat16 cannot hold", at+i, piece[i])
 		}
 	}
 	return nil
+}
+
+// narrowRows is ops.NarrowInt8 for rows of that width. It returns the index of the first
+// number that is not finite, or -1.
+func narrowRows(dst []byte, x []float32, width int) int {
+	pitch := shape.BlocksBytes(width)
+	for row := range len(x) / width {
+		if !ops.NarrowInt8(dst[row*pitch:], x[row*width:][:width]) {
+			return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 })
+		}
+	}
+	return -1
 }
 
 // fillPiece fills the elements from at on, a multiple of 4.

@@ -3,6 +3,7 @@ package models_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -37,6 +38,16 @@ func TestFillInPieces(t *testing.T) {
 		halves := &graph.Value{Name: "w", Meta: shape.BF16(n), Init: v.Init}
 		if raw := make([]uint16, n); models.FillUntil(halves, 3, shape.Bytes(raw), nil) != nil || !slices.Equal(raw, stored) {
 			t.Errorf("%v: as bfloat16, other numbers", kind)
+		}
+		const width = 37
+		rows := n / width
+		blocks := make([]byte, rows*shape.BlocksBytes(width))
+		for i := range rows {
+			ops.NarrowInt8(blocks[i*shape.BlocksBytes(width):], want[i*width:][:width])
+		}
+		eighths := &graph.Value{Name: "w", Meta: shape.I8Block(rows, width), Init: v.Init}
+		if raw := make([]byte, len(blocks)); models.FillUntil(eighths, 3, raw, nil) != nil || !slices.Equal(raw, blocks) {
+			t.Errorf("%v: as int8, other numbers", kind)
 		}
 		if err := models.FillUntil(v, 3, shape.Bytes(got), func() error { return io.EOF }); !errors.Is(err, io.EOF) {
 			t.Errorf("%v: stopped with %v", kind, err)
@@ -132,4 +143,22 @@ func TestFillRefusesAnotherSize(t *testing.T) {
 		}
 	}()
 	models.Fill(&graph.Value{Name: "w", Meta: shape.F32(3)}, 1, make([]byte, 8))
+}
+
+// TestNarrowedNotFinite: a number that would be stored as none is refused, by its place in the whole.
+func TestNarrowedNotFinite(t *testing.T) {
+	for as, name := range map[shape.DType]string{shape.BFloat16: "bfloat16", shape.Int8Block: "int8"} {
+		m := shape.Meta{DType: as, Shape: shape.Of(1<<18, 5)}
+		bad := m.Elems() - 3 // in the last piece
+		err := models.Narrowed(m, make([]byte, m.Bytes()), func(piece []float32, at int) error {
+			clear(piece)
+			if i := bad - at; i < len(piece) {
+				piece[i] = float32(math.Inf(1))
+			}
+			return nil
+		})
+		if want := fmt.Sprintf("element %d is +Inf, which %s cannot hold", bad, name); err == nil || err.Error() != want {
+			t.Errorf("%v, expected %s", err, want)
+		}
+	}
 }

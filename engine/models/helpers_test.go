@@ -45,8 +45,8 @@ func fresh(g *graph.Graph, seed uint64) state {
 	for _, v := range g.Vars {
 		a, raw := ref.New(v.Meta), make([]byte, v.Meta.Bytes())
 		models.Fill(v, seed, raw)
-		if v.Meta.DType == shape.BFloat16 {
-			raw = widened(raw)
+		if v.Meta.DType.Stored() {
+			raw = widened(v.Meta, raw)
 		}
 		for i, x := range shape.View[float32](raw) {
 			if a.F != nil {
@@ -58,12 +58,10 @@ func fresh(g *graph.Graph, seed uint64) state {
 	return st
 }
 
-// widened is numbers of bfloat16 as float32.
-func widened(raw []byte) []byte {
-	x := make([]float32, len(raw)/2)
-	for i, b := range shape.View[uint16](raw) {
-		x[i] = math.Float32frombits(uint32(b) << 16)
-	}
+// widened is stored numbers as float32.
+func widened(m shape.Meta, raw []byte) []byte {
+	x := make([]float32, m.Elems())
+	ops.Widen(m, x, raw)
 	return shape.Bytes(x)
 }
 

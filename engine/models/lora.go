@@ -113,8 +113,8 @@ func (c *context) adapted(name string, x, y *graph.Value, inOut bool) *graph.Val
 // checkTargets refuses a pattern that is the name of nothing.
 func (c *context) checkTargets() {
 	l := c.spec.LoRA
-	if l == nil && c.spec.FrozenBF16 && c.training {
-		c.fail("its matrices are stored in bfloat16 and do not train: train an adapter beside them, by LoRA")
+	if l == nil && c.spec.Frozen.Stored() && c.training {
+		c.fail("its matrices are stored as %v and do not train: train an adapter beside them, by LoRA", c.spec.Frozen)
 	}
 	if l == nil || c.b.Err() != nil {
 		return

@@ -219,10 +219,10 @@ func TestLoRAInMicrobatches(t *testing.T) {
 	compare(t, b, a)
 }
 
-// Matrices in bfloat16 do not train by themselves. A model that computes has them without an adapter, too.
-func TestFrozenBF16Alone(t *testing.T) {
+// Stored matrices do not train by themselves. A model that computes has them without an adapter, too.
+func TestFrozenAlone(t *testing.T) {
 	s := adaptable()["mlp"].spec
-	s.FrozenBF16 = true
+	s.Frozen = shape.BFloat16
 	z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2}
 	if _, err := models.Train(s, adamW(), z); err == nil || !strings.Contains(err.Error(), "train an adapter beside them") {
 		t.Error(err)
@@ -236,11 +236,17 @@ func TestFrozenBF16Alone(t *testing.T) {
 	}
 }
 
-// TestLoRABF16: a step beside a base in bfloat16 has the bits of one beside a float32 base of the same
+// TestLoRAStored: a step beside a base in bfloat16 or int8 has the bits of one beside a float32 base of the same
 // numbers. A product's float32 weight is read by that product alone, the next node, so that no weight is
 // kept for the backward pass.
-func TestLoRABF16(t *testing.T) {
-	const stored = "llama: embed_tokens.weight layers.0.mlp.down_proj.weight layers.0.mlp.gate_proj.weight layers.0.mlp.up_proj.weight " +
+func TestLoRAStored(t *testing.T) {
+	for _, as := range []shape.DType{shape.BFloat16, shape.Int8Block} {
+		t.Run(as.String(), func(t *testing.T) { testLoRAStored(t, as) })
+	}
+}
+
+func testLoRAStored(t *testing.T, as shape.DType) {
+	const frozen = "llama: embed_tokens.weight layers.0.mlp.down_proj.weight layers.0.mlp.gate_proj.weight layers.0.mlp.up_proj.weight " +
 		"layers.0.self_attn.k_proj.weight layers.0.self_attn.o_proj.weight layers.0.self_attn.q_proj.weight layers.0.self_attn.v_proj.weight lm_head.weight " +
 		"gpt: h.0.attn.c_attn.weight h.0.attn.c_proj.weight h.0.mlp.c_fc.weight h.0.mlp.c_proj.weight wte.weight mlp: layers.0.weight layers.1.weight"
 	var have []string
@@ -250,18 +256,14 @@ func TestLoRABF16(t *testing.T) {
 		s.LoRA = lora("*")
 		z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2}
 		whole := train(t, s, adamW(), z)
-		s.LoRA, s.FrozenBF16 = &models.LoRA{Rank: 2, Alpha: 8, Targets: []string{"*"}}, true
-		half := train(t, s, adamW(), z)
-		a, b := fresh(whole, 1), fresh(half, 1)
+		s.Frozen = as
+		stored := train(t, s, adamW(), z)
+		a, b := fresh(whole, 1), fresh(stored, 1)
 		var names []string
-		for _, v := range half.Vars {
-			if v.Meta.DType == shape.BFloat16 {
+		for _, v := range stored.Vars {
+			if v.Meta.DType == as {
 				names = append(names, v.Name)
-				for i, x := range a[v.Name].F {
-					if a[v.Name].F[i] = float64(ops.RoundBF16(float32(x))); math.Abs(a[v.Name].F[i]-x) > math.Abs(x)/(1<<8) {
-						t.Errorf("%s: %v is rounded to %v", v.Name, x, a[v.Name].F[i])
-					}
-				}
+				roundStored(t, as, a[v.Name])
 				if !slices.Equal(a[v.Name].F, b[v.Name].F) {
 					t.Errorf("%s begins with other numbers than float32 ones, rounded", v.Name)
 				}
@@ -272,7 +274,7 @@ func TestLoRABF16(t *testing.T) {
 		in := state{models.BaseName: ref.Ints([]int32{0}), models.InputName: noise(1, batch(2, s.Input)), models.TargetName: noise(2, batch(2, s.Target))}
 		for range 3 {
 			a.step(t, whole, in)
-			b.step(t, half, in)
+			b.step(t, stored, in)
 		}
 		for _, v := range whole.Vars {
 			if !slices.Equal(a[v.Name].F, b[v.Name].F) {
@@ -280,21 +282,43 @@ func TestLoRABF16(t *testing.T) {
 			}
 		}
 		readers := map[*graph.Value][]*graph.Node{}
-		for _, n := range half.Nodes {
+		for _, n := range stored.Nodes {
 			for _, v := range n.In {
 				readers[v] = append(readers[v], n)
 			}
 		}
-		for i, n := range half.Nodes {
-			if n.Op.Kind() != "cast" || n.In[0].Meta.DType != shape.BFloat16 {
+		for i, n := range stored.Nodes {
+			if n.Op.Kind() != "cast" || n.In[0].Meta.DType != as {
 				continue
 			}
-			if r := readers[n.Out[0]]; len(r) != 1 || r[0] != half.Nodes[i+1] || r[0].Op.Kind() != "matmul" {
+			if r := readers[n.Out[0]]; len(r) != 1 || r[0] != stored.Nodes[i+1] || r[0].Op.Kind() != "matmul" {
 				t.Errorf("%s: %v is read by %v", name, n, r)
 			}
 		}
 	}
-	if got := strings.Join(have, " "); got != stored {
-		t.Errorf("stored in bfloat16 are\n%s\nexpected\n%s", got, stored)
+	if got := strings.Join(have, " "); got != frozen {
+		t.Errorf("stored as %v are\n%s\nexpected\n%s", as, got, frozen)
+	}
+}
+
+// roundStored rounds the numbers of a matrix as a type stores them: bfloat16 by 2^-8 of each, int8 by 1/253 of
+// the largest of 32 in a row.
+func roundStored(t *testing.T, as shape.DType, a ref.Array) {
+	t.Helper()
+	for row := range slices.Chunk(a.F, a.Meta.Shape.Dim(-1)) {
+		for block := range slices.Chunk(row, shape.BlockElems) {
+			most := slices.Max(block)
+			most = max(most, -slices.Min(block))
+			scale := float64(ops.RoundBF16(float32(most) / 127))
+			for i, x := range block {
+				bound := most / 253
+				if block[i] = math.RoundToEven(x/scale) * scale; as == shape.BFloat16 {
+					block[i], bound = float64(ops.RoundBF16(float32(x))), math.Abs(x)/(1<<8)
+				}
+				if math.Abs(block[i]-x) > bound {
+					t.Errorf("%v is rounded to %v", x, block[i])
+				}
+			}
+		}
 	}
 }

@@ -36,11 +36,11 @@ type Spec struct {
 	Packed bool
 	// LoRA has an adapter trained in place of the weights; nil: all parameters are trained.
 	LoRA *LoRA
-	// FrozenBF16 stores matrices that do not train, of dense layers, projections and token embeddings, as
-	// bfloat16, in half the bytes, rounded as [ops.RoundBF16] says. All arithmetic is in float32. A graph that
-	// trains needs LoRA.
-	FrozenBF16 bool
-	BF16       bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
+	// Frozen is the type that stores matrices that do not train, of dense layers, projections and token
+	// embeddings: zero is Float32. BFloat16 takes half the bytes, rounded as [ops.NarrowBF16] says, Int8Block
+	// 27% of them, rounded as [ops.NarrowInt8] says. All arithmetic is in float32. A graph that trains needs LoRA.
+	Frozen shape.DType
+	BF16   bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.

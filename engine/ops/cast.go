@@ -14,7 +14,7 @@ var castOps = []graph.Op{Cast{}}
 // Cast converts elements to another type. Nothing else in Berth converts.
 //
 //   - To "f32", from i32: to the nearest float32, half-way between two to the even one.
-//   - To "f32", from bf16 as weights are stored in it: the same number.
+//   - To "f32", from bf16 or i8b as weights are stored in it: the same number.
 //   - To "i32", from f32: towards zero. NaN becomes 0, and numbers beyond the range its
 //     nearest end.
 //   - To "bf16" or "f16", from f32: rounded to the nearest number of that type, half-way
@@ -33,8 +33,8 @@ func (o Cast) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	from, to := shape.Float32, shape.Float32
 	switch o.To {
 	case "f32":
-		if from = shape.Int32; in[0].DType == shape.BFloat16 {
-			from = shape.BFloat16
+		if from = shape.Int32; in[0].DType.Stored() {
+			from = in[0].DType
 		}
 	case "i32":
 		to = shape.Int32

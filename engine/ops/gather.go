@@ -11,7 +11,8 @@ import (
 var gatherOps = []graph.Op{Gather{}, ScatterAdd{}}
 
 // Gather takes rows of a table: (table f32 [V,D], ids i32 [...]) to [...,D]. A table
-// that is stored in bf16 has the same numbers as f32, and no gradient. An id outside [0,V) fails at run time, naming it.
+// that is stored in bf16 or i8b has the same numbers as f32, and no gradient. An id
+// outside [0,V) fails at run time, naming it.
 type Gather struct{}
 
 // Kind is "gather".
@@ -22,7 +23,7 @@ func (o Gather) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
-	if in[0].DType != shape.Float32 && in[0].DType != shape.BFloat16 || in[0].Shape.Rank() != 2 {
+	if in[0].DType != shape.Float32 && !in[0].DType.Stored() || in[0].Shape.Rank() != 2 {
 		return nil, fmt.Errorf("table is %v, expected f32 [rows, width]", in[0])
 	}
 	if err := isInt("ids", in[1]); err != nil {
@@ -33,7 +34,7 @@ func (o Gather) Infer(in []shape.Meta) ([]shape.Meta, error) {
 
 // Grad is [ScatterAdd] into the table; nothing flows to the ids.
 func (o Gather) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
-	if n.In[0].Meta.DType == shape.BFloat16 {
+	if n.In[0].Meta.DType.Stored() {
 		return noGrad(n)
 	}
 	return []*graph.Value{b.One(ScatterAdd{n.In[0].Meta.Shape[0]}, n.In[1], dy[0]), nil}

@@ -65,7 +65,7 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 
 // Grad is two products, rounded as this one. If a has more dimensions than the
 // weight b, its rows are flattened, so that b's gradient is one product. A weight that is
-// stored in bfloat16 is widened again.
+// stored in bfloat16 or int8 is widened again.
 func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, w, d := n.In[0], n.In[1], dy[0]
 	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {

@@ -134,6 +134,14 @@ func List(k Kind) []Entry {
 	return list
 }
 
+// Any reports whether there is an entry of a kind.
+func Any(k Kind) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	sealed = true
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == k })
+}
+
 // Find gives the entry of that name; ok is false if there is none.
 func Find(k Kind, name string) (e Entry, ok bool) {
 	mu.Lock()

@@ -9,8 +9,9 @@ import (
 )
 
 // DType is the type of a tensor's elements. Devices compute on Float32 and
-// Int32, and keep BFloat16, the upper half of a Float32, as storage: an op widens
-// it before others read it. The others exist on the host, in files.
+// Int32. They keep BFloat16, the upper half of a Float32, and [Int8Block] as
+// storage ([DType.Stored]): an op widens it before others read it. The others exist
+// on the host, in files.
 type DType uint8
 
 // The element types. The zero DType is invalid.
@@ -22,6 +23,19 @@ const (
 	Int64
 	Uint8
 	BFloat16
+
+	// Int8Block is int8 with a scale for each block of [BlockElems] consecutive elements
+	// of a row, the last axis. A row's last block may be shorter. A block is its scale, a
+	// little-endian bfloat16, and behind it its elements, a byte each: an element's number
+	// is scale times int8. Rows follow each other without gaps.
+	Int8Block
+)
+
+// BlockElems is the elements of a block of [Int8Block], and BlockBytes the bytes of one:
+// 1.0625 for each element.
+const (
+	BlockElems = 32
+	BlockBytes = 2 + BlockElems
 )
 
 var dtypes = [...]struct {
@@ -35,9 +49,16 @@ var dtypes = [...]struct {
 	Int64:    {"i64", 8},
 	Uint8:    {"u8", 1},
 	BFloat16: {"bf16", 2},
+
+	Int8Block: {"i8b", 1},
 }
 
-// Size is the bytes of one element, 0 for an invalid type.
+// Stored reports whether devices keep elements of this type, and compute with what an op
+// widens them to.
+func (d DType) Stored() bool { return d == BFloat16 || d == Int8Block }
+
+// Size is the bytes of one element, 0 for an invalid type. Those of [Int8Block] are
+// without the scales, which [Meta.Bytes] counts.
 func (d DType) Size() int {
 	if int(d) >= len(dtypes) {
 		return 0
@@ -166,13 +187,34 @@ func I32(dims ...int) Meta { return Meta{Int32, Shape(dims)} }
 func (m Meta) Elems() int { return m.Shape.Elems() }
 
 // Bytes is the size of the contents.
-func (m Meta) Bytes() int64 { return int64(m.Shape.Elems()) * int64(m.DType.Size()) }
+func (m Meta) Bytes() int64 {
+	if m.DType == Int8Block {
+		rows, width := m.Rows()
+		return int64(rows) * int64(BlocksBytes(width))
+	}
+	return int64(m.Shape.Elems()) * int64(m.DType.Size())
+}
+
+// Rows are the number and the width of the rows along the last axis; one of a scalar.
+func (m Meta) Rows() (rows, width int) {
+	if m.Shape.Rank() == 0 {
+		return 1, 1
+	}
+	last := m.Shape.Rank() - 1
+	return m.Shape[:last].Elems(), m.Shape[last]
+}
+
+// BlocksBytes is the bytes of a row of that many elements of [Int8Block].
+func BlocksBytes(width int) int { return width + 2*((width+BlockElems-1)/BlockElems) }
 
 // Equal reports whether type and dimensions agree.
 func (m Meta) Equal(o Meta) bool { return m.DType == o.DType && m.Shape.Equal(o.Shape) }
 
 // BF16 is the metadata of a bfloat16 tensor.
 func BF16(dims ...int) Meta { return Meta{BFloat16, Shape(dims)} }
+
+// I8Block is the metadata of a tensor of int8 by block.
+func I8Block(dims ...int) Meta { return Meta{Int8Block, Shape(dims)} }
 
 // String is "f32[64,128]".
 func (m Meta) String() string { return m.DType.String() + m.Shape.String() }

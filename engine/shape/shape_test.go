@@ -74,3 +74,18 @@ func TestValidateRefusesWhatDoesNotFit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBlocks: a row of int8 has a scale of two bytes for each 32 elements begun.
+func TestBlocks(t *testing.T) {
+	for _, c := range []struct {
+		m    shape.Meta
+		want int64
+	}{
+		{shape.I8Block(), 3}, {shape.I8Block(0), 0}, {shape.I8Block(4, 0), 0}, {shape.I8Block(0, 7), 0}, {shape.I8Block(1), 3},
+		{shape.I8Block(5, 32), 5 * 34}, {shape.I8Block(5, 33), 5 * 37}, {shape.I8Block(2, 3, 64), 6 * 68}, {shape.BF16(3, 5), 30},
+	} {
+		if got := c.m.Bytes(); got != c.want {
+			t.Errorf("%v takes %d bytes, expected %d", c.m, got, c.want)
+		}
+	}
+}

@@ -28,12 +28,15 @@ func TestExecute(t *testing.T) {
 	r.expect(r.One(ops.Reshape{Shape: shape.Of(4)}, r.floats([]float32{1, 2, 3, 4}, 2, 2)), 1, 2, 3, 4)
 }
 
-// TestStored: bfloat16 is storage, which a cast widens and a lookup reads.
+// TestStored: bfloat16 and int8 by block are storage, which a cast widens and a lookup reads.
 func TestStored(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	x := r.FromBytes(shape.BF16(2, 1), []byte{0x80, 0x3f, 0x40, 0xc0}, "")
 	r.expect(r.One(ops.Gather{}, x.Ref(), r.FromBytes(shape.I32(1), []byte{1, 0, 0, 0}, "")), -3)
 	r.expect(r.One(ops.Cast{To: "f32"}, x), 1, -3)
+	x = r.FromBytes(shape.I8Block(2, 1), []byte{0x80, 0x3f, 127, 0x00, 0x3f, 0xff}, "")
+	r.expect(r.One(ops.Gather{}, x.Ref(), r.FromBytes(shape.I32(1), []byte{1, 0, 0, 0}, "")), -0.5)
+	r.expect(r.One(ops.Cast{To: "f32"}, x), 127, -0.5)
 }
 
 // TestOutputs checks ops with several outputs and the first only.

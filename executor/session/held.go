@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/residency"
 )
 
 // held is what the sessions of a model have in common, one after the other: who has the devices,
@@ -27,8 +28,11 @@ type held struct {
 	kept    atomic.Bool    // a training step by step, or a service, has the devices
 	closed  atomic.Bool    // its devices are
 
+	memory atomic.Pointer[residency.Manager] // of own devices, that of the newest runtime; nil before
+
 	told   func(device.Span) // of each operation; nil: nobody is
 	spans  trace.Spans
+	traced atomic.Pointer[trace.Spans] // of the step that somebody asked for; nil: nobody has
 	copies trace.Copies
 	debug  trace.Debug  // as BERTH_DEBUG asks
 	calls  *trace.Calls // nil unless devices.op_by_op has log
@@ -40,7 +44,7 @@ func hold(o Options) (*held, error) {
 		return nil, err
 	}
 	h := &held{shared: o.Shared, crew: o.Crew, asRanks: o.AsRanks, gate: executor.NewGate(), told: o.OnSpan, debug: trace.Debug{Level: level, Out: os.Stderr}}
-	h.user.tell = listener{span: h.onSpan, kernel: h.spans.Kernel, kernels: h.spans.Collecting}
+	h.user.tell = listener{span: h.onSpan, kernel: h.onKernel, kernels: h.wantsKernels}
 	if o.OnKernel != nil {
 		h.user.tell.kernel, h.user.tell.kernels = o.OnKernel, nil
 	}
@@ -101,6 +105,9 @@ func (h *held) close(devs []device.Device) (err error) {
 // onSpan takes an operation of a device.
 func (h *held) onSpan(x device.Span) {
 	h.spans.Add(x)
+	if t := h.traced.Load(); t != nil {
+		t.Add(x)
+	}
 	h.copies.Add(x)
 	h.calls.Add(x)
 	if h.told != nil {
@@ -108,9 +115,23 @@ func (h *held) onSpan(x device.Span) {
 	}
 }
 
+// onKernel takes a kernel of a device.
+func (h *held) onKernel(x device.KernelSpan) {
+	h.spans.Kernel(x)
+	if t := h.traced.Load(); t != nil {
+		t.Kernel(x)
+	}
+}
+
+// wantsKernels reports whether somebody collects kernels.
+func (h *held) wantsKernels() bool { return h.spans.Collecting() || h.traced.Load() != nil }
+
 // onLaunch takes a task that is queued.
 func (h *held) onLaunch(x executor.Launched) {
 	h.spans.Launched(x)
+	if t := h.traced.Load(); t != nil {
+		t.Launched(x)
+	}
 	h.calls.Launched(x)
 }
 
@@ -176,3 +197,19 @@ func (s *Session) Debug() *trace.Debug { return &s.held.debug }
 
 // OnLaunch has a runtime tell the session's trace of the tasks that it queues.
 func (s *Session) OnLaunch(rt *executor.Runtime) { rt.OnLaunch(s.held.onLaunch) }
+
+// Trace has t collect what the devices do for a runtime from now on, beside what others collect; nil ends that. It is
+// for the goroutine that uses the runtime.
+func (s *Session) Trace(rt *executor.Runtime, t *trace.Spans) {
+	h := s.held
+	h.traced.Store(t)
+	if t != nil {
+		rt.Residency.Ledger().Hear(t.Moved)
+		s.OnLaunch(rt)
+		return
+	}
+	rt.Residency.Ledger().Hear(nil)
+	if h.calls == nil && !h.spans.Collecting() {
+		rt.OnLaunch(nil)
+	}
+}

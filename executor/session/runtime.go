@@ -50,11 +50,16 @@ func (s *Session) join(ctx context.Context, devs []device.Device, dir string, o 
 	o.OnRead = func(i int, began, ended time.Time) {
 		s.held.onSpan(device.Span{Device: devs[i].ID(), Stream: "store", What: trace.StreamIn, Start: began, End: ended})
 	}
+	s.beside(&o)
 	if s.Shared() {
 		o.Name = s.held.user.name
 		return s.held.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
 	}
-	return executor.NewRuntime(s.own(devs), executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used(), Ranks: s.ranks()})
+	rt, err := executor.NewRuntime(s.own(devs), executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used(), Ranks: s.ranks()})
+	if err == nil {
+		s.held.memory.Store(rt.Residency.Manager)
+	}
+	return rt, err
 }
 
 // Another makes a runtime after one that failed and is closed, to find the cause. It

@@ -161,7 +161,7 @@ func (d *Dump) Draw(net string, x *partition.Prediction) error {
 // Transfer adds a row to the ledger.
 func (d *Dump) Transfer(r ledger.Row) {
 	if d != nil {
-		d.spans.moved(r)
+		d.spans.Moved(r)
 		d.rows.Write([]string{
 			strconv.FormatInt(r.Step, 10), r.Kind.String(), string(r.Reason), r.Value, r.Usage.String(),
 			r.From, r.To, strconv.FormatInt(r.Bytes, 10), r.Cause,

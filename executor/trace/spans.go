@@ -72,8 +72,8 @@ func (t *Spans) Kernel(k device.KernelSpan) { t.add(func() { t.kernels = append(
 // Launched is called for each task that is queued.
 func (t *Spans) Launched(x executor.Launched) { t.add(func() { t.tasks[x.Event] = x }) }
 
-// moved is called for each transfer.
-func (t *Spans) moved(r ledger.Row) {
+// Moved is called for each transfer.
+func (t *Spans) Moved(r ledger.Row) {
 	if r.Event != (device.Event{}) {
 		t.add(func() { t.copies[r.Event] = r })
 	}

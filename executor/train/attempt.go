@@ -145,19 +145,20 @@ func (a *attempt) openWith(ctx context.Context) error {
 	return a.decide(ctx, "its metrics", a.start(ctx))
 }
 
-// openState opens the program, and finds where the run stands and what its variables begin with.
+// openState finds where the run stands and what its variables begin with, and opens the program.
 func (a *attempt) openState(ctx context.Context) (c executor.Contents, err error) {
-	if err := a.openProgram(ctx); err != nil {
-		return c, err
-	}
 	if !a.opt.Resume || !a.leads() {
-		return session.ContentsOf(a.values), nil
+		c = session.ContentsOf(a.values)
+	} else {
+		snap, err := a.restore(ctx)
+		if err != nil {
+			return c, err
+		}
+		if c, err = a.goesOn(ctx, snap); err != nil {
+			return c, err
+		}
 	}
-	snap, err := a.restore(ctx)
-	if err != nil {
-		return c, err
-	}
-	return a.goesOn(ctx, snap)
+	return c, a.openProgram(ctx)
 }
 
 // begins gives the variables their first contents. With lends, other ranks get them from rank 0.
@@ -218,9 +219,15 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
 		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
+	if a.base != nil {
+		if o.Base, err = a.session.Base(a.base.SHA256, func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }); err != nil {
+			return err
+		}
+	}
 	if a.rt, err = a.session.Runtime(ctx, a.devices, a.opt.Dir, o); err != nil {
 		return err
 	}
+	a.tellShared()
 	if a.dump != nil {
 		a.session.OnLaunch(a.rt)
 	}

@@ -24,6 +24,7 @@ func (r *Run) Train(ctx context.Context, o Options) (rep *Report, err error) {
 		return nil, err
 	}
 	defer leave()
+	defer r.tracing.begin()()
 	a := attempts{run: r, opt: o.begun()}
 	return a.train(ctx)
 }

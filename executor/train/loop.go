@@ -35,6 +35,7 @@ type loop struct {
 	leisure context.Context // ends when someone wants the run to end soon
 	hurry   func()          // ends leisure; nil before begin
 	batch   *datasets.Batch // of the step to come; nil: it is not read yet
+	traced  *tracedStep     // that runs; nil: none does
 
 	before [3]runstate.Progress // where the run stood before the newest steps
 
@@ -145,6 +146,7 @@ func (l *loop) leave() {
 	if l.hurry != nil {
 		l.hurry()
 	}
+	l.endTrace("the step that was traced did not end well")
 	l.watch.Close()
 	l.samples.End()
 }
@@ -204,6 +206,7 @@ func (l *loop) nextStep() time.Duration {
 
 // step queues one step and settles the one before it.
 func (l *loop) step(ctx context.Context, b datasets.Batch) error {
+	l.traceNext()
 	err := l.a.feed.Step(ctx, b)
 	if err == nil && !l.reserved { // it runs meanwhile
 		l.reserved, err = true, l.a.saves.Reserve(ctx)
@@ -221,6 +224,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	if err := l.look(ctx); err != nil {
 		return err
 	}
+	l.predictTraced(ctx, b.Samples-b.Empty)
 	return l.settle(ctx, 1)
 }
 
@@ -276,6 +280,7 @@ func (l *loop) settle(ctx context.Context, left int) error {
 		l.clock.Tick(b.Samples-b.Empty, l.a.rt.Worked())
 		start, end := l.clock.Span()
 		l.a.dump.Step(l.a.done, start, end)
+		l.answerTraced()
 		l.a.slowest.Store(int64(l.clock.Longest()))
 		l.a.session.Debug().Step(l.a.at.Step-l.a.feed.Queued()+1, l.clock.Newest(), l.a.rt.Residency.Ledger(), l.a.session.Devices)
 		return nil

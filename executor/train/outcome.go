@@ -251,7 +251,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 		Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters(),
 		Losses: a.journal.metrics.Losses(), Final: final, Best: best, Test: test,
 		Throughput: throughputOf(&l.clock, a.tokensASample()), Ledger: ledgerOf(a.rt.Residency.Ledger(), a.batchBytes()),
-		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, taken),
+		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, a.rt, taken),
 		Stages: len(a.session.Plan.Stages), Replicas: a.session.Plan.Replicas(), Reduction: cmp.Or(a.session.Config.Train.Reduction, configs.ReduceOrder),
 		Microbatches: a.session.Sizes.Microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, predicted),

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
@@ -131,10 +132,11 @@ type DeviceReport struct {
 	Threads      int              `json:"threads"`
 	BudgetBytes  int64            `json:"budget_bytes"`
 	PeakBytes    int64            `json:"peak_bytes"`
-	PlannedBytes int64            `json:"planned_peak_bytes"` // of a step without a limit
-	FloorBytes   int64            `json:"floor_bytes"`        // the least budget for which a step is planned
-	Evict        string           `json:"evict"`              // the tensors that leave first: next-use, or own for the device's own policy
-	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
+	SharedBytes  int64            `json:"shared_bytes,omitempty"` // of the peak: an adapter's base, which other runs on shared devices have, too
+	PlannedBytes int64            `json:"planned_peak_bytes"`     // of a step without a limit
+	FloorBytes   int64            `json:"floor_bytes"`            // the least budget for which a step is planned
+	Evict        string           `json:"evict"`                  // the tensors that leave first: next-use, or own for the device's own policy
+	ByUsage      map[string]int64 `json:"by_usage"`               // each usage's own peak
 }
 
 // RankReport is one of several processes that trained together.
@@ -277,15 +279,15 @@ func copiesOf(t trace.CopyTime, c *trace.Clock, failed int) CopyReport {
 	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep, Failed: failed}
 }
 
-// deviceReports reports the memory of devices that a run took, and what the plan
-// says of it.
-func deviceReports(s *session.Session, taken []device.Stats) []DeviceReport {
+// deviceReports reports the memory of devices that a run took, which rt shares with others, and what the
+// plan says of it.
+func deviceReports(s *session.Session, rt *executor.Runtime, taken []device.Stats) []DeviceReport {
 	var out []DeviceReport
 	for i, d := range s.Devices {
 		spec, st := d.Spec(), taken[i]
 		r := DeviceReport{
 			ID: spec.ID, Evict: evictOf(d), Threads: spec.Threads,
-			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{},
+			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, SharedBytes: rt.BaseBytes(i), ByUsage: map[string]int64{},
 		}
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]

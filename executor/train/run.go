@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/planning"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Run is a training that is planned: a session, and what it needs for steps. One goroutine uses
@@ -31,6 +32,8 @@ type Run struct {
 	longer int              // see restore.Run
 	first  *session.Session // which the run was opened with
 	now    planned          // after the loss of a device, what is planned for those that are left
+
+	tracing tracing
 }
 
 // planned is a session, and the plans of steps that are other than its full one.
@@ -55,6 +58,16 @@ func (r *Run) Close() error {
 // Gate is where the call under way stands still while somebody asks for that. It may be used from any
 // goroutine.
 func (r *Run) Gate() *executor.Gate { return r.first.Gate() }
+
+// Memory is that of the run's devices, with its data on the host: see [session.Session.Memory]. It may be called from any
+// goroutine.
+func (r *Run) Memory() residency.Memory {
+	m := r.first.Memory()
+	if !r.first.Shared() {
+		m.Host.Data = r.Data.Bytes()
+	}
+	return m
+}
 
 // Session has the devices. After the loss of one, it is another session, on those that are left.
 func (r *Run) Session() *session.Session { return r.now.session }

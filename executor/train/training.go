@@ -65,10 +65,12 @@ func (r *Run) Start(ctx context.Context, o Options) (_ *Training, err error) {
 	if r.now.session.Crew() != nil {
 		return nil, fmt.Errorf("%w: several processes train together, and take their steps by themselves: call Train", errs.ErrOptions)
 	}
-	leave, err := r.now.session.Keep()
+	free, err := r.now.session.Keep()
 	if err != nil {
 		return nil, err
 	}
+	traced := r.tracing.begin()
+	leave := func() { traced(); free() }
 	pass, err := r.Gate().Enter(ctx)
 	if err != nil {
 		leave()
@@ -317,7 +319,7 @@ func (t *Training) Fetch(ctx context.Context, name string) (value *tensor.Dense,
 
 // Replace waits for the steps so far, and gives a variable other contents, such as those
 // of another model, which are copied in at once. value has the variable's elements, in
-// any shape.
+// any shape. Weights beside which an adapter is trained are refused.
 func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
 	m, b, err := hosttensor.Bytes(value)
 	if err != nil {
@@ -327,6 +329,8 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 	switch {
 	case !ok:
 		return t.loop.a.noVariable(name)
+	case t.loop.a.ofBase(name):
+		return fmt.Errorf("%w: %s stays as it is: an adapter trains beside it, no checkpoint has it, and other runs may share it; begin a run with other weights (Init)", errs.ErrOptions, name)
 	case m.DType != want.DType || m.Elems() != want.Elems():
 		return fmt.Errorf("%w: %s is %v, but the value is %v: give a value of the same type with as many elements", errs.ErrOptions, name, want, m)
 	}
@@ -340,7 +344,7 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 }
 
 // CopyFrom replaces variables by those of the same names of another training, through
-// the host. Without names, these are the parameters that both have.
+// the host. Without names, these are the parameters that both have, but for those that Replace refuses.
 func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
 	if other == nil {
 		return fmt.Errorf("%w: the training to copy from is nil: pass one", errs.ErrOptions)
@@ -360,11 +364,11 @@ func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...strin
 	return nil
 }
 
-// sharedWith names the parameters that both trainings have.
+// sharedWith names the parameters that both trainings have, without those beside which t trains an adapter.
 func (t *Training) sharedWith(other *Training) (names []string) {
 	for _, v := range other.loop.a.session.Plan.Graph.Vars {
 		name := v.Whole().Name
-		if _, ok := t.loop.a.variable(name); ok && v.Role == graph.Parameter && !slices.Contains(names, name) {
+		if _, ok := t.loop.a.variable(name); ok && v.Role == graph.Parameter && !t.loop.a.ofBase(name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -46,7 +46,10 @@ type adapted struct {
 	spec  models.Spec
 	base  *runstate.Base
 	used  checkpoint.Used
-	bytes int64         // of its weights
+	bytes int64 // of its weights
+
+	frozen map[string]bool // names of the weights beside which it was trained
+
 	found *rundir.Found // the checkpoint, until its weights are loaded
 }
 
@@ -148,6 +151,10 @@ func (a *adapted) open(ctx context.Context, o OpenOptions) (err error) {
 	}
 	for _, v := range ownVars(g) {
 		a.bytes += v.Meta.Bytes()
+	}
+	a.frozen = map[string]bool{}
+	for _, v := range initial.BaseVars(g.Vars) {
+		a.frozen[v.Name] = true
 	}
 	a.base, err = restore.BaseOf(&a.found.Snapshot.Manifest)
 	return err

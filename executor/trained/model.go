@@ -41,6 +41,9 @@ type Model struct {
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
+	frozen string // hash of the weights that the checkpoint's adapter was trained beside; "": it has none
+	beside string // the same, of the weights that the newest runtime has
+
 	adapters []*adapted          // nil unless OpenAdapters opened the model: it is their base
 	with     []string            // columns of a table whose texts answers have
 	speech   bool                // the plan is for Generate
@@ -156,10 +159,14 @@ func (t *Model) find(ctx context.Context) (*datasets.Info, error) {
 		return nil, err
 	}
 	t.found, t.used = f, w.Used(f)
+	if t.frozen, err = besideOf(f); err != nil {
+		return nil, err
+	}
 	if t.like, err = dataOf(f, t.config); err != nil {
 		return nil, err
 	}
 	if w.Init != "" {
+		t.frozen = ""
 		return t.like, t.release()
 	}
 	return t.like, nil

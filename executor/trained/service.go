@@ -106,7 +106,7 @@ func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
 		adapters = append(adapters, answer.Adapted{Model: a.of(on), Load: a.load})
 	}
 	needs.AtOnce = o.AtOnce
-	if s.rt, err = on.Runtime(ctx, on.Devices, s.trained.weights.Dir, needs); err != nil {
+	if s.rt, err = s.trained.runtime(ctx, needs); err != nil {
 		return err
 	}
 	on.Watch(s.rt, nil, func() time.Duration { return session.LeastPatience })

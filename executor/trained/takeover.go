@@ -54,7 +54,7 @@ func (t *Model) onWith(ctx context.Context, o residency.TenantOptions, done *inf
 // onceWith runs f on a runtime of its own, with the memory that f needs, if that is
 // another than the plan's.
 func (t *Model) onceWith(ctx context.Context, o residency.TenantOptions, f func(*executor.Runtime) error) (err error) {
-	rt, err := t.session.Runtime(ctx, t.session.Devices, t.weights.Dir, o)
+	rt, err := t.runtime(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ func (t *Model) pick(ctx context.Context) error {
 	f, err := rundir.Find(ctx, t.weights)
 	if err == nil {
 		t.found, t.used = f, t.weights.Used(f)
+		t.frozen, err = besideOf(f)
 	}
 	return err
 }
@@ -67,14 +68,17 @@ func (t *Model) contents(ctx context.Context) (c executor.Contents, err error) {
 	if err := t.suits(); err != nil {
 		return c, err
 	}
+	if err := t.checkBeside(); err != nil {
+		return c, err
+	}
 	if t.session.Spec.LoRA == nil {
 		return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot, nil)}, nil
 	}
-	return t.beside(ctx)
+	return t.withBase(ctx)
 }
 
-// beside is the contents of a checkpoint of an adapter, with those of its base.
-func (t *Model) beside(ctx context.Context) (c executor.Contents, err error) {
+// withBase is the contents of a checkpoint of an adapter, with those of its base.
+func (t *Model) withBase(ctx context.Context) (c executor.Contents, err error) {
 	if t.values == nil {
 		if t.values, err = restore.OpenBase(ctx, &t.found.Snapshot.Manifest, t.session.Config.Seed, t.session.Plan.Graph.Vars); err != nil {
 			return c, err

@@ -1,7 +1,9 @@
 // Package filecache keeps files that were made from others, in a folder of the user's.
 //
 // A [Folder] holds files by key: a hash of all that decides the contents. [Folder.Open]
-// maps the file of a key, which it makes first where it is missing or damaged. The
+// maps the file of a key, which it makes first where it is missing or damaged.
+// [Folder.Put] makes it anew, for contents that a key does not tell: they say
+// themselves of what they are. The
 // files used longest ago are removed once all take more than the folder may hold.
 //
 //	folder, err := filecache.Default(filecache.Tokens)

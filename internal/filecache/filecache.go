@@ -37,6 +37,7 @@ var (
 	Tokens  = Contents{"tokens", "BERTHTK1", 32 << 30}
 	Kernels = Contents{"kernels", "BERTHCL1", 1 << 30}
 	Images  = Contents{"images", "BERTHIM1", 64 << 30}
+	Curves  = Contents{"curves", "BERTHCV1", 1 << 30}
 )
 
 // suffix is the end of the files' names.
@@ -92,24 +93,38 @@ var errDamaged = errors.New("damaged")
 // Open maps the file of a key. Where it is missing or damaged, write writes its
 // contents first. It reads the whole file to check it, until ctx is done.
 func (c Folder) Open(ctx context.Context, key Key, write func(io.Writer) error) (*File, error) {
+	f, err := c.Get(ctx, key)
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
+		return f, err
+	}
+	if err := c.Put(key, write); err != nil {
+		return nil, err
+	}
+	return c.open(ctx, c.path(key))
+}
+
+// Get is Open of a file that is there. The error is fs.ErrNotExist where it is not.
+func (c Folder) Get(ctx context.Context, key Key) (*File, error) {
 	path := c.path(key)
 	f, err := c.open(ctx, path)
 	if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a folder that cannot be written is used all the same
-		return f, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
-		return nil, err
-	}
+	return f, err
+}
+
+// Put gives the file of a key the contents that write writes, whether there is one or not.
+func (c Folder) Put(key Key, write func(io.Writer) error) error {
+	path := c.path(key)
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	if err := osfile.Replace(path, func(f *os.File) error { return c.fill(f, write) }); err != nil {
-		return nil, err
+		return err
 	}
 	c.prune(path)
-	return c.open(ctx, path)
+	return nil
 }
 
 // Has reports whether there is a file of a key. Its contents are not checked.

@@ -58,6 +58,15 @@ func TestOpen(t *testing.T) {
 			}
 		}
 	}
+	if err := c.Put(Key{1}, func(w io.Writer) error { _, err := io.WriteString(w, "another"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if got, made := of(t, c, 1, "text"); got != "another" || made {
+		t.Errorf("put: %q, made: %v", got, made)
+	}
+	if _, err := c.Get(t.Context(), Key{3}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("get what is not there: %v", err)
+	}
 	failed := errors.New("failed")
 	if _, err := c.Open(t.Context(), Key{2}, func(io.Writer) error { return failed }); !errors.Is(err, failed) || path(c, 2) != "" {
 		t.Errorf("%v; left: %s", err, path(c, 2))

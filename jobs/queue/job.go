@@ -148,17 +148,34 @@ func (j *Job) keys() []string {
 // Age is how long ago the job was submitted, without the time in which it was
 // paused or waited for inputs.
 func (j *Job) Age(now time.Time) time.Duration {
-	since := j.Submitted
-	if len(j.Inputs) > 0 {
-		if since = j.Ready; since.IsZero() {
-			return 0
-		}
+	since := j.ready()
+	if since.IsZero() {
+		return 0
 	}
 	age := now.Sub(since) - j.Idle
 	if !j.PausedAt.IsZero() {
 		age -= now.Sub(j.PausedAt)
 	}
 	return max(age, 0)
+}
+
+// ready is when the job could have begun; zero while it waits for inputs.
+func (j *Job) ready() time.Time {
+	if len(j.Inputs) > 0 {
+		return j.Ready
+	}
+	return j.Submitted
+}
+
+// WaitsSince is when a waiting job would have begun to wait if it had waited without a break: when it could have begun, and later
+// by the time in which it was paused or, by its measured speed, trained. It is zero for a job in another state, and for one that waits for
+// inputs.
+func (j *Job) WaitsSince() time.Time {
+	since := j.ready()
+	if j.State != Waiting || since.IsZero() {
+		return time.Time{}
+	}
+	return since.Add(j.Idle + max(0, j.Length-j.Left))
 }
 
 // open is the attempt that lasts, or nil.

@@ -437,6 +437,11 @@ func (q *Queue) Stood(id int, suspended bool, length, left time.Duration) {
 	})
 }
 
+// Note adds to what has happened to a job.
+func (q *Queue) Note(id int, text string) {
+	q.report(id, func(j *Job, now time.Time) { j.note(now, "%s", text) })
+}
+
 // Saved notes that a job has a checkpoint of this attempt, and so is suspect no more. cleared says that
 // it was.
 func (q *Queue) Saved(id int) (cleared bool) {

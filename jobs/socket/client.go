@@ -94,6 +94,15 @@ func (c *Client) Views(ctx context.Context) (list []jobs.View, full string, err 
 	return l.Jobs, l.Full, err
 }
 
+// Memory says who has the memory of the daemon's devices: see [jobs.Daemon.Memory].
+func (c *Client) Memory(ctx context.Context) (m berth.Memory, err error) {
+	err = c.ask(ctx, http.MethodGet, "/memory", nil, &m)
+	if err != nil && c.other != nil { // it may be too old to say
+		err = c.other
+	}
+	return m, err
+}
+
 // View is one job.
 func (c *Client) View(ctx context.Context, id int) (v jobs.View, err error) {
 	return v, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d", id), nil, &v)
@@ -102,6 +111,14 @@ func (c *Client) View(ctx context.Context, id int) (v jobs.View, err error) {
 // Config is the config of a job.
 func (c *Client) Config(ctx context.Context, id int) (text string, err error) {
 	return text, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d/config", id), nil, &text)
+}
+
+// TraceStep asks a job's training for the trace of its next step. A daemon of another program may not mean the same by it.
+func (c *Client) TraceStep(ctx context.Context, id int) (t *berth.StepTrace, err error) {
+	if c.other != nil {
+		return nil, c.other
+	}
+	return t, c.ask(ctx, http.MethodGet, fmt.Sprintf("/jobs/%d/step", id), nil, &t)
 }
 
 // Want changes what is wanted of a job.

@@ -26,6 +26,7 @@ const (
 	mostBody        = configs.MaxFile * 7 // a config as a JSON string
 	mostHeader      = 16 << 10
 	longestPlan     = 10 * time.Minute // for the daemon to plan a job
+	longestTrace    = time.Minute      // for a training to begin a step and end it
 )
 
 // slowest is how long a client may take to send its request, or to take an answer.
@@ -151,8 +152,10 @@ func (s *Server) handler() http.Handler {
 	m.HandleFunc("POST /jobs", s.answer(s.submit))
 	m.HandleFunc("GET /jobs/{id}", s.answer(s.view))
 	m.HandleFunc("GET /jobs/{id}/config", s.answer(s.config))
+	m.HandleFunc("GET /jobs/{id}/step", s.answer(s.step))
 	m.HandleFunc("PATCH /jobs/{id}", s.answer(s.change))
 	m.HandleFunc("DELETE /jobs/{id}", s.answer(s.remove))
+	m.HandleFunc("GET /memory", s.answer(func(*http.Request) (any, error) { return s.daemon.Memory(), nil }))
 	m.HandleFunc("POST /down", s.answer(s.end))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		soon(w) // for the answers of m itself
@@ -227,6 +230,16 @@ func (s *Server) config(r *http.Request) (any, error) {
 	}
 	text, err := s.daemon.Config(id)
 	return string(text), err
+}
+
+func (s *Server) step(r *http.Request) (any, error) {
+	id, err := jobOf(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), longestTrace)
+	defer cancel()
+	return s.daemon.TraceStep(ctx, id)
 }
 
 func (s *Server) change(r *http.Request) (any, error) {

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -105,6 +106,9 @@ func TestClient(t *testing.T) {
 	if j, err = c.Want(t.Context(), 1, queue.Pause); err != nil || j.State != queue.Paused {
 		t.Errorf("%+v, %v", j, err)
 	}
+	if m, err := c.Memory(t.Context()); err != nil || len(m.Devices) != 1 || m.Devices[0].ID != "cpu:0" || m.Devices[0].Limit == 0 || m.Host.Limit == 0 {
+		t.Errorf("memory %+v, %v", m, err)
+	}
 	if text, err := c.Config(t.Context(), 1); err != nil || text != string(s.Config) {
 		t.Errorf("config %q, %v", text, err)
 	}
@@ -113,6 +117,9 @@ func TestClient(t *testing.T) {
 	}
 	if _, err := c.View(t.Context(), 2); !errors.Is(err, queue.ErrNoJob) {
 		t.Errorf("a job that is not there: %v", err)
+	}
+	if _, err := c.TraceStep(t.Context(), 1); !errors.Is(err, berth.ErrNoStep) || !strings.Contains(err.Error(), "job 1 is paused") {
+		t.Errorf("the step of a job that does not train: %v", err)
 	}
 	if err := c.Remove(t.Context(), 1); err != nil {
 		t.Error(err)
@@ -130,7 +137,8 @@ func TestOtherProgram(t *testing.T) {
 	path, down := served(t)
 	c := dialed(t, path, "2")
 	_, err := c.Submit(t.Context(), jobs.Submission{Key: "a", Config: digits(t)})
-	for _, err := range []error{err, c.Remove(t.Context(), 1), c.Other()} {
+	_, traced := c.TraceStep(t.Context(), 1)
+	for _, err := range []error{err, c.Remove(t.Context(), 1), c.Other(), traced} {
 		if !errors.Is(err, ErrProgram) || !strings.Contains(err.Error(), "trainer down") {
 			t.Errorf("another program: %v", err)
 		}

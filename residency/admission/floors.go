@@ -20,11 +20,39 @@ type Floors struct {
 	closed   error
 }
 
+// Common is memory that several users need together: it is reserved with the first of them, and
+// released with the last. The [Floors] that it is given to guard it.
+type Common struct {
+	floors []int64 // per device, in bytes
+	users  int     // that have reserved it
+}
+
+// NewCommon makes a Common of so many bytes of each device; those of missing devices are 0.
+func NewCommon(floors []int64) *Common { return &Common{floors: floors} }
+
 // reservation is a call of Reserve.
 type reservation struct {
 	floors []int64
+	common *Common       // nil: there is none
 	done   chan struct{} // closed once the floors are reserved, or err is set
 	err    error         // why they never will be
+}
+
+// at is the bytes of floors on a device.
+func at(floors []int64, device int) int64 {
+	if device >= len(floors) {
+		return 0
+	}
+	return floors[device]
+}
+
+// needs is the bytes that r lacks on a device: what is common is there if others have reserved it.
+func (r *reservation) needs(device int) int64 {
+	bytes := at(r.floors, device)
+	if r.common != nil && r.common.users == 0 {
+		bytes += at(r.common.floors, device)
+	}
+	return bytes
 }
 
 // NewFloors makes Floors for devices with so many bytes each.
@@ -32,14 +60,15 @@ func NewFloors(limits []int64) *Floors {
 	return &Floors{limits: limits, reserved: make([]int64, len(limits)), lost: make([]error, len(limits))}
 }
 
-// Reserve reserves bytes of each device; those of missing devices are 0. If it has
+// Reserve reserves bytes of each device; those of missing devices are 0. So it does for what is
+// common, unless another user has; nil: nothing is. If it has
 // to wait, it calls waits first, unless that is nil. It fails with the cause of ctx
 // if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
 // would wait for ever.
-func (x *Floors) Reserve(ctx context.Context, floors []int64, waits func()) error {
-	r := &reservation{floors: floors, done: make(chan struct{})}
+func (x *Floors) Reserve(ctx context.Context, floors []int64, common *Common, waits func()) error {
+	r := &reservation{floors: floors, common: common, done: make(chan struct{})}
 	x.mu.Lock()
-	if err := cmp.Or(x.closed, x.lostFor(floors)); err != nil {
+	if err := cmp.Or(x.closed, x.lostFor(r)); err != nil {
 		x.mu.Unlock()
 		return err
 	}
@@ -78,11 +107,15 @@ func (x *Floors) giveUp(r *reservation, cause error) {
 }
 
 // Release undoes a Reserve of the same floors.
-func (x *Floors) Release(floors []int64) {
+func (x *Floors) Release(floors []int64, common *Common) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i, floor := range floors {
-		x.reserved[i] -= floor
+	if common != nil {
+		common.users--
+	}
+	r := reservation{floors: floors, common: common}
+	for i := range x.reserved {
+		x.reserved[i] -= r.needs(i) // those of the common part with its last user
 	}
 	x.admit()
 }
@@ -94,7 +127,7 @@ func (x *Floors) Lose(device int, err error) {
 	defer x.mu.Unlock()
 	x.lost[device] = err
 	x.waiting = slices.DeleteFunc(x.waiting, func(r *reservation) bool {
-		if r.err = x.lostFor(r.floors); r.err != nil {
+		if r.err = x.lostFor(r); r.err != nil {
 			close(r.done)
 		}
 		return r.err != nil
@@ -102,10 +135,10 @@ func (x *Floors) Lose(device int, err error) {
 	x.admit() // those behind them may fit
 }
 
-// lostFor is the loss of a device that the floors need; nil if there is none.
-func (x *Floors) lostFor(floors []int64) error {
-	for i, floor := range floors {
-		if floor > 0 && x.lost[i] != nil {
+// lostFor is the loss of a device that r needs; nil if there is none.
+func (x *Floors) lostFor(r *reservation) error {
+	for i := range x.lost {
+		if x.lost[i] != nil && (at(r.floors, i) > 0 || r.common != nil && at(r.common.floors, i) > 0) {
 			return x.lost[i]
 		}
 	}
@@ -130,15 +163,18 @@ func (x *Floors) admit() {
 	waited := make([]bool, len(x.limits)) // per device: someone waits for its memory
 	kept := x.waiting[:0]
 	for _, r := range x.waiting {
-		if x.fits(r.floors, waited) {
-			for i, floor := range r.floors {
-				x.reserved[i] += floor
+		if x.fits(r, waited) {
+			for i := range x.reserved {
+				x.reserved[i] += r.needs(i)
+			}
+			if r.common != nil {
+				r.common.users++
 			}
 			close(r.done)
 			continue
 		}
-		for i, floor := range r.floors {
-			waited[i] = waited[i] || floor > 0
+		for i := range waited {
+			waited[i] = waited[i] || r.needs(i) > 0
 		}
 		kept = append(kept, r)
 	}
@@ -146,10 +182,10 @@ func (x *Floors) admit() {
 	x.waiting = kept
 }
 
-// fits reports whether floors can be reserved on devices that nobody waits for.
-func (x *Floors) fits(floors []int64, waited []bool) bool {
-	for i, floor := range floors {
-		if floor > 0 && (waited[i] || x.reserved[i]+floor > x.limits[i]) {
+// fits reports whether what r needs can be reserved on devices that nobody waits for.
+func (x *Floors) fits(r *reservation, waited []bool) bool {
+	for i := range x.limits {
+		if bytes := r.needs(i); bytes > 0 && (waited[i] || x.reserved[i]+bytes > x.limits[i]) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
@@ -23,15 +24,15 @@ type Options struct {
 // Memory gives out host memory, and frees it when the last copy has ended. A residency manager
 // owns one. Create it with New, and Close it after use.
 type Memory struct {
-	opt     Options  // File becomes nil when it is closed
-	used    int64    // bytes of blocks in memory, and those held
-	peak    int64    // the most that used was
-	held    int64    // bytes that callers of Hold have
-	forHeld int64    // bytes that are kept for them, with those they have
-	filed   int64    // bytes of blocks in the file
-	filing  int64    // the most that filed was
-	warm    []*Block // in the file, with pages in memory
-	dropped []*Block // to free once copies and readers have ended
+	opt     Options      // File becomes nil when it is closed
+	used    atomic.Int64 // bytes of blocks in memory, and those held
+	peak    int64        // the most that used was
+	held    int64        // bytes that callers of Hold have
+	forHeld int64        // bytes that are kept for them, with those they have
+	filed   atomic.Int64 // bytes of blocks in the file
+	filing  int64        // the most that filed was
+	warm    []*Block     // in the file, with pages in memory
+	dropped []*Block     // to free once copies and readers have ended
 	pool    pool
 	spare   []*Block // records for reuse
 	staged  int64    // bytes of staged blocks, until they are freed
@@ -97,20 +98,19 @@ func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
 
 // allows reports whether so many bytes more are within the bound.
 func (x *Memory) allows(bytes int64) bool {
-	return x.opt.Bound <= 0 || x.used+x.yetToHold()+bytes <= x.opt.Bound
+	return x.opt.Bound <= 0 || x.used.Load()+x.yetToHold()+bytes <= x.opt.Bound
 }
 
 // allocInFile gets memory of the file.
 func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	if x.opt.File == nil {
-		return nil, fmt.Errorf("%w: %s needs %s, but %s of the %s allowed are in use: raise the limit (--host-memory); on this system, tensors cannot go to a file instead", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.opt.Bound))
+		return nil, fmt.Errorf("%w: %s needs %s, but %s of the %s allowed are in use: raise the limit (--host-memory); on this system, tensors cannot go to a file instead", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used.Load()), units.Bytes(x.opt.Bound))
 	}
 	b, after, err := x.opt.File.Alloc(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("moving %s of %s to a file, since the %s of host memory are full: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
 	}
-	x.filed += bytes
-	x.filing = max(x.filing, x.filed)
+	x.filing = max(x.filing, x.filed.Add(bytes))
 	h := x.record(b, bytes)
 	for _, e := range after {
 		h.uses.Add(e)
@@ -134,8 +134,7 @@ func (x *Memory) AllocOut(dev device.Device, bytes int64, name string) (*Block, 
 
 // use counts bytes that are in memory from now on.
 func (x *Memory) use(bytes int64) {
-	x.used += bytes
-	x.peak = max(x.peak, x.used)
+	x.peak = max(x.peak, x.used.Add(bytes))
 }
 
 // Keep sets for how long blocks are kept for copies out: for two steps of so many
@@ -193,7 +192,7 @@ func (x *Memory) Drop(h *Block) {
 	}
 	if b, inFile := h.buf.(*hostfile.Buffer); inFile && h.pins == 0 && !h.staged {
 		b.Leave(h.uses...)
-		x.filed -= h.bytes
+		x.filed.Add(-h.bytes)
 		h.left = true
 	}
 	x.dropped = append(x.dropped, h)
@@ -253,10 +252,10 @@ func (x *Memory) Free(h *Block) {
 		x.staged -= h.bytes
 	}
 	if h.counted {
-		x.used -= h.bytes
+		x.used.Add(-h.bytes)
 	}
 	if h.InFile() && !h.left {
-		x.filed -= h.bytes
+		x.filed.Add(-h.bytes)
 	}
 	if !h.lent {
 		if err := h.buf.Free(); err != nil {
@@ -294,12 +293,18 @@ type Usage struct {
 
 // Usage measures the memory.
 func (x *Memory) Usage() Usage {
-	u := Usage{Bound: x.opt.Bound, Used: x.used, Peak: x.peak, InFile: x.filing, Idle: x.pool.bytes()}
+	u := Usage{Bound: x.opt.Bound, Used: x.used.Load(), Peak: x.peak, InFile: x.filing, Idle: x.pool.bytes()}
 	if x.opt.File != nil {
 		u.Spilled = x.opt.File.Bytes()
 	}
 	return u
 }
+
+// Now is the bytes in memory, with those held, and the bytes of tensors in the file. It takes no lock of the owner.
+func (x *Memory) Now() (used, filed int64) { return x.used.Load(), x.filed.Load() }
+
+// Bound is Options.Bound.
+func (x *Memory) Bound() int64 { return x.opt.Bound }
 
 // Hold counts memory that the caller has until Release. It fails with ErrFull
 // where the bound does not allow it.
@@ -322,7 +327,7 @@ func (x *Memory) yetToHold() int64 { return max(0, x.forHeld-x.held) }
 // Release undoes Hold.
 func (x *Memory) Release(bytes int64) {
 	x.held -= bytes
-	x.used -= bytes
+	x.used.Add(-bytes)
 }
 
 // StagingLimit is Options.Staging.

@@ -120,6 +120,7 @@ type Ledger struct {
 	names   []string
 	devices []counters
 	onRow   func(Row)
+	hears   func(Row) // of Hear; nil: nobody
 	steps   int64
 	now     [numTracks]int64 // bytes of the open step
 	past    [numTracks]series
@@ -152,6 +153,14 @@ func New(names []string, onRow func(Row)) *Ledger {
 	return l
 }
 
+// Hear has f told of each entry from now on but hits, as onRow of [New] is, whose place f does not take; nil
+// ends that.
+func (l *Ledger) Hear(f func(Row)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hears = f
+}
+
 // Add counts an entry on a device, by index. It sets the row's step.
 func (l *Ledger) Add(device int, r Row) {
 	l.mu.Lock()
@@ -164,9 +173,12 @@ func (l *Ledger) Add(device int, r Row) {
 	if k := tracks[r.Kind]; k >= 0 {
 		l.now[k] += r.Bytes
 	}
+	r.Step = l.steps
 	if l.onRow != nil {
-		r.Step = l.steps
 		l.onRow(r)
+	}
+	if l.hears != nil && r.Kind != Hit {
+		l.hears(r)
 	}
 }
 

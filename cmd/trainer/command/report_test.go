@@ -61,6 +61,7 @@ type documented struct {
 		ID          string           `json:"id"`
 		Threads     int              `json:"threads"`
 		BudgetBytes int64            `json:"budget_bytes"`
+		Shared      int64            `json:"shared_bytes"`
 		Planned     int64            `json:"planned_peak_bytes"`
 		Floor       int64            `json:"floor_bytes"`
 		Evict       string           `json:"evict"`

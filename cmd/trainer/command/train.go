@@ -26,7 +26,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
 	cf.AddTrainingFlags(c)
-	cli.Rare(c, "progress", "schedule")
+	cli.Rare(c, "metrics", "progress", "schedule")
 	o := &t.options
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default: runs/NAME, or the next free one)")
 	resume := addResumeFlag(c)

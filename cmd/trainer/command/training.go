@@ -33,6 +33,8 @@ type training struct {
 	options  berth.TrainOptions
 	quiet    bool
 	verbose  bool
+	ui       bool   // the page is served
+	address  string // of it
 	progress string // progressBar or progressJSON
 	overfit  int    // steps on one batch alone; 0: train on all data
 	removed  bool   // the run folder is, after the run
@@ -64,8 +66,10 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
 	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar, or json for programs")
 	c.Flags().BoolVar(&t.verbose, "verbose", false, "also print times, transfers and the weights' hash at the end")
+	c.Flags().BoolVar(&t.ui, "ui", false, "show this training live in a browser: print the URL of its page (see trainer ui)")
+	c.Flags().StringVar(&t.address, "address", pageAddress, "with --ui, listen at `HOST:PORT`; port 0 takes a free one")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
-	cli.Rare(c, "verbose")
+	cli.Rare(c, "verbose", "address")
 	return t
 }
 
@@ -124,6 +128,8 @@ func (t *training) check() (err error) {
 		return cli.Usagef("--progress %s: expected bar or json", t.progress)
 	case t.quiet && t.verbose:
 		return cli.Usagef("--quiet and --verbose exclude each other; give one")
+	case !t.ui && t.address != "" && t.address != pageAddress:
+		return cli.Usagef("--address has a meaning only with --ui; give --ui too, or leave --address out")
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
@@ -134,7 +140,13 @@ func (t *training) check() (err error) {
 
 // run trains and prints the outcome.
 func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.Config) (err error) {
-	if err := t.agree(ctx, "its flags", cmp.Or(t.check(), t.costs.check(cfg))); err != nil {
+	failed := cmp.Or(t.check(), t.costs.check(cfg))
+	var live *ownPage
+	if failed == nil && t.ui && (t.ranks == nil || t.ranks.Rank() == 0) {
+		live, failed = serveOwn(t.of, t.options.Dir, t.address)
+		defer func() { live.close(t.of) }()
+	}
+	if err := t.agree(ctx, "its flags", failed); err != nil {
 		return err
 	}
 	o, errs := t.options, notes
@@ -163,6 +175,8 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	live.show(run)
+	defer live.show(nil)
 	show := t.display(out, run)
 	done = phase.Wait(ctx, waits, "preparing "+modelSize(run))
 	o.Observer = t.savesOnceStarted(show.observer, done)

@@ -10,10 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
@@ -21,16 +23,19 @@ import (
 	"github.com/berth-ml/berth/internal/build"
 )
 
+// pageAddress is where the page is served if nobody says.
+const pageAddress = "127.0.0.1:8123"
+
 func uiCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ui [DIR]",
 		Short: "Show runs and jobs live in a browser, on a page that only reads",
-		Long: "Serve a page with the runs in DIR (default: runs) and the jobs of the queue: a live table, the curves, config and checkpoints of a run, and runs compared. It changes, starts and stops nothing, and needs no network. The URL has a token, without which nobody gets anything. docs/page.md has more.\n" +
+		Long: "Serve a page with the runs in DIR (default: runs) and the jobs of the queue: a live table, the curves, config and checkpoints of a run, runs compared, and who has the memory of the daemon's devices. GET /metrics has numbers for Prometheus. It changes, starts and stops nothing, and needs no network. The URL has a token, without which nobody gets anything. docs/page.md has more.\n" +
 			"Ctrl-C ends it.",
 		Example: "  trainer ui --open\n  trainer ui experiments --address 127.0.0.1:9000",
 		Args:    cli.ArgsBetween(0, 1),
 	}
-	address := c.Flags().String("address", "127.0.0.1:8123", "listen at `HOST:PORT`; port 0 takes a free one")
+	address := c.Flags().String("address", pageAddress, "listen at `HOST:PORT`; port 0 takes a free one")
 	open := c.Flags().Bool("open", false, "open the page in the browser")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		dir := "runs"
@@ -62,50 +67,144 @@ func checkFolder(dir string, given bool) error {
 // showPage serves the page until the command is to end.
 func showPage(c *cobra.Command, dir, address string, open bool) (err error) {
 	ctx := c.Context()
-	host, err := checkAddress(address)
+	list := queued.NewLister(build.Revision())
+	p, err := servePage(c, address, ui.Options{Folder: dir, Jobs: list.List, Memory: list.Memory, Plan: drawApart, Config: list.Config, Trace: traceJob})
 	if err != nil {
 		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("--address %s: %w; another port may be free (port 0 takes one)", address, err)
-	}
-	lister := queued.NewLister(build.Revision())
-	s, err := ui.New(ui.Options{Folder: dir, Host: host, Jobs: lister.List, Config: lister.Config, Plan: drawApart, Log: func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }})
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	defer s.Close()
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("other machines can connect to %v: nothing is encrypted, so whoever can read the network can read the token", l.Addr()))
-	}
-	url := fmt.Sprintf("http://%s/#%s", shownAddress(l.Addr(), host), s.Token())
-	fmt.Fprintln(c.OutOrStdout(), url)
+	fmt.Fprintln(c.OutOrStdout(), p.url)
 	if open {
-		closed, err := openBrowser(ctx, url)
+		closed, err := openBrowser(ctx, p.url)
 		if err != nil {
 			cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("no browser was opened (%v): open the URL above", err))
 		}
 		defer closed()
 	}
-	h := s.HTTP()
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(l) }()
 	select {
-	case err := <-ended:
-		return err
+	case err := <-p.ended:
+		p.ended <- err
 	case <-ctx.Done():
 	}
-	s.Close() // it ends the streams
+	return p.close()
+}
+
+// page is the page while it is served.
+type page struct {
+	url    string
+	server *ui.Server
+	http   *http.Server
+	ended  chan error
+}
+
+// servePage serves the page that o describes, but for its host and log. The caller closes it.
+func servePage(c *cobra.Command, address string, o ui.Options) (*page, error) {
+	host, err := checkAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(c.Context(), "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--address %s: %w; another port may be free (port 0 takes one)", address, err)
+	}
+	o.Host, o.Log = host, func(text string) { cli.Tell(c, c.ErrOrStderr(), text) }
+	s, err := ui.New(o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("other machines can connect to %v: nothing is encrypted, so whoever can read the network can read the token", l.Addr()))
+	}
+	p := &page{fmt.Sprintf("http://%s/#%s", shownAddress(l.Addr(), host), s.Token()), s, s.HTTP(), make(chan error, 1)}
+	go func() { p.ended <- p.http.Serve(l) }()
+	return p, nil
+}
+
+// close ends the page.
+func (p *page) close() error {
+	p.server.Close() // it ends the streams
 	bound, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if h.Shutdown(bound) != nil {
-		_ = h.Close()
+	if p.http.Shutdown(bound) != nil {
+		_ = p.http.Close()
 	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+	if err := <-p.ended; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// traceJob asks the daemon for the next step of a job.
+func traceJob(ctx context.Context, _ string, job int) (*berth.StepTrace, error) {
+	if job == 0 {
+		return nil, fmt.Errorf("%w: another process trains this run, which can be asked only from its own page (trainer train --ui), or as a job of trainer up", berth.ErrNoStep)
+	}
+	return queued.TraceStep(ctx, build.Revision(), job)
+}
+
+// ownPage is the page of a training. A nil one is none.
+type ownPage struct {
+	*page
+	run atomic.Pointer[berth.Run] // nil while it is not open
+}
+
+var errNotOpen = errors.New("the training is about to begin, or has ended")
+
+// serveOwn serves the page of the training in a run folder, and prints its URL.
+func serveOwn(c *cobra.Command, dir, address string) (*ownPage, error) {
+	p := &ownPage{}
+	id := ui.RunID(dir)
+	trace := func(ctx context.Context, of string, job int) (*berth.StepTrace, error) {
+		switch run := p.run.Load(); {
+		case ui.RunID(of) != id:
+			return traceJob(ctx, of, job)
+		case run == nil:
+			return nil, fmt.Errorf("%w: %w", berth.ErrNoStep, errNotOpen)
+		default:
+			return run.TraceStep(ctx)
+		}
+	}
+	memory := func(context.Context) (berth.Memory, error) {
+		if run := p.run.Load(); run != nil {
+			return run.Memory()
+		}
+		return berth.Memory{}, errNotOpen
+	}
+	list := queued.NewLister(build.Revision())
+	var err error
+	p.page, err = servePage(c, address, ui.Options{Folder: parentOf(dir), Jobs: list.List, Memory: memory, Plan: drawApart, Config: list.Config, Trace: trace})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s/run/%s\n", p.url, id)
+	return p, nil
+}
+
+// show has a run asked for steps and its memory; nil: none.
+func (p *ownPage) show(run *berth.Run) {
+	if p != nil {
+		p.run.Store(run)
+	}
+}
+
+// close ends the page. What was wrong with it is told, since the training has not suffered.
+func (p *ownPage) close(c *cobra.Command) {
+	if p == nil {
+		return
+	}
+	if err := p.page.close(); err != nil {
+		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("the page of the training: %v", err))
+	}
+}
+
+// parentOf is the folder that a run folder is in.
+func parentOf(dir string) string {
+	if clean := filepath.Clean(dir); clean != "." && filepath.IsLocal(clean) {
+		return filepath.Dir(clean)
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Dir(dir)
 }
 
 // checkAddress refuses what nobody can listen at. host is the name in it; "" if that is an address.

@@ -143,35 +143,3 @@ func (a *answering) probe(r *http.Request) (begun bool, err error) {
 	_, err = io.WriteString(a.conn, "HTTP/1.1 100 Continue\r\n\r\n")
 	return false, err
 }
-
-// connected counts connections, and closes those beyond the bounds.
-type connected struct {
-	gate *gate
-	mu   sync.Mutex
-	open map[net.Conn]*pass
-}
-
-// change is http.Server.ConnState.
-func (c *connected) change(conn net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		p := c.gate.enter(conn.RemoteAddr().String())
-		if refused := p.hold(use{connections: 1}); refused != nil {
-			p.leave()
-			_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
-			_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") // it fits in the system's buffer
-			_ = conn.Close()
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.open[conn] = p
-	case http.StateClosed, http.StateHijacked:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if p := c.open[conn]; p != nil {
-			p.leave()
-			delete(c.open, conn)
-		}
-	}
-}

@@ -126,6 +126,16 @@ func (p *pass) hold(want use) *problem {
 	return nil
 }
 
+// connection has a connection take one of those of its client, for [bounds.HTTP].
+func (g *gate) connection(conn net.Conn) (leave func(), ok bool) {
+	p := g.enter(conn.RemoteAddr().String())
+	if refused := p.hold(use{connections: 1}); refused != nil {
+		p.leave()
+		return nil, false
+	}
+	return p.leave, true
+}
+
 // text waits until fewer texts of the client are generated than one client may have. The
 // caller calls done.
 func (p *pass) text(ctx context.Context) (done func(), err error) {

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/exposition"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -44,7 +45,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 // metrics answers GET /metrics.
 func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Content-Type", exposition.ContentType)
 	var page strings.Builder
 	s.models.counted.write(&page, s.models.parts(), s.gate.memory(), s.gate.all.memory)
 	_, err := fmt.Fprint(w, page.String())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 )
 
 // Server answers requests with a trained model. It is safe for concurrent use.
@@ -57,13 +57,10 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 // HTTP is an HTTP server of s at an address, with limits on headers, on slow clients, and on
 // connections. Clients of it may close their side of a connection and wait for the answer.
 func (s *Server) HTTP(address string) *http.Server {
-	open := &connected{gate: s.gate, open: map[net.Conn]*pass{}}
-	return &http.Server{
-		Addr: address, Handler: s, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), // of connections that clients break off
-		ConnState:   open.change,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-	}
+	h := bounds.HTTP(s, s.gate.connection)
+	h.Addr = address
+	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	return h
 }
 
 // ServeHTTP answers a request.

@@ -57,6 +57,7 @@ type seen struct {
 	signature  string
 	changed    time.Time
 	summary    *rundir.Summary
+	record     overview.Record // of summary, for rows
 }
 
 // gone is a row that is there no more.
@@ -67,10 +68,9 @@ type gone struct {
 
 // board is what the table shows. It looks once a second while somebody watches, and when somebody asks.
 type board struct {
-	life   context.Context
 	folder string
 	jobs   func(context.Context) []queued.Record
-	looks  sync.WaitGroup
+	pulse  pulse
 
 	looking sync.Mutex // one look at a time
 	runs    map[string]*seen
@@ -85,69 +85,34 @@ type board struct {
 	gone     []gone
 	floor    int64         // what has gone before this version is forgotten
 	news     chan struct{} // closed at the next version
-	watchers int
-	on       bool // it looks once a second
 }
 
 func newBoard(life context.Context, folder string, jobs func(context.Context) []queued.Record) *board {
 	if jobs == nil {
 		jobs = func(context.Context) []queued.Record { return nil }
 	}
-	return &board{
-		life: life, folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+	b := &board{
+		folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
 	}
+	b.pulse = pulse{life: life, look: b.look}
+	return b
 }
 
-// wait waits for the looks that are under way.
-func (b *board) wait() { b.looks.Wait() }
-
-// watch makes the board look once a second until end is called.
-func (b *board) watch() (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watchers++; !b.on {
-		b.on = true
-		b.looks.Add(1)
-		go b.lookOn()
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.watchers--
-	}
-}
-
-// lookOn looks while somebody watches.
-func (b *board) lookOn() {
-	defer b.looks.Done()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-b.life.Done():
-			return
-		case <-tick.C:
-		}
-		b.mu.Lock()
-		if b.watchers == 0 {
-			b.on = false
-			b.mu.Unlock()
-			return
-		}
-		b.mu.Unlock()
-		b.look(b.life)
-	}
-}
-
-// fresh looks, unless the last look is younger than a second.
-func (b *board) fresh(ctx context.Context) {
+// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look.
+func (b *board) fresh(ctx context.Context) error {
 	b.mu.Lock()
 	age := time.Since(b.at)
 	b.mu.Unlock()
 	if age >= lookEvery {
 		b.look(ctx)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at.IsZero() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // look looks at all runs and jobs. Of a run whose files stand as before it reads nothing.
@@ -170,21 +135,17 @@ func (b *board) look(ctx context.Context) {
 		}
 	}
 	_ = group.Wait()
+	b.runs = runs // the next look goes on with what this one has read
 	if ctx.Err() == nil {
-		b.runs = runs
 		b.show(b.joined(runs, jobs), runs)
 	}
 }
 
-// find lists the run folders by their real paths: those of the board's folder, and those of jobs. Links are left out.
+// find lists the run folders by their real paths: those of the board's folder, the trials in folders there, and those of jobs.
+// Links are left out.
 func (b *board) find(jobs []queued.Record) map[string]*seen {
 	runs := map[string]*seen{}
-	add := func(dir, shown string) (is bool) {
-		st, err := os.Lstat(dir)
-		if err != nil || !st.IsDir() {
-			return false
-		}
-		real := realPath(dir)
+	add := func(shown, real string) (is bool) {
 		if runs[real] != nil {
 			return true
 		}
@@ -192,7 +153,7 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		if before := b.runs[real]; before != nil {
 			s = before
 		}
-		if stamp == "" || s.stamp != stamp && !rundir.IsRun(dir) { // which reads the config of a run without checkpoints
+		if stamp == "" || s.stamp != stamp && !rundir.IsRun(real) { // which reads the config of a run without checkpoints
 			return false
 		}
 		s.stamp = stamp
@@ -200,20 +161,21 @@ func (b *board) find(jobs []queued.Record) map[string]*seen {
 		return true
 	}
 	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
+	within := realPath(b.folder)
 	for _, f := range list {
-		if !f.IsDir() {
+		if !f.IsDir() { // or a link
 			continue
 		}
-		dir := filepath.Join(b.folder, f.Name())
-		if !add(dir, dir) {
+		dir, real := filepath.Join(b.folder, f.Name()), filepath.Join(within, f.Name())
+		if !add(dir, real) {
 			for _, trial := range trialFolders(dir) {
-				add(trial, trial)
+				add(trial, filepath.Join(real, filepath.Base(trial)))
 			}
 		}
 	}
 	for _, j := range jobs {
-		if j.Run != "" {
-			add(j.Run, shortPath(j.Run))
+		if st, err := os.Lstat(j.Run); err == nil && st.IsDir() {
+			add(shortPath(j.Run), realPath(j.Run))
 		}
 	}
 	return runs
@@ -285,9 +247,11 @@ func (s *seen) read() {
 	}
 	if link != "" {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
+		s.record = overview.RecordOf(s.shown, s.summary)
 		return
 	}
-	s.summary = rundir.Summarize(s.dir)
+	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
+	s.record = finite(overview.RecordOf(s.shown, s.summary))
 }
 
 // id names a run in requests.
@@ -301,7 +265,7 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 	rows := map[string]row{}
 	ids := map[string]string{} // of runs by folder
 	for dir, s := range runs {
-		record := finite(overview.RecordOf(s.shown, s.summary))
+		record := s.record // a copy: a job may change its state
 		ids[dir] = s.id()
 		rows[s.id()] = row{ID: s.id(), Run: &record, Now: outlookOf(s.summary)}
 	}

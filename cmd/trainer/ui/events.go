@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,16 +14,20 @@ import (
 
 const (
 	aliveEvery = 15 * time.Second // a stream in which nothing happens says that it lives
-	mostNews   = 1000             // points of a curve in an event; for more the page asks anew
+	mostNews   = 1000             // points of all curves of a stream at a look; more are thinned, to leastNews of each curve
+	leastNews  = 4
 )
 
 // table answers GET /api/table: every row, and the version from which events go on.
 func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
-	s.board.fresh(ctx)
+	if err := s.board.fresh(ctx); err != nil {
+		return nil, err
+	}
 	return struct {
 		Folder string `json:"folder"`
+		Memory bool   `json:"memory,omitempty"` // it is known
 		change
-	}{s.board.folder, s.board.all()}, nil
+	}{s.board.folder, s.memory.ask != nil, s.board.all()}, nil
 }
 
 // watched is a run whose points a stream has, and how far.
@@ -33,28 +38,35 @@ type watched struct {
 	has  bool // the page was told where its points go on
 }
 
-// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID with server-sent events:
+// events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID&memory=V with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
+//	memory  who has memory since version V of that, or since the event before
 //	log     what the log of a run has got; the first one has its end
 //	reload  it is not known what has changed since V: the page loads all anew
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if !s.streams.take() {
+	if !s.streams.Take() {
 		write(w, refused(http.StatusServiceUnavailable, "as many pages are open as the server answers: close some"))
 		return
 	}
-	defer s.streams.give()
+	defer s.streams.Give()
 	q := r.URL.Query()
 	version, err := strconv.ParseInt(q.Get("since"), 10, 64)
 	if err != nil || len(q["run"]) > mostRuns {
 		write(w, refused(http.StatusBadRequest, "events need since=VERSION and at most %d runs", mostRuns))
 		return
 	}
-	defer s.board.watch()()
-	w.Header().Set("Content-Type", "text/event-stream")
-	out := &stream{w: w, c: http.NewResponseController(w)}
+	defer s.board.pulse.watch()()
+	mem, end, err := s.memory.follow(q)
+	if err != nil {
+		write(w, problemOf(err))
+		return
+	}
+	defer end()
+	out := newStream(w, r)
+	defer out.close()
 	var runs []*watched
 	for _, id := range q["run"] {
 		runs = append(runs, &watched{id: id, unit: q.Get("x")})
@@ -74,14 +86,16 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			version = c.Version
 		}
 		for _, of := range runs {
-			s.follow(r, out, of)
+			s.follow(r, out, of, mostNews/len(runs))
 		}
+		moves := mem.send(out)
 		log.send(out)
 		if out.broken != nil {
 			return
 		}
 		select {
 		case <-news:
+		case <-moves:
 		case <-log.next():
 		case <-alive.C:
 			out.alive()
@@ -93,22 +107,22 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends what the curves of a run have got.
-func (s *Server) follow(r *http.Request, out *stream, of *watched) {
+// follow sends what the curves of a run have got, so many points or few of each curve.
+func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 	run := s.board.run(of.id)
 	if run == nil {
 		return
 	}
-	h := s.library.history(run.dir)
 	ctx, cancel := s.bounded(r)
 	defer cancel()
-	if h.Read(ctx) != nil {
+	h, err := s.library.read(ctx, run.dir)
+	if err != nil {
 		return // what the page asks says why
 	}
 	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
 	news, whole := []curves.News(nil), false // what was written before the stream began is not sent
 	if of.has {
-		news, whole = h.Since(of.mark, at, mostNews)
+		news, whole = h.Since(of.mark, at, max(leastNews, most/max(1, len(h.Names()))))
 	}
 	of.mark, of.has = h.Mark(at), true
 	switch {
@@ -130,7 +144,20 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched) {
 type stream struct {
 	w      http.ResponseWriter
 	c      *http.ResponseController
+	z      *gzip.Writer // writes to w; nil: the client takes no gzip
 	broken error
+}
+
+// newStream begins a stream.
+func newStream(w http.ResponseWriter, r *http.Request) *stream {
+	e := &stream{w: w, c: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if packs(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		e.z = newPacker()
+		e.z.Reset(w)
+	}
+	return e
 }
 
 func (e *stream) send(name string, v any) {
@@ -149,7 +176,20 @@ func (e *stream) write(text string) {
 		return
 	}
 	_ = e.c.SetWriteDeadline(time.Now().Add(pieceTime))
-	if _, e.broken = e.w.Write([]byte(text)); e.broken == nil {
+	if e.z == nil {
+		_, e.broken = e.w.Write([]byte(text))
+	} else if _, e.broken = e.z.Write([]byte(text)); e.broken == nil {
+		e.broken = e.z.Flush()
+	}
+	if e.broken == nil {
 		e.broken = e.c.Flush()
+	}
+}
+
+// close ends the stream.
+func (e *stream) close() {
+	if e.broken == nil && e.z != nil {
+		_ = e.c.SetWriteDeadline(time.Now().Add(pieceTime))
+		e.broken = e.z.Close()
 	}
 }

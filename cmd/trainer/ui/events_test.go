@@ -70,8 +70,11 @@ func TestStreamCutAndResumed(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(folder, "d"), os.DirFS(filepath.Join(once(), "r"))); err != nil {
 		t.Fatal(err)
 	}
-	before := v.Version
-	until(t, func() bool { return c.table(t).Version > before })
+	until(t, func() bool { // a look may have seen a part of it
+		now := c.table(t)
+		at := slices.IndexFunc(now.Rows, func(r rowOf) bool { return filepath.Base(r.Run.Run) == "a" })
+		return slices.Equal(names(now.Rows), []string{"a", "b", "d"}) && now.Rows[at].Run.Step == 7000
+	})
 	e = tableOf{}
 	s = c.stream(t, query())
 	if name := s.next(&e); name != "rows" || !slices.Equal(names(e.Rows), []string{"a", "d"}) || len(e.Gone) != 1 {
@@ -199,7 +202,8 @@ func TestLooksOnlyWhileWatched(t *testing.T) {
 	s.next(nil)
 	until(t, func() bool { mu.Lock(); defer mu.Unlock(); return looks >= 3 })
 	s.cut()
-	on := func() bool { c.s.board.mu.Lock(); defer c.s.board.mu.Unlock(); return c.s.board.on }
+	beats := &c.s.board.pulse
+	on := func() bool { beats.mu.Lock(); defer beats.mu.Unlock(); return beats.on }
 	until(t, func() bool { return !on() })
 }
 
@@ -292,5 +296,27 @@ func TestRunPage(t *testing.T) {
 	c.get(t, "/api/compare?run="+a+"&run="+b, &both)
 	if len(both.Runs) != 2 || len(both.Config) != 1 || both.Config[0].Key != "train.batch" {
 		t.Errorf("compared: %+v", both)
+	}
+}
+
+// A look that its time ends shows nothing of a folder, and the next one goes on with what it has read.
+func TestLookThatEnds(t *testing.T) {
+	b := newBoard(t.Context(), copied(t, "a", "b"), nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.fresh(ended); !errors.Is(err, context.Canceled) || len(b.rows) > 0 {
+		t.Errorf("a look without time: %v, %d rows", err, len(b.rows))
+	}
+	for _, s := range b.runs {
+		s.read()
+	}
+	before := b.runs
+	if err := b.fresh(t.Context()); err != nil || len(b.rows) != 2 {
+		t.Errorf("the next look: %v, %d rows", err, len(b.rows))
+	}
+	for dir, s := range b.runs {
+		if before[dir] != s {
+			t.Errorf("%s is forgotten", dir)
+		}
 	}
 }

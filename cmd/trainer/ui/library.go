@@ -1,21 +1,30 @@
 package ui
 
 import (
+	"context"
 	"sync"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // The bounds of what is remembered of runs.
 const (
 	mostHistories = 64
-	mostPoints    = 12 << 20 // of all of them, 16 bytes each
+	mostPoints    = 6 << 20 // of all of them, 16 bytes each
 )
 
 // library keeps the histories that were asked for last.
 type library struct {
-	mu   sync.Mutex
-	list []shelf // the newest last
+	index *filecache.Folder // of their indexes; nil: the user has no folder for cached files
+
+	mu     sync.Mutex
+	list   []shelf // the newest last
+	closed bool
+
+	writing bounds.Places // an index is written
+	writes  sync.WaitGroup
 }
 
 type shelf struct {
@@ -23,7 +32,44 @@ type shelf struct {
 	h   *curves.History
 }
 
-func newLibrary() *library { return &library{} }
+func newLibrary() *library {
+	l := &library{writing: make(bounds.Places, 1)}
+	if folder, err := filecache.Default(filecache.Curves); err == nil {
+		l.index = &folder
+	}
+	return l
+}
+
+// close waits for the index that is written. No other is written from then on.
+func (l *library) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.writes.Wait()
+}
+
+// read is the history of a run folder with what is new. An index that is due is written meanwhile, one at a time.
+func (l *library) read(ctx context.Context, dir string) (*curves.History, error) {
+	h := l.history(dir)
+	err := h.Read(ctx)
+	if err == nil && h.IndexDue() {
+		l.write(h)
+	}
+	return h, err
+}
+
+// write writes an index, unless another is written.
+func (l *library) write(h *curves.History) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || !l.writing.Take() {
+		return
+	}
+	l.writes.Go(func() {
+		defer l.writing.Give()
+		_ = h.WriteIndex() // without it, the next server reads all again
+	})
+}
 
 // history is that of a run folder. The caller reads it.
 func (l *library) history(dir string) *curves.History {
@@ -38,7 +84,9 @@ func (l *library) history(dir string) *curves.History {
 		}
 	}
 	if of.h == nil {
-		of.h = curves.Open(dir)
+		if of.h = curves.Open(dir); l.index != nil {
+			of.h.Indexed(*l.index)
+		}
 	}
 	l.list = append(l.list, of)
 	for len(l.list) > 1 && (len(l.list) > mostHistories || l.points() > mostPoints) {

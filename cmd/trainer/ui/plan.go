@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/configs"
 )
@@ -29,7 +30,7 @@ type Picture struct {
 // pictures draws plans, one at a time, and remembers them by their config.
 type pictures struct {
 	draw func(ctx context.Context, config []byte) (Picture, error) // nil: plans are not drawn
-	turn places                                                    // one place
+	turn bounds.Places                                             // one place
 
 	mu   sync.Mutex
 	list []picture // the newest last
@@ -43,7 +44,7 @@ type picture struct {
 }
 
 func newPictures(draw func(context.Context, []byte) (Picture, error)) *pictures {
-	return &pictures{draw: draw, turn: make(places, 1)}
+	return &pictures{draw: draw, turn: make(bounds.Places, 1)}
 }
 
 // of is the picture for a config.
@@ -57,7 +58,7 @@ func (p *pictures) of(ctx context.Context, config []byte) (Picture, error) {
 	case <-ctx.Done():
 		return Picture{}, context.Cause(ctx)
 	}
-	defer p.turn.give()
+	defer p.turn.Give()
 	if x, ok := p.known(key); ok { // somebody else has had it drawn
 		return x.Picture, x.err
 	}

@@ -131,6 +131,21 @@ func (c *client) do(t testing.TB, r *http.Request) (status int, body string, hea
 	return a.StatusCode, string(text), a.Header
 }
 
+// long sends a request that the server does not read to its end. It closes the connection soon behind the answer, which a client
+// that is held up loses then: so it asks again.
+func (c *client) long(t testing.TB, r *http.Request) (status int) {
+	t.Helper()
+	until(t, func() bool {
+		a, err := c.c.Do(r)
+		if err == nil {
+			status = a.StatusCode
+			a.Body.Close()
+		}
+		return err == nil
+	})
+	return status
+}
+
 // get asks for data that must be there.
 func (c *client) get(t testing.TB, path string, v any) {
 	t.Helper()

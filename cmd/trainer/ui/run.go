@@ -62,11 +62,13 @@ type curveName struct {
 
 // asked is the run that a request names.
 func (s *Server) asked(ctx context.Context, id string) (*seen, error) {
-	s.board.fresh(ctx)
+	if err := s.board.fresh(ctx); err != nil {
+		return nil, err
+	}
 	if run := s.board.run(id); run != nil {
 		return run, nil
 	}
-	return nil, refused(http.StatusNotFound, "there is no such run: it may have been deleted")
+	return nil, refused(http.StatusNotFound, "there is no such run: it has not begun yet, or was deleted")
 }
 
 // run answers GET /api/run?run=ID.
@@ -81,8 +83,8 @@ func (s *Server) run(ctx context.Context, r *http.Request) (any, error) {
 		p.Problem = p.Run.Error
 		return p, nil
 	}
-	h := s.library.history(of.dir)
-	if err := h.Read(ctx); err != nil {
+	h, err := s.library.read(ctx, of.dir)
+	if err != nil {
 		return nil, err
 	}
 	p.Panels, p.Damaged = panelsOf(h.Names()), h.Damaged()
@@ -274,8 +276,8 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := s.library.history(of.dir)
-	if err := h.Read(ctx); err != nil {
+	h, err := s.library.read(ctx, of.dir)
+	if err != nil {
 		return nil, err
 	}
 	at, _ := h.Axis(q.Get("x"), of.summary.EpochSteps)
@@ -290,9 +292,9 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 			p.Curves = append(p.Curves, lineOf(curves.Name(c), x, y))
 		}
 	}
-	list, _ := checkpointsOf(of.dir) // the run's page says what is wrong with them
-	for _, c := range list {
-		p.Checkpoints = append(p.Checkpoints, at.At(float64(c.Step)))
+	saved := of.summary.Saved
+	for _, step := range slices.Backward(saved[max(0, len(saved)-mostCheckpoints):]) {
+		p.Checkpoints = append(p.Checkpoints, at.At(float64(step)))
 	}
 	return p, nil
 }
@@ -318,8 +320,8 @@ func (s *Server) compare(ctx context.Context, r *http.Request) (any, error) {
 		record := finite(overview.RecordOf(of.shown, of.summary))
 		p.Runs = append(p.Runs, row{ID: of.id(), Run: &record})
 		list = append(list, of.summary)
-		h := s.library.history(of.dir)
-		if err := h.Read(ctx); err != nil && !errors.Is(err, curves.ErrLink) {
+		h, err := s.library.read(ctx, of.dir)
+		if err != nil && !errors.Is(err, curves.ErrLink) {
 			return nil, err
 		}
 		names = append(names, h.Names()...)

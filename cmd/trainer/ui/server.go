@@ -9,15 +9,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
@@ -26,9 +26,13 @@ type Options struct {
 	Folder string                                                    // that has the run folders; one that is not there yet has none
 	Host   string                                                    // the name that it listens at; "" if that is an address
 	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
+	Memory func(context.Context) (berth.Memory, error)               // who has the memory of devices; nil: it is not known. An error is shown
 	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
 	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
-	Log    func(text string)                                         // takes a line for a mistake of the server, from any goroutine; nil: none
+	// Trace asks the training in a run folder for its next step; job is the number of the job that trains it, or 0. Its
+	// errors are those of berth.Run.TraceStep. Nil: no training can be asked.
+	Trace func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
+	Log   func(text string) // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -37,13 +41,16 @@ type Server struct {
 	access   access
 	board    *board
 	library  *library
+	memory   *memory
 	pictures *pictures
 	config   func(ctx context.Context, job int) (string, error)
 	sweeps   sweepConfigs
 	log      func(string)
 	handlers map[string]handler
-	requests places
-	streams  places
+	requests bounds.Places
+	streams  bounds.Places
+	trace    func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
+	tracing  bounds.Places
 	life     context.Context // of the server
 	end      context.CancelFunc
 }
@@ -57,14 +64,15 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(places, mostRequests), streams: make(places, mostStreams), library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
 	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
 	if s.log == nil {
 		s.log = func(string) {}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
-	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/plan": s.plan}
+	s.memory = newMemory(s.life, o.Memory)
+	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step, "/api/plan": s.plan}
 	return s, nil
 }
 
@@ -74,17 +82,16 @@ func (s *Server) Token() string { return s.token }
 // Close ends all streams, and waits for the look at the run folders.
 func (s *Server) Close() {
 	s.end()
-	s.board.wait()
+	s.board.pulse.wait()
+	s.memory.pulse.wait()
+	s.library.close()
 }
 
 // HTTP is an HTTP server of s, with bounds on headers, slow clients and connections.
 func (s *Server) HTTP() *http.Server {
-	open := &connected{open: map[net.Conn]bool{}}
-	return &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
-		ErrorLog:  log.New(io.Discard, "", 0), // of connections that clients break off
-		ConnState: open.change, BaseContext: func(net.Listener) context.Context { return s.life },
-	}
+	h := bounds.HTTP(s, make(bounds.Places, mostConnections).Connection)
+	h.BaseContext = func(net.Listener) context.Context { return s.life }
+	return h
 }
 
 // policy lets the page load what is in the binary, and ask this server alone. Texts never become HTML.
@@ -113,24 +120,33 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.events(w, r)
 		return
 	}
-	if !s.requests.take() {
+	if !s.requests.Take() {
 		write(w, refused(http.StatusServiceUnavailable, "too many requests are under way: try again later"))
 		return
 	}
-	defer s.requests.give()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	defer s.requests.Give()
+	allow(w)
 	if f, ok := files[r.URL.Path]; ok {
 		f.serve(w, r)
 		return
 	}
-	answer := s.handlers[r.URL.Path]
-	if answer == nil {
+	if r.URL.Path == metricsPath {
+		s.metrics(w, r)
+		return
+	}
+	handle := s.handlers[r.URL.Path]
+	if handle == nil {
 		write(w, refused(http.StatusNotFound, "there is no %s", short(r.URL.Path)))
 		return
 	}
-	ctx, cancel := s.bounded(r)
+	limit := answerTime
+	if r.URL.Path == "/api/step" {
+		limit = stepTime
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	v, err := answer(ctx, r)
+	v, err := handle(ctx, r)
+	allow(w) // or one that took its time would be lost
 	if err != nil {
 		write(w, problemOf(err))
 		return
@@ -139,8 +155,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a client that has gone hears nothing
+	answer(w, r, text)
 }
 
 // check refuses requests that no page of this server sends.
@@ -157,7 +172,7 @@ func (s *Server) check(w http.ResponseWriter, r *http.Request) *problem {
 	if p := s.access.site(r); p != nil {
 		return p
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/") {
+	if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath {
 		return s.access.holder(r)
 	}
 	return nil

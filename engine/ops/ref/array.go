@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Array is a row-major tensor. F holds the elements of a Float32 or BFloat16 tensor,
-// as float64; I holds the elements of an Int32 tensor. The other is nil.
+// Array is a row-major tensor. F holds the numbers of a Float32 tensor, or of one that is
+// stored ([shape.DType.Stored]), as float64; I holds the elements of an Int32 tensor. The other is nil.
 type Array struct {
 	Meta shape.Meta
 	F    []float64

@@ -11,7 +11,7 @@ func cast(o ops.Cast, in, out []Array) {
 	}
 	for i, x := range in[0].F {
 		switch x := float32(x); o.To {
-		case "f32": // from bf16
+		case "f32": // from bf16 or i8b
 			out[0].F[i] = float64(x)
 		case "i32":
 			out[0].I[i] = ops.Truncate(x)

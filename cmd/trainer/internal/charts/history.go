@@ -37,7 +37,7 @@ func readHistory(ctx context.Context, dir string) (*history, error) {
 	var epochs rundir.EpochLength
 	var err error
 	h.damaged, err = rundir.ReadMetrics(ctx, dir, func(r rundir.Record) error {
-		epochs.Take(r)
+		epochs.Take(r.Step, r.Epoch)
 		return h.take(r)
 	})
 	switch {

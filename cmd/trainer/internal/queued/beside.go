@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/jobs"
@@ -78,6 +79,23 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 	}
 }
 
+// TraceStep asks the daemon for the next step of a job's training: see [jobs.Daemon.TraceStep].
+func TraceStep(ctx context.Context, version string, job int) (*berth.StepTrace, error) {
+	path, err := queuePath()
+	if err != nil {
+		return nil, err
+	}
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
+	if errors.Is(err, socket.ErrNoDaemon) {
+		return nil, fmt.Errorf("%w: job %d %s", berth.ErrNoStep, job, jobs.WaitsForDaemon)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.TraceStep(ctx, job)
+}
+
 // Lister lists the jobs of the queue again and again, for a page. One goroutine uses it at a time.
 type Lister struct {
 	version      string
@@ -113,6 +131,23 @@ func (l *Lister) List(ctx context.Context) []Record {
 		l.socket, l.last = door, slices.Clone(list)
 	}
 	return list
+}
+
+// Memory says who has the memory of the daemon's devices: see [jobs.Daemon.Memory]. Where no daemon runs it fails with
+// socket.ErrNoDaemon. It may be called beside List.
+func (l *Lister) Memory(ctx context.Context) (berth.Memory, error) {
+	path, err := queuePath()
+	if err != nil {
+		return berth.Memory{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, aside)
+	defer cancel()
+	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(l.version))
+	if err != nil {
+		return berth.Memory{}, err
+	}
+	defer client.Close()
+	return client.Memory(ctx)
 }
 
 // unchanged reports whether a file is as it was; nil is one that is not there.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -64,6 +65,20 @@ func TestBeside(t *testing.T) {
 	}
 	reserved(first.Dir, first.ID)
 	reserved(first.Dir+"-2", 0)
+	traced := func(id int, want error) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			x, err := TraceStep(t.Context(), "1", id)
+			if want == nil && errors.Is(err, berth.ErrNoStep) && time.Now().Before(end) { // its training is about to open
+				continue
+			}
+			if !errors.Is(err, want) || err == nil && len(x.Measured.Spans) == 0 {
+				t.Errorf("a step of job %d: %+v, %v", id, x, err)
+			}
+			return
+		}
+	}
+	traced(first.ID, berth.ErrNoStep)
 	if err := os.RemoveAll(filepath.Dir(first.Dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +116,8 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	await(first.ID, queue.Running)
+	traced(first.ID, nil)
+	traced(first.ID+1, queue.ErrNoJob)
 	second, err := d.Submit(t.Context(), submission(t, dir, "second", 1))
 	if err != nil {
 		t.Fatal(err)

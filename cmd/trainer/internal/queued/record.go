@@ -40,6 +40,7 @@ type Record struct {
 	Left      float64 `json:"left_seconds,omitempty"`
 
 	Submitted time.Time `json:"submitted"`
+	Since     time.Time `json:"-"` // since when it waits: queue.Job.WaitsSince
 	PausedAt  time.Time `json:"paused_at,omitzero"`
 	Suspect   bool      `json:"suspect,omitempty"`
 	Retries   int       `json:"retries"`
@@ -83,7 +84,7 @@ func recordOf(v *jobs.View) Record {
 		ID: v.ID, Name: v.Name, State: string(v.State), Wish: string(v.Wish), Priority: v.Priority, Run: v.Dir,
 		Step: v.Step, Steps: v.Steps, Loss: v.Loss, Where: v.Where, Ends: v.Ends, Memory: v.Memory, Host: v.Host + v.Data, Data: v.Data,
 		Predicted: v.Predicted.Seconds(), Length: v.Length.Seconds(), Left: v.Left.Seconds(),
-		As: v.As, Submitted: v.Submitted, PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
+		As: v.As, Submitted: v.Submitted, Since: v.WaitsSince(), PausedAt: v.PausedAt, Suspect: v.Suspect, Retries: v.Retries, Needs: []need{},
 		Attempts: []attempt{}, Events: []event{},
 	}
 	if t := v.Trial; t != nil {

@@ -2,6 +2,7 @@ package curves
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -9,16 +10,27 @@ import (
 type point struct{ step, y float64 }
 
 // curve is a metric by step. Steps grow strictly.
-type curve struct{ points []point }
+type curve struct {
+	points []point
+	lent   bool // an index that is written reads these points: they stay, and others come behind them
+}
 
 // add appends a value, and reports whether it replaced earlier ones: a run that resumes takes steps again.
 func (c *curve) add(step, y float64) (replaced bool) {
 	if n := len(c.points); n > 0 && c.points[n-1].step >= step {
 		c.points = c.points[:c.from(step)]
 		replaced = true
+		if c.lent {
+			c.points, c.lent = slices.Clone(c.points), false
+		}
 	}
 	c.points = append(c.points, point{step, y})
 	return replaced
+}
+
+// grow makes room for so many points in all.
+func (c *curve) grow(points int) {
+	c.points, c.lent = append(make([]point, 0, max(points, len(c.points))), c.points...), false
 }
 
 // from is the index of the first point at a step or behind it.
@@ -28,11 +40,11 @@ func (c *curve) from(step float64) int {
 
 // halve keeps the least and the largest of every four points, so that a curve without end has an end of memory.
 func (c *curve) halve() {
-	kept := c.points[:0]
+	kept := make([]point, 0, len(c.points)/2+len(c.points)/8+2)
 	for i := 0; i < len(c.points); i += 4 {
 		kept = appendExtremes(kept, c.points[i:min(i+4, len(c.points))])
 	}
-	c.points = append(make([]point, 0, len(kept)+len(kept)/4), kept...)
+	c.points, c.lent = kept, false
 }
 
 // appendExtremes appends the least and the largest of points in their order; one NaN where there is nothing else.
@@ -57,9 +69,7 @@ func appendExtremes(to, points []point) []point {
 	case least == largest:
 		return append(to, points[least])
 	}
-	// Copies: to may share memory with points.
-	first, second := points[min(least, largest)], points[max(least, largest)]
-	return append(to, first, second)
+	return append(to, points[min(least, largest)], points[max(least, largest)])
 }
 
 // Span is the part of an axis that is shown. The zero value is all of it.
@@ -86,10 +96,8 @@ func thin(points []point, at Axis, s Span, columns int) []point {
 	}
 	kept := make([]point, 0, 2*columns)
 	for i := 0; i < len(points); {
-		j := i + 1
-		for j < len(points) && column(j) == column(i) {
-			j++
-		}
+		of := column(i) // which never falls, so the end of a column need not be walked to
+		j := i + 1 + sort.Search(len(points)-i-1, func(k int) bool { return column(i+1+k) != of })
 		kept = appendExtremes(kept, points[i:j])
 		i = j
 	}

@@ -5,6 +5,8 @@
 //	…
 //	x, y := h.Thin(curves.Name{Field: "loss"}, h.Axis("step"), curves.Span{}, 600)
 //
+// [History.Indexed] has it begin with an index in the user's cache, which holds what was read before (index.go).
+//
 // The types to know are [History], which is what a run has measured, and [Axis], which gives a step its place.
 //
 // # Why least and largest?

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/filecache"
 )
 
 // Name is a curve of a history: a field of metrics.jsonl, of its lines of steps or of boundaries.
@@ -26,7 +27,6 @@ const (
 	mostFields = 64      // of steps, and of boundaries; a file with more is none of a run
 	largest    = 1e100   // a larger number cannot be drawn
 	mostPoints = 4 << 20 // of all curves of a history, 16 bytes each; beyond, the longest one is halved
-	tailBytes  = 256     // of what was read last, by which a file is known again
 )
 
 // ErrLink is returned for a file of a run that is a link, or no file.
@@ -34,8 +34,9 @@ var ErrLink = errors.New("it is a link or no plain file, which the page does not
 
 // History is what a run has measured. Its methods are safe for concurrent use.
 type History struct {
-	dir  string
-	most int // points of all curves
+	dir   string
+	most  int               // points of all curves
+	index *filecache.Folder // of indexes; nil: there is none
 
 	mu      sync.Mutex
 	curves  map[Name]*curve
@@ -45,8 +46,11 @@ type History struct {
 	damaged int
 
 	file    os.FileInfo // that was read; nil: none
+	size    int64       // of it
 	at      int64       // bytes read
-	tail    []byte      // the last of them
+	known   anchors     // some of them
+	indexed int64       // bytes that the index is of, or was to be of; 0: none
+	looked  bool        // for the index
 	changed int         // goes up when earlier points have changed
 }
 
@@ -55,7 +59,7 @@ func Open(dir string) *History {
 	return &History{dir: dir, most: mostPoints, curves: map[Name]*curve{}}
 }
 
-// Read reads what is new in metrics.jsonl. A file that was replaced or cut is read anew. It is ErrLink where that is a
+// Read reads what is new in metrics.jsonl, at first what the index does not have. A file that was replaced or cut is read anew. It is ErrLink where that is a
 // link, and no error where there is none: then nothing is measured yet. What was read before an error stays.
 func (h *History) Read(ctx context.Context) error {
 	h.mu.Lock()
@@ -73,20 +77,26 @@ func (h *History) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !h.goesOn(f, st) {
+	if !h.looked {
+		h.looked = true
+		h.load(ctx, f, st)
+	} else if h.file == nil || !os.SameFile(h.file, st) || !h.goesOn(f, st) {
 		h.forget()
 	}
-	h.file = st
+	h.file, h.size = st, st.Size()
 	if st.Size() == h.at {
 		return nil
 	}
 	if _, err := f.Seek(h.at, io.SeekStart); err != nil {
 		return err
 	}
-	read, damaged, err := rundir.ReadLines(ctx, f, func(r rundir.Record) error { h.take(r); return nil })
-	h.at, h.damaged = h.at+read, h.damaged+damaged
-	h.tail = make([]byte, min(h.at, tailBytes))
-	if _, lost := f.ReadAt(h.tail, h.at-int64(len(h.tail))); lost != nil {
+	began := h.at
+	read, damaged, err := rundir.ReadLines(ctx, f, func(at int64, line []byte, m rundir.Measured) error {
+		h.take(began+at, line, m)
+		return nil
+	})
+	h.at, h.damaged = began+read, h.damaged+damaged
+	if lost := h.known.anchor(f, h.at); lost != nil {
 		h.forget() // it was cut meanwhile
 	}
 	return err
@@ -113,13 +123,8 @@ func OpenPlain(path string) (*os.File, error) {
 }
 
 // goesOn reports whether a file begins with what was read.
-func (h *History) goesOn(f *os.File, st os.FileInfo) bool {
-	if h.file == nil || !os.SameFile(h.file, st) || st.Size() < h.at {
-		return false
-	}
-	now := make([]byte, len(h.tail))
-	_, err := f.ReadAt(now, h.at-int64(len(now)))
-	return err == nil && slices.Equal(now, h.tail)
+func (h *History) goesOn(f io.ReaderAt, st os.FileInfo) bool {
+	return st.Size() >= h.at && h.known.in(f)
 }
 
 // forget is a history of which nothing is read.
@@ -128,31 +133,35 @@ func (h *History) forget() {
 		h.changed++
 	}
 	h.curves, h.points, h.epochs, h.clock, h.damaged = map[Name]*curve{}, 0, rundir.EpochLength{}, clock{}, 0
-	h.file, h.at, h.tail = nil, 0, nil
+	h.file, h.size, h.at, h.known, h.indexed = nil, 0, 0, anchors{}, 0
 }
 
-// take adds a line.
-func (h *History) take(r rundir.Record) {
-	h.epochs.Take(r)
-	if r.Boundary && !r.Time.IsZero() {
-		h.clock.take(float64(r.Step), r.Time, r.Values["train_s"]+r.Values["val_s"])
+// take adds the line at an offset.
+func (h *History) take(at int64, line []byte, m rundir.Measured) {
+	h.epochs.Take(m.Step, m.Epoch)
+	if m.Boundary && !m.Time.IsZero() {
+		h.known.boundary(at, line)
+		var seconds float64
+		for _, f := range m.Fields {
+			if (f.Name == "train_s" || f.Name == "val_s") && !math.IsNaN(f.Value) {
+				seconds += f.Value
+			}
+		}
+		h.clock.take(float64(m.Step), m.Time, seconds)
 	}
-	for name, y := range r.Values {
+	for _, f := range m.Fields {
+		n, y := Name{f.Name, m.Boundary}, f.Value
 		if math.Abs(y) > largest {
 			y = math.NaN()
 		}
-		h.add(Name{name, r.Boundary}, float64(r.Step), y)
-	}
-	for _, name := range r.Undefined() {
-		if n := (Name{name, r.Boundary}); h.curves[n] != nil {
-			h.add(n, float64(r.Step), math.NaN())
+		if c := h.curves[n]; c != nil || !math.IsNaN(f.Value) {
+			h.add(c, n, at, point{float64(m.Step), y})
 		}
 	}
 }
 
-// add adds a value of a curve.
-func (h *History) add(n Name, step, y float64) {
-	c := h.curves[n]
+// add adds a point of a line at an offset to a curve, which is made where it is nil.
+func (h *History) add(c *curve, n Name, at int64, p point) {
 	if c == nil {
 		if h.fields(n.Boundary) == mostFields {
 			return
@@ -161,12 +170,23 @@ func (h *History) add(n Name, step, y float64) {
 		h.curves[n] = c
 	}
 	before := len(c.points)
-	if c.add(step, y) {
+	if before == cap(c.points) && before >= 1<<10 {
+		c.grow(h.expected(before, at))
+	}
+	if c.add(p.step, p.y) {
 		h.changed++
 	}
 	if h.points += len(c.points) - before; h.points > h.most {
 		h.shrink()
 	}
+}
+
+// expected is how many points a curve will have at the file's end that has so many at an offset. So a long file is read
+// without curves that are copied again and again as they grow. A file of which most is nothing does not get more than four
+// times as much memory as its points take.
+func (h *History) expected(points int, at int64) int {
+	all := float64(points) / float64(max(1, at)) * float64(h.size) * 1.01
+	return int(min(max(all, 1.25*float64(points)), 4*float64(points)))
 }
 
 // fields counts the curves of steps or of boundaries.
@@ -270,8 +290,8 @@ type News struct {
 	X, Y []float64
 }
 
-// Since gives the points behind a mark, at most so many of each curve. whole is false where they are more, or where earlier
-// points or places on the axis have changed: then all is to be loaded anew.
+// Since gives the points behind a mark, of each curve that has any. Of more than most it gives the least and the largest of each
+// of most/2 columns. whole is false where earlier points or places on the axis have changed: then all is to be loaded anew.
 func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -288,7 +308,7 @@ func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
 			next = next[1:]
 		}
 		if len(next) > most {
-			return nil, false
+			next = thin(next, at, Span{}, max(1, most/2))
 		}
 		if len(next) > 0 {
 			x, y := placed(next, at)

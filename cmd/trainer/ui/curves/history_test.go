@@ -81,8 +81,10 @@ func TestReadOn(t *testing.T) {
 	if !whole || i < 0 || !slices.Equal(news[i].X, []float64{25, 26, 27}) {
 		t.Errorf("news %v, %v", news, whole)
 	}
-	if _, whole := h.Since(mark, at, 2); whole {
-		t.Error("more news than asked for are whole")
+	news, whole = h.Since(mark, at, 2)
+	i = slices.IndexFunc(news, func(n News) bool { return n.Name == loss })
+	if !whole || i < 0 || !slices.Equal(news[i].X, []float64{25, 27}) { // the largest and the least
+		t.Errorf("two points of three: %v, %v", news, whole)
 	}
 	mark = h.Mark(at)
 	put(t, dir, steps(1, 12), os.O_TRUNC) // it resumed

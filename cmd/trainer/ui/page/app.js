@@ -3,6 +3,7 @@ import { events, get, link, place } from "/api.js";
 import { el, setText } from "/dom.js";
 import { tableView } from "/table.js";
 import { runView } from "/run.js";
+import { memoryView } from "/memory.js";
 import { sweepView } from "/sweep.js";
 
 const view = document.getElementById("view"), live = document.getElementById("live");
@@ -20,6 +21,7 @@ async function load() {
   table.rows = new Map(all.rows.map((r) => [r.id, r]));
   Object.assign(table, { folder: all.folder, instance: all.instance, version: all.version });
   setText(document.getElementById("folder"), all.folder);
+  document.getElementById("memory").hidden = !all.memory;
 }
 
 // take brings the table up to date.
@@ -69,8 +71,10 @@ function show() {
   shown?.end?.();
   const [kind, ids = ""] = place().view;
   document.getElementById("home").href = link();
+  document.getElementById("memory").href = link("memory");
   const list = ids.split(",").filter(Boolean);
   if ((kind === "run" || kind === "compare") && list.length) shown = runView(list);
+  else if (kind === "memory") shown = memoryView();
   else if (kind === "sweep" && ids) shown = sweepView(ids);
   else shown = tableView();
   view.replaceChildren(shown.element);

@@ -2,6 +2,7 @@
 import { get, link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
+import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
 import { leftOf } from "/table.js";
 import { logView } from "/log.js";
@@ -29,6 +30,7 @@ export function runView(ids) {
   const grid = el("div", { className: "panels" });
   const note = el("span", { className: "dim", role: "status" });
   const facts = el("dl", { className: "facts" });
+  const trace = several ? null : stepSection(ids[0], gone.signal);
   const log = several ? null : logView(), plan = several ? null : planView(ids[0]);
 
   function complain(e) {
@@ -56,7 +58,7 @@ export function runView(ids) {
       el("p", {}, el("a", { href: link() }, "← All runs")), el("h1", {}, title), problem,
       ...(several ? [legendOfRuns()] : [facts]),
       el("h2", {}, "Curves"), controls(), grid,
-      ...(several ? [differences()] : sections()));
+      ...(several ? [differences()] : [trace.element, ...sections()]));
     if (!several) state();
     panes();
   }
@@ -64,6 +66,7 @@ export function runView(ids) {
   // state writes the facts of the run, which change while it trains.
   function state() {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
+    trace.running(run.state === "running" || job?.state === "running");
     const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
     if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "")]);
@@ -279,6 +282,6 @@ export function runView(ids) {
       else if (name === "points" || name === "anew") soon();
       else if (name === "log") log?.take(v);
     },
-    end() { gone.abort(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }

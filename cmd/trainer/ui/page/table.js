@@ -4,7 +4,11 @@ import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { table } from "/app.js";
 
 const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` : r.sweep?.name ?? r.id);
-export const stateOf = (r) => (r.trial?.out ? "out" : r.job && (!r.run || r.job.state === "paused") ? r.job.state : r.run?.state) ?? "";
+export function stateOf(r) {
+  if (r.trial?.out) return "out";
+  const job = r.job?.state, run = r.run?.state;
+  return (!run || job === "paused" || (job === "cancelled" && run !== "running") ? job : run) ?? "";
+}
 export const stateClass = (state) => "state " + state.replace(/[^a-z]/g, "");
 export const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
 const stepsOf = (r) => r.run?.steps || r.job?.steps || 0;
@@ -48,7 +52,7 @@ function lead() {
   }
 }
 const single = (r) => !r.sweep && !below.has(r.id);
-const parts = (r) => (below.get(r.id) ?? []).filter(single);
+const parts = (r) => (below.get(r.id) ?? []).filter((p) => leadOf(p) === r.id);
 const over = new Set(["finished", "out", "failed", "cancelled"]);
 
 // bestOf is the best of a run, or of the trials of a sweep.
@@ -92,7 +96,7 @@ const columns = [
 ];
 
 // changed is when a run, or one of those that a row leads, was written last.
-const changed = (r) => r.run?.changed ?? parts(r).map((p) => p.run?.changed ?? "").reduce((a, b) => (a > b ? a : b), r.job?.submitted ?? "");
+const changed = (r) => r.run?.changed ?? (below.get(r.id) ?? []).map((p) => p.run?.changed ?? "").reduce((a, b) => (a > b ? a : b), r.job?.submitted ?? "");
 
 // What the user has chosen stays while other views are shown.
 const chosen = new Set(), open = new Set();

@@ -13,6 +13,7 @@ var casts = map[string]template{"cast": of(cast)}
 var conversions = map[string]string{
 	"f32":   "\tZ[i] = (f32)X[i];\n",
 	"widen": "\tZ[i] = (i32)((u32)X[i] << 16);\n",
+	"int8":  "\tZ[i] = int8_f(X + i / d * pitch, i % d);\n",
 	"i32": `	f32 x = X[i];
 	Z[i] = x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : (i32)x;
 `,
@@ -31,13 +32,18 @@ var conversions = map[string]string{
 // cast converts each element: see ops.Cast.
 func cast(w *writer, o ops.Cast) {
 	x, z, to := inInts(0, "X"), outInts(0, "Z"), o.To
-	switch {
-	case w.node.In[0].Meta.DType == shape.BFloat16:
+	var sizes []param
+	switch m := w.node.In[0].Meta; {
+	case m.DType == shape.BFloat16:
 		x, to = inHalves(0, "X"), "widen"
+	case m.DType == shape.Int8Block:
+		_, d := m.Rows()
+		x, z, to = inBytes(0, "X"), out(0, "Z"), "int8"
+		sizes = []param{number("d", d), number("pitch", shape.BlocksBytes(d))}
 	case to == "f32":
 		z = out(0, "Z")
 	case to == "i32":
 		x = in(0, "X")
 	}
-	w.items(w.outElems(0), []param{x, z}, conversions[to])
+	w.items(w.outElems(0), append(sizes, x, z), conversions[to])
 }

@@ -15,8 +15,12 @@ func (w *writer) gather() {
 	table := w.node.In[0].Meta.Shape
 	params, store := w.result()
 	x, element := in(0, "X"), "X[id * d + i % d]"
-	if w.node.In[0].Meta.DType == shape.BFloat16 {
+	switch w.node.In[0].Meta.DType {
+	case shape.BFloat16:
 		x, element = inHalves(0, "X"), "AS_FLOAT((i32)((u32)X[id * d + i % d] << 16))"
+	case shape.Int8Block:
+		x, element = inBytes(0, "X"), "int8_f(X + id * pitch, i % d)"
+		params = append(params, number("pitch", shape.BlocksBytes(table[1])))
 	}
 	w.items(w.outElems(0), append(params, site, x, inInts(1, "ID"), number("rows", table[0]), number("d", table[1])), `	i64 id = ID[i / d];
 	if (id < 0 || id >= rows) { FAIL; return; }

@@ -203,6 +203,12 @@ FUNCTION f32 bf16_f(f32 x) {
 	u32 b = (u32)AS_INT(x);
 	return AS_FLOAT((i32)((x != x ? b | 1u << 22 : b + 0x7fffu + (b >> 16 & 1u)) & 0xffff0000u));
 }
+/* number i of a row that is stored as int8 in blocks of 32, each behind its scale in bfloat16 */
+FUNCTION f32 int8_f(GLOBAL const u8* x, i64 i) {
+	GLOBAL const u8* b = x + i / 32 * 34;
+	i32 q = b[2 + i % 32];
+	return (f32)(q > 127 ? q - 256 : q) * AS_FLOAT((i32)((u32)b[0] << 16 | (u32)b[1] << 24));
+}
 /* the high half of a product */
 FUNCTION u64 high_u(u64 a, u64 b) {
 	u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;

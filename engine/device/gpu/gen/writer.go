@@ -63,6 +63,7 @@ type param struct {
 func in(i int, name string) param       { return memory("const f32", name, In, i) }
 func inInts(i int, name string) param   { return memory("const i32", name, In, i) }
 func inHalves(i int, name string) param { return memory("const u16", name, In, i) } // bfloat16
+func inBytes(i int, name string) param  { return memory("const u8", name, In, i) }  // int8 by block
 func out(i int, name string) param      { return memory("f32", name, Out, i) }
 func outInts(i int, name string) param  { return memory("i32", name, Out, i) }
 

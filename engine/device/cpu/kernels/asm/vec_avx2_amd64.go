@@ -212,6 +212,11 @@ func MulAddTo2(y *float32, a *float32, b *float32, n int)
 //go:noescape
 func Widen2(y *float32, x *uint16, n int)
 
+// WidenInt82 is y = x, stored as int8 by block, for whole blocks.
+//
+//go:noescape
+func WidenInt82(y *float32, x *byte, blocks int)
+
 // Sum2 is the sum of n elements in float64.
 //
 //go:noescape

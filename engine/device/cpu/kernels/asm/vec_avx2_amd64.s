@@ -4654,6 +4654,43 @@ done:
 	VZEROUPPER
 	RET
 
+// func WidenInt82(y *float32, x *byte, blocks int)
+// Requires: AVX, AVX2
+TEXT ·WidenInt82(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+block:
+	TESTQ        DX, DX
+	JZ           done
+	VPBROADCASTW (CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPMOVSXBD    2(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VPMOVSXBD    10(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VPMOVSXBD    18(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(AX)
+	VPMOVSXBD    26(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x22, CX
+	ADDQ         $0x80, AX
+	DECQ         DX
+	JMP          block
+
+done:
+	VZEROUPPER
+	RET
+
 // func Sum2(x *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·Sum2(SB), NOSPLIT, $0-24

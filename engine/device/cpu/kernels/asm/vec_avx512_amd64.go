@@ -212,6 +212,11 @@ func MulAddTo512(y *float32, a *float32, b *float32, n int)
 //go:noescape
 func Widen512(y *float32, x *uint16, n int)
 
+// WidenInt8512 is y = x, stored as int8 by block, for whole blocks.
+//
+//go:noescape
+func WidenInt8512(y *float32, x *byte, blocks int)
+
 // Sum512 is the sum of n elements in float64.
 //
 //go:noescape

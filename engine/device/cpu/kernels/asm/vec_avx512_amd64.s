@@ -4305,6 +4305,35 @@ done:
 	VZEROUPPER
 	RET
 
+// func WidenInt8512(y *float32, x *byte, blocks int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·WidenInt8512(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+block:
+	TESTQ        DX, DX
+	JZ           done
+	VPBROADCASTW (CX), Z0
+	VPSLLD       $0x10, Z0, Z0
+	VPMOVSXBD    2(CX), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VPMOVSXBD    18(CX), Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	ADDQ         $0x22, CX
+	ADDQ         $0x80, AX
+	DECQ         DX
+	JMP          block
+
+done:
+	VZEROUPPER
+	RET
+
 // func Sum512(x *float32, n int) float64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE2
 TEXT ·Sum512(SB), NOSPLIT, $0-24

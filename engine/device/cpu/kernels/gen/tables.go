@@ -60,6 +60,7 @@ var vecTables = map[string][]vecField{
 		{name: "Lerp", wrap: "blend", asm: "Lerp"},
 		{name: "Affine", wrap: "linear", asm: "Affine"},
 		{name: "Widen", wrap: "widens", asm: "Widen", perVector: 1},
+		{name: "WidenInt8", wrap: "widensInt8", asm: "WidenInt8"},
 		{name: "Sum", wrap: "total", asm: "Sum"},
 		{name: "Dot", wrap: "total2", asm: "Dot"},
 		{name: "SquaresFrom", wrap: "totalFrom", asm: "SquaresFrom"},

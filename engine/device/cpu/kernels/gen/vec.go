@@ -108,6 +108,7 @@ func emitVec(c *build.Context, s simd) {
 	l.lerp()
 	l.mulAddTo()
 	l.widen()
+	l.widenInt8()
 	l.reductions()
 	l.updates()
 }
@@ -176,6 +177,32 @@ func (l *lang) widen() {
 		l.SUBQ(count(elems), n)
 		l.JMP(LabelRef(step.name))
 	}
+	l.Label("done")
+	l.done()
+}
+
+// widenInt8 takes whole blocks: see shape.Int8Block.
+func (l *lang) widenInt8() {
+	const elems, bytes = 32, 2 + 32 // of a block
+	l.define("WidenInt8", "func(y *float32, x *byte, blocks int)", "is y = x, stored as int8 by block, for whole blocks.")
+	y, x, blocks := l.param("y"), l.param("x"), l.param("blocks")
+	l.Label("block")
+	l.TESTQ(blocks, blocks)
+	l.JZ(LabelRef("done"))
+	scale := l.register(l.Context)
+	l.VPBROADCASTW(Mem{Base: x}, scale)
+	l.VPSLLD(Imm(16), scale, scale)
+	for at := 0; at < elems; at += l.lanes {
+		v := l.register(l.Context)
+		l.VPMOVSXBD(Mem{Base: x, Disp: 2 + at}, v)
+		l.VCVTDQ2PS(v, v)
+		l.VMULPS(scale, v, v)
+		l.VMOVUPS(v, Mem{Base: y, Disp: 4 * at})
+	}
+	l.ADDQ(Imm(bytes), x)
+	l.ADDQ(Imm(4*elems), y)
+	l.DECQ(blocks)
+	l.JMP(LabelRef("block"))
 	l.Label("done")
 	l.done()
 }

@@ -216,9 +216,12 @@ var movementCases = map[string]func(s Source) Sample{
 // drawCast is a cast of numbers of every size, NaN and infinity among them.
 func drawCast(s Source) Sample {
 	x := s.Shape("x", 0, 2, 500)
-	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16", "widen"}).Draw(s.T, "to")
+	to := rapid.SampledFrom([]string{"f32", "i32", "bf16", "f16", "widen", "int8"}).Draw(s.T, "to")
 	if to == "f32" {
 		return Of(ops.Cast{To: to}, 0, s.IDs(math.MaxInt32, x...))
+	}
+	if to == "int8" {
+		return Of(ops.Cast{To: "f32"}, 0, storedInt8(s.Normal(append(x, s.Size("d", 200))...)))
 	}
 	a := s.NonFinite(s.Normal(x...))
 	for i := range a.F {
@@ -235,6 +238,27 @@ func stored(a ref.Array) ref.Array {
 	a.Meta.DType = shape.BFloat16
 	for i, x := range a.F {
 		a.F[i] = float64(ops.RoundBF16(float32(x)))
+	}
+	return a
+}
+
+// storedInt8 is an array as int8 by block: of each 32 numbers of a row, the largest is 127
+// of their scale.
+func storedInt8(a ref.Array) ref.Array {
+	a.Meta.DType = shape.Int8Block
+	for row := range slices.Chunk(a.F, max(1, a.Meta.Shape.Dim(-1))) {
+		for block := range slices.Chunk(row, 32) {
+			most := 0.0
+			for _, x := range block {
+				most = max(most, math.Abs(x))
+			}
+			scale := float64(ops.RoundBF16(float32(most / 127)))
+			for i, x := range block {
+				if block[i] = 0; scale > 0 {
+					block[i] = math.RoundToEven(x/scale) * scale
+				}
+			}
+		}
 	}
 	return a
 }
@@ -349,9 +373,12 @@ var rowCases = map[string]func(s Source) Sample{
 	},
 	"gather": func(s Source) Sample {
 		v := s.Size("v", 50)
-		table := s.Normal(v, s.Dim("d", 40))
-		if s.Bool("stored") {
+		table := s.Normal(v, s.Dim("d", 90))
+		switch rapid.IntRange(0, 2).Draw(s.T, "stored") {
+		case 1:
 			table = stored(table)
+		case 2:
+			table = storedInt8(table)
 		}
 		return Of(ops.Gather{}, 0, table, s.IDs(v, s.Shape("ids", 0, 2, 20)...))
 	},

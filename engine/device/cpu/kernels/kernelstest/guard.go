@@ -59,6 +59,16 @@ func Load(a ref.Array) Guarded {
 		}
 		return g
 	}
+	if a.Meta.DType == shape.Int8Block {
+		row, pitch := make([]float32, a.Meta.Shape.Dim(-1)), shape.BlocksBytes(a.Meta.Shape.Dim(-1))
+		for at := 0; at < len(a.F); at += len(row) {
+			for i := range row {
+				row[i] = float32(a.F[at+i])
+			}
+			ops.NarrowInt8(g.Mem[at/len(row)*pitch:], row)
+		}
+		return g
+	}
 	dst := shape.View[float32](g.Mem)
 	for i, v := range a.F {
 		dst[i] = float32(v)

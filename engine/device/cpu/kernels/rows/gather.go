@@ -10,6 +10,7 @@ import (
 var gatherKernels = work.Table{
 	"gather(f32,i32)->f32":      newGather,
 	"gather(bf16,i32)->f32":     newGather,
+	"gather(i8b,i32)->f32":      newGather,
 	"scatter_add(i32,f32)->f32": newScatterAdd,
 }
 
@@ -22,17 +23,25 @@ type lookup struct {
 // gather copies rows of the table.
 type gather struct {
 	lookup
-	y, table []float32
-	stored   []uint16 // the table, in bfloat16
-	widen    func(y []float32, x []uint16)
-	then     work.Epilogue
+	y     []float32
+	table []byte
+	pitch int                         // bytes of a row of the table
+	copy  func(y []float32, x []byte) // a row of the table to y
+	then  work.Epilogue
 }
 
 func newGather(n *graph.Node, on work.Target) (work.Kernel, error) {
 	t := work.In(n, 0).Shape
 	k := &gather{lookup: lookup{n: work.In(n, 1).Elems(), d: t[1], vocabulary: t[0]}}
-	if work.In(n, 0).DType == shape.BFloat16 {
-		k.widen = on.ISA.Vec().Widen
+	row := shape.Meta{DType: work.In(n, 0).DType, Shape: t[1:]}
+	k.pitch = int(row.Bytes())
+	switch vec := on.ISA.Vec(); row.DType {
+	case shape.BFloat16:
+		k.copy = func(y []float32, x []byte) { vec.Widen(y, shape.View[uint16](x)) }
+	case shape.Int8Block:
+		k.copy = vec.WidenInt8
+	default:
+		k.copy = func(y []float32, x []byte) { copy(y, shape.View[float32](x)) }
 	}
 	return k, nil
 }
@@ -47,12 +56,7 @@ func (k *gather) Run(p work.Pool, a *work.Args) error {
 	if err := ops.CheckIDs(k.ids, k.vocabulary); err != nil {
 		return err
 	}
-	k.y = work.Floats(a.Out[0], k.n*k.d)
-	if k.widen != nil {
-		k.stored = shape.View[uint16](a.In[0])
-	} else {
-		k.table = work.Floats(a.In[0], k.vocabulary*k.d)
-	}
+	k.y, k.table = work.Floats(a.Out[0], k.n*k.d), a.In[0]
 	work.Do(p, work.CeilDiv(k.n, work.RowGrain(k.d)), k)
 	return nil
 }
@@ -60,12 +64,8 @@ func (k *gather) Run(p work.Pool, a *work.Args) error {
 func (k *gather) Chunk(i int) {
 	lo, hi := work.Interval(i, work.RowGrain(k.d), k.n)
 	for row := lo; row < hi; row++ {
-		y, from := k.y[row*k.d:(row+1)*k.d], int(k.ids[row])*k.d
-		if k.widen != nil {
-			k.widen(y, k.stored[from:from+k.d])
-			continue
-		}
-		copy(y, k.table[from:])
+		from := int(k.ids[row]) * k.pitch
+		k.copy(k.y[row*k.d:(row+1)*k.d], k.table[from:from+k.pitch])
 	}
 	if k.then != nil {
 		k.then.After(lo, hi, 0, k.d)

@@ -1,5 +1,7 @@
 package vec
 
+import "github.com/berth-ml/berth/engine/ops"
+
 // Generic is plain Go. Transcendental functions are within 1 ulp.
 var Generic = Funcs{
 	Neg: each(func(x float32) float32 { return -x }), Abs: each(absf), Square: each(func(x float32) float32 { return x * x }),
@@ -25,7 +27,7 @@ var Generic = Funcs{
 	AddScalar: addScalar, MulScalar: mulScalar, DivScalar: divScalar, ScalarSub: scalarSub, ScalarDiv: scalarDiv,
 	AddScaled: addScaled, Affine: affine,
 
-	Widen: widen,
+	Widen: widen, WidenInt8: ops.WidenInt8,
 
 	Sum: sum, Dot: dot, SquaresFrom: squaresFrom, ExpSum: expSum, Max: largest,
 	DropFactors: dropFactors,

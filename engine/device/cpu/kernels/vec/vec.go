@@ -25,7 +25,8 @@ type Funcs struct {
 	AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv, AddScaled func(y, x []float32, s float32)    // x+s, x*s, x/s, s-x, s/x, y + s*x
 	Affine                                                           func(y, x []float32, scale, shift float32)
 
-	Widen func(y []float32, x []uint16) // y = x, which is stored as bfloat16
+	Widen     func(y []float32, x []uint16) // y = x, which is stored as bfloat16
+	WidenInt8 func(y []float32, x []byte)   // y = x, a row of y's length that is stored as [shape.Int8Block]
 
 	// Sums are in float64, in an order that the length alone decides.
 	Sum         func(x []float32) float64

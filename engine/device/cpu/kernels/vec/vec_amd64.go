@@ -1,5 +1,10 @@
 package vec
 
+import (
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
 // Assembly takes addresses and does not check lengths: the functions here do.
 
 func unary(f func(y, x *float32, n int)) func(y, x []float32) {
@@ -49,6 +54,17 @@ func widens(f func(y *float32, x *uint16, n int), lanes int) func(y []float32, x
 			f(&y[:whole][0], &x[0], whole)
 		}
 		widen(y[whole:], x[whole:])
+	}
+}
+
+// widensInt8 makes vectors take whole blocks, and plain Go the end of a row.
+func widensInt8(f func(y *float32, x *byte, blocks int)) func(y []float32, x []byte) {
+	return func(y []float32, x []byte) {
+		blocks := len(y) / shape.BlockElems
+		if blocks > 0 {
+			f(&y[0], &x[:blocks*shape.BlockBytes][0], blocks)
+		}
+		ops.WidenInt8(y[blocks*shape.BlockElems:], x[blocks*shape.BlockBytes:])
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/cpu"
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // tables are the levels that this CPU has.
@@ -152,7 +154,7 @@ func TestFunctionsAgreeWithGeneric(t *testing.T) {
 				if v.Field(i).Kind() != reflect.Func {
 					continue // the functions over rows, which have tests of their own
 				}
-				if name == "DropFactors" || name == "Lion" || name == "Widen" { // see TestDropFactors, TestLion and TestWiden
+				if name == "DropFactors" || name == "Lion" || strings.HasPrefix(name, "Widen") { // see tests of their own
 					continue
 				}
 				if err := agree(name, v.Field(i), g.Field(i), rng, n); err != nil {
@@ -258,7 +260,7 @@ func TestNaNPassesThrough(t *testing.T) {
 					args = append(args, reflect.ValueOf(ordinary(rand.New(rand.NewPCG(1, 1)), n)))
 				}
 				name := v.Type().Field(i).Name
-				if v.Field(i).Type().NumIn() != len(args) || v.Field(i).Type().NumOut() > 0 || name == "AbsGrad" || name == "Widen" {
+				if v.Field(i).Type().NumIn() != len(args) || v.Field(i).Type().NumOut() > 0 || name == "AbsGrad" || strings.HasPrefix(name, "Widen") {
 					continue
 				}
 				v.Field(i).Call(args)
@@ -319,6 +321,41 @@ func TestWiden(t *testing.T) {
 			for i, v := range y {
 				if got := math.Float32bits(v); got != uint32(x[i])<<16 {
 					t.Fatalf("%s: element %d of %d, %04x, is %08x", level, i, n, x[i], got)
+				}
+			}
+			if !intact() {
+				t.Fatalf("%s: wrote outside of %d elements", level, n)
+			}
+		}
+	})
+}
+
+// TestWidenInt8 holds every set to the numbers in float64, which are exact, of rows of any length at
+// any place, with whatever bits are stored but infinite and denormal scales.
+func TestWidenInt8(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
+		n, at := rapid.IntRange(0, 300).Draw(t, "n"), rng.IntN(9)
+		x := make([]byte, at+shape.BlocksBytes(n))[at:]
+		for i := range x {
+			x[i] = byte(rng.Uint32())
+		}
+		want := make([]float64, n)
+		for from := 0; from < n; from += 32 {
+			block := x[from/32*34:]
+			exponent := 1 + rng.IntN(254-7) // no product is infinite
+			block[0], block[1] = byte(rng.Uint32()&0x7f|uint32(exponent)<<7), byte(exponent>>1|rng.IntN(2)<<7)
+			scale := math.Float32frombits(uint32(block[0])<<16 | uint32(block[1])<<24)
+			for i := from; i < min(n, from+32); i++ {
+				want[i] = float64(scale) * float64(int8(block[2+i-from]))
+			}
+		}
+		for level, f := range tables() {
+			y, intact := guarded(make([]float32, n), rng)
+			f.WidenInt8(y, x)
+			for i, v := range y {
+				if float64(v) != want[i] {
+					t.Fatalf("%s: element %d of %d is %v, expected %v", level, i, n, v, want[i])
 				}
 			}
 			if !intact() {
