@@ -23,10 +23,9 @@ const focused = `((i) => {
 
 // Tab reaches everything that does something, in the order of the page, and one sees where it is.
 func TestTabOrder(t *testing.T) {
-	s := gallery(t)
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			x := v.show(t, s)
+			x := v.show(t)
 			n := eval[int](x, stops+".length")
 			if n < 10 {
 				t.Fatalf("the page has only %d stops", n)
@@ -61,8 +60,7 @@ func (x *tab) rowsAre(n int) {
 
 // A user without a mouse filters, sorts, compares, leads on to a run, and does there all that one can do.
 func TestKeyboard(t *testing.T) {
-	s := gallery(t)
-	x := views[0].show(t, s)
+	x := views[0].show(t)
 
 	x.press(kb.Tab, kb.Enter) // the first stop skips to the contents
 	x.until(`document.activeElement.id === "view"`)

@@ -51,6 +51,29 @@ func long(run string) []string {
 	return trainArgs(run, "train.epochs=240", "train.batch=128", "model.hidden=[1024,1024]")
 }
 
+// workshop is a page beside a daemon that trains, until the test ends.
+func workshop(t *testing.T) *site {
+	t.Helper()
+	need(t)
+	p := newPlace(t, t.TempDir())
+	at, end := p.serve(t)
+	t.Cleanup(end)
+	daemon := p.start(t, "up", "--devices", "cpu:1", "--threads", "1")
+	t.Cleanup(func() {
+		_ = daemon.Process.Signal(syscall.SIGTERM)
+		_ = daemon.Wait()
+	})
+	p.do(t, "submit", "digits", "--run", filepath.Join("runs", "busy"), "--set", "train.epochs=10000", "--set", "train.batch=128", "--set", "model.hidden=[1024,1024]")
+	s := &site{url: at}
+	for end := time.Now().Add(patience); s.ids["busy"] == ""; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the job never begins")
+		}
+		s.ids = idsOf(t, at)
+	}
+	return s
+}
+
 // point is a point of a curve.
 type point struct {
 	step  int

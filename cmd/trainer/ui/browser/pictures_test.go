@@ -31,7 +31,7 @@ func TestPictures(t *testing.T) {
 		file := filepath.Join("..", "..", "..", "..", "docs", "page-"+p.view+".png")
 		if *update {
 			v := views[slices.IndexFunc(views, func(v view) bool { return v.name == p.view })]
-			x := v.show(t, gallery(t))
+			x := v.show(t)
 			x.size(p.width, p.height)
 			x.colour(p.colour)
 			x.settled()

@@ -14,6 +14,7 @@ import (
 // view is a view of the page. Each test of views goes through all.
 type view struct {
 	name  string
+	busy  bool               // it is of the workshop, not of the gallery
 	place func(*site) string // is behind the token in the URL
 	ready string             // holds once all is there
 	press []string           // buttons that are pressed then
@@ -49,13 +50,30 @@ var views = []view{
 	},
 	{
 		name: "sweep", place: func(s *site) string { return "/sweep/" + s.ids["sweep"] }, ready: fmt.Sprintf(`document.querySelectorAll("#trials tbody tr").length === %d`, trials),
+		press: []string{"figure summary"},
 		shows: []string{"Parallel coordinates", "optimizer.lr", "val_loss", "[32,16]"},
+	},
+	{
+		name: "memory", busy: true, place: func(*site) string { return "/memory" },
+		ready: `document.querySelectorAll("figure canvas").length >= 3 && document.querySelector(".wide tbody tr")`,
+		press: []string{"figure summary"},
+		shows: []string{"Memory", "cpu:0", "Host memory", "optimizer state"},
+	},
+	{
+		name: "step", busy: true, place: func(s *site) string { return "/run/" + s.ids["busy"] }, ready: drawn,
+		press: []string{"section:first-of-type .bar > button"}, after: `document.querySelector("canvas.steps") && (document.querySelector("section:first-of-type details").open = true)`,
+		shows: []string{"measured", "simulated", "Schedule"},
 	},
 }
 
 // show opens a view, and waits until all is there.
-func (v view) show(t *testing.T, s *site) *tab {
+func (v view) show(t *testing.T) *tab {
 	t.Helper()
+	at := gallery
+	if v.busy {
+		at = workshop
+	}
+	s := at(t)
 	x := open(t, s.url+v.place(s))
 	x.until(v.ready)
 	return x
@@ -74,14 +92,14 @@ const overflow = `(() => {
 
 // Each view shows what it should, in each size and colour, nothing wider than the window, and without findings of axe-core.
 func TestViews(t *testing.T) {
-	s := gallery(t)
+	need(t)
 	axe, err := os.ReadFile(axeFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			x := v.show(t, s)
+			x := v.show(t)
 			for _, button := range v.press {
 				eval[chromedp.Void](x, fmt.Sprintf("document.querySelector(%q).click()", button))
 			}
