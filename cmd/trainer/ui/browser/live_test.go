@@ -64,14 +64,20 @@ func workshop(t *testing.T) *site {
 		_ = daemon.Wait()
 	})
 	p.do(t, "submit", "digits", "--run", filepath.Join("runs", "busy"), "--set", "train.epochs=10000", "--set", "train.batch=128", "--set", "model.hidden=[1024,1024]")
-	s := &site{url: at}
-	for end := time.Now().Add(patience); s.ids["busy"] == ""; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the job never begins")
+	return &site{url: at, ids: begun(t, at, "busy")}
+}
+
+// begun waits until a page has a run, and gives the IDs of all.
+func begun(t *testing.T, at, run string) map[string]string {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		if ids := idsOf(t, at); ids[run] != "" {
+			return ids
 		}
-		s.ids = idsOf(t, at)
+		if time.Now().After(end) {
+			t.Fatalf("the page never has the run %s", run)
+		}
 	}
-	return s
 }
 
 // point is a point of a curve.
@@ -231,6 +237,7 @@ func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer panic(http.ErrAbortHandler) // the connection ends without the end of an answer
 	ask := r.Clone(r.Context())
 	ask.RequestURI, ask.URL.Scheme, ask.URL.Host = "", c.to.Scheme, c.to.Host
+	ask.Header.Set("Accept-Encoding", "identity") // events are found in the text
 	a, err := http.DefaultTransport.RoundTrip(ask)
 	if err != nil {
 		return
@@ -316,10 +323,7 @@ func TestStreamIsCut(t *testing.T) {
 	training := p.start(t, long("cut")...)
 	ended := make(chan error, 1)
 	go func() { ended <- training.Wait() }()
-	var id string
-	for id == "" {
-		id = idsOf(t, at)["cut"]
-	}
+	id := begun(t, at, "cut")["cut"]
 	x := open(t, proxy.URL+"/#"+to.Fragment+"/run/"+id)
 	x.refused = true
 	x.until(drawn)
