@@ -37,7 +37,7 @@ export const place = (unit, v) => (unit === "time" ? clock(v) : unit === "epoch"
 // chart is a panel of a title. onzoom hears the part of the axis that the user chooses; null: all of it.
 export function chart(title, onzoom) {
   const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" });
-  const rows = el("div", { className: "rows" });
+  const rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of " + title });
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
   let u = null, lines = [], look = { unit: "step", log: false, smooth: 0 }, span = null, marks = {}, values = [], built = "";

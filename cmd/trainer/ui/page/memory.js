@@ -36,7 +36,7 @@ export function memoryView() {
       choice("By", [["usage", "usage"], ["training", "training"]], look.by, (v) => { look.by = v; }),
       choice("Time", [[120, "last 2 minutes"], [600, "last 10 minutes"], [0, "all"]], look.last, (v) => { look.last = Number(v); for (const p of panels.values()) p.whole(); }),
       el("label", {}, limit, "Up to the limit")),
-    grid, el("h2", {}, "Who has it now"), who);
+    el("h2", { className: "unseen" }, "Over time"), grid, el("h2", {}, "Who has it now"), who);
   document.title = "Memory – Berth";
 
   async function load() {

@@ -175,7 +175,7 @@ export function runView(ids) {
   function differences() {
     const rows = parts.config.map((d) => el("tr", {}, el("td", { className: "code" }, d.key), ...d.values.map((v) => el("td", { className: "code" }, v || dash))));
     return el("section", {}, el("h2", {}, "Keys of the configs that differ"),
-      rows.length ? el("div", { className: "wide" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col" }, n)))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
+      rows.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Keys that differ" }, el("table", { className: "differ" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col" }, n)))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
   }
 
   function sections() {
@@ -194,8 +194,8 @@ export function runView(ids) {
     const list = parts.checkpoints;
     const metric = parts.run.best?.metric;
     return el("section", {}, el("h2", {}, "Checkpoints"), parts.problem ? el("p", { className: "error" }, parts.problem) : "",
-      list.length ? el("div", { className: "wide" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "number" }, metric ?? ""), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, el("span", { className: "unseen" }, "use")))),
-        el("tbody", {}, ...list.map((c) => el("tr", {}, ...[c.id, c.step, c.epoch].map((v) => el("td", { className: "number" }, String(v))), el("td", { className: "number" }, metric ? number(metric, c.metrics[metric]) : ""), el("td", { className: "number" }, bytes(c.bytes)), el("td", { className: "least" }, ago(c.time)), el("td", {}, [c.best ? "the best" : "", c.eval ? "trainer eval takes it" : ""].filter(Boolean).join("; ")))))))
+      list.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Checkpoints" }, el("table", {}, el("thead", {}, el("tr", {}, ...["ID", "step", "epoch"].map((t) => el("th", { scope: "col", className: "number" }, t)), ...(metric ? [el("th", { scope: "col", className: "number" }, metric)] : []), el("th", { scope: "col", className: "number" }, "size"), el("th", { scope: "col", className: "least" }, "saved"), el("th", { scope: "col" }, el("span", { className: "unseen" }, "use")))),
+        el("tbody", {}, ...list.map((c) => el("tr", {}, ...[c.id, c.step, c.epoch].map((v) => el("td", { className: "number" }, String(v))), ...(metric ? [el("td", { className: "number" }, number(metric, c.metrics[metric]))] : []), el("td", { className: "number" }, bytes(c.bytes)), el("td", { className: "least" }, ago(c.time)), el("td", {}, [c.best ? "the best" : "", c.eval ? "trainer eval takes it" : ""].filter(Boolean).join("; ")))))))
         : el("p", { className: "dim" }, "There are none."));
   }
 
@@ -230,10 +230,10 @@ export function runView(ids) {
       for (const p of panels.values()) {
         const l = p.lines.find((x) => x.key === key);
         if (!l) continue;
-        l.x.push(...n.x);
+        const last = l.x[l.x.length - 1] ?? -Infinity;
+        n.x.forEach((x, j) => { if (x > last) { l.x.push(x); l.y.push(n.y[j]); } }); // the curves may have been asked for after these came
         const marks = p.marks.boundaries;
         if (n.boundary && marks) for (const x of n.x) if (!(marks[marks.length - 1] >= x)) marks.push(x);
-        l.y.push(...n.y);
         touched.add(p);
         if (l.x.length > 4 * p.chart.columns()) again = true; // it is thinned anew
       }
@@ -263,7 +263,12 @@ export function runView(ids) {
   }
 
   function replace(heading, section) {
-    for (const old of element.querySelectorAll("section")) if (old.querySelector("h2")?.textContent === heading && section) old.replaceWith(section);
+    for (const old of element.querySelectorAll("section")) {
+      if (old.querySelector("h2")?.textContent !== heading || !section || old.textContent === section.textContent) continue;
+      const focused = old.contains(document.activeElement);
+      old.replaceWith(section);
+      if (focused) section.querySelector("[tabindex]")?.focus();
+    }
   }
 
   begin();

@@ -9,7 +9,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 
 // scatter is a panel of an axis and that of the metric, as scale.js makes them.
 export function scatter(title) {
-  const plot = el("div", { className: "plot" }), note = el("p", { className: "legend dim" }), rows = el("div", { className: "rows" });
+  const plot = el("div", { className: "plot" }), note = el("p", { className: "legend dim" }), rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of " + title });
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), note, plot, behind);
   let u = null, across = null, up = null, points = [], built = "";

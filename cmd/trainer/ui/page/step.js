@@ -54,7 +54,7 @@ function words(s) {
 function timeline(trace) {
   const canvas = el("canvas", { tabIndex: 0, role: "application", className: "steps", "aria-label": `Timeline of step ${trace.step}, measured and simulated. Plus and minus zoom, the arrows move, 0 shows all. The table behind it has the same.` });
   const pointer = el("p", { className: "pointed dim" }, "Point at a span for its name and time.");
-  const rows = el("div", { className: "rows" });
+  const rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of what is shown" });
   const behind = el("details", { ontoggle: () => list() }, el("summary", {}, "Table of what is shown"), rows);
   const lanes = []; // { of, where, top, kernels, spans in order, longest }
   let high = 0;
@@ -205,7 +205,7 @@ function timeline(trace) {
     const shown = [...seen].sort((a, b) => b.time - a.time).slice(0, mostRows).sort((a, b) => (a.of === b.of ? a.start - b.start : a.of === trace.measured ? -1 : 1));
     rows.replaceChildren(
       seen.length > shown.length ? el("p", { className: "dim" }, `The ${mostRows} longest of ${seen.length.toLocaleString("en-US")} spans; zoom for others.`) : "",
-      el("table", {}, el("thead", {}, el("tr", {}, ...["", "stream", "kind", "name"].map((t) => el("th", { scope: "col" }, t)), ...["from", "time"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "least" }, ""))),
+      el("table", {}, el("thead", {}, el("tr", {}, ...["step", "stream", "kind", "name"].map((t) => el("th", { scope: "col" }, t)), ...["from", "time"].map((t) => el("th", { scope: "col", className: "number" }, t)), el("th", { scope: "col", className: "least" }, "more"))),
         el("tbody", {}, ...shown.map((s) => el("tr", {}, ...[s.of.title, s.where, s.kind, s.name].map((t) => el("td", {}, t)), el("td", { className: "number" }, time(s.start)), el("td", { className: "number" }, time(s.time)),
           el("td", { className: "least" }, [s.bytes ? bytes(s.bytes) : "", s.from && s.to ? `${s.from} → ${s.to}` : "", s.other ? "of another step" : ""].filter(Boolean).join(", ")))))));
   }
