@@ -211,6 +211,9 @@ func (y *tenancy) end() error {
 
 // count counts a buffer that was taken, or given back if bytes is negative.
 func (y *tenancy) count(u device.Usage, bytes int64) {
+	if bytes < 0 {
+		y.d.most.keep()
+	}
 	x := &y.memory
 	x.Live += bytes
 	x.LiveBy[u] += bytes

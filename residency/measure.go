@@ -89,16 +89,26 @@ type most struct {
 	changed []*tenancy // that have other bytes now
 }
 
+// keep notes what tenants have before the first bytes are given back since somebody asked: the device may not have as much again.
+func (x *most) keep() {
+	if asked := x.asked.Load(); x.noted.Load() != asked {
+		x.note(asked)
+	}
+}
+
 // count counts a tenant's bytes that were taken, or given back.
 func (x *most) count(y *tenancy, bytes int64) {
 	x.bytes += bytes
 	if !y.changed {
 		y.changed, x.changed = true, append(x.changed, y)
 	}
-	asked := x.asked.Load()
-	if x.bytes <= x.most && x.noted.Load() == asked {
-		return
+	if asked := x.asked.Load(); x.bytes > x.most || x.noted.Load() != asked {
+		x.note(asked)
 	}
+}
+
+// note notes what tenants have now.
+func (x *most) note(asked uint64) {
 	x.most = x.bytes
 	x.writes.Add(1)
 	for i, y := range x.changed {

@@ -84,6 +84,29 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestMostIsGivenBack: what a device had when somebody asked counts as its most, if it has given that back before it has more.
+func TestMostIsGivenBack(t *testing.T) {
+	r := tenants(t, 40, "one")[0]
+	used := func(want int64) {
+		t.Helper()
+		if d := r.m.Manager.Measure().Devices[0]; d.Used() != want {
+			t.Errorf("%d bytes at most, expected %d: %v", d.Used(), want, d.Tenants[0].ByUsage)
+		}
+	}
+	x, y := r.declare("x", 12, device.Weight), r.declare("y", 4, device.Activation)
+	r.write(x, 0, 'x')
+	used(12)
+	used(12)
+	if err := r.m.Drop(x); err != nil {
+		t.Fatal(err)
+	}
+	r.write(y, 0, 'y')
+	used(12)
+	used(4)
+	r.write(x, 0, 'x')
+	used(16)
+}
+
 // TestMostIsOfOneInstant: bytes that go from one tenant to another, and are nobody's in between, are seen once at most, while they move.
 func TestMostIsOfOneInstant(t *testing.T) {
 	const all = 100

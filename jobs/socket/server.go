@@ -172,6 +172,9 @@ func soon(w http.ResponseWriter) {
 func (s *Server) answer(handle func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		if r.Method == http.MethodGet { // before the body has ended, r.Context does not end with a client that hangs up
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
 		value, err := handle(r)
 		status := http.StatusOK
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,6 +129,36 @@ func TestClient(t *testing.T) {
 		t.Errorf("a removed job: %v", err)
 	}
 	if err := c.Down(t.Context(), true); err != nil || !<-down {
+		t.Error(err)
+	}
+}
+
+// TestHungUp: what a client has asked for ends when it hangs up, so that a step which nobody waits for holds up no other one.
+func TestHungUp(t *testing.T) {
+	asked, ended := make(chan bool, 1), make(chan error, 1)
+	s := &Server{}
+	server := httptest.NewServer(s.answer(func(r *http.Request) (any, error) {
+		asked <- true
+		select {
+		case <-r.Context().Done():
+			ended <- nil
+		case <-time.After(10 * time.Second):
+			ended <- errors.New("the daemon goes on for a client that has hung up")
+		}
+		return nil, nil
+	}))
+	defer server.Close()
+	ctx, hangUp := context.WithCancel(t.Context())
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+	c := &Client{http: http.Client{Transport: &http.Transport{DialContext: dial}}}
+	defer c.http.CloseIdleConnections()
+	go func() { <-asked; hangUp() }()
+	if _, err := c.TraceStep(ctx, 1); !errors.Is(err, ErrNoAnswer) {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	headerBytes = 16 << 10
 	headerTime  = 5 * time.Second // in which a client sends its header
 	idleTime    = 2 * time.Minute // between two requests of a connection
+	refusalTime = time.Second     // to write full, which nothing holds up but other work of the machine
 )
 
 // Places are what may be taken at once: its capacity. Its methods are safe for concurrent use.
@@ -69,7 +70,7 @@ func (c *connections) change(conn net.Conn, state http.ConnState) {
 	case http.StateNew:
 		leave, ok := c.enter(conn)
 		if !ok {
-			_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+			_ = conn.SetWriteDeadline(time.Now().Add(refusalTime))
 			_, _ = io.WriteString(conn, full)
 			_ = conn.Close()
 			return
