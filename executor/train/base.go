@@ -26,7 +26,7 @@ func (a *attempt) openBase(ctx context.Context) (err error) {
 		return err
 	}
 	if a.base.Init == "" {
-		a.opt.Observer.note("the adapter trains beside random weights, which follow from the seed: give those of a trained model by --init FILE")
+		a.opt.Observer.note("the adapter trains beside random weights, which follow from the seed: give those of a trained model by --init FILE, or init of a pipeline's job")
 	}
 	a.base.SHA256, err = a.values.BaseHash(ctx, a.session.Plan.Graph.Vars)
 	return err

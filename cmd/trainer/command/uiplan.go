@@ -64,6 +64,8 @@ func drawApart(ctx context.Context, config []byte) (p ui.Picture, err error) {
 		return p, fmt.Errorf("it takes more than %v; trainer plan draws it without such a bound", drawTime)
 	case err != nil && (!c.ProcessState.Exited() || bytes.Contains(said.Bytes(), []byte("fatal error: ")) || bytes.Contains(said.Bytes(), []byte("runtime/cgo: "))):
 		return p, fmt.Errorf("planning failed (%w), most likely for lack of memory: the page gives it %s; trainer plan draws it without such a bound", err, units.Bytes(drawMemory))
+	case err != nil && lacksMemory(said.String()):
+		return p, fmt.Errorf("the page plans with %s, and this model needs more; trainer plan draws it without such a bound", units.Bytes(drawMemory))
 	case err != nil:
 		return p, errors.New(drawFailure(said.String(), dir, err))
 	case limited != nil:
@@ -86,6 +88,11 @@ func drawEnvironment(all []string) []string {
 		return strings.HasPrefix(name, "BERTH_") && !slices.Contains(passed, name) || name == "GOMEMLIMIT"
 	})
 	return append(list, fmt.Sprintf("GOMEMLIMIT=%d", drawMemory/2))
+}
+
+// lacksMemory reports whether a process that draws was refused memory by its bound. The machine may have it.
+func lacksMemory(said string) bool {
+	return strings.Contains(said, "too little host memory: ") || strings.Contains(said, "ulimit -d leaves ")
 }
 
 // drawFailure is what a process said that could not draw: the last lines, without its folder.

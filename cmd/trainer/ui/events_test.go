@@ -187,6 +187,19 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// A run of the queue is resumed by the queue.
+func TestCommandsOfJobs(t *testing.T) {
+	of := &seen{shown: "runs/r", summary: &rundir.Summary{Condition: rundir.Completed}}
+	for state, want := range map[string]string{
+		"paused": "trainer jobs resume 7", "failed": "trainer jobs resume 7", "running": "trainer jobs show 7", "waiting": "trainer jobs show 7",
+		"finished": "trainer eval runs/r",
+	} {
+		if list := commandsOf(of, &queued.Record{ID: 7, State: state}); list[0].Text != want {
+			t.Errorf("%s: %+v, want %s first", state, list, want)
+		}
+	}
+}
+
 // Many rows are told in one event, and nothing is looked at while nobody watches.
 func TestLooksOnlyWhileWatched(t *testing.T) {
 	var mu sync.Mutex

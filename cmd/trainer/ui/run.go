@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // runPage is what the page shows of one run, curves aside.
@@ -78,7 +80,7 @@ func (s *Server) run(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	p := &runPage{ID: of.id(), Run: finite(overview.RecordOf(of.shown, of.summary)), Job: s.board.job(of.id()), Checkpoints: []checkpointPage{}, Panels: []panel{}}
-	p.Commands = commandsOf(of)
+	p.Commands = commandsOf(of, p.Job)
 	if of.summary.Condition == rundir.Unreadable && of.summary.Config == nil && of.summary.Newest == nil { // a link, say
 		p.Problem = p.Run.Error
 		return p, nil
@@ -149,15 +151,24 @@ func checkpointsOf(dir string) (list []checkpointPage, err error) {
 	return list, nil
 }
 
-// commandsOf are commands for what one does next with a run.
-func commandsOf(of *seen) []command {
+// commandsOf are commands for what one does next with a run. job is its job, nil for none: the queue resumes what it trains.
+func commandsOf(of *seen, job *queued.Record) []command {
 	dir, list := quoted(of.shown), []command{}
 	add := func(does, text string) {
 		if !slices.ContainsFunc(list, func(c command) bool { return c.Text == text }) {
 			list = append(list, command{does, text})
 		}
 	}
-	if next := overview.Next(dir, of.summary); next != "" {
+	next := overview.Next(dir, of.summary)
+	if job != nil {
+		switch queue.State(job.State) {
+		case queue.Paused, queue.Failed:
+			next = fmt.Sprintf("trainer jobs resume %d", job.ID)
+		case queue.Waiting, queue.Running:
+			next = fmt.Sprintf("trainer jobs show %d", job.ID)
+		}
+	}
+	if next != "" {
 		add("what most want next", next)
 	}
 	add("all about it in a terminal", "trainer runs show "+dir)

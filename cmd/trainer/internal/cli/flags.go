@@ -26,11 +26,21 @@ func FlagError(c *cobra.Command, err error) error {
 		if now := cmp.Or(configs.RetiredFlag(name), retiredFlags[name]); now != "" {
 			return Usagef("--%s is gone: %s", name, now)
 		}
+		if c.Name() == "submit" || c.Name() == "sweep" {
+			if how := queuedFlags[name]; how != "" {
+				return Usagef("trainer %s has no --%s: %s", c.Name(), name, how)
+			}
+		}
 		if meant := meantBy(c, name); meant != "" {
 			return Usagef("unknown flag: --%s; did you mean %s?", name, meant)
 		}
 	}
 	return Usagef("%w: see %s --help", err, c.CommandPath())
+}
+
+// queuedFlags says how a job is given what a training is given by a flag.
+var queuedFlags = map[string]string{
+	"init": "a job is given its weights by a pipeline: trainer submit a file with jobs: {NAME: {train: CONFIG, init: ./FILE}}",
 }
 
 // CheckPaths refuses flags of c that name a file or a folder by an empty path.

@@ -22,6 +22,7 @@ function smoothed(ys, w) {
   });
 }
 
+const whole = Array.from({ length: 13 }, (_, i) => [1, 2, 5].map((m) => m * 10 ** i)).flat(); // between the steps that an axis names
 const two = (n) => String(n).padStart(2, "0");
 
 // clock is a time since the beginning: 0.25 s, 1:30, 2:05:00.
@@ -87,7 +88,7 @@ export function chart(title, onzoom) {
       width: width(), height: height(), legend: { show: false }, series: [{}, ...list],
       scales: { x: { time: false }, y: look.log ? { distr: 3 } : {} },
       axes: [
-        { ...axis, size: 34, space: 70, values: (_, vs) => vs.map((v) => (look.unit === "time" ? clock(v) : v.toLocaleString("en-US"))) },
+        { ...axis, size: 34, space: 70, ...(look.unit === "time" || look.unit === "epoch" ? {} : { incrs: whole }), values: (_, vs) => vs.map((v) => (look.unit === "time" ? clock(v) : v.toLocaleString("en-US"))) },
         { ...axis, size: 64, values: (_, vs) => vs.map((v) => (v === null || v === undefined ? "" : short(v))) },
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },

@@ -156,7 +156,7 @@ export function memoryView() {
     who.replaceChildren(rows.length
       ? el("table", { "aria-label": "Who has memory now" }, el("thead", {}, el("tr", {}, head("Device"), head("Training"), head("State"), head("All", true),
         ...some.map((u) => head(nameOf(u), true)), head("Floor", true), head("Peak by plan", true), head("Moved in", true), head("Moved out", true), head("For lack of room", true))), el("tbody", {}, ...rows))
-      : el("p", { className: "dim" }, "Nobody has memory of a device."));
+      : el("p", { className: "dim" }, now ? "Nobody has memory of a device." : "Not known now."));
   }
 
   const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -7,7 +7,7 @@ const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` :
 export function stateOf(r) {
   if (r.trial?.out) return "out";
   const job = r.job?.state, run = r.run?.state;
-  return (!run || job === "paused" || (job === "cancelled" && run !== "running") ? job : run) ?? "";
+  return (!run || job === "paused" || job === "waiting" || (job === "cancelled" && run !== "running") ? job : run) ?? "";
 }
 export const stateClass = (state) => "state " + state.replace(/[^a-z]/g, "");
 export const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
@@ -210,7 +210,7 @@ export function tableView() {
     for (const id of chosen) if (!table.rows.get(id)?.run) chosen.delete(id);
     compare.disabled = chosen.size < 2;
     setText(compare, chosen.size ? `Compare ${chosen.size}` : "Compare");
-    setText(count, table.rows.size === 0 ? "There are no runs yet: trainer train digits makes one." : `${shown} of ${table.rows.size}`);
+    setText(count, table.rows.size === 0 ? "There are no runs yet: trainer train digits makes one." : filter.trim() || shown === table.rows.size ? `${shown} of ${table.rows.size}` : `${table.rows.size}, ${table.rows.size - shown} of them folded`);
   }
 
   arrange();
