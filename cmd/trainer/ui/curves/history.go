@@ -273,17 +273,6 @@ type Mark struct {
 	steps   map[Name]float64
 }
 
-// Mark is that everything has been seen on an axis.
-func (h *History) Mark(at Axis) Mark {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m := Mark{h.changed, at.version, map[Name]float64{}}
-	for n, c := range h.curves {
-		m.steps[n] = c.points[len(c.points)-1].step
-	}
-	return m
-}
-
 // News is what a curve has got.
 type News struct {
 	Name
@@ -291,29 +280,33 @@ type News struct {
 }
 
 // Since gives the points behind a mark, of each curve that has any. Of more than most it gives the least and the largest of each
-// of most/2 columns. whole is false where earlier points or places on the axis have changed: then all is to be loaded anew.
-func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
+// of most/2 columns. whole is false where earlier points or places on the axis have changed, and for the zero Mark: then all is to be
+// loaded anew. next is that all of it has been seen: both are of one instant, so no point that others read meanwhile is missed.
+func (h *History) Since(m Mark, at Axis, most int) (news []News, next Mark, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m.changed != h.changed || m.axis != at.version {
-		return nil, false
-	}
+	next = Mark{h.changed, at.version, map[Name]float64{}}
+	whole = m.changed == h.changed && m.axis == at.version
 	for n, c := range h.curves {
+		next.steps[n] = c.points[len(c.points)-1].step
 		seen, known := m.steps[n]
-		if !known {
-			return nil, false // a curve more
+		if whole = whole && known; !whole { // or a curve more
+			continue
 		}
-		next := c.points[c.from(seen):]
-		if len(next) > 0 && next[0].step == seen {
-			next = next[1:]
+		got := c.points[c.from(seen):]
+		if len(got) > 0 && got[0].step == seen {
+			got = got[1:]
 		}
-		if len(next) > most {
-			next = thin(next, at, Span{}, max(1, most/2))
+		if len(got) > most {
+			got = thin(got, at, Span{}, max(1, most/2))
 		}
-		if len(next) > 0 {
-			x, y := placed(next, at)
+		if len(got) > 0 {
+			x, y := placed(got, at)
 			news = append(news, News{n, x, y})
 		}
 	}
-	return news, true
+	if !whole {
+		news = nil
+	}
+	return news, next, whole
 }
