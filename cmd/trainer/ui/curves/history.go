@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -38,6 +39,8 @@ type History struct {
 	most  int               // points of all curves
 	index *filecache.Folder // of indexes; nil: there is none
 
+	held atomic.Int64 // points, for those who do not wait for a read
+
 	mu      sync.Mutex
 	curves  map[Name]*curve
 	points  int
@@ -64,6 +67,7 @@ func Open(dir string) *History {
 func (h *History) Read(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer func() { h.held.Store(int64(h.points)) }()
 	f, err := OpenPlain(filepath.Join(h.dir, rundir.MetricsName))
 	if errors.Is(err, os.ErrNotExist) {
 		h.forget()
@@ -93,6 +97,7 @@ func (h *History) Read(ctx context.Context) error {
 	began := h.at
 	read, damaged, err := rundir.ReadLines(ctx, f, func(at int64, line []byte, m rundir.Measured) error {
 		h.take(began+at, line, m)
+		h.held.Store(int64(h.points))
 		return nil
 	})
 	h.at, h.damaged = began+read, h.damaged+damaged
@@ -237,12 +242,8 @@ func (h *History) Damaged() int {
 	return h.damaged
 }
 
-// Points is the number of points that are held, 16 bytes each.
-func (h *History) Points() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.points
-}
+// Points is the number of points that are held, 16 bytes each. It does not wait for a read that is under way.
+func (h *History) Points() int { return int(h.held.Load()) }
 
 // Thin is a curve within a span of an axis, by at most two points for each of so many columns and one beside the span at
 // either side: the least and the largest of each column. y is NaN where the metric is not defined. Both are nil where there
