@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/ui"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/build"
 )
 
@@ -236,6 +237,11 @@ func shownAddress(a net.Addr, host string) string {
 	return a.String()
 }
 
+const (
+	openTime = 5 * time.Second // in which a browser that cannot be opened says so
+	mostSaid = 1 << 10         // bytes of what it says
+)
+
 // openBrowser opens a URL with a token. Every user of a machine sees the arguments of its programs, so the browser gets a
 // file that only this user can read and that leads to the URL. closed removes that.
 func openBrowser(ctx context.Context, url string) (closed func(), err error) {
@@ -256,10 +262,26 @@ func openBrowser(ctx context.Context, url string) (closed func(), err error) {
 	case "windows":
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", path}
 	}
-	started, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if out, err := exec.CommandContext(started, name, args...).CombinedOutput(); err != nil {
-		return closed, fmt.Errorf("%s: %w %s", name, err, out)
+	said, err := os.Create(filepath.Join(dir, "said")) // no pipe: a browser that stays has its end for as long
+	if err != nil {
+		return closed, err
+	}
+	defer said.Close()
+	c := exec.CommandContext(context.WithoutCancel(ctx), name, args...)
+	c.Stdout, c.Stderr = said, said
+	if err := c.Start(); err != nil {
+		return closed, fmt.Errorf("%s: %w", name, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			text, _ := osfile.Read(said.Name(), mostSaid)
+			return closed, fmt.Errorf("%s: %w %s", name, err, text)
+		}
+	case <-time.After(openTime): // it is the browser, or has become one
+	case <-ctx.Done():
 	}
 	return closed, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,9 @@ func drawApart(ctx context.Context, config []byte) (p ui.Picture, err error) {
 	c.Env = drawEnvironment(os.Environ())
 	var table, said bounded
 	c.Stdout, c.Stderr = &table, &said
+	runtime.LockOSThread() // its end would be that of the process
+	defer runtime.UnlockOSThread()
+	c.SysProcAttr = endsWithUs
 	if err := c.Start(); err != nil {
 		return p, err
 	}

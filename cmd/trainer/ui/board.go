@@ -318,9 +318,11 @@ func (b *board) show(rows map[string]row, runs map[string]*seen) {
 	changed := false
 	for id, r := range rows {
 		text, err := json.Marshal(r)
-		if err != nil { // a number of a test part, say
-			r.Run = &overview.Record{Run: r.Run.Run, State: string(rundir.Unreadable), Error: err.Error()}
-			text, _ = json.Marshal(r)
+		if err != nil { // a time behind the year 9999, say
+			r = plainRow(r, err)
+			if text, err = json.Marshal(r); err != nil {
+				panic("BUG: " + err.Error())
+			}
 		}
 		if before, ok := b.rows[id]; !ok || string(before.text) != string(text) {
 			b.rows[id] = kept{r, text, next}
@@ -349,6 +351,18 @@ func (b *board) show(rows map[string]row, runs map[string]*seen) {
 		close(b.news)
 		b.news = make(chan struct{})
 	}
+}
+
+// plainRow is a row without what JSON does not have.
+func plainRow(r row, why error) row {
+	p := row{ID: r.ID}
+	if r.Run != nil {
+		p.Run = &overview.Record{Run: r.Run.Run, State: string(rundir.Unreadable), Error: why.Error()}
+	}
+	if r.Job != nil {
+		p.Job = &queued.Record{ID: r.Job.ID, Name: r.Job.Name, State: r.Job.State, Where: why.Error()}
+	}
+	return p
 }
 
 // change is what the table has got since a version.

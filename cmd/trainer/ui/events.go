@@ -33,9 +33,8 @@ func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
 // watched is a run whose points a stream has, and how far.
 type watched struct {
 	id   string
-	mark curves.Mark
+	mark curves.Mark // the zero one: the page was not told yet where its points go on
 	unit string
-	has  bool // the page was told where its points go on
 }
 
 // events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID&memory=V with server-sent events:
@@ -120,11 +119,8 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 		return // what the page asks says why
 	}
 	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
-	news, whole := []curves.News(nil), false // what was written before the stream began is not sent
-	if of.has {
-		news, whole = h.Since(of.mark, at, max(leastNews, most/max(1, len(h.Names()))))
-	}
-	of.mark, of.has = h.Mark(at), true
+	news, next, whole := h.Since(of.mark, at, max(leastNews, most/max(1, len(h.Names())))) // what was written before the stream began is not sent
+	of.mark = next
 	switch {
 	case !whole:
 		out.send("anew", map[string]string{"run": of.id})

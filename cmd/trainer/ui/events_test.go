@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
@@ -309,6 +310,30 @@ func TestRunPage(t *testing.T) {
 	c.get(t, "/api/compare?run="+a+"&run="+b, &both)
 	if len(both.Runs) != 2 || len(both.Config) != 1 || both.Config[0].Key != "train.batch" {
 		t.Errorf("compared: %+v", both)
+	}
+}
+
+// A row with what JSON does not have is shown without that, and the others as they are.
+func TestRowsThatJSONDoesNotHave(t *testing.T) {
+	folder := copied(t, "a", "b")
+	late := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	jobs := func(context.Context) []queued.Record {
+		return []queued.Record{{ID: 1, Name: "one", State: "waiting", Ends: &late}, {ID: 2, State: "running", Run: filepath.Join(folder, "a"), PausedAt: late}}
+	}
+	c := serve(t, Options{Folder: folder, Jobs: jobs})
+	v := c.table(t)
+	slices.SortFunc(v.Rows, func(a, b rowOf) int { return strings.Compare(a.ID, b.ID) })
+	if len(v.Rows) != 3 || v.Rows[0].ID != "job-1" || v.Rows[0].Job.State != "waiting" {
+		t.Fatalf("%+v", v.Rows)
+	}
+	for _, r := range v.Rows[1:] {
+		if bad := filepath.Base(r.Run.Run) == "a"; bad != (r.Run.State == string(rundir.Unreadable)) || bad != strings.Contains(r.Run.Error, "year") {
+			t.Errorf("%+v", r.Run)
+		}
+	}
+	status, body, _ := c.do(t, c.request(t, "/api/run?run="+RunID(filepath.Join(folder, "a"))))
+	if status != 200 {
+		t.Errorf("%d %s", status, body)
 	}
 }
 

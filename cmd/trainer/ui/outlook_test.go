@@ -30,6 +30,7 @@ func TestOutlook(t *testing.T) {
 		"no time":           {func(s *rundir.Summary) { s.Last.Values = nil }, 0, "cpu"},
 		"NaN":               {func(s *rundir.Summary) { s.Last.Values["train_s"] = math.NaN() }, 0, "cpu"},
 		"for ever":          {func(s *rundir.Summary) { s.Last.Values["train_s"] = 1e300 }, 0, "cpu"},
+		"after all years":   {func(s *rundir.Summary) { s.Last.Time = time.Date(9999, 12, 31, 23, 59, 50, 0, time.UTC) }, 0, "cpu"},
 		"negative":          {func(s *rundir.Summary) { s.Last.Values["train_s"] = -1e9 }, 0, "cpu"},
 		"no length":         {func(s *rundir.Summary) { s.Total = 0 }, 0, "cpu"},
 		"at its end":        {func(s *rundir.Summary) { s.Last.Step = 100 }, 0, "cpu"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -38,6 +39,8 @@ type History struct {
 	most  int               // points of all curves
 	index *filecache.Folder // of indexes; nil: there is none
 
+	held atomic.Int64 // points, for those who do not wait for a read
+
 	mu      sync.Mutex
 	curves  map[Name]*curve
 	points  int
@@ -64,6 +67,7 @@ func Open(dir string) *History {
 func (h *History) Read(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer func() { h.held.Store(int64(h.points)) }()
 	f, err := OpenPlain(filepath.Join(h.dir, rundir.MetricsName))
 	if errors.Is(err, os.ErrNotExist) {
 		h.forget()
@@ -93,6 +97,7 @@ func (h *History) Read(ctx context.Context) error {
 	began := h.at
 	read, damaged, err := rundir.ReadLines(ctx, f, func(at int64, line []byte, m rundir.Measured) error {
 		h.take(began+at, line, m)
+		h.held.Store(int64(h.points))
 		return nil
 	})
 	h.at, h.damaged = began+read, h.damaged+damaged
@@ -237,12 +242,8 @@ func (h *History) Damaged() int {
 	return h.damaged
 }
 
-// Points is the number of points that are held, 16 bytes each.
-func (h *History) Points() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.points
-}
+// Points is the number of points that are held, 16 bytes each. It does not wait for a read that is under way.
+func (h *History) Points() int { return int(h.held.Load()) }
 
 // Thin is a curve within a span of an axis, by at most two points for each of so many columns and one beside the span at
 // either side: the least and the largest of each column. y is NaN where the metric is not defined. Both are nil where there
@@ -273,17 +274,6 @@ type Mark struct {
 	steps   map[Name]float64
 }
 
-// Mark is that everything has been seen on an axis.
-func (h *History) Mark(at Axis) Mark {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m := Mark{h.changed, at.version, map[Name]float64{}}
-	for n, c := range h.curves {
-		m.steps[n] = c.points[len(c.points)-1].step
-	}
-	return m
-}
-
 // News is what a curve has got.
 type News struct {
 	Name
@@ -291,29 +281,33 @@ type News struct {
 }
 
 // Since gives the points behind a mark, of each curve that has any. Of more than most it gives the least and the largest of each
-// of most/2 columns. whole is false where earlier points or places on the axis have changed: then all is to be loaded anew.
-func (h *History) Since(m Mark, at Axis, most int) (news []News, whole bool) {
+// of most/2 columns. whole is false where earlier points or places on the axis have changed, and for the zero Mark: then all is to be
+// loaded anew. next is that all of it has been seen: both are of one instant, so no point that others read meanwhile is missed.
+func (h *History) Since(m Mark, at Axis, most int) (news []News, next Mark, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m.changed != h.changed || m.axis != at.version {
-		return nil, false
-	}
+	next = Mark{h.changed, at.version, map[Name]float64{}}
+	whole = m.changed == h.changed && m.axis == at.version
 	for n, c := range h.curves {
+		next.steps[n] = c.points[len(c.points)-1].step
 		seen, known := m.steps[n]
-		if !known {
-			return nil, false // a curve more
+		if whole = whole && known; !whole { // or a curve more
+			continue
 		}
-		next := c.points[c.from(seen):]
-		if len(next) > 0 && next[0].step == seen {
-			next = next[1:]
+		got := c.points[c.from(seen):]
+		if len(got) > 0 && got[0].step == seen {
+			got = got[1:]
 		}
-		if len(next) > most {
-			next = thin(next, at, Span{}, max(1, most/2))
+		if len(got) > most {
+			got = thin(got, at, Span{}, max(1, most/2))
 		}
-		if len(next) > 0 {
-			x, y := placed(next, at)
+		if len(got) > 0 {
+			x, y := placed(got, at)
 			news = append(news, News{n, x, y})
 		}
 	}
-	return news, true
+	if !whole {
+		news = nil
+	}
+	return news, next, whole
 }

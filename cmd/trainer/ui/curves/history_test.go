@@ -70,28 +70,28 @@ func TestReadOn(t *testing.T) {
 		t.Fatal("within a line:", x)
 	}
 	at, _ := h.Axis("step", 0)
-	mark := h.Mark(at)
+	_, mark, _ := h.Since(Mark{}, at, 1)
 	put(t, dir, text[len(text)-20:], os.O_APPEND)
 	put(t, dir, steps(26, 27), os.O_APPEND)
 	if x, y := read(t, h); len(x) != 27 || x[26] != 27 || y[26] != 1./27 {
 		t.Fatal("grown:", x, y)
 	}
-	news, whole := h.Since(mark, at, 10)
+	news, _, whole := h.Since(mark, at, 10)
 	i := slices.IndexFunc(news, func(n News) bool { return n.Name == loss })
 	if !whole || i < 0 || !slices.Equal(news[i].X, []float64{25, 26, 27}) {
 		t.Errorf("news %v, %v", news, whole)
 	}
-	news, whole = h.Since(mark, at, 2)
+	news, _, whole = h.Since(mark, at, 2)
 	i = slices.IndexFunc(news, func(n News) bool { return n.Name == loss })
 	if !whole || i < 0 || !slices.Equal(news[i].X, []float64{25, 27}) { // the largest and the least
 		t.Errorf("two points of three: %v, %v", news, whole)
 	}
-	mark = h.Mark(at)
+	_, mark, _ = h.Since(mark, at, 1)
 	put(t, dir, steps(1, 12), os.O_TRUNC) // it resumed
 	if x, _ := read(t, h); len(x) != 12 {
 		t.Fatal("cut:", x)
 	}
-	if _, whole := h.Since(mark, at, 100); whole {
+	if _, _, whole := h.Since(mark, at, 100); whole {
 		t.Error("what was cut is not said")
 	}
 	put(t, dir, strings.Replace(steps(1, 30), "0.1", "0.2", 1), os.O_TRUNC)
@@ -103,6 +103,48 @@ func TestReadOn(t *testing.T) {
 	}
 	if x, _ := read(t, h); x != nil {
 		t.Fatal("deleted:", x)
+	}
+}
+
+// Who follows a history that others read, too, gets every point once.
+func TestSinceBesideReaders(t *testing.T) {
+	const steps = 500
+	dir := t.TempDir()
+	put(t, dir, stepLine(1), 0)
+	h := Open(dir)
+	read(t, h)
+	at, _ := h.Axis("step", 0)
+	_, mark, whole := h.Since(Mark{}, at, steps)
+	if whole {
+		t.Error("nothing was seen, and nothing is to be loaded")
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for s := 2; s <= steps; s++ {
+			put(t, dir, stepLine(s), os.O_APPEND)
+			_ = h.Read(t.Context())
+		}
+	}()
+	var got []float64
+	for end := false; !end; {
+		select {
+		case <-written:
+			end = true
+		default:
+		}
+		var news []News
+		if news, mark, whole = h.Since(mark, at, steps); !whole {
+			t.Fatal("all is to be loaded anew")
+		}
+		for _, n := range news {
+			if n.Name == loss {
+				got = append(got, n.X...)
+			}
+		}
+	}
+	if len(got) != steps-1 || !slices.IsSorted(got) || got[0] != 2 || got[steps-2] != steps {
+		t.Errorf("%d points of %d", len(got), steps-1)
 	}
 }
 

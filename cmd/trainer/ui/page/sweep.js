@@ -2,12 +2,12 @@
 import { link } from "/api.js";
 import { dash, el, number, setText } from "/dom.js";
 import { table } from "/app.js";
-import { counted, stateClass, stateOf, stepText, stepOf } from "/table.js";
+import { counted, mostCompared, stateClass, stateOf, stepText, stepOf } from "/table.js";
 import { axisOf, metricAxis, short } from "/scale.js";
 import { parallel } from "/parallel.js";
 import { scatter } from "/scatter.js";
 
-const mostCompared = 16, mostRows = 200; // trials that are compared, and that the table has until all are asked for
+const mostRows = 200; // trials that the table has until all are asked for
 
 // trialsOf are the trials of a sweep, with the numbers of the run that each has.
 function trialsOf(id, sweep) {

@@ -3,6 +3,8 @@ import { link } from "/api.js";
 import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { table } from "/app.js";
 
+export const mostCompared = 16; // runs
+
 const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` : r.sweep?.name ?? r.id);
 export function stateOf(r) {
   if (r.trial?.out) return "out";
@@ -208,8 +210,8 @@ export function tableView() {
 
   function counts(shown = body.children.length) {
     for (const id of chosen) if (!table.rows.get(id)?.run) chosen.delete(id);
-    compare.disabled = chosen.size < 2;
-    setText(compare, chosen.size ? `Compare ${chosen.size}` : "Compare");
+    compare.disabled = chosen.size < 2 || chosen.size > mostCompared;
+    setText(compare, chosen.size > mostCompared ? `Compare at most ${mostCompared}` : chosen.size ? `Compare ${chosen.size}` : "Compare");
     setText(count, table.rows.size === 0 ? "There are no runs yet: trainer train digits makes one." : filter.trim() || shown === table.rows.size ? `${shown} of ${table.rows.size}` : `${table.rows.size}, ${table.rows.size - shown} of them folded`);
   }
 
