@@ -2,6 +2,8 @@ package ui
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -10,6 +12,7 @@ import (
 type pulse struct {
 	life  context.Context // of the server
 	look  func(context.Context)
+	log   func(string) // as [Options] has it
 	looks sync.WaitGroup
 
 	mu       sync.Mutex
@@ -46,8 +49,18 @@ func (p *pulse) beat() {
 		if p.over() {
 			return
 		}
-		p.look(p.life)
+		p.once()
 	}
+}
+
+// once looks. A mistake in it ends neither the beating nor a training in the same process.
+func (p *pulse) once() {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.log(fmt.Sprintf("BUG: a look failed: %v\n%s", cause, debug.Stack()))
+		}
+	}()
+	p.look(p.life)
 }
 
 // over ends the beating if nobody watches.

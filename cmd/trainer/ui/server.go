@@ -72,6 +72,7 @@ func New(o Options) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
 	s.memory = newMemory(s.life, o.Memory)
+	s.board.pulse.log, s.memory.pulse.log = s.log, s.log
 	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step, "/api/plan": s.plan}
 	return s, nil
 }

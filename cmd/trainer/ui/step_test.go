@@ -61,8 +61,13 @@ func TestStep(t *testing.T) {
 	}
 	first := make(chan got, 1)
 	go func() { first <- ask(id) }()
-	if got := <-asked; got != real+"0" {
-		t.Errorf("asked for %s", got)
+	select {
+	case got := <-asked:
+		if got != real+"0" {
+			t.Errorf("asked for %s", got)
+		}
+	case x := <-first:
+		t.Fatalf("the training was not asked: %d %s", x.status, x.body)
 	}
 	if x := ask(id); x.status != http.StatusConflict || !strings.Contains(x.body, "for another page") {
 		t.Errorf("asked twice: %d %s", x.status, x.body)

@@ -45,6 +45,7 @@ export async function follow() {
     try {
       const w = shown?.watch?.() ?? {};
       await events({ instance: table.instance, since: table.version, ...w }, mine.signal, (name, v) => {
+        if (mine.signal.aborted) return true; // it is for another view
         pause = 500;
         anew = name === "reload";
         return take(name, v);
