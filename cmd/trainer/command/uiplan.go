@@ -23,6 +23,7 @@ import (
 const (
 	drawTime   = 20 * time.Second
 	drawMemory = 2 << 30 // bytes; the collector aims at half of them
+	drawLook   = 20 * time.Millisecond
 	mostSVG    = 2 << 20
 	mostPlan   = 64 << 10 // of the table
 )
@@ -49,8 +50,10 @@ func drawApart(ctx context.Context, config []byte) (p ui.Picture, err error) {
 	if c, err := configs.Parse("config.yaml", config, configs.Overlay{}); err == nil && c.Partition.Costs == configs.CostsMeasured {
 		args = append(args, "--set", "partition.costs="+configs.CostsAuto) // to look measures nothing
 	}
-	ctx, cancel := context.WithTimeout(ctx, drawTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, drawTime, fmt.Errorf("it takes more than %v; trainer plan draws it without such a bound", drawTime))
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.WaitDelay = dir, time.Second
 	c.Env = drawEnvironment(os.Environ())
@@ -62,18 +65,20 @@ func drawApart(ctx context.Context, config []byte) (p ui.Picture, err error) {
 	if err := c.Start(); err != nil {
 		return p, err
 	}
-	limited := limitMemory(c.Process.Pid, drawMemory)
-	switch err := c.Wait(); {
-	case ctx.Err() != nil:
-		return p, fmt.Errorf("it takes more than %v; trainer plan draws it without such a bound", drawTime)
-	case err != nil && (!c.ProcessState.Exited() || bytes.Contains(said.Bytes(), []byte("fatal error: ")) || bytes.Contains(said.Bytes(), []byte("runtime/cgo: "))):
-		return p, fmt.Errorf("planning failed (%w), most likely for lack of memory: the page gives it %s; trainer plan draws it without such a bound", err, units.Bytes(drawMemory))
-	case err != nil && lacksMemory(said.String()):
-		return p, fmt.Errorf("the page plans with %s, and this model needs more; trainer plan draws it without such a bound", units.Bytes(drawMemory))
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchMemory(ctx, c.Process.Pid, drawMemory, end)
+	}()
+	err = c.Wait()
+	cause := context.Cause(ctx)
+	end(nil)
+	<-watched
+	switch {
+	case err != nil && cause != nil:
+		return p, cause
 	case err != nil:
 		return p, errors.New(drawFailure(said.String(), dir, err))
-	case limited != nil:
-		return p, limited
 	}
 	text, err := osfile.Read(out, mostSVG+1)
 	switch {
@@ -94,9 +99,18 @@ func drawEnvironment(all []string) []string {
 	return append(list, fmt.Sprintf("GOMEMLIMIT=%d", drawMemory/2))
 }
 
-// lacksMemory reports whether a process that draws was refused memory by its bound. The machine may have it.
-func lacksMemory(said string) bool {
-	return strings.Contains(said, "too little host memory: ") || strings.Contains(said, "ulimit -d leaves ")
+// watchMemory calls end once a process takes more memory, in bytes. It returns then, or when ctx ends.
+func watchMemory(ctx context.Context, pid int, most int64, end func(error)) {
+	tick := time.NewTicker(drawLook)
+	defer tick.Stop()
+	for memoryOf(pid) <= most {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	end(fmt.Errorf("planning takes more than the %s of memory that the page gives it; trainer plan draws it without such a bound", units.Bytes(most)))
 }
 
 // drawFailure is what a process said that could not draw: the last lines, without its folder.

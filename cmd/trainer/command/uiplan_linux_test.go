@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -92,4 +93,16 @@ func TestPlanEndsWithServer(t *testing.T) {
 			t.Fatalf("it goes on: %s", state)
 		}
 	}
+}
+
+// A process that draws a plan is ended once it takes more memory than the page gives it.
+func TestWatchMemory(t *testing.T) {
+	var why error
+	watchMemory(t.Context(), os.Getpid(), 1<<10, func(err error) { why = err })
+	if why == nil || !strings.Contains(why.Error(), "more than the 1.0 KiB of memory") {
+		t.Error(why)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*drawLook)
+	defer cancel()
+	watchMemory(ctx, os.Getpid(), 1<<50, func(err error) { t.Error(err) })
 }
