@@ -26,6 +26,7 @@ type news struct {
 	b         [newsBytes]byte
 	event     device.Event
 	open      bool
+	over      bool // the peer's last message has come
 }
 
 // idle reports whether no message is under way.
@@ -39,9 +40,10 @@ func (n *news) send(s seen) {
 	n.event, n.open = n.transport.Send(n.peer, ranks.TagNews, n.b[:]), true
 }
 
-// hear gives what has come, and expects the next; ok is false if nothing has.
+// hear gives what has come, and expects the next; ok is false if nothing has. The last message may come before this rank's own
+// end, since ranks do not end their steps at the same time; nothing is expected behind it.
 func (n *news) hear() (s seen, ok bool, err error) {
-	if n.open && !n.event.Done() {
+	if n.over || n.open && !n.event.Done() {
 		return s, false, nil
 	}
 	if n.open {
@@ -49,9 +51,9 @@ func (n *news) hear() (s seen, ok bool, err error) {
 			return s, false, err
 		}
 		s = seen{int(binary.LittleEndian.Uint64(n.b[:])), int(binary.LittleEndian.Uint64(n.b[8:])), math.Float64frombits(binary.LittleEndian.Uint64(n.b[16:]))}
-		ok = true
+		ok, n.over = true, s.over == 0
 	}
-	if n.open = !ok || s.over > 0; n.open {
+	if n.open = !n.over; n.open {
 		n.event = n.transport.Recv(n.peer, ranks.TagNews, n.b[:])
 	}
 	return s, ok, nil
@@ -72,8 +74,7 @@ func (n *news) end(ctx context.Context) error {
 		return n.event.Wait(ctx)
 	}
 	for {
-		s, ok, err := n.hear()
-		if err != nil || ok && s.over == 0 {
+		if _, _, err := n.hear(); err != nil || n.over {
 			return err
 		}
 		if err := n.event.Wait(ctx); err != nil {
