@@ -17,7 +17,7 @@ func TestRanksBench(t *testing.T) {
 	eachMPI(t, func(t *testing.T, m mpirun) {
 		dir := writeFiles(t, map[string]string{"c.yaml": ranksConfig})
 		args := []string{"bench", "mlp", "c.yaml", "--steps", "10", "--threads", "1", "--microbatches", "4", "--reduction", "tree", "--json"}
-		ranks, alone := benched(t, m.run(t, dir, slices.Repeat([]rank{{nil, args}}, 2)...).text), benched(t, byItself(t, dir, args...))
+		ranks, alone := benched(t, m.run(t, dir, slices.Repeat([]rank{{nil, args}}, 2)...).out), benched(t, byItself(t, dir, args...))
 		for i, r := range ranks {
 			if one := alone[i]; r.Name != one.Name || r.Steps != 10 || r.WeightsSHA256 != one.WeightsSHA256 || r.Loss != one.Loss || len(r.Devices) != 2 {
 				t.Errorf("ranks measure %+v, and one process %+v", r, one)

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -124,9 +127,22 @@ type rank struct {
 	args []string
 }
 
+// bothStreams keeps what is written to it from several goroutines.
+type bothStreams struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (x *bothStreams) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.Buffer.Write(p)
+}
+
 // outcome is how ranks end.
 type outcome struct {
-	text string
+	text string // standard output and standard error, as they came
+	out  string // standard output alone
 	code int
 	left bool // a process was left
 }
@@ -152,11 +168,15 @@ func (m mpirun) run(t *testing.T, dir string, list ...rank) (o outcome) {
 	c := exec.CommandContext(ctx, m.command, args...)
 	c.Dir, c.WaitDelay = dir, time.Minute
 	c.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "BERTH_QUEUE="+filepath.Join(dir, "queue"))
-	b, err := c.CombinedOutput()
+	var out bytes.Buffer
+	var all bothStreams
+	c.Stdout, c.Stderr = io.MultiWriter(&out, &all), &all
+	err := c.Run()
+	b := all.Bytes()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 		t.Fatalf("%v, %v\n%s", ctx.Err(), err, b)
 	}
-	o.text, o.code = string(b), c.ProcessState.ExitCode()
+	o.text, o.out, o.code = string(b), out.String(), c.ProcessState.ExitCode()
 	entries, err := os.ReadDir(pids)
 	if err != nil {
 		t.Fatal(err)
