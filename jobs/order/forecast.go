@@ -47,6 +47,8 @@ type forecast struct {
 	jobs  []Job
 	index []int // of each of jobs in spans
 	spans []Span
+
+	idle bool // a job has devices that it cannot use yet, since it waits for host memory
 }
 
 // open lets those of the chosen jobs keep their places that are open, or have host memory to be.
@@ -56,10 +58,11 @@ func (f *forecast) open(host int64, chosen []int, places []Place) {
 		seated[k] = f.jobs[i]
 	}
 	g := Grant(host, seated)
+	f.idle = false
 	for _, i := range chosen {
 		j := &f.jobs[i]
 		if !j.Open && !g.To(j.Number) {
-			places[i] = Place{}
+			places[i], f.idle = Place{}, true
 		} else if !j.Open {
 			f.makeRoom(host, j, &g, places)
 			j.Open = true
@@ -111,11 +114,11 @@ func (f *forecast) place(places []Place) {
 	}
 }
 
-// next is the time until something changes in the line. While all that run are safe, nobody
+// next is the time until something changes in the line. While all that have devices run and are safe, nobody
 // displaces them, however old he becomes.
 func (f *forecast) next() time.Duration {
 	end, ripe := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	settled := true
+	settled := !f.idle
 	for i := range f.jobs {
 		j := &f.jobs[i]
 		if j.Running {

@@ -233,11 +233,15 @@ func TestForecast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, devices := drawn(t)
 		host := int64(rapid.IntRange(0, 12).Draw(t, "host memory"))
+		common := map[string]int64{"a": int64(rapid.IntRange(0, 3).Draw(t, "a")), "b": int64(rapid.IntRange(0, 3).Draw(t, "b"))}
 		var arrivals []arrival
 		for _, j := range jobs {
 			j.Running, j.On, j.Safe, j.Left = false, nil, 0, max(j.Left, 1)
 			j.Host, j.Data = int64(rapid.IntRange(0, 5).Draw(t, "host")), int64(rapid.IntRange(0, 3).Draw(t, "data"))
 			j.DataID = rapid.SampledFrom([]string{"a", "b", strconv.Itoa(j.Number)}).Draw(t, "of")
+			if bytes, ok := common[j.DataID]; ok {
+				j.Data = bytes // the same data have one size
+			}
 			fits := Arrange([]Job{j}, devices)[0].Devices != nil
 			if fits {
 				arrivals = append(arrivals, arrival{0, j, j.Left})

@@ -101,7 +101,7 @@ func (s *simulated) pass(step time.Duration) {
 		if j.Running {
 			part := float64(s.left[i]-step) / float64(s.left[i])
 			s.left[i] -= step
-			j.Left = time.Duration(float64(j.Left) * part)
+			j.Left = time.Duration(math.Round(float64(j.Left) * part))
 		}
 	}
 }
