@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // task is one launch of a step: a segment for a microbatch, or one op of it. Only lease, in, out
@@ -334,6 +336,48 @@ func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, e
 		return nil, fmt.Errorf("the output %q of %s is on another rank", name, p.Graph().Name)
 	}
 	return p.tensor(i)
+}
+
+// Fetch waits for outputs of the newest step and copies them to the host, all before it waits for one: those named, or
+// without names all that this rank has. They are of the step's last microbatch, by name. The ledger counts the bytes as
+// fetch. LoadOptions.Fetch must be set.
+func (p *Program) Fetch(ctx context.Context, names ...string) (map[string][]byte, error) {
+	e := p.latest
+	if e == nil {
+		return nil, fmt.Errorf("%s has no outputs yet: take a step first", p.Graph().Name)
+	}
+	all := len(names) == 0
+	for _, v := range e.last().Graph.Outputs {
+		if all {
+			names = append(names, v.Name)
+		}
+	}
+	var have []string
+	var list []*residency.Tensor
+	for _, name := range names {
+		if of, err := p.OutputRank(name, e.samples, e.bucket); err != nil {
+			return nil, err
+		} else if all && p.rt.exchange != nil && of != p.rt.exchange.rank() {
+			continue
+		}
+		x, err := p.Output(name, e.samples, e.bucket)
+		if err != nil {
+			return nil, err
+		}
+		have, list = append(have, name), append(list, x)
+	}
+	if err := p.rt.Residency.PullBack(ctx, ledger.Fetch, list...); err != nil {
+		return nil, err
+	}
+	out := make(map[string][]byte, len(list))
+	for i, x := range list {
+		b, err := p.rt.Residency.Host(x)
+		if err != nil {
+			return nil, err
+		}
+		out[have[i]] = b
+	}
+	return out, nil
 }
 
 // OutputBytes is the size of an Output, which may be on another rank.

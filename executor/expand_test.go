@@ -1,8 +1,10 @@
 package executor_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -52,18 +54,29 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{y.Name, z.Name} {
-		out, err := p.Output(name, 3, 0)
+	before := r.rt.Residency.Ledger().OfReason(ledger.Fetch)
+	for _, names := range [][]string{nil, {y.Name, z.Name}, {z.Name}} {
+		got, err := p.Fetch(short(t), names...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := r.rt.Residency.EnsureHost(short(t), ledger.Fetch, out)
-		if err != nil {
-			t.Fatal(err)
+		if want := cmp.Or(len(names), 2); len(got) != want {
+			t.Errorf("%v are %d outputs, want %d", names, len(got), want)
 		}
-		if got := shape.View[float32](d)[4]; got != 2.5 {
-			t.Errorf("%s is %v, want 2.5", name, got)
+		for name, d := range got {
+			if got := shape.View[float32](d)[4]; len(d) != 60 || got != 2.5 {
+				t.Errorf("%s is %v of %d bytes, want 2.5 of 60", name, got, len(d))
+			}
 		}
+	}
+	if n := r.rt.Residency.Ledger().OfReason(ledger.Fetch); n.Count-before.Count < 2 {
+		t.Errorf("%d pull-backs for two outputs", n.Count-before.Count)
+	}
+	if _, err := p.Fetch(short(t), "nothing"); err == nil || !strings.Contains(err.Error(), `no output "nothing"`) {
+		t.Errorf("an unknown output: %v", err)
+	}
+	if _, err := r.prog.Fetch(short(t)); err == nil || !strings.Contains(err.Error(), "take a step first") {
+		t.Errorf("before the first step: %v", err)
 	}
 	if _, err := p.Output(x.Name, 3, 0); err == nil {
 		t.Error("an input is given as an output")

@@ -34,8 +34,9 @@ type Program struct {
 	stop     *stop.Check // of Load
 	inflight flights     // the steps under way
 	steps    uint64
-	switched Ticket // the first step after the newest change from op by op to compiled; 0: there was none
-	half     bool   // a step was aborted of which a part of the update had ended
+	latest   *expansion // of the newest step that was queued; nil before
+	switched Ticket     // the first step after the newest change from op by op to compiled; 0: there was none
+	half     bool       // a step was aborted of which a part of the update had ended
 	closed   bool
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
-	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Training and evaluation on one runtime share weights: the sums of an evaluation
@@ -102,7 +101,7 @@ func evaluated(t *testing.T, devices int, together bool) (losses []float32) {
 		for k := range 3 {
 			step(t, r, eval, 100+k, 3)
 		}
-		d, err := r.rt.Residency.EnsureHost(short(t), ledger.Epoch, eval.Var(models.EvalLoss))
+		d, err := onHost(short(t), r.rt, eval.Var(models.EvalLoss))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // evaluation evaluates a microbatch on one device of a world.
@@ -110,7 +109,7 @@ func (w *world) evaluated(ctx context.Context, evalFirst bool) (sum []byte, err 
 			}
 		}
 		if last := evals[len(evals)-1]; last.Holder(models.EvalLoss) == r.rank {
-			b, err := r.rt.Residency.EnsureHost(ctx, ledger.Epoch, last.Var(models.EvalLoss))
+			b, err := onHost(ctx, r.rt, last.Var(models.EvalLoss))
 			if err != nil {
 				return err
 			}

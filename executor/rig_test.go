@@ -385,6 +385,14 @@ func newRigWith(j job, devs []device.Device, schedule string, o executor.Runtime
 	return r, r.fill()
 }
 
+// onHost pulls a tensor back and reads it.
+func onHost(ctx context.Context, rt *executor.Runtime, t *residency.Tensor) ([]byte, error) {
+	if err := rt.Residency.PullBack(ctx, ledger.Epoch, t); err != nil {
+		return nil, err
+	}
+	return rt.Residency.Host(t)
+}
+
 // fill gives the variables their first contents, to be copied in when a task
 // needs them.
 func (r *rig) fill() error {

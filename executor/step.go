@@ -65,6 +65,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 		return 0, p.abort(f, err)
 	}
 	p.steps++
+	p.latest = e
 	for _, s := range p.rt.compute {
 		f.done = append(f.done, s.Record())
 	}

@@ -147,14 +147,6 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	return f(h.Bytes())
 }
 
-// EnsureHost is PullBack and then Host.
-func (m *Manager) EnsureHost(ctx context.Context, r ledger.Reason, t *Tensor) ([]byte, error) {
-	if err := m.PullBack(ctx, r, t); err != nil {
-		return nil, err
-	}
-	return m.Host(t)
-}
-
 // PullBack makes the host's bytes of the tensors current: it queues the copies
 // of all, then waits for them. Bytes that are current already do not move and
 // count as a hit. The device stays the truth; the host's copy is clean until
@@ -191,7 +183,7 @@ func (m *Manager) queuePulls(ctx context.Context, r ledger.Reason, ts []*Tensor,
 	defer m.mu.Unlock()
 	m.host.Sweep()
 	for i, t := range ts {
-		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r) }); err != nil {
+		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r, m.toHost) }); err != nil {
 			return err
 		}
 		pulled[i] = t.host
@@ -200,8 +192,51 @@ func (m *Manager) queuePulls(ctx context.Context, r ledger.Reason, ts []*Tensor,
 	return nil
 }
 
-// pull queues the copy of one tensor, or pauses.
-func (m *Manager) pull(t *Tensor, r ledger.Reason) (pause, error) {
+// PullInto is PullBack of one tensor to the caller's own memory, such as a device has allocated: bytes that are on a device
+// are copied there at once. dst has exactly the bytes of t's metadata, and nobody else uses it until PullInto returns.
+// ctx ends the wait for room and for writers, not the copy.
+func (m *Manager) PullInto(ctx context.Context, r ledger.Reason, t *Tensor, dst device.HostBuffer) error {
+	if !r.Known() {
+		return fmt.Errorf("pull-back: %q is not a known reason: use one of %v", r, ledger.Reasons())
+	}
+	if n := int64(len(dst.Bytes())); n != t.bytes {
+		return fmt.Errorf("pull-back of %s: %w: got %d bytes, but %v has %d: give exactly as many", t.name, ErrMismatch, n, t.meta, t.bytes)
+	}
+	var h *hostmem.Block // pinned; nil where the host has the bytes
+	m.mu.Lock()
+	m.host.Sweep()
+	err := m.retry(ctx, claim{}, func() (pause, error) {
+		return m.pull(t, r, func(t *Tensor, o out) error {
+			b := m.host.Lend(dst, t.bytes)
+			if err := m.copyOut(t, b, o); err != nil {
+				m.host.Drop(b)
+				return err
+			}
+			b.Pin()
+			m.host.Drop(b) // once it is not pinned
+			h = b
+			return nil
+		})
+	})
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		return m.View(t, func(b []byte) error { copy(dst.Bytes(), b); return nil })
+	}
+	err = await(context.Background(), h)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.Unpin(h)
+	if err != nil {
+		return fmt.Errorf("pull-back (%s) of %s: %w", r, t.name, err)
+	}
+	return nil
+}
+
+// pull queues the copy of one tensor by toHost, or pauses.
+func (m *Manager) pull(t *Tensor, r ledger.Reason, toHost func(*Tensor, out) error) (pause, error) {
 	m.forgetHost(t)
 	switch {
 	case t.tenant.gone:
@@ -218,7 +253,7 @@ func (m *Manager) pull(t *Tensor, r ledger.Reason) (pause, error) {
 	case t.beingWritten():
 		return pause{kind: forWriter, t: t}, nil
 	default:
-		if err := m.toHost(t, out{kind: ledger.PullBack, reason: r, cause: string(r)}); err != nil {
+		if err := toHost(t, out{kind: ledger.PullBack, reason: r, cause: string(r)}); err != nil {
 			return pause{}, err
 		}
 	}

@@ -17,14 +17,25 @@ import (
 // already. It blocks until queued writes of t have ended. f must not keep the
 // bytes.
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
-	err := m.salvageTo(ctx, t, f)
+	err := m.salvageTo(ctx, t, true, f)
 	if err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
 	}
 	return nil
 }
 
-func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) error) error {
+// Peek is Salvage for showing values: t need not be Intact, so that what an op has written that failed, since it is not
+// finite, is shown, too.
+func (m *Manager) Peek(ctx context.Context, t *Tensor, f func(b []byte) error) error {
+	err := m.salvageTo(ctx, t, false, f)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// salvageTo is Salvage, or Peek unless the bytes must be intact.
+func (m *Manager) salvageTo(ctx context.Context, t *Tensor, intact bool, f func(b []byte) error) error {
 	h, err := m.salvage(ctx, t)
 	if err != nil {
 		return err
@@ -37,7 +48,7 @@ func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) err
 	if err := h.Ready.Wait(ctx); err != nil { // the tasks that wrote it may have failed
 		return err
 	}
-	if err := t.undamaged(h.Carriers()); err != nil {
+	if err := t.undamaged(h.Carriers()); intact && err != nil {
 		return err
 	}
 	return f(h.Bytes())

@@ -142,7 +142,7 @@ func TestHostIsNeverImplicit(t *testing.T) {
 		t.Fatalf("stale host read: %v", err)
 	}
 	for range 2 {
-		d, err := r.m.EnsureHost(short(t), ledger.Checkpoint, w)
+		d, err := r.onHost(short(t), ledger.Checkpoint, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,6 +159,83 @@ func TestHostIsNeverImplicit(t *testing.T) {
 	}
 	if err := r.m.PullBack(short(t), "whim", w); err == nil {
 		t.Error("an unknown reason was accepted")
+	}
+}
+
+// TestPullIntoOwnMemory: a pull-back to the caller's own memory takes no other memory, and moves nothing where the host has
+// the bytes.
+func TestPullIntoOwnMemory(t *testing.T) {
+	r := newRig(t, 1, rigOptions{})
+	w := r.declare("w", 8, device.Weight)
+	dst := r.hostBuffer(8, 'x')
+	if err := r.m.PullInto(short(t), ledger.Fetch, w, dst); !errors.Is(err, ErrUndefined) {
+		t.Errorf("without contents: %v", err)
+	}
+	r.write(w, 0, 'b')
+	r.write(w, 0, 'c')
+	before := hosts(r.devs[0])
+	if err := r.m.PullInto(short(t), ledger.Fetch, w, dst); err != nil || string(dst.Bytes()) != "cccccccc" {
+		t.Errorf("pulled %q: %v", dst.Bytes(), err)
+	}
+	if n := hosts(r.devs[0]); n != before || r.m.HostMemory().Used != 0 {
+		t.Errorf("%d host buffers, %d before", n, before)
+	}
+	if err := r.m.PullBack(short(t), ledger.Epoch, w); err != nil {
+		t.Fatal(err)
+	}
+	other := r.hostBuffer(8, 'x')
+	if err := r.m.PullInto(short(t), ledger.Fetch, w, other); err != nil || string(other.Bytes()) != "cccccccc" {
+		t.Errorf("pulled %q from the host: %v", other.Bytes(), err)
+	}
+	if c := r.m.Ledger().OfReason(ledger.Fetch); c != (ledger.Count{Count: 1, Bytes: 8}) {
+		t.Errorf("fetched %v", c)
+	}
+	if err := r.m.PullInto(short(t), ledger.Fetch, w, r.hostBuffer(4, 'x')); !errors.Is(err, ErrMismatch) {
+		t.Errorf("to memory of another size: %v", err)
+	}
+	if err := r.m.PullInto(short(t), "whim", w, dst); err == nil {
+		t.Error("an unknown reason was accepted")
+	}
+}
+
+// TestPeek: what a task has written anew that failed is shown, where Salvage refuses it.
+func TestPeek(t *testing.T) {
+	r := newRig(t, 1, rigOptions{})
+	w := r.declare("w", 8, device.Weight)
+	broken := errors.New("broken")
+	task := func(err error) {
+		var l Lease
+		if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Write}}, 0, &l); err != nil {
+			t.Fatal(err)
+		}
+		x := &fakeExe{f: func(_, out [][]byte) error { copy(out[0], "abcdefgh"); return err }}
+		done, e := r.compute[0].Launch(x, nil, append([]device.Buffer(nil), l.Buffers...), l.Scratch)
+		if err := errors.Join(e, r.m.Release(&l, done)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show := func(b []byte) error {
+		if string(b) != "abcdefgh" {
+			t.Errorf("shown %q", b)
+		}
+		return nil
+	}
+	task(nil)
+	if err := errors.Join(r.m.Peek(short(t), w, show), r.m.Salvage(short(t), w, show)); err != nil {
+		t.Error(err)
+	}
+	if err := r.m.Drop(w); err != nil {
+		t.Fatal(err)
+	}
+	task(broken)
+	if err := r.m.Peek(short(t), w, show); err != nil {
+		t.Error(err)
+	}
+	if err := r.m.Salvage(short(t), w, show); !errors.Is(err, broken) {
+		t.Errorf("salvaged: %v", err)
+	}
+	if c := r.m.Ledger().OfReason(ledger.Debug); c.Bytes < 24 {
+		t.Errorf("the ledger has %v", c)
 	}
 }
 
@@ -208,7 +285,7 @@ func TestSpillIsNotForTheHost(t *testing.T) {
 	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
 		t.Errorf("host read of a spill that is staged: %v", err)
 	}
-	d, err := r.m.EnsureHost(short(t), ledger.Epoch, w)
+	d, err := r.onHost(short(t), ledger.Epoch, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +304,7 @@ func TestTransitIsNotForTheHost(t *testing.T) {
 	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
 		t.Errorf("host read of bytes on their way: %v", err)
 	}
-	if _, err := r.m.EnsureHost(short(t), ledger.Fetch, w); err != nil {
+	if _, err := r.onHost(short(t), ledger.Fetch, w); err != nil {
 		t.Error(err)
 	}
 }
@@ -268,7 +345,7 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 		t.Errorf("%d host buffers while one is copied to", n)
 	}
 	free()
-	if d, err := r.m.EnsureHost(short(t), ledger.Epoch, w); err != nil || d[0] != 'b' {
+	if d, err := r.onHost(short(t), ledger.Epoch, w); err != nil || d[0] != 'b' {
 		t.Errorf("pulled %v, %v", d, err)
 	}
 	if n := hosts(r.devs[0]); n != 1 {
@@ -311,7 +388,7 @@ func TestHostBound(t *testing.T) {
 		}
 	}
 	for i, x := range ts {
-		if d, err := r.m.EnsureHost(short(t), ledger.Epoch, x); err != nil || d[0] != byte(10*i+5) {
+		if d, err := r.onHost(short(t), ledger.Epoch, x); err != nil || d[0] != byte(10*i+5) {
 			t.Errorf("%s is %v, %v", x.Name(), d, err)
 		}
 	}

@@ -61,7 +61,7 @@ func TestMeasure(t *testing.T) {
 	if now.Host.Tensors < 16 || now.Host.Tensors != m.HostMemory().Used {
 		t.Errorf("host memory %+v, expected %d", now.Host, m.HostMemory().Used)
 	}
-	if _, err := busy.m.EnsureHost(t.Context(), ledger.Fetch, x); err != nil {
+	if _, err := busy.onHost(t.Context(), ledger.Fetch, x); err != nil {
 		t.Fatal(err)
 	}
 	if err := busy.m.Drop(z); err != nil {

@@ -185,7 +185,7 @@ func (s *model) pull(t *rapid.T) {
 	if s.value[i] < 0 {
 		return
 	}
-	h, err := s.r.m.EnsureHost(context.Background(), ledger.Fetch, x)
+	h, err := s.r.onHost(context.Background(), ledger.Fetch, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +395,7 @@ func TestNetworksAtOnce(t *testing.T) {
 					return
 				}
 			}
-			h, err := r.m.EnsureHost(short(t), ledger.Epoch, own)
+			h, err := r.onHost(short(t), ledger.Epoch, own)
 			if err != nil {
 				t.Errorf("network %d: %v", n, err)
 			} else if got := h[3]; got != steps {

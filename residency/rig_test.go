@@ -679,6 +679,14 @@ func (r *rig) write(t *Tensor, d int, b byte) {
 }
 
 // read checks, when the task runs, that t is b on device d.
+// onHost pulls t back and reads it.
+func (r *rig) onHost(ctx context.Context, why ledger.Reason, t *Tensor) ([]byte, error) {
+	if err := r.m.PullBack(ctx, why, t); err != nil {
+		return nil, err
+	}
+	return r.m.Host(t)
+}
+
 func (r *rig) read(t *Tensor, d int, b byte) error {
 	r.Helper()
 	return r.task(d, func(in [][]byte) error {

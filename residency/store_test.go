@@ -49,7 +49,7 @@ func TestStore(t *testing.T) {
 	if got := ts[0].Location(); got != "store, clean on fake:0" {
 		t.Errorf("a is at %s", got)
 	}
-	if d, err := r.m.EnsureHost(short(t), ledger.Fetch, ts[1]); err != nil || d[0] != 'b' {
+	if d, err := r.onHost(short(t), ledger.Fetch, ts[1]); err != nil || d[0] != 'b' {
 		t.Errorf("pulled from the store: %v, %v", d, err)
 	}
 	r.write(ts[1], 0, 'z')

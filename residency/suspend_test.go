@@ -37,7 +37,7 @@ func TestSuspendedTenantGivesWay(t *testing.T) {
 	if w.Location() != "host" || ts[0].Location() != "fake:0" || ts[1].Location() != "fake:0" {
 		t.Errorf("w is at %s, x at %s, y at %s", w.Location(), ts[0].Location(), ts[1].Location())
 	}
-	if _, err := other.m.EnsureHost(t.Context(), ledger.Fetch, w); err != nil {
+	if _, err := other.onHost(t.Context(), ledger.Fetch, w); err != nil {
 		t.Errorf("reading it meanwhile: %v", err)
 	}
 	if err := other.m.Continue(t.Context()); err != nil {
