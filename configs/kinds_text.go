@@ -119,15 +119,27 @@ func (m modes) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, m.expect())
 		return
 	}
-	*dst.(*string) = n.Value
+	*dst.(*string) = strings.Join(m.split(n.Value), ",")
+}
+
+// split is the modes of a value, without the blanks about commas.
+func (modes) split(value string) []string {
+	list := strings.Split(value, ",")
+	for i, x := range list {
+		list[i] = strings.TrimSpace(x)
+	}
+	return list
 }
 
 // has reports whether a value is one of the modes, or several without repetition.
 func (m modes) has(n *yaml.Node) bool {
-	if n.Kind != yaml.ScalarNode || slices.Contains(m.one, n.Value) {
-		return n.Kind == yaml.ScalarNode
+	if n.Kind != yaml.ScalarNode {
+		return false
 	}
-	list := strings.Split(n.Value, ",")
+	list := m.split(n.Value)
+	if len(list) == 1 && slices.Contains(m.one, list[0]) {
+		return true
+	}
 	for i, x := range list {
 		if !slices.Contains(m.more, x) || slices.Contains(list[:i], x) {
 			return false

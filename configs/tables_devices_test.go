@@ -41,6 +41,8 @@ func TestDeviceLists(t *testing.T) {
 		{two, Overlay{Flags: map[string]string{"host-memory": "1GiB", "spill-dir": "/tmp/x"}}, Devices{Each: listed.Each, HostMemory: 1 << 30, SpillDir: "/tmp/x"}},
 		{"{use: cpu, host_memory: 1GiB, spill_dir: x}", Overlay{Flags: map[string]string{"host-memory": "0"}}, Devices{Use: "cpu"}},
 		{"{use: cpu, op_by_op: log}", Overlay{Flags: map[string]string{"op-by-op": "trace,sync"}}, Devices{Use: "cpu", OpByOp: "trace,sync"}},
+		{"{use: cpu, op_by_op: ' trace , log'}", Overlay{Flags: map[string]string{"op-by-op": "log, sync "}}, Devices{Use: "cpu", OpByOp: "log,sync"}},
+		{"{use: cpu, op_by_op: ' trace , log'}", Overlay{}, Devices{Use: "cpu", OpByOp: "trace,log"}},
 		{"{use: cpu, op_by_op: 'sync,log'}", Overlay{}, Devices{Use: "cpu", OpByOp: "sync,log"}},
 		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
 		{"[cpu, cpu]", Overlay{Flags: map[string]string{"device-memory": "50%"}},

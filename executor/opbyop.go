@@ -1,10 +1,12 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
@@ -141,6 +143,28 @@ func (p *Program) opTask(l *partition.Launch, c *calls.Call, of func(*calls.Memo
 		t.drops = append(t.drops, of(m))
 	}
 	return t
+}
+
+// results waits for an op, and is its results in words, also where they are not finite; nil if it failed otherwise,
+// which others tell.
+func (p *Program) results(ctx context.Context, t *task, done device.Event) (list []string) {
+	if t.call == nil {
+		return nil
+	}
+	if err := done.Wait(ctx); err != nil && !t.wrote(err) {
+		return nil
+	}
+	for k, n := range t.outNeed {
+		x, name := t.needs[n].Tensor, t.call.Graph.Outputs[k].Name
+		err := p.rt.Residency.Peek(ctx, x, func(b []byte) error {
+			list = append(list, fmt.Sprintf("%s %v: %s", name, x.Meta(), shape.Summary(x.Meta(), b)))
+			return nil
+		})
+		if err != nil {
+			list = append(list, fmt.Sprintf("%s %v: not read: %v", name, x.Meta(), err))
+		}
+	}
+	return list
 }
 
 // dropAfterLast has each tensor that the launch is the last to use dropped after the

@@ -32,6 +32,7 @@ type Runtime struct {
 	copies    []failedCopy              // not yet returned by Retried
 	watching  *watchdog                 // nil unless Watch was called
 	launched  func(Launched)            // nil unless OnLaunch was called
+	reads     bool                      // ReadResults was called
 	ending    func() bool               // undoes EndWith; nil unless that was called
 	compiler  compiler
 	refused   []error // of programs that are closed, not yet returned by Refused
@@ -69,11 +70,17 @@ type Launched struct {
 	Task  string          // "s0.F2"
 	Kinds []schedule.Kind // the passes that it runs, in their order
 	Call  *calls.Call     // the op; nil for a whole segment
+	// Results are the op's results in words, "NAME f32[2]: …", where ReadResults asked for them.
+	Results []string
 }
 
 // OnLaunch tells f, unless it is nil, of each task that is queued from now on, from the goroutine that
 // queues it.
 func (r *Runtime) OnLaunch(f func(Launched)) { r.launched = f }
+
+// ReadResults has each op that runs by itself waited for, and its results read and told in [Launched]. The
+// ledger counts the bytes as debug.
+func (r *Runtime) ReadResults() { r.reads = true }
 
 // Compiled counts the executables that the runtime's programs asked for.
 func (r *Runtime) Compiled() Compiled { return r.compiler.compiled() }

@@ -148,10 +148,15 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 		t.lease.Ready[n] = t.lease.Buffers[n].Ready()
 	}
 	t.events[f.slot()] = done
+	err = m.Release(&t.lease, done)
 	if tell := p.rt.launched; tell != nil {
-		tell(Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kinds: t.kinds, Call: t.call})
+		x := Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kinds: t.kinds, Call: t.call}
+		if p.rt.reads && err == nil {
+			x.Results = p.results(ctx, t, done)
+		}
+		tell(x)
 	}
-	if err := m.Release(&t.lease, done); err != nil {
+	if err != nil {
 		return err
 	}
 	return p.dropAll(t)

@@ -33,13 +33,18 @@ type Error struct {
 
 // Error is "file:line: op: cause". A cause that begins with the op is not told it again.
 func (e *Error) Error() string {
+	if pos := e.Loc.Pos().String(); pos != "" {
+		return pos + ": " + e.cause()
+	}
+	return e.cause()
+}
+
+// cause is Error without the place.
+func (e *Error) cause() string {
 	op := e.Op + ": "
 	cause := e.Err.Error()
 	for strings.HasPrefix(cause, op) {
 		cause = cause[len(op):]
-	}
-	if pos := e.Loc.Pos().String(); pos != "" {
-		return pos + ": " + op + cause
 	}
 	return op + cause
 }

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/panics"
 )
 
@@ -107,29 +109,71 @@ func (inv *Invocation) pass(h Handler) {
 	}
 }
 
-// logging writes a line per call.
+// logging writes a line per call, and with values one per result, too.
 type logging struct {
-	next Handler
-	mu   sync.Mutex
-	w    io.Writer
+	next   Handler
+	values bool
+	mu     sync.Mutex
+	w      io.Writer
 }
 
 // Logging is a handler that passes calls on and writes a line for each to w:
 // where it was made, the op, and the metadata that goes in and comes out.
 func Logging(next Handler, w io.Writer) Handler { return &logging{next: next, w: w} }
 
+// LoggingValues is Logging that waits for each call, and writes a further line for each result:
+// its first and last elements, the least, the largest and the mean, and how many are NaN or
+// infinite. The ledger counts the bytes that it reads as debug. A function of [Context.Call] must
+// not call through it where it must not wait for the result.
+func LoggingValues(next Handler, w io.Writer) Handler {
+	return &logging{next: next, values: true, w: w}
+}
+
 // Execute passes the call on, then writes.
 func (l *logging) Execute(inv *Invocation) {
+	args := list(inv.Args) // whose records may be those of other tensors once they are consumed
 	inv.pass(l.next)
-	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), opText(inv.Op), list(inv.Args))
+	text := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), opText(inv.Op), args)
 	if t := inv.Results[0]; t.refused() {
-		line += fmt.Sprintf("error: %v\n", t.Err())
+		text += fmt.Sprintf("error: %s\n", reason(t.Err(), inv.Loc))
 	} else {
-		line += fmt.Sprintf("%s on %s\n", list(inv.Results), t.Device())
+		text += fmt.Sprintf("%s on %s\n", list(inv.Results), t.Device())
+		for i := 0; l.values && i < len(inv.Results); i++ {
+			text += "  " + inv.Results[i].summary(inv) + "\n"
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = io.WriteString(l.w, line) // a log that cannot be written stops no work
+	_, _ = io.WriteString(l.w, text) // a log that cannot be written stops no work
+}
+
+// reason is an error in a line that begins with a place: without it where the error is of this place, too.
+func reason(err error, at Location) string {
+	if e, ok := err.(*Error); ok && e.Loc == at {
+		return e.cause()
+	}
+	return err.Error()
+}
+
+// summary waits for the contents of a result, and is their summary, or what they failed with.
+func (x Tensor) summary(inv *Invocation) string {
+	if x.refused() || !x.use() {
+		return fmt.Sprint("error: ", x.Err())
+	}
+	defer x.rec.unuse()
+	text := ""
+	err := x.rec.maker().wait(context.Background()) // which Cancel ends
+	if err == nil {
+		t := x.rec.tensor
+		err = inv.context.tenant.Peek(context.Background(), t, func(b []byte) error {
+			text = fmt.Sprintf("%v: %s", t.Meta(), shape.Summary(t.Meta(), b))
+			return nil
+		})
+	}
+	if err != nil {
+		return "error: " + reason(err, inv.Loc)
+	}
+	return text
 }
 
 // opText is the text of an op. Of a function it is the name, since its attributes are the

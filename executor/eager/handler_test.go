@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 func TestHandlers(t *testing.T) {
@@ -32,6 +33,57 @@ func TestHandlers(t *testing.T) {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not have %q:\n%s", want, log.String())
 		}
+	}
+}
+
+// A call's place is logged once, also where the call fails. An argument's failure has the place where it arose.
+func TestLoggedPlaces(t *testing.T) {
+	var log strings.Builder
+	r := open(t, 1, ContextOptions{Handler: func(devices Handler) Handler { return Logging(devices, &log) }})
+	bad := r.One(ops.AddOp, r.floats([]float32{1}, 1), r.floats([]float32{1, 2, 3}, 3), Tensor{})
+	r.One(ops.Unary{Fn: "neg"}, bad)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("logged %q", lines)
+	}
+	for i, want := range []int{1, 2} { // the second line names the first call's place, too
+		if n := strings.Count(lines[i], "handler_test.go:"); n != want || !strings.Contains(lines[i], " -> error: ") {
+			t.Errorf("line %q has %d places, expected %d", lines[i], n, want)
+		}
+	}
+}
+
+// With values, the results of each call are summed up, the failures of the data, too, and nothing stays held.
+func TestLoggingValues(t *testing.T) {
+	for name, change := range map[string]func(*rig){"at once": func(*rig) {}, "queued": func(r *rig) { r.queued() }} {
+		t.Run(name, func(t *testing.T) { testLoggingValues(t, change) })
+	}
+}
+
+func testLoggingValues(t *testing.T, change func(*rig)) {
+	var log strings.Builder
+	r := open(t, 1, ContextOptions{Handler: func(devices Handler) Handler { return LoggingValues(devices, &log) }})
+	change(r)
+	x := r.One(ops.AddOp, r.floats([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 8), r.floats([]float32{1}, 1))
+	y := r.One(ops.Unary{Fn: "log"}, r.floats([]float32{-1, 0, 1}, 3))
+	r.expect(r.One(ops.Unary{Fn: "neg"}, x), -2, -3, -4, -5, -6, -7, -8, -9)
+	failed := r.badGather()
+	wants := []string{
+		" on cpu:0\n  f32[8]: [2 3 4 … 7 8 9], least 2, largest 9, mean 5.5\n",
+		" on cpu:0\n  f32[3]: [NaN -Inf 0], least 0, largest 0, mean 0, 1 NaN, 1 Inf\n",
+		"\n  f32[8]: [-2 -3 -4 … -7 -8 -9], least -9, largest -2, mean -5.5\n",
+		"\n  error: gather: ",
+	}
+	for _, want := range wants {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not have %q:\n%s", want, log.String())
+		}
+	}
+	if got, want := r.Ledger().OfReason(ledger.Debug).Bytes, int64(32+12+32); got != want {
+		t.Errorf("%d bytes were read, expected %d", got, want)
+	}
+	if err := errors.Join(y.Release(), failed.Release()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,6 +22,9 @@ func (s *Session) Runtime(ctx context.Context, devs []device.Device, dir string,
 	defer func() {
 		if err == nil && s.held.calls != nil {
 			s.OnLaunch(rt)
+			if s.Config.Devices.Runs(configs.OpByOpSync) {
+				rt.ReadResults()
+			}
 		}
 	}()
 	err = s.held.gate.Pass(ctx, func(opens <-chan struct{}) error {

@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,7 +108,8 @@ type call struct {
 	took time.Duration
 }
 
-// String is the call's line: "train step 1 s0.F0/fc1.matmul 81.2µs 1.1 MiB: digits.yaml:12: layer 0 …".
+// String is the call's line, "train step 1 s0.F0/fc1.matmul 81.2µs 1.1 MiB: digits.yaml:12: layer 0 …", and one for
+// each result that was read.
 func (x call) String() string {
 	if x.Call == nil {
 		return fmt.Sprintf("%s step %d %s %v", x.Net, x.Step, x.Task, x.took)
@@ -116,5 +118,6 @@ func (x call) String() string {
 	if x.Call.Node != nil {
 		op = fuse.Single(x.Call.Node).Describe()
 	}
-	return fmt.Sprintf("%s step %d %s %v %s: %s", x.Net, x.Step, x.Task, x.took, units.Bytes(x.Call.Bytes()), op)
+	line := fmt.Sprintf("%s step %d %s %v %s: %s", x.Net, x.Step, x.Task, x.took, units.Bytes(x.Call.Bytes()), op)
+	return strings.Join(append([]string{line}, x.Results...), "\n  ")
 }
