@@ -159,3 +159,45 @@ func TestOpByOpAllocatesNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Host tensors, shapes that depend on contents, and gradients of gradients, as a program asks for them.
+func TestOpByOpFromOutside(t *testing.T) {
+	d := runtest.OpenDevices(t, "cpu", 8<<20)
+	c, err := d.OpByOp(eager.ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.AllocHost(shape.F32(3), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(shape.View[float32](h.Bytes()), []float32{0, 2, 3})
+	x := h.Upload()
+	tape := c.NewTape()
+	loss := tape.One(ops.Binary{Fn: "mul"}, x.Ref(), tape.One(ops.Binary{Fn: "mul"}, x.Ref(), x.Ref()))
+	slope, err := tape.Gradients(loss, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := tape.Gradients(slope[0], x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Fetch(t.Context(), curve[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := shape.View[float32](h.Bytes()); got[0] != 0 || got[1] != 12 || got[2] != 18 {
+		t.Errorf("the second derivative of x³ at 0, 2 and 3 is %v", got)
+	}
+	where, err := c.Dynamic(eager.Nonzero{}, x).Tensors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := where[0].Meta(); !m.Equal(shape.I32(2, 1)) {
+		t.Errorf("the places are %v", m)
+	}
+	err = errors.Join(loss.Release(), slope[0].Release(), curve[0].Release(), where[0].Release(), tape.Close(), h.Free(), c.Close(), d.Close())
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -95,7 +95,7 @@ func (c *Context) One(op graph.Op, args ...Tensor) Tensor {
 // call is Execute, with the results in out where they are there at once. skip is the number
 // of callers between the program and the caller of call.
 func (c *Context) call(op graph.Op, args, out []Tensor, skip int) []Tensor {
-	if c != nil && c.bare && !isNil(op) {
+	if _, apart := op.(placed); c != nil && c.bare && !apart && !isNil(op) {
 		results, _, err := c.submit(&call{op: op, skip: skip + 1}, args, out)
 		if err != nil {
 			return poisoned(op, err)
@@ -132,6 +132,10 @@ func (c *Context) Run(inv *Invocation) {
 		inv.Fail(fmt.Errorf("%w: the op is nil: pass one, such as ops.MatMul{}", errs.ErrOptions))
 		return
 	}
+	if err := inv.place(); err != nil {
+		inv.Fail(err)
+		return
+	}
 	inv.pass(c.handler)
 }
 
@@ -143,6 +147,8 @@ func isNil(op graph.Op) bool {
 	case *Function:
 		return f == nil
 	case *frozen:
+		return isNil(f.Op)
+	case placed:
 		return isNil(f.Op)
 	}
 	return false

@@ -139,7 +139,12 @@ type frozen struct{ graph.Op }
 // once, and no more at each call. It is for ops with lists among their attributes, such as
 // ops.Transpose, and for those of [graph.Compose], where the time of a call matters. Freeze an
 // op once and keep the result: each one is compiled by itself.
-func Freeze(op graph.Op) graph.Op { return &frozen{op} }
+func Freeze(op graph.Op) graph.Op {
+	if p, ok := op.(placed); ok {
+		return placed{&frozen{p.Op}, p.on}
+	}
+	return &frozen{op}
+}
 
 // Expand appends the op itself: see [graph.Composite].
 func (f *frozen) Expand(b *graph.Builder, in []*graph.Value) []*graph.Value {

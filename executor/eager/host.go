@@ -42,7 +42,23 @@ func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) Tensor {
 	return c.upload(m, data, err, to, Caller(1))
 }
 
+// upload makes a tensor of a copy of data.
 func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc Location) Tensor {
+	return c.filled(m, err, to, loc, func(e *era, r *record) error {
+		if err := c.tenant.Fill(r.tensor, data); err != nil {
+			return err
+		}
+		return c.tenant.MoveIn(e, r.onDevice())
+	})
+}
+
+// onDevice is the need of the record's tensor on its device.
+func (r *record) onDevice() []residency.Need {
+	return []residency.Need{{Tensor: r.tensor, Device: r.lane.memory.device, Mode: residency.Read}}
+}
+
+// filled makes a tensor to which fill gives contents.
+func (c *Context) filled(m shape.Meta, err error, to device.ID, loc Location, fill func(*era, *record) error) Tensor {
 	w := &work{what: "from host", loc: loc}
 	if err := cmp.Or(c.checkOpen(), err); err != nil {
 		return failure(c.abandon(w, err))
@@ -57,11 +73,7 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 	if err != nil {
 		return failure(c.abandon(w, err))
 	}
-	t := x.rec.tensor
-	if err = c.tenant.Fill(t, data); err == nil {
-		err = c.tenant.MoveIn(w.era, []residency.Need{{Tensor: t, Device: l.memory.device, Mode: residency.Read}})
-	}
-	if err != nil {
+	if err = fill(of, x.rec); err != nil {
 		_ = x.Release() // it is live
 		return failure(c.abandon(w, w.era.cause(err)))
 	}

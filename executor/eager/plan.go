@@ -22,8 +22,9 @@ type plan struct {
 	inputs  []int // the values of the trace that it reads, each once
 
 	mu    sync.Mutex
-	found int       // times that the plan was asked for
-	f     *Function // of the whole plan, once it is worth it
+	found int               // times that the plan was asked for
+	f     *Function         // of the whole plan, once it is worth it
+	parts map[int]*Function // of single results, for traces that read them
 }
 
 // planned is a call of a plan.
@@ -159,6 +160,24 @@ func (p *plan) function() *Function {
 		p.f = Compile("gradients", p.build)
 	}
 	return p.f
+}
+
+// slope is the plan as a function of its inputs with one result. It is the same each time, so that
+// traces that read it are equal.
+func (p *plan) slope(result int) *Function {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.parts[result]
+	if f == nil {
+		f = Compile("gradient", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+			return p.build(b, in)[result:][:1]
+		})
+		if p.parts == nil {
+			p.parts = map[int]*Function{}
+		}
+		p.parts[result] = f
+	}
+	return f
 }
 
 // compiles reports whether the plan can be a function: its results are values of its own,

@@ -23,10 +23,18 @@ import (
 type Tape struct {
 	context *Context
 	trace   trace
-	ids     map[Tensor]int // of the tensors that it holds, in tensors
-	tensors []Tensor       // by the number of a value in the trace, each with a reference of the tape
-	closed  bool           // calls are refused
-	room    []Tensor       // for the arguments of a call
+	ids     map[Tensor]int   // of the tensors that it holds, in tensors
+	tensors []Tensor         // by the number of a value in the trace, each with a reference of the tape
+	closed  bool             // calls are refused
+	room    []Tensor         // for the arguments of a call
+	slopes  map[Tensor]slope // nil before the first
+}
+
+// slope is a gradient that a tape has computed and that no recorded call has read yet. The tape
+// does not hold it.
+type slope struct {
+	of     *plan
+	result int // of the plan's
 }
 
 // NewTape begins a tape. The caller closes it.
@@ -67,6 +75,11 @@ func (t *Tape) run(op graph.Op, args, out []Tensor) []Tensor {
 		}
 		return results
 	}
+	if len(t.slopes) > 0 {
+		for _, x := range t.room {
+			t.recordSlope(x)
+		}
+	}
 	for _, x := range t.room {
 		if id, known := t.ids[x]; known {
 			_ = x.Release() // the tape has one
@@ -81,6 +94,25 @@ func (t *Tape) run(op graph.Op, args, out []Tensor) []Tensor {
 	}
 	t.trace.call(op, len(args), len(results))
 	return results
+}
+
+// recordSlope records how x came about if it is a gradient that this tape has computed: as a call of a
+// function, whose ops are differentiated in their turn.
+func (t *Tape) recordSlope(x Tensor) {
+	s, ok := t.slopes[x]
+	if !ok {
+		return
+	}
+	delete(t.slopes, x)
+	held := x.Ref()
+	if held.refused() {
+		return // it was consumed: the caller tells
+	}
+	for _, id := range s.of.inputs {
+		t.trace.read(id)
+	}
+	t.hold(held)
+	t.trace.call(s.of.slope(s.result), len(s.of.inputs), 1)
 }
 
 // refOrZero is a further reference; of the zero Tensor, the zero Tensor.
@@ -102,7 +134,9 @@ func (t *Tape) hold(x Tensor) (id int) {
 }
 
 // Gradients computes the gradients of loss, by the tensors wrt: the sums over loss's
-// elements. It consumes nothing. The caller releases the results.
+// elements. It consumes nothing. The caller releases the results. A recorded call may read them, and so may
+// loss be one: their gradients are computed in their turn. That fails, and names the op, where a rule for
+// a gradient uses an op that has no gradient itself.
 func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 	loc := Caller(1)
 	if err := t.check(); err != nil {
@@ -116,27 +150,55 @@ func (t *Tape) Gradients(loss Tensor, wrt ...Tensor) ([]Tensor, error) {
 		}
 		of[i] = id
 	}
+	t.recordSlope(loss)
 	from, known := t.ids[loss]
 	if !known {
-		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call: compute it with Tape.Execute (a gradient is not recorded, so it has no gradient itself)", ErrNoGradient))
+		return nil, gradientError(loc, fmt.Errorf("%w: the loss is not the result of a recorded call, nor a gradient of this tape: compute it with Tape.Execute", ErrNoGradient))
 	}
 	p, err := t.context.plans.find(&t.trace, from, of)
 	if err != nil {
 		return nil, gradientError(loc, err)
 	}
-	if f := p.function(); f != nil {
-		return t.launch(p, f, loc), nil
+	var list []Tensor
+	if f := p.function(); f != nil && t.together(p) {
+		list = t.launch(p, f, loc)
+	} else {
+		list = t.replay(p, loc)
 	}
-	return t.replay(p, loc), nil
+	for i, x := range list {
+		x = x.bring(t.tensors[p.wrt[i]].Device(), loc)
+		list[i] = x
+		if _, known := t.ids[x]; known || x.refused() {
+			continue
+		}
+		if t.slopes == nil {
+			t.slopes = map[Tensor]slope{}
+		}
+		t.slopes[x] = slope{p, i}
+	}
+	return list, nil
 }
 
 func gradientError(loc Location, err error) error {
 	return &Error{Op: "gradients", Loc: loc, Err: err}
 }
 
+// together reports whether all that a plan reads is on one device.
+func (t *Tape) together(p *plan) bool {
+	for _, id := range p.inputs {
+		if t.tensors[id].Device() != t.tensors[p.inputs[0]].Device() {
+			return false
+		}
+	}
+	return true
+}
+
 // launch runs a plan in one launch.
 func (t *Tape) launch(p *plan, f *Function, loc Location) []Tensor {
-	inv := &Invocation{Op: f, Loc: loc, needs: len(p.results)}
+	inv := &Invocation{Op: f, Loc: loc, needs: len(p.results), Device: t.tensors[p.loss].Device()}
+	if len(p.inputs) > 0 {
+		inv.Device = t.tensors[p.inputs[0]].Device()
+	}
 	for _, id := range p.inputs {
 		inv.Args = append(inv.Args, t.tensors[id].Ref())
 	}
@@ -170,6 +232,13 @@ func (t *Tape) replay(p *plan, loc Location) []Tensor {
 		inv := &Invocation{Op: s.op, Args: make([]Tensor, len(s.in)), Loc: loc, needs: len(s.out)}
 		for i, id := range s.in {
 			inv.Args[i] = take(id)
+		}
+		inv.Device = t.tensors[p.loss].Device()
+		for i, x := range inv.Args { // with arguments of several devices, the op runs on that of the first
+			if i == 0 {
+				inv.Device = x.Device()
+			}
+			inv.Args[i] = x.bring(inv.Device, loc)
 		}
 		t.context.Run(inv)
 		for k, id := range s.out {
@@ -211,6 +280,7 @@ func (t *Tape) Close() error {
 	}
 	t.tensors = nil
 	clear(t.ids)
+	clear(t.slopes)
 	return errors.Join(failed...)
 }
 
@@ -313,7 +383,7 @@ func (t *trace) graph() (b *graph.Builder, values []*graph.Value) {
 			next = max(next, reads[i]+1)
 		}
 		reads = reads[c.in:]
-		for _, v := range b.Apply(c.op, in...)[:c.out] {
+		for _, v := range b.Apply(unplaced(c.op), in...)[:c.out] {
 			values[next] = v
 			next++
 		}

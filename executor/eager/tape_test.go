@@ -134,6 +134,81 @@ func (r *rig) byNode(b *graph.Builder, in []*graph.Value, tensors []Tensor) []fl
 	return r.value(now[out].Ref())
 }
 
+// A gradient that a recorded call reads has gradients in its turn, also a further time, and a gradient may be the
+// loss. A second tape with the same calls finds the same plans, and runs them compiled.
+func TestGradientsOfGradients(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	mul := ops.Binary{Fn: "mul"}
+	for range 3 {
+		x, y := r.floats([]float32{2, 3}, 2), r.floats([]float32{5, 7}, 2)
+		tape := r.NewTape()
+		cube := tape.One(mul, tape.One(mul, x.Ref(), x.Ref()), x.Ref())
+		loss := tape.One(mul, cube, y.Ref()) // x³y
+		first, err := tape.Gradients(loss, x, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		penalty := tape.One(ops.AddOp, tape.One(mul, first[0].Ref(), first[0].Ref()), loss.Ref()) // (3x²y)² + x³y
+		second, err := tape.Gradients(penalty, x, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		third, err := tape.Gradients(first[1], x) // of x³
+		if err != nil {
+			t.Fatal(err)
+		}
+		fourth, err := tape.Gradients(third[0], x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.expect(first[0], 3*4*5, 3*9*7)
+		r.expect(first[1], 8, 27)
+		r.expect(second[0], 36*8*25+3*4*5, 36*27*49+3*9*7) // 36x³y² + 3x²y
+		r.expect(second[1], 18*16*5+8, 18*81*7+27)         // 18x⁴y + x³
+		r.expect(third[0], 12, 27)
+		r.expect(fourth[0], 12, 18)
+		if err := errors.Join(x.Release(), y.Release(), loss.Release(), penalty.Release(), tape.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.plans.size; n != 4 {
+		t.Errorf("%d plans for three equal tapes, expected 4", n)
+	}
+}
+
+// Where the rule of a gradient is an op without one, the error names the op, in place of gradients that lack a part. A
+// gradient that only a call without a tape reads stays a constant.
+func TestGradientsOfGradientsRefused(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	x := r.floats([]float32{1, 2}, 2)
+	tape := r.NewTape()
+	loss := tape.One(ops.Unary{Fn: "tanh"}, x.Ref())
+	slopes, err := tape.Gradients(loss, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := tape.One(ops.AddOp, loss.Ref(), slopes[0].Ref())
+	_, err = tape.Gradients(mixed, x)
+	fails(t, err, ops.ErrNoGradient, "tape_test.go:", "tanh_grad is itself a gradient")
+	constant := r.One(ops.Affine{Scale: 1}, slopes[0].Ref())
+	sum := tape.One(ops.AddOp, loss.Ref(), constant)
+	again, err := tape.Gradients(sum, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.value(again[0]), r.value(slopes[0].Ref()); got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("the gradient is %v, expected %v", got, want)
+	}
+	if err := slopes[0].Release(); err != nil {
+		t.Error(err)
+	}
+	_, err = tape.Gradients(slopes[0], x) // the tape has it still
+	fails(t, err, ops.ErrNoGradient, "tanh_grad")
+	if err := errors.Join(x.Release(), loss.Release(), mixed.Release(), sum.Release(), tape.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // counting is a handler that counts calls.
 type counting struct {
 	next  Handler
