@@ -60,7 +60,7 @@ func (t *Model) eval(ctx context.Context, choose func() (part *datasets.Part, na
 	res := answer.Evaluation{Part: name, Samples: part.Samples()}
 	j, err := t.judge(ctx, part)
 	if err != nil {
-		return answer.Evaluation{}, err
+		return answer.Evaluation{}, t.session.Placed(err)
 	}
 	var score infer.Score
 	var done infer.Progress
