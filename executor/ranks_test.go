@@ -452,7 +452,7 @@ func TestRanksEvaluateBetweenSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := mustWorld(t, s.job, devs, s.of, "1f1b")
-	g, err := models.EvalBatch(s.spec, models.Size{Microbatch: s.microbatch})
+	g, err := models.Predict(s.spec, models.Size{Microbatch: s.microbatch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +465,7 @@ func TestRanksEvaluateBetweenSteps(t *testing.T) {
 		plans = append(plans, p)
 	}
 	const steps = 3
-	losses := make([][steps][]byte, len(devs)) // by rank
+	answers := make([][steps][]byte, len(devs)) // by rank
 	ctx := short(t)
 	err = w.all(func(r *rank) error {
 		if err := r.load(); err != nil {
@@ -498,7 +498,7 @@ func TestRanksEvaluateBetweenSteps(t *testing.T) {
 					err = r.rt.Residency.PullBack(ctx, ledger.Fetch, out)
 				}
 				if err == nil {
-					losses[e][i], err = r.rt.Residency.Host(out)
+					answers[e][i], err = r.rt.Residency.Host(out)
 				}
 			}
 			if err != nil {
@@ -510,10 +510,10 @@ func TestRanksEvaluateBetweenSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r := range losses {
-		for i := range losses[r] {
-			if len(losses[r][i]) == 0 || !bytes.Equal(losses[r][i], losses[0][i]) || i > 0 && bytes.Equal(losses[r][i], losses[r][i-1]) {
-				t.Errorf("step %d: rank %d has %x, and rank 0 %x", i, r, losses[r][i], losses[0][i])
+	for r := range answers {
+		for i := range answers[r] {
+			if len(answers[r][i]) == 0 || !bytes.Equal(answers[r][i], answers[0][i]) || i > 0 && bytes.Equal(answers[r][i], answers[r][i-1]) {
+				t.Errorf("step %d: rank %d has %x, and rank 0 %x", i, r, answers[r][i], answers[0][i])
 			}
 		}
 	}

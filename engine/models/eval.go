@@ -1,6 +1,8 @@
 package models
 
 import (
+	"strings"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/ops"
@@ -21,21 +23,42 @@ func Eval(s Spec, z Size) (*graph.Graph, error) {
 		}
 		v := c.b.Var(name, m, graph.Metric, graph.Init{})
 		c.b.Assign(v, c.b.One(add, v, x))
-	})
+	}, func(*context) {})
 }
 
-// EvalBatch builds the graph whose outputs are what Eval adds for a batch: of a
-// statistic with cells, each answer's cell. Of z it uses Microbatch and Stop.
-func EvalBatch(s Spec, z Size) (*graph.Graph, error) {
-	return evaluation(s, z, func(c *context, name string, x *graph.Value, _ int) { c.b.Output(name, x) })
+// Apart is a program among several that evaluate the batches of a part, each in whatever order it gets them.
+type Apart struct {
+	Program string // its name, which its variables have in place of "eval"
+	Slots   int    // batches whose sums it keeps
 }
 
-// EvalName is the name of a statistic's variable or output.
+// Name is the name of the program's variable in place of one of Eval's.
+func (a Apart) Name(of string) string { return a.Program + strings.TrimPrefix(of, "eval") }
+
+// EvalApart builds the graph of such a program. Its variables are its own, by [Apart.Name]. Sums of floats depend on
+// their order, so those of its batch i stay apart, at i modulo the slots. Cells are counted, as Eval does.
+func EvalApart(s Spec, z Size, a Apart) (*graph.Graph, error) {
+	var batch *graph.Value // the number of the program's batches so far
+	return evaluation(s, z, func(c *context, name string, x *graph.Value, cells int) {
+		if batch == nil {
+			batch = c.b.Var(a.Name(EvalBatches), shape.I32(), graph.Metric, graph.Init{})
+		}
+		if cells > 0 {
+			v := c.b.Var(a.Name(name), shape.I32(cells), graph.Metric, graph.Init{})
+			c.b.Assign(v, c.b.One(ops.Tally{Padded: c.lengths != nil}, v, x))
+			return
+		}
+		v := c.b.Var(a.Name(name), shape.F32(append([]int{a.Slots}, x.Meta.Shape...)...), graph.Metric, graph.Init{})
+		c.b.Assign(v, c.b.One(ops.RingWrite{Scale: 1}, v, batch, x))
+	}, func(c *context) { c.b.Assign(batch, c.b.One(ops.Increment{}, batch)) })
+}
+
+// EvalName is the name of a statistic's variable in Eval.
 func EvalName(s *metrics.Statistic) string { return "eval/" + s.Name }
 
-// evaluation builds the graph that hands a batch's numbers to collect. The numbers of a
+// evaluation builds the graph that hands a batch's numbers to collect, and then calls end. The numbers of a
 // statistic with cells are each below their number.
-func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.Value, cells int)) (*graph.Graph, error) {
+func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.Value, cells int), end func(c *context)) (*graph.Graph, error) {
 	s = s.sized(z.Positions)
 	c := newContext("eval", s, 1, z.Microbatch)
 	c.b.Stop(z.Stop)
@@ -57,6 +80,7 @@ func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.V
 	for i, st := range s.Statistics {
 		collect(c, EvalName(st), numbers[i], cells[i])
 	}
+	end(c)
 	return c.graph()
 }
 

@@ -55,7 +55,7 @@ type Spec struct {
 	// place: see optim.Spec.Averages. nil: of none.
 	Averaged func(parameter string) bool
 
-	// Statistics are what Eval and EvalBatch collect in addition to the loss and right answers.
+	// Statistics are what Eval and EvalApart collect in addition to the loss and right answers.
 	// Scores has them give each answer's probabilities. Scaling is the scaling of the targets,
 	// for statistics.
 	Statistics []*metrics.Statistic
@@ -121,6 +121,7 @@ const (
 	GradNormRing  = "grad_norm_ring" // norm of each step's gradients, with optim.Spec.GradNorm
 	EvalLoss      = "eval/loss"      // sum over terms
 	EvalCorrect   = "eval/correct"   // count over terms
+	EvalBatches   = "eval/batches"   // of a program, in EvalApart
 	EvalScores    = "eval/scores"    // each answer's probabilities, with Spec.Scores
 	EvalCells     = "eval/cells"     // each answer's cell in the confusion matrix, with Spec.Scores
 	PredictOutput = "prediction"

@@ -289,6 +289,7 @@ var badUpdate = map[string][]badCase{
 	"ring_write": {
 		{ops.RingWrite{}, metas(f(0), in(), f()), "length"},
 		{ops.RingWrite{}, metas(f(2), in(), f(1)), "x is"},
+		{ops.RingWrite{}, metas(f(2, 3), in(), f()), "x is"},
 		{ops.RingWrite{}, metas(f(2), f(), f()), "step is"},
 	},
 }

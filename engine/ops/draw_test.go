@@ -498,8 +498,11 @@ func drawIncrement(t *rapid.T) sample {
 }
 
 func drawRingWrite(t *rapid.T) sample {
-	ring := signed(t, num(t, 1, 4, "length"))
-	return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{ring, scalarI(int32(num(t, 0, 9, "step"))), scalarF(3)}}
+	length, step := num(t, 1, 4, "length"), scalarI(int32(num(t, 0, 9, "step")))
+	if n := num(t, 0, 3, "numbers"); n > 0 {
+		return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{signed(t, length, n), step, signed(t, n)}}
+	}
+	return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{signed(t, length), step, scalarF(3)}}
 }
 
 // drawAveraged draws an update with an average of the weight.

@@ -260,7 +260,7 @@ func (o Increment) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, 1, 
 // Alias updates the counter in place.
 func (o Increment) Alias() []int { return []int{0} }
 
-// RingWrite is (ring f32[L], step i32[], x f32[]) to ring with
+// RingWrite is (ring f32[L, …], step i32[], x f32[…]) to ring with
 // ring[step mod L] = x*Scale, in place. Losses of steps wait in it until they are
 // read.
 type RingWrite struct{ Scale float64 }
@@ -268,18 +268,18 @@ type RingWrite struct{ Scale float64 }
 // Kind is "ring_write".
 func (o RingWrite) Kind() string { return "ring_write" }
 
-// Infer wants a ring of at least one element.
+// Infer wants a ring of at least one x.
 func (o RingWrite) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	if in[0].DType != shape.Float32 || in[0].Shape.Rank() != 1 || in[0].Elems() == 0 {
-		return nil, fmt.Errorf("ring is %v, expected f32 [length] of at least 1", in[0])
+	if in[0].DType != shape.Float32 || in[0].Shape.Rank() == 0 || in[0].Elems() == 0 {
+		return nil, fmt.Errorf("ring is %v, expected f32 [length, …] of at least 1", in[0])
 	}
 	if err := expect("step", in[1], shape.I32()); err != nil {
 		return nil, err
 	}
-	return one(in[0]), expect("x", in[2], shape.F32())
+	return one(in[0]), expect("x", in[2], shape.F32(in[0].Shape[1:]...))
 }
 
 // Grad is none: it records.
@@ -287,8 +287,11 @@ func (o RingWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*gr
 	return noGrad(n)
 }
 
-// Cost is the one element written.
-func (o RingWrite) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{Flops: 1, Bytes: 12} }
+// Cost is the elements written.
+func (o RingWrite) Cost(in, _ []shape.Meta) graph.Cost {
+	n := int64(in[2].Elems())
+	return graph.Cost{Flops: n, Bytes: 8*n + 4}
+}
 
 // Alias updates the ring in place.
 func (o RingWrite) Alias() []int { return []int{0} }

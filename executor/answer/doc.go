@@ -8,7 +8,7 @@
 //
 //	e := answer.NewEngine(rt, model, load)
 //	defer e.Close()
-//	score, err := e.Evaluate(ctx, judge, part, &progress)
+//	score, err := e.Evaluate(ctx, judge, part)
 //	err = e.Predict(ctx, part, &progress, func(p answer.Prediction) error { … })
 //
 // The types to know are [Engine], [Model], [Judge], [Text] and [Service].

@@ -76,9 +76,8 @@ func (e *Engine) ran(batches []int) {
 	}
 }
 
-// Evaluate computes the loss over a part, and what the judge's metrics need. After the
-// loss of a device, another engine goes on from done.
-func (e *Engine) Evaluate(ctx context.Context, j *Judge, part *datasets.Part, done *infer.Progress) (s infer.Score, err error) {
+// Evaluate computes the loss over a part, and what the judge's metrics need.
+func (e *Engine) Evaluate(ctx context.Context, j *Judge, part *datasets.Part) (s infer.Score, err error) {
 	x, err := infer.NewEvaluator(ctx, e.rt, j.Model(e.Model.Infer), part)
 	if err == nil {
 		_, err = e.load(ctx, x)
@@ -86,7 +85,7 @@ func (e *Engine) Evaluate(ctx context.Context, j *Judge, part *datasets.Part, do
 	if err != nil {
 		return s, err
 	}
-	s, err = x.Run(ctx, done)
+	s, err = x.Run(ctx)
 	e.ran(x.Batches())
 	return s, err
 }

@@ -70,7 +70,7 @@ type LabelResult struct {
 // batches.
 type LostDevice struct {
 	Device  device.ID `json:"device"`
-	Samples int       `json:"samples"` // that were done before, in order
+	Samples int       `json:"samples"` // that need not be evaluated again: 0
 	Cause   string    `json:"cause"`   // the operation that failed, and why
 }
 

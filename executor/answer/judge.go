@@ -88,19 +88,23 @@ func NewJudge(ctx context.Context, m Model, part *datasets.Part, o JudgeOptions)
 	return j, err
 }
 
-// measureMemory finds the memory of an evaluation whose counts may take more than the
+// measureMemory finds the memory of an evaluation whose counts, or the sums of each batch, may take more than the
 // plan.
 func (j *Judge) measureMemory(o JudgeOptions, stop func() error) error {
-	if !slices.ContainsFunc(j.set.Statistics, func(x *metrics.Statistic) bool { return x.Cells != nil }) {
+	counts := slices.ContainsFunc(j.set.Statistics, func(x *metrics.Statistic) bool { return x.Cells != nil })
+	m := j.Model(j.model.Infer)
+	if !counts && !m.Apart() {
 		return nil
 	}
-	m := j.Model(j.model.Infer)
-	g, err := models.Eval(m.Spec, models.Size{Microbatch: o.Microbatch, Stop: stop})
+	g, err := m.EvaluationGraph(j.Part, models.Size{Microbatch: o.Microbatch, Stop: stop})
 	if err != nil {
 		return err
 	}
 	p, err := partition.Derive(m.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop})
-	if err != nil {
+	switch {
+	case err != nil && !counts:
+		return fmt.Errorf("memory for the losses of batches: %w", err)
+	case err != nil:
 		return fmt.Errorf("memory for the metrics: %w; or remove the metrics that count answers by class, such as f1, from train.metrics", err)
 	}
 	j.Floors, j.Peaks = o.Memory(m.Plan)

@@ -2,7 +2,6 @@ package infer
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/datasets"
@@ -10,12 +9,14 @@ import (
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // number is a value that an evaluation collects.
 type number struct {
-	name  string             // of the graph's variable, or of its output for each batch
+	name  string             // of the variable of [models.Eval]
 	of    *metrics.Statistic // nil for the loss and right answers
 	cells int                // of a statistic that counts; 0: it is a sum
 }
@@ -23,7 +24,8 @@ type number struct {
 // numbersOf lists the numbers that a graph of an evaluation collects.
 func (e *Evaluator) numbersOf(g *graph.Graph) []number {
 	list := []number{{name: models.EvalLoss}}
-	if has := func(v *graph.Value) bool { return v.Name == models.EvalCorrect }; slices.ContainsFunc(g.Vars, has) || slices.ContainsFunc(g.Outputs, has) {
+	correct := e.variable(0, models.EvalCorrect)
+	if slices.ContainsFunc(g.Vars, func(v *graph.Value) bool { return v.Name == correct }) {
 		list = append(list, number{name: models.EvalCorrect})
 	}
 	for _, s := range e.spec.Statistics {
@@ -36,7 +38,52 @@ func (e *Evaluator) numbersOf(g *graph.Graph) []number {
 	return list
 }
 
-// collected is a number that was collected so far.
+// variable is the name that a variable of [models.Eval] has in the program of a lane.
+func (e *Evaluator) variable(lane int, of string) string {
+	if !e.apart {
+		return of
+	}
+	return models.Apart{Program: e.pass.names[lane]}.Name(of)
+}
+
+// variables calls f for the variables in which the program of a lane collects.
+func (e *Evaluator) variables(lane int, f func(*residency.Tensor) error) error {
+	names := make([]string, 0, len(e.numbers)+1)
+	for _, n := range e.numbers {
+		names = append(names, n.name)
+	}
+	if e.apart {
+		names = append(names, models.EvalBatches)
+	}
+	for _, name := range names {
+		t := e.pass.lanes[lane].Program.Var(e.variable(lane, name))
+		if t == nil {
+			continue // of other ranks
+		}
+		if err := f(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin sets what the program of a lane collects to 0.
+func (e *Evaluator) begin(lane int) error {
+	return e.variables(lane, func(t *residency.Tensor) error {
+		return e.pass.rt.Residency.Fill(t, make([]byte, t.Meta().Bytes()))
+	})
+}
+
+// end frees what the program of a lane has collected.
+func (e *Evaluator) end(lane int) error { return e.variables(lane, e.pass.rt.Residency.Drop) }
+
+// gathered is what an evaluation has collected.
+type gathered struct {
+	numbers []collected
+	scores  *metrics.Scores // nil where it needs none
+}
+
+// collected is a number over all samples.
 type collected struct {
 	sums   []float32
 	counts []int32
@@ -54,82 +101,168 @@ func (c *collected) values() []float64 {
 	return all
 }
 
-// add adds a batch's numbers to those of the batches before, as a device does. With
-// padded, cells of padding are left out.
-func (n number) add(c *collected, batch []float32, padded bool) error {
-	if n.cells == 0 {
-		if c.sums == nil {
-			c.sums = make([]float32, len(batch))
-		}
-		for i, v := range batch {
-			c.sums[i] += v
-		}
-		return nil
+// addSums adds a batch's sums to those of the batches before, as a device does.
+func (c *collected) addSums(batch []float32) {
+	if c.sums == nil {
+		c.sums = make([]float32, len(batch))
 	}
+	for i, v := range batch {
+		c.sums[i] += v
+	}
+}
+
+// addCounts adds the counts of some batches.
+func (c *collected) addCounts(some []int32) {
 	if c.counts == nil {
-		c.counts = make([]int32, n.cells)
+		c.counts = make([]int32, len(some))
 	}
-	for _, k := range ints(batch) {
-		if k == datasets.Padding && padded {
-			continue
-		}
-		if k < 0 || int(k) >= n.cells {
-			return fmt.Errorf("BUG: %s: cell %d is outside its %d cells", n.name, k, n.cells)
-		}
-		c.counts[k]++
+	for i, n := range some {
+		c.counts[i] += n
 	}
-	return nil
 }
 
 // ints views words that were pulled back as the integers that they are.
 func ints(words []float32) []int32 { return shape.View[int32](shape.Bytes(words)) }
 
-// spread goes over the samples on groups of devices: each batch's numbers come out.
-func (e *Evaluator) spread(ctx context.Context, done *Progress) error {
+// kept is what the programs of an evaluation have collected, each of its own batches.
+type kept struct {
+	*Evaluator
+	batches []int         // by lane: that have ended
+	sums    [][][]float32 // by lane and number: those that have come out, batch after batch
+	places  []batchOf     // by place
+	order   []batchOf     // of the samples
+}
+
+// batchOf is a batch of a lane.
+type batchOf struct{ lane, number int }
+
+// spread goes over the samples on groups of devices. Each program keeps the sums of its batches, and its counts.
+func (e *Evaluator) spread(ctx context.Context, got *gathered) error {
 	if e.pass.ranks == nil { // else what has come from other ranks is the newest that there is
 		for _, l := range e.pass.lanes {
 			defer l.Program.Borrow()()
 		}
 	}
-	names := []string{}
-	for _, n := range e.numbers {
-		names = append(names, n.name)
+	lanes := len(e.pass.lanes)
+	k := &kept{
+		Evaluator: e, batches: make([]int, lanes), sums: make([][][]float32, lanes),
+		places: make([]batchOf, feed.Places(lanes)), order: make([]batchOf, 0, e.pass.part.Len()/e.pass.samples()+1),
 	}
-	if e.spec.Scores {
-		names = append(names, models.EvalScores, models.EvalCells)
+	for lane := range e.pass.lanes {
+		if err := e.begin(lane); err != nil {
+			return err
+		}
+		k.sums[lane] = make([][]float32, len(e.numbers))
 	}
-	if done.collected == nil {
-		done.collected = make([]collected, len(e.numbers))
+	use := user{
+		ended: func(lane, place int) error { return k.ended(ctx, lane, place) },
+		use: func(place int, _ datasets.Batch, outs [][]float32) error {
+			k.order = append(k.order, k.places[place])
+			got.add(outs)
+			return nil
+		},
 	}
-	return e.pass.values(ctx, done, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
-		for i, n := range e.numbers {
-			if err := n.add(&done.collected[i], outs[i], e.spec.Lengths); err != nil {
+	if err := e.pass.values(ctx, &Progress{}, ledger.Epoch, e.scores(), use); err != nil {
+		return err
+	}
+	return k.gather(ctx, got)
+}
+
+// ended counts a batch of a lane. Sums come out where the next one would write over them.
+func (k *kept) ended(ctx context.Context, lane, place int) error {
+	k.places[place] = batchOf{lane, k.batches[lane]}
+	k.batches[lane]++
+	if k.batches[lane]%k.slots > 0 {
+		return nil
+	}
+	return k.pullSums(ctx, lane, k.slots)
+}
+
+// pullSums pulls the sums of a lane's newest n batches back.
+func (k *kept) pullSums(ctx context.Context, lane, n int) error {
+	for i, x := range k.numbers {
+		if x.cells > 0 {
+			continue
+		}
+		before := len(k.sums[lane][i])
+		all, err := k.pull(ctx, lane, x.name, k.sums[lane][i])
+		if err != nil {
+			return err
+		}
+		k.sums[lane][i] = all[:before+(len(all)-before)/k.slots*n]
+	}
+	return nil
+}
+
+// pull appends what a lane's program has in a variable to dst. With ranks, rank 0 gets it, and all call pull.
+func (k *kept) pull(ctx context.Context, lane int, name string, dst []float32) ([]float32, error) {
+	p, name := k.pass.lanes[lane].Program, k.variable(lane, name)
+	of, rank := p.Holder(name), k.pass.rank()
+	switch {
+	case of == rank:
+		before := len(dst)
+		dst, err := k.pass.rt.AppendFloats(ctx, dst, ledger.Epoch, p.Var(name))
+		if err == nil && rank > 0 {
+			err = k.pass.ranks.Send(ctx, shape.Bytes(dst[before:]))
+		}
+		return dst, err
+	case rank > 0:
+		return dst, nil
+	}
+	i := slices.IndexFunc(p.Graph().Vars, func(v *graph.Value) bool { return v.Name == name })
+	from := make([]float32, p.Graph().Vars[i].Meta.Elems())
+	err := k.pass.ranks.Recv(ctx, of, shape.Bytes(from))
+	return append(dst, from...), err
+}
+
+// gather pulls back what is left on the devices, and adds it up. Sums are added in the order of the samples.
+func (k *kept) gather(ctx context.Context, got *gathered) error {
+	got.numbers = make([]collected, len(k.numbers))
+	for lane, batches := range k.batches {
+		if n := batches % k.slots; n > 0 {
+			if err := k.pullSums(ctx, lane, n); err != nil {
 				return err
 			}
 		}
-		if k := len(e.numbers); e.spec.Scores {
-			done.scores.Add(outs[k], ints(outs[k+1]))
+		for i, x := range k.numbers {
+			if x.cells == 0 || batches == 0 {
+				continue
+			}
+			words, err := k.pull(ctx, lane, x.name, nil)
+			if err != nil {
+				return err
+			}
+			if k.pass.rank() == 0 {
+				got.numbers[i].addCounts(ints(words))
+			}
 		}
-		return nil
-	})
-}
-
-// inPlace goes over the samples on one group of devices: sums and counts come out at the
-// end.
-func (e *Evaluator) inPlace(ctx context.Context, done *Progress) error {
-	prog, rt := e.pass.lanes[0].Program, e.pass.rt
-	for _, n := range e.numbers {
-		t := prog.Var(n.name)
-		if err := rt.Residency.Fill(t, make([]byte, t.Meta().Bytes())); err != nil {
+		if err := k.end(lane); err != nil {
 			return err
 		}
 	}
-	if err := e.each(ctx, done); err != nil {
+	if k.pass.rank() > 0 {
+		return nil
+	}
+	for _, b := range k.order {
+		for i, all := range k.sums[b.lane] {
+			if width := len(all) / k.batches[b.lane]; width > 0 { // else it is counts
+				got.numbers[i].addSums(all[b.number*width:][:width])
+			}
+		}
+	}
+	return nil
+}
+
+// inPlace goes over the samples on one group of devices, whose program adds up itself.
+func (e *Evaluator) inPlace(ctx context.Context, got *gathered) error {
+	if err := e.begin(0); err != nil {
+		return err
+	}
+	if err := e.each(ctx, got); err != nil {
 		return err
 	}
 	for _, n := range e.numbers {
-		t := prog.Var(n.name)
-		words, err := rt.Floats(ctx, ledger.Epoch, t)
+		words, err := e.pass.rt.Floats(ctx, ledger.Epoch, e.pass.lanes[0].Program.Var(n.name))
 		if err != nil {
 			return err
 		}
@@ -137,24 +270,33 @@ func (e *Evaluator) inPlace(ctx context.Context, done *Progress) error {
 		if n.cells > 0 {
 			c = collected{counts: ints(words)}
 		}
-		done.collected = append(done.collected, c)
+		got.numbers = append(got.numbers, c)
 	}
-	for _, n := range e.numbers {
-		if err := rt.Residency.Drop(prog.Var(n.name)); err != nil {
-			return err
-		}
+	return e.end(0)
+}
+
+// scores names the outputs that scores are made from; none where nobody asks for scores.
+func (e *Evaluator) scores() []string {
+	if !e.spec.Scores {
+		return nil
 	}
-	return nil
+	return []string{models.EvalScores, models.EvalCells}
+}
+
+// add adds the scores of a batch, if it has any.
+func (g *gathered) add(outs [][]float32) {
+	if g.scores != nil {
+		g.scores.Add(outs[0], ints(outs[1]))
+	}
 }
 
 // each runs every sample once, and takes each answer's scores if they are asked for.
-func (e *Evaluator) each(ctx context.Context, done *Progress) error {
+func (e *Evaluator) each(ctx context.Context, got *gathered) error {
 	if !e.spec.Scores {
 		return e.pass.each(ctx, func(datasets.Batch) error { return nil })
 	}
-	names := []string{models.EvalScores, models.EvalCells}
-	return e.pass.values(ctx, done, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
-		done.scores.Add(outs[0], ints(outs[1]))
+	return e.pass.values(ctx, &Progress{}, ledger.Epoch, e.scores(), user{use: func(_ int, _ datasets.Batch, outs [][]float32) error {
+		got.add(outs)
 		return nil
-	})
+	}})
 }

@@ -58,15 +58,17 @@
 // there is memory for the weights and their activations. A training's stages evaluate so, too, as far as
 // that takes no more memory than a step. A device has no second batch of its own: the time between two
 // batches is about 0.15 ms, and a second one made predictions of `digits` 10 % slower and those of a small
-// `gpt` no faster beyond chance. Losses are pulled back by batch and added on the host in the order of the
-// samples. That is the addition that one device does in a variable, so the sums have the same bits. Devices
+// `gpt` no faster beyond chance. Each program
+// keeps the sums of its batches apart, in slots of a variable, and its counts. They come out once, at the end,
+// and the host adds the sums of batches up in the order of the samples. That is the addition that one device
+// does in a variable, so the sums have the same bits, whoever computed which batch. Devices
 // of different kinds or kernel levels would give other bits by who was free; they evaluate in stages. So
 // does a training without replicas, at an epoch's end: its weights are where its stages are, and would have
 // to be copied to every device anew. Replicas have the weights already, and each evaluates batches as a
 // group.
 //
-// When a device is lost, the work goes on with other groups from the first sample that is not done: a
+// When a device is lost, predictions go on with other groups from the first sample that is not done: a
 // runtime ends with the loss of a device, so the next one has new tensors, and the few batches that were
-// done out of order are computed again. The sums of an evaluation go on from the batches that are done,
-// also where one group is left.
+// done out of order are computed again. An evaluation begins again: sums of batches among all others are lost
+// with the device, and an evaluation is short.
 package infer

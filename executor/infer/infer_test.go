@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // The score of a part is that of its answers, whatever the batch and the cut.
@@ -36,7 +37,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		score, err := e.Run(t.Context(), nil)
+		score, err := e.Run(t.Context())
 		if err != nil || score.Accuracy == nil {
 			t.Fatalf("%+v: %+v, %v", c, score, err)
 		}
@@ -44,7 +45,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := e.Run(t.Context(), nil); err != nil || again.Loss != score.Loss {
+		if again, err := e.Run(t.Context()); err != nil || again.Loss != score.Loss {
 			t.Errorf("%+v: a second evaluation gives %v, then %v, %v", c, score.Loss, again.Loss, err)
 		}
 		targets := r.Data.Val.Alloc(r.Data.Val.Len())
@@ -124,7 +125,7 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.score, err = e.Run(t.Context(), nil); err != nil {
+		if got.score, err = e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got.metrics, err = set.Values(got.score.Collected); err != nil {
@@ -161,10 +162,56 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 	}
 }
 
-// An evaluation that goes on after the loss of a device counts the memory of its scores
+// Sums and counts stay on their devices, and come out once for each program at the end of an evaluation. Those of
+// more batches than there are slots come out each time that all are taken. The bits are those of one device.
+func TestSumsStayOnTheirDevices(t *testing.T) {
+	run := func(devices string, groups int) (got infer.Score, pulled int64, batches []int) {
+		r := smallrun.New(t, devices)
+		m := infer.Model{Spec: r.Spec, Plan: planOf(t, r, 1), Microbatch: 4}
+		judged(t, &m, r.Data.Val.Len())
+		m.Spec.Scores = false
+		for k, d := range r.Devices {
+			m.Devices = append(m.Devices, d.Spec())
+			if groups > 1 {
+				m.Groups = append(m.Groups, []int{k})
+			}
+		}
+		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := r.Runtime.Residency.Ledger().Total(ledger.PullBack)
+		if got, err = e.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pulled = r.Runtime.Residency.Ledger().Total(ledger.PullBack).Count - before.Count
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		return got, pulled, e.Batches()
+	}
+	const numbers, sums = 4, 2 // loss and right answers are sums, the matrix and the ranks counts
+	want, pulled, _ := run("cpu", 1)
+	if pulled != numbers {
+		t.Errorf("one device: %d pull-backs", pulled)
+	}
+	for _, slots := range []int{4096, 16, 7, 1} {
+		restore := infer.SetMostSlots(slots)
+		got, pulled, batches := run("cpu:3", 3)
+		restore()
+		expected := int64(0)
+		for _, n := range batches {
+			expected += numbers - sums + sums*int64((n+slots-1)/slots)
+		}
+		if got.Loss != want.Loss || *got.Accuracy != *want.Accuracy || !slices.EqualFunc(got.Collected.Matrix(), want.Collected.Matrix(), slices.Equal) || pulled != expected {
+			t.Errorf("%d slots: %v, %v, want %v, %v; %d pull-backs after %v batches", slots, got.Loss, *got.Accuracy, want.Loss, *want.Accuracy, pulled, batches)
+		}
+	}
+}
+
+// An evaluation that begins again after the loss of a device counts the memory of its scores
 // once more, on the runtime that follows.
 func TestScoresAreHeldAgain(t *testing.T) {
-	var done infer.Progress
 	var peaks []int64
 	for range 2 {
 		r := smallrun.New(t, "cpu:2")
@@ -177,7 +224,7 @@ func TestScoresAreHeldAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Run(t.Context(), &done); err != nil {
+		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		peaks = append(peaks, r.Runtime.Residency.HostMemory().Peak)
@@ -185,7 +232,7 @@ func TestScoresAreHeldAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if peaks[1] < peaks[0]*9/10 { // no batch comes out any more
+	if peaks[1] < peaks[0]*9/10 {
 		t.Errorf("host memory has peaks of %d bytes", peaks)
 	}
 }
@@ -218,7 +265,7 @@ func TestMetricsAreOfTheAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	score, err := e.Run(t.Context(), nil)
+	score, err := e.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +328,7 @@ func TestGroupsAllocateNothingPerBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		evals = testing.AllocsPerRun(5, func() {
-			if _, err := e.Run(t.Context(), nil); err != nil {
+			if _, err := e.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -333,7 +380,7 @@ func TestInferenceEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Run(over, nil); !errors.Is(err, context.Canceled) {
+	if _, err := e.Run(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("evaluation: %v", err)
 	}
 	p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
@@ -380,7 +427,7 @@ func TestInitAgain(t *testing.T) {
 		if err := e.InitFrom(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		s, err := e.Run(t.Context(), nil)
+		s, err := e.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
@@ -70,8 +69,8 @@ func (m *Model) net(name string) string {
 // groups is the number of groups.
 func (m *Model) groups() int { return max(1, len(m.Groups)) }
 
-// apart reports whether batches run on several groups, or may run one behind the other.
-func (m *Model) apart() bool {
+// Apart reports whether batches run on several groups, or may run one behind the other.
+func (m *Model) Apart() bool {
 	return m.Groups != nil || m.Room != nil && len(m.Plan.Devices()) > 1
 }
 
@@ -93,25 +92,30 @@ func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Pl
 // Progress is how far a pass over a part has come: where another pass goes on after the
 // loss of a device. The zero value is the beginning.
 type Progress struct {
-	Samples   int             // that are done, in order
-	collected []collected     // over them, of an evaluation
-	scores    *metrics.Scores // of them, where it needs scores
+	Samples int // that are done, in order
 }
 
 // pass goes over a part of the data with one graph of a model.
 type pass struct {
 	rt    *executor.Runtime
 	lanes []feed.Lane // of all groups; fed on the device of the first stage
+	names []string    // of the lanes' programs
 	group []int       // of each lane
 	part  *datasets.Part
 	ran   []int // batches, by group
 	ranks *Ranks
 }
 
+// builder makes the graphs of a pass.
+type builder struct {
+	build func(z models.Size, program string) (*graph.Graph, error)
+	own   bool // those of each program have variables of its own
+}
+
 // newPass compiles the programs of a pass.
-func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
+func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, b builder) (*pass, error) {
 	part = part.InBatches(m.Microbatch)
-	lanes, err := m.lanes(ctx, part, o, build)
+	lanes, err := m.lanes(ctx, part, o, b)
 	if err != nil {
 		return nil, err
 	}
@@ -130,31 +134,38 @@ type lane struct {
 	group   int
 }
 
-// lanes are the programs of a pass, of the graphs that build makes for a number of
-// samples: a full batch, and the rest of the part. All groups share the variables.
-func (m Model) lanes(ctx context.Context, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) ([]lane, error) {
+// lanes are the programs of a pass, of the graphs that b makes for a number of
+// samples: a full batch, and the rest of the part. All groups share the weights.
+func (m Model) lanes(ctx context.Context, part *datasets.Part, o executor.LoadOptions, b builder) (list []lane, err error) {
 	o.Net, o.Adapter = m.net(cmp.Or(m.Name, o.Net)), m.Adapter
 	o.OpByOp, o.CheckFinite, o.Beside = m.OpByOp, m.OpByOp, m.Beside
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
-	graphs, tail, err := graphsOf(part.InBatches(m.Microbatch), m.Microbatch, o.Stop, build)
-	if err != nil {
-		return nil, err
-	}
-	plans, ahead := make([]executor.LoadOptions, m.groups()), 0
-	for k := range plans {
-		plans[k] = o
-		if err := m.plan(&plans[k], k, graphs, tail); err != nil {
-			return nil, err
-		}
-		ahead = max(ahead, m.ahead(plans[k].Full))
-	}
-	var list []lane
-	for n := range ahead { // each group has a lane before one has its second: batches go to the first that are free
-		for k, x := range plans {
-			if n < m.ahead(x.Full) {
-				x.Net = laneName(o.Net, k, n)
-				list = append(list, lane{x, k})
+	var full []*graph.Graph
+	var tail *graph.Graph
+	first := make([]executor.LoadOptions, m.groups()) // the first program of each group
+	ahead := 1
+	for n := 0; n < ahead; n++ { // each group has a lane before one has its second: batches go to the first that are free
+		for k := range first {
+			if n > 0 && n >= m.ahead(first[k].Full) {
+				continue
 			}
+			x, name := first[k], laneName(o.Net, k, n)
+			if full == nil || b.own {
+				build := func(z models.Size) (*graph.Graph, error) { return b.build(z, name) }
+				if full, tail, err = graphsOf(part.InBatches(m.Microbatch), m.Microbatch, o.Stop, build); err != nil {
+					return nil, err
+				}
+			}
+			if n == 0 || b.own {
+				x = o
+				if err := m.plan(&x, k, full, tail); err != nil {
+					return nil, err
+				}
+			}
+			if x.Net = name; n == 0 {
+				first[k], ahead = x, max(ahead, m.ahead(x.Full))
+			}
+			list = append(list, lane{x, k})
 		}
 	}
 	return list, nil
@@ -225,7 +236,7 @@ func (p *pass) addLane(o executor.LoadOptions, group int) error {
 	}
 	d := o.Full.Stages[0].Device
 	p.lanes = append(p.lanes, feed.Lane{Device: p.rt.Devices[d], Program: prog})
-	p.group = append(p.group, group)
+	p.names, p.group = append(p.names, o.Net), append(p.group, group)
 	return nil
 }
 
@@ -244,10 +255,18 @@ func (p *pass) close() error {
 	return errors.Join(errs...)
 }
 
+// user takes the batches of a pass.
+type user struct {
+	// ended is called when a batch of a lane has ended, before the lane has another one. place is a number that
+	// the batch has alone until it is used. Nil: nobody wants to know.
+	ended func(lane, place int) error
+	// use takes the outputs of the batches in the order of the samples. They are valid until it returns.
+	use func(place int, b datasets.Batch, outs [][]float32) error
+}
+
 // values runs every sample that is not done once, pulls outputs of each batch back for a
-// reason, and hands them to use in the order of the samples. They are valid until use
-// returns. It allocates nothing for each batch.
-func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, names []string, use func(datasets.Batch, [][]float32) error) error {
+// reason, and hands them to u. It allocates nothing for each batch.
+func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, names []string, u user) error {
 	places := make([][][]float32, feed.Places(len(p.lanes)))
 	for i := range places {
 		places[i] = make([][]float32, len(names))
@@ -275,10 +294,13 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 					return err
 				}
 			}
-			return nil
+			if u.ended == nil {
+				return nil
+			}
+			return u.ended(lane, place)
 		},
 		Done: func(place int, b datasets.Batch) error {
-			err := use(b, places[place])
+			err := u.use(place, b, places[place])
 			if err == nil {
 				done.Samples += b.Samples
 			}
@@ -290,6 +312,9 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 	}
 	return feed.Spread(ctx, p.lanes, p.part, done.Samples, r)
 }
+
+// samples is those of a full batch.
+func (p *pass) samples() int { return p.lanes[0].Program.Inputs()[0].Meta.Shape[0] }
 
 // rank is this process's.
 func (p *pass) rank() int {

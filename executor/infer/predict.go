@@ -36,12 +36,12 @@ func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *data
 		part = part.InOrder()
 		x.lengths = part
 	}
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, func(z models.Size) (*graph.Graph, error) {
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, builder{build: func(z models.Size, _ string) (*graph.Graph, error) {
 		if m.Layer != "" {
 			return models.Activations(spec, z, m.Layer)
 		}
 		return models.Predict(spec, z)
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (p *Predictor) Batches() []int { return p.pass.ran }
 // Run hands emit the answer of each sample that is not done, in order. emit's error ends
 // it.
 func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) error) error {
-	return p.pass.values(ctx, done, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
+	return p.pass.values(ctx, done, ledger.Fetch, []string{models.PredictOutput}, user{use: func(_ int, b datasets.Batch, outs [][]float32) error {
 		v, per := outs[0], len(outs[0])/b.Samples
 		for i := range b.Samples {
 			values, empty := p.answered(b, i, v[i*per:(i+1)*per])
@@ -91,7 +91,7 @@ func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) e
 			}
 		}
 		return nil
-	})
+	}})
 }
 
 // answered cuts padding off the values of sample i of a batch. empty says that this sample

@@ -58,18 +58,6 @@ func limited(c configs.Devices, at []int, specs []device.Spec, peaks []int64) (o
 	return c, notes, nil
 }
 
-// raised is the config with another limit for its device d.
-func raised(c configs.Devices, d int, bytes int64) configs.Devices {
-	m := configs.Memory{Bytes: bytes}
-	if len(c.Each) == 0 {
-		c.Memory = m
-		return c
-	}
-	c.Each = slices.Clone(c.Each)
-	c.Each[d].Memory = m
-	return c
-}
-
 // limitNote says how many bytes a percentage of a device's peak became.
 func limitNote(id device.ID, m configs.Memory, bytes, peak int64) string {
 	note := fmt.Sprintf("%s may use %s (%d bytes): ", id, units.Bytes(bytes), bytes)

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/internal/errs"
-	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/planning"
 )
@@ -81,7 +80,8 @@ type Options struct {
 
 // Open opens the devices, and has plan set what a Session's plan function sets. Unless that
 // succeeds, the devices are closed. Where the config limits memory by a percentage, a plan
-// without limits comes first, and the config gets the bytes.
+// without limits comes first, and the config gets the bytes. A limit holds, whatever the plan is for:
+// below the floor of every plan, Open fails with a [partition.MemoryError] that has the number.
 func Open(o Options, plan func(*Session) error) (*Session, error) {
 	held, err := hold(o)
 	if err != nil {
@@ -104,23 +104,7 @@ func Open(o Options, plan func(*Session) error) (*Session, error) {
 	if err = errors.Join(err, s.Close()); err != nil {
 		return nil, err
 	}
-	return s, s.openWithin(plan)
-}
-
-// openWithin opens the devices within the limits that percentages became. A config's
-// percentage is meant for training: where evaluation and prediction need more at once,
-// they get that.
-func (s *Session) openWithin(plan func(*Session) error) error {
-	for {
-		err := s.open(planning.Planner{Picked: s.Choice.Picked}, plan)
-		small, ok := errors.AsType[*partition.MemoryError](err)
-		if !ok || s.trains {
-			return err
-		}
-		c := *s.Config
-		c.Devices = raised(c.Devices, s.at[small.Device], small.Floor)
-		s.Config, s.limits = &c, append(s.limits, fmt.Sprintf("%s may use %s instead: %s needs that at once", small.ID, units.Bytes(small.Floor), small.FloorOf))
-	}
+	return s, s.open(planning.Planner{Picked: s.Choice.Picked}, plan)
 }
 
 // limit puts bytes into the config in place of percentages of the plan's peaks.
@@ -254,9 +238,6 @@ func (s *Session) Kept() ([]byte, error) {
 
 // Shared reports whether others may use the devices, too.
 func (s *Session) Shared() bool { return s.held.shared != nil }
-
-// Limited reports whether percentages of memory became limits of the devices.
-func (s *Session) Limited() bool { return s.limits != nil }
 
 // CheckOpen refuses a closed session, and one whose shared devices are closed.
 func (s *Session) CheckOpen() error {

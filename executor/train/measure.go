@@ -154,7 +154,7 @@ func (a *attempt) count(e *Boundary) {
 // evaluate goes over the validation part. Where the loss is not finite, hint
 // says what to do.
 func (a *attempt) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
-	score, err := a.eval.Run(ctx, nil)
+	score, err := a.eval.Run(ctx)
 	nan := errors.Is(err, device.ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0))
 	if nan {
 		if bad, found := a.badValidation(ctx); found {

@@ -64,7 +64,7 @@ func (a *attempt) scoreTest(ctx context.Context) (score infer.Score, err error) 
 	if err != nil {
 		return score, err
 	}
-	score, err = e.Run(ctx, nil)
+	score, err = e.Run(ctx)
 	return score, errors.Join(err, e.Close())
 }
 

@@ -60,12 +60,12 @@ func (t *Model) eval(ctx context.Context, choose func() (part *datasets.Part, na
 	res := answer.Evaluation{Part: name, Samples: part.Samples()}
 	j, err := t.judge(ctx, part)
 	if err != nil {
-		return answer.Evaluation{}, err
+		return answer.Evaluation{}, t.session.Placed(err)
 	}
 	var score infer.Score
-	var done infer.Progress
-	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, &done, func(rt *executor.Runtime) error {
-		score, err = t.engine(rt, true).Evaluate(ctx, j, part, &done)
+	begin := &infer.Progress{} // again, after the loss of a device: what it had summed is lost
+	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, begin, func(rt *executor.Runtime) error {
+		score, err = t.engine(rt, true).Evaluate(ctx, j, part)
 		return err
 	})
 	if err != nil {

@@ -220,27 +220,13 @@ func (t *Model) plan(ctx context.Context, s *session.Session) error {
 	return t.planned(ctx, s)
 }
 
-// planned plans the model's evaluation with the session's microbatch. A plan on all devices
-// within limits must also have room for predictions: see [fitAnswers].
+// planned plans the model's evaluation with the session's microbatch.
 func (t *Model) planned(ctx context.Context, s *session.Session) error {
 	g, err := t.graph(ctx, s)
 	if err != nil {
 		return err
 	}
-	if s.Plan, s.Groups, err = s.Planner.Answers(ctx, g); err != nil || s.Groups.Count > 0 || !s.Limited() || t.speech {
-		return err
-	}
-	return fitAnswers(ctx, s)
-}
-
-// fitAnswers fails if the limits that percentages became have no room for predictions,
-// whose answers stay on the device: the percentages are of an evaluation.
-func fitAnswers(ctx context.Context, s *session.Session) error {
-	g, err := models.Predict(s.Spec, models.Size{Microbatch: s.Sizes.Microbatch, Stop: stop.Of(ctx)})
-	if err != nil {
-		return nil // the model may have none
-	}
-	_, err = partition.Derive(s.Plan, g, partition.DeriveOptions{For: partition.Answers, Stop: stop.Of(ctx)})
+	s.Plan, s.Groups, err = s.Planner.Answers(ctx, g)
 	return err
 }
 

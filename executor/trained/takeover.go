@@ -66,7 +66,7 @@ func (t *Model) onceWith(ctx context.Context, o residency.TenantOptions, f func(
 	}()
 	t.session.Watch(rt, ctx.Done(), func() time.Duration { return session.LeastPatience })
 	rt.EndWith(ctx)
-	err = f(rt)
+	err = t.session.Placed(f(rt)) // it plans what it computes within the limits of memory
 	if text := executor.RefusedText(rt.Refused()); text != "" {
 		t.warnings = append(t.warnings, text)
 	}

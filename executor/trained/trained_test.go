@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/runtest"
+	"github.com/berth-ml/berth/partition"
 )
 
 func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
@@ -366,23 +367,27 @@ func TestOpenTrainedKeepsItsCheckpoint(t *testing.T) {
 	}
 }
 
-// A percentage of memory is a config's, for training. Where evaluation needs more at
-// once, it gets that, and says so.
-func TestPercentageIsEnoughToEvaluate(t *testing.T) {
+// A limit of memory is refused where an evaluation needs more at once, with the number, as in training: given
+// that, it runs.
+func TestLimitBelowTheFloor(t *testing.T) {
 	const model = "data: digits\nmodel: {preset: mlp, hidden: [512]}\n"
 	dir := t.TempDir()
 	runtest.Train(t, runtest.Open(t, model), berth.TrainOptions{Dir: dir, MaxSteps: 1})
-	for _, devices := range []string{"{memory: 10%}", "{use: cpu:2, memory: 10%}"} {
+	open := func(devices string) (*berth.Trained, error) {
 		c, err := configs.Parse("test.yaml", []byte(model+"devices: "+devices+"\n"), configs.Overlay{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
-		if err != nil {
-			t.Fatal(err)
+		return berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}, berth.TrainedOptions{})
+	}
+	for _, devices := range []string{"{memory: 10%}", "{use: cpu:2, memory: 10%}", "{memory: 64KiB}"} {
+		m, err := open(devices)
+		small, ok := errors.AsType[*partition.MemoryError](err)
+		if !ok || m != nil || !berth.IsUsage(err) || !strings.HasSuffix(err.Error(), "(devices.memory, test.yaml:3)") {
+			t.Fatalf("%s: %v", devices, err)
 		}
-		if notes := strings.Join(m.Notes(), "\n"); !strings.Contains(notes, "10% of the") || !strings.Contains(notes, "instead: s0.F") {
-			t.Errorf("%s: %s", devices, notes)
+		if m, err = open(fmt.Sprintf("{memory: %d}", small.Floor)); err != nil {
+			t.Fatal(err)
 		}
 		if _, err := m.Eval(t.Context()); err != nil {
 			t.Error(err)

@@ -17,7 +17,7 @@ func TestJoin(t *testing.T) {
 		Input: shape.F32(3), Target: shape.F32(2), Loss: "mse", Averaged: func(string) bool { return true },
 		Layers: models.MLP([]int{4}, "tanh", 2, graph.Pos{}),
 	}
-	g, err := models.EvalBatch(spec, models.Size{Microbatch: 2})
+	g, err := models.Predict(spec, models.Size{Microbatch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

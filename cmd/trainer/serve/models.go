@@ -50,17 +50,10 @@ type models struct {
 
 // openModels opens the devices and loads the weights.
 func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, error) {
-	c := *o.Config
-	c.Devices = whole(c.Devices)
-	o.Config = &c
-	if o.Adapters != nil {
-		o.Adapters = slices.Clone(o.Adapters)
-		o.Adapters[0].Config = &c
-	}
 	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
-	if x.devices, err = berth.OpenDevices(c.Devices, berth.DevicesOptions{Faults: o.Faults}); err != nil {
+	if x.devices, err = berth.OpenDevices(whole(o.Config.Devices), berth.DevicesOptions{Faults: o.Faults}); err != nil {
 		return nil, err
 	}
 	if x.newest, err = x.load(ctx, x.asked()); err != nil {
@@ -69,8 +62,8 @@ func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, 
 	return x, nil
 }
 
-// whole is devices without limits of memory by percentage: those are of the memory that
-// training takes.
+// whole is devices without limits of memory by percentage: those are of what a model's plan takes, and
+// bound each model that is loaded.
 func whole(d configs.Devices) configs.Devices {
 	if d.Memory.Percent > 0 {
 		d.Memory = configs.Memory{}

@@ -11,7 +11,7 @@ import (
 
 // OpenOptions describes a server. A zero field means its default.
 type OpenOptions struct {
-	Config  *configs.Config // of the run; percentages of device memory in it do not hold
+	Config  *configs.Config // of the run
 	Weights berth.Weights   // which weights to answer with
 
 	// Adapters are runs with an adapter of one base, in place of Config and Weights: a request names one of them, or

@@ -64,6 +64,7 @@ func TestValues(t *testing.T) {
 		{"ranged", ops.Ranged{Op: ops.SGD{Momentum: 1, Scale: 1}, From: 1, Count: 2},
 			[]ref.Array{ref.Floats([]float64{1, 2, 3, 4}, 2, 2), ref.Floats([]float64{1, 1, 1, 1}, 2, 2), scalar(1), ref.Floats([]float64{0, 1}, 2)},
 			[]float64{1, 1, 1, 4}},
+		{"ring of pairs", ops.RingWrite{Scale: 0.5}, []ref.Array{ref.Floats([]float64{1, 2, 3, 4}, 2, 2), count(3), ref.Floats([]float64{8, 6}, 2)}, []float64{1, 2, 4, 3}},
 		{"ring", ops.RingWrite{Scale: 0.5}, []ref.Array{ref.Floats([]float64{1, 2, 3}, 3), count(4), scalar(8)}, []float64{1, 4, 3}},
 		{"clip above", ops.ClipFactor{MaxNorm: 1, Scale: 2}, []ref.Array{scalar(4), scalar(5)}, []float64{1 / (6 + 1e-6)}},
 		{"norm", ops.GradNorm{Scale: 2}, []ref.Array{scalar(4), scalar(5)}, []float64{6}},

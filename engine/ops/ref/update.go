@@ -102,5 +102,9 @@ func increment(_ ops.Increment, in, out []Array) { out[0].I[0] = in[0].I[0] + 1 
 
 func ringWrite(o ops.RingWrite, in, out []Array) {
 	copy(out[0].F, in[0].F)
-	out[0].F[int(in[1].I[0])%len(out[0].F)] = in[2].F[0] * o.Scale
+	n := len(in[2].F)
+	at := int(in[1].I[0]) % (len(out[0].F) / n) * n
+	for i, x := range in[2].F {
+		out[0].F[at+i] = x * o.Scale
+	}
 }

@@ -108,7 +108,6 @@ func (w *writer) norm(c string, scale float64) {
 }
 
 func ringWrite(w *writer, o ops.RingWrite) {
-	n := w.outElems(0)
-	w.items(n, []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z")},
-		"\tZ[i] = i == (i64)AT[0] % n ? V[0] * "+float(o.Scale)+" : X[i];\n")
+	w.items(w.outElems(0), []param{in(0, "X"), inInts(1, "AT"), in(2, "V"), out(0, "Z"), number("x", w.elems(2))},
+		"\tZ[i] = i / x == (i64)AT[0] % (n / x) ? V[i % x] * "+float(o.Scale)+" : X[i];\n")
 }

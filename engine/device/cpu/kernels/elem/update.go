@@ -226,14 +226,14 @@ func (increment) Run(_ work.Pool, a *work.Args) error {
 	return nil
 }
 
-// ringWrite writes one element of a ring.
+// ringWrite writes x to one of the places of a ring.
 type ringWrite struct {
-	op ops.RingWrite
-	n  int
+	op   ops.RingWrite
+	n, x int // elements of the ring, and of x
 }
 
 func newRingWrite(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return ringWrite{n.Op.(ops.RingWrite), work.In(n, 0).Elems()}, nil
+	return ringWrite{n.Op.(ops.RingWrite), work.In(n, 0).Elems(), work.In(n, 2).Elems()}, nil
 }
 
 func (ringWrite) ScratchBytes() int64 { return 0 }
@@ -243,10 +243,13 @@ func (k ringWrite) Run(_ work.Pool, a *work.Args) error {
 	if !work.SameMemory(a.In[0], a.Out[0]) {
 		copy(ring, work.Floats(a.In[0], k.n))
 	}
-	at := int(work.ScalarInt(a.In[1])) % k.n
+	places := k.n / k.x
+	at := int(work.ScalarInt(a.In[1])) % places
 	if at < 0 {
-		at += k.n
+		at += places
 	}
-	ring[at] = float32(float64(work.Scalar(a.In[2])) * k.op.Scale)
+	for i, x := range work.Floats(a.In[2], k.x) {
+		ring[at*k.x+i] = float32(float64(x) * k.op.Scale)
+	}
 	return nil
 }

@@ -462,7 +462,11 @@ var updateCases = map[string]func(s Source) Sample{
 	},
 	"increment": func(s Source) Sample { return Of(ops.Increment{}, 0, s.IDs(99)) },
 	"ring_write": func(s Source) Sample {
-		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal())
+		var x []int
+		if s.Bool("tensor") {
+			x = []int{s.Size("x", 5)}
+		}
+		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(append([]int{s.Size("ring", 9)}, x...)...), s.IDs(99), s.Normal(x...))
 	},
 }
 
