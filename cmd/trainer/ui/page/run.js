@@ -1,10 +1,10 @@
 // The page of one run, and of several that are compared.
 import { get, link } from "/api.js";
-import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
+import { ago, brief, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
-import { leftOf } from "/table.js";
+import { leftOf, stepOf, stepsOf, told } from "/table.js";
 import { logView } from "/log.js";
 import { planView } from "/plan.js";
 
@@ -63,11 +63,18 @@ export function runView(ids) {
     panes();
   }
 
+  // progress says how far the run is.
+  function progress(r) {
+    if (!told(r)) return "none told yet: it comes with the first boundary, an epoch's end or as train.boundary says";
+    const n = (x) => x.toLocaleString("en-US");
+    return n(stepOf(r)) + (stepsOf(r) ? ` of ${n(stepsOf(r))}` : "");
+  }
+
   // state writes the facts of the run, which change while it trains.
   function state() {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
     trace.running(run.state === "running" || job?.state === "running");
-    const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
+    const list = [["State", run.state], ["Config", run.name || dash], ["Step", progress(r)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
     if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "")]);
     else if (r.now?.device) list.push(["Devices", r.now.device]);
@@ -104,19 +111,23 @@ export function runView(ids) {
   let range = null; // of all points, while a part is shown
 
   function step(by, shift) {
-    range = span ? range : whole();
-    const at = span ?? range;
-    if (!at || !range) return;
+    const at = span ?? whole();
+    if (!at) return;
     const size = (at.to - at.from) * by, middle = (at.from + at.to) / 2 + shift * (at.to - at.from);
-    if (size >= range.to - range.from) { zoomTo(null); return; }
-    const from = Math.min(Math.max(middle - size / 2, range.from), range.to - size);
-    zoomTo({ from, to: from + size });
+    zoomTo({ from: middle - size / 2, to: middle + size / 2 });
   }
 
-  function zoomTo(to) {
-    if (to && !span) range = whole();
-    span = to;
+  // zoomTo shows a part of the axis, within what there is, and returns it; null: all of it.
+  function zoomTo(part) {
+    if (!span) range = whole();
+    span = null;
+    if (part && range && part.to - part.from < range.to - range.from) {
+      const size = part.to - part.from, from = Math.min(Math.max(part.from, range.from), range.to - size);
+      span = { from, to: from + size };
+    }
+    draw(); // at once, with the points that are there
     curves();
+    return span;
   }
 
   // panes makes the charts that are to be shown, and ends the others.
@@ -131,7 +142,7 @@ export function runView(ids) {
   function lineOf(c, run) {
     const train = c.field.startsWith("train_"), perStep = !c.boundary;
     const part = perStep ? "each step" : train ? "train" : c.field.startsWith("val_") ? "val" : "";
-    const own = several ? names[run] + (part ? ", " + part : "") : part || (twice.has(c.field) ? "at boundaries" : c.field);
+    const own = several ? brief(names[run]) + (part ? ", " + part : "") : part || (twice.has(c.field) ? "at boundaries" : c.field);
     return { ...c, key: `${run} ${c.field} ${Boolean(c.boundary)}`, label: own, colour: several ? run : perStep ? -1 : train ? 1 : 0, dash: several && (train || run >= 8), thin: perStep };
   }
 
