@@ -186,7 +186,7 @@ export function runView(ids) {
   function differences() {
     const rows = parts.config.map((d) => el("tr", {}, el("td", { className: "code" }, d.key), ...d.values.map((v) => el("td", { className: "code" }, v || dash))));
     return el("section", {}, el("h2", {}, "Keys of the configs that differ"),
-      rows.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Keys that differ" }, el("table", { className: "differ" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col" }, n)))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
+      rows.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Keys that differ" }, el("table", { className: "differ" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col", title: n }, brief(n))))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
   }
 
   function sections() {
