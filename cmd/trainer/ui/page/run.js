@@ -59,7 +59,7 @@ export function runView(ids) {
       ...(several ? [legendOfRuns()] : [facts]),
       el("h2", {}, "Curves"), controls(), grid,
       ...(several ? [differences()] : [trace.element, ...sections()]));
-    if (!several) state();
+    if (!several) { state(); was = stateNow(); }
     panes();
   }
 
@@ -268,9 +268,33 @@ export function runView(ids) {
       const same = JSON.stringify(next.panels) === JSON.stringify(parts.panels);
       parts = next;
       if (!same) panes();
-      if (!several) { state(); for (const [heading, make] of [["Checkpoints", checkpoints]]) replace(heading, make()); }
+      if (!several) { state(); fresh(); }
       await curves();
     } catch (e) { complain(e); }
+  }
+
+  // fresh writes what changes while a run trains, and is not in the table.
+  function fresh() {
+    replace("What next", commands());
+    replace("Checkpoints", checkpoints());
+  }
+
+  let due = 0, was = "";
+  const stateNow = () => { const r = table.rows.get(ids[0]); return `${r?.run?.state} ${r?.job?.state}`; };
+  // renew loads that: soon where the state is another, else at most every five seconds.
+  function renew() {
+    const now = stateNow(), turned = now !== was;
+    was = now;
+    if (turned) { clearTimeout(due); due = 0; }
+    due ||= setTimeout(async () => {
+      due = 0;
+      if (!table.rows.has(ids[0])) return; // what was drawn stays
+      try {
+        const { run, commands, checkpoints, problem } = await get("/api/run", { run: ids[0] }, gone.signal);
+        Object.assign(parts, { run, commands, checkpoints, problem });
+        fresh();
+      } catch (e) { complain(e); }
+    }, turned ? 300 : 5000);
   }
 
   function replace(heading, section) {
@@ -278,7 +302,7 @@ export function runView(ids) {
       if (old.querySelector("h2")?.textContent !== heading || !section || old.textContent === section.textContent) continue;
       const focused = old.contains(document.activeElement);
       old.replaceWith(section);
-      if (focused) section.querySelector("[tabindex]")?.focus();
+      if (focused) section.querySelector("[tabindex], button")?.focus();
     }
   }
 
@@ -287,12 +311,12 @@ export function runView(ids) {
   return {
     element,
     watch: () => ({ run: ids, x: look.unit, log: several ? undefined : ids[0] }),
-    rows(changed) { if (parts && !several && changed.has(ids[0])) state(); },
+    rows(changed) { if (parts && !several && changed.has(ids[0])) { state(); renew(); } },
     event(name, v) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
       else if (name === "log") log?.take(v);
     },
-    end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearTimeout(due); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }
