@@ -380,9 +380,9 @@ func TestStreamIsCut(t *testing.T) {
 	if err := <-ended; err != nil && !errors.As(err, &code) {
 		t.Fatal(err)
 	}
-	x.until(`document.querySelector(".facts").innerText.includes("stopped")`)
+	x.until(`document.querySelector(".facts")?.innerText.includes("stopped")`)
 	x.reaches(accuracies(t, filepath.Join(p.dir, "runs", "cut")))
-	x.until(`document.querySelector("pre.log").textContent === ` + quoted(t, log))
+	x.until(`document.querySelector("pre.log")?.textContent === ` + quoted(t, log))
 	t.Logf("%d streams, cut at %v", c.streams, c.cuts)
 }
 
