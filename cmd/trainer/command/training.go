@@ -180,6 +180,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	show := t.display(out, run)
 	done = phase.Wait(ctx, waits, "preparing "+modelSize(run))
 	o.Observer = t.savesOnceStarted(show.observer, done)
+	live.observe(o.Observer)
 	warn := o.Observer.Warn
 	o.Observer.Warn = func(text string) { // under --quiet, too
 		done()

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 )
 
-// train and resume serve the page of their training while it lasts: its URL leads to the run, a step of it is traced, and a
-// signal ends both, saved.
+// train and resume serve the page of their training while it lasts: its URL leads to the run, a step of it is traced, its step is
+// that of now though no boundary has come, and a signal ends both, saved.
 func TestTrainUI(t *testing.T) {
 	if _, err := traceJob(t.Context(), "runs/one", 0); !errors.Is(err, berth.ErrNoStep) || !strings.Contains(err.Error(), "another process trains this run") {
 		t.Errorf("of another process: %v", err)
@@ -74,6 +74,25 @@ func TestTrainUI(t *testing.T) {
 		}
 		if page := string(get("/api/run?run="+id, http.StatusOK)); !strings.Contains(page, `"run":"runs/one","state":"running"`) {
 			t.Errorf("%v: the page of its run: %.300s", args, page)
+		}
+		var table struct {
+			Rows []struct {
+				ID  string
+				Run struct{ Step, Steps int }
+				Now struct{ Live bool }
+			}
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the page looks once a second
+			if err := json.Unmarshal(get("/api/table", http.StatusOK), &table); err != nil {
+				t.Fatal(err)
+			}
+			if len(table.Rows) == 1 && table.Rows[0].ID == id && table.Rows[0].Now.Live && table.Rows[0].Run.Step >= x.Step && table.Rows[0].Run.Steps == 1000000 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Errorf("%v: the table never has the step of now: %+v", args, table)
+				break
+			}
 		}
 		if err := send(c.Process, signalsByName["TERM"]); err != nil {
 			t.Fatal(err)

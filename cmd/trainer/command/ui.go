@@ -145,7 +145,8 @@ func traceJob(ctx context.Context, _ string, job int) (*berth.StepTrace, error) 
 // ownPage is the page of a training. A nil one is none.
 type ownPage struct {
 	*page
-	run atomic.Pointer[berth.Run] // nil while it is not open
+	run      atomic.Pointer[berth.Run] // nil while it is not open
+	at, last atomic.Int64              // of its steps: those that have begun, and all
 }
 
 var errNotOpen = errors.New("the training is about to begin, or has ended")
@@ -170,9 +171,13 @@ func serveOwn(c *cobra.Command, dir, address string) (*ownPage, error) {
 		}
 		return berth.Memory{}, errNotOpen
 	}
+	step := func(of string) (at, last int, ok bool) {
+		at, last = int(p.at.Load()), int(p.last.Load())
+		return at, last, last > 0 && p.run.Load() != nil && ui.RunID(of) == id
+	}
 	list := queued.NewLister(build.Revision())
 	var err error
-	p.page, err = servePage(c, address, ui.Options{Folder: parentOf(dir), Jobs: list.List, Memory: memory, Plan: drawApart, Config: list.Config, Trace: trace})
+	p.page, err = servePage(c, address, ui.Options{Folder: parentOf(dir), Jobs: list.List, Memory: memory, Plan: drawApart, Config: list.Config, Trace: trace, Step: step})
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +189,23 @@ func serveOwn(c *cobra.Command, dir, address string) (*ownPage, error) {
 func (p *ownPage) show(run *berth.Run) {
 	if p != nil {
 		p.run.Store(run)
+	}
+}
+
+// observe tells the page of each step.
+func (p *ownPage) observe(o *berth.Observer) {
+	if p == nil {
+		return
+	}
+	started, step := o.Started, o.Step
+	o.Started = func(s berth.Start) {
+		p.at.Store(int64(s.Step))
+		p.last.Store(int64(s.Steps))
+		started(s)
+	}
+	o.Step = func(s berth.Step) {
+		p.at.Store(int64(s.Step))
+		step(s)
 	}
 }
 

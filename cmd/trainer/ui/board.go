@@ -70,6 +70,7 @@ type gone struct {
 type board struct {
 	folder string
 	jobs   func(context.Context) []queued.Record
+	step   func(dir string) (at, of int, ok bool) // as [Options] has it
 	pulse  pulse
 
 	looking sync.Mutex // one look at a time
@@ -92,7 +93,7 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 		jobs = func(context.Context) []queued.Record { return nil }
 	}
 	b := &board{
-		folder: folder, jobs: jobs, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+		folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
 	}
 	b.pulse = pulse{life: life, look: b.look}
@@ -265,9 +266,14 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 	rows := map[string]row{}
 	ids := map[string]string{} // of runs by folder
 	for dir, s := range runs {
-		record := s.record // a copy: a job may change its state
+		record, now := s.record, outlookOf(s.summary) // a copy: a job may change its state
+		if now != nil {
+			if at, of, ok := b.step(dir); ok {
+				record.Step, record.Steps, now.Live = max(record.Step, at), of, true
+			}
+		}
 		ids[dir] = s.id()
-		rows[s.id()] = row{ID: s.id(), Run: &record, Now: outlookOf(s.summary)}
+		rows[s.id()] = row{ID: s.id(), Run: &record, Now: now}
 	}
 	newest := map[string]int{} // jobs by the run that they train
 	of := func(j *queued.Record) string {

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+	"github.com/berth-ml/berth/configs"
 )
 
 // appendTo appends a text to the metrics of a run.
@@ -197,6 +199,47 @@ func TestCommandsOfJobs(t *testing.T) {
 	} {
 		if list := commandsOf(of, &queued.Record{ID: 7, State: state}); list[0].Text != want {
 			t.Errorf("%s: %+v, want %s first", state, list, want)
+		}
+	}
+}
+
+// What one does with a trained model is there for its kind, and nothing before it has a checkpoint.
+func TestCommandsOfModels(t *testing.T) {
+	of := &seen{shown: "runs/r", summary: &rundir.Summary{Condition: rundir.Completed, Config: &configs.Config{}, Newest: &checkpoint.Manifest{}}}
+	for _, x := range []struct {
+		data configs.Data
+		want []string
+	}{
+		{configs.Data{Source: "csv"}, []string{"eval", "predict", "serve", "export"}},
+		{configs.Data{Source: "lines", Label: "kind"}, []string{"eval", "predict", "serve", "export"}},
+		{configs.Data{Source: "text"}, []string{"eval", "generate", "serve", "export"}},
+		{configs.Data{Source: "lines"}, []string{"eval", "generate", "serve", "export"}},
+	} {
+		of.summary.Config.Data = x.data
+		var got []string
+		for _, c := range commandsOf(of, nil) {
+			if verb, _, ok := strings.Cut(strings.TrimPrefix(c.Text, "trainer "), " runs/r"); ok && !strings.Contains(verb, " ") {
+				got = append(got, verb)
+			}
+		}
+		if !slices.Equal(got, x.want) {
+			t.Errorf("%+v: %v, want %v", x.data, got, x.want)
+		}
+	}
+	of.summary.Newest = nil
+	if list := commandsOf(of, nil); len(list) != 2 {
+		t.Errorf("without a checkpoint: %+v", list)
+	}
+}
+
+// A shell that a command is pasted into gets the path, and a terminal no keys.
+func TestQuoted(t *testing.T) {
+	for text, want := range map[string]string{
+		"runs/a-1": "runs/a-1", "-x": "./-x", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "\u202ea": "'\u202ea'",
+		"a\x03\nrm 'x' \\": `$'a\u0003\u000arm \'x\' \\'`, "\x1b[201~b\u0085": `$'\u001b[201~b\u0085'`,
+	} {
+		if got := quoted(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }

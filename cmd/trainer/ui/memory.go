@@ -23,6 +23,7 @@ const (
 	mostOlder    = 720              // two hours
 	mostTenants  = 16               // of a device in a sample, the largest; the others are one
 	mostMissed   = 60               // samples that a stream sends at once; beyond, the page loads them anew
+	lateLook     = 5 * time.Second  // from a look to the next, at most, while a page is open
 	devicePage   = 64 << 10         // bytes of an answer for each device
 	leastColumns = 16
 )
@@ -246,6 +247,7 @@ type moment struct {
 	Samples []sample      `json:"samples"`
 	Now     *berth.Memory `json:"now"` // with the newest of them; null where it is not known
 	Problem string        `json:"problem,omitempty"`
+	Apart   int64         `json:"apart,omitempty"` // ms from a sample to the next, at most, unless nobody looked between them; 0: as a stream has them
 }
 
 // since are the samples after a version. whole is false where they are too many to send one by one.
@@ -276,8 +278,15 @@ func (m *memory) newest() moment {
 // all are the samples of which each stands for a column of a picture: that with the most memory used there. The newest is the last.
 func (m *memory) all(columns int) moment {
 	m.mu.Lock()
-	list, x := append(slices.Clone(m.older), m.recent...), m.newest()
+	list, aged, x := append(slices.Clone(m.older), m.recent...), len(m.older) > 0, m.newest()
 	m.mu.Unlock()
+	x.Apart = lateLook.Milliseconds()
+	if aged { // the largest of two such times may be at their ends
+		x.Apart += 2 * olderEvery.Milliseconds()
+	}
+	if n := len(list); n > columns { // as of two columns
+		x.Apart += 2 * (list[n-1].At - list[0].At) / int64(columns)
+	}
 	x.Samples = thinned(list, columns)
 	return x
 }

@@ -80,6 +80,11 @@ func TestSamplesAreThinned(t *testing.T) {
 			t.Errorf("%d columns: %d samples with %d spikes, the last of %d", columns, len(list), spikes, list[len(list)-1].At)
 		}
 	}
+	for columns, want := range map[int]int64{5000: 25_000, 100: 25_000 + 2*7_799_000/100} { // two hours and ten minutes are kept
+		if got := m.all(columns).Apart; got < want-1000 || got > want+1000 {
+			t.Errorf("%d columns: samples are said to be at most %d ms apart, want %d", columns, got, want)
+		}
+	}
 	if x, _, whole := m.since(m.version - 5); !whole || len(x.Samples) != 5 || x.Samples[4].At != m.recent[mostRecent-1].At {
 		t.Errorf("the newest five: %v, %d", whole, len(x.Samples))
 	}

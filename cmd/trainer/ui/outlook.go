@@ -17,6 +17,7 @@ const lastYear = 9999 // that JSON has
 type outlook struct {
 	Device string    `json:"device,omitempty"` // kinds and counts, as its config has them
 	Ends   time.Time `json:"ends,omitzero"`    // by the pace of its newest steps; zero: not known
+	Live   bool      `json:"live,omitempty"`   // the step of the run is that of now; others tell at boundaries
 }
 
 // outlookOf is that of a run; nil for one that does not train.

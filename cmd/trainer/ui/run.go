@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -174,6 +175,12 @@ func commandsOf(of *seen, job *queued.Record) []command {
 	add("all about it in a terminal", "trainer runs show "+dir)
 	if of.summary.Newest != nil {
 		add("its quality on the validation or test part", "trainer eval "+dir)
+		if of.summary.Config != nil && of.summary.Config.Data.Texts() {
+			add("texts that it writes", "trainer generate "+dir)
+		} else {
+			add("its answers for the validation part; name a file for others", "trainer predict "+dir)
+		}
+		add("its answers over HTTP", "trainer serve "+dir)
 		add("its weights for other programs", "trainer export "+dir+" --out weights.safetensors")
 		add("its checkpoints", "trainer checkpoints ls "+dir)
 	}
@@ -193,6 +200,20 @@ func quoted(text string) string {
 	}
 	if strings.HasPrefix(text, "-") {
 		text = "./" + text
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) { // a terminal takes them for keys, within quotes too
+		var b strings.Builder
+		for _, r := range text {
+			switch {
+			case r == '\'' || r == '\\':
+				fmt.Fprintf(&b, `\%c`, r)
+			case unicode.IsControl(r):
+				fmt.Fprintf(&b, `\u%04x`, r)
+			default:
+				b.WriteRune(r)
+			}
+		}
+		return "$'" + b.String() + "'"
 	}
 	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) || r == '\\' && filepath.Separator != '\\' }) {
 		return text

@@ -32,7 +32,10 @@ type Options struct {
 	// Trace asks the training in a run folder for its next step; job is the number of the job that trains it, or 0. Its
 	// errors are those of berth.Run.TraceStep. Nil: no training can be asked.
 	Trace func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
-	Log   func(text string) // takes a line for a mistake of the server, from any goroutine; nil: none
+	// Step is how many steps the training in a run folder has begun, and how many it has in all; ok is false where another
+	// process trains it. Nil: this one trains none.
+	Step func(dir string) (at, of int, ok bool)
+	Log  func(text string) // takes a line for a mistake of the server, from any goroutine; nil: none
 }
 
 // Server answers the page's requests. It is safe for concurrent use.
@@ -71,6 +74,9 @@ func New(o Options) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.board = newBoard(s.life, o.Folder, o.Jobs)
+	if o.Step != nil {
+		s.board.step = o.Step
+	}
 	s.memory = newMemory(s.life, o.Memory)
 	s.board.pulse.log, s.memory.pulse.log = s.log, s.log
 	s.handlers = map[string]handler{"/api/table": s.table, "/api/run": s.run, "/api/curves": s.curves, "/api/compare": s.compare, "/api/memory": s.memoryPage, "/api/step": s.step, "/api/plan": s.plan}

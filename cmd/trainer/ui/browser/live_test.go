@@ -185,6 +185,11 @@ func TestLive(t *testing.T) {
 	_ = training.Wait()
 	row("failed")
 	fact("State", `v === "failed"`)
+	next := func(command string) {
+		t.Helper()
+		run.until(fmt.Sprintf(`[...document.querySelectorAll(".command code")].some((e) => e.textContent === %q)`, command))
+	}
+	next("trainer resume runs/live")
 	killed := accuracies(t, filepath.Join(p.dir, "runs", "live"))
 	run.reaches(killed)
 
@@ -200,6 +205,7 @@ func TestLive(t *testing.T) {
 	_ = training.Wait()
 	row("stopped")
 	fact("State", `v === "stopped"`)
+	next("trainer predict runs/live")
 	run.reaches(accuracies(t, filepath.Join(p.dir, "runs", "live")))
 
 	if err := os.RemoveAll(filepath.Join(p.dir, "runs", "live")); err != nil {
@@ -215,9 +221,10 @@ func TestLive(t *testing.T) {
 }
 
 // cutter passes requests on to a page, and cuts each of its streams: the first behind its first event, the next behind its
-// second, and so on to the fifth; and every other one within the event that follows.
+// second, and so on to the fifth; and every other one within the event that follows. Every sixth says that all is to be loaded anew.
 type cutter struct {
-	to *url.URL
+	to    *url.URL
+	kinds []string // of events, behind and within which it is to cut
 
 	mu      sync.Mutex
 	streams int
@@ -234,6 +241,15 @@ func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := c.streams
 	c.streams++
 	c.mu.Unlock()
+	if n%6 == 5 {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: reload\ndata: {}\n\n")
+		c.mu.Lock()
+		c.cuts["reload"]++
+		c.mu.Unlock()
+		return
+	}
+	n -= n / 6
 	defer panic(http.ErrAbortHandler) // the connection ends without the end of an answer
 	ask := r.Clone(r.Context())
 	ask.RequestURI, ask.URL.Scheme, ask.URL.Host = "", c.to.Scheme, c.to.Host
@@ -298,15 +314,30 @@ func nextEvent(in *bufio.Reader) (name, text string, err error) {
 func (c *cutter) whole() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range []string{"rows", "anew", "points", "~rows", "~anew", "~points"} {
-		if c.cuts[name] == 0 {
+	for _, name := range c.kinds {
+		if c.cuts[name] == 0 || c.cuts["~"+name] == 0 {
 			return false
 		}
 	}
-	return true
+	return c.cuts["reload"] > 0
 }
 
-// The stream of a run's page is cut behind and within every kind of event, and to the end: the page has all points, each once.
+// grow appends a text to a file, and gives it.
+func grow(t *testing.T, path, text string) string {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The stream of a run's page is cut behind and within every kind of event, and to the end: the page has all points and lines of the
+// log, each once.
 func TestStreamIsCut(t *testing.T) {
 	need(t)
 	p := newPlace(t, t.TempDir())
@@ -316,7 +347,7 @@ func TestStreamIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{to: to, cuts: map[string]int{}}
+	c := &cutter{to: to, kinds: []string{"rows", "anew", "points", "log"}, cuts: map[string]int{}}
 	proxy := httptest.NewServer(c)
 	t.Cleanup(proxy.Close) // behind the tab
 
@@ -329,8 +360,10 @@ func TestStreamIsCut(t *testing.T) {
 	x.until(drawn)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for !c.whole() && ctx.Err() == nil {
+	log := ""
+	for i := 0; !c.whole() && ctx.Err() == nil; i++ {
 		x.shownPoints() // the table is open meanwhile
+		log += grow(t, filepath.Join(p.dir, "runs", "cut", "log"), fmt.Sprintf("line %d\n", i))
 		select {
 		case err := <-ended:
 			t.Fatalf("the training has ended before each kind of event was cut: %v, %v", err, c.cuts)
@@ -347,7 +380,38 @@ func TestStreamIsCut(t *testing.T) {
 	if err := <-ended; err != nil && !errors.As(err, &code) {
 		t.Fatal(err)
 	}
-	x.until(`document.querySelector(".facts").innerText.includes("stopped")`)
+	x.until(`document.querySelector(".facts")?.innerText.includes("stopped")`)
 	x.reaches(accuracies(t, filepath.Join(p.dir, "runs", "cut")))
+	x.until(`document.querySelector("pre.log")?.textContent === ` + quoted(t, log))
+	t.Logf("%d streams, cut at %v", c.streams, c.cuts)
+}
+
+// So is the stream of samples of memory: the page has each sample once.
+func TestMemoryStreamIsCut(t *testing.T) {
+	s := workshop(t)
+	to, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{to: to, kinds: []string{"rows", "memory"}, cuts: map[string]int{}}
+	proxy := httptest.NewServer(c)
+	t.Cleanup(proxy.Close) // behind the tab
+	x := open(t, proxy.URL+"/#"+to.Fragment+"/memory")
+	x.refused = true
+	x.until(`document.querySelector("figure[aria-label='cpu:0'] canvas")`)
+	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+		same := eval[bool](x, `fetch("/api/memory?columns=2000", { headers: { Authorization: "Bearer " + location.hash.slice(1).split("/")[0] } }).then((r) => r.json()).then((all) => {
+			const behind = document.querySelector("figure[aria-label='cpu:0'] details");
+			if (!behind) return false; // it loads anew
+			behind.open = true;
+			return behind.querySelectorAll("tbody tr").length === all.samples.filter((s) => s.devices.length).length;
+		})`)
+		if same && c.whole() {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the page never has each sample once, or not all was cut: %v, %v", same, c.cuts)
+		}
+	}
 	t.Logf("%d streams, cut at %v", c.streams, c.cuts)
 }

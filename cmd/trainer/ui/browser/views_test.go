@@ -60,7 +60,8 @@ var views = []view{
 		shows: []string{"Memory", "cpu:0", "Host memory", "optimizer state"},
 	},
 	{
-		name: "step", busy: true, place: func(s *site) string { return "/run/" + s.ids["busy"] }, ready: drawn,
+		name: "step", busy: true, place: func(s *site) string { return "/run/" + s.ids["busy"] },
+		ready: drawn + ` && document.querySelector("figure[aria-label=accuracy] canvas") && [...document.querySelectorAll(".command")].length > 4`, // a boundary has come
 		press: []string{"section:first-of-type .bar > button"}, after: `document.querySelector("canvas.steps") && (document.querySelector("section:first-of-type details").open = true)`,
 		shows: []string{"measured", "simulated", "Schedule"},
 	},

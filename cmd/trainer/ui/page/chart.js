@@ -1,5 +1,6 @@
 // A panel with curves: uPlot, a legend with the values at the pointer, and a table behind it.
 import { el, number, setText } from "/dom.js";
+import { keyboard } from "/keys.js";
 
 /* global uPlot */
 
@@ -35,13 +36,15 @@ function clock(s) {
 
 export const place = (unit, v) => (unit === "time" ? clock(v) : unit === "epoch" ? Number(v).toFixed(2) : Math.round(v).toLocaleString("en-US"));
 
-// chart is a panel of a title. onzoom hears the part of the axis that the user chooses; null: all of it.
+// chart is a panel of a title. onzoom hears the part of the axis that the user chooses, and returns what is shown; null: all of it.
 export function chart(title, onzoom) {
   const plot = el("div", { className: "plot" }), legend = el("div", { className: "legend" });
   const rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of " + title });
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
   let u = null, lines = [], look = { unit: "step", log: false, smooth: 0 }, span = null, marks = {}, values = [], built = "";
+
+  const keys = keyboard(plot, title, { of: () => u, words, place: (x) => place(look.unit, x), zoom: onzoom });
 
   const width = () => Math.max(200, Math.floor(plot.clientWidth || element.clientWidth - 24 || 480));
   const height = () => (width() < 420 ? 220 : 260);
@@ -82,6 +85,13 @@ export function chart(title, onzoom) {
     if (behind.open) fill();
   }
 
+  // words are the values that are at an index: those of the curves themselves, not of the smoothed ones.
+  function words(i) {
+    const per = look.smooth ? 2 : 1;
+    const values = lines.map((l, k) => ({ l, y: u.data[1 + k * per]?.[i] })).filter(({ y }) => y !== null && y !== undefined);
+    return `${look.unit} ${place(look.unit, u.data[0][i])}: ` + values.map(({ l, y }) => `${l.label} ${number(l.field, y)}`).join("; ");
+  }
+
   function options(list) {
     const axis = { stroke: css("--dim"), grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1 }, font: "12px system-ui, sans-serif" };
     return {
@@ -100,7 +110,7 @@ export function chart(title, onzoom) {
           onzoom({ from, to });
         }],
         setCursor: [(v) => describe(v.cursor.idx)],
-        draw: [(v) => mark(v)],
+        draw: [(v) => mark(v), () => keys.drawn()],
         ready: [(v) => v.over.addEventListener("dblclick", () => onzoom(null))],
       },
     };

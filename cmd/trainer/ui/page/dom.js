@@ -1,5 +1,12 @@
 // Elements, and numbers as people read them. Texts of runs go into the page as text, never as HTML.
 
+// moves are characters that nobody sees, and that move what stands around them: those that steer terminals, and those that turn the
+// order of a text around.
+const moves = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+// plain is a text with a mark in the place of each of those.
+export const plain = (text) => String(text).replace(moves, "\ufffd");
+
 // el makes an element: props are properties, on… are listeners, and those with a hyphen, "role", "for" and "colspan" attributes.
 export function el(tag, props = {}, ...children) {
   const e = document.createElement(tag);
@@ -9,14 +16,25 @@ export function el(tag, props = {}, ...children) {
     else if (name.includes("-") || ["role", "for", "scope", "href"].includes(name)) e.setAttribute(name, v);
     else e[name] = v;
   }
-  e.append(...children.filter((c) => c !== undefined && c !== null));
+  e.append(...children.filter((c) => c !== undefined && c !== null).map((c) => (c instanceof Node ? c : plain(c))));
   return e;
 }
 
 // setText changes a text only if it is another, so that screen readers stay silent.
 export function setText(e, text) {
+  text = plain(text);
   if (e.textContent !== text) e.textContent = text;
 }
+
+// setName is setText of a path or another name of parts, which may be broken between these.
+export function setName(e, text) {
+  text = plain(text);
+  if (e.textContent === text) return;
+  e.replaceChildren(...text.split(/(?<=[/_])/).flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
+}
+
+// brief is a name in few characters: its beginning and its end.
+export const brief = (name) => (name.length > 48 ? name.slice(0, 20) + "…" + name.slice(-27) : name);
 
 export const dash = "–";
 

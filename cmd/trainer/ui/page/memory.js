@@ -13,6 +13,7 @@ const nameOf = (usage) => names[usage] ?? usage;
 const look = { by: "usage", limit: false, last: 600 };
 
 const most = 2000; // samples that the page keeps
+const late = 5000; // ms from a sample of the stream to the next, at most, unless some were missed
 const ownColours = 7; // of trainings; the others have one together
 const compared = (a, b) => (a.job || Infinity) - (b.job || Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 const sum = (list) => list.reduce((a, b) => a + b, 0);
@@ -60,7 +61,9 @@ export function memoryView() {
 
   // take adds samples, and says who has memory now.
   function take(v) {
-    samples = samples.concat(version ? v.samples.slice(Math.max(0, v.samples.length - (v.version - version))) : v.samples); // those that are new
+    const news = version ? v.samples.slice(Math.max(0, v.samples.length - (v.version - version))) : v.samples;
+    for (const s of news) s.apart = v.apart ?? late;
+    samples = samples.concat(news);
     if (samples.length > most) samples = samples.slice(-most);
     [version, now] = [v.version, v.now];
     say(v.problem ? `Memory is not known now: ${v.problem}` : now && !now.devices.length ? "Nothing has used a device yet." : "");
@@ -72,9 +75,7 @@ export function memoryView() {
   function shown() {
     const last = samples[samples.length - 1]?.at ?? 0;
     const list = look.last ? samples.filter((s) => s.at >= last - look.last * 1000) : samples;
-    const steps = list.slice(1).map((s, i) => s.at - list[i].at).sort((a, b) => a - b);
-    const far = Math.max(5000, 4 * (steps[steps.length >> 1] ?? 0));
-    return list.flatMap((s, i) => (i && s.at - list[i - 1].at > far ? [{ at: list[i - 1].at + 1, devices: [], host: null }, s] : [s]));
+    return list.flatMap((s, i) => (i && s.at - list[i - 1].at > Math.max(s.apart, list[i - 1].apart) ? [{ at: list[i - 1].at + 1, devices: [], host: null }, s] : [s]));
   }
 
   function draw() {
@@ -150,7 +151,7 @@ export function memoryView() {
     const n = (v) => el("td", { className: "number" }, v ? bytes(v) : dash);
     const some = usages.filter((u) => now?.devices.some((d) => d.tenants.some((t) => t.by_usage[u])));
     const rows = (now?.devices ?? []).flatMap((d) => d.tenants.sort(compared).map((t) => el("tr", {}, el("td", {}, d.id),
-      el("td", {}, t.job ? `${t.job} ${t.name}` : t.name || "this training"), el("td", {}, t.suspended ? "suspended" : ""),
+      el("td", { className: "name" }, t.job ? `${t.job} ${t.name}` : t.name || "this training"), el("td", {}, t.suspended ? "suspended" : ""),
       n(sum(Object.values(t.by_usage))), ...some.map((u) => n(t.by_usage[u])), n(t.floor), n(t.peak), n(t.moves.in), n(t.moves.out), n(t.moves.spilled))));
     const head = (text, number) => el("th", { scope: "col", className: number ? "number" : "" }, text);
     who.replaceChildren(rows.length

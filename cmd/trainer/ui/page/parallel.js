@@ -1,6 +1,7 @@
 // Parallel coordinates: an axis for each key that varies and one for the metric, and a line for each trial. A range that is chosen
 // on an axis, by the pointer or by its two handles, leaves the trials within it.
 import { el, setText } from "/dom.js";
+import { alone } from "/keys.js";
 
 const dim = matchMedia("(prefers-color-scheme: dark)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -17,7 +18,7 @@ export function shade(u) {
 const high = 300, top = 46, foot = 16, side = 62, apart = 132; // pixels
 
 export function parallel(onrange) {
-  const lines = el("canvas", { role: "img" }), over = el("canvas", { className: "over", "aria-hidden": "true" });
+  const lines = el("canvas", { role: "application", tabIndex: 0 }), over = el("canvas", { className: "over", "aria-hidden": "true" });
   const axes = el("div");
   const area = el("div", { className: "parallel" }, lines, over, axes);
   const note = el("p", { className: "legend", role: "status" });
@@ -112,7 +113,7 @@ export function parallel(onrange) {
     const within = trials.filter((o) => o.inside).length;
     const chosen = ranges.some(Boolean) ? `${within} of ${trials.length} trials are in the chosen ranges. ` : "";
     setText(note, chosen + (t ? (trials[pointed] ? "" : "The best: ") + t.words : ""));
-    lines.setAttribute("aria-label", `${trials.length} trials as lines over ${list.map((a) => a.label).join(", ")}. The table below has the same.`);
+    lines.setAttribute("aria-label", `${trials.length} trials as lines over ${list.map((a) => a.label).join(", ")}. Up and down go to the next better and worse trial, Home and End to the best and the worst, Escape to none. The table below has the same.`);
   }
 
   // the trial whose line is nearest to a place
@@ -135,6 +136,18 @@ export function parallel(onrange) {
   });
   area.addEventListener("pointerleave", () => { pointed = -1; point(); words(); });
 
+  // The keys go from trial to trial within the chosen ranges, the best first.
+  lines.addEventListener("keydown", (e) => {
+    const list = trials.map((_, n) => n).filter((n) => trials[n].inside).sort((a, b) => (trials[b].rank ?? -1) - (trials[a].rank ?? -1));
+    const at = list.indexOf(pointed), to = { ArrowDown: at + 1, ArrowUp: Math.max(0, at - 1), Home: 0, End: list.length - 1, Escape: -1 }[e.key];
+    if (to === undefined || !alone(e)) return;
+    e.preventDefault();
+    pointed = to < 0 ? -1 : list[Math.min(to, list.length - 1)] ?? -1;
+    point();
+    words();
+  });
+  lines.addEventListener("blur", () => { pointed = -1; point(); words(); });
+
   function range(i, from, to) {
     [from, to] = [Math.max(0, Math.min(from, to)), Math.min(1, Math.max(from, to))];
     ranges[i] = from <= 0 && to >= 1 ? null : { from, to };
@@ -144,6 +157,7 @@ export function parallel(onrange) {
 
   function choose() {
     for (const t of trials) t.inside = inside(t);
+    if (!trials[pointed]?.inside) pointed = -1;
     bars.forEach((b) => b.place());
     draw();
     words();
@@ -223,14 +237,16 @@ export function parallel(onrange) {
 
   return {
     element,
-    // set shows trials { units, rank, best, words }: units has their places on the axes from 0 to 1, null for none; rank is from 0,
+    // set shows trials { number, units, rank, best, words }: units has their places on the axes from 0 to 1, null for none; rank is from 0,
     // the worst, to 1, null without a value.
     set(newList, newTrials) {
       const next = JSON.stringify(newList.map((a) => [a.label, a.lo, a.hi, a.note, a.names])), labels = JSON.stringify(newList.map((a) => a.label));
       const clip = (u) => Math.max(0, Math.min(1, u));
       if (labels !== names) ranges = newList.map(() => null);
       else ranges = ranges.map((r, i) => r && { from: clip(newList[i].unit(list[i].value(r.from))), to: clip(newList[i].unit(list[i].value(r.to))) });
-      [list, trials, names, pointed] = [newList, newTrials, labels, -1];
+      const held = trials[pointed]?.number;
+      [list, trials, names] = [newList, newTrials, labels];
+      pointed = trials.findIndex((t) => t.number === held);
       fit();
       if (next !== shape) {
         const held = document.activeElement, at = [...axes.querySelectorAll(".handle")].indexOf(held);

@@ -1,10 +1,10 @@
 // The page of one run, and of several that are compared.
 import { get, link } from "/api.js";
-import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
+import { ago, brief, bytes, dash, duration, el, number, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
-import { leftOf } from "/table.js";
+import { leftOf, stepOf, stepsOf, told } from "/table.js";
 import { logView } from "/log.js";
 import { planView } from "/plan.js";
 
@@ -59,15 +59,22 @@ export function runView(ids) {
       ...(several ? [legendOfRuns()] : [facts]),
       el("h2", {}, "Curves"), controls(), grid,
       ...(several ? [differences()] : [trace.element, ...sections()]));
-    if (!several) state();
+    if (!several) { state(); was = stateNow(); }
     panes();
+  }
+
+  // progress says how far the run is.
+  function progress(r) {
+    if (!told(r)) return "none told yet: it comes with the first boundary, an epoch's end or as train.boundary says";
+    const n = (x) => x.toLocaleString("en-US");
+    return n(stepOf(r)) + (stepsOf(r) ? ` of ${n(stepsOf(r))}` : "");
   }
 
   // state writes the facts of the run, which change while it trains.
   function state() {
     const r = table.rows.get(ids[0]) ?? parts, run = r.run ?? parts.run, job = r.job;
     trace.running(run.state === "running" || job?.state === "running");
-    const list = [["State", run.state], ["Config", run.name || dash], ["Step", run.steps ? `${run.step.toLocaleString("en-US")} of ${run.steps.toLocaleString("en-US")}` : String(run.step)], ["Epochs", String(run.epoch)]];
+    const list = [["State", run.state], ["Config", run.name || dash], ["Step", progress(r)], ["Epochs", String(run.epoch)]];
     if (run.best) list.push(["Best", `${run.best.metric} ${number(run.best.metric, run.best.value)} at step ${run.best.step}` + (run.best.checkpoint ? `, checkpoint ${run.best.checkpoint}` : "")]);
     if (job) list.push(["Job", `${job.id}, ${job.state}` + (job.where ? `: ${job.where}` : "")]);
     else if (r.now?.device) list.push(["Devices", r.now.device]);
@@ -104,19 +111,23 @@ export function runView(ids) {
   let range = null; // of all points, while a part is shown
 
   function step(by, shift) {
-    range = span ? range : whole();
-    const at = span ?? range;
-    if (!at || !range) return;
+    const at = span ?? whole();
+    if (!at) return;
     const size = (at.to - at.from) * by, middle = (at.from + at.to) / 2 + shift * (at.to - at.from);
-    if (size >= range.to - range.from) { zoomTo(null); return; }
-    const from = Math.min(Math.max(middle - size / 2, range.from), range.to - size);
-    zoomTo({ from, to: from + size });
+    zoomTo({ from: middle - size / 2, to: middle + size / 2 });
   }
 
-  function zoomTo(to) {
-    if (to && !span) range = whole();
-    span = to;
+  // zoomTo shows a part of the axis, within what there is, and returns it; null: all of it.
+  function zoomTo(part) {
+    if (!span) range = whole();
+    span = null;
+    if (part && range && part.to - part.from < range.to - range.from) {
+      const size = part.to - part.from, from = Math.min(Math.max(part.from, range.from), range.to - size);
+      span = { from, to: from + size };
+    }
+    draw(); // at once, with the points that are there
     curves();
+    return span;
   }
 
   // panes makes the charts that are to be shown, and ends the others.
@@ -131,7 +142,7 @@ export function runView(ids) {
   function lineOf(c, run) {
     const train = c.field.startsWith("train_"), perStep = !c.boundary;
     const part = perStep ? "each step" : train ? "train" : c.field.startsWith("val_") ? "val" : "";
-    const own = several ? names[run] + (part ? ", " + part : "") : part || (twice.has(c.field) ? "at boundaries" : c.field);
+    const own = several ? brief(names[run]) + (part ? ", " + part : "") : part || (twice.has(c.field) ? "at boundaries" : c.field);
     return { ...c, key: `${run} ${c.field} ${Boolean(c.boundary)}`, label: own, colour: several ? run : perStep ? -1 : train ? 1 : 0, dash: several && (train || run >= 8), thin: perStep };
   }
 
@@ -175,7 +186,7 @@ export function runView(ids) {
   function differences() {
     const rows = parts.config.map((d) => el("tr", {}, el("td", { className: "code" }, d.key), ...d.values.map((v) => el("td", { className: "code" }, v || dash))));
     return el("section", {}, el("h2", {}, "Keys of the configs that differ"),
-      rows.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Keys that differ" }, el("table", { className: "differ" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col" }, n)))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
+      rows.length ? el("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Keys that differ" }, el("table", { className: "differ" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "key"), ...names.map((n) => el("th", { scope: "col", title: n }, brief(n))))), el("tbody", {}, ...rows))) : el("p", { className: "dim" }, "None do."));
   }
 
   function sections() {
@@ -257,9 +268,33 @@ export function runView(ids) {
       const same = JSON.stringify(next.panels) === JSON.stringify(parts.panels);
       parts = next;
       if (!same) panes();
-      if (!several) { state(); for (const [heading, make] of [["Checkpoints", checkpoints]]) replace(heading, make()); }
+      if (!several) { state(); fresh(); }
       await curves();
     } catch (e) { complain(e); }
+  }
+
+  // fresh writes what changes while a run trains, and is not in the table.
+  function fresh() {
+    replace("What next", commands());
+    replace("Checkpoints", checkpoints());
+  }
+
+  let due = 0, was = "";
+  const stateNow = () => { const r = table.rows.get(ids[0]); return `${r?.run?.state} ${r?.job?.state}`; };
+  // renew loads that: soon where the state is another, else at most every five seconds.
+  function renew() {
+    const now = stateNow(), turned = now !== was;
+    was = now;
+    if (turned) { clearTimeout(due); due = 0; }
+    due ||= setTimeout(async () => {
+      due = 0;
+      if (!table.rows.has(ids[0])) return; // what was drawn stays
+      try {
+        const { run, commands, checkpoints, problem } = await get("/api/run", { run: ids[0] }, gone.signal);
+        Object.assign(parts, { run, commands, checkpoints, problem });
+        fresh();
+      } catch (e) { complain(e); }
+    }, turned ? 300 : 5000);
   }
 
   function replace(heading, section) {
@@ -267,7 +302,7 @@ export function runView(ids) {
       if (old.querySelector("h2")?.textContent !== heading || !section || old.textContent === section.textContent) continue;
       const focused = old.contains(document.activeElement);
       old.replaceWith(section);
-      if (focused) section.querySelector("[tabindex]")?.focus();
+      if (focused) section.querySelector("[tabindex], button")?.focus();
     }
   }
 
@@ -276,12 +311,12 @@ export function runView(ids) {
   return {
     element,
     watch: () => ({ run: ids, x: look.unit, log: several ? undefined : ids[0] }),
-    rows(changed) { if (parts && !several && changed.has(ids[0])) state(); },
+    rows(changed) { if (parts && !several && changed.has(ids[0])) { state(); renew(); } },
     event(name, v) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
       else if (name === "log") log?.take(v);
     },
-    end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
+    end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearTimeout(due); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
   };
 }

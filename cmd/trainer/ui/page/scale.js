@@ -1,10 +1,10 @@
 // Axes of a sweep: where the value of a trial is on one, and its ticks.
-import { number } from "/dom.js";
+import { number, plain } from "/dom.js";
 
 // short is a value of a key in few characters.
 export function short(text) {
   const v = Number(text);
-  if (text === "" || !Number.isFinite(v)) return text.replaceAll(", ", ",") || "–";
+  if (text === "" || !Number.isFinite(v)) return plain(text).replaceAll(", ", ",") || "–";
   if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
   const a = Math.abs(v);
   return a >= 1e5 || a < 1e-3 ? Number(v.toPrecision(3)).toExponential().replace("+", "") : String(Number(v.toPrecision(4)));

@@ -1,5 +1,6 @@
 // A point for each trial: a value across, the metric up. uPlot draws it.
 import { el, setText } from "/dom.js";
+import { announcer, alone } from "/keys.js";
 import { shade } from "/parallel.js";
 
 /* global uPlot */
@@ -12,7 +13,12 @@ export function scatter(title) {
   const plot = el("div", { className: "plot" }), note = el("p", { className: "legend dim" }), rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of " + title });
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), note, plot, behind);
-  let u = null, across = null, up = null, points = [], built = "";
+  const said = announcer();
+  plot.tabIndex = 0;
+  plot.setAttribute("role", "application");
+  plot.setAttribute("aria-label", `${title}. Left and right go from trial to trial, up and down to the next higher and lower value, Home and End to the first and the last, Escape to none.`);
+  plot.after(said);
+  let u = null, across = null, up = null, points = [], built = "", pointed = null;
 
   const width = () => Math.max(200, Math.floor(plot.clientWidth || element.clientWidth - 24 || 380));
 
@@ -29,6 +35,14 @@ export function scatter(title) {
       g.arc(v.valToPos(p.x, "x", true), v.valToPos(p.y, "y", true), (p.best ? 5 : 3.2) * r, 0, 2 * Math.PI);
       g.fill();
     }
+    if (pointed) {
+      g.globalAlpha = 1;
+      g.strokeStyle = css("--text");
+      g.lineWidth = 1.5 * r;
+      g.beginPath();
+      g.arc(v.valToPos(pointed.x, "x", true), v.valToPos(pointed.y, "y", true), 7 * r, 0, 2 * Math.PI);
+      g.stroke();
+    }
     g.restore();
   }
 
@@ -42,20 +56,42 @@ export function scatter(title) {
       scales: { x: scale(across), y: scale(up) },
       axes: [{ ...axis, size: 34, splits: splits(across), values: labels(across), filter: (_, vs) => vs }, { ...axis, size: 70, splits: splits(up), values: labels(up), filter: (_, vs) => vs }],
       cursor: { drag: { x: false, y: false }, points: { show: false } },
-      hooks: { draw: [dots], setCursor: [(v) => point(v)] },
+      hooks: { draw: [dots], setCursor: [(v) => near(v)] },
     };
   }
 
-  // point names the trial that is nearest to the pointer.
-  function point(v) {
+  // near points at the trial that is nearest to the pointer.
+  function near(v) {
     const { left, top } = v.cursor;
     let found = null, least = 400;
     if (left >= 0) for (const p of points) {
       const d = (v.valToPos(p.x, "x") - left) ** 2 + (v.valToPos(p.y, "y") - top) ** 2;
       if (p.inside && d < least) [found, least] = [p, d];
     }
-    setText(note, found ? found.words : "");
+    if (left >= 0 || document.activeElement !== plot) point(found); // or the keys have a trial
   }
+
+  function point(p) {
+    if (p === pointed) return;
+    pointed = p;
+    setText(note, p ? p.words : "");
+    u?.redraw(false);
+  }
+
+  const inside = () => points.filter((p) => p.inside);
+  const beside = (list, by) => list[pointed ? list.indexOf(pointed) + by : by > 0 ? 0 : list.length - 1];
+  const higher = () => inside().sort((a, b) => a.y - b.y);
+  const keys = {
+    ArrowLeft: () => beside(inside(), -1), ArrowRight: () => beside(inside(), 1), ArrowUp: () => beside(higher(), 1), ArrowDown: () => beside(higher(), -1),
+    Home: () => inside()[0], End: () => inside().at(-1),
+  };
+  plot.addEventListener("keydown", (e) => {
+    if (!alone(e) || !keys[e.key] && e.key !== "Escape") return;
+    e.preventDefault();
+    point(e.key === "Escape" ? null : keys[e.key]() ?? pointed);
+    setText(said, note.textContent);
+  });
+  plot.addEventListener("blur", () => point(null));
 
   function draw() {
     const data = [points.map((p) => p.x), points.map((p) => p.y)];
@@ -86,6 +122,8 @@ export function scatter(title) {
     // set shows points { x, y, rank, best, inside, name, value, words }.
     set(newAcross, newUp, newPoints) {
       [across, up, points] = [newAcross, newUp, [...newPoints].sort((a, b) => a.x - b.x)];
+      const now = points.find((p) => p.inside && p.name === pointed?.name) ?? null; // the trial that was pointed at has a new point
+      if (now) { pointed = now; setText(note, now.words); } else point(null);
       draw();
     },
     end() { u?.destroy(); u = null; resized.disconnect(); dim.removeEventListener("change", recoloured); },

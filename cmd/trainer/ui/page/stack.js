@@ -1,5 +1,6 @@
 // A panel over the time of day: areas on top of each other, and lines, with the values at the pointer and a table behind it.
 import { bytes, dash, el, setText } from "/dom.js";
+import { keyboard } from "/keys.js";
 
 /* global uPlot */
 
@@ -17,6 +18,8 @@ export function stack(title) {
   const behind = el("details", { ontoggle: () => fill() }, el("summary", {}, "Table of " + title), rows);
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), legend, plot, behind);
   let u = null, p = null, built = "", values = [], span = null;
+
+  const keys = keyboard(plot, title, { of: () => u, words, place: clock, zoom });
 
   const width = () => Math.max(200, Math.floor(plot.clientWidth || element.clientWidth - 24 || 480));
   const height = () => 240;
@@ -49,14 +52,34 @@ export function stack(title) {
       hooks: {
         setSelect: [(v) => {
           if (v.select.width < 3) return;
-          span = { min: v.posToVal(v.select.left, "x"), max: v.posToVal(v.select.left + v.select.width, "x") };
+          const from = v.posToVal(v.select.left, "x"), to = v.posToVal(v.select.left + v.select.width, "x");
           v.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          draw();
+          zoom({ from, to });
         }],
         setCursor: [(v) => describe(v.cursor.idx)],
-        ready: [(v) => v.over.addEventListener("dblclick", () => { span = null; draw(); })],
+        draw: [lone, () => keys.drawn()],
+        ready: [(v) => v.over.addEventListener("dblclick", () => zoom(null))],
       },
     };
+  }
+
+  // lone draws the samples that have none beside them, which are no area and no line: as bars, and as short lines.
+  function lone(v) {
+    const has = (y, i) => y[i] !== null && y[i] !== undefined, r = devicePixelRatio, g = v.ctx;
+    g.save();
+    g.beginPath();
+    g.rect(v.bbox.left, v.bbox.top, v.bbox.width, v.bbox.height);
+    g.clip();
+    v.series.forEach((series, k) => {
+      const y = v.data[k];
+      if (k) y.forEach((_, i) => {
+        if (!has(y, i) || has(y, i - 1) || has(y, i + 1)) return;
+        const x = v.valToPos(v.data[0][i], "x", true), top = v.valToPos(y[i], "y", true), area = k <= p.areas.length;
+        g.fillStyle = series.stroke(v, k);
+        g.fillRect(x - 1.5 * r, top - (area ? 0 : r), 3 * r, area ? v.bbox.top + v.bbox.height - top : 2 * r);
+      });
+    });
+    g.restore();
   }
 
   function draw() {
@@ -69,10 +92,29 @@ export function stack(title) {
       key();
       u = new uPlot(options(), data(), plot);
     }
-    const x = p.x, first = x[0] ?? 0, last = x[x.length - 1] ?? 1;
-    u.setScale("x", span ?? { min: first, max: Math.max(last, first + 10) });
+    u.setScale("x", span ?? whole());
     describe(u.cursor.idx);
     fill();
+  }
+
+  // whole is the time that has samples, at least ten seconds.
+  function whole() {
+    const first = p.x[0] ?? 0, last = p.x[p.x.length - 1] ?? 1;
+    return { min: first, max: Math.max(last, first + 10) };
+  }
+
+  // zoom shows a part of that time, and returns it; null: all of it.
+  function zoom(part) {
+    const { min, max } = whole(), size = part ? Math.max(1, part.to - part.from) : Infinity; // seconds
+    const from = part ? Math.min(Math.max(part.from, min), max - size) : min;
+    span = size < max - min ? { min: from, max: from + size } : null;
+    draw();
+    return span && { from: span.min, to: span.max };
+  }
+
+  // words are the values at an index.
+  function words(i) {
+    return `${clock(p.x[i])}: ` + parts().filter((part) => part.y).map((part) => `${part.label} ${text(part.y[i])}`).join("; ");
   }
 
   // describe writes the values at an index, or the newest ones.
@@ -101,7 +143,7 @@ export function stack(title) {
   function fill() {
     if (!behind.open || !p) return;
     const many = 300, list = parts().filter((part) => part.y);
-    const at = p.x.map((x, i) => i).filter((i) => !span || p.x[i] >= span.min && p.x[i] <= span.max).slice(-many).reverse();
+    const at = p.x.map((x, i) => i).filter((i) => (!span || p.x[i] >= span.min && p.x[i] <= span.max) && list.some((part) => part.y[i] !== null)).slice(-many).reverse();
     rows.replaceChildren(el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "time"), ...list.map((part) => el("th", { scope: "col", className: "number" }, part.label)))),
       el("tbody", {}, ...at.map((i) => el("tr", {}, el("td", {}, clock(p.x[i])), ...list.map((part) => el("td", { className: "number" }, text(part.y[i]))))))));

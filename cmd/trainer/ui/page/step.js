@@ -2,6 +2,7 @@
 import { get } from "/api.js";
 import { bytes, el, setText } from "/dom.js";
 import { colour } from "/chart.js";
+import { announcer, alone } from "/keys.js";
 
 const dim = matchMedia("(prefers-color-scheme: dark)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -52,7 +53,8 @@ function words(s) {
 
 // timeline is the picture of a trace.
 function timeline(trace) {
-  const canvas = el("canvas", { tabIndex: 0, role: "application", className: "steps", "aria-label": `Timeline of step ${trace.step}, measured and simulated. Plus and minus zoom, the arrows move, 0 shows all. The table behind it has the same.` });
+  const canvas = el("canvas", { tabIndex: 0, role: "application", className: "steps", "aria-label": `Timeline of step ${trace.step}, measured and simulated. Left and right go from span to span, up and down to another stream; with Shift they choose a part, and Enter shows it, or the span. Plus and minus zoom, Page Up and Page Down move, 0 shows the step, Home all, Escape takes the cursor away. The table behind it has the same.` });
+  const said = announcer();
   const pointer = el("p", { className: "pointed dim" }, "Point at a span for its name and time.");
   const rows = el("div", { className: "rows", tabIndex: 0, role: "group", "aria-label": "Table of what is shown" });
   const behind = el("details", { ontoggle: () => list() }, el("summary", {}, "Table of what is shown"), rows);
@@ -72,12 +74,14 @@ function timeline(trace) {
   }
   high += axisHigh;
   const every = lanes.flatMap((l) => l.spans);
+  // tracks are what the keys go along: the launches and copies of a lane, and its kernels.
+  const tracks = lanes.flatMap((l) => [l.spans.filter((s) => s.kind !== "kernel"), l.spans.filter((s) => s.kind === "kernel")]).filter((t) => t.length);
   const first = every.reduce((x, s) => Math.min(x, s.start), 0);
   const last = every.reduce((x, s) => Math.max(x, s.start + s.time), Math.max(trace.measured.end, trace.predicted.end, 1));
   const pad = (last - first) / 100, all = { from: first - pad, to: last + pad };
   let span = { from: Math.max(all.from, Math.min(trace.measured.begin, 0) - pad), to: Math.min(all.to, Math.max(trace.measured.end, trace.predicted.end) + pad) };
   const begins = { ...span };
-  let asked = 0, selects = null, pointed = null;
+  let asked = 0, selects = null, pointed = null, since = null; // selects is a part of the axis; since is the span at which the keys began one
 
   let wide = 600, left = 120; // pixels of the picture, and of the names of lanes; measured once, since that costs a layout
   const at = (t) => left + ((t - span.from) / (span.to - span.from)) * (wide - left);
@@ -118,12 +122,12 @@ function timeline(trace) {
     for (const of of [trace.measured, trace.predicted]) {
       g.fillStyle = text;
       g.font = "600 12px system-ui, sans-serif";
-      g.fillText(of.title, 0, of.top + headHigh / 2);
+      g.fillText(of.title, 4, of.top + headHigh / 2);
       g.font = "11px system-ui, sans-serif";
     }
     for (const l of lanes) {
       g.fillStyle = faint;
-      g.fillText(l.where, 0, l.top + l.high / 2, left - 6);
+      g.fillText(l.where, 4, l.top + l.high / 2, left - 10);
     }
     g.save();
     g.beginPath();
@@ -164,7 +168,7 @@ function timeline(trace) {
     if (selects) {
       g.fillStyle = css("--link");
       g.globalAlpha = 0.2;
-      g.fillRect(Math.min(selects.from, selects.to), 0, Math.abs(selects.to - selects.from), high - axisHigh);
+      g.fillRect(at(Math.min(selects.from, selects.to)), 0, at(Math.max(selects.from, selects.to)) - at(Math.min(selects.from, selects.to)), high - axisHigh);
     }
     g.restore();
   }
@@ -210,24 +214,26 @@ function timeline(trace) {
           el("td", { className: "least" }, [s.bytes ? bytes(s.bytes) : "", s.from && s.to ? `${s.from} → ${s.to}` : "", s.other ? "of another step" : ""].filter(Boolean).join(", ")))))));
   }
 
+  let drags = false;
   const place = (e) => { const b = canvas.getBoundingClientRect(); return [e.clientX - b.left, e.clientY - b.top]; };
   canvas.addEventListener("pointermove", (e) => {
     const [x, y] = place(e);
-    if (selects) { selects.to = Math.max(left, x); redraw(); } else point(hit(x, y));
+    if (drags) { selects.to = when(Math.max(left, x)); redraw(); } else point(hit(x, y));
   });
-  canvas.addEventListener("pointerleave", () => { if (!selects) point(null); });
+  canvas.addEventListener("pointerleave", () => { if (!drags) point(null); });
   canvas.addEventListener("pointerdown", (e) => {
     const [x, y] = place(e);
     if (e.button || x < left) return;
     canvas.setPointerCapture(e.pointerId);
-    selects = { from: x, to: x };
+    [drags, since] = [true, null];
+    selects = { from: when(x), to: when(x) };
     point(hit(x, y));
   });
   const ends = (e) => {
-    if (!selects) return;
+    if (!drags) return;
     const { from, to } = selects;
-    selects = null;
-    if (e.type === "pointerup" && Math.abs(to - from) >= 4) show(when(Math.min(from, to)), when(Math.max(from, to)));
+    [drags, selects] = [false, null];
+    if (e.type === "pointerup" && Math.abs(at(to) - at(from)) >= 4) show(Math.min(from, to), Math.max(from, to));
     redraw();
   };
   canvas.addEventListener("pointerup", ends);
@@ -239,12 +245,50 @@ function timeline(trace) {
     if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) move(Math.sign(e.deltaX || e.deltaY) * 0.1);
     else zoom(1.002 ** Math.max(-300, Math.min(300, e.deltaY)), when(place(e)[0]));
   }, { passive: false });
-  const keys = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), 0: () => show(begins.from, begins.to), Home: () => show(all.from, all.to) };
+
+  // What the keys do. The pointed span stays in view.
+  const middle = (s) => s.start + s.time / 2;
+  function go(to, chooses) {
+    if (!to) return;
+    since = chooses ? since ?? pointed ?? to : null;
+    selects = since && { from: Math.min(since.start, to.start), to: Math.max(since.start + since.time, to.start + to.time) };
+    if (to.start + to.time < span.from || to.start > span.to) show(middle(to) - (span.to - span.from) / 2, middle(to) + (span.to - span.from) / 2);
+    point(to);
+    setText(said, (since ? `from ${time(selects.from)} to ${time(selects.to)}: ` : "") + words(to));
+    redraw();
+  }
+  // begin is the first span of a track that is in view, or is nearest to that.
+  const begin = (t) => t.find((s) => s.start + s.time >= span.from) ?? t.at(-1);
+  function along(by, chooses) {
+    const t = tracks.find((x) => x.includes(pointed));
+    go(t ? t[t.indexOf(pointed) + by] ?? (chooses ? pointed : null) : tracks.length ? begin(tracks[0]) : null, chooses);
+  }
+  function across(by) {
+    const i = tracks.findIndex((x) => x.includes(pointed)), t = tracks[i + by];
+    if (i < 0) along(1); else if (t) go(t.reduce((a, b) => (Math.abs(middle(b) - middle(pointed)) < Math.abs(middle(a) - middle(pointed)) ? b : a)));
+  }
+  function view(f) {
+    f();
+    [since, selects] = [null, null];
+    setText(said, `from ${time(span.from)} to ${time(span.to)}`);
+  }
+  function chosen() {
+    const part = selects ?? (pointed && { from: pointed.start - pointed.time / 10, to: pointed.start + 1.1 * pointed.time });
+    if (part) show(part.from, part.to);
+  }
+  const around = () => (pointed ? Math.min(Math.max(middle(pointed), span.from), span.to) : undefined);
+  const keys = {
+    ArrowLeft: (e) => along(-1, e.shiftKey), ArrowRight: (e) => along(1, e.shiftKey), ArrowUp: () => across(-1), ArrowDown: () => across(1),
+    Enter: () => view(chosen), "+": () => view(() => zoom(0.5, around())), "=": () => view(() => zoom(0.5, around())), "-": () => view(() => zoom(2, around())),
+    PageUp: () => view(() => move(-0.5)), PageDown: () => view(() => move(0.5)), 0: () => view(() => show(begins.from, begins.to)), Home: () => view(() => show(all.from, all.to)),
+    Escape: () => { [since, selects] = [null, null]; point(null); setText(said, ""); redraw(); },
+  };
   canvas.addEventListener("keydown", (e) => {
-    if (!keys[e.key] || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (!keys[e.key] || !alone(e)) return;
     e.preventDefault();
-    keys[e.key]();
+    keys[e.key](e);
   });
+  canvas.addEventListener("blur", () => { if (!drags) { [since, selects] = [null, null]; point(null); redraw(); } });
 
   const resized = new ResizeObserver(() => {
     wide = Math.max(240, frame.clientWidth || 600);
@@ -276,8 +320,8 @@ function timeline(trace) {
     element: el("div", {},
       el("div", { className: "bar" }, el("span", { role: "group", "aria-label": "Zoom of the timeline" }, button("+", "Zoom in", () => zoom(0.5)), " ", button("−", "Zoom out", () => zoom(2)), " ", button("◂", "To the left", () => move(-0.5)), " ", button("▸", "To the right", () => move(0.5)), " ",
         button("Step", "The step", () => show(begins.from, begins.to)), " ", button("All", "All spans", () => show(all.from, all.to))),
-      el("span", { className: "dim least" }, "Drag to zoom; click, and the wheel and the keys + − ← → 0 do, too.")),
-      explains, frame, pointer, behind),
+      el("span", { className: "dim least" }, "Drag to zoom, or click and turn the wheel; the keys are the arrows, + − 0, Enter, Page Up and Page Down.")),
+      explains, frame, said, pointer, behind),
     end() { resized.disconnect(); dim.removeEventListener("change", recoloured); cancelAnimationFrame(asked); asked = 1; },
   };
 }

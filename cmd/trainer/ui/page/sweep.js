@@ -95,7 +95,7 @@ export function sweepView(id) {
       t.isBest = t === first;
       t.at = axes.map((a, i) => (t.settings[i] === undefined ? null : a.at(t.settings[i], t.number)));
       t.words = `trial ${t.number}, ${t.state}` + (none(t.value) ? "" : `: ${sweep.metric} ${number(sweep.metric, t.value)}`) + sweep.vary.map((d, i) => `; ${d.key} ${short(t.settings[i] ?? "")}`).join("");
-      t.line = { units: [...axes.map((a, i) => (t.at[i] === null ? null : a.unit(t.at[i]))), none(t.value) ? null : metric.unit(t.value)], rank: t.rank ?? null, best: t.isBest, words: t.words };
+      t.line = { number: t.number, units: [...axes.map((a, i) => (t.at[i] === null ? null : a.unit(t.at[i]))), none(t.value) ? null : metric.unit(t.value)], rank: t.rank ?? null, best: t.isBest, words: t.words };
     }
     const name = r.job ? `Sweep ${r.job.id}: ${sweep.name}` : `Sweep in ${sweep.name}`;
     document.title = name + " – Berth";

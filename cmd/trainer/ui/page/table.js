@@ -1,6 +1,6 @@
 // The table of runs and jobs.
 import { link } from "/api.js";
-import { ago, bytes, dash, duration, el, number, setText } from "/dom.js";
+import { ago, bytes, dash, duration, el, number, setName, setText } from "/dom.js";
 import { table } from "/app.js";
 
 export const mostCompared = 16; // runs
@@ -13,9 +13,11 @@ export function stateOf(r) {
 }
 export const stateClass = (state) => "state " + state.replace(/[^a-z]/g, "");
 export const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
-const stepsOf = (r) => r.run?.steps || r.job?.steps || 0;
-export const stepText = (r) => (stepsOf(r) ? `${stepOf(r)}/${stepsOf(r)}` : r.run || stepOf(r) ? String(stepOf(r)) : dash);
+export const stepsOf = (r) => r.run?.steps || r.job?.steps || 0;
 const running = (r) => stateOf(r) === "running";
+// told is whether a row knows how far its training is: where another process trains it, that comes with its first boundary.
+export const told = (r) => Boolean(!running(r) || r.job || r.now?.live || stepOf(r));
+export const stepText = (r) => (!told(r) ? dash : stepsOf(r) ? `${stepOf(r)}/${stepsOf(r)}` : r.run || stepOf(r) ? String(stepOf(r)) : dash);
 
 // states in the order in which they are counted; others come last.
 const order = ["running", "waiting", "paused", "new", "stopped", "finished", "out", "failed", "cancelled", "unreadable"];
@@ -121,7 +123,7 @@ export function tableView() {
     el("div", { className: "wide" }, el("table", { id: "runs", "aria-label": "Runs and jobs" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { className: "unseen" }, "compare")), ...heads)), body)));
 
-  function line(r) {
+  function line(r, child) {
     let l = lines.get(r.id);
     if (!l) {
       l = { cells: columns.map((c) => el("td", { className: c.class })) };
@@ -133,16 +135,17 @@ export function tableView() {
       l.run = Boolean(r.run);
       lines.set(r.id, l);
     }
+    l.child = child;
     fill(l, r);
     return l;
   }
 
   function fill(l, r) {
     l.box.setAttribute("aria-label", "compare " + nameOf(r));
-    columns.forEach((c, i) => {
-      if (i === 0) { setText(l.link, c.text(r)); return; }
-      setText(l.cells[i], c.text(r));
-    });
+    columns.forEach((c, i) => { if (i) setText(l.cells[i], c.text(r)); });
+    const name = nameOf(r);
+    setName(l.link, l.child && r.run ? name.split("/").at(-1) : name); // below the row that leads it
+    l.link.title = l.link.textContent === name ? "" : name;
     l.cells[1].className = stateClass(stateOf(r)) + (single(r) ? "" : " counted");
   }
 
@@ -187,7 +190,7 @@ export function tableView() {
     lead();
     const list = arranged();
     const rows = list.map(({ r, child, below }) => {
-      const l = line(r);
+      const l = line(r, child);
       l.tr.className = child ? "child" : "";
       l.fold.hidden = !below;
       if (below) {
