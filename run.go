@@ -273,7 +273,7 @@ func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 // StepsLike says how long steps took in runs like this on this machine, by a measured prediction of StepTime; "" where there
 // were too few.
 func (r *Run) StepsLike(p *partition.Prediction) string {
-	if r.checkOpened() != nil {
+	if r.checkOpened() != nil || p == nil {
 		return ""
 	}
 	return r.run.Session().Within(p)

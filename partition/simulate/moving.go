@@ -27,7 +27,8 @@ type mover struct {
 	used    []float64                           // per object: the end of the newest launch that uses it
 	arrived []float64                           // per object: the end of its newest copy in
 	in, out float64                             // the end of the newest copy
-	stalled float64                             // of the step: the time for which launches wait for copies
+	stalled float64                             // the time for which launches have waited for copies
+	stalls  []float64                           // stalled at the end of each step
 }
 
 // moversOf simulate the devices with less memory than a step with these traces would take;

@@ -123,6 +123,11 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 			return nil, err
 		}
 		ends = append(ends, slices.Max(s.free))
+		for _, m := range s.movers {
+			if m != nil {
+				m.stalls = append(m.stalls, m.stalled)
+			}
+		}
 		switch n := s.out.Count; {
 		case i > 0 || n <= mostToRepeat:
 		case s.counts == nil:
@@ -132,17 +137,23 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 		}
 	}
 	out := &s.out
-	out.Seconds = ends[steps-1]
-	if steps > 1 {
-		out.Seconds = (ends[steps-1] - ends[0]) / float64(steps-1)
-	}
+	out.Seconds = meanStep(ends)
 	s.finish()
 	for _, m := range s.movers {
 		if m != nil {
-			out.Moving = max(out.Moving, m.stalled/float64(steps))
+			out.Moving = max(out.Moving, meanStep(m.stalls))
 		}
 	}
 	return out, s.check.Err()
+}
+
+// meanStep is the mean of a step by sums at the ends of steps: of all but the first, if there are more.
+func meanStep(sums []float64) float64 {
+	last := len(sums) - 1
+	if last == 0 {
+		return sums[0]
+	}
+	return (sums[last] - sums[0]) / float64(last)
 }
 
 // mostToRepeat is the most launches of a step that is simulated more than once.
