@@ -1,10 +1,15 @@
 package berth
 
 import (
+	"errors"
+	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
@@ -54,5 +59,109 @@ func TestPredictionByTimesThatAreThere(t *testing.T) {
 		if p, err := run.StepTime(t.Context()); err != nil || p.Measured > 0 {
 			t.Errorf("a plan by arithmetic: %v, %v", p, err)
 		}
+	}
+}
+
+// Steps are timed where that is asked for, at once for all buckets, and then the prediction is by measured times.
+func TestStepsAreTimed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "costs.json")
+	for i := range 2 {
+		r := openTimed(t, path, "digits", "devices.use=cpu:2", "train.microbatches=2")
+		timing, err := r.TimeSteps(t.Context())
+		if err != nil || timing.Untimed != "" || (timing.Took > 0) != (i == 0) {
+			t.Errorf("call %d: %+v, %v", i, timing, err)
+		}
+		if p, err := r.StepTime(t.Context()); err != nil || p.Measured < p.Count {
+			t.Errorf("call %d: %v, %v", i, p, err)
+		}
+	}
+	r := openTimed(t, path, "digits", "devices.use=null", "train.microbatches=2")
+	if timing, err := r.TimeSteps(t.Context()); err != nil || timing != (StepTiming{}) {
+		t.Errorf("where nothing computes: %+v, %v", timing, err)
+	}
+}
+
+// Finished runs tell how far steps of their kind are from the prediction, once there are a few.
+func TestRunsTellTheInterval(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "costs.json")
+	for i := range 6 {
+		r := openTimed(t, path, "digits", "train.steps=25")
+		if _, err := r.TimeSteps(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.StepTime(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := r.StepsLike(p); (text != "") != (i >= 5) {
+			t.Errorf("after %d runs: %q", i, text)
+		}
+		if _, err := r.Train(t.Context(), TrainOptions{Dir: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := openTimed(t, path, "digits", "train.microbatches=2")
+	if _, err := r.TimeSteps(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := r.StepTime(t.Context()); err != nil || r.StepsLike(p) == "" {
+		t.Errorf("another model on the same device: %q, %v", r.StepsLike(p), err)
+	}
+}
+
+// openTimed opens a run with a file of times, until the test ends.
+func openTimed(t *testing.T, costs, name string, set ...string) *Run {
+	t.Helper()
+	c, err := configs.Load(name, configs.Overlay{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), c, OpenOptions{Costs: costs})
+	if errors.Is(err, device.ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// TestPredictedTraining compares, in turns, the time of a step as `trainer plan` predicts it without a flag with that of a
+// training, on devices of one kind and of several.
+func TestPredictedTraining(t *testing.T) {
+	if os.Getenv("TEST_PREDICTION") == "" {
+		t.Skip("needs a quiet machine: make predictions runs it")
+	}
+	for _, use := range []string{"cpu", "cpu:2", "opencl", "cpu,opencl"} {
+		t.Run(use, func(t *testing.T) {
+			var predicted, measured []float64
+			for range 3 {
+				r := openTimed(t, filepath.Join(t.TempDir(), "times.json"), "mnist-mlp", "devices.use="+use, "train.microbatches=4", "train.steps=100")
+				if _, err := r.TimeSteps(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p, err := r.StepTime(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				report, err := r.Train(t.Context(), TrainOptions{Dir: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				predicted, measured = append(predicted, 1e3*p.Seconds), append(measured, report.Throughput.StepMSP50)
+			}
+			slices.Sort(predicted)
+			slices.Sort(measured)
+			off := predicted[1]/measured[1] - 1
+			t.Logf("predicted %.2f ms %.2f, measured %.2f ms: %+.0f%%", predicted[1], predicted, measured[1], 100*off)
+			if math.Abs(off) > 0.15 {
+				t.Errorf("predicted %.2f ms, measured %.2f ms", predicted[1], measured[1])
+			}
+		})
 	}
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/berth-ml/berth/partition/planning"
 )
 
+// StepTiming says how steps were timed.
+type StepTiming = session.StepTiming
+
 // Run is a config made concrete for training: data, model, devices and plan.
 // One goroutine uses it at a time, but for Suspend, Continue, Memory and TraceStep.
 type Run struct {
@@ -249,12 +252,31 @@ func (r *Run) StateBytes() int64 {
 	return r.run.Session().StateBytes()
 }
 
+// TimeSteps times, on the run's devices, what steps of the plan consist of, unless that takes long: see
+// [session.Session.TimeSteps]. StepTime and the plans of Buckets count with these times from then on. Call it before
+// training. Times are kept: see OpenOptions.Costs.
+func (r *Run) TimeSteps(ctx context.Context) (StepTiming, error) {
+	if err := r.check(ctx); err != nil {
+		return StepTiming{}, err
+	}
+	return r.run.TimeSteps(ctx)
+}
+
 // StepTime predicts the time of a full step: see [partition.Plan.Predict].
 func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
 	return r.run.Session().Plan.Predict(stop.Of(ctx))
+}
+
+// StepsLike says how long steps took in runs like this on this machine, by a measured prediction of StepTime; "" where there
+// were too few.
+func (r *Run) StepsLike(p *partition.Prediction) string {
+	if r.checkOpened() != nil || p == nil {
+		return ""
+	}
+	return r.run.Session().Within(p)
 }
 
 // Schedule is the order of a full step's microbatches.

@@ -58,6 +58,8 @@ type Spec struct {
 	Description    string  // "2 of 16 cores, AVX-512"
 	Numerics       string  // the instructions that its results depend on to the bit: "AVX-512"; empty if the kind has one way
 	Threads        int     // worker threads; 1 if that means nothing
+	Cores          int     // of the host, on which its launches run; 0: it has processors of its own
+	OfCores        int     // that the host has for this process; 0 if Cores is
 	MemoryBytes    int64   // its budget, in bytes
 	FlopsPerSecond float64 // rough, for balancing stages; never a measurement of record
 	LinkBytesPerS  float64 // host link

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -19,6 +20,7 @@ type Book struct {
 	opt   BookOptions
 	file  *costs.File // nil until it is needed
 	notes []string
+	took  time.Duration
 }
 
 // BookOptions says where measured times are, and who hears of measuring.
@@ -54,6 +56,9 @@ func (b *Book) Open() {
 		b.tell(fmt.Sprintf("%v: segments are timed anew", err))
 	}
 }
+
+// Took is the time that measuring took, in all calls.
+func (b *Book) Took() time.Duration { return b.took }
 
 // tell notes a text once.
 func (b *Book) tell(text string) {
@@ -111,6 +116,14 @@ func (b *Book) Predict(ctx context.Context, p *partition.Plan) (*partition.Predi
 		return predicted, err
 	}
 	return timed, nil
+}
+
+// AddRun keeps how long a step of a finished run took, as a multiple of what the times of this file foretold. Without a
+// file of times there is nothing to compare with, and one that cannot be written loses no more than this.
+func (b *Book) AddRun(ctx context.Context, kind string, ratio float64) {
+	if f := b.Kept(); f != nil {
+		_ = f.AddRun(ctx, kind, ratio)
+	}
 }
 
 // Kept is the file, even if nobody asked for times; nil if it has none that are of use.
@@ -192,7 +205,11 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tas
 		},
 	}
 	defer executor.WatchDevices(devs, b.opt.Watch)()
+	begin := time.Now()
 	times, err := All(ctx, devs, tasks, o)
+	if len(times) > 0 {
+		b.took += time.Since(begin)
+	}
 	if err != nil || len(times) == 0 {
 		return all, err
 	}

@@ -83,7 +83,7 @@ type side struct {
 const (
 	copyRounds = 15
 	fewRounds  = 3
-	copyTime   = time.Second
+	copyTime   = 100 * time.Millisecond
 )
 
 // between is the time of a copy between two launches: the median of several.

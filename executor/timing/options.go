@@ -10,7 +10,7 @@ import (
 // Options changes what is measured and how long, and who hears of it.
 type Options struct {
 	OpByOp   bool                   // segments run op by op
-	Least    time.Duration          // of measuring segments, on each device; 0 means 300 ms
+	Least    time.Duration          // of measuring segments, on each device; 0 means 50 ms
 	Known    func(k costs.Key) bool // times that are not needed; nil means none
 	Progress func(share float64)    // hears how far it is, from 0 to 1; nil for nobody
 }

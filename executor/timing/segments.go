@@ -13,12 +13,12 @@ import (
 	"github.com/berth-ml/berth/partition/costs"
 )
 
-// The rounds over a device's tasks that are timed, after a first one that is not.
-// Where one round takes long, few have to do.
+// The rounds over a device's tasks that are timed, after a first one that is not. They end once there are
+// usualRounds of them and Options.Least has passed, or before, once longRounds times that has.
 const (
-	leastRounds  = 3
 	usualRounds  = 7
-	defaultLeast = 300 * time.Millisecond
+	longRounds   = 5
+	defaultLeast = 50 * time.Millisecond
 )
 
 // Segments times tasks: each is the median of several runs. A device that is done
@@ -51,9 +51,36 @@ type measurement struct {
 	share   map[*worker]float64 // of its work that each has done
 }
 
-// run has all workers work until each has measured enough.
+// run measures with all devices busy; with one after the other where the host has too few cores for all: a plan's devices then
+// get them in turns, as its simulation says.
 func (m *measurement) run(ctx context.Context) error {
-	for _, w := range m.workers {
+	if !crowded(m.workers) {
+		return m.together(ctx, m.workers)
+	}
+	for i, w := range m.workers {
+		if !w.needed() {
+			continue
+		}
+		if err := m.together(ctx, m.workers[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowded reports whether devices want more cores than their host has.
+func crowded(ws workers) bool {
+	want, has := 0, 0
+	for _, w := range ws {
+		spec := w.dev.Spec()
+		want, has = want+spec.Cores, max(has, spec.OfCores)
+	}
+	return want > has
+}
+
+// together has workers work until each has measured enough.
+func (m *measurement) together(ctx context.Context, ws workers) error {
+	for _, w := range ws {
 		if w.needed() {
 			m.busy.Add(1)
 		}
@@ -61,7 +88,7 @@ func (m *measurement) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
-	for _, w := range m.workers {
+	for _, w := range ws {
 		all.Go(func() {
 			if err := m.work(ctx, w); err != nil {
 				cancel(err)
@@ -98,7 +125,7 @@ func (m *measurement) work(ctx context.Context, w *worker) error {
 		}
 		took := time.Since(begin)
 		m.tell(w, min(float64(took)/float64(m.o.Least), float64(round)/usualRounds))
-		if round >= leastRounds && (took > 4*m.o.Least || round >= usualRounds && took >= m.o.Least) {
+		if took > longRounds*m.o.Least || round >= usualRounds && took >= m.o.Least {
 			needed = false
 			m.busy.Add(-1)
 			m.tell(w, 1)

@@ -39,7 +39,7 @@ type OpenOptions struct {
 	Link    partition.Link
 	// Costs is the file of measured times of segments; "": the one that
 	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
-	// nil for nobody. Both matter with partition.costs: measured.
+	// nil for nobody. Both matter with partition.costs: measured, and for Run.TimeSteps.
 	Costs     string
 	Measuring func(share float64)
 	// Resume is the folder of a run that is to go on: its text is read with the

@@ -244,6 +244,17 @@ func endsLater(o optim.Spec) error {
 	return err
 }
 
+// TimeSteps times what steps consist of, also those of each bucket: see [session.Session.TimeSteps].
+func (r *Run) TimeSteps(ctx context.Context) (session.StepTiming, error) {
+	plans := []*partition.Plan{r.now.session.Plan}
+	for _, p := range r.now.buckets {
+		if p != nil && p != plans[0] {
+			plans = append(plans, p)
+		}
+	}
+	return r.now.session.TimeSteps(ctx, plans...)
+}
+
 // Compare plans other ways to cut the step: see [planning.Planner.Compare].
 func (r *Run) Compare(ctx context.Context) ([]planning.Comparison, error) {
 	s := r.now.session

@@ -54,14 +54,21 @@ type File struct {
 	path    string // "": the times are in memory alone
 	machine Machine
 	mu      sync.Mutex
+	kept
+}
+
+// kept is what a file has.
+type kept struct {
 	seconds map[Key]float64
+	runs    map[string][]float64 // see [File.Runs]
 }
 
 // contents is a file as JSON.
 type contents struct {
-	Format   int     `json:"berth_costs"`
-	Machine  Machine `json:"machine"`
-	Segments []entry `json:"segments"`
+	Format   int                  `json:"berth_costs"`
+	Machine  Machine              `json:"machine"`
+	Segments []entry              `json:"segments"`
+	Runs     map[string][]float64 `json:"runs,omitempty"`
 }
 
 // entry is a time as the file has it, with what it is the time of.
@@ -76,45 +83,54 @@ type entry struct {
 func Open(path string, m Machine) (*File, error) {
 	f := &File{path: path, machine: m}
 	var err error
-	f.seconds, err = f.read()
+	f.kept, err = f.read()
 	return f, err
 }
 
 // Unkept has times in memory alone, which end with the process.
 func Unkept(m Machine) *File {
-	return &File{machine: m, seconds: map[Key]float64{}}
+	return &File{machine: m, kept: nothing()}
 }
 
-// read reads the file's times.
-func (f *File) read() (map[Key]float64, error) {
-	seconds := map[Key]float64{}
+// nothing is what an empty file has.
+func nothing() kept { return kept{map[Key]float64{}, map[string][]float64{}} }
+
+// read reads the file.
+func (f *File) read() (kept, error) {
+	k := nothing()
 	text, err := osfile.Read(f.path, mostBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return seconds, nil
+		return k, nil
 	case err != nil:
-		return seconds, fmt.Errorf("measured times: %w", err)
+		return k, fmt.Errorf("measured times: %w", err)
 	case len(text) == 0:
-		return seconds, nil
+		return k, nil
 	case !bytes.HasPrefix(bytes.TrimLeft(text, "{ \t\r\n"), []byte(`"berth_costs"`)):
-		return seconds, fmt.Errorf("%s: %w", f.path, ErrOther)
+		return k, fmt.Errorf("%s: %w", f.path, ErrOther)
 	}
 	var c contents
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil || c.Format != format {
-		return seconds, fmt.Errorf("%s: %w", f.path, ErrDamaged)
+		return k, fmt.Errorf("%s: %w", f.path, ErrDamaged)
 	}
 	if c.Machine != f.machine {
-		return seconds, fmt.Errorf("%s: %w", f.path, ErrForeign)
+		return k, fmt.Errorf("%s: %w", f.path, ErrForeign)
 	}
 	for _, e := range c.Segments {
 		if !(e.Seconds >= 0) || e.Work == "" || e.On == "" {
-			return map[Key]float64{}, fmt.Errorf("%s: %w", f.path, ErrDamaged)
+			return nothing(), fmt.Errorf("%s: %w", f.path, ErrDamaged)
 		}
-		seconds[e.Key] = e.Seconds
+		k.seconds[e.Key] = e.Seconds
 	}
-	return seconds, nil
+	for kind, list := range c.Runs {
+		if slices.ContainsFunc(list, func(x float64) bool { return !(x > 0) }) {
+			return nothing(), fmt.Errorf("%s: %w", f.path, ErrDamaged)
+		}
+		k.runs[kind] = list
+	}
+	return k, nil
 }
 
 // Len counts the times.
@@ -132,38 +148,52 @@ func (f *File) Seconds(k Key) (seconds float64, ok bool) {
 	return seconds, ok
 }
 
-// Add adds times to the file, and takes over those that other processes have added
+// Add adds times to the file, and takes over what other processes have added
 // meanwhile. It waits for their writing until ctx ends. A file of times that is of no
 // use is replaced; any other file stays.
 func (f *File) Add(ctx context.Context, times map[Key]float64) error {
+	return f.update(ctx, func(k *kept) { maps.Copy(k.seconds, times) })
+}
+
+// update changes what the file has, and takes over what other processes have added. See [File.Add].
+func (f *File) update(ctx context.Context, change func(*kept)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.Copy(f.seconds, times)
 	if f.path == "" {
+		change(&f.kept)
 		return nil
 	}
+	now, err := f.replace(ctx, change)
+	if err != nil {
+		change(&f.kept) // for this process alone
+		return err
+	}
+	for k, s := range now.seconds {
+		f.seconds[k] = s
+	}
+	f.runs = now.runs
+	return nil
+}
+
+// replace writes the file anew, with a change, and gives what it then has.
+func (f *File) replace(ctx context.Context, change func(*kept)) (kept, error) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o777); err != nil {
-		return fmt.Errorf("measured times: %w", err)
+		return kept{}, fmt.Errorf("measured times: %w", err)
 	}
 	unlock, err := lock(ctx, osfile.Beside(f.path, ".lock"))
 	if err != nil {
-		return fmt.Errorf("measured times: %w", err)
+		return kept{}, fmt.Errorf("measured times: %w", err)
 	}
 	defer unlock()
-	others, err := f.read()
+	now, err := f.read()
 	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
-		return err
+		return kept{}, err
 	}
-	maps.Copy(others, times)
-	for k, s := range others {
-		if _, known := f.seconds[k]; !known {
-			f.seconds[k] = s
-		}
-	}
-	return osfile.Replace(f.path, func(w *os.File) error {
+	change(&now)
+	return now, osfile.Replace(f.path, func(w *os.File) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "\t")
-		return e.Encode(contents{Format: format, Machine: f.machine, Segments: sorted(others)})
+		return e.Encode(contents{Format: format, Machine: f.machine, Segments: sorted(now.seconds), Runs: now.runs})
 	})
 }
 

@@ -22,11 +22,7 @@ func TestCourse(t *testing.T) {
 		"the second wait is longer":  {[]reading{{0.8, 20}, {0.2, 10}}, true, 5, 22, []Wait{{7, 10}, {16, 20}}},
 		"read at once":               {[]reading{{0, 9}}, true, 5, 19, []Wait{{5, 9}}},
 	} {
-		start, end := course(5, 10, c.inputs, c.late)
-		var list []Wait
-		if c.late {
-			list = waits(start, 10, c.inputs)
-		}
+		start, end, list := course(5, 10, c.inputs, c.late, turn{}, nil)
 		if start != c.start || end != c.end || !slices.Equal(list, c.waits) {
 			t.Errorf("%s: from %v to %v, waits %v; want %v %v %v", name, start, end, list, c.start, c.end, c.waits)
 		}

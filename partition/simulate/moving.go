@@ -27,7 +27,8 @@ type mover struct {
 	used    []float64                           // per object: the end of the newest launch that uses it
 	arrived []float64                           // per object: the end of its newest copy in
 	in, out float64                             // the end of the newest copy
-	stalled float64                             // of the step: the time for which launches wait for copies
+	stalled float64                             // the time for which launches have waited for copies
+	stalls  []float64                           // stalled at the end of each step
 }
 
 // moversOf simulate the devices with less memory than a step with these traces would take;
@@ -62,23 +63,35 @@ func newMover(t *forecast.Trace, instances int, moves []paging.Move, seconds fun
 // ended at free. It gives the time from which the launch has its memory. The memory of what
 // is copied in was in use until the launch before ended, or until its contents are copied
 // out.
-func (m *mover) begin(free float64) (own float64) {
+func (m *mover) begin(free float64, on *cores) (own float64) {
 	room := free
 	own = free
 	for _, x := range m.queued[m.next] {
-		took := m.seconds(m.trace.Objects[x.Object].Bytes, x.Out)
 		if !x.Out {
-			m.in = max(m.in, room) + took
+			m.in = m.copy(x, m.in, room, on)
 			m.arrived[x.Object] = m.in
 			continue
 		}
-		m.out = max(m.out, m.used[x.Object]) + took
+		m.out = m.copy(x, m.out, m.used[x.Object], on)
 		if room = max(room, m.out); !x.Ahead {
 			own = room
 		}
 	}
 	m.next = (m.next + 1) % len(m.queued)
 	return own
+}
+
+// copy is the end of a copy that can begin at ready, on a stream whose newest copy ended at free. Only a stream that has come
+// to rest must wake up first.
+func (m *mover) copy(x paging.Move, free, ready float64, on *cores) (end float64) {
+	wakes := m.seconds(0, x.Out)
+	takes := m.seconds(m.trace.Objects[x.Object].Bytes, x.Out) - wakes
+	begin := free + min(wakes, speed.Overhead)
+	if ready > free {
+		begin = ready + wakes
+	}
+	on.copy(begin, takes)
+	return begin + takes
 }
 
 // arrival is the time from which an instance that was copied out is back; 0 if it was not.
@@ -92,34 +105,33 @@ func (m *mover) use(n *step.Need, end float64) { m.used[m.object[n.Number]] = en
 type reading struct{ share, there float64 }
 
 // course is the start and the end of a launch that has its memory from free on. With late
-// inputs it waits for each where it first reads it, otherwise for all before it starts.
-func course(free, seconds float64, inputs []reading, late bool) (start, end float64) {
+// inputs it waits for each where it first reads it, otherwise for all before it starts. It appends its waits to list.
+func course(free, seconds float64, inputs []reading, late bool, on turn, list []Wait) (start, end float64, waits []Wait) {
 	start = free
 	if !late {
 		for _, x := range inputs {
 			start = max(start, x.there)
 		}
-		return start, start + seconds
+		return start, on.run(start, seconds), list
 	}
-	waited := 0.0
 	slices.SortFunc(inputs, func(x, y reading) int { return cmp.Compare(x.share, y.share) })
+	at, done := start, 0.0
 	for _, x := range inputs {
-		waited = max(waited, x.there-start-x.share*seconds)
-	}
-	return start, start + seconds + waited
-}
-
-// waits are the times at which a launch waits for its late inputs, which are in the order of
-// their first reads.
-func waits(start, seconds float64, inputs []reading) (list []Wait) {
-	waited := 0.0
-	for _, x := range inputs {
-		if at := start + x.share*seconds + waited; x.there > at {
+		if x.there <= at {
+			continue
+		}
+		if work := x.share*seconds - done; work > 0 {
+			at, done = on.run(at, work), x.share*seconds
+		}
+		if x.there > at {
 			list = append(list, Wait{at, x.there})
-			waited += x.there - at
+			at = x.there
 		}
 	}
-	return list
+	if work := seconds - done; work > 0 {
+		at = on.run(at, work)
+	}
+	return start, at, list
 }
 
 // firstReads are, per input of a variant, the shares of its work before it reads the input.

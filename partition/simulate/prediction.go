@@ -85,6 +85,7 @@ type CopySpan struct {
 func Step(check *stop.Check, speeds speed.Speeds, launches []step.Launch, memory []forecast.Forecast, traces []*forecast.Trace) (*Prediction, error) {
 	s := newStepSimulation(speeds, check)
 	if traces != nil {
+		s.cores = coresOf(speeds.Devices, speeds.Ranks, true)
 		s.movers = moversOf(&s.speeds, step.Count(launches), memory, traces)
 	}
 	return s.predict(func(visit func(*step.Launch)) error {
@@ -114,11 +115,19 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 			s.sends[r].forget(before)
 			s.gets[r].forget(before)
 		}
+		for _, c := range s.cores {
+			c.forget(before)
+		}
 		before = slices.Min(s.free)
 		if err := walk(s.visit); err != nil {
 			return nil, err
 		}
 		ends = append(ends, slices.Max(s.free))
+		for _, m := range s.movers {
+			if m != nil {
+				m.stalls = append(m.stalls, m.stalled)
+			}
+		}
 		switch n := s.out.Count; {
 		case i > 0 || n <= mostToRepeat:
 		case s.counts == nil:
@@ -128,17 +137,23 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 		}
 	}
 	out := &s.out
-	out.Seconds = ends[steps-1]
-	if steps > 1 {
-		out.Seconds = (ends[steps-1] - ends[0]) / float64(steps-1)
-	}
+	out.Seconds = meanStep(ends)
 	s.finish()
 	for _, m := range s.movers {
 		if m != nil {
-			out.Moving = max(out.Moving, m.stalled/float64(steps))
+			out.Moving = max(out.Moving, meanStep(m.stalls))
 		}
 	}
 	return out, s.check.Err()
+}
+
+// meanStep is the mean of a step by sums at the ends of steps: of all but the first, if there are more.
+func meanStep(sums []float64) float64 {
+	last := len(sums) - 1
+	if last == 0 {
+		return sums[0]
+	}
+	return (sums[last] - sums[0]) / float64(last)
 }
 
 // mostToRepeat is the most launches of a step that is simulated more than once.
@@ -158,6 +173,7 @@ type stepSimulation struct {
 	gets   []link                 // per rank: of the messages to it
 	ready  []holders              // by number of the instance: who has its contents
 	movers []*mover               // per device; nil where all tensors stay
+	cores  []*cores               // per rank, of the host; nil where nobody competes for them
 	inputs []reading              // of the launch under way
 	keep   bool                   // the step is the one that out shows
 	busy   []float64              // per device: of the step
@@ -188,6 +204,7 @@ func newStepSimulation(speeds speed.Speeds, check *stop.Check) *stepSimulation {
 	s := &stepSimulation{
 		speeds: speeds, check: check, like: alike(speeds.Devices), times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
 		free: make([]float64, n), link: make([]float64, n), busy: make([]float64, n), movers: make([]*mover, n),
+		cores: coresOf(speeds.Devices, speeds.Ranks, false),
 	}
 	if speeds.Ranks != nil {
 		ranks := slices.Max(speeds.Ranks) + 1
@@ -233,18 +250,21 @@ func (s *stepSimulation) visit(l *step.Launch) {
 // run places a launch in time.
 func (s *stepSimulation) run(l *step.Launch, d int) LaunchSpan {
 	free, seconds := s.free[d], s.time(l, d)
-	late := s.late(d)
-	start, end := course(free, seconds, s.readings(l, d, nil), late)
-	if m := s.movers[d]; m != nil {
-		without, own := end, m.begin(free)
-		start, end = course(own, seconds, s.readings(l, d, m), late)
-		m.stalled += end - without
+	late, m, on := s.late(d), s.movers[d], s.turn(d)
+	if m != nil {
+		_, without, _ := course(free, seconds, s.readings(l, d, nil), late, turn{}, nil)
+		free = m.begin(free, on.cores)
+		_, with, _ := course(free, seconds, s.readings(l, d, m), late, turn{}, nil)
+		m.stalled += with - without
 	}
-	x := LaunchSpan{Launch: *l, Device: d, Start: start, End: end}
-	if late {
-		x.Waits = waits(start, seconds, s.inputs)
-	}
+	x := LaunchSpan{Launch: *l, Device: d}
+	x.Start, x.End, x.Waits = course(free, seconds, s.readings(l, d, m), late, on, nil)
 	return x
+}
+
+// turn is how a device uses the cores of its host.
+func (s *stepSimulation) turn(d int) turn {
+	return turn{s.cores[s.speeds.Rank(d)], float64(s.speeds.Devices[d].Cores)}
 }
 
 // late reports whether launches on a device wait for each input where they first read it.
@@ -304,8 +324,10 @@ func (s *stepSimulation) arrival(x *step.Need, d int) float64 {
 	var start, end float64
 	if near {
 		start = max(from.since, s.link[d])
-		end = start + s.speeds.CopySeconds(bytes, from.device, d)
+		wakes, takes := s.speeds.CopySeconds(0, from.device, d), s.speeds.CopySeconds(bytes, from.device, d)
+		end = start + takes
 		s.link[d] = end
+		s.turn(d).cores.copy(start+wakes, takes-wakes)
 	} else {
 		start, end = s.send(from, d, bytes)
 	}

@@ -55,6 +55,25 @@ func TestPredictedPipeline(t *testing.T) {
 	}
 }
 
+// Devices that both want all cores of their host run in turns: a step of two stages takes the sum of its launches. With cores
+// enough for both, it is a pipeline.
+func TestPredictedOnSharedCores(t *testing.T) {
+	const microbatches = 4
+	for _, c := range []struct {
+		of   int
+		want float64
+	}{{2, 2 * 2 * microbatches}, {4, 2 * (microbatches + 1)}} {
+		devices := nets.Specs(2, 0)
+		for d := range devices {
+			devices[d].Cores, devices[d].OfCores = 2, c.of
+		}
+		got := predict(t, 2, microbatches, speed.Speeds{Devices: devices, Run: everyRun(1)})
+		if math.Abs(got.Seconds-c.want) > 0.01*c.want {
+			t.Errorf("of %d cores: %v s for a step, want %v", c.of, got.Seconds, c.want)
+		}
+	}
+}
+
 // A slow link delays the stage behind it.
 func TestPredictedCopies(t *testing.T) {
 	devices := nets.Specs(2, 0)

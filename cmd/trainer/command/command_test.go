@@ -20,7 +20,20 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
-	testscript.Main(memdir.Main(m), map[string]func(){"trainer": misbehaved, "unprivileged": unprivileged})
+	testscript.Main(memdir.Main(ownTimes{m}), map[string]func(){"trainer": misbehaved, "unprivileged": unprivileged})
+}
+
+// ownTimes are tests that share a file of measured times of their own.
+type ownTimes struct{ memdir.Tests }
+
+func (t ownTimes) Run() int {
+	dir, err := os.MkdirTemp("", "times-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("BERTH_COSTS", filepath.Join(dir, "times.json"))
+	return t.Tests.Run()
 }
 
 // misbehaved is Main of a process that may fail as a test asks.
@@ -77,6 +90,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REFERENCE", reference)
 			e.Setenv("GPT2", gpt2)
 			e.Setenv("EXAMPLES", examples)
+			e.Setenv("BERTH_COSTS", os.Getenv("BERTH_COSTS"))
 			e.Setenv("POCL_CACHE_DIR", compiled)
 			for _, name := range []string{"OCL_ICD_VENDORS", "LD_LIBRARY_PATH"} { // where the driver is
 				if value, set := os.LookupEnv(name); set {

@@ -10,21 +10,23 @@ import (
 
 // costsFlag is the file of measured times.
 type costsFlag struct {
-	path    string // "" if not given
-	measure string // flag by which segments are measured
+	path string // "" if not given
 }
 
-// addCosts gives c the flag --costs. measure is the flag that makes it useful.
-func addCosts(c *cobra.Command, measure string) *costsFlag {
-	f := &costsFlag{measure: measure}
-	c.Flags().StringVar(&f.path, "costs", "", "`FILE` of measured times, with "+measure+" (default: BERTH_COSTS, or a file in the cache folder)")
+// measured is what makes measured times count, if a command does not measure by itself.
+const measured = "--set partition.costs=measured"
+
+// addCosts gives c the flag --costs, which is useful with what the text says.
+func addCosts(c *cobra.Command, with string) *costsFlag {
+	f := &costsFlag{}
+	c.Flags().StringVar(&f.path, "costs", "", "`FILE` of measured times"+with+" (default: BERTH_COSTS, or a file in the cache folder)")
 	return f
 }
 
 // check refuses a file of times that nobody uses.
 func (f *costsFlag) check(cfg *configs.Config) error {
 	if f.path != "" && !timed(cfg) {
-		return cli.Usagef("--costs %s: this plan uses no measured times, so the file would not be read; add %s, or leave --costs out", f.path, f.measure)
+		return cli.Usagef("--costs %s: this plan uses no measured times, so the file would not be read; add %s, or leave --costs out", f.path, measured)
 	}
 	return nil
 }

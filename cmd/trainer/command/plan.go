@@ -33,8 +33,8 @@ func planCommand(stop *signals.Stop) *cobra.Command {
 		Args:    cli.Args(1),
 	}
 	f := planFlags{config: runs.AddConfigFlags(c)}
-	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured")
-	f.costs = addCosts(c, "--measure, or --set partition.costs=measured")
+	c.Flags().BoolVar(&f.byArithmetic, "by-arithmetic", false, "time nothing on the devices: predict from arithmetic and bytes")
+	f.costs = addCosts(c, "")
 	c.Flags().IntVar(&f.ranks, "ranks", 0, "plan as `N` processes do that mpirun or srun has started, each with the config's devices")
 	c.Flags().Var(&f.link, "link", "with --ranks: `LATENCY,RATE` of what processes send each other (default "+linkText(partition.DefaultLink)+")")
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
@@ -51,13 +51,16 @@ func planCommand(stop *signals.Stop) *cobra.Command {
 
 // planFlags are the flags of plan.
 type planFlags struct {
-	config                                  *runs.ConfigFlags
-	measure, compare, dot, layers, clusters bool
-	costs                                   *costsFlag
-	svg                                     string // path; "" if not given
-	ranks                                   int    // as so many processes would; 0: as there are
-	link                                    linkFlag
-	all                                     training // has the processes that a launcher has started
+	config                         *runs.ConfigFlags
+	byArithmetic                   bool
+	compare, dot, layers, clusters bool
+	costs                          *costsFlag
+	svg                            string // path; "" if not given
+	ranks                          int    // as so many processes would; 0: as there are
+	link                           linkFlag
+	all                            training          // has the processes that a launcher has started
+	executables                    berth.Executables // foretold before the steps were timed, which compiles some
+	timing                         berth.StepTiming  // of the plan
 }
 
 // run plans, and prints what the flags ask for.
@@ -72,6 +75,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	}
 	for _, text := range run.Notes() {
 		fmt.Fprintln(c.ErrOrStderr(), text)
+	}
+	if f.timing.Untimed != "" {
+		fmt.Fprintln(c.ErrOrStderr(), f.timing.Untimed)
 	}
 	if f.svg != "" {
 		if err := rundir.CheckOutput(f.svg, "", run.Reads()...); err != nil {
@@ -103,7 +109,7 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	return nil
 }
 
-// open plans with a config.
+// open plans with a config, and times what a step consists of where the plan's time is asked for.
 func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	cfg, err := f.load(c, config)
 	if err = f.all.agree(c.Context(), "its config", err); err != nil {
@@ -113,8 +119,24 @@ func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	if !f.all.quiet {
 		defer phase.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)()
 	}
-	return berth.Open(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set, Ranks: f.all.ranks, AsRanks: f.ranks, Link: f.link.Link})
+	run, err := berth.Open(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set, Ranks: f.all.ranks, AsRanks: f.ranks, Link: f.link.Link})
+	if err != nil {
+		return nil, err
+	}
+	if f.views() == nil && f.ranks == 0 && f.all.ranks == nil {
+		f.executables, err = run.Executables(c.Context())
+	}
+	if err == nil && f.times() {
+		f.timing, err = run.TimeSteps(c.Context())
+	}
+	if err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
+	return run, nil
 }
+
+// times reports whether the time of a step is printed or drawn, and may be measured.
+func (f *planFlags) times() bool { return !f.byArithmetic && (f.views() == nil || f.svg != "") }
 
 // load reads the config, and refuses flags that do not go together.
 func (f *planFlags) load(c *cobra.Command, config string) (*configs.Config, error) {
@@ -137,8 +159,14 @@ func (f *planFlags) load(c *cobra.Command, config string) (*configs.Config, erro
 	if err != nil {
 		return nil, err
 	}
-	if f.measure {
-		cfg.Partition.Costs = configs.CostsMeasured
+	if f.byArithmetic && f.costs.path != "" {
+		return nil, cli.Usagef("--costs %s would not be read: --by-arithmetic times nothing; leave one of the two out", f.costs.path)
+	}
+	if f.byArithmetic {
+		cfg.Partition.Costs = configs.CostsFlops
+	}
+	if f.times() {
+		return cfg, nil
 	}
 	return cfg, f.costs.check(cfg)
 }
@@ -171,15 +199,17 @@ func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) erro
 	}
 	text += buckets
 	text = fmt.Sprintf("%s\n%s%s\n%s\n", text, fewRows(s.Begin(min(width, columns.Width))), inFlight(s), p)
+	if like := run.StepsLike(p); like != "" {
+		text += like + "\n"
+	}
+	if t := f.timing.Took; t > 0 {
+		text += fmt.Sprintf("measuring took %s\n", units.Seconds(t.Seconds()))
+	}
 	if p.Ranks != nil {
 		_, err = fmt.Fprintf(w, "%s\n%s%s", text, partition.RankTable(p, width), f.rankNotes(run, p))
 		return err
 	}
-	x, err := run.Executables(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s%s\n", text, executablesLine(x))
+	_, err = fmt.Fprintf(w, "%s%s\n", text, executablesLine(f.executables))
 	return err
 }
 

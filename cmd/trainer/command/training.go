@@ -63,7 +63,7 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if a step copies anything but its batch in, or anything out that nobody asked for")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed")
-	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
+	t.faults, t.costs = addFaults(c), addCosts(c, ", with "+measured)
 	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar, or json for programs")
 	c.Flags().BoolVar(&t.verbose, "verbose", false, "also print times, transfers and the weights' hash at the end")
 	c.Flags().BoolVar(&t.ui, "ui", false, "show this training live in a browser: print the URL of its page (see trainer ui)")

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/cmd/trainer/ui"
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -46,10 +45,7 @@ func drawApart(ctx context.Context, config []byte) (p ui.Picture, err error) {
 	if err := os.WriteFile(path, config, 0o600); err != nil {
 		return p, err
 	}
-	args := []string{"plan", path, "--svg", out}
-	if c, err := configs.Parse("config.yaml", config, configs.Overlay{}); err == nil && c.Partition.Costs == configs.CostsMeasured {
-		args = append(args, "--set", "partition.costs="+configs.CostsAuto) // to look measures nothing
-	}
+	args := []string{"plan", path, "--svg", out, "--by-arithmetic"} // to look measures nothing
 	ctx, cancel := context.WithTimeoutCause(ctx, drawTime, fmt.Errorf("it takes more than %v; trainer plan draws it without such a bound", drawTime))
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)

@@ -78,6 +78,8 @@ func open(number, threads int, budget int64, on work.Target, o device.OpenOption
 			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), on.ISA),
 			Numerics:       on.ISA.String(),
 			Threads:        threads,
+			Cores:          threads,
+			OfCores:        runtime.GOMAXPROCS(0),
 			MemoryBytes:    budget,
 			FlopsPerSecond: float64(threads) * flopsPerThread(on.ISA),
 			LinkBytesPerS:  memoryBandwidth,

@@ -140,12 +140,18 @@ func spec(id device.ID, of found, budget int64) device.Spec {
 	if clock == 0 {
 		clock = clockGuess
 	}
+	cores := 0
+	if of.kind&deviceIsCPU != 0 {
+		cores = of.units
+	}
 	return device.Spec{
 		ID:             id,
 		Kind:           Kind,
 		Description:    fmt.Sprintf("%s, %s", of.name, of.platform),
 		Numerics:       numerics(of),
 		Threads:        1,
+		Cores:          cores,
+		OfCores:        cores,
 		MemoryBytes:    budget,
 		FlopsPerSecond: float64(of.units) * lanesPerUnit * float64(clock) * 1e6,
 		LinkBytesPerS:  linkBandwidth,
