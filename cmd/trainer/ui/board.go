@@ -122,7 +122,7 @@ func (b *board) fresh(ctx context.Context) error {
 // leaves behind. A look that its time ends shows nothing.
 func (b *board) look(ctx context.Context) (whole bool) {
 	b.visits.anew()
-	if f, ok := b.visits.once(ctx, "the queue", func() found { return found{jobs: b.jobs(ctx)} }); ok {
+	if f, ok := b.visits.once(ctx, queueKey, func() found { return found{jobs: b.jobs(ctx)} }); ok {
 		b.queue = f.jobs
 	}
 	jobs := slices.Clone(b.queue)
@@ -142,9 +142,9 @@ func (b *board) look(ctx context.Context) (whole bool) {
 // left out. away is why the board's folder cannot be looked at.
 func (b *board) find(ctx context.Context, jobs []queued.Record) (runs map[string]*seen, away error) {
 	x := survey{ctx: ctx, b: b, runs: map[string]*seen{}, visited: map[string]bool{}}
-	root := b.visits.begin(ctx, b.folder, func() found { return visitRoot(b.folder) })
+	root := b.visits.begin(ctx, rootKey, func() found { return visitRoot(b.folder) })
 	var spots []spot
-	if f, ok := b.visits.end(ctx, b.folder, root); ok {
+	if f, ok := b.visits.end(ctx, rootKey, root); ok {
 		b.within = f.real
 		for _, name := range f.inside {
 			path := filepath.Join(b.folder, name)

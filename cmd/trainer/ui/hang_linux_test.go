@@ -54,6 +54,14 @@ func TestFolderHangs(t *testing.T) {
 	}
 	v := c.table(t)
 	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d&x=step&run=%s&run=%s&log=%s", v.Instance, v.Version, stuck, good, stuck))
+	next := func(name string) {
+		t.Helper()
+		for there := false; !there; {
+			var e struct{ Run string }
+			there = s.next(&e) == name && e.Run == good
+		}
+	}
+	next("anew") // from here on it sends points
 	var revive []func()
 	for _, name := range []string{"stuck", "sweep", "late"} {
 		revive = append(revive, dead(t, filepath.Join(folder, name)))
@@ -85,10 +93,7 @@ func TestFolderHangs(t *testing.T) {
 		t.Errorf("numbers: %d %s", status, body)
 	}
 	appendTo(t, filepath.Join(folder, "good"), line(1000, 0.5))
-	for points := false; !points; {
-		var e struct{ Run string }
-		points = s.next(&e) == "points" && e.Run == good
-	}
+	next("points")
 	for range 3 {
 		c.s.board.pulse.after(t.Context(), 0)
 	}

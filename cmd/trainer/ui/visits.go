@@ -24,6 +24,12 @@ const (
 	leaveTime  = time.Second           // that visits and reads have to end with the server
 )
 
+// The keys of visits to what is no run folder. No path has a zero byte.
+const (
+	queueKey = "\x00queue"
+	rootKey  = "\x00root"
+)
+
 // visit is a look at a folder, or at the queue, in a goroutine of its own. A file system that has died holds that up, maybe for
 // ever, and nobody can end it. So nobody waits for it longer than patience, and none other begins before it has ended.
 type visit struct {
@@ -111,12 +117,16 @@ func (v *visits) end(ctx context.Context, of string, x *visit) (f found, ok bool
 	if x == nil {
 		return found{}, false
 	}
-	wait := time.NewTimer(time.Until(x.began.Add(patience)))
-	defer wait.Stop()
 	select {
 	case <-x.done:
-	case <-wait.C:
-	case <-ctx.Done():
+	default:
+		wait := time.NewTimer(time.Until(x.began.Add(patience)))
+		defer wait.Stop()
+		select {
+		case <-x.done:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
 	}
 	select {
 	case <-x.done:
@@ -140,7 +150,8 @@ func hangs(x *visit) error {
 	if x == nil {
 		return fmt.Errorf("%d folders do not answer, so no more are looked at: their disks, or the network to them, may be away", mostVisits)
 	}
-	return fmt.Errorf("its folder has not answered since %s: its disk, or the network to it, may be away. Other runs are shown meanwhile", x.began.Format(time.TimeOnly))
+	at := x.began.Format(time.TimeOnly)
+	return fmt.Errorf("its folder has not answered since %s: its disk, or the network to it, may be away. Other runs are shown meanwhile", at)
 }
 
 // spot is a folder that may be a run.
