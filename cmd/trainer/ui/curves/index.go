@@ -111,13 +111,9 @@ func (h *History) WriteIndex() error {
 	return h.index.Put(h.indexKey(), func(w io.Writer) error { return encode(w, text, numbers) })
 }
 
-var errBusy = errors.New("the history is being read: its index can be written afterwards")
-
 // lend gives the head of an index as JSON, and its numbers, which stay as they are.
 func (h *History) lend() (text []byte, numbers [][]point, err error) {
-	if !h.mu.TryLock() { // it is read again, maybe from a disk that does not answer
-		return nil, nil, errBusy
-	}
+	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.indexed = h.at
 	head := indexHead{Path: h.path(), At: h.at, Known: h.known, Damaged: h.damaged, Epochs: h.epochs, Began: h.clock.began, Moments: len(h.clock.at), Changes: h.clock.changes}
