@@ -12,6 +12,11 @@ func (d *Daemon) Memory() berth.Memory {
 			if id, ok := d.names.Load(t.Name); ok {
 				t.Job = id.(int)
 			}
+			for _, name := range t.Users {
+				if id, ok := d.names.Load(name); ok {
+					t.Jobs = append(t.Jobs, id.(int))
+				}
+			}
 		}
 	}
 	return m

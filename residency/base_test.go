@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +148,15 @@ func TestBaseOnce(t *testing.T) {
 	}
 	if names := b.m.BaseUsers(); len(names) != 1 || names[0] != "a" {
 		t.Errorf("beside b: %v", names)
+	}
+	for _, y := range b.m.Manager.Measure().Devices[0].Tenants {
+		var want []string
+		if y.Name == "base" {
+			want = []string{"a", "b"}
+		}
+		if !slices.Equal(y.Users, want) {
+			t.Errorf("%s is measured with the users %v, expected %v", y.Name, y.Users, want)
+		}
 	}
 	for what, err := range map[string]error{
 		"write":  b.task(0, func([][]byte) error { return nil }, Need{w, 0, Write}),

@@ -25,8 +25,10 @@ type DeviceMemory struct {
 
 // TenantMemory is what a tenant has on a device, in bytes.
 type TenantMemory struct {
-	Name      string           `json:"name"`          // TenantOptions.Name
-	Job       int              `json:"job,omitempty"` // of a daemon; 0: it is none of a job
+	Name      string           `json:"name"`            // TenantOptions.Name
+	Job       int              `json:"job,omitempty"`   // of a daemon; 0: it is none of a job
+	Users     []string         `json:"users,omitempty"` // of tensors that tenants read together: the names of these
+	Jobs      []int            `json:"jobs,omitempty"`  // of a daemon: those of the users
 	Suspended bool             `json:"suspended,omitempty"`
 	Floor     int64            `json:"floor"`    // without which its largest task does not run; reserved unless it is suspended
 	Peak      int64            `json:"peak"`     // that its tasks take where there is enough
@@ -205,6 +207,11 @@ func measured(tenants []*Tenant, device int, idle bool) []TenantMemory {
 			t.Peak = u.opt.Peaks[device]
 		}
 		if b := u.keeps; b != nil { // the floor that its users have together
+			for _, o := range tenants {
+				if o.base == b {
+					t.Users = append(t.Users, o.opt.Name)
+				}
+			}
 			t.Floor, t.Suspended = b.bytes[device], b.awake.Load() == 0
 		}
 		list = append(list, t)

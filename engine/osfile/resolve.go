@@ -28,3 +28,14 @@ func Resolve(path string) string {
 	}
 	return at
 }
+
+// Real is a path without links, from the root. Of one that leads nowhere, links stay.
+func Real(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}

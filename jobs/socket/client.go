@@ -23,6 +23,9 @@ import (
 // mostAnswer is the most that a client reads of an answer.
 const mostAnswer = 256 << 20
 
+// helloTime is how long a daemon may take to say who it is, which takes it no time.
+const helloTime = 30 * time.Second
+
 // Client asks a daemon. Its methods are those of [jobs.Daemon], and safe for concurrent use.
 type Client struct {
 	http   http.Client
@@ -30,8 +33,12 @@ type Client struct {
 	other  error // how the daemon's program differs from this one
 }
 
-// Dial reaches the daemon at a socket. ErrNoDaemon says that there is none.
+// Dial reaches the daemon at a socket. ErrNoDaemon says that there is none, and ErrNoAnswer that it hangs.
 func Dial(ctx context.Context, path string, p Program) (*Client, error) {
+	return dialWithin(ctx, helloTime, path, p)
+}
+
+func dialWithin(ctx context.Context, most time.Duration, path string, p Program) (*Client, error) {
 	if Supported() != nil {
 		return nil, ErrNoDaemon
 	}
@@ -39,7 +46,13 @@ func Dial(ctx context.Context, path string, p Program) (*Client, error) {
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dial(ctx, path)
 	}, MaxIdleConns: 1}
-	if err := c.ask(ctx, http.MethodGet, "/hello", nil, &c.daemon); err != nil {
+	hello, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err := c.ask(hello, http.MethodGet, "/hello", nil, &c.daemon)
+	switch {
+	case err != nil && hello.Err() != nil && ctx.Err() == nil: // the caller has set no such bound
+		return nil, fmt.Errorf("%w%s", ErrNoAnswer, within(most))
+	case err != nil:
 		return nil, err
 	}
 	c.other = p.differs(c.daemon)
@@ -167,6 +180,7 @@ func (c *Client) Gone(ctx context.Context) error {
 
 // ask sends a request and reads the answer.
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
+	began := time.Now()
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -177,11 +191,14 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return plain(err)
+		return plain(err, time.Since(began))
 	}
 	defer answer.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return plain(err, time.Since(began))
+	case err != nil:
 		return fmt.Errorf("%w: it was cut short: %w", ErrNoAnswer, err)
 	}
 	if answer.StatusCode != http.StatusOK {
@@ -193,8 +210,8 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 	return nil
 }
 
-// plain takes the made-up address out of an error.
-func plain(err error) error {
+// plain words an error that came after some time, without the made-up address.
+func plain(err error, after time.Duration) error {
 	var made *url.Error
 	if errors.As(err, &made) {
 		err = made.Err
@@ -202,10 +219,18 @@ func plain(err error) error {
 	if errors.Is(err, ErrNoDaemon) || errors.Is(err, ErrOwner) || errors.Is(err, errPath) {
 		return err
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &refused{ErrNoAnswer.Error() + within(after), errors.Join(ErrNoAnswer, context.DeadlineExceeded)}
+	}
 	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }
 
-// refused is an error of the daemon: its text is the daemon's.
+// within says for how long a daemon has not answered, and what to do.
+func within(d time.Duration) string {
+	return fmt.Sprintf(" within %d s: its process, trainer up, may be stopped, or the machine overloaded. Try again, or end that process and start trainer up anew, which goes on from what was saved", max(1, int(d.Round(time.Second).Seconds())))
+}
+
+// refused is an error with a text of its own, such as one of the daemon.
 type refused struct {
 	text  string
 	cause error

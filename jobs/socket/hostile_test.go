@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -205,4 +206,36 @@ func bomb() string {
 		text += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), ", "))
 	}
 	return text
+}
+
+// TestHangs: of a daemon that takes connections and does not answer, a client says so in plain words, and for how long. Its own bound
+// is not taken for the caller's.
+func TestHangs(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("", "s") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const text = "the daemon did not answer within 1 s: its process, trainer up, may be stopped, or the machine overloaded. Try again, or end that process"
+	check := func(whose string, err error, callers bool) {
+		t.Helper()
+		if !errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) != callers || !strings.HasPrefix(err.Error(), text) || strings.Contains(err.Error(), "deadline") {
+			t.Errorf("%s: %v", whose, err)
+		}
+	}
+	_, err = dialWithin(t.Context(), 20*time.Millisecond, path, ThisProgram("1"))
+	check("its own bound", err, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Dial(ctx, path, ThisProgram("1"))
+	check("the caller's bound", err, true)
 }

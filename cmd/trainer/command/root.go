@@ -52,8 +52,10 @@ type commandGroup struct {
 	commands []*cobra.Command
 }
 
-// waiting lists the run folders of queued jobs that wait.
-func waiting(ctx context.Context) []string { return queued.Waiting(ctx, build.Revision()) }
+// resting lists the queued jobs that wait or are paused.
+func resting(ctx context.Context) ([]overview.Resting, error) {
+	return queued.Resting(ctx, build.Revision())
+}
 
 // reserved says which queued job's a folder is.
 func reserved(ctx context.Context) runs.Reserved { return queued.Reserved(ctx, build.Revision()) }
@@ -64,7 +66,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 		{"Before training", []*cobra.Command{cli.Printing(dataCommand()), newCommand(stop), tokenizerCommand(), configsCommand(), cli.Printing(planCommand(stop))}},
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
-		{"Look at runs", []*cobra.Command{overview.Command(stop, waiting, reserved), uiCommand(), charts.Command(), checkpoints.Command()}},
+		{"Look at runs", []*cobra.Command{overview.Command(stop, resting, reserved), uiCommand(), charts.Command(), checkpoints.Command()}},
 		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand(stop)), completionCommand(), cli.Printing(versionCommand())}},

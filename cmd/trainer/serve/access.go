@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,27 +8,29 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/access"
 )
 
-// access says who may ask. Pages of other sites are kept out by the names that a browser
+// rules say who may ask. Pages of other sites are kept out by the names that a browser
 // sends: that of the server that it believes to ask, and that of the page's site.
-type access struct {
-	hosts []string // names of OpenOptions.Hosts, in small letters
-	token string   // of POST /reload
+type rules struct {
+	hosts []string     // names of OpenOptions.Hosts, as access.Name has them
+	token access.Token // of POST /reload
 }
 
-// newAccess is that of a server.
-func newAccess(o *OpenOptions) access {
-	a := access{token: o.ReloadToken}
+// newRules are those of a server.
+func newRules(o *OpenOptions) rules {
+	a := rules{token: access.NewToken(o.ReloadToken)}
 	for _, h := range o.Hosts {
-		a.hosts = append(a.hosts, plainHost(h))
+		a.hosts = append(a.hosts, access.Name(h))
 	}
 	return a
 }
 
 // check refuses requests to other names, and those of pages of other sites.
-func (a access) check(r *http.Request) error {
-	if host := hostOf(r.Host); !a.known(host) && !ofConnection(r, host) {
+func (a rules) check(r *http.Request) error {
+	if host := access.Host(r.Host); !a.known(host) && !ofConnection(r, host) {
 		return forbidden(fmt.Sprintf("the request is for the host %s, and this server answers for its addresses, localhost and the names of --allow-host", short(host)))
 	}
 	origin := r.Header.Get("Origin")
@@ -46,7 +46,7 @@ func (a access) check(r *http.Request) error {
 
 // known reports whether a host is one of the server's names. Without one, as in HTTP/1.0, no
 // browser asks.
-func (a access) known(host string) bool {
+func (a rules) known(host string) bool {
 	return host == "" || host == "localhost" || slices.Contains(a.hosts, host)
 }
 
@@ -65,27 +65,11 @@ func ofConnection(r *http.Request, host string) bool {
 	return err == nil && own.Addr().Unmap().WithZone("") == ip
 }
 
-// hostOf is the name in a Host header, without its port.
-func hostOf(header string) string {
-	if host, _, err := net.SplitHostPort(header); err == nil {
-		return plainHost(host)
-	}
-	return plainHost(header)
-}
-
-// plainHost is a name in the one form that names are compared in.
-func plainHost(name string) string {
-	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), "."))
-}
-
 // mayReload refuses POST /reload of another machine without the token.
-func (a access) mayReload(r *http.Request) error {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if a.token != "" && bearer {
-		one, other := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.token))
-		if subtle.ConstantTimeCompare(one[:], other[:]) == 1 {
-			return nil
-		}
+func (a rules) mayReload(r *http.Request) error {
+	ok, bearer := a.token.Has(r)
+	if ok {
+		return nil
 	}
 	if !bearer && fromThisMachine(r) {
 		return nil

@@ -22,7 +22,7 @@ type Server struct {
 	counted *metrics
 	mux     *http.ServeMux
 	gate    *gate
-	access  access
+	access  rules
 	follow  *follower
 }
 
@@ -32,7 +32,7 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opt: o, counted: newMetrics(), mux: http.NewServeMux(), access: newAccess(&o)}
+	s := &Server{opt: o, counted: newMetrics(), mux: http.NewServeMux(), access: newRules(&o)}
 	if s.models, err = openModels(ctx, o, s.counted); err != nil {
 		return nil, err
 	}

@@ -1,26 +1,25 @@
 package ui
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/access"
 )
 
-// access says who may ask.
-type access struct {
-	host  string   // the name that the server listens at, in small letters; "" if that is an address
-	token [32]byte // SHA-256 of the token
+// rules say who may ask.
+type rules struct {
+	host  string // the name that the server listens at, as access.Name has it; "" if that is an address
+	token access.Token
 }
 
 // site refuses requests to other names, and those of pages of other sites. A name that somebody makes lead to 127.0.0.1
 // is another name, so his page gets nothing from here.
-func (a access) site(r *http.Request) *problem {
-	if host := hostOf(r.Host); !a.known(host) {
+func (a rules) site(r *http.Request) *problem {
+	if host := access.Host(r.Host); !a.known(host) {
 		return refused(http.StatusForbidden, "the request is for the host %s: this server answers for addresses, for localhost, and for the name in --address", short(host))
 	}
 	// A link on another site, or the file that --open makes, may open the page: it shows nothing without the token.
@@ -38,7 +37,7 @@ func (a access) site(r *http.Request) *problem {
 }
 
 // known reports whether a host is an address, localhost, or the server's name.
-func (a access) known(host string) bool {
+func (a rules) known(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
 	}
@@ -46,21 +45,11 @@ func (a access) known(host string) bool {
 }
 
 // holder refuses requests for data without the token.
-func (a access) holder(r *http.Request) *problem {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	sum := sha256.Sum256([]byte(given))
-	if !ok || subtle.ConstantTimeCompare(sum[:], a.token[:]) != 1 {
+func (a rules) holder(r *http.Request) *problem {
+	if ok, _ := a.token.Has(r); !ok {
 		return refused(http.StatusUnauthorized, "the request lacks the token: open the URL that trainer ui has printed")
 	}
 	return nil
-}
-
-// hostOf is the name in a Host header, without its port.
-func hostOf(header string) string {
-	if host, _, err := net.SplitHostPort(header); err == nil {
-		header = host
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(header, "["), "]"), "."))
 }
 
 // short is a text of a request in an answer.

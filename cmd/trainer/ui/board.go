@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,15 +9,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
@@ -58,6 +57,7 @@ type seen struct {
 	changed    time.Time
 	summary    *rundir.Summary
 	record     overview.Record // of summary, for rows
+	hangs      error           // why the folder cannot be looked at now; nil: it can
 }
 
 // gone is a row that is there no more.
@@ -66,26 +66,30 @@ type gone struct {
 	version int64
 }
 
-// board is what the table shows. It looks once a second while somebody watches, and when somebody asks.
+// board is what the table shows.
 type board struct {
 	folder string
 	jobs   func(context.Context) []queued.Record
 	step   func(dir string) (at, of int, ok bool) // as [Options] has it
-	pulse  pulse
+	pulse  *pulse
 
-	looking sync.Mutex // one look at a time
-	runs    map[string]*seen
-	groups  groups
+	// Of the one look that there is at a time:
+	visits *visits
+	within string            // the folder's path without links; "": it has not answered yet
+	queue  []queued.Record   // the jobs
+	reals  map[string]string // run folders of jobs without links
+	runs   map[string]*seen  // none of which changes
+	groups groups
 
 	mu       sync.Mutex
 	instance string // tells the versions of this board from those of an earlier server
-	at       time.Time
 	version  int64
 	rows     map[string]kept
 	dirs     map[string]*seen // runs by ID
 	gone     []gone
 	floor    int64         // what has gone before this version is forgotten
 	news     chan struct{} // closed at the next version
+	away     error         // why the folder itself cannot be looked at; nil: it can
 }
 
 func newBoard(life context.Context, folder string, jobs func(context.Context) []queued.Record) *board {
@@ -95,91 +99,155 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 	b := &board{
 		folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
+		visits: newVisits(),
 	}
-	b.pulse = pulse{life: life, look: b.look}
+	b.pulse = newPulse(life, b.look)
 	return b
 }
 
-// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look.
+// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look, or why the folder
+// cannot be looked at.
 func (b *board) fresh(ctx context.Context) error {
-	b.mu.Lock()
-	age := time.Since(b.at)
-	b.mu.Unlock()
-	if age >= lookEvery {
-		b.look(ctx)
+	if !b.pulse.fresh(ctx) {
+		return context.Cause(ctx)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.at.IsZero() {
-		return context.Cause(ctx)
+	if len(b.rows) == 0 {
+		return b.away
 	}
 	return nil
 }
 
-// look looks at all runs and jobs. Of a run whose files stand as before it reads nothing.
-func (b *board) look(ctx context.Context) {
-	b.looking.Lock()
-	defer b.looking.Unlock()
-	b.mu.Lock()
-	age := time.Since(b.at)
-	b.mu.Unlock()
-	if age < lookEvery/2 { // somebody else has, while this look waited
-		return
+// look looks at all runs and jobs. Of a run whose files stand as before it reads nothing, and one whose folder does not answer it
+// leaves behind. A look that its time ends shows nothing.
+func (b *board) look(ctx context.Context) (whole bool) {
+	b.visits.anew()
+	if f, ok := b.visits.once(ctx, queueKey, func() found { return found{jobs: b.jobs(ctx)} }); ok {
+		b.queue = f.jobs
 	}
-	jobs := b.jobs(ctx)
-	runs := b.find(jobs)
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, s := range runs {
-		if ctx.Err() == nil {
-			group.Go(func() error { s.read(); return nil })
+	jobs := slices.Clone(b.queue)
+	runs, away := b.find(ctx, jobs)
+	b.runs = runs // the next look goes on with what this one has read
+	if ctx.Err() != nil {
+		return false
+	}
+	b.mu.Lock()
+	b.away = away
+	b.mu.Unlock()
+	b.show(b.joined(runs, jobs), runs)
+	return true
+}
+
+// find visits the run folders, by their real paths: those of the board's folder, the trials in folders there, and those of jobs. Links are
+// left out. away is why the board's folder cannot be looked at.
+func (b *board) find(ctx context.Context, jobs []queued.Record) (runs map[string]*seen, away error) {
+	x := survey{ctx: ctx, b: b, runs: map[string]*seen{}, visited: map[string]bool{}}
+	root := b.visits.begin(ctx, rootKey, func() found { return visitRoot(b.folder) })
+	var spots []spot
+	if f, ok := b.visits.end(ctx, rootKey, root); ok {
+		b.within = f.real
+		for _, name := range f.inside {
+			path := filepath.Join(b.folder, name)
+			spots = append(spots, spot{path: path, shown: path, real: filepath.Join(b.within, name), holds: true})
+		}
+	} else {
+		away = refused(http.StatusServiceUnavailable, "%s: %v", b.folder, hangs(root))
+		if b.within != "" {
+			x.keep(spot{real: b.within}, hangs(root))
 		}
 	}
-	_ = group.Wait()
-	b.runs = runs // the next look goes on with what this one has read
-	if ctx.Err() == nil {
-		b.show(b.joined(runs, jobs), runs)
+	trials := x.visit(spots)
+	for _, sp := range trials {
+		x.visited[sp.real] = true
+	}
+	reals := map[string]string{}
+	for i := range jobs {
+		path := jobs[i].Run
+		if _, known := reals[path]; path == "" || known {
+			continue
+		}
+		real := cmp.Or(b.reals[path], filepath.Clean(path))
+		if reals[path] = real; !x.visited[real] && !x.silent(real) {
+			trials = append(trials, spot{path: path, shown: shortPath(path)})
+		}
+	}
+	b.reals = reals
+	x.visit(trials)
+	return x.runs, away
+}
+
+// survey is a look at folders.
+type survey struct {
+	ctx     context.Context
+	b       *board
+	runs    map[string]*seen // that were found, by their real paths
+	visited map[string]bool  // real paths
+	mute    []string         // real paths of folders that do not answer
+}
+
+// visit visits folders, and adds the runs among them. Those that do not answer stay as they were, and say so. inside are folders in them that
+// may be trials.
+func (x *survey) visit(spots []spot) (inside []spot) {
+	b, under := x.b, make([]*visit, len(spots))
+	before := b.runs
+	for i, sp := range spots {
+		under[i] = b.visits.begin(x.ctx, sp.path, func() found { return sp.visit(before) })
+	}
+	for i, sp := range spots {
+		f, ok := b.visits.end(x.ctx, sp.path, under[i])
+		switch {
+		case !ok && x.ctx.Err() != nil: // this look shows nothing
+			x.keep(sp, nil)
+			continue
+		case !ok:
+			sp.real = cmp.Or(sp.real, b.reals[sp.path])
+			x.keep(sp, hangs(under[i]))
+			continue
+		}
+		x.visited[f.real] = true
+		if sp.real == "" && f.real != "" {
+			b.reals[sp.path] = f.real
+		}
+		if f.run != nil && x.runs[f.real] == nil {
+			x.runs[f.real] = f.run
+		}
+		for _, path := range f.inside {
+			inside = append(inside, spot{path: path, shown: path, real: filepath.Join(f.real, filepath.Base(path))})
+		}
+	}
+	return inside
+}
+
+// keep keeps the run in a folder and those below it as they were. why says why they are not looked at; nil: the next look does.
+// A folder that has never answered is a row, too: it may be a run.
+func (x *survey) keep(sp spot, why error) {
+	known := false
+	for dir, s := range x.b.runs {
+		if dir != sp.real && !strings.HasPrefix(dir, sp.real+string(filepath.Separator)) {
+			continue
+		}
+		if known = true; why != nil {
+			copied := *s
+			copied.hangs = why
+			s = &copied
+		}
+		x.runs[dir] = s
+	}
+	if why == nil {
+		return
+	}
+	x.mute = append(x.mute, sp.real)
+	if !known && sp.path != "" {
+		s := &seen{dir: sp.real, shown: sp.shown, summary: &rundir.Summary{Condition: rundir.Unreadable}, hangs: why}
+		s.record = overview.RecordOf(s.shown, s.summary, nil)
+		x.runs[s.dir] = s
 	}
 }
 
-// find lists the run folders by their real paths: those of the board's folder, the trials in folders there, and those of jobs.
-// Links are left out.
-func (b *board) find(jobs []queued.Record) map[string]*seen {
-	runs := map[string]*seen{}
-	add := func(shown, real string) (is bool) {
-		if runs[real] != nil {
-			return true
-		}
-		s, stamp := &seen{dir: real, shown: shown}, stampOf(real)
-		if before := b.runs[real]; before != nil {
-			s = before
-		}
-		if stamp == "" || s.stamp != stamp && !rundir.IsRun(real) { // which reads the config of a run without checkpoints
-			return false
-		}
-		s.stamp = stamp
-		runs[real] = s
-		return true
-	}
-	list, _ := os.ReadDir(b.folder) // a folder that is not there has no runs
-	within := realPath(b.folder)
-	for _, f := range list {
-		if !f.IsDir() { // or a link
-			continue
-		}
-		dir, real := filepath.Join(b.folder, f.Name()), filepath.Join(within, f.Name())
-		if !add(dir, real) {
-			for _, trial := range trialFolders(dir) {
-				add(trial, filepath.Join(real, filepath.Base(trial)))
-			}
-		}
-	}
-	for _, j := range jobs {
-		if st, err := os.Lstat(j.Run); err == nil && st.IsDir() {
-			add(shortPath(j.Run), realPath(j.Run))
-		}
-	}
-	return runs
+// silent reports whether a folder is, or is in, one that does not answer.
+func (x *survey) silent(real string) bool {
+	return slices.ContainsFunc(x.mute, func(dir string) bool { return real == dir || strings.HasPrefix(real, dir+string(filepath.Separator)) })
 }
 
 // stampOf tells whether the files that make a folder a run are as they were; "": there are none.
@@ -203,22 +271,12 @@ func shortPath(path string) string {
 	return path
 }
 
-// realPath is a path without links, from the root.
-func realPath(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	return path
-}
-
 // ownFiles are the files of a run that the page reads.
 var ownFiles = []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName, rundir.ReportName}
 
 // read reads a run whose files have changed lately.
 func (s *seen) read() {
+	s.hangs = nil
 	var text strings.Builder
 	var written time.Time
 	link := ""
@@ -248,11 +306,11 @@ func (s *seen) read() {
 	}
 	if link != "" {
 		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
-		s.record = overview.RecordOf(s.shown, s.summary)
+		s.record = overview.RecordOf(s.shown, s.summary, nil)
 		return
 	}
 	s.summary = rundir.SummarizeAgain(s.dir, s.summary)
-	s.record = finite(overview.RecordOf(s.shown, s.summary))
+	s.record = finite(overview.RecordOf(s.shown, s.summary, nil))
 }
 
 // id names a run in requests.
@@ -261,26 +319,42 @@ func (s *seen) id() string {
 	return "run-" + hex.EncodeToString(sum[:8])
 }
 
+// recordWith is the run for people. rests is its job, if that rests.
+func (s *seen) recordWith(rests *overview.Resting) overview.Record {
+	r := s.record
+	if rests != nil {
+		r = finite(overview.RecordOf(s.shown, s.summary, rests))
+	}
+	if s.hangs != nil {
+		r.State, r.Error = string(rundir.Unreadable), s.hangs.Error()
+	}
+	return r
+}
+
 // joined are the rows: each run with its newest job, and the jobs that have no run folder of their own.
 func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]row {
 	rows := map[string]row{}
 	ids := map[string]string{} // of runs by folder
 	for dir, s := range runs {
-		record, now := s.record, outlookOf(s.summary) // a copy: a job may change its state
-		if now != nil {
+		record := s.recordWith(nil)
+		ids[dir] = s.id()
+		r := row{ID: s.id(), Run: &record}
+		if s.hangs == nil {
+			r.Now = outlookOf(s.summary)
+		}
+		if r.Now != nil {
 			if at, of, ok := b.step(dir); ok {
-				record.Step, record.Steps, now.Live = max(record.Step, at), of, true
+				record.Step, record.Steps, r.Now.Live = max(record.Step, at), of, true
 			}
 		}
-		ids[dir] = s.id()
-		rows[s.id()] = row{ID: s.id(), Run: &record, Now: now}
+		rows[s.id()] = r
 	}
 	newest := map[string]int{} // jobs by the run that they train
 	of := func(j *queued.Record) string {
 		if j.As != 0 || j.Run == "" { // nothing was trained for it
 			return ""
 		}
-		return ids[realPath(j.Run)]
+		return ids[b.reals[j.Run]]
 	}
 	for i := range jobs {
 		newest[of(&jobs[i])] = max(newest[of(&jobs[i])], jobs[i].ID)
@@ -293,15 +367,16 @@ func (b *board) joined(runs map[string]*seen, jobs []queued.Record) map[string]r
 		if id := of(j); id != "" && newest[id] == j.ID {
 			r := rows[id]
 			r.Job = j
-			if j.State == "waiting" && r.Run.State != string(rundir.Running) {
-				r.Run.State = j.State
+			if rests := j.Resting(); rests != nil {
+				record := runs[b.reals[j.Run]].recordWith(rests)
+				r.Run = &record
 			}
 			rows[id] = r
 			continue
 		}
 		rows[jobRow(j.ID)] = row{ID: jobRow(j.ID), Job: j}
 	}
-	b.sweeps(rows, runs, func(dir string) string { return ids[realPath(dir)] })
+	b.sweeps(rows, runs, func(dir string) string { return ids[b.reals[dir]] })
 	return rows
 }
 
@@ -348,10 +423,8 @@ func (b *board) show(rows map[string]row, runs map[string]*seen) {
 	}
 	b.dirs = map[string]*seen{}
 	for _, s := range runs {
-		copied := *s
-		b.dirs[s.id()] = &copied
+		b.dirs[s.id()] = s
 	}
-	b.at = time.Now()
 	if changed {
 		b.version = next
 		close(b.news)

@@ -11,6 +11,7 @@ const (
 	mostConnections = 256
 	mostRequests    = 64 // at once, streams aside
 	mostStreams     = 32
+	mostReads       = 128              // of files, with those that do not answer
 	mostRuns        = 16               // of one comparison or stream
 	answerTime      = 30 * time.Second // of a request that is no stream
 	pieceTime       = 10 * time.Second // that a client has to read a piece of a stream

@@ -6,10 +6,11 @@
 //	err = s.HTTP().Serve(listener) // open http://ADDRESS/#TOKEN with s.Token()
 //
 // The type to know is [Server]. access.go and bounds.go say who may ask, and how much. A board (board.go) looks at the run
-// folders once a second while somebody watches, and events.go tells watchers what is new. memory.go remembers who had the
-// memory of devices, and metrics.go writes numbers for Prometheus. run.go is what the page shows of one
-// run, and step.go has its next step traced; package ui/curves reads and thins its metrics. sweep.go finds out which runs and jobs are sweeps and trials,
-// log.go follows logs, and plan.go keeps pictures of plans. The page itself is in page/: plain JavaScript modules, and uPlot.
+// folders once a second while somebody watches (visits.go leaves those behind that do not answer), and events.go tells watchers
+// what is new. memory.go remembers who had the memory of devices, and metrics.go writes numbers for Prometheus. run.go is what
+// the page shows of one run, and step.go has its next step traced; package ui/curves reads and thins its metrics. sweep.go finds
+// out which runs and jobs are sweeps and trials, log.go follows logs, and plan.go keeps pictures of plans. The page itself is in
+// page/: plain JavaScript modules, and uPlot.
 //
 // A further panel is a handler in the table of server.go, and a module in page/ that asks it.
 //

@@ -88,7 +88,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			s.follow(r, out, of, mostNews/len(runs))
 		}
 		moves := mem.send(out)
-		log.send(out)
+		s.sendLog(r, log, out)
 		if out.broken != nil {
 			return
 		}
@@ -114,19 +114,34 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 	}
 	ctx, cancel := s.bounded(r)
 	defer cancel()
-	h, err := s.library.read(ctx, run.dir)
+	type got struct {
+		news  []curves.News
+		next  curves.Mark
+		whole bool
+	}
+	mark, unit := of.mark, of.unit
+	x, err := apart(ctx, s, []string{of.id}, func() (g got, err error) {
+		if err := s.board.hanging([]string{of.id}); err != nil {
+			return g, err
+		}
+		h, err := s.library.read(ctx, run.dir)
+		if err != nil {
+			return g, err
+		}
+		at, _ := h.Axis(unit, run.summary.EpochSteps)
+		g.news, g.next, g.whole = h.Since(mark, at, max(leastNews, most/max(1, len(h.Names())))) // what was written before the stream began is not sent
+		return g, nil
+	})
 	if err != nil {
 		return // what the page asks says why
 	}
-	at, _ := h.Axis(of.unit, run.summary.EpochSteps)
-	news, next, whole := h.Since(of.mark, at, max(leastNews, most/max(1, len(h.Names())))) // what was written before the stream began is not sent
-	of.mark = next
+	of.mark = x.next
 	switch {
-	case !whole:
+	case !x.whole:
 		out.send("anew", map[string]string{"run": of.id})
-	case len(news) > 0:
+	case len(x.news) > 0:
 		list := []lineJSON{}
-		for _, n := range news {
+		for _, n := range x.news {
 			list = append(list, lineOf(n.Name, n.X, n.Y))
 		}
 		out.send("points", struct {

@@ -259,7 +259,7 @@ func TestLooksOnlyWhileWatched(t *testing.T) {
 	s.next(nil)
 	until(t, func() bool { mu.Lock(); defer mu.Unlock(); return looks >= 3 })
 	s.cut()
-	beats := &c.s.board.pulse
+	beats := c.s.board.pulse
 	on := func() bool { beats.mu.Lock(); defer beats.mu.Unlock(); return beats.on }
 	until(t, func() bool { return !on() })
 }
@@ -380,7 +380,7 @@ func TestRowsThatJSONDoesNotHave(t *testing.T) {
 	}
 }
 
-// A look that its time ends shows nothing of a folder, and the next one goes on with what it has read.
+// A look that its time ends shows nothing of a folder and forgets nothing, and the next one goes on with what was read.
 func TestLookThatEnds(t *testing.T) {
 	b := newBoard(t.Context(), copied(t, "a", "b"), nil)
 	ended, cancel := context.WithCancel(t.Context())
@@ -388,15 +388,18 @@ func TestLookThatEnds(t *testing.T) {
 	if err := b.fresh(ended); !errors.Is(err, context.Canceled) || len(b.rows) > 0 {
 		t.Errorf("a look without time: %v, %d rows", err, len(b.rows))
 	}
-	for _, s := range b.runs {
-		s.read()
-	}
-	before := b.runs
 	if err := b.fresh(t.Context()); err != nil || len(b.rows) != 2 {
 		t.Errorf("the next look: %v, %d rows", err, len(b.rows))
 	}
+	before, version := b.runs, b.version
+	if b.look(ended) || len(b.runs) != 2 || len(b.rows) != 2 || b.version != version {
+		t.Errorf("a later look without time: %d runs, %d rows", len(b.runs), len(b.rows))
+	}
+	if !b.look(t.Context()) || len(b.rows) != 2 {
+		t.Errorf("the last look: %d rows", len(b.rows))
+	}
 	for dir, s := range b.runs {
-		if before[dir] != s {
+		if before[dir].summary.Config != s.summary.Config {
 			t.Errorf("%s is forgotten", dir)
 		}
 	}

@@ -45,7 +45,7 @@ func (l *library) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.writes.Wait()
+	wait(&l.writes)
 }
 
 // read is the history of a run folder with what is new. An index that is due is written meanwhile, one at a time.

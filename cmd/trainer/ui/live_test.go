@@ -63,10 +63,9 @@ func (l *live) train(t testing.TB, steps int) {
 			epoch, step+steps-1, x, 1-x, 1.1*x, 1-1.1*x, 0.1/float64(step+steps-1), 640*(1-x), 1-x, x, 32*(step+steps-1), time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 		appendTo(t, filepath.Join(l.folder, name), text.String())
 	}
-	l.c.s.board.mu.Lock()
-	l.c.s.board.at = time.Time{}
-	l.c.s.board.mu.Unlock()
+	l.c.s.board.pulse.looking <- struct{}{}
 	l.c.s.board.look(t.Context())
+	l.c.s.board.pulse.looking.Give()
 }
 
 // page is a stream of a page that compares runs. What it gets is counted.

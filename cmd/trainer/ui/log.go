@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,13 +61,29 @@ func (t *tail) close() {
 	}
 }
 
-// send sends what is new in the log.
-func (t *tail) send(out *stream) {
-	if t == nil {
+// sendLog sends what is new in a log.
+func (s *Server) sendLog(r *http.Request, t *tail, out *stream) {
+	if t == nil || s.board.hanging([]string{t.run}) != nil {
 		return
 	}
-	if e, ok := t.more(); ok {
-		out.send("log", e)
+	ctx, cancel := s.bounded(r)
+	defer cancel()
+	type got struct {
+		tail
+		event logEvent
+		ok    bool
+	}
+	before := *t
+	now, err := apart(ctx, s, []string{t.run}, func() (got, error) {
+		g := got{tail: before}
+		g.event, g.ok = g.more()
+		return g, nil
+	})
+	if err != nil {
+		return
+	}
+	if *t = now.tail; now.ok {
+		out.send("log", now.event)
 	}
 }
 

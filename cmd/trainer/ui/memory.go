@@ -39,14 +39,11 @@ var usages = func() (list []string) {
 // memory remembers who had memory, a sample a second while somebody watches.
 type memory struct {
 	ask   func(context.Context) (berth.Memory, error) // nil: nobody knows
-	pulse pulse
-
-	looking sync.Mutex // one look at a time
+	pulse *pulse
 
 	mu      sync.Mutex
 	version int64        // counts the samples
-	at      time.Time    // of the newest look
-	now     berth.Memory // then
+	now     berth.Memory // by the newest sample
 	problem error        // why that is not known; nil: it is
 	recent  []sample     // the newest last
 	older   []sample
@@ -83,37 +80,25 @@ type hostSample struct {
 
 func newMemory(life context.Context, ask func(context.Context) (berth.Memory, error)) *memory {
 	m := &memory{ask: ask, news: make(chan struct{})}
-	m.pulse = pulse{life: life, look: m.look}
+	m.pulse = newPulse(life, m.look)
 	return m
 }
 
 // fresh looks, unless the last look is younger than a second.
 func (m *memory) fresh(ctx context.Context) {
-	if m.ask == nil {
-		return
-	}
-	m.mu.Lock()
-	age := time.Since(m.at)
-	m.mu.Unlock()
-	if age >= lookEvery {
-		m.look(ctx)
+	if m.ask != nil {
+		m.pulse.fresh(ctx)
 	}
 }
 
 // look takes a sample.
-func (m *memory) look(ctx context.Context) {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	m.mu.Lock()
-	age := time.Since(m.at)
-	m.mu.Unlock()
-	if age < lookEvery/2 { // somebody else has, while this look waited
-		return
-	}
+func (m *memory) look(ctx context.Context) (whole bool) {
 	now, err := m.ask(ctx)
-	if ctx.Err() == nil {
-		m.add(time.Now(), now, err)
+	if ctx.Err() != nil {
+		return false
 	}
+	m.add(time.Now(), now, err)
+	return true
 }
 
 // add remembers a sample. Of those that were not to be had for one reason, the first stands for all.
@@ -123,10 +108,9 @@ func (m *memory) add(at time.Time, now berth.Memory, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil && m.problem != nil && err.Error() == m.problem.Error() {
-		m.at = at
 		return
 	}
-	m.at, m.now, m.problem = at, now, err
+	m.now, m.problem = now, err
 	m.version++
 	m.recent = append(m.recent, s)
 	if len(m.recent) > mostRecent {

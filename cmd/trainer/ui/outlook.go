@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 )
 
 // longest is the longest time, in seconds, that is foretold of a run.
 const longest = 1e9
-
-const lastYear = 9999 // that JSON has
 
 // outlook is what the page shows of a run that trains.
 type outlook struct {
@@ -35,10 +34,7 @@ func outlookOf(s *rundir.Summary) *outlook {
 	seconds := s.Last.Values["train_s"] + s.Last.Values["val_s"]
 	if left := s.Total - s.Last.Step; s.Measured && left > 0 && steps > 0 && seconds > 0 && !s.Last.Time.IsZero() {
 		if left := seconds / float64(steps) * float64(left); left < longest {
-			o.Ends = s.Last.Time.Add(time.Duration(left * float64(time.Second))).Round(time.Second)
-		}
-		if o.Ends.Year() > lastYear {
-			o.Ends = time.Time{}
+			o.Ends = overview.Known(s.Last.Time.Add(time.Duration(left * float64(time.Second))).Round(time.Second))
 		}
 	}
 	return o

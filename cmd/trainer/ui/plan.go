@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -14,11 +16,14 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 const (
 	mostPictures = 16               // that are remembered
 	failedFor    = 30 * time.Second // a failure is remembered: the data may come back
+	startTime    = 5 * time.Second  // that a run which starts has to write its config
+	startEvery   = 50 * time.Millisecond
 )
 
 // Picture is a plan, drawn.
@@ -95,8 +100,11 @@ func (s *Server) plan(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := configText(of)
-	if err != nil {
+	config, err := s.configSoon(ctx, of)
+	switch {
+	case errors.Is(err, errStarts):
+		return nil, refused(http.StatusConflict, "%v", err)
+	case err != nil:
 		return nil, refused(http.StatusUnprocessableEntity, "the plan cannot be drawn: %v", err)
 	}
 	p, err := s.pictures.of(ctx, config)
@@ -109,6 +117,35 @@ func (s *Server) plan(ctx context.Context, r *http.Request) (any, error) {
 	return p, nil
 }
 
+// errStarts says that a run has no config yet.
+var errStarts = errors.New("the run is just starting, and has not written its config yet: draw its plan in some seconds")
+
+// configSoon is configText, where a run that starts may take some seconds to write it.
+func (s *Server) configSoon(ctx context.Context, of *seen) ([]byte, error) {
+	tick := time.NewTicker(startEvery)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		text, err := configText(of)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || !s.starts(of) {
+			return text, err
+		}
+		if time.Since(began) > startTime {
+			return nil, errStarts
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, errStarts
+		}
+	}
+}
+
+// starts reports whether a run without a config is about to write it: somebody trains it, or is about to.
+func (s *Server) starts(of *seen) bool {
+	job := s.board.job(of.id())
+	return of.summary.Condition == rundir.Running || job != nil && job.State == string(queue.Running)
+}
+
 // configText is the config of a run: its file, or where that is gone that of its newest checkpoint.
 func configText(of *seen) ([]byte, error) {
 	f, err := curves.OpenPlain(filepath.Join(of.dir, rundir.ConfigName))
@@ -116,7 +153,7 @@ func configText(of *seen) ([]byte, error) {
 		if of.summary.Newest != nil && !errors.Is(err, curves.ErrLink) {
 			return of.summary.Newest.Config, nil
 		}
-		return nil, errors.New("its config cannot be read")
+		return nil, fmt.Errorf("its config cannot be read: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, configs.MaxFile+1))

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 )
@@ -87,5 +89,37 @@ func TestPlanBrokenOff(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) || len(p.list) > 0 {
 		t.Errorf("%v, %d remembered", err, len(p.list))
+	}
+}
+
+// The plan of a run that is just starting is drawn once it has written its config; until then, it is said.
+func TestPlanOfARunThatStarts(t *testing.T) {
+	folder := t.TempDir()
+	dir := filepath.Join(folder, "r")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	c := serve(t, Options{Folder: folder, Plan: func(_ context.Context, config []byte) (Picture, error) {
+		return Picture{Table: string(config)}, nil
+	}})
+	r := c.request(t, "/api/plan?run="+c.id(t, "r"))
+	soon, cancel := context.WithTimeout(t.Context(), 2*startEvery)
+	defer cancel()
+	if _, err := c.s.plan(soon, r); err == nil || !strings.HasPrefix(err.Error(), "the run is just starting, and has not written its config yet") {
+		t.Errorf("without a config: %v", err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		time.Sleep(2 * startEvery)
+		written <- os.WriteFile(filepath.Join(dir, rundir.ConfigName), []byte("name: here"), 0o666)
+	}()
+	status, body, _ := c.do(t, r)
+	if err := <-written; err != nil || status != 200 || !strings.Contains(body, "name: here") {
+		t.Errorf("%d %s, %v", status, body, err)
 	}
 }

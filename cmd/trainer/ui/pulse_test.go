@@ -10,14 +10,15 @@ import (
 func TestPulseGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looks, told := make(chan struct{}, 2), make(chan string, 1)
-	p := pulse{life: ctx, log: func(text string) { told <- text }}
 	n := 0
-	p.look = func(context.Context) {
+	p := newPulse(ctx, func(context.Context) bool {
 		looks <- struct{}{}
 		if n++; n == 1 {
 			panic("a row of 9 columns")
 		}
-	}
+		return true
+	})
+	p.log = func(text string) { told <- text }
 	end := p.watch()
 	<-looks
 	if text := <-told; !strings.HasPrefix(text, "BUG: a look failed: a row of 9 columns") {

@@ -39,7 +39,7 @@ type checkpointPage struct {
 	ID      uint64             `json:"id"`
 	Step    int                `json:"step"`
 	Epoch   int                `json:"epoch"`
-	Time    time.Time          `json:"time"`
+	Time    time.Time          `json:"time,omitzero"`
 	Bytes   int64              `json:"bytes"`
 	Metrics map[string]float64 `json:"metrics"`
 	Best    bool               `json:"best,omitempty"`
@@ -68,6 +68,9 @@ func (s *Server) asked(ctx context.Context, id string) (*seen, error) {
 	if err := s.board.fresh(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.board.hanging([]string{id}); err != nil {
+		return nil, err
+	}
 	if run := s.board.run(id); run != nil {
 		return run, nil
 	}
@@ -80,7 +83,8 @@ func (s *Server) run(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &runPage{ID: of.id(), Run: finite(overview.RecordOf(of.shown, of.summary)), Job: s.board.job(of.id()), Checkpoints: []checkpointPage{}, Panels: []panel{}}
+	job := s.board.job(of.id())
+	p := &runPage{ID: of.id(), Run: of.recordWith(job.Resting()), Job: job, Checkpoints: []checkpointPage{}, Panels: []panel{}}
 	p.Commands = commandsOf(of, p.Job)
 	if of.summary.Condition == rundir.Unreadable && of.summary.Config == nil && of.summary.Newest == nil { // a link, say
 		p.Problem = p.Run.Error
@@ -137,7 +141,7 @@ func checkpointsOf(dir string) (list []checkpointPage, err error) {
 	best := checkpoint.BestOf(all)
 	for i := len(all) - 1; i >= 0 && len(list) < mostCheckpoints; i-- {
 		m := all[i]
-		c := checkpointPage{ID: m.ID, Step: m.Step, Epoch: m.Epoch, Time: m.Time, Bytes: m.Bytes, Metrics: map[string]float64{}, Best: m.ID == best}
+		c := checkpointPage{ID: m.ID, Step: m.Step, Epoch: m.Epoch, Time: overview.Known(m.Time), Bytes: m.Bytes, Metrics: map[string]float64{}, Best: m.ID == best}
 		c.Eval = c.Best || best == 0 && i == len(all)-1
 		for name, x := range m.Metrics {
 			if isFinite(x) {
@@ -160,12 +164,12 @@ func commandsOf(of *seen, job *queued.Record) []command {
 			list = append(list, command{does, text})
 		}
 	}
-	next := overview.Next(dir, of.summary)
+	next := overview.Next(dir, of.summary, job.Resting())
 	if job != nil {
 		switch queue.State(job.State) {
-		case queue.Paused, queue.Failed:
+		case queue.Failed:
 			next = fmt.Sprintf("trainer jobs resume %d", job.ID)
-		case queue.Waiting, queue.Running:
+		case queue.Running:
 			next = fmt.Sprintf("trainer jobs show %d", job.ID)
 		}
 	}
@@ -349,7 +353,7 @@ func (s *Server) compare(ctx context.Context, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		record := finite(overview.RecordOf(of.shown, of.summary))
+		record := of.recordWith(s.board.job(of.id()).Resting())
 		p.Runs = append(p.Runs, row{ID: of.id(), Run: &record})
 		list = append(list, of.summary)
 		h, err := s.library.read(ctx, of.dir)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,11 +13,15 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/access"
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
+	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
+	"github.com/berth-ml/berth/jobs/socket"
 )
 
 // Options describe a server.
@@ -41,7 +44,7 @@ type Options struct {
 // Server answers the page's requests. It is safe for concurrent use.
 type Server struct {
 	token    string
-	access   access
+	access   rules
 	board    *board
 	library  *library
 	memory   *memory
@@ -52,6 +55,8 @@ type Server struct {
 	handlers map[string]handler
 	requests bounds.Places
 	streams  bounds.Places
+	reads    bounds.Places
+	reading  sync.WaitGroup // holders of reads
 	trace    func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
 	tracing  bounds.Places
 	life     context.Context // of the server
@@ -67,8 +72,8 @@ func New(o Options) (*Server, error) {
 	if _, err := rand.Read(random); err != nil {
 		return nil, err
 	}
-	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
-	s.access = access{hostOf(o.Host), sha256.Sum256([]byte(s.token))}
+	s := &Server{token: base64.RawURLEncoding.EncodeToString(random), log: o.Log, requests: make(bounds.Places, mostRequests), streams: make(bounds.Places, mostStreams), reads: make(bounds.Places, mostReads), tracing: make(bounds.Places, 1), trace: o.Trace, library: newLibrary(), pictures: newPictures(o.Plan), config: o.Config}
+	s.access = rules{access.Host(o.Host), access.NewToken(s.token)}
 	if s.log == nil {
 		s.log = func(string) {}
 	}
@@ -86,11 +91,13 @@ func New(o Options) (*Server, error) {
 // Token is what a request for data has as Authorization: Bearer TOKEN, 128 bits.
 func (s *Server) Token() string { return s.token }
 
-// Close ends all streams, and waits for the look at the run folders.
+// Close ends all streams, and waits for what is read, but not for folders that do not answer.
 func (s *Server) Close() {
 	s.end()
 	s.board.pulse.wait()
 	s.memory.pulse.wait()
+	wait(&s.board.visits.going)
+	wait(&s.reading)
 	s.library.close()
 }
 
@@ -152,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	v, err := handle(ctx, r)
+	v, err := apart(ctx, s, r.URL.Query()["run"], func() (any, error) { return handle(ctx, r) })
 	allow(w) // or one that took its time would be lost
 	if err != nil {
 		write(w, problemOf(err))
@@ -193,6 +200,10 @@ func problemOf(err error) *problem {
 		return p
 	case errors.Is(err, context.DeadlineExceeded):
 		return refused(http.StatusServiceUnavailable, "reading takes long: what was read is kept, so try again")
+	case errors.Is(err, socket.ErrNoAnswer):
+		return refused(http.StatusServiceUnavailable, "%v", err)
+	case errors.Is(err, curves.ErrLink):
+		return refused(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return refused(http.StatusNotFound, "a file of the run is not there any more: load the page again")
 	}

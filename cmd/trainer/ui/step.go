@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // stepTime is how long a page waits for a training to begin a step and end it.
@@ -16,14 +17,14 @@ const stepTime = time.Minute
 
 // RunID is what the page's URL has for a run folder, which need not be there yet: ADDRESS/#TOKEN/run/ID.
 func RunID(dir string) string {
-	path, rest := realPath(dir), ""
+	path, rest := osfile.Real(dir), ""
 	for {
 		real, err := filepath.EvalSymlinks(path)
 		if err == nil {
 			return (&seen{dir: filepath.Join(real, rest)}).id()
 		}
 		if filepath.Dir(path) == path {
-			return (&seen{dir: realPath(dir)}).id()
+			return (&seen{dir: osfile.Real(dir)}).id()
 		}
 		path, rest = filepath.Dir(path), filepath.Join(filepath.Base(path), rest)
 	}

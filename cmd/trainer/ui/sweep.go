@@ -88,7 +88,7 @@ func (b *board) sweeps(rows map[string]row, runs map[string]*seen, of func(dir s
 		case j == nil:
 		case j.Varied != nil:
 			r.Sweep = &sweepRow{Varied: *j.Varied, Name: shortPath(j.Run)}
-			rows[id], known[realPath(j.Run)] = r, true
+			rows[id], known[b.reals[j.Run]] = r, true
 		case j.Tried != nil:
 			t := &trialRow{Of: jobRow(j.Sweep), Number: j.Trial, Settings: j.Tried.Settings, Value: j.Tried.Value, Out: j.Tried.Out}
 			if t.Value != nil && !isFinite(*t.Value) {

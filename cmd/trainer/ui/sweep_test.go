@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
@@ -176,7 +175,6 @@ func TestRunNoMore(t *testing.T) {
 	folder := copied(t, "a")
 	b := newBoard(t.Context(), folder, nil)
 	rows := func() int {
-		b.at = time.Time{}
 		b.look(t.Context())
 		return len(b.rows)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func compareCommand(waiting func(context.Context) []string) *cobra.Command {
+func compareCommand(resting func(context.Context) ([]Resting, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare RUN RUN…", Short: "Compare the configs and metrics of runs",
 		Long:    "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their metrics and results of the test part side by side. Runs that do not fit beside each other follow below.",
@@ -31,7 +31,7 @@ func compareCommand(waiting func(context.Context) []string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		markWaiting(list, waiting(c.Context()))
+		markResting(list, told(c, resting))
 		keys, err := differences(list)
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ const foldKey = "data.split.fold"
 func compared(list []summarized, keys []Difference, width int) (out string) {
 	rows := [][]string{{""}, {"state"}, {"steps"}, {"epochs"}}
 	for _, s := range list {
-		for i, cell := range []string{s.dir, string(s.Condition), s.steps(), s.epochs()} {
+		for i, cell := range []string{s.dir, string(s.condition()), s.steps(), s.epochs()} {
 			rows[i] = append(rows[i], cell)
 		}
 	}

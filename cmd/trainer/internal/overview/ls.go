@@ -19,7 +19,7 @@ import (
 // defaultParent is the folder of the runs whose folder nobody named.
 const defaultParent = "runs"
 
-func lsCommand(waiting func(context.Context) []string) *cobra.Command {
+func lsCommand(resting func(context.Context) ([]Resting, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls [DIR]", Short: "List the runs of a folder, the newest first",
 		Long:    "List the runs in DIR (default: runs), the newest first. LOSS is the newest of the validation part (val), or else of the training part (train). SIZE is that of the run's own files. On a terminal long names are cut, and a narrow one lacks columns. docs/looking.md explains each STATE.",
@@ -35,7 +35,7 @@ func lsCommand(waiting func(context.Context) []string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list = append(list, queuedIn(dir, markWaiting(list, waiting(c.Context())))...)
+		list = append(list, queuedIn(dir, markResting(list, told(c, resting)))...)
 		slices.SortStableFunc(list, func(a, b summarized) int { return b.Changed.Compare(a.Changed) })
 		if *asJSON {
 			all := []Record{}
@@ -64,7 +64,7 @@ func listTable(out io.Writer, list []summarized, now time.Time, width int) error
 				break
 			}
 		}
-		rows = append(rows, []string{s.dir, string(s.Condition), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
+		rows = append(rows, []string{s.dir, string(s.condition()), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
 	}
 	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{0, 5, 2}, Drop: []int{6, 3, 7, 5, 2}, Width: width}))
 	return err

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // made is a run with long names and numbers.
@@ -24,7 +26,7 @@ func made(t *testing.T, i int) summarized {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return summarized{name, &rundir.Summary{
+	return summarized{dir: name, Summary: &rundir.Summary{
 		Condition: rundir.Unreadable, Config: c, Step: 123_456_789, Total: 999_999_999, Epoch: 12345, Measured: true, Bytes: 1023 << 30,
 		Best: checkpoint.Best{Metric: "val_balanced_accuracy_of_all", Value: 0.123456}, BestID: 7, Problem: checkpoint.ErrDamaged,
 		Last: rundir.Record{Step: 123, Values: map[string]float64{"val_loss": -1.23456e-20, "a_metric_with_a_rather_long_name_that_somebody_registered": 1e300}},
@@ -35,7 +37,7 @@ func made(t *testing.T, i int) summarized {
 func TestCrossValidated(t *testing.T) {
 	var list []summarized
 	for _, v := range []float64{0.2, 0.3, 0.4} {
-		list = append(list, summarized{"r", &rundir.Summary{Best: checkpoint.Best{Metric: "val_loss", Value: v}}})
+		list = append(list, summarized{dir: "r", Summary: &rundir.Summary{Best: checkpoint.Best{Metric: "val_loss", Value: v}}})
 	}
 	folds := Difference{Key: "data.split.fold"}
 	for want, keys := range map[string][]Difference{
@@ -75,7 +77,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}
-	best := summarized{"r", &rundir.Summary{Best: checkpoint.Best{Metric: "val_accuracy", Value: 0.96388}}}
+	best := summarized{dir: "r", Summary: &rundir.Summary{Best: checkpoint.Best{Metric: "val_accuracy", Value: 0.96388}}}
 	if got := best.best(); got != "val_accuracy 96.39%" {
 		t.Error(got)
 	}
@@ -121,7 +123,7 @@ func TestDifferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, summarized{"x", &rundir.Summary{Config: c}})
+		list = append(list, summarized{dir: "x", Summary: &rundir.Summary{Config: c}})
 	}
 	keys, err := differences(list)
 	if got, want := fmt.Sprint(keys), "[{train.steps [ 5 ]} {train.epochs [3  3]}]"; err != nil || got != want {
@@ -129,36 +131,56 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// The runs of jobs that wait say so, also where their folder is named by a link; those that have not begun are listed,
-// too, if they are in the folder.
-func TestWaiting(t *testing.T) {
+// The runs of jobs that wait or are paused say so, also where their folder is named by a link, unless somebody trains a
+// paused one beside the queue. Those that have not begun are listed, too, if they are in the folder.
+func TestResting(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"begun", "other", "new", "elsewhere/new"} {
+	for _, name := range []string{"new", "new-paused", "elsewhere/new"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
+	var list []summarized
+	var jobs []Resting
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Skip(err)
 	}
-	list := []summarized{
-		{filepath.Join(link, "begun"), &rundir.Summary{Condition: rundir.Running}},
-		{filepath.Join(link, "other"), &rundir.Summary{Condition: rundir.Running}},
+	for _, c := range []struct {
+		name      string
+		condition rundir.Condition
+		state     queue.State
+	}{
+		{"suspended", rundir.Running, queue.Waiting}, {"again", rundir.Failed, queue.Waiting},
+		{"paused", rundir.Stopped, queue.Paused}, {"killed", rundir.Failed, queue.Paused}, {"by-hand", rundir.Running, queue.Paused},
+		{"over", rundir.Completed, queue.Paused}, {"damaged", rundir.Unreadable, queue.Paused},
+		{"trains", rundir.Running, queue.Running}, {"alone", rundir.Running, ""},
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, c.name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, summarized{dir: filepath.Join(link, c.name), Summary: &rundir.Summary{Condition: c.condition}})
+		if j := RestingOf(len(list), filepath.Join(dir, c.name), c.state); j != nil {
+			jobs = append(jobs, *j)
+		}
 	}
-	var waiting []string
-	for _, name := range []string{"begun", "new", "elsewhere/new", "gone"} {
-		waiting = append(waiting, filepath.Join(dir, name))
+	for _, name := range []string{"new", "new-paused", "elsewhere/new", "gone"} {
+		jobs = append(jobs, Resting{Job: 20, Dir: filepath.Join(dir, name), Paused: name == "new-paused"})
 	}
-	list = append(list, queuedIn(link, markWaiting(list, waiting))...)
+	list = append(list, queuedIn(link, markResting(list, jobs))...)
 	var got []string
 	for _, s := range list {
-		got = append(got, filepath.Base(s.dir)+" "+string(s.Condition))
-		if _, err := json.Marshal(s.record()); err != nil || shown(s, time.Now(), 80) == "" {
+		got = append(got, fmt.Sprintf("%s: %s: %s", filepath.Base(s.dir), s.record().State, strings.TrimPrefix(s.next(), "trainer ")))
+		if _, err := json.Marshal(s.record()); err != nil || !strings.Contains(shown(s, time.Now(), 80), s.record().State) {
 			t.Error(err)
 		}
 	}
-	if want := "begun waiting, other running, new queued"; strings.Join(got, ", ") != want {
-		t.Errorf("got %q, want %q", got, want)
+	want := []string{
+		"suspended: waiting: jobs show 1", "again: waiting: jobs show 2", "paused: paused: jobs resume 3", "killed: paused: jobs resume 4",
+		"by-hand: running: ", "over: paused: jobs resume 6", "damaged: unreadable: ", "trains: running: ", "alone: running: ",
+		"new: queued: jobs show 20", "new-paused: paused: jobs resume 20",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q,\nwant %q", got, want)
 	}
 }

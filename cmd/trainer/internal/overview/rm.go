@@ -87,7 +87,7 @@ func ask(c *cobra.Command, stop *signals.Stop, dirs []string) (sure bool, err er
 		return false, cli.Usagef("runs rm deletes for good, and there is no terminal to ask on: give --yes")
 	}
 	for _, dir := range dirs {
-		s := summarized{dir, rundir.Summarize(dir)}
+		s := summarized{dir: dir, Summary: rundir.Summarize(dir)}
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s, step %s, %s\n", columns.Printed(dir), s.Condition, s.steps(), units.Bytes(s.Bytes))
 	}
 	what := "it"

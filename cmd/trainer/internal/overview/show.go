@@ -17,7 +17,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func showCommand(waiting func(context.Context) []string) *cobra.Command {
+func showCommand(resting func(context.Context) ([]Resting, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show how far a run came, its metrics and its size",
 		Long:    "Show a run: its state, steps and epochs, the metrics of its newest boundary, its best value, the result of its test part and its size. It may train meanwhile.",
@@ -29,7 +29,7 @@ func showCommand(waiting func(context.Context) []string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		markWaiting(list, waiting(c.Context()))
+		markResting(list, told(c, resting))
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), list[0].record())
 		}
@@ -42,7 +42,7 @@ func showCommand(waiting func(context.Context) []string) *cobra.Command {
 
 // shown is a run as show prints it, in lines of width characters.
 func shown(s summarized, now time.Time, width int) string {
-	rows := [][]string{{"run", s.dir}, {"state", string(s.Condition)}}
+	rows := [][]string{{"run", s.dir}, {"state", string(s.condition())}}
 	add := func(name, value string) { rows = append(rows, []string{name, value}) }
 	if s.Config != nil {
 		add("config", s.Config.Name)
@@ -86,7 +86,7 @@ func shown(s summarized, now time.Time, width int) string {
 
 // next is the command that most want next.
 func (s summarized) next() string {
-	switch s.Condition {
+	switch s.condition() {
 	case rundir.Stopped, rundir.Failed:
 		if s.Newest != nil {
 			return "trainer resume " + s.dir
@@ -94,8 +94,10 @@ func (s summarized) next() string {
 		return "trainer train CONFIG --fresh --run " + s.dir
 	case rundir.Completed:
 		return "trainer eval " + s.dir
-	case waits:
-		return "trainer jobs ls"
+	case paused:
+		return fmt.Sprintf("trainer jobs resume %d", s.rests.Job)
+	case waits, queued:
+		return fmt.Sprintf("trainer jobs show %d", s.rests.Job)
 	}
 	if errors.Is(s.Problem, checkpoint.ErrDamaged) {
 		return fmt.Sprintf("trainer checkpoints repair %s whole.db", s.dir)

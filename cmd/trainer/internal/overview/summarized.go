@@ -24,6 +24,7 @@ import (
 type summarized struct {
 	dir string
 	*rundir.Summary
+	rests *Resting // the job that trains it; nil: it has none, or that does not rest
 }
 
 // summarize reads runs that a user names.
@@ -33,7 +34,7 @@ func summarize(dirs []string) (list []summarized, err error) {
 			near, _ := rundir.Runs(filepath.Dir(dir)) // without the folder, no run is near
 			return nil, cli.Usagef("%s is no run folder: name one, such as runs/digits; trainer runs ls lists those of a folder%s", dir, cli.DidYouMean(dir, near))
 		}
-		list = append(list, summarized{dir, rundir.Summarize(dir)})
+		list = append(list, summarized{dir: dir, Summary: rundir.Summarize(dir)})
 	}
 	return list, nil
 }
@@ -52,7 +53,7 @@ func runsIn(dir string, given bool) (list []summarized, err error) {
 		return nil, cli.Usagef("%s is a run: trainer runs show %s shows it", dir, dir)
 	}
 	for _, d := range dirs {
-		list = append(list, summarized{d, rundir.Summarize(d)})
+		list = append(list, summarized{dir: d, Summary: rundir.Summarize(d)})
 	}
 	return list, nil
 }
@@ -171,7 +172,7 @@ type Record struct {
 	Test        *rundir.Test       `json:"test,omitempty"` // as in report.json
 	Checkpoints int                `json:"checkpoints"`
 	Bytes       int64              `json:"bytes"`
-	Changed     time.Time          `json:"changed"`
+	Changed     time.Time          `json:"changed,omitzero"` // zero: not known
 	Error       string             `json:"error,omitempty"`
 }
 
@@ -184,8 +185,8 @@ type bestRecord struct {
 
 func (s summarized) record() Record {
 	r := Record{
-		Run: s.dir, State: string(s.Condition), Step: s.Step, Steps: s.Total, Epoch: s.Epoch, Metrics: s.metrics(),
-		Checkpoints: s.Checkpoints, Bytes: s.Bytes, Changed: s.Changed.UTC(), Test: s.Test,
+		Run: s.dir, State: string(s.condition()), Step: s.Step, Steps: s.Total, Epoch: s.Epoch, Metrics: s.metrics(),
+		Checkpoints: s.Checkpoints, Bytes: s.Bytes, Changed: Known(s.Changed).UTC(), Test: s.Test,
 	}
 	if s.Config != nil {
 		r.Name = s.Config.Name

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -40,23 +41,23 @@ func Beside(ctx context.Context, version string) string {
 	return fmt.Sprintf("trainer up (process %d) trains on this machine, too; this run has devices of its own. trainer submit shares those of trainer up", client.Daemon().Process)
 }
 
-// Waiting lists the run folders of the jobs that wait, whether they have begun or not. It has none where the
-// queue does not answer.
-func Waiting(ctx context.Context, version string) (dirs []string) {
-	list, _ := listed(ctx, version)
-	for _, v := range list {
-		if v.State == queue.Waiting && !v.Leads() && v.Work == nil {
-			dirs = append(dirs, v.Dir)
+// Resting lists the jobs that wait or are paused, whether they have begun or not. The error is a daemon's that does not answer.
+func Resting(ctx context.Context, version string) (list []overview.Resting, err error) {
+	views, _, err := listed(ctx, version)
+	for i := range views {
+		v := &views[i]
+		if r := overview.RestingOf(v.ID, v.Dir, v.State); r != nil && !v.Leads() && v.Work == nil {
+			list = append(list, *r)
 		}
 	}
-	return dirs
+	return list, err
 }
 
 // Reserved says whose folders are those of the jobs that are not over. It asks the queue when it is first called.
 func Reserved(ctx context.Context, version string) runs.Reserved {
 	byName := sync.OnceValue(func() map[string][]jobs.View {
 		views := map[string][]jobs.View{}
-		list, _ := listed(ctx, version)
+		list, _, _ := listed(ctx, version)
 		for _, v := range list {
 			if !v.State.Over() && v.As == 0 {
 				name := filepath.Base(v.Dir)
@@ -100,7 +101,7 @@ func TraceStep(ctx context.Context, version string, job int) (*berth.StepTrace, 
 type Lister struct {
 	version      string
 	file, socket os.FileInfo // as they were when no daemon answered; file is nil: one did
-	last         []Record    // then
+	last         []Record    // the newest answer
 	sweeps       map[string]*Varied
 }
 
@@ -108,7 +109,8 @@ type Lister struct {
 func NewLister(version string) *Lister { return &Lister{version: version} }
 
 // List is what trainer jobs ls --json prints: all jobs, and none where there is no queue or it does not answer in a
-// second. Without a daemon it opens the queue's file only if that has changed: a daemon that starts needs the file.
+// second. Where it did before, the jobs stay as they were then, and Where says that. Without a daemon it opens the queue's file only
+// if that has changed: a daemon that starts needs the file.
 func (l *Lister) List(ctx context.Context) []Record {
 	path, err := queuePath()
 	if err != nil {
@@ -119,16 +121,25 @@ func (l *Lister) List(ctx context.Context) []Record {
 	if l.file != nil && unchanged(l.file, file) && unchanged(l.socket, door) {
 		return slices.Clone(l.last)
 	}
-	views, daemon := listed(ctx, l.version)
+	views, daemon, err := listed(ctx, l.version)
+	if err != nil {
+		list := slices.Clone(l.last)
+		for i := range list {
+			if !queue.State(list[i].State).Over() {
+				list[i].Where = "not known now: " + err.Error()
+			}
+		}
+		return list
+	}
 	list := make([]Record, len(views))
 	for i := range views {
 		list[i] = listedRecord(&views[i])
 	}
 	l.vary(list, views)
-	l.file = nil
+	l.file, l.last = nil, slices.Clone(list)
 	if !daemon && ctx.Err() == nil {
 		l.file, _ = os.Stat(path) // to open it may change it
-		l.socket, l.last = door, slices.Clone(list)
+		l.socket = door
 	}
 	return list
 }
@@ -158,32 +169,30 @@ func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
 }
 
-// listed are all jobs; none where the queue does not answer. daemon says that there is one.
-func listed(ctx context.Context, version string) (list []jobs.View, daemon bool) {
+// listed are all jobs; none where the queue cannot be had. daemon says that there is one, and the error why it does not answer.
+func listed(ctx context.Context, version string) (list []jobs.View, daemon bool, err error) {
 	path, err := queuePath()
 	if err != nil {
-		return nil, false
+		return nil, false, nil
 	}
 	if _, err := os.Stat(path); err != nil { // to look makes no queue
-		return nil, false
+		return nil, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, aside)
 	defer cancel()
-	var d desk
 	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
-	switch d = client; {
+	switch {
 	case errors.Is(err, socket.ErrNoDaemon):
 		l, err := jobs.OpenLocal(path)
 		if err != nil {
-			return nil, true // that starts, or ends
+			return nil, true, nil // that starts, or ends
 		}
-		d = local{l}
+		defer l.Close()
+		return l.Views(), false, nil
 	case err != nil:
-		return nil, true
-	default:
-		daemon = true
+		return nil, true, err
 	}
-	defer d.Close()
-	list, _, _ = d.Views(ctx)
-	return list, daemon
+	defer client.Close()
+	list, _, err = client.Views(ctx)
+	return list, true, err
 }

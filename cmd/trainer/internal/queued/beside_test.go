@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
@@ -37,7 +39,18 @@ func TestBeside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "q")
 	t.Setenv(pathVariable, path)
-	if got, text := Waiting(t.Context(), "1"), Beside(t.Context(), "1"); got != nil || text != "" {
+	resting := func() (dirs []string) {
+		t.Helper()
+		list, err := Resting(t.Context(), "1")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, j := range list {
+			dirs = append(dirs, j.Dir)
+		}
+		return dirs
+	}
+	if got, text := resting(), Beside(t.Context(), "1"); got != nil || text != "" {
 		t.Errorf("without a queue: %q, %q", got, text)
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -54,7 +67,7 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, text := Waiting(t.Context(), "1"), Beside(t.Context(), "1"); !slices.Equal(got, []string{first.Dir}) || text != "" {
+	if got, text := resting(), Beside(t.Context(), "1"); !slices.Equal(got, []string{first.Dir}) || text != "" {
 		t.Errorf("without a daemon: %q, %q", got, text)
 	}
 	reserved := func(dir string, want int) {
@@ -106,7 +119,7 @@ func TestBeside(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 			v, err := d.View(id)
-			got := Waiting(t.Context(), "1")
+			got := resting()
 			if err == nil && v.State == s && slices.Equal(got, dirs) {
 				return
 			}
@@ -123,12 +136,22 @@ func TestBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(second.ID, queue.Running, first.Dir) // it was suspended
+	if list, err := Resting(t.Context(), "1"); err != nil || len(list) != 1 || list[0] != (overview.Resting{Job: first.ID, Dir: first.Dir}) {
+		t.Errorf("a suspended job: %+v, %v", list, err)
+	}
+	if _, err := d.Want(first.ID, queue.Pause); err != nil {
+		t.Fatal(err)
+	}
+	await(first.ID, queue.Paused, first.Dir)
+	if list, err := Resting(t.Context(), "1"); err != nil || len(list) != 1 || list[0] != (overview.Resting{Job: first.ID, Dir: first.Dir, Paused: true}) {
+		t.Errorf("a paused job: %+v, %v", list, err)
+	}
 	t.Chdir(dir)
 	reserved("second", second.ID)
 	if _, err := d.Want(second.ID, queue.Cancel); err != nil {
 		t.Fatal(err)
 	}
-	await(second.ID, queue.Cancelled)
+	await(second.ID, queue.Cancelled, first.Dir)
 	reserved("second", 0)
 	if text := Beside(t.Context(), "another version"); !strings.HasPrefix(text, fmt.Sprintf("trainer up (process %d) trains on this machine, too", os.Getpid())) {
 		t.Errorf("beside a daemon: %q", text)
@@ -168,5 +191,47 @@ func TestLister(t *testing.T) {
 	got := list.List(t.Context())
 	if after, err := os.Stat(path); len(got) != 2 || err != nil || !after.ModTime().Equal(before.ModTime()) { // to open it changes it
 		t.Errorf("a file that stands as it was is opened: %+v, %v", got, err)
+	}
+}
+
+// While a daemon takes connections and does not answer, a lister has the jobs as it knew them, and says so of those that are not over. Other
+// commands are told, too.
+func TestDaemonHangs(t *testing.T) {
+	if err := socket.Supported(); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "q")
+	t.Setenv(pathVariable, path)
+	l, err := jobs.OpenLocal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Submit(t.Context(), submission(t, filepath.Join(dir, "runs"), "first", 0))
+	if err := errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	list := NewLister("1")
+	if got := list.List(t.Context()); len(got) != 1 {
+		t.Fatalf("before: %+v", got)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	door, err := net.Listen("unix", socket.Path(path))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer door.Close()
+	const text = "the daemon did not answer within 1 s: "
+	if got := list.List(t.Context()); len(got) != 1 || got[0].State != "waiting" || !strings.HasPrefix(got[0].Where, "not known now: "+text) {
+		t.Errorf("a daemon that hangs: %+v", got)
+	}
+	_, err = list.Memory(t.Context())
+	_, other := Resting(t.Context(), "1")
+	for _, err := range []error{err, other} {
+		if err == nil || !strings.HasPrefix(err.Error(), text) || strings.Contains(err.Error(), "deadline") {
+			t.Errorf("a daemon that hangs: %v", err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package queued
 import (
 	"time"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -126,4 +127,12 @@ func (r *Record) InitFrom() int {
 		}
 	}
 	return 0
+}
+
+// Resting is the job as one that rests; nil: it does not.
+func (r *Record) Resting() *overview.Resting {
+	if r == nil {
+		return nil
+	}
+	return overview.RestingOf(r.ID, r.Run, queue.State(r.State))
 }

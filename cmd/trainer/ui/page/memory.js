@@ -18,6 +18,12 @@ const ownColours = 7; // of trainings; the others have one together
 const compared = (a, b) => (a.job || Infinity) - (b.job || Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 
+// tenantOf names who has memory. Frozen weights that several trainings have together are theirs.
+function tenantOf(t) {
+  if (t.jobs) return `${t.name}, of job${t.jobs.length > 1 ? "s" : ""} ${t.jobs.join(", ")}`;
+  return t.job ? `${t.job} ${t.name}` : t.name || "this training";
+}
+
 export function memoryView() {
   const gone = new AbortController();
   const panels = new Map(); // by name
@@ -151,7 +157,7 @@ export function memoryView() {
     const n = (v) => el("td", { className: "number" }, v ? bytes(v) : dash);
     const some = usages.filter((u) => now?.devices.some((d) => d.tenants.some((t) => t.by_usage[u])));
     const rows = (now?.devices ?? []).flatMap((d) => d.tenants.sort(compared).map((t) => el("tr", {}, el("td", {}, d.id),
-      el("td", { className: "name" }, t.job ? `${t.job} ${t.name}` : t.name || "this training"), el("td", {}, t.suspended ? "suspended" : ""),
+      el("td", { className: "name" }, tenantOf(t)), el("td", {}, t.suspended ? "suspended" : ""),
       n(sum(Object.values(t.by_usage))), ...some.map((u) => n(t.by_usage[u])), n(t.floor), n(t.peak), n(t.moves.in), n(t.moves.out), n(t.moves.spilled))));
     const head = (text, number) => el("th", { scope: "col", className: number ? "number" : "" }, text);
     who.replaceChildren(rows.length

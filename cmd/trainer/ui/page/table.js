@@ -9,7 +9,7 @@ const nameOf = (r) => r.run?.run ?? (r.job ? `job ${r.job.id} (${r.job.name})` :
 export function stateOf(r) {
   if (r.trial?.out) return "out";
   const job = r.job?.state, run = r.run?.state;
-  return (!run || job === "paused" || job === "waiting" || (job === "cancelled" && run !== "running") ? job : run) ?? "";
+  return (!run || (job === "cancelled" && run !== "running") ? job : run) ?? "";
 }
 export const stateClass = (state) => "state " + state.replace(/[^a-z]/g, "");
 export const stepOf = (r) => Math.max(r.run?.step ?? 0, r.job?.step ?? 0);
