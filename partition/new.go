@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/partition/footprint"
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/parts"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/segment"
 )
@@ -72,22 +73,54 @@ func (p *Plan) refused() error {
 }
 
 // newPlan makes the plan of least time. Where memory is short even with finer
-// segments, it tries to recompute values.
+// segments, it tries to recompute values, and where no plan fits, to compute in parts.
 func newPlan(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
 	best, err := planOnce(g, s, check, nil)
-	if err != nil || !best.worthRecomputing() {
+	if err != nil {
 		return best, err
 	}
-	for _, s.Recompute = range []Recompute{RecomputeCheap, RecomputeBlock} {
-		p, err := planOnce(g, s, check, best.rivals(nil))
+	if best.worthRecomputing() {
+		for _, r := range []Recompute{RecomputeCheap, RecomputeBlock} {
+			s := s
+			s.Recompute = r
+			p, err := planOnce(g, s, check, best.rivals(nil))
+			if err != nil {
+				return nil, err
+			}
+			if p.better(best) {
+				best = p
+			}
+		}
+	}
+	if best.shortage().Missing > 0 {
+		return best.inParts(g, s, check)
+	}
+	return best, nil
+}
+
+// inParts is the plan with the fewest parts of what needs much memory that fits, or else the one that
+// lacks the least: p or one in parts.
+func (p *Plan) inParts(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
+	best, limit := p, leastLimit(s.Devices)
+	for s.pieces = 2; ; s.pieces *= 2 {
+		more := parts.Choose(g, limit, 2*s.pieces, check).On()
+		switch c := parts.Choose(g, limit, s.pieces, check); {
+		case !c.On():
+			return best, check.Err()
+		case c.Least > limit && more:
+			continue // it cannot fit
+		}
+		q, err := planOnce(g, s, check, best.rivals(nil))
 		if err != nil {
 			return nil, err
 		}
-		if p.better(best) {
-			best = p
+		if q.better(best) {
+			best = q
+		}
+		if !more || best.shortage().Missing == 0 {
+			return best, check.Err()
 		}
 	}
-	return best, nil
 }
 
 // worthRecomputing reports whether recomputing may help against a lack of memory
@@ -97,13 +130,17 @@ func (p *Plan) worthRecomputing() bool {
 	return (s.Missing > 0 || s.Moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
 }
 
-// planOnce runs the passes in their order, with the options' kind of recomputing. rival is
+// planOnce runs the passes in their order, with the options' kind of recomputing, and in the parts of the settings. rival is
 // the cost of a plan that fits, nil if none is known yet. A plan that cannot cost less
 // than rival is given up: nil.
 func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Shortage) (*Plan, error) {
 	g, err := s.Recompute.Apply(g, check) // 0
 	if err != nil {
 		return nil, err
+	}
+	if s.pieces > 0 {
+		s.cuts = parts.Choose(g, leastLimit(s.Devices), s.pieces, check)
+		g = s.cuts.Apply(g, check)
 	}
 	if err := check.Err(); err != nil {
 		return nil, err
