@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/cut"
@@ -102,9 +103,10 @@ func newPlan(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
 // lacks the least: p or one in parts.
 func (p *Plan) inParts(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
 	best, limit := p, leastLimit(s.Devices)
+	s.scratch = s.scratchOfNodes(check)
 	for s.pieces = 2; ; s.pieces *= 2 {
-		more := parts.Choose(g, limit, 2*s.pieces, check).On()
-		switch c := parts.Choose(g, limit, s.pieces, check); {
+		more := parts.Choose(g, limit, 2*s.pieces, s.scratch, check).On()
+		switch c := parts.Choose(g, limit, s.pieces, s.scratch, check); {
 		case !c.On():
 			return best, check.Err()
 		case c.Least > limit && more:
@@ -130,6 +132,39 @@ func (p *Plan) worthRecomputing() bool {
 	return (s.Missing > 0 || s.Moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
 }
 
+// scratchOfNodes finds the working memory of a node alone, the most on a device of any kind.
+func (s settings) scratchOfNodes(check *stop.Check) func(n *graph.Node) int64 {
+	if s.Estimate == nil {
+		return func(*graph.Node) int64 { return 0 }
+	}
+	first := map[string]int{} // device of each kind
+	for d := range s.Devices {
+		if _, seen := first[s.Devices[d].Kind]; !seen {
+			first[s.Devices[d].Kind] = d
+		}
+	}
+	known := map[*graph.Node]int64{}
+	return func(n *graph.Node) int64 {
+		bytes, ok := known[n]
+		if ok {
+			return bytes
+		}
+		g := &graph.Graph{Name: n.Out[0].Name, Nodes: []*graph.Node{n}, Outputs: n.Out}
+		for _, v := range n.In {
+			if !slices.Contains(g.Inputs, v) {
+				g.Inputs = append(g.Inputs, v)
+			}
+		}
+		for _, d := range first {
+			if m, err := s.Estimate(d, g, device.CompileOptions{CheckFinite: s.checkFinite, Stop: check.Err}); err == nil { // an error is that of the forecast
+				bytes = max(bytes, m.Temporary)
+			}
+		}
+		known[n] = bytes
+		return bytes
+	}
+}
+
 // planOnce runs the passes in their order, with the options' kind of recomputing, and in the parts of the settings. rival is
 // the cost of a plan that fits, nil if none is known yet. A plan that cannot cost less
 // than rival is given up: nil.
@@ -139,7 +174,8 @@ func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Sho
 		return nil, err
 	}
 	if s.pieces > 0 {
-		s.cuts = parts.Choose(g, leastLimit(s.Devices), s.pieces, check)
+		s.cuts = parts.Choose(g, leastLimit(s.Devices), s.pieces, s.scratch, check)
+		s.scratch = nil
 		g = s.cuts.Apply(g, check)
 	}
 	if err := check.Err(); err != nil {

@@ -34,8 +34,8 @@ const most = 64
 const share = 4
 
 // Choose finds the nodes of a graph to compute in so many parts, for devices with limit
-// bytes of memory.
-func Choose(g *graph.Graph, limit int64, count int, check *stop.Check) Cuts {
+// bytes of memory. scratch is the working memory of a node's kernel.
+func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) int64, check *stop.Check) Cuts {
 	c := Cuts{Count: count, Bytes: limit / share, nodes: map[int]way{}}
 	asked := make([]bool, len(g.Values)) // by others than nodes
 	for _, v := range g.Outputs {
@@ -52,10 +52,10 @@ func Choose(g *graph.Graph, limit int64, count int, check *stop.Check) Cuts {
 			continue
 		}
 		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] }) {
-			c.consider(n, way{-1, cut}, count, limit)
+			c.consider(n, way{-1, cut}, count, limit, scratch)
 		} else if input, ok := ops.ByChannels(n); ok {
 			if of := channelParts(n.In[input], count); of > 1 {
-				c.consider(n, way{channels: input}, of, limit)
+				c.consider(n, way{channels: input}, of, limit, scratch)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func Choose(g *graph.Graph, limit int64, count int, check *stop.Check) Cuts {
 func channelParts(v *graph.Value, count int) int { return min(count, v.Meta.Shape[1]/2) }
 
 // consider cuts a node into so many parts if it needs much memory.
-func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64) {
+func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch func(n *graph.Node) int64) {
 	var parted, whole int64
 	for i, v := range n.In {
 		switch {
@@ -81,7 +81,7 @@ func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64) {
 	for _, v := range n.Out {
 		parted += v.Meta.Bytes()
 	}
-	if parted > c.Bytes || parted+whole > limit {
+	if parted > c.Bytes || parted+whole+scratch(n) > limit {
 		c.nodes[n.ID] = w
 		c.Least = max(c.Least, whole+parted/int64(count))
 	}

@@ -32,6 +32,8 @@ func step(t testing.TB, batch int) *graph.Graph {
 	return g
 }
 
+func noScratch(*graph.Node) int64 { return 0 }
+
 // eval computes a graph from numbers that its inputs and variables have by their names.
 func eval(t *rapid.T, g *graph.Graph) map[*graph.Value]ref.Array {
 	feed := map[*graph.Value]ref.Array{}
@@ -59,7 +61,7 @@ func TestPartsComputeTheSame(t *testing.T) {
 	before := whole.Text()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := int64(rapid.IntRange(1, 60_000).Draw(t, "limit"))
-		c := parts.Choose(whole, limit, rapid.IntRange(2, 7).Draw(t, "parts"), stop.When(nil))
+		c := parts.Choose(whole, limit, rapid.IntRange(2, 7).Draw(t, "parts"), noScratch, stop.When(nil))
 		g := c.Apply(whole, stop.When(nil))
 		if !c.On() {
 			if g != whole {
@@ -100,7 +102,7 @@ func TestPartsComputeTheSame(t *testing.T) {
 // may be fewer than parts.
 func TestSmallerBatchHasTheSameParts(t *testing.T) {
 	whole := step(t, 8)
-	c := parts.Choose(whole, 1, 8, stop.When(nil))
+	c := parts.Choose(whole, 1, 8, noScratch, stop.When(nil))
 	names := func(g *graph.Graph) (list []string) {
 		for _, n := range c.Apply(g, stop.When(nil)).Nodes {
 			text := fmt.Sprint(n.ID, n.Op.Kind())
@@ -124,7 +126,19 @@ func TestSmallerBatchHasTheSameParts(t *testing.T) {
 
 // Nothing is cut where it fits.
 func TestWhatFitsStaysWhole(t *testing.T) {
-	if c := parts.Choose(step(t, 6), 1<<30, 2, stop.When(nil)); c.On() {
+	if c := parts.Choose(step(t, 6), 1<<30, 2, noScratch, stop.When(nil)); c.On() {
 		t.Errorf("cut: %+v", c)
+	}
+	// Working memory counts, but only a limit below all of it is a reason.
+	much := func(n *graph.Node) int64 {
+		if n.Op.Kind() == "conv2d_grad_w" {
+			return 1 << 29
+		}
+		return 0
+	}
+	for limit, want := range map[int64]bool{1 << 30: false, 1 << 28: true} {
+		if c := parts.Choose(step(t, 6), limit, 2, much, stop.When(nil)); c.On() != want {
+			t.Errorf("within %d bytes: %+v", limit, c)
+		}
 	}
 }
