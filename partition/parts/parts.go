@@ -19,8 +19,30 @@ type Cuts struct {
 
 // way is how a node is cut.
 type way struct {
+	kind     string // of the node's op
 	channels int    // the input with the channels that it is cut over; -1 if it is cut over samples
 	samples  []bool // the inputs that are cut over samples
+}
+
+// suits reports whether n can be cut in that way: in a graph of other nodes, what has the ID of a node that
+// is cut may be any other.
+func (w way) suits(n *graph.Node) bool {
+	if n.Op.Kind() != w.kind {
+		return false
+	}
+	if w.samples == nil {
+		input, ok := ops.ByChannels(n)
+		return ok && input == w.channels && n.In[input].Meta.Shape[1] > 1
+	}
+	if len(n.In) != len(w.samples) {
+		return false
+	}
+	for i, v := range n.In {
+		if w.samples[i] && (v.Meta.Shape.Rank() == 0 || n.Out[0].Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != n.Out[0].Meta.Shape[0]) {
+			return false
+		}
+	}
+	return true
 }
 
 // On reports whether any node is cut.
@@ -52,10 +74,10 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 			continue
 		}
 		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] }) {
-			c.consider(n, way{-1, cut}, count, limit, scratch)
+			c.consider(n, way{kind: n.Op.Kind(), channels: -1, samples: cut}, count, limit, scratch)
 		} else if input, ok := ops.ByChannels(n); ok {
 			if of := channelParts(n.In[input], count); of > 1 {
-				c.consider(n, way{channels: input}, of, limit, scratch)
+				c.consider(n, way{kind: n.Op.Kind(), channels: input}, of, limit, scratch)
 			}
 		}
 	}
@@ -87,8 +109,8 @@ func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch fu
 	}
 }
 
-// Apply is the graph with the nodes in parts. A graph of the same nodes with other sizes gets
-// the same parts.
+// Apply is the graph with the nodes in parts. A graph of the same nodes with another number of
+// samples gets the same parts.
 func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 	if !c.On() {
 		return g
@@ -110,7 +132,7 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 	}
 	for _, n := range stop.Each(check, g.Nodes) {
 		switch w, cut := c.nodes[n.ID]; {
-		case !cut:
+		case !cut || !w.suits(n):
 			b.flush()
 			b.rewire(n)
 		case w.samples != nil:

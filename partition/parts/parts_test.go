@@ -35,7 +35,7 @@ func step(t testing.TB, batch int) *graph.Graph {
 func noScratch(*graph.Node) int64 { return 0 }
 
 // eval computes a graph from numbers that its inputs and variables have by their names.
-func eval(t *rapid.T, g *graph.Graph) map[*graph.Value]ref.Array {
+func eval(t interface{ Fatal(...any) }, g *graph.Graph) map[*graph.Value]ref.Array {
 	feed := map[*graph.Value]ref.Array{}
 	for i, v := range append(slices.Clone(g.Inputs), g.Vars...) {
 		a, random := ref.New(v.Meta), rand.New(rand.NewPCG(1, uint64(i)))
@@ -120,6 +120,25 @@ func TestSmallerBatchHasTheSameParts(t *testing.T) {
 	for _, batch := range []int{1, 3, 5} {
 		if got := names(step(t, batch)); !slices.Equal(got, want) {
 			t.Errorf("a batch of %d has other nodes: %d, want %d", batch, len(got), len(want))
+		}
+	}
+}
+
+// A graph of other nodes, of which some have the IDs of nodes that are cut, computes what it computed.
+func TestOtherNodesKeepTheirNumbers(t *testing.T) {
+	c := parts.Choose(step(t, 6), 1, 4, noScratch, stop.When(nil))
+	g, err := models.Train(
+		models.Spec{Input: shape.F32(2, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: models.CNN([]int{3}, 3, []int{4, 5}, "tanh", 3, graph.Pos{})},
+		optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		models.Size{Microbatch: 6, Microbatches: 1, Batch: 6, Ring: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := c.Apply(g, stop.When(nil))
+	want, got := eval(t, g), eval(t, x)
+	for i, a := range g.Assigns {
+		if !slices.Equal(got[x.Assigns[i].New].F, want[a.New].F) {
+			t.Errorf("%s becomes %v, want %v", a.Var.Name, got[x.Assigns[i].New], want[a.New])
 		}
 	}
 }
