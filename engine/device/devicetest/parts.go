@@ -58,6 +58,25 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := images(rt, b)
+		y := b.Input("y", x.Meta)
+		switch op := rapid.SampledFrom([]graph.Op{
+			ops.Affine{Scale: 3, Shift: 2}, ops.Select{}, ops.Lerp{T: 0.3}, ops.Gated{Fn: "swiglu"}, ops.Gated{Fn: "geglu"}, ops.Compare{Fn: "less"},
+			ops.Binary{Fn: "sub"}, ops.Binary{Fn: "mul"}, ops.Binary{Fn: "div"},
+		}).Draw(rt, "op"); op.(type) {
+		case ops.Affine:
+			return b.One(op, x)
+		case ops.Select:
+			return b.One(op, x, y, b.Input("z", x.Meta))
+		default:
+			return b.One(op, x, y)
+		}
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "width", 100)))
+		return b.Apply(ops.RMSNorm{Eps: 1e-5}, x, b.Input("gamma", shape.F32(x.Meta.Shape[1])))[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
 		return ops.Add(b, x, b.Input("bias", shape.F32(x.Meta.Shape[1], 1, 1)))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
