@@ -73,7 +73,8 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 		if n.Phase == graph.Update || n.Conditional || n.Layer != nil && n.Layer.Iterations > 0 {
 			continue
 		}
-		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] }) {
+		fetched := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] })
+		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !fetched {
 			c.consider(n, way{kind: n.Op.Kind(), channels: -1, samples: cut}, count, limit, scratch)
 		} else if input, ok := ops.ByChannels(n); ok {
 			if of := channelParts(n.In[input], count); of > 1 {

@@ -118,11 +118,13 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		c := drawConv(rt)
-		return b.One(ops.Conv2DGradX{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, H: c.x.Shape[2], W: c.x.Shape[3]}, b.Input("w", c.w), b.Input("dy", c.y))
+		op := ops.Conv2DGradX{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, H: c.x.Shape[2], W: c.x.Shape[3]}
+		return b.One(op, b.Input("w", c.w), b.Input("dy", c.y))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		c := drawConv(rt)
-		return b.One(ops.Conv2DGradW{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, KH: c.w.Shape[2], KW: c.w.Shape[3]}, b.Input("x", c.x), b.Input("dy", c.y))
+		op := ops.Conv2DGradW{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, KH: c.w.Shape[2], KW: c.w.Shape[3]}
+		return b.One(op, b.Input("x", c.x), b.Input("dy", c.y))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 64), size(rt, "width", 64)))
