@@ -26,28 +26,52 @@ func TestFloors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := w.Graph(4, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: x.limit})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer devs[0].Close()
-			p, err := partition.New(g, partition.PlanOptions{
-				Devices: specsOf(devs), Microbatches: 4,
-				Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-					return devs[d].Estimate(g, o)
-				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f := p.Memory[0]; f.Floor > x.limit || f.Moved() == 0 {
-				t.Errorf("floor %d, moves %d bytes\n%s", f.Floor, f.Moved(), p.Table(0))
-			}
+			checkFits(t, planWithin(t, w, 4, x.limit), x.limit)
 		})
+	}
+}
+
+// TestQuarterOfThePeak plans workloads in one microbatch within a quarter of the memory that a step takes.
+func TestQuarterOfThePeak(t *testing.T) {
+	testall.Long(t)
+	for _, name := range []string{"cnn", "gpt-small", "resnet-18"} {
+		t.Run(name, func(t *testing.T) {
+			w, err := Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := planWithin(t, w, 1, 8<<30).Memory[0].Peak / 4
+			checkFits(t, planWithin(t, w, 1, limit), limit)
+		})
+	}
+}
+
+// planWithin plans a workload on one device with so many bytes.
+func planWithin(t *testing.T, w Workload, microbatches int, limit int64) *partition.Plan {
+	g, err := w.Graph(microbatches, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devs[0].Close()
+	p, err := partition.New(g, partition.PlanOptions{
+		Devices: specsOf(devs), Microbatches: microbatches,
+		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+			return devs[d].Estimate(g, o)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func checkFits(t *testing.T, p *partition.Plan, limit int64) {
+	if f := p.Memory[0]; f.Floor > limit || f.Moved() == 0 {
+		t.Errorf("floor %d of %d, moves %d bytes\n%s", f.Floor, limit, f.Moved(), p.Table(0))
 	}
 }
 

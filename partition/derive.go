@@ -67,7 +67,7 @@ func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
-	if g, err = p.divided(g, check); err != nil {
+	if g, err = p.divided(p.options.cuts.Apply(g, check), check); err != nil {
 		return nil, err
 	}
 	if err := sameNodes(p.Graph, g, check); err != nil {

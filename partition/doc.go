@@ -17,6 +17,7 @@
 //
 //	  folder     takes                    gives        what it does
 //	0 recompute  graph                    graph        adds nodes that compute values a second time
+//	0 parts      graph                    graph        cuts nodes over samples or channels, where no plan fits
 //	1 nodes      graph                    Index        finds who reads what, and what the update must wait for
 //	2 cut        Index, options           Cut          cuts the model: gives each block a stage, each stage a device
 //	3 place      Index, Cut               Placement    gives every node and variable a stage
@@ -28,7 +29,7 @@
 // A forecast is of memory. The time of a step is a [Prediction], which package simulate makes.
 //
 // Where memory is short, passes 5 to 7 run again for finer grains of segments, pass 4 too for updates in
-// ranges (grains.go), and all of them with values recomputed. Of these plans the one wins that lacks the fewest
+// ranges (grains.go), and all of them with values recomputed; where none fits, with nodes in parts (new.go). Of these plans the one wins that lacks the fewest
 // bytes, then the one with the shortest step. At last New checks that plan (refusals in new.go): a device must
 // have the memory (memory.go).
 //

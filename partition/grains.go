@@ -3,6 +3,7 @@ package partition
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition/divide"
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
@@ -25,7 +26,7 @@ func (base *Plan) choose(groups *segment.Groups, rival *forecast.Shortage) (*Pla
 	if best != nil && best.shortage().Missing == 0 {
 		grains = []segment.Grain{max(best.grain, segment.ByBlock)} // forecasts take long
 	}
-	for _, r := range divide.RangesFor(base.leastLimit()) {
+	for _, r := range divide.RangesFor(leastLimit(base.options.Devices)) {
 		ranged, of, err := base.ranged(r)
 		if err != nil {
 			return nil, nil, err
@@ -88,9 +89,9 @@ func (p *Plan) shortage() forecast.Shortage { return forecast.ShortageOf(p.Memor
 var finer = []segment.Grain{segment.ByBlock, segment.ByLayer, segment.ByNode}
 
 // leastLimit is the least memory of a device with a limit, in bytes.
-func (base *Plan) leastLimit() int64 {
+func leastLimit(devices []device.Spec) int64 {
 	least := int64(math.MaxInt64)
-	for _, d := range base.options.Devices {
+	for _, d := range devices {
 		if d.MemoryBytes > 0 {
 			least = min(least, d.MemoryBytes)
 		}

@@ -58,7 +58,7 @@ func (p *Plan) forecastFor() []int {
 	if o.Ranks == nil || slices.Max(o.Ranks) < mostForecast {
 		return nil
 	}
-	if limit := p.leastLimit(); limit == math.MaxInt64 || limit < 2*p.mostBytes() { // without limits, the peaks decide on them
+	if limit := leastLimit(p.options.Devices); limit == math.MaxInt64 || limit < 2*p.mostBytes() { // without limits, the peaks decide on them
 		return nil
 	}
 	return o.Ranks

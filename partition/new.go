@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/cut"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/partition/footprint"
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/parts"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/segment"
 )
@@ -72,22 +74,55 @@ func (p *Plan) refused() error {
 }
 
 // newPlan makes the plan of least time. Where memory is short even with finer
-// segments, it tries to recompute values.
+// segments, it tries to recompute values, and where no plan fits, to compute in parts.
 func newPlan(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
 	best, err := planOnce(g, s, check, nil)
-	if err != nil || !best.worthRecomputing() {
+	if err != nil {
 		return best, err
 	}
-	for _, s.Recompute = range []Recompute{RecomputeCheap, RecomputeBlock} {
-		p, err := planOnce(g, s, check, best.rivals(nil))
+	if best.worthRecomputing() {
+		for _, r := range []Recompute{RecomputeCheap, RecomputeBlock} {
+			s := s
+			s.Recompute = r
+			p, err := planOnce(g, s, check, best.rivals(nil))
+			if err != nil {
+				return nil, err
+			}
+			if p.better(best) {
+				best = p
+			}
+		}
+	}
+	if best.shortage().Missing > 0 {
+		return best.inParts(g, s, check)
+	}
+	return best, nil
+}
+
+// inParts is the plan with the fewest parts of what needs much memory that fits, or else the one that
+// lacks the least: p or one in parts.
+func (p *Plan) inParts(g *graph.Graph, s settings, check *stop.Check) (*Plan, error) {
+	best, limit := p, leastLimit(s.Devices)
+	s.scratch = s.scratchOfNodes(check)
+	for s.pieces = 2; ; s.pieces *= 2 {
+		more := parts.Choose(g, limit, 2*s.pieces, s.scratch, check).On()
+		switch c := parts.Choose(g, limit, s.pieces, s.scratch, check); {
+		case !c.On():
+			return best, check.Err()
+		case c.Least > limit && more:
+			continue // it cannot fit
+		}
+		q, err := planOnce(g, s, check, best.rivals(nil))
 		if err != nil {
 			return nil, err
 		}
-		if p.better(best) {
-			best = p
+		if q.better(best) {
+			best = q
+		}
+		if !more || best.shortage().Missing == 0 {
+			return best, check.Err()
 		}
 	}
-	return best, nil
 }
 
 // worthRecomputing reports whether recomputing may help against a lack of memory
@@ -97,13 +132,51 @@ func (p *Plan) worthRecomputing() bool {
 	return (s.Missing > 0 || s.Moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
 }
 
-// planOnce runs the passes in their order, with the options' kind of recomputing. rival is
+// scratchOfNodes finds the working memory of a node alone, the most on a device of any kind.
+func (s settings) scratchOfNodes(check *stop.Check) func(n *graph.Node) int64 {
+	if s.Estimate == nil {
+		return func(*graph.Node) int64 { return 0 }
+	}
+	first := map[string]int{} // device of each kind
+	for d := range s.Devices {
+		if _, seen := first[s.Devices[d].Kind]; !seen {
+			first[s.Devices[d].Kind] = d
+		}
+	}
+	known := map[*graph.Node]int64{}
+	return func(n *graph.Node) int64 {
+		bytes, ok := known[n]
+		if ok {
+			return bytes
+		}
+		g := &graph.Graph{Name: n.Out[0].Name, Nodes: []*graph.Node{n}, Outputs: n.Out}
+		for _, v := range n.In {
+			if !slices.Contains(g.Inputs, v) {
+				g.Inputs = append(g.Inputs, v)
+			}
+		}
+		for _, d := range first {
+			if m, err := s.Estimate(d, g, device.CompileOptions{CheckFinite: s.checkFinite, Stop: check.Err}); err == nil { // an error is that of the forecast
+				bytes = max(bytes, m.Temporary)
+			}
+		}
+		known[n] = bytes
+		return bytes
+	}
+}
+
+// planOnce runs the passes in their order, with the options' kind of recomputing, and in the parts of the settings. rival is
 // the cost of a plan that fits, nil if none is known yet. A plan that cannot cost less
 // than rival is given up: nil.
 func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Shortage) (*Plan, error) {
 	g, err := s.Recompute.Apply(g, check) // 0
 	if err != nil {
 		return nil, err
+	}
+	if s.pieces > 0 {
+		s.cuts = parts.Choose(g, leastLimit(s.Devices), s.pieces, s.scratch, check)
+		s.scratch = nil
+		g = s.cuts.Apply(g, check)
 	}
 	if err := check.Err(); err != nil {
 		return nil, err

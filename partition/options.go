@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/parts"
 	"github.com/berth-ml/berth/partition/segment"
 	"github.com/berth-ml/berth/partition/speed"
 )
@@ -53,11 +54,14 @@ type PlanOptions struct {
 // settings are the options of a plan as they were checked, and how far a call may choose.
 type settings struct {
 	PlanOptions
-	asked       Recompute // by the caller; New may try others
-	settled     bool      // no other ranges of updates are tried
-	unforecast  bool      // the plan needs no forecast: it is known to take less memory than another one
-	exact       bool      // plans are compared by what they lack, since none fits
-	checkFinite bool      // segments will be compiled with device.CompileOptions.CheckFinite
+	asked       Recompute                 // by the caller; New may try others
+	scratch     func(n *graph.Node) int64 // the most working memory of a node on any device; nil once a plan is made
+	pieces      int                       // parts of what needs much memory; 0: nothing is cut
+	cuts        parts.Cuts                // what is computed in these parts
+	settled     bool                      // no other ranges of updates are tried
+	unforecast  bool                      // the plan needs no forecast: it is known to take less memory than another one
+	exact       bool                      // plans are compared by what they lack, since none fits
+	checkFinite bool                      // segments will be compiled with device.CompileOptions.CheckFinite
 }
 
 // pipeline is the options' pipeline.

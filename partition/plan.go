@@ -21,7 +21,7 @@ import (
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	Graph  *graph.Graph // the graph that was cut: with the nodes that recompute values
+	Graph  *graph.Graph // the graph that was cut: with the nodes that recompute values, and with parts in place of large ones
 	Stages []Stage
 	// Segments are in the order of one microbatch: F from the first stage to the last, B
 	// and then W of each stage from the last to the first, and U by level, within a level

@@ -110,12 +110,16 @@ func (p *Plan) limitTable(width int) string {
 	return align(rows, width, map[int]bool{0: true, 3: true, 4: true}, 3, 4)
 }
 
-// cutText names where segments are cut: "blocks, ranges".
+// cutText names where segments are cut: "blocks, parts, ranges".
 func (p *Plan) cutText() string {
-	if p.ranges.On() {
-		return p.grain.String() + ", ranges"
+	text := p.grain.String()
+	if p.options.cuts.On() {
+		text += ", parts"
 	}
-	return p.grain.String()
+	if p.ranges.On() {
+		text += ", ranges"
+	}
+	return text
 }
 
 // Shortages says, for each device with less memory than the plan would take, what
@@ -129,6 +133,9 @@ func (p *Plan) Shortages() (list []string) {
 		does := []string{"segments are " + p.grain.String()}
 		if p.grain != segment.WholePhases {
 			does[0] = "segments are cut at " + p.grain.String()
+		}
+		if c := p.options.cuts; c.On() {
+			does = append(does, fmt.Sprintf("what takes more than %s with its inputs is computed in %d parts", units.Bytes(c.Bytes), c.Count))
 		}
 		if r := p.ranges; r.On() {
 			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.Elems))))

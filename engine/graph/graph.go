@@ -225,6 +225,24 @@ type Node struct {
 
 	Recomputed  bool // it computes the values of Of a second time: see Recompute
 	Conditional bool // it is of a branch, and its values may go unused: NaN is no failure
+
+	Part *Part // what it computes of the results of another node; nil: it computes all of its own
+}
+
+// Part says what a node computes of the results of another one that it stands for, together
+// with others: some of the samples, or some of the channels.
+type Part struct {
+	Of    *Node  // the whole node; nil for one that only moves bytes
+	Label string // tells parts of a node apart: "part2"
+}
+
+// Whole is the node that n computes a part of, or else n. Where a kernel's bits depend on
+// sizes, they must be those of the whole: then parts have its bits.
+func (n *Node) Whole() *Node {
+	if n.Part != nil && n.Part.Of != nil {
+		return n.Part.Of
+	}
+	return n
 }
 
 // String is "softmax(a, b) -> c".

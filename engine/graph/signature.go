@@ -11,7 +11,7 @@ import (
 
 // Signature identifies the computation of a graph: two graphs with equal
 // signatures can share an executable. It covers the ops with their attributes, the
-// connections, all metadata, and the order of inputs, variables, outputs, sums and
+// connections, all metadata (of the whole, too, where a node computes a part), and the order of inputs, variables, outputs, sums and
 // assignments. It does not cover names, layers, phases or config lines. It is 32
 // hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
@@ -30,6 +30,9 @@ func SignatureUntil(g *Graph, ask func() error) (string, error) {
 		s.text = fmt.Appendf(s.text, "%s%+v\n", n.Op.Kind(), n.Op) // OpString
 		s.list("read", n.In)
 		s.list("write", n.Out)
+		if w := n.Whole(); w != n {
+			s.text = fmt.Appendf(s.text, "of %v %v\n", Metas(w.In), Metas(w.Out))
+		}
 	}
 	for _, a := range g.Accums {
 		s.list("sum "+OpString(a.Add), []*Value{a.Part, a.Sum})

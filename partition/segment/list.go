@@ -211,9 +211,17 @@ func (c cutter) key(n *graph.Node, update bool) string {
 	case c.grain == ByNode && len(n.Out) > 0:
 		return n.Out[0].Name
 	case c.grain == ByLayer && l != nil:
-		return l.Name
+		return l.Name + part(n)
 	}
-	return nodes.BlockOf(l)
+	return nodes.BlockOf(l) + part(n)
+}
+
+// part ends the key of a node that computes a part of another one.
+func part(n *graph.Node) string {
+	if n.Part == nil {
+		return ""
+	}
+	return "/" + n.Part.Label
 }
 
 // tensor names the variable that a node of the update assigns, or else the first

@@ -64,6 +64,7 @@ var checks = []check{
 	{"SteadyState", testSteadyState},
 	{"RandomGraphs", testRandomGraphs},
 	{"OpByOp", testOpByOp},
+	{"Parts", testParts},
 }
 
 // Run checks that a kind of device keeps the contract of package device.

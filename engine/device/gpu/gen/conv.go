@@ -77,7 +77,9 @@ func convGradW(w *writer, o ops.Conv2DGradW) {
 `,
 		b: "within_f(X, FROM[l] + h * V + v, (i32)h + ROW[l], (i32)v + COL[l], (i32)H, (i32)V)"}
 	n := k.Elems()
-	if p.parts = p.cutSums(); p.parts == 1 {
+	of, sums := w.node.Whole().Out[0].Meta.Shape, p
+	sums.m, sums.n = of[0]/o.Groups, of[1:].Elems()
+	if p.parts = sums.cutSums(); p.parts == 1 {
 		w.product(p)
 		return
 	}

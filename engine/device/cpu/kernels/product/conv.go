@@ -4,6 +4,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 var convKernels = work.Table{
@@ -64,7 +65,9 @@ func (k *convGradW) Run(p work.Pool, a *work.Args) error {
 
 func newConv(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2D)
-	s := convShapeOf(on, work.In(n, 0).Shape, work.In(n, 1).Shape, work.Out(n, 0).Shape, op)
+	s := convShapeOf(on, n, op, func(n *graph.Node) (x, w, y shape.Shape) {
+		return work.In(n, 0).Shape, work.In(n, 1).Shape, work.Out(n, 0).Shape
+	})
 	return &conv{convKernel: convKernel{way: wayOfY(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenW(), lenOut: s.lenY()}}, nil
 }
 
@@ -95,7 +98,9 @@ func wayOfPlanes(s planes) convolver {
 
 func newConvGradX(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradX)
-	s := convShapeOf(on, work.Out(n, 0).Shape, work.In(n, 0).Shape, work.In(n, 1).Shape, op.Of())
+	s := convShapeOf(on, n, op.Of(), func(n *graph.Node) (x, w, y shape.Shape) {
+		return work.Out(n, 0).Shape, work.In(n, 0).Shape, work.In(n, 1).Shape
+	})
 	return &conv{convKernel: convKernel{way: wayOfX(s), inA: 1, inB: 0, lenA: s.lenY(), lenB: s.lenW(), lenOut: s.lenX()}}, nil
 }
 
@@ -118,7 +123,9 @@ func wayOfX(s *convShape) convolver {
 
 func newConvGradW(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradW)
-	s := convShapeOf(on, work.In(n, 0).Shape, work.Out(n, 0).Shape, work.In(n, 1).Shape, op.Of())
+	s := convShapeOf(on, n, op.Of(), func(n *graph.Node) (x, w, y shape.Shape) {
+		return work.In(n, 0).Shape, work.Out(n, 0).Shape, work.In(n, 1).Shape
+	})
 	return &convGradW{convKernel{way: wayOfW(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenY(), lenOut: s.lenW()}}, nil
 }
 

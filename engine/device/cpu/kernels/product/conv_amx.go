@@ -57,7 +57,7 @@ func newConvAMX(s planes) *convAMX {
 	switch {
 	case s.isa != isa.AMX || s.cg == 0 || im.dir*im.dir > 1 || kk > amxTaps || s.cg*kk > maxRows*blockK/2 || im.ow > maxLanes*blockK:
 		return nil
-	case 4*s.cg < 3*work.CeilDiv(s.cg, amxChannels)*amxChannels || s.og < amxMinOut || s.count/s.groups*im.oh*im.ow < amxMinPixels || kk == 1 && im.mul > 1:
+	case 4*s.cg < 3*work.CeilDiv(s.cg, amxChannels)*amxChannels || s.og < amxMinOut || s.whole/s.groups*im.oh*im.ow < amxMinPixels || kk == 1 && im.mul > 1:
 		return nil // for steps and tiles would be empty, or there is little to multiply
 	}
 	d := &convAMX{paddedBands: paddedBands{planes: s}}

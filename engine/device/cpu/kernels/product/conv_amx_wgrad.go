@@ -50,6 +50,14 @@ const (
 
 // newConvAMXWGrad returns nil where the way would not pay, or a band would not fit.
 func newConvAMXWGrad(s *convShape) *convAMXWGrad {
+	if s.isPart() { // some channels out, with the bands and partial sums of all
+		d := newConvAMXWGrad(s.of)
+		if d != nil {
+			d.planes, d.outs = s.forward(), work.CeilDiv(s.og(), amxRange)
+			d.unsplittable, d.reachedY = make([]bool, d.chunks()), make([]bool, s.o)
+		}
+		return d
+	}
 	cg, og := s.cg(), s.og()
 	if s.on.ISA != isa.AMX || s.stride > 1 || s.apart > 1 || s.kk() > amxTaps || s.ow > amxPixels || cg == 0 || og == 0 || s.n*s.py() < amxMinPixels {
 		return nil

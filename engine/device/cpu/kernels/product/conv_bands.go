@@ -38,7 +38,7 @@ func (d *paddedBands) cut(fits bandFits) bool {
 		return fits(d.bandRows, d.plane())
 	}
 	bandWork := func() int { return d.bandRows * im.ow * d.og * d.cg * im.kh * im.kw }
-	for d.bandRows > 1 && (!fit() || d.count*work.CeilDiv(im.oh, d.bandRows) < work.EnoughChunks && bandWork() >= 2*minChunkWork) {
+	for d.bandRows > 1 && (!fit() || d.whole*work.CeilDiv(im.oh, d.bandRows) < work.EnoughChunks && bandWork() >= 2*minChunkWork) {
 		d.bandRows = (d.bandRows + 1) / 2
 	}
 	if im.oh == 0 || !fit() {

@@ -17,7 +17,7 @@ type convDepthwise struct {
 }
 
 // isDepthwise reports whether channels stand alone.
-func (s *convShape) isDepthwise() bool { return s.cg() == 1 && s.og() == 1 && s.n > 0 }
+func (s *convShape) isDepthwise() bool { return s.of.cg() == 1 && s.of.og() == 1 && s.n > 0 }
 
 // newConvDepthwise returns nil where channels do not stand alone, or a band would not
 // fit.

@@ -37,6 +37,13 @@ const maxBandPixels = 512
 
 // newConvDirectWGrad returns nil where the way would not pay, or a band would not fit.
 func newConvDirectWGrad(s *convShape) *convDirectWGrad {
+	if s.isPart() { // some channels out, with the bands and partial sums of all
+		d := newConvDirectWGrad(s.of)
+		if d != nil {
+			d.convShape, d.panels = s, work.CeilDiv(s.og(), d.panelChannels)
+		}
+		return d
+	}
 	cg, og := s.cg(), s.og()
 	d := &convDirectWGrad{convShape: s, vec: s.on.ISA.Vec(), panelChannels: channelsPerPanel(s.on.ISA, og), rowsMixed: 1}
 	if most := maxDirectPixels[s.on.ISA]; d.panelChannels == 0 || s.n == 0 || s.ow > maxBandPixels || s.apart > 1 {

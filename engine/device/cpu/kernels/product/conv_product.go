@@ -85,6 +85,9 @@ func newConvProductWGrad(s *convShape) *convProductWGrad {
 	}
 	k.im.transposed = true
 	k.partials = newPartials(k.grid, s.n)
+	if s.isPart() {
+		k.partials.count = newConvProductWGrad(s.of).partials.count
+	}
 	return k
 }
 

@@ -3,6 +3,7 @@ package product
 import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -17,14 +18,34 @@ type convShape struct {
 	oh, ow          int // pixels of y
 	stride, pad     int
 	apart           int // pixels from an element of a window to the next
+
+	// of is the whole, where it computes some of the samples or channels out; else itself.
+	// All on which a bit depends is decided by its sizes.
+	of *convShape
 }
 
-func convShapeOf(on work.Target, x, w, y shape.Shape, op ops.Conv2D) *convShape {
-	return &convShape{
-		on: on, n: x[0], c: x[1], o: y[1], groups: op.Groups, kh: w[2], kw: w[3],
-		h: x[2], w: x[3], oh: y[2], ow: y[3], stride: op.Stride, pad: op.Pad, apart: op.Apart(),
+// convRoles is the shapes of x, w and y of a node that is a convolution or a gradient of one.
+type convRoles func(n *graph.Node) (x, w, y shape.Shape)
+
+func convShapeOf(on work.Target, n *graph.Node, op ops.Conv2D, roles convRoles) *convShape {
+	of := func(n *graph.Node) *convShape {
+		x, w, y := roles(n)
+		s := &convShape{
+			on: on, n: x[0], c: x[1], o: y[1], groups: op.Groups, kh: w[2], kw: w[3],
+			h: x[2], w: x[3], oh: y[2], ow: y[3], stride: op.Stride, pad: op.Pad, apart: op.Apart(),
+		}
+		s.of = s
+		return s
 	}
+	s := of(n)
+	if whole := n.Whole(); whole != n {
+		s.of = of(whole)
+	}
+	return s
 }
+
+// isPart reports whether it computes less than the whole.
+func (s *convShape) isPart() bool { return s.of != s }
 
 // kk is the elements of a window; px and py are the pixels of x and of y.
 func (s *convShape) kk() int { return s.kh * s.kw }
@@ -63,6 +84,7 @@ type planes struct {
 	isa    isa.ISA
 	im     im2col
 	count  int // products: samples times groups
+	whole  int // products of the whole, by which decisions about bits are made
 	groups int
 	cg, og int // channels in and out of a group
 	wc, wo int // elements of w from one channel in to the next, and from one channel out
@@ -71,7 +93,7 @@ type planes struct {
 // forward is y from x.
 func (s *convShape) forward() planes {
 	return planes{
-		isa: s.on.ISA, im: s.windowsOfX(), count: s.n * s.groups, groups: s.groups,
+		isa: s.on.ISA, im: s.windowsOfX(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
 		cg: s.cg(), og: s.og(), wc: s.kk(), wo: s.cg() * s.kk(),
 	}
 }
@@ -79,7 +101,7 @@ func (s *convShape) forward() planes {
 // backward is dx from dy, where the stride is 1.
 func (s *convShape) backward() planes {
 	return planes{
-		isa: s.on.ISA, im: s.windowsOfY(), count: s.n * s.groups, groups: s.groups,
+		isa: s.on.ISA, im: s.windowsOfY(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
 		cg: s.og(), og: s.cg(), wc: s.cg() * s.kk(), wo: s.kk(),
 	}
 }

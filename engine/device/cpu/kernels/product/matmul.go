@@ -41,7 +41,12 @@ func newMatMul(n *graph.Node, on work.Target) (work.Kernel, error) {
 	if len(sb) == 2 && !op.TransA { // all rows of a against one b
 		m, batch = m*batch, 1
 	}
-	f := formatOf(on, op.BF16, m, cols, k)
+	rows := m
+	if w := n.Whole(); w != n { // some of the rows of one product
+		all := work.Out(w, 0).Shape
+		rows = all[:len(all)-1].Elems()
+	}
+	f := formatOf(on, op.BF16, rows, cols, k)
 	s := sizesOf(on.ISA, f)
 	g := newGrid(s, batch, m, cols, k, matmulRows, op.TransA && m >= s.far)
 	mm := &matmul{

@@ -73,13 +73,23 @@ func keptAxes(s shape.Shape, axes []int) []bool {
 }
 
 func newSumTo(n *graph.Node, on work.Target) (work.Kernel, error) {
+	k := sumTo(n, on)
+	if part, ok := k.(*reduce); ok && n.Whole() != n { // some of the outputs
+		if of, ok := sumTo(n.Whole(), on).(*reduce); ok {
+			part.partials = of.partials
+		}
+	}
+	return k, nil
+}
+
+func sumTo(n *graph.Node, on work.Target) work.Kernel {
 	s, to := work.In(n, 0).Shape, work.Out(n, 0).Shape
 	keep := make([]bool, len(s))
 	for i := range to {
 		d := len(s) - len(to) + i
 		keep[d] = to[i] == s[d]
 	}
-	return reduceOf(on, s, keep, foldSum, 1), nil
+	return reduceOf(on, s, keep, foldSum, 1)
 }
 
 func newSumSquares(n *graph.Node, on work.Target) (work.Kernel, error) {

@@ -1,0 +1,279 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// testParts: some samples, or some channels, of what an op computes have the bits that they
+// have among all, where the node says what whole it is a part of.
+func testParts(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{Threads: 2, MemoryBytes: 1 << 26}, func(r *rig) {
+		if !r.computes() {
+			return
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			b := graph.NewBuilder("whole", 1)
+			n := rapid.SampledFrom(cuttable).Draw(rt, "op")(rt, b).Node
+			if _, err := b.Graph(); err != nil {
+				rt.Fatal(err)
+			}
+			cut := func(least, most int) int { return rapid.IntRange(least, most).Draw(rt, "cut") }
+			if err := r.compareParts(n, rapid.Uint64().Draw(rt, "seed"), cut); err != nil {
+				rt.Fatalf("%v\n%v", err, n)
+			}
+		})
+		// Sizes at which kernels of the parts alone would sum in another order than that of the whole.
+		b := graph.NewBuilder("whole", 1)
+		for _, v := range []*graph.Value{
+			b.One(ops.SumTo{Shape: shape.Of(10, 1, 1)}, b.Input("pictures", shape.F32(24, 10, 60, 60))),
+			b.One(ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
+		} {
+			if err := r.compareParts(v.Node, 1, func(least, most int) int { return (least + most) / 3 }); err != nil {
+				t.Errorf("%v\n%v", err, v.Node)
+			}
+		}
+	})
+}
+
+// cuttable build a node of each kind that can be computed in parts.
+var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		fn := rapid.SampledFrom([]string{"relu", "tanh", "gelu_tanh", "silu", "square"}).Draw(rt, "function")
+		return b.One(ops.Unary{Fn: fn}, images(rt, b))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		fn := rapid.SampledFrom([]string{"relu", "tanh", "gelu_tanh", "silu"}).Draw(rt, "function")
+		return b.One(ops.UnaryGrad{Fn: fn}, x, b.Input("dy", x.Meta))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		y := b.Input("y", x.Meta)
+		switch op := rapid.SampledFrom([]graph.Op{
+			ops.Affine{Scale: 3, Shift: 2}, ops.Select{}, ops.Lerp{T: 0.3}, ops.Gated{Fn: "swiglu"}, ops.Gated{Fn: "geglu"}, ops.Compare{Fn: "less"},
+			ops.Binary{Fn: "sub"}, ops.Binary{Fn: "mul"}, ops.Binary{Fn: "div"},
+		}).Draw(rt, "op"); op.(type) {
+		case ops.Affine:
+			return b.One(op, x)
+		case ops.Select:
+			return b.One(op, x, y, b.Input("z", x.Meta))
+		default:
+			return b.One(op, x, y)
+		}
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "width", 100)))
+		return b.Apply(ops.RMSNorm{Eps: 1e-5}, x, b.Input("gamma", shape.F32(x.Meta.Shape[1])))[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		return ops.Add(b, x, b.Input("bias", shape.F32(x.Meta.Shape[1], 1, 1)))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		return ops.ReshapeTo(b, x, x.Meta.Shape[0], -1)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		k := size(rt, "kernel", min(3, x.Meta.Shape[2], x.Meta.Shape[3]))
+		return b.One(ops.AvgPool2D{Kernel: k, Stride: k}, x)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		k := size(rt, "kernel", min(3, x.Meta.Shape[2], x.Meta.Shape[3]))
+		return b.Apply(ops.MaxPool2D{Kernel: k, Stride: k}, x)[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		dy := images(rt, b)
+		h, w := dy.Meta.Shape[2]+1, 2*dy.Meta.Shape[3]
+		return b.One(ops.MaxPool2DGrad{H: h, W: w}, b.Input("idx", shape.I32(dy.Meta.Shape...)), dy)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "steps", 600)))
+		trans := rapid.Bool().Draw(rt, "transposed")
+		y := shape.F32(x.Meta.Shape[1], size(rt, "columns", 40))
+		if trans {
+			y = shape.F32(y.Shape[1], y.Shape[0])
+		}
+		return b.One(ops.MatMul{TransB: trans}, x, b.Input("w", y))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "width", 100)))
+		w := shape.F32(x.Meta.Shape[1])
+		return b.Apply(ops.LayerNorm{Eps: 1e-5}, x, b.Input("gamma", w), b.Input("beta", w))[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		c := drawConv(rt)
+		return b.One(c.op, b.Input("x", c.x), b.Input("w", c.w))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		c := drawConv(rt)
+		op := ops.Conv2DGradX{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, H: c.x.Shape[2], W: c.x.Shape[3]}
+		return b.One(op, b.Input("w", c.w), b.Input("dy", c.y))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		c := drawConv(rt)
+		op := ops.Conv2DGradW{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, KH: c.w.Shape[2], KW: c.w.Shape[3]}
+		return b.One(op, b.Input("x", c.x), b.Input("dy", c.y))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 64), size(rt, "width", 64)))
+		return b.One(ops.SumTo{Shape: shape.Of(x.Meta.Shape[1], 1, 1)}, x)
+	},
+}
+
+func size(rt *rapid.T, name string, most int) int { return rapid.IntRange(1, most).Draw(rt, name) }
+
+// images is an input of pictures.
+func images(rt *rapid.T, b *graph.Builder) *graph.Value {
+	return b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 20), size(rt, "width", 20)))
+}
+
+// conv is a convolution with the metadata of its tensors.
+type conv struct {
+	op      ops.Conv2D
+	x, w, y shape.Meta
+}
+
+func drawConv(rt *rapid.T) conv {
+	c := conv{op: ops.Conv2D{Stride: size(rt, "stride", 2), Pad: rapid.IntRange(0, 1).Draw(rt, "padding"), Groups: 1}}
+	in, out, k := size(rt, "in", 34), size(rt, "out", 40), size(rt, "kernel", 3)
+	if rapid.IntRange(0, 3).Draw(rt, "depthwise") == 0 {
+		out, c.op.Groups = in, in
+	}
+	c.x = shape.F32(size(rt, "samples", 24), in, k+rapid.IntRange(0, 12).Draw(rt, "height"), k+rapid.IntRange(0, 40).Draw(rt, "width"))
+	c.w = shape.F32(out, in/c.op.Groups, k, k)
+	y, err := c.op.Infer([]shape.Meta{c.x, c.w})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	c.y = y[0]
+	return c
+}
+
+// compareParts runs a node, and two parts of it that meet where cut says. Numbers that are summed
+// nearly cancel out, so that the order of the sum shows.
+func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int) int) error {
+	random := rand.New(rand.NewPCG(seed, 1))
+	data := make([][]float32, len(n.In))
+	for i, v := range n.In {
+		data[i] = make([]float32, v.Meta.Elems())
+		for k := range data[i] {
+			if data[i][k] = float32(random.NormFloat64()); v.Meta.DType == shape.Int32 { // a pixel of a plane that has that many
+				data[i][k] = math.Float32frombits(random.Uint32N(uint32(v.Meta.Shape[2] * v.Meta.Shape[3])))
+			}
+		}
+		if half := len(data[i]) / 2; n.Op.Kind() == "sum_to" {
+			for k := range half {
+				if k%7 > 0 {
+					data[i][k] *= 1e12
+					data[i][half+k] = -data[i][k]
+				}
+			}
+		}
+	}
+	want, err := r.runNode(n, data)
+	if err != nil {
+		return err
+	}
+	axis := make([]int, len(n.In)) // that is cut; -1 for none
+	for i := range axis {
+		axis[i] = -1
+	}
+	op, least := ops.OfSamples, 1
+	if samples, ok := ops.BySamples(n); ok {
+		for i := range samples {
+			if samples[i] {
+				axis[i] = 0
+			}
+		}
+	} else if input, ok := ops.ByChannels(n); ok {
+		axis[input], op, least = 1, ops.OfChannels, 2
+	} else {
+		return nil // as a gradient of weights in groups
+	}
+	all := n.Out[0].Meta.Shape[0]
+	if all < 2*least {
+		return nil
+	}
+	at := cut(least, all-least)
+	var got []float32
+	for _, part := range [][2]int{{0, at}, {at, all}} {
+		lo, hi := part[0], part[1]
+		p := &graph.Node{Op: op(n.Op, hi-lo), Part: &graph.Part{Of: n}}
+		in := make([][]float32, len(n.In))
+		metas := make([]shape.Meta, len(n.In))
+		for i, v := range n.In {
+			metas[i], in[i] = v.Meta, data[i]
+			if axis[i] >= 0 {
+				metas[i], in[i] = between(v.Meta, data[i], axis[i], lo, hi)
+			}
+			p.In = append(p.In, &graph.Value{ID: i, Name: v.Name, Kind: graph.Input, Meta: metas[i]})
+		}
+		outs, err := p.Op.Infer(metas)
+		if err != nil {
+			return err
+		}
+		for i, m := range outs {
+			p.Out = append(p.Out, &graph.Value{ID: len(p.In) + i, Name: fmt.Sprint("out", i), Meta: m, Node: p, Out: i})
+		}
+		x, err := r.runNode(p, in)
+		if err != nil {
+			return err
+		}
+		got = append(got, x...)
+	}
+	for i := range want {
+		if !sameBits(got[i:i+1], want[i:i+1]) {
+			return fmt.Errorf("element %d is %v in parts of %d and %d, and %v in the whole", i, got[i], at, all-at, want[i])
+		}
+	}
+	return nil
+}
+
+// runNode is the first result of a node whose inputs differ.
+func (r *rig) runNode(n *graph.Node, data [][]float32) ([]float32, error) {
+	g := &graph.Graph{Name: "node", Nodes: []*graph.Node{n}, Inputs: n.In, Outputs: n.Out[:1]}
+	x, err := r.d.Compile(g, device.CompileOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer x.Release()
+	var in []device.Buffer
+	for i, v := range n.In {
+		in = append(in, r.alloc(v.Meta))
+		r.put(in[i], data[i])
+	}
+	out := r.alloc(n.Out[0].Meta)
+	r.launch(x, in, []device.Buffer{out})
+	got := r.get(out)
+	r.sync(r.s)
+	r.drop(append(in, out)...)
+	return got, nil
+}
+
+// between is indices lo to hi-1 of an axis, 0 or 1, of a tensor.
+func between(m shape.Meta, data []float32, axis, lo, hi int) (shape.Meta, []float32) {
+	s := m.Shape.Clone()
+	outer, n := 1, s[axis]
+	if axis == 1 {
+		outer = s[0]
+	}
+	s[axis] = hi - lo
+	inner := len(data) / (outer * n)
+	var part []float32
+	for o := range outer {
+		part = append(part, data[(o*n+lo)*inner:(o*n+hi)*inner]...)
+	}
+	return shape.Meta{DType: m.DType, Shape: s}, part
+}

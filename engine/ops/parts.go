@@ -1,0 +1,105 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// BySamples reports whether some samples of a node's results, along dimension 0, are
+// computed from the same samples of some inputs and from the others as they are, with the
+// same bits; and which inputs these are. All results have the samples then. What sums over
+// samples is none of these, nor what draws random numbers by a sample's place.
+func BySamples(n *graph.Node) (cut []bool, ok bool) {
+	samples, ok := samplesOf(n)
+	if !ok {
+		return nil, false
+	}
+	first := func(count int) []bool {
+		cut := make([]bool, len(n.In))
+		for i := range count {
+			cut[i] = true
+		}
+		return cut
+	}
+	switch op := n.Op.(type) {
+	case Unary, UnaryGrad, Affine, Lerp, MaxPool2D, MaxPool2DGrad, AvgPool2D, AvgPool2DGrad, Compare, Select, Gated:
+		cut = first(len(n.In))
+	case Binary:
+		cut = make([]bool, len(n.In))
+		for i, v := range n.In {
+			cut[i] = v.Meta.Shape.Rank() == n.Out[0].Meta.Shape.Rank() && v.Meta.Shape[0] == samples
+		}
+	case Conv2D, LayerNorm, RMSNorm:
+		cut = first(1)
+	case Conv2DGradX:
+		cut = []bool{false, true}
+	case Reshape:
+		cut = first(1)
+	case MatMul:
+		if a := n.In[0].Meta.Shape; op.TransA || n.In[1].Meta.Shape.Rank() != 2 || a.Rank() < 2 {
+			return nil, false
+		}
+		cut = first(1)
+	default:
+		return nil, false
+	}
+	for i, v := range n.In {
+		if cut[i] && (v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != samples) {
+			return nil, false
+		}
+	}
+	return cut, true
+}
+
+// samplesOf is dimension 0 of all results, if that is one number.
+func samplesOf(n *graph.Node) (samples int, ok bool) {
+	if len(n.Out) == 0 || len(n.In) == 0 {
+		return 0, false
+	}
+	for i, v := range n.Out {
+		s := v.Meta.Shape
+		if s.Rank() == 0 || i > 0 && s[0] != samples {
+			return 0, false
+		}
+		samples = s[0]
+	}
+	return samples, true
+}
+
+// OfSamples is the op that computes so many samples of what op computes: see [BySamples].
+func OfSamples(op graph.Op, samples int) graph.Op {
+	if o, ok := op.(Reshape); ok {
+		o.Shape = o.Shape.Clone()
+		o.Shape[0] = samples
+		return o
+	}
+	return op
+}
+
+// ByChannels reports whether some channels of a node's result are computed from the same
+// channels, along dimension 1, of one input and from the others as they are, with the same
+// bits; and which input that is. The result has its channels along dimension 0. These are
+// the gradients that convolutions and their biases sum over samples.
+func ByChannels(n *graph.Node) (input int, ok bool) {
+	switch op := n.Op.(type) {
+	case Conv2DGradW:
+		return 1, op.Groups == 1
+	case SumTo:
+		x, to := n.In[0].Meta.Shape, n.Out[0].Meta.Shape
+		sums := x.Rank() == 4 && x[2]*x[3] > 1 && to.Equal(shape.Of(x[1], 1, 1))
+		return 0, sums
+	}
+	return 0, false
+}
+
+// OfChannels is the op that computes so many channels of what op computes: see [ByChannels].
+func OfChannels(op graph.Op, channels int) graph.Op {
+	if o, ok := op.(SumTo); ok {
+		o.Shape = slices.Clone(o.Shape)
+		o.Shape[0] = channels
+		return o
+	}
+	return op
+}

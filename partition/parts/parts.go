@@ -1,0 +1,371 @@
+package parts
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// Cuts says which nodes of a graph are computed in parts. The zero value cuts none.
+type Cuts struct {
+	Count int         // parts of a node that is cut over samples, and the most of one that is cut over channels
+	Bytes int64       // a node is cut from so many bytes on, of what can be cut
+	Least int64       // the most bytes that a part needs
+	nodes map[int]way // by Node.ID
+}
+
+// way is how a node is cut.
+type way struct {
+	kind     string // of the node's op
+	channels int    // the input with the channels that it is cut over; -1 if it is cut over samples
+	samples  []bool // the inputs that are cut over samples
+}
+
+// suits reports whether n can be cut in that way: in a graph of other nodes, what has the ID of a node that
+// is cut may be any other.
+func (w way) suits(n *graph.Node) bool {
+	if n.Op.Kind() != w.kind {
+		return false
+	}
+	if w.samples == nil {
+		input, ok := ops.ByChannels(n)
+		return ok && input == w.channels && n.In[input].Meta.Shape[1] > 1
+	}
+	if len(n.In) != len(w.samples) {
+		return false
+	}
+	for i, v := range n.In {
+		if w.samples[i] && (v.Meta.Shape.Rank() == 0 || n.Out[0].Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != n.Out[0].Meta.Shape[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// On reports whether any node is cut.
+func (c Cuts) On() bool { return len(c.nodes) > 0 }
+
+// most is the most parts of a node. More hardly lower the floor, and each is a launch.
+const most = 64
+
+// share is how much of a device's memory a node may take with what can be cut of it, before
+// it is cut: what joins its parts takes twice as much.
+const share = 4
+
+// Choose finds the nodes of a graph to compute in so many parts, for devices with limit
+// bytes of memory. scratch is the working memory of a node's kernel.
+func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) int64, check *stop.Check) Cuts {
+	c := Cuts{Count: count, Bytes: limit / share, nodes: map[int]way{}}
+	asked := make([]bool, len(g.Values)) // by others than nodes
+	for _, v := range g.Outputs {
+		asked[v.ID] = true
+	}
+	for _, a := range g.Accums {
+		asked[a.Part.ID] = true
+	}
+	if count > most {
+		return c
+	}
+	for _, n := range stop.Each(check, g.Nodes) {
+		if n.Phase == graph.Update || n.Conditional || n.Layer != nil && n.Layer.Iterations > 0 {
+			continue
+		}
+		fetched := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] })
+		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !fetched {
+			c.consider(n, way{kind: n.Op.Kind(), channels: -1, samples: cut}, count, limit, scratch)
+		} else if input, ok := ops.ByChannels(n); ok {
+			if of := channelParts(n.In[input], count); of > 1 {
+				c.consider(n, way{kind: n.Op.Kind(), channels: input}, of, limit, scratch)
+			}
+		}
+	}
+	return c
+}
+
+// channelParts is the parts of a tensor over its channels: each has two or more, since the sums over a
+// single one would be another loop.
+func channelParts(v *graph.Value, count int) int { return min(count, v.Meta.Shape[1]/2) }
+
+// consider cuts a node into so many parts if it needs much memory.
+func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch func(n *graph.Node) int64) {
+	var parted, whole int64
+	for i, v := range n.In {
+		switch {
+		case slices.Contains(n.In[:i], v):
+		case i == w.channels, w.samples != nil && w.samples[i]:
+			parted += v.Meta.Bytes()
+		default:
+			whole += v.Meta.Bytes()
+		}
+	}
+	for _, v := range n.Out {
+		parted += v.Meta.Bytes()
+	}
+	if parted > c.Bytes || parted+whole+scratch(n) > limit {
+		c.nodes[n.ID] = w
+		c.Least = max(c.Least, whole+parted/int64(count))
+	}
+}
+
+// Apply is the graph with the nodes in parts. A graph of the same nodes with another number of
+// samples gets the same parts.
+func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
+	if !c.On() {
+		return g
+	}
+	b := &builder{
+		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{},
+		ranges: map[*graph.Value][]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
+		stands: map[*graph.Node]*graph.Node{},
+	}
+	*b.g = *g
+	b.g.Nodes, b.g.Values = nil, slices.Clone(g.Values)
+	for _, v := range g.Values {
+		if v != nil && v.Node != nil {
+			b.next = max(b.next, v.Node.ID+1)
+		}
+	}
+	for _, n := range stop.Each(check, g.Nodes) {
+		b.next = max(b.next, n.ID+1)
+	}
+	for _, n := range stop.Each(check, g.Nodes) {
+		switch w, cut := c.nodes[n.ID]; {
+		case !cut || !w.suits(n):
+			b.flush()
+			b.rewire(n)
+		case w.samples != nil:
+			b.bySamples(n)
+		default:
+			b.flush()
+			b.byChannels(n, w.channels)
+		}
+	}
+	b.flush()
+	b.g.Outputs = slices.Clone(g.Outputs)
+	for i, v := range b.g.Outputs {
+		b.g.Outputs[i] = b.now(v)
+	}
+	b.g.Assigns = slices.Clone(g.Assigns)
+	for i, a := range b.g.Assigns {
+		b.g.Assigns[i].New = b.now(a.New)
+	}
+	b.g.Accums = slices.Clone(g.Accums)
+	for i, a := range b.g.Accums {
+		b.g.Accums[i].Part = b.now(a.Part)
+	}
+	return b.g
+}
+
+// builder makes the graph of a call of [Cuts.Apply], which owns it. Its tables are by values of
+// the whole graph.
+type builder struct {
+	c       Cuts
+	g       *graph.Graph
+	next    int                             // the ID of the next node
+	run     []*graph.Node                   // nodes cut over samples that follow each other, and are not added yet
+	made    map[*graph.Value][]*graph.Value // the parts of a value that is computed in parts
+	taken   map[*graph.Value][]*graph.Value // the parts that are copied out of a whole value
+	ranges  map[*graph.Value][]*graph.Value // the ranges of a value's channels
+	instead map[*graph.Value]*graph.Value   // the value that takes its place: its parts joined, or made by another node
+	stands  map[*graph.Node]*graph.Node     // by node of the whole graph: the one that has its place; of parts, the first
+}
+
+// of is the forward node that n differentiates or computes again.
+func (b *builder) of(n *graph.Node) *graph.Node {
+	if x := b.stands[n.Of]; x != nil {
+		return x
+	}
+	return n.Of
+}
+
+// now is the value in the new graph that stands for a whole one.
+func (b *builder) now(v *graph.Value) *graph.Value {
+	if w := b.instead[v]; w != nil {
+		return w
+	}
+	return v
+}
+
+// rewire adds a whole node.
+func (b *builder) rewire(n *graph.Node) {
+	in, same := make([]*graph.Value, len(n.In)), b.of(n) == n.Of
+	for i, v := range n.In {
+		in[i] = b.whole(v, n)
+		same = same && in[i] == v
+	}
+	if same {
+		b.g.Nodes = append(b.g.Nodes, n)
+		return
+	}
+	m := new(graph.Node)
+	*m = *n
+	m.In, m.Out, m.Of = in, nil, b.of(n)
+	b.stands[n] = m
+	b.g.Nodes = append(b.g.Nodes, m)
+	for _, v := range n.Out {
+		b.replace(v, m)
+	}
+}
+
+// replace has a node make v.
+func (b *builder) replace(v *graph.Value, by *graph.Node) {
+	w := new(graph.Value)
+	*w = *v
+	w.Node, w.Out = by, len(by.Out)
+	by.Out = append(by.Out, w)
+	b.g.Values[v.ID], b.instead[v] = w, w
+}
+
+// bySamples notes a node to cut over samples. A node that reads a result of those before as a whole cannot
+// run part by part with them.
+func (b *builder) bySamples(n *graph.Node) {
+	if len(b.run) > 0 && b.run[0].Phase != n.Phase {
+		b.flush()
+	}
+	cut := b.c.nodes[n.ID].samples
+	for i, v := range n.In {
+		if cut[i] {
+			continue
+		}
+		if v.Node != nil && slices.Contains(b.run, v.Node) {
+			b.flush()
+		}
+		b.whole(v, n)
+	}
+	b.run = append(b.run, n)
+}
+
+// flush adds the nodes that are noted, part by part.
+func (b *builder) flush() {
+	for p := range b.c.Count {
+		for _, n := range b.run {
+			b.part(n, p)
+		}
+	}
+	b.run = b.run[:0]
+}
+
+// part adds part p of a node over samples.
+func (b *builder) part(n *graph.Node, p int) {
+	cut := b.c.nodes[n.ID].samples
+	in := make([]*graph.Value, len(n.In))
+	for i, v := range n.In {
+		if in[i] = b.now(v); cut[i] {
+			in[i] = b.samplesOf(v, p, n)
+		}
+	}
+	of := &graph.Part{Of: n, Label: fmt.Sprintf("part%d", p)}
+	lo, hi := interval(n.Out[0].Meta.Shape[0], p, b.c.Count)
+	m := b.node(n, ops.OfSamples(n.Op, hi-lo), in, of)
+	for _, v := range n.Out {
+		b.made[v] = append(b.made[v], b.give(m, v, of.Label, hi-lo, 0))
+	}
+}
+
+// interval is range i of count even ranges of n.
+func interval(n, i, count int) (lo, hi int) { return n * i / count, n * (i + 1) / count }
+
+// node adds a node in place of n.
+func (b *builder) node(n *graph.Node, op graph.Op, in []*graph.Value, of *graph.Part) *graph.Node {
+	m := &graph.Node{ID: b.next, Op: op, In: in, Phase: n.Phase, Layer: n.Layer, Of: b.of(n), Recomputed: n.Recomputed, Part: of}
+	b.next++
+	if of != nil && of.Of == n && b.stands[n] == nil {
+		b.stands[n] = m
+	}
+	b.g.Nodes = append(b.g.Nodes, m)
+	return m
+}
+
+// give gives a node an output: v, but for its size along an axis.
+func (b *builder) give(m *graph.Node, v *graph.Value, label string, size, axis int) *graph.Value {
+	meta := v.Meta
+	meta.Shape = meta.Shape.Clone()
+	meta.Shape[axis] = size
+	w := &graph.Value{ID: len(b.g.Values), Name: label + "/" + v.Name, Meta: meta, Node: m, Out: len(m.Out)}
+	b.g.Values, m.Out = append(b.g.Values, w), append(m.Out, w)
+	return w
+}
+
+// samplesOf is part p of a value, for a reader.
+func (b *builder) samplesOf(v *graph.Value, p int, reader *graph.Node) *graph.Value {
+	if made := b.made[v]; made != nil {
+		return made[p]
+	}
+	taken := b.taken[v]
+	if taken == nil {
+		taken = make([]*graph.Value, b.c.Count)
+		b.taken[v] = taken
+	}
+	if taken[p] == nil {
+		lo, hi := interval(v.Meta.Shape[0], p, b.c.Count)
+		taken[p] = b.slice(b.now(v), reader, fmt.Sprintf("part%d", p), 0, lo, hi)
+	}
+	return taken[p]
+}
+
+// slice adds the node that copies lo to hi-1 along an axis out of v.
+func (b *builder) slice(v *graph.Value, reader *graph.Node, label string, axis, lo, hi int) *graph.Value {
+	op := ops.Slice{Start: make([]int, v.Meta.Shape.Rank()), Stop: slices.Clone(v.Meta.Shape)}
+	op.Start[axis], op.Stop[axis] = lo, hi
+	m := b.node(reader, op, []*graph.Value{v}, &graph.Part{Label: label})
+	return b.give(m, v, label, hi-lo, axis)
+}
+
+// whole is a value as a whole, for a reader.
+func (b *builder) whole(v *graph.Value, reader *graph.Node) *graph.Value {
+	if made := b.made[v]; made != nil && b.instead[v] == nil {
+		b.join(v, reader, made)
+	}
+	return b.now(v)
+}
+
+// join adds the node that joins v from its parts.
+func (b *builder) join(v *graph.Value, reader *graph.Node, from []*graph.Value) {
+	b.replace(v, b.node(reader, ops.Concat{}, from, nil))
+}
+
+// byChannels adds a node in parts over its channels, and what joins them.
+func (b *builder) byChannels(n *graph.Node, input int) {
+	in := make([]*graph.Value, len(n.In))
+	for i, v := range n.In {
+		if i != input {
+			in[i] = b.whole(v, n)
+		}
+	}
+	var parts []*graph.Value
+	x := n.In[input]
+	count := channelParts(x, b.c.Count)
+	for i := range count {
+		of := &graph.Part{Of: n, Label: fmt.Sprintf("channels%d", i)}
+		lo, hi := interval(x.Meta.Shape[1], i, count)
+		in := slices.Clone(in)
+		in[input] = b.channelsOf(x, i, count, n)
+		m := b.node(n, ops.OfChannels(n.Op, hi-lo), in, of)
+		parts = append(parts, b.give(m, n.Out[0], of.Label, hi-lo, 0))
+	}
+	b.join(n.Out[0], n, parts)
+}
+
+// channelsOf is range i of the channels of a value, of all samples.
+func (b *builder) channelsOf(v *graph.Value, i, count int, reader *graph.Node) *graph.Value {
+	if list := b.ranges[v]; len(list) > i {
+		return list[i]
+	}
+	label := fmt.Sprintf("channels%d", i)
+	lo, hi := interval(v.Meta.Shape[1], i, count)
+	var w *graph.Value
+	if made := b.made[v]; made != nil && b.instead[v] == nil {
+		var from []*graph.Value
+		for _, part := range made {
+			from = append(from, b.slice(part, reader, label, 1, lo, hi))
+		}
+		w = b.give(b.node(reader, ops.Concat{}, from, &graph.Part{Label: label}), v, label, hi-lo, 1)
+	} else {
+		w = b.slice(b.now(v), reader, label, 1, lo, hi)
+	}
+	b.ranges[v] = append(b.ranges[v], w)
+	return w
+}
