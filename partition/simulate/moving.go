@@ -20,14 +20,32 @@ import (
 // owns one for each device that lacks memory.
 type mover struct {
 	trace   *forecast.Trace
+	limit   int64
 	seconds func(bytes int64, out bool) float64 // of a copy
 	object  []int                               // by number of the instance: its object
-	queued  [][]paging.Move                     // per launch of the device
-	next    int                                 // its next launch
-	used    []float64                           // per object: the end of the newest launch that uses it
-	arrived []float64                           // per object: the end of its newest copy in
-	in, out float64                             // the end of the newest copy
-	stalled float64                             // of the step: the time for which launches wait for copies
+	order   *paging.Order
+	course  paging.Course
+	queued  [][]paging.Move // per launch of the device, in the steps of course
+	next    int             // its next launch, there
+	used    []float64       // per object: the end of the newest launch that uses it
+	written []float64       // per object: the end of the newest launch that writes it
+	arrived []float64       // per object: the end of its newest copy in
+	in, out float64         // the end of the newest copy
+	leaving []leaving       // memory that was given up and is still in use
+	stalled float64         // of all steps: the time for which launches wait for copies
+	copies  []span          // of all steps
+	works   []span          // of all steps: launches, without their waits
+	took    []float64       // per launch: its time in the newest step
+	early   map[use]float64 // of that time, what comes before the launch reads an object; none where it waits for all first
+}
+
+// use is an object in a launch.
+type use struct{ launch, object int }
+
+// leaving is memory that is in use until its contents are copied out.
+type leaving struct {
+	bytes int64
+	until float64
 }
 
 // moversOf simulate the devices with less memory than a step with these traces would take;
@@ -36,7 +54,7 @@ func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, t
 	list := make([]*mover, len(speeds.Devices))
 	for i := range memory {
 		if f := &memory[i]; f.Moved() > 0 {
-			list[f.Device] = newMover(traces[f.Device], instances, paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
+			list[f.Device] = newMover(traces[f.Device], f.Limit, instances, func(bytes int64, out bool) float64 {
 				return speeds.HostSeconds(f.Device, bytes, out)
 			})
 		}
@@ -44,48 +62,138 @@ func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, t
 	return list
 }
 
-func newMover(t *forecast.Trace, instances int, moves []paging.Move, seconds func(bytes int64, out bool) float64) *mover {
+func newMover(t *forecast.Trace, limit int64, instances int, seconds func(bytes int64, out bool) float64) *mover {
 	m := &mover{
-		trace: t, seconds: seconds, object: make([]int, instances), queued: make([][]paging.Move, len(t.Launches)),
-		used: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
+		trace: t, limit: limit, seconds: seconds, object: make([]int, instances), order: paging.NewOrder(&t.Trace), course: paging.CourseOf(&t.Trace, limit),
+		early: map[use]float64{},
+		used:  make([]float64, len(t.Objects)), written: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
 	}
 	for o, number := range t.Numbers {
-		m.object[number] = o
+		if number >= 0 {
+			m.object[number] = o
+		}
 	}
-	for _, x := range moves {
+	m.queued, m.took = make([][]paging.Move, len(m.course.Used)), make([]float64, len(m.course.Used))
+	for _, x := range m.course.Moves {
 		m.queued[x.Launch] = append(m.queued[x.Launch], x)
 	}
 	return m
 }
 
 // begin queues the copies that come with the device's next launch, where the launch before
-// ended at free. It gives the time from which the launch has its memory. The memory of what
-// is copied in was in use until the launch before ended, or until its contents are copied
-// out.
+// ended at free. It gives the time from which the launch has its memory. A copy out begins
+// once its contents are written. What it leaves is in use until it and all launches before
+// have ended. A copy in begins as soon as there is room.
 func (m *mover) begin(free float64) (own float64) {
-	room := free
-	own = free
+	m.leaving = slices.DeleteFunc(m.leaving, func(x leaving) bool { return x.until <= free })
 	for _, x := range m.queued[m.next] {
-		took := m.seconds(m.trace.Objects[x.Object].Bytes, x.Out)
-		if !x.Out {
-			m.in = max(m.in, room) + took
-			m.arrived[x.Object] = m.in
-			continue
-		}
-		m.out = max(m.out, m.used[x.Object]) + took
-		if room = max(room, m.out); !x.Ahead {
-			own = room
+		if bytes := m.trace.Objects[x.Object].Bytes; x.Out {
+			m.out = m.copy(max(m.out, m.written[x.Object]), bytes, true)
+			m.leaving = append(m.leaving, leaving{paging.Rounded(bytes), max(m.out, m.used[x.Object])})
 		}
 	}
-	m.next = (m.next + 1) % len(m.queued)
+	used := m.course.Used[m.next]
+	own = m.room(used, free)
+	for _, x := range m.queued[m.next] {
+		if x.Out {
+			continue
+		}
+		bytes, from := m.trace.Objects[x.Object].Bytes, own
+		if x.Ahead {
+			used += paging.Rounded(bytes)
+			from = m.room(used, free)
+		}
+		m.in = m.copy(max(m.in, from), bytes, false)
+		m.arrived[x.Object] = m.in
+	}
 	return own
+}
+
+// copy is the end of a copy that begins at start.
+func (m *mover) copy(start float64, bytes int64, out bool) (end float64) {
+	end = start + m.seconds(bytes, out)
+	m.copies = append(m.copies, span{start, end})
+	return end
+}
+
+// room is the time from which so many bytes fit beside those that are leaving, no sooner than from.
+func (m *mover) room(bytes int64, from float64) float64 {
+	for _, x := range m.leaving {
+		bytes += x.bytes
+	}
+	for _, x := range m.leaving { // in the order in which they are copied
+		if bytes <= m.limit {
+			break
+		}
+		from, bytes = max(from, x.until), bytes-x.bytes
+	}
+	return from
+}
+
+// ran ends the device's next launch, which ran from start to end and took so long without its waits.
+func (m *mover) ran(start, end float64, waits []Wait) {
+	m.took[m.next] = end - start
+	for _, w := range waits {
+		m.works = append(m.works, span{start, w.Start})
+		start = w.End
+		m.took[m.next] -= w.End - w.Start
+	}
+	m.works = append(m.works, span{start, end})
+	m.next = (m.next + 1) % len(m.queued)
 }
 
 // arrival is the time from which an instance that was copied out is back; 0 if it was not.
 func (m *mover) arrival(n *step.Need) float64 { return m.arrived[m.object[n.Number]] }
 
-// use notes the end of a launch that uses an instance.
-func (m *mover) use(n *step.Need, end float64) { m.used[m.object[n.Number]] = end }
+// readAfter notes that the device's next launch first reads an instance after so many seconds.
+func (m *mover) readAfter(n *step.Need, seconds float64) {
+	m.early[use{m.next, m.object[n.Number]}] = seconds
+}
+
+// ended notes the end of a launch that uses an instance.
+func (m *mover) ended(n *step.Need, end float64) {
+	o := m.object[n.Number]
+	if m.used[o] = end; n.Mode != segment.Read {
+		m.written[o] = end
+	}
+}
+
+// moving is the time of a step's copies, of the mean of so many steps.
+func (m *mover) moving(steps int) (x Moving) {
+	for _, c := range m.copies {
+		x.Copies += c.end - c.start
+		i, _ := slices.BinarySearchFunc(m.works, c.start, func(w span, at float64) int { return cmp.Compare(w.end, at) })
+		for ; i < len(m.works) && m.works[i].start < c.end; i++ {
+			x.Hidden += max(0, min(c.end, m.works[i].end)-max(c.start, m.works[i].start))
+		}
+	}
+	n := float64(steps)
+	return Moving{Waits: m.stalled / n, Copies: x.Copies / n, Hidden: x.Hidden / n, Most: m.most()}
+}
+
+// most is the most time of a step's copies for which launches can work meanwhile, in the mean of the course's steps.
+func (m *mover) most() (seconds float64) {
+	all, sums := 0.0, [2]float64{} // of copies in, and out
+	for _, took := range m.took {
+		all += took
+	}
+	for i, during := range m.course.During(&m.trace.Trace, m.limit) {
+		x, beside := m.course.Moves[i], 0.0
+		for _, k := range during {
+			beside += m.took[k]
+		}
+		if !x.Out {
+			distance, _ := m.order.Next(x.Object, x.Launch%len(m.trace.Launches)-1)
+			beside += m.early[use{(x.Launch + distance - 1) % len(m.took), x.Object}]
+		}
+		way := 0
+		if x.Out {
+			way = 1
+		}
+		sums[way] += min(beside, m.seconds(m.trace.Objects[x.Object].Bytes, x.Out))
+	}
+	return (min(sums[0], all) + min(sums[1], all)) / float64(len(m.took)/len(m.trace.Launches))
+}
 
 // reading is an input of a launch: the share of its work that comes before the first read,
 // and the time from which the input is there.

@@ -171,6 +171,9 @@ func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) erro
 	}
 	text += buckets
 	text = fmt.Sprintf("%s\n%s%s\n%s\n", text, fewRows(s.Begin(min(width, columns.Width))), inFlight(s), p)
+	if p.Moving.Copies > 0 {
+		text += p.Moving.String() + "\n"
+	}
 	if p.Ranks != nil {
 		_, err = fmt.Fprintf(w, "%s\n%s%s", text, partition.RankTable(p, width), f.rankNotes(run, p))
 		return err
