@@ -35,7 +35,7 @@ type mover struct {
 	stalled float64         // of all steps: the time for which launches wait for copies
 	copies  []span          // of all steps
 	works   []span          // of all steps: launches, without their waits
-	took    []float64       // per launch: its time in the newest step
+	took    []float64       // per launch of a step: its time in the newest one
 	early   map[use]float64 // of that time, what comes before the launch reads an object; none where it waits for all first
 }
 
@@ -65,15 +65,15 @@ func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, t
 func newMover(t *forecast.Trace, limit int64, instances int, seconds func(bytes int64, out bool) float64) *mover {
 	m := &mover{
 		trace: t, limit: limit, seconds: seconds, object: make([]int, instances), order: paging.NewOrder(&t.Trace), course: paging.CourseOf(&t.Trace, limit),
-		early: map[use]float64{},
-		used:  make([]float64, len(t.Objects)), written: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
+		took: make([]float64, len(t.Launches)), early: map[use]float64{},
+		used: make([]float64, len(t.Objects)), written: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
 	}
 	for o, number := range t.Numbers {
 		if number >= 0 {
 			m.object[number] = o
 		}
 	}
-	m.queued, m.took = make([][]paging.Move, len(m.course.Used)), make([]float64, len(m.course.Used))
+	m.queued = make([][]paging.Move, len(m.course.Used))
 	for _, x := range m.course.Moves {
 		m.queued[x.Launch] = append(m.queued[x.Launch], x)
 	}
@@ -132,11 +132,12 @@ func (m *mover) room(bytes int64, from float64) float64 {
 
 // ran ends the device's next launch, which ran from start to end and took so long without its waits.
 func (m *mover) ran(start, end float64, waits []Wait) {
-	m.took[m.next] = end - start
+	took := &m.took[m.next%len(m.took)]
+	*took = end - start
 	for _, w := range waits {
 		m.works = append(m.works, span{start, w.Start})
 		start = w.End
-		m.took[m.next] -= w.End - w.Start
+		*took -= w.End - w.Start
 	}
 	m.works = append(m.works, span{start, end})
 	m.next = (m.next + 1) % len(m.queued)
@@ -147,7 +148,7 @@ func (m *mover) arrival(n *step.Need) float64 { return m.arrived[m.object[n.Numb
 
 // readAfter notes that the device's next launch first reads an instance after so many seconds.
 func (m *mover) readAfter(n *step.Need, seconds float64) {
-	m.early[use{m.next, m.object[n.Number]}] = seconds
+	m.early[use{m.next % len(m.took), m.object[n.Number]}] = seconds
 }
 
 // ended notes the end of a launch that uses an instance.
@@ -158,41 +159,46 @@ func (m *mover) ended(n *step.Need, end float64) {
 	}
 }
 
-// moving is the time of a step's copies, of the mean of so many steps.
-func (m *mover) moving(steps int) (x Moving) {
+// moving is about the copies of a step, in the mean of the course's steps, after so many that were simulated.
+func (m *mover) moving(steps int) Moving {
+	all, hidden := 0.0, 0.0
 	for _, c := range m.copies {
-		x.Copies += c.end - c.start
+		all += c.end - c.start
 		i, _ := slices.BinarySearchFunc(m.works, c.start, func(w span, at float64) int { return cmp.Compare(w.end, at) })
 		for ; i < len(m.works) && m.works[i].start < c.end; i++ {
-			x.Hidden += max(0, min(c.end, m.works[i].end)-max(c.start, m.works[i].start))
+			hidden += max(0, min(c.end, m.works[i].end)-max(c.start, m.works[i].start))
 		}
 	}
-	n := float64(steps)
-	return Moving{Waits: m.stalled / n, Copies: x.Copies / n, Hidden: x.Hidden / n, Most: m.most()}
+	x := Moving{Waits: m.stalled / float64(steps)}
+	if x.Copies, x.Most = m.most(); all > 0 {
+		x.Hidden = hidden / all * x.Copies
+	}
+	return x
 }
 
-// most is the most time of a step's copies for which launches can work meanwhile, in the mean of the course's steps.
-func (m *mover) most() (seconds float64) {
-	all, sums := 0.0, [2]float64{} // of copies in, and out
+// most is the time of a step's copies, and the most of it for which launches can work meanwhile.
+func (m *mover) most() (copies, hidden float64) {
+	turns, works, sums := float64(len(m.queued)/len(m.took)), 0.0, [2]float64{} // of copies in, and out
 	for _, took := range m.took {
-		all += took
+		works += took * turns
 	}
 	for i, during := range m.course.During(&m.trace.Trace, m.limit) {
 		x, beside := m.course.Moves[i], 0.0
 		for _, k := range during {
-			beside += m.took[k]
-		}
-		if !x.Out {
-			distance, _ := m.order.Next(x.Object, x.Launch%len(m.trace.Launches)-1)
-			beside += m.early[use{(x.Launch + distance - 1) % len(m.took), x.Object}]
+			beside += m.took[k%len(m.took)]
 		}
 		way := 0
 		if x.Out {
 			way = 1
+		} else {
+			distance, _ := m.order.Next(x.Object, x.Launch%len(m.took)-1)
+			beside += m.early[use{(x.Launch + distance - 1) % len(m.took), x.Object}]
 		}
-		sums[way] += min(beside, m.seconds(m.trace.Objects[x.Object].Bytes, x.Out))
+		takes := m.seconds(m.trace.Objects[x.Object].Bytes, x.Out)
+		copies += takes
+		sums[way] += min(beside, takes)
 	}
-	return (min(sums[0], all) + min(sums[1], all)) / float64(len(m.took)/len(m.trace.Launches))
+	return copies / turns, (min(sums[0], works) + min(sums[1], works)) / turns
 }
 
 // reading is an input of a launch: the share of its work that comes before the first read,
