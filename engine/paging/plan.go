@@ -90,7 +90,7 @@ func (x *planner) pull() {
 		pulled = false
 		for i := range x.loads {
 			l := &x.loads[i]
-			if l.at == l.earliest {
+			if l.at <= l.earliest {
 				continue
 			}
 			used, bytes := &x.used[x.index(l.at-1)], x.bytes(l.object)

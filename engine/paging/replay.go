@@ -124,7 +124,7 @@ type Course struct {
 
 // Move is a copy of an object for lack of memory.
 type Move struct {
-	Launch int  // index in Trace.Launches of the launch with which it is queued
+	Launch int  // with which it is queued, counted over the steps of the course
 	Object int  // index in Trace.Objects
 	Out    bool // it goes to the host; otherwise it comes back
 	Ahead  bool // for a later launch
