@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor/ranks/mpi"
 	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/errs"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // Ranks are the processes of one run, which a launcher such as mpirun or srun has started: see [JoinRanks]. The methods
@@ -61,7 +61,7 @@ func JoinRanks(ctx context.Context, o RanksOptions) (*Ranks, error) {
 	if err != nil || launch.Size < 2 {
 		return nil, err
 	}
-	threads := runtime.GOMAXPROCS(0) // without that of MPI
+	threads := prompt.Threads()
 	world, err := mpi.Meet(ctx, launch)
 	if err != nil {
 		return nil, err

@@ -211,8 +211,8 @@ func TestLateInputsInLittleMemory(t *testing.T) {
 	if late.early() == 0 {
 		t.Error("no launch computed before all its inputs were there")
 	}
-	if after.Seconds >= before.Seconds || after.Moving >= before.Moving || after.Moving <= 0 {
-		t.Errorf("late inputs save nothing: %v s, %v s of it for copies; without them %v s, %v s of it", after.Seconds, after.Moving, before.Seconds, before.Moving)
+	if after.Seconds >= before.Seconds || after.Moving.Waits >= before.Moving.Waits || after.Moving.Waits <= 0 {
+		t.Errorf("late inputs save nothing: %v s, %v s of it for copies; without them %v s, %v s of it", after.Seconds, after.Moving.Waits, before.Seconds, before.Moving.Waits)
 	}
 	for _, x := range [][2]float64{{before.Seconds, took}, {after.Seconds, shorter}} {
 		if ratio := x[0] / x[1]; ratio < 0.3 || ratio > 1.1 { // a busy machine is slower

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/internal/build"
+	"github.com/berth-ml/berth/internal/prompt"
 	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -61,7 +61,7 @@ func planApart(ctx context.Context, c *configs.Config, q *queue.Submission) (err
 		return err
 	}
 	if q.Sweep != nil {
-		q.Sweep.AtOnce = cmp.Or(c.Devices.Threads, runtime.GOMAXPROCS(0)) // as many as beside gives devices at most
+		q.Sweep.AtOnce = cmp.Or(c.Devices.Threads, prompt.Threads()) // as many as beside gives devices at most
 	}
 	return foresee(ctx, c, berth.OpenOptions{}, q)
 }
@@ -149,7 +149,7 @@ func beside(x configs.Devices, s *configs.Sweep, j *queue.Job) int {
 	if len(x.Each) > 0 || x.Memory != (configs.Memory{}) || !slices.Equal(j.Needs, []order.Need{{Kind: "cpu", Count: 1}}) || slices.ContainsFunc(s.Vary, of) {
 		return 1
 	}
-	n := min(cmp.Or(x.Threads, runtime.GOMAXPROCS(0)), s.Total()/4, cmp.Or(s.AtOnce, math.MaxInt))
+	n := min(cmp.Or(x.Threads, prompt.Threads()), s.Total()/4, cmp.Or(s.AtOnce, math.MaxInt))
 	for ; n > 1; n-- {
 		if each, err := host.DefaultBudget(n); err == nil && j.Memory <= each {
 			break

@@ -30,6 +30,7 @@ type (
 	Holders    = step.Holders
 	Forecast   = forecast.Forecast
 	Prediction = simulate.Prediction
+	Moving     = simulate.Moving
 	LaunchSpan = simulate.LaunchSpan
 	Wait       = simulate.Wait
 	CopySpan   = simulate.CopySpan

@@ -60,15 +60,18 @@ func TestPredictedMoves(t *testing.T) {
 	}
 	free, plenty := predict(0, 1)
 	none, tight := predict(plenty.Peak/2, 0)
-	if tight.Moved() == 0 || none.Moving > 1e-9 || free.Moving != 0 {
-		t.Fatalf("%d bytes move; copies of no time take %v s", tight.Moved(), none.Moving)
+	if tight.Moved() == 0 || none.Moving.Waits > 1e-9 || free.Moving.Waits != 0 {
+		t.Fatalf("%d bytes move; copies of no time take %v s", tight.Moved(), none.Moving.Waits)
 	}
 	before := none.Seconds
 	for _, seconds := range []float64{0.5, 5, 50} {
 		x, _ := predict(plenty.Peak/2, seconds)
 		most := none.Seconds + seconds*float64(tight.Moved()) // no copy has less than a byte
-		if x.Seconds < before || x.Seconds > most || x.Moving <= 0 || math.Abs(x.Seconds-none.Seconds-x.Moving) > 0.01*x.Seconds {
-			t.Errorf("copies of %v s: %v s after %v s, moving %v", seconds, x.Seconds, before, x.Moving)
+		if x.Seconds < before || x.Seconds > most || x.Moving.Waits <= 0 || math.Abs(x.Seconds-none.Seconds-x.Moving.Waits) > 0.01*x.Seconds {
+			t.Errorf("copies of %v s: %v s after %v s, moving %v", seconds, x.Seconds, before, x.Moving.Waits)
+		}
+		if m := x.Moving; m.Hidden <= 0 || m.Hidden > m.Most*1.001 || m.Most > m.Copies*1.001 {
+			t.Errorf("copies of %v s: of %v s, %v s are hidden, and at most %v s can be", seconds, m.Copies, m.Hidden, m.Most)
 		}
 		before = x.Seconds
 	}

@@ -117,6 +117,9 @@ func (a *attempt) get() (pause, error) {
 		return p, err
 	}
 	a.expect()
+	if err := a.leaveEarly(); err != nil {
+		return pause{}, err
+	}
 	if err := a.makeRoom(); err != nil {
 		return pause{}, err
 	}
@@ -126,7 +129,7 @@ func (a *attempt) get() (pause, error) {
 	if p, err := a.takeScratch(); err != nil || p.kind != none {
 		return p, err
 	}
-	if err := a.fetchAhead(); err != nil {
+	if err := a.loadEarly(); err != nil {
 		return pause{}, err
 	}
 	return pause{}, a.follow()

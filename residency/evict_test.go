@@ -295,7 +295,7 @@ func TestChoicesLookAtAllCopies(t *testing.T) {
 		r.fill(ts[i], byte('a'+i))
 	}
 	modes := []Mode{Read, ReadWrite, Write}
-	for round := range 6 {
+	for round := range 9 {
 		if round > 0 && round < 4 {
 			var launches []Launch
 			for i := range ts {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -233,7 +234,10 @@ func (s *model) setUses(t *rapid.T) {
 	}
 	u := s.r.m.NewUses(launches)
 	for d := range u.devs {
-		u.devs[d].policy.Ahead = rapid.IntRange(0, 3).Draw(t, "ahead")
+		if n := len(u.tensors[d]); n > 0 { // any plan, also a bad one
+			some := rapid.SliceOfN(rapid.SliceOf(rapid.IntRange(0, n-1)), len(u.devs[d].trace.Launches), len(u.devs[d].trace.Launches))
+			u.devs[d].policy.Plan = paging.Plan{Leaves: some.Draw(t, "leaves"), Loads: some.Draw(t, "loads")}
+		}
 		u.devs[d].policy.Spare = int64(rapid.IntRange(0, 100).Draw(t, "spare"))
 	}
 	s.r.m.SetUses(u)

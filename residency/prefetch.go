@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
 
@@ -95,52 +94,76 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 	return pause{}, nil
 }
 
-// fetchAhead queues copies of the tensors that the next launches of the step read,
-// so that they move while the attempt's task runs. For memory, it evicts only
-// tensors that none of these launches uses.
-func (a *attempt) fetchAhead() error {
-	if a.launch < 0 {
+// leaveEarly evicts what the plan of the step has leave with the attempt's launch. A device's own policy has no plan.
+func (a *attempt) leaveEarly() error {
+	p, d := a.planned()
+	if p == nil || d.evictor != nil {
 		return nil
 	}
-	d := &a.m.devs[a.needs[0].Device]
-	p, tensors := &a.tenant.on[d.index].place, a.tenant.order.uses.tensors[d.index]
-	for number, distance := range p.reads {
-		t := tensors[number-1]
-		if d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
-			continue
-		}
-		if next, _ := p.next(number); next != distance {
-			continue // a launch before that overwrites it
-		}
-		if ok, err := a.fetchOne(t, d, p.uses.policy); err != nil || !ok {
-			return err
+	leaves, _ := p.planned()
+	for _, object := range leaves {
+		if t := a.tenant.order.uses.tensors[d.index][object]; d.copy(t).object > 0 && d.copy(t).buf != nil && !d.copy(t).locked() {
+			if err := a.m.evict(d, t); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// fetchOne queues the copy of one tensor. It reports false if there is no room.
-func (a *attempt) fetchOne(t *Tensor, d *devState, p paging.Policy) (bool, error) {
+// loadEarly queues copies of the tensors that the plan of the step has come with the attempt's launch, so that they move while
+// it runs. For memory, it evicts only tensors that are used later than they.
+func (a *attempt) loadEarly() error {
+	p, d := a.planned()
+	if p == nil {
+		return nil
+	}
+	_, loads := p.planned()
+	for _, object := range loads {
+		t := a.tenant.order.uses.tensors[d.index][object]
+		if d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
+			continue
+		}
+		if distance, reads := p.next(object + 1); reads {
+			if err := a.loadOne(t, d, p.spare(), distance); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// planned is the attempt's place in the known order of uses, and the device there; nil if it has none.
+func (a *attempt) planned() (*place, *devState) {
+	if a.launch < 0 || len(a.needs) == 0 {
+		return nil, nil
+	}
+	d := &a.m.devs[a.needs[0].Device]
+	return &a.tenant.on[d.index].place, d
+}
+
+// loadOne queues the copy of one tensor that is used in so many launches, if there is room.
+func (a *attempt) loadOne(t *Tensor, d *devState, spare int64, distance int) error {
 	m := a.m
-	if ok, err := m.makeRoom(d, d.takes(t.bytes)+p.Spare, p.Ahead); err != nil || !ok {
-		return false, err
+	if ok, err := m.makeRoom(d, d.takes(t.bytes)+spare, distance); err != nil || !ok {
+		return err
 	}
 	s, err := m.copier(t, d)
 	if err != nil {
-		return false, err
+		return err
 	}
 	b, err := a.alloc(d, s, t.meta, t.usage)
 	if errors.Is(err, device.ErrOutOfMemory) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s on %s: %w", t.name, d.id, err)
+		return fmt.Errorf("%s on %s: %w", t.name, d.id, err)
 	}
 	d.attach(t, b, s)
 	d.copy(t).used = m.clock
 	if err := m.bring(t, d, "ahead"); err != nil {
-		d.free(t, "not fetched")
-		return false, err
+		d.free(t, "not loaded")
+		return err
 	}
-	return true, nil
+	return nil
 }

@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,49 @@ func TestMoveIn(t *testing.T) {
 	}
 	for i, x := range ts {
 		r.mustRead(x, 0, "abc"[i])
+	}
+	conserved(t, r)
+}
+
+// TestPlannedMoves: with a known order, a tensor that must leave goes after its last use, and comes back as soon as there is room:
+// its copies are queued launches before others need the room, or it is read. The bytes that move are those of moves on demand.
+func TestPlannedMoves(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(4*64))
+	var ts []*Tensor
+	var launches []Launch
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		ts = append(ts, r.declare(name, 64, device.Activation))
+		launches = append(launches, Launch{Needs: []Need{{ts[len(ts)-1], 0, Write}}})
+	}
+	for i := range ts {
+		x := ts[len(ts)-1-i]
+		launches = append(launches, Launch{Needs: []Need{{x, 0, Read}}, Frees: []*Tensor{x}})
+	}
+	r.m.SetUses(r.m.NewUses(launches))
+	for step := range 3 {
+		var moved []string
+		for i, x := range ts {
+			r.write(x, 0, byte('a'+i))
+			moved = append(moved, r.kinds())
+		}
+		for i := range ts {
+			x := ts[len(ts)-1-i]
+			r.mustRead(x, 0, byte('a'+len(ts)-1-i))
+			if err := r.m.Drop(x); err != nil {
+				t.Fatal(err)
+			}
+			moved = append(moved, r.kinds())
+		}
+		want := []string{
+			"", "spill a fake:0>host; drop a fake:0>", "spill b fake:0>host; drop b fake:0>", "", "",
+			"hit e fake:0>fake:0; drop e fake:0>",
+			"copy-in b host>fake:0; hit d fake:0>fake:0; drop d fake:0>",
+			"copy-in a host>fake:0; hit c fake:0>fake:0; drop c fake:0>",
+			"hit b fake:0>fake:0; drop b fake:0>", "hit a fake:0>fake:0; drop a fake:0>",
+		}
+		if !slices.Equal(moved, want) {
+			t.Errorf("step %d moved %q, want %q", step, moved, want)
+		}
 	}
 	conserved(t, r)
 }

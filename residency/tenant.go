@@ -84,6 +84,7 @@ type Tenant struct {
 	spills  spills
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
+	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
 	suspended atomic.Bool // its floors are not reserved; written under the lock
 }
@@ -424,6 +425,9 @@ func (m *Manager) dismiss(u *Tenant) error {
 	}
 	clear(u.tensors)
 	m.leave(u)
+	if u.beside != nil {
+		u.beside()
+	}
 	over := m.detach(u)
 	m.line.Call()
 	m.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // Launch is a task of a step, as Acquire will be called for it.
@@ -45,6 +46,9 @@ func (u *Tenant) SetUses(x *Uses) {
 	defer u.mu.Unlock()
 	u.order.mark(0)
 	u.order = order{uses: x}
+	if x.moves() && u.beside == nil {
+		u.beside = prompt.Beside()
+	}
 	u.order.mark(1)
 	for d := range u.on {
 		u.devs[d].unrank()
@@ -60,6 +64,11 @@ func (u *Tenant) SetUses(x *Uses) {
 		}
 	}
 	u.host.Keep(launches)
+}
+
+// moves reports whether tensors leave a device in a step, and come back.
+func (x *Uses) moves() bool {
+	return x != nil && slices.ContainsFunc(x.devs, func(d deviceUses) bool { return d.policy.Spare > 0 })
 }
 
 // newUses lists the uses of tensors by launches, for each device.
@@ -225,22 +234,25 @@ func (x *deviceUses) describe() {
 // place is where a tenant is in its order of uses on one device: at the launch there that it
 // acquired last. The tenancy owns it. It knows copies by number, devCopy.object.
 type place struct {
-	uses *deviceUses // nil if no order is known
-	now  int         // that launch
-	turn int         // counts the launches acquired; SetUses does not set it back
+	uses  *deviceUses // nil if no order is known
+	now   int         // that launch
+	steps int         // that have ended since the order is known
+	turn  int         // counts the launches acquired; SetUses does not set it back
 }
 
 // known reports whether there is an order.
 func (p *place) known() bool { return p.uses != nil }
 
 // leave forgets the order.
-func (p *place) leave() { p.uses, p.now = nil, 0 }
+func (p *place) leave() { p.uses, p.now, p.steps = nil, 0, 0 }
 
 // reach makes a launch the present one. It reports false if that is neither the same as
 // before nor the next one: then the distances of all uses change each by a number of its own.
 func (p *place) reach(launch int) bool {
 	before := p.now
-	p.now = launch
+	if p.now = launch; launch < before {
+		p.steps++
+	}
 	if launch == (before+1)%len(p.uses.trace.Launches) && launch != before {
 		p.turn++
 		return true
@@ -271,14 +283,12 @@ func (p *place) spare() int64 {
 	return p.uses.policy.Spare
 }
 
-// reads yields the copies that the next launches of the step read, as far as they are to be
-// loaded ahead, with the distance of each read.
-func (p *place) reads(yield func(number, distance int) bool) {
-	for n := 1; n <= p.uses.policy.Ahead && p.now+n < len(p.uses.trace.Launches); n++ {
-		for _, u := range p.uses.trace.Launches[p.now+n].Uses {
-			if u.Read && !yield(u.Object+1, n) {
-				return
-			}
-		}
+// planned are the objects that the plan has leave with the present launch, and those that it has come back.
+func (p *place) planned() (leaves, loads []int) {
+	plan := &p.uses.policy.Plan
+	if plan.Leaves == nil {
+		return nil, nil
 	}
+	k := plan.Launch(p.now, p.steps, len(p.uses.trace.Launches))
+	return plan.Leaves[k], plan.Loads[k]
 }

@@ -9,7 +9,7 @@
 //
 // [Replay] runs the trace as a device does (memory.go). [Take] picks what leaves:
 // the objects whose memory is then free for the most launches per byte that moves.
-// [Ahead] decides how early to load what a launch will read. Package residency
+// A [Plan] says when these leave and come back (plan.go). Package residency
 // uses both, and [Order], so that a run moves what its replay says.
 //
 // The types to know are [Trace], [Object], [Launch], [Use] and [Result].
@@ -32,8 +32,16 @@
 // times that bound moved, and in none of all 1.25 times. The solver was longer than what it judged, and
 // went; a golden file now keeps the bytes of each recorded step from growing.
 //
-// What a launch reads is loaded while the one before it runs, where a replay of the step says that hardly
-// more moves then.
+// # Why is when an object moves planned apart from what moves?
+//
+// On demand, an object leaves when others need its room, and comes back when it is read: launches wait for both
+// copies. Loading everything a launch or more ahead needs room for it, which others leave: up to 5% more moved, or it did not pay. But
+// whatever leaves is of no use between its last use and its departure. A step replayed on demand shows how much memory is idle
+// so, and for how long. With that, an object leaves after its last use, and comes back as early as the idle memory allows, and
+// not a byte more moves. On gpt-small at 25% of the memory, 97 of 143 launches waited for a load, and 20 do.
+//
+// No speeds are asked for. A copy that could begin gains nothing by beginning later, and objects take turns: none
+// comes two launches early before all others that can have come one early.
 //
 // A device keeps its copies in queues by their next use, so that a choice takes hardly longer with more
 // copies. Only a device's own policy looks at a list of all copies.

@@ -7,7 +7,7 @@ type page struct {
 	whole  bool // it has contents
 	fresh  bool // fed, and not copied in yet
 	copied bool // copied out: the host has its contents
-	leased int  // the last launch that used it or loaded it ahead, counted over all steps
+	leased int  // the last launch that used it, counted over all steps
 }
 
 // memory is a device's memory during a replay, which owns it.
@@ -19,22 +19,29 @@ type memory struct {
 	policy  Policy
 	used    int64 // bytes of the objects that are here
 	leased  int64 // bytes here that the launch under way uses
-	near    int64 // bytes here, scratch too, that the launch under way or the next ones use; while loads are queued ahead
 	pages   []page
 	clock   int      // launches so far, over all steps
+	steps   int      // so far
 	waits   bool     // the launch under way reads an object that was given up
-	counted []int    // per object: the clock when it was counted in near
 	queues  []*Queue // one
 	victims []Entry
 	copies  copies
-	ahead   bool                                                        // objects are loaded for later launches
-	moved   func(Move)                                                  // hears of each copy; nil for nobody
+	ahead   bool                                                        // what moves is not for the launch under way
+	hears   hears                                                       // what happens
 	audit   func(victims []Entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
+}
+
+// hears are told what happens in a replay. Each may be nil.
+type hears struct {
+	copied func(Move)            // an object is copied
+	came   func(object, now int) // an object is loaded
+	went   func(object, now int) // an object is given up
+	ran    func(now int)         // a launch has its memory
 }
 
 func newMemory(t *Trace, limit int64, p Policy) *memory {
 	n := len(t.Objects)
-	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queues: []*Queue{NewQueue(n)}, copies: copies{}}
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), queues: []*Queue{NewQueue(n)}, copies: copies{}}
 	for i, o := range t.Objects {
 		m.pages[i].whole = o.Lasting
 	}
@@ -52,6 +59,7 @@ func (m *memory) step() {
 	for i := range m.trace.Launches {
 		m.launch(i)
 	}
+	m.steps++
 }
 
 // launch takes memory for a launch, then for objects that later ones read, runs it,
@@ -61,6 +69,7 @@ func (m *memory) launch(now int) {
 	m.clock++
 	m.queues[0].Clock = m.clock
 	need := Rounded(l.Scratch)
+	m.leaveEarly(l, now)
 	m.leased = 0
 	for _, u := range l.Uses {
 		m.pages[u.Object].leased = m.clock
@@ -82,7 +91,10 @@ func (m *memory) launch(now int) {
 		m.Waits++
 	}
 	m.used += Rounded(l.Scratch)
-	m.fetchAhead(now)
+	if m.hears.ran != nil {
+		m.hears.ran(now)
+	}
+	m.loadEarly(now)
 	m.Peak = max(m.Peak, m.used)
 	m.used -= Rounded(l.Scratch)
 	for _, o := range l.Frees {
@@ -120,6 +132,9 @@ func (m *memory) forgetCopy(object int) {
 // bring gives an object memory, and its contents if load is set.
 func (m *memory) bring(object int, load bool, now int) {
 	p, bytes := &m.pages[object], m.trace.Objects[object].Bytes
+	if load && m.hears.came != nil {
+		m.hears.came(object, now)
+	}
 	switch {
 	case load && p.fresh:
 		m.Fed += bytes
@@ -131,45 +146,40 @@ func (m *memory) bring(object int, load bool, now int) {
 	m.used += m.rounded(object)
 }
 
-// fetchAhead loads objects that the next launches of the step read, as far as they
-// fit. It gives up only objects that none of these uses.
-func (m *memory) fetchAhead(now int) {
-	if m.policy.Ahead == 0 || m.limit <= 0 {
+// leaveEarly gives up what the plan has leave with a launch.
+func (m *memory) leaveEarly(l *Launch, now int) {
+	if m.policy.Leaves == nil {
 		return
 	}
-	m.findNear(now)
+	for _, u := range l.Uses {
+		m.pages[u.Object].leased = m.clock
+	}
 	m.ahead = true
-	defer func() { m.ahead = false }()
-	for at := now + 1; at <= now+m.policy.Ahead && at < len(m.trace.Launches); at++ {
-		for _, u := range m.trace.Launches[at].Uses {
-			if p := &m.pages[u.Object]; p.here || !p.whole || !u.Read {
-				continue
-			}
-			if d, _ := m.order.Next(u.Object, now); now+d != at {
-				continue // a launch before that overwrites it
-			}
-			if !m.makeRoom(m.rounded(u.Object)+m.policy.Spare, now, m.policy.Ahead) {
-				return
-			}
-			m.bring(u.Object, true, now)
-			m.pages[u.Object].leased = m.clock
-			m.near += m.rounded(u.Object)
-			m.queues[0].Add(m.candidate(u.Object, now))
+	for _, o := range m.policy.Leaves[m.policy.Launch(now, m.steps, len(m.trace.Launches))] {
+		if p := &m.pages[o]; p.here && p.leased != m.clock {
+			m.giveUp(o, now)
 		}
 	}
+	m.ahead = false
 }
 
-// findNear fills in near. Launches of the next step count too.
-func (m *memory) findNear(now int) {
-	m.near = Rounded(m.trace.Launches[now].Scratch)
-	for k := 0; k <= m.policy.Ahead && k < len(m.trace.Launches); k++ {
-		for _, u := range m.trace.Launches[(now+k)%len(m.trace.Launches)].Uses {
-			if m.pages[u.Object].here && m.counted[u.Object] != m.clock {
-				m.counted[u.Object] = m.clock
-				m.near += m.rounded(u.Object)
-			}
-		}
+// loadEarly loads what the plan has come back with a launch. If need be, it gives up objects
+// that are used later than that.
+func (m *memory) loadEarly(now int) {
+	if m.policy.Loads == nil {
+		return
 	}
+	m.ahead = true
+	for _, o := range m.policy.Loads[m.policy.Launch(now, m.steps, len(m.trace.Launches))] {
+		p := &m.pages[o]
+		distance, reads := m.order.Next(o, now)
+		if p.here || !p.whole || !reads || !m.makeRoom(m.rounded(o)+m.policy.Spare, now, distance) {
+			continue
+		}
+		m.bring(o, true, now)
+		m.queues[0].Add(m.candidate(o, now))
+	}
+	m.ahead = false
 }
 
 // makeRoom gives up objects that the launch under way and as many after it do not
@@ -180,11 +190,7 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 	if m.limit <= 0 || over <= 0 {
 		return true
 	}
-	kept := m.leased
-	if after > 0 {
-		kept = m.near
-	}
-	victims, ok := m.victims[:0], m.used-kept >= over // without a look at the queue, where they are too few
+	victims, ok := m.victims[:0], m.used-m.leased >= over // without a look at the queue, where they are too few
 	if ok {
 		victims, ok = Take(m.queues, victims, over, after)
 	}
@@ -227,6 +233,9 @@ func (m *memory) copiesOut(object int, loads bool) bool {
 // giveUp takes an object's memory, after a copy out if its contents are nowhere
 // else.
 func (m *memory) giveUp(object, now int) {
+	if m.hears.went != nil {
+		m.hears.went(object, now)
+	}
 	distance, reads := m.order.Next(object, now)
 	copied := m.pages[object].copied
 	if m.copiesOut(object, m.loads(object, now, distance, reads)) {

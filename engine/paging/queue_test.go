@@ -14,13 +14,13 @@ func TestTakeLooksAtAll(t *testing.T) {
 	for seed := range int64(testall.Or(100, 400)) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 12, 20)
 		for limit := tr.Floor(); limit <= Replay(tr, 0).Peak; limit += Align {
-			for ahead := range mostAhead + 1 {
-				m := newMemory(tr, limit, Policy{Ahead: ahead})
+			for way, p := range policies(tr, limit) {
+				m := newMemory(tr, limit, p)
 				m.audit = func(victims []Entry, ok bool, bytes int64, now, after int) {
 					choices++
 					want, fine := m.choose(bytes, now, after)
 					if got := objectsOf(victims); ok != fine || ok && !slices.Equal(got, want) {
-						t.Fatalf("seed %d, limit %d, %d ahead, launch %d: gave up %v, %v; want %v, %v", seed, limit, ahead, m.clock, got, ok, want, fine)
+						t.Fatalf("seed %d, limit %d, policy %d, launch %d: gave up %v, %v; want %v, %v", seed, limit, way, m.clock, got, ok, want, fine)
 					}
 				}
 				for range 4 {
@@ -32,6 +32,20 @@ func TestTakeLooksAtAll(t *testing.T) {
 	if choices < 10000 {
 		t.Errorf("only %d choices", choices)
 	}
+}
+
+// policies are some of each kind: as moves happen when room is needed, as planned, and as planned with too little foresight:
+// loads that need room.
+func policies(tr *Trace, limit int64) []Policy {
+	m := newMemory(tr, limit, Policy{})
+	m.step()
+	planned, hasty := Policy{Plan: m.plan(1)}, Policy{Plan: Plan{Leaves: make([][]int, len(tr.Launches)), Loads: make([][]int, len(tr.Launches))}}
+	for i := range tr.Launches {
+		for _, u := range tr.Launches[(i+1)%len(tr.Launches)].Uses {
+			hasty.Loads[i] = append(hasty.Loads[i], u.Object)
+		}
+	}
+	return []Policy{{}, planned, hasty}
 }
 
 // choose is makeRoom's choice by choose.

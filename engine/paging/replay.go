@@ -4,22 +4,16 @@ import "slices"
 
 // Policy is how to make room in a device's memory.
 type Policy struct {
-	Ahead int   // launches whose loads are queued before they are due
 	Spare int64 // bytes to keep free, where giving up objects can
+	Plan
 }
-
-// mostAhead is the most launches whose loads are queued before they are due. The
-// host is that far ahead anyway; more only takes memory.
-const mostAhead = 3
 
 // spareShare is the share of the memory that is kept free.
 const spareShare = 64
 
-// NewPolicy is the policy for a trace. Loads are queued ahead, so that they overlap
-// with the launches before: as far as leaves the fewest launches waiting, among
-// those that move hardly more than none ahead. Where objects move at all, a little
-// memory is kept free: without any, room for an object means to move most others
-// within the memory.
+// NewPolicy is the policy for a trace. Where objects move at all, a little memory is kept
+// free: without any, room for an object means to move most others within the memory. The
+// moves are planned, unless with the plan more would move, or more launches would wait.
 func NewPolicy(t *Trace, limit int64) Policy {
 	p, _ := newPolicy(t, limit)
 	return p
@@ -31,13 +25,11 @@ func newPolicy(t *Trace, limit int64) (best Policy, result Result) {
 		return best, result
 	}
 	best.Spare = limit / spareShare
-	result = replay(t, limit, best)
-	most := result.Moved() + result.Moved()/20
-	for n := 1; n <= mostAhead; n++ {
-		p := Policy{n, best.Spare}
-		if r := replay(t, limit, p); r.Moved() <= most && r.Waits < result.Waits {
-			best, result = p, r
-		}
+	m := newMemory(t, limit, best)
+	result, turns := m.repeat()
+	p := Policy{best.Spare, m.plan(turns)}
+	if r := replay(t, limit, p); r.Moved() <= result.Moved() && r.Waits <= result.Waits {
+		return p, r
 	}
 	return best, result
 }
@@ -59,13 +51,19 @@ func replay(t *Trace, limit int64, p Policy) Result {
 	if !r.Fits {
 		return r
 	}
-	// Replay steps until one begins as an earlier one did: those from that one on repeat.
-	m := newMemory(t, limit, p)
+	repeated, _ := newMemory(t, limit, p).repeat()
+	repeated.Floor, repeated.Fits = r.Floor, r.Fits
+	return repeated
+}
+
+// repeat plays steps until one begins as an earlier one did: those from that one on repeat in turns.
+func (m *memory) repeat() (r Result, turns int) {
 	var states [][]page
 	var counts []Result
 	for len(states) < steps {
-		before := m.state()
-		if i := slices.IndexFunc(states, func(s []page) bool { return slices.Equal(s, before) }); i >= 0 {
+		before, n := m.state(), len(m.trace.Launches)
+		i := slices.IndexFunc(states, func(s []page) bool { return slices.Equal(s, before) })
+		if i >= 0 && (m.policy.Leaves == nil || m.policy.Launch(0, i, n) == m.policy.Launch(0, len(states), n)) {
 			counts = counts[i:]
 			break
 		}
@@ -76,7 +74,7 @@ func replay(t *Trace, limit int64, p Policy) Result {
 	}
 	r.Peak, r.Host = m.Peak, m.copies.bytes()
 	r.average(counts)
-	return r
+	return r, len(counts)
 }
 
 // state is the pages between two steps.
@@ -118,36 +116,71 @@ func (r *Result) average(counts []Result) {
 	r.Fed, r.Loaded, r.Spilled, r.Waits = r.Fed/n, r.Loaded/n, r.Spilled/n, r.Waits/len(counts)
 }
 
-// Move is a copy of an object for lack of memory.
-type Move struct {
-	Launch int  // index in Trace.Launches of the launch with which it is queued
-	Object int  // index in Trace.Objects
-	Out    bool // it goes to the host; otherwise it comes back
-	Ahead  bool // a later launch needs it, or the memory that it leaves
+// Course is what moves in steps among others: in one, or in as many as repeat if they move differently by turns.
+type Course struct {
+	Moves []Move  // in the order in which they are queued
+	Used  []int64 // per launch of these steps: bytes of objects and scratch, once it has its memory and nothing was loaded for later ones
 }
 
-// settled is how many steps are played first. By then, all later steps move the same.
-const settled = 3
+// Move is a copy of an object for lack of memory.
+type Move struct {
+	Launch int  // with which it is queued, counted over the steps of the course
+	Object int  // index in Trace.Objects
+	Out    bool // it goes to the host; otherwise it comes back
+	Ahead  bool // for a later launch
+}
 
-// Moves lists the moves of a step among others, in the order in which they are queued. It
-// decides as [Replay] does.
-func Moves(t *Trace, limit int64) (list []Move) {
+// CourseOf is the course of a trace. It decides as [Replay] does.
+func CourseOf(t *Trace, limit int64) (c Course) {
 	p, result := newPolicy(t, limit)
 	if !result.Fits || result.Moved() == 0 {
-		return nil
+		return c
 	}
 	m := newMemory(t, limit, p)
-	for range settled {
-		m.step()
+	_, turns := m.repeat()
+	before := 0 // launches of the steps before
+	m.hears = hears{
+		copied: func(x Move) { x.Launch += before; c.Moves = append(c.Moves, x) },
+		ran:    func(int) { c.Used = append(c.Used, m.used) },
 	}
-	m.moved = func(x Move) { list = append(list, x) }
-	m.step()
+	for range turns {
+		m.step()
+		before = len(c.Used)
+	}
+	return c
+}
+
+// During lists, for each move, the launches that can work while it is copied. What is copied has memory until that is over, or from
+// when it begins. So a copy out can run during the launches from where its contents are written on, and a copy in during those up
+// to the object's next use, each as far as they leave room for it, or only read it.
+func (c *Course) During(t *Trace, limit int64) [][]int {
+	list, order, n := make([][]int, len(c.Moves)), NewOrder(t), len(t.Launches)
+	for i, x := range c.Moves {
+		now := x.Launch % n
+		distance, _ := order.Next(x.Object, now-1)
+		from, until := x.Launch-now+order.last(x.Object, now, x.Out), x.Launch-1+distance
+		for range until - from - 1 {
+			k := from + 1
+			if !x.Out {
+				k = until - 1
+			}
+			l := (k + len(c.Used)) % len(c.Used)
+			if !order.at(x.Object, l%n) && t.Lease(&t.Launches[l%n])+Rounded(t.Objects[x.Object].Bytes) > limit {
+				break
+			}
+			if list[i] = append(list[i], l); x.Out {
+				from++
+			} else {
+				until--
+			}
+		}
+	}
 	return list
 }
 
 // tell tells of a copy.
 func (m *memory) tell(object, now int, out bool) {
-	if m.moved != nil {
-		m.moved(Move{Launch: now, Object: object, Out: out, Ahead: m.ahead})
+	if m.hears.copied != nil {
+		m.hears.copied(Move{Launch: now, Object: object, Out: out, Ahead: m.ahead})
 	}
 }

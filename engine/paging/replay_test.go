@@ -89,19 +89,17 @@ func TestReplayOverwritesWithoutCopies(t *testing.T) {
 	}
 }
 
-// What the next launch reads is loaded while the one before runs, if both fit.
+// What a launch reads is loaded while those before run, if both fit, and as many bytes move.
 func TestReplayLoadsAhead(t *testing.T) {
 	tr := chain(24, 64, 128)
 	limit := Replay(tr, 0).Peak / 2
-	now, early := replay(tr, limit, Policy{}), replay(tr, limit, Policy{Ahead: 1})
-	if now.Waits == 0 || early.Waits != 0 || early.Peak > limit {
-		t.Errorf("loads on demand: %+v, one launch ahead: %+v", now, early)
+	p, early := newPolicy(tr, limit)
+	now := replay(tr, limit, Policy{Spare: p.Spare})
+	if now.Waits == 0 || early.Waits != 0 || early.Peak > limit || early.Moved() != now.Moved() {
+		t.Errorf("loads on demand: %+v, as planned: %+v", now, early)
 	}
-	if n := NewPolicy(tr, limit).Ahead; n != 1 {
-		t.Errorf("%d launches ahead", n)
-	}
-	if n := NewPolicy(tr, 0).Ahead; n != 0 {
-		t.Errorf("%d launches ahead without a limit", n)
+	if p := NewPolicy(tr, 0); p.Leaves != nil || p.Loads != nil {
+		t.Errorf("moves are planned without a limit: %+v", p)
 	}
 }
 

@@ -2,6 +2,7 @@ package paging
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -138,6 +139,31 @@ func (o *Order) Next(object, now int) (distance int, reads bool) {
 		return uses[i] - now, o.reads[object][i]
 	}
 	return uses[0] + o.launches - now, o.reads[object][0]
+}
+
+// last is the last launch before now that uses an object, or that writes it if there is one; perhaps of a step before.
+func (o *Order) last(object, now int, writes bool) int {
+	uses := o.uses[object]
+	if writes && !slices.Contains(o.writes[object], true) {
+		return now - o.launches
+	}
+	i := sort.SearchInts(uses, now)
+	for back := 1; ; back++ {
+		k := i - back
+		if at := (k%len(uses) + len(uses)) % len(uses); !writes || o.writes[object][at] {
+			steps := 0
+			if k < 0 {
+				steps = (k - len(uses) + 1) / len(uses)
+			}
+			return uses[at] + steps*o.launches
+		}
+	}
+}
+
+// at reports whether a launch uses an object.
+func (o *Order) at(object, launch int) bool {
+	_, found := slices.BinarySearch(o.uses[object], launch)
+	return found
 }
 
 // manyGaps is the gaps before the next write from which on a copy out counts for

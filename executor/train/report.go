@@ -127,6 +127,14 @@ type CopyReport struct {
 	Failed    int     `json:"failed"`              // in all; each was taken again
 }
 
+// HiddenShare is the part of the copies' time in which their device computed; 1 if there were none.
+func (c *CopyReport) HiddenShare() float64 {
+	if c.HiddenMS+c.ExposedMS == 0 {
+		return 1
+	}
+	return c.HiddenMS / (c.HiddenMS + c.ExposedMS)
+}
+
 // DeviceReport is a device's memory.
 type DeviceReport struct {
 	ID           device.ID        `json:"id"`

@@ -20,8 +20,8 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	y := d.draw(c, 76)
 	y = drawMemory(c, p, y+30)
 	title = fmt.Sprintf("A step, predicted: schedule %s, %s", p.Schedule(), units.Count(p.Microbatches, "microbatch"))
-	if x.Moving > x.Seconds/1000 { // less is not seen
-		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", svg.Time(x.Moving))
+	if x.Moving.Waits > x.Seconds/1000 { // less is not seen
+		title += fmt.Sprintf("; of it, %s are waits for bytes that move for lack of memory", svg.Time(x.Moving.Waits))
 	}
 	line := predicted(p, x)
 	if over := line.end() - x.Seconds; over > x.Seconds/100 { // the time of a step is from end to end

@@ -20,15 +20,33 @@ import (
 // owns one for each device that lacks memory.
 type mover struct {
 	trace   *forecast.Trace
+	limit   int64
 	seconds func(bytes int64, out bool) float64 // of a copy
 	object  []int                               // by number of the instance: its object
-	queued  [][]paging.Move                     // per launch of the device
-	next    int                                 // its next launch
-	used    []float64                           // per object: the end of the newest launch that uses it
-	arrived []float64                           // per object: the end of its newest copy in
-	in, out float64                             // the end of the newest copy
-	stalled float64                             // the time for which launches have waited for copies
-	stalls  []float64                           // stalled at the end of each step
+	order   *paging.Order
+	course  paging.Course
+	queued  [][]paging.Move // per launch of the device, in the steps of course
+	next    int             // its next launch, there
+	used    []float64       // per object: the end of the newest launch that uses it
+	written []float64       // per object: the end of the newest launch that writes it
+	arrived []float64       // per object: the end of its newest copy in
+	in, out float64         // the end of the newest copy
+	leaving []leaving       // memory that was given up and is still in use
+	stalled float64         // the time for which launches have waited for copies
+	stalls  []float64       // stalled at the end of each step
+	copies  []span          // of all steps
+	works   []span          // of all steps: launches, without their waits
+	took    []float64       // per launch of a step: its time in the newest one
+	early   map[use]float64 // of that time, what comes before the launch reads an object; none where it waits for all first
+}
+
+// use is an object in a launch.
+type use struct{ launch, object int }
+
+// leaving is memory that is in use until its contents are copied out.
+type leaving struct {
+	bytes int64
+	until float64
 }
 
 // moversOf simulate the devices with less memory than a step with these traces would take;
@@ -37,7 +55,7 @@ func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, t
 	list := make([]*mover, len(speeds.Devices))
 	for i := range memory {
 		if f := &memory[i]; f.Moved() > 0 {
-			list[f.Device] = newMover(traces[f.Device], instances, paging.Moves(&traces[f.Device].Trace, f.Limit), func(bytes int64, out bool) float64 {
+			list[f.Device] = newMover(traces[f.Device], f.Limit, instances, func(bytes int64, out bool) float64 {
 				return speeds.HostSeconds(f.Device, bytes, out)
 			})
 		}
@@ -45,39 +63,51 @@ func moversOf(speeds *speed.Speeds, instances int, memory []forecast.Forecast, t
 	return list
 }
 
-func newMover(t *forecast.Trace, instances int, moves []paging.Move, seconds func(bytes int64, out bool) float64) *mover {
+func newMover(t *forecast.Trace, limit int64, instances int, seconds func(bytes int64, out bool) float64) *mover {
 	m := &mover{
-		trace: t, seconds: seconds, object: make([]int, instances), queued: make([][]paging.Move, len(t.Launches)),
-		used: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
+		trace: t, limit: limit, seconds: seconds, object: make([]int, instances), order: paging.NewOrder(&t.Trace), course: paging.CourseOf(&t.Trace, limit),
+		took: make([]float64, len(t.Launches)), early: map[use]float64{},
+		used: make([]float64, len(t.Objects)), written: make([]float64, len(t.Objects)), arrived: make([]float64, len(t.Objects)),
 	}
 	for o, number := range t.Numbers {
-		m.object[number] = o
+		if number >= 0 {
+			m.object[number] = o
+		}
 	}
-	for _, x := range moves {
+	m.queued = make([][]paging.Move, len(m.course.Used))
+	for _, x := range m.course.Moves {
 		m.queued[x.Launch] = append(m.queued[x.Launch], x)
 	}
 	return m
 }
 
 // begin queues the copies that come with the device's next launch, where the launch before
-// ended at free. It gives the time from which the launch has its memory. The memory of what
-// is copied in was in use until the launch before ended, or until its contents are copied
-// out.
+// ended at free. It gives the time from which the launch has its memory. A copy out begins
+// once its contents are written. What it leaves is in use until it and all launches before
+// have ended. A copy in begins as soon as there is room.
 func (m *mover) begin(free float64, on *cores) (own float64) {
-	room := free
-	own = free
+	m.leaving = slices.DeleteFunc(m.leaving, func(x leaving) bool { return x.until <= free })
 	for _, x := range m.queued[m.next] {
-		if !x.Out {
-			m.in = m.copy(x, m.in, room, on)
-			m.arrived[x.Object] = m.in
-			continue
-		}
-		m.out = m.copy(x, m.out, m.used[x.Object], on)
-		if room = max(room, m.out); !x.Ahead {
-			own = room
+		if x.Out {
+			bytes := m.trace.Objects[x.Object].Bytes
+			m.out = m.copy(x, m.out, m.written[x.Object], on)
+			m.leaving = append(m.leaving, leaving{paging.Rounded(bytes), max(m.out, m.used[x.Object])})
 		}
 	}
-	m.next = (m.next + 1) % len(m.queued)
+	used := m.course.Used[m.next]
+	own = m.room(used, free)
+	for _, x := range m.queued[m.next] {
+		if x.Out {
+			continue
+		}
+		from := own
+		if x.Ahead {
+			used += paging.Rounded(m.trace.Objects[x.Object].Bytes)
+			from = m.room(used, free)
+		}
+		m.in = m.copy(x, m.in, from, on)
+		m.arrived[x.Object] = m.in
+	}
 	return own
 }
 
@@ -91,14 +121,94 @@ func (m *mover) copy(x paging.Move, free, ready float64, on *cores) (end float64
 		begin = ready + wakes
 	}
 	on.copy(begin, takes)
+	m.copies = append(m.copies, span{max(free, ready), begin + takes})
 	return begin + takes
+}
+
+// room is the time from which so many bytes fit beside those that are leaving, no sooner than from.
+func (m *mover) room(bytes int64, from float64) float64 {
+	for _, x := range m.leaving {
+		bytes += x.bytes
+	}
+	for _, x := range m.leaving { // in the order in which they are copied
+		if bytes <= m.limit {
+			break
+		}
+		from, bytes = max(from, x.until), bytes-x.bytes
+	}
+	return from
+}
+
+// ran ends the device's next launch, which ran from start to end and took so long without its waits.
+func (m *mover) ran(start, end float64, waits []Wait) {
+	took := &m.took[m.next%len(m.took)]
+	*took = end - start
+	for _, w := range waits {
+		m.works = append(m.works, span{start, w.Start})
+		start = w.End
+		*took -= w.End - w.Start
+	}
+	m.works = append(m.works, span{start, end})
+	m.next = (m.next + 1) % len(m.queued)
 }
 
 // arrival is the time from which an instance that was copied out is back; 0 if it was not.
 func (m *mover) arrival(n *step.Need) float64 { return m.arrived[m.object[n.Number]] }
 
-// use notes the end of a launch that uses an instance.
-func (m *mover) use(n *step.Need, end float64) { m.used[m.object[n.Number]] = end }
+// readAfter notes that the device's next launch first reads an instance after so many seconds.
+func (m *mover) readAfter(n *step.Need, seconds float64) {
+	m.early[use{m.next % len(m.took), m.object[n.Number]}] = seconds
+}
+
+// ended notes the end of a launch that uses an instance.
+func (m *mover) ended(n *step.Need, end float64) {
+	o := m.object[n.Number]
+	if m.used[o] = end; n.Mode != segment.Read {
+		m.written[o] = end
+	}
+}
+
+// moving is about the copies of a step, in the mean of the course's steps.
+func (m *mover) moving() Moving {
+	all, hidden := 0.0, 0.0
+	for _, c := range m.copies {
+		all += c.end - c.start
+		i, _ := slices.BinarySearchFunc(m.works, c.start, func(w span, at float64) int { return cmp.Compare(w.end, at) })
+		for ; i < len(m.works) && m.works[i].start < c.end; i++ {
+			hidden += max(0, min(c.end, m.works[i].end)-max(c.start, m.works[i].start))
+		}
+	}
+	x := Moving{Waits: meanStep(m.stalls)}
+	if x.Copies, x.Most = m.most(); all > 0 {
+		x.Hidden = hidden / all * x.Copies
+	}
+	return x
+}
+
+// most is the time of a step's copies, and the most of it for which launches can work meanwhile.
+func (m *mover) most() (copies, hidden float64) {
+	turns, works, sums := float64(len(m.queued)/len(m.took)), 0.0, [2]float64{} // of copies in, and out
+	for _, took := range m.took {
+		works += took * turns
+	}
+	for i, during := range m.course.During(&m.trace.Trace, m.limit) {
+		x, beside := m.course.Moves[i], 0.0
+		for _, k := range during {
+			beside += m.took[k%len(m.took)]
+		}
+		way := 0
+		if x.Out {
+			way = 1
+		} else {
+			distance, _ := m.order.Next(x.Object, x.Launch%len(m.took)-1)
+			beside += m.early[use{(x.Launch + distance - 1) % len(m.took), x.Object}]
+		}
+		takes := m.seconds(m.trace.Objects[x.Object].Bytes, x.Out)
+		copies += takes
+		sums[way] += min(beside, takes)
+	}
+	return copies / turns, (min(sums[0], works) + min(sums[1], works)) / turns
+}
 
 // reading is an input of a launch: the share of its work that comes before the first read,
 // and the time from which the input is there.

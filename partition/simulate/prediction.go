@@ -21,12 +21,30 @@ import (
 type Prediction struct {
 	Seconds  float64      // from the end of a step to the end of the next one
 	Bubble   float64      // the share of that time in which the devices with stages wait
-	Moving   float64      // of Seconds, in which launches wait for bytes that move for lack of memory: of the device that waits most
+	Moving   Moving       // for lack of memory: of the device whose launches wait most
 	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
 	Launches []LaunchSpan // of one step, by device and time; of more than FewRanks none
 	Copies   []CopySpan   // between devices, in that step; of more than FewRanks none
 	Ranks    []Rank       // what each does in that step; nil: one process has all devices
 	Count    int          // launches of the step
+}
+
+// Moving is about the bytes that move in a step for lack of memory, in seconds.
+type Moving struct {
+	Waits  float64 // of the step, in which launches wait for them
+	Copies float64 // time of the copies
+	Hidden float64 // of Copies, in which launches work meanwhile
+	// Most is what Hidden can be: no more of a copy than the launches between the uses of its tensor take, of those that leave
+	// room for it, and of the copies of one direction together no more than all launches take.
+	Most float64
+}
+
+// String is for people: "2.5 ms of copies for lack of memory, 1.8 ms (72%) during launches, and at most 2 ms can be".
+func (m *Moving) String() string {
+	share := func(s float64) string {
+		return fmt.Sprintf("%s (%.0f%%)", units.Seconds(s), 100*s/max(m.Copies, 1e-12))
+	}
+	return fmt.Sprintf("copies for lack of memory take %s, %s of it during launches; at most %s can be", units.Seconds(m.Copies), share(m.Hidden), share(m.Most))
 }
 
 // FewRanks is the most ranks of which a prediction has each launch and each copy.
@@ -141,7 +159,9 @@ func (s *stepSimulation) predict(walk func(visit func(*step.Launch)) error) (*Pr
 	s.finish()
 	for _, m := range s.movers {
 		if m != nil {
-			out.Moving = max(out.Moving, meanStep(m.stalls))
+			if x := m.moving(); out.Moving.Copies == 0 || x.Waits > out.Moving.Waits {
+				out.Moving = x
+			}
 		}
 	}
 	return out, s.check.Err()
@@ -237,7 +257,7 @@ func (s *stepSimulation) visit(l *step.Launch) {
 			s.write(n, d, x.End, l.Repeats())
 		}
 		if m := s.movers[d]; m != nil {
-			m.use(n, x.End)
+			m.ended(n, x.End)
 		}
 	}
 	s.busy[d] += x.End - x.Start - x.Waited()
@@ -252,13 +272,16 @@ func (s *stepSimulation) run(l *step.Launch, d int) LaunchSpan {
 	free, seconds := s.free[d], s.time(l, d)
 	late, m, on := s.late(d), s.movers[d], s.turn(d)
 	if m != nil {
-		_, without, _ := course(free, seconds, s.readings(l, d, nil), late, turn{}, nil)
+		_, without, _ := course(free, seconds, s.readings(l, d, seconds, nil), late, turn{}, nil)
 		free = m.begin(free, on.cores)
-		_, with, _ := course(free, seconds, s.readings(l, d, m), late, turn{}, nil)
+		_, with, _ := course(free, seconds, s.readings(l, d, seconds, m), late, turn{}, nil)
 		m.stalled += with - without
 	}
 	x := LaunchSpan{Launch: *l, Device: d}
-	x.Start, x.End, x.Waits = course(free, seconds, s.readings(l, d, m), late, on, nil)
+	x.Start, x.End, x.Waits = course(free, seconds, s.readings(l, d, seconds, m), late, on, nil)
+	if m != nil {
+		m.ran(x.Start, x.End, x.Waits)
+	}
 	return x
 }
 
@@ -272,9 +295,9 @@ func (s *stepSimulation) late(d int) bool {
 	return s.speeds.OpByOp || s.speeds.Devices[d].LateInputs
 }
 
-// readings are the inputs of a launch, with the times at which m has brought them back; nil
+// readings are the inputs of a launch of so many seconds, with the times at which m has brought them back; nil
 // brings nothing. The next call overwrites them.
-func (s *stepSimulation) readings(l *step.Launch, d int, m *mover) []reading {
+func (s *stepSimulation) readings(l *step.Launch, d int, seconds float64, m *mover) []reading {
 	s.inputs = s.inputs[:0]
 	var first []float64
 	if s.late(d) {
@@ -292,6 +315,9 @@ func (s *stepSimulation) readings(l *step.Launch, d int, m *mover) []reading {
 		x := reading{there: there}
 		if first != nil {
 			x.share = first[j]
+		}
+		if first != nil && m != nil {
+			m.readAfter(n, x.share*seconds)
 		}
 		s.inputs = append(s.inputs, x)
 	}

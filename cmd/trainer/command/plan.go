@@ -199,6 +199,9 @@ func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) erro
 	}
 	text += buckets
 	text = fmt.Sprintf("%s\n%s%s\n%s\n", text, fewRows(s.Begin(min(width, columns.Width))), inFlight(s), p)
+	if p.Moving.Copies > 0 {
+		text += p.Moving.String() + "\n"
+	}
 	if like := run.StepsLike(p); like != "" {
 		text += like + "\n"
 	}

@@ -154,7 +154,8 @@ func printMoved(out io.Writer, r *berth.Report, batch string) {
 	}
 	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", units.Bytes(l.CopyInWeightBytes), once, in, perStep, units.Bytes(l.PullBackBytes))
 	if l.SpillBytes > 0 {
-		fmt.Fprintf(out, "spilled: %s in the median step, %s in all\ncopies: %s a step beside computing, %s alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), units.Milliseconds(r.Copies.HiddenMS), units.Milliseconds(r.Copies.ExposedMS))
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all\ncopies: %s a step beside computing (%.0f%%), %s alone\n",
+			units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), units.Milliseconds(r.Copies.HiddenMS), 100*r.Copies.HiddenShare(), units.Milliseconds(r.Copies.ExposedMS))
 	}
 	if h := r.HostMemory; h != nil {
 		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))

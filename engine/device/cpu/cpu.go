@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/internal/prompt"
 )
 
 // Kind is the name of this device kind.
@@ -44,7 +45,7 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	shares, err := o.Shares(runtime.GOMAXPROCS(0), host.DefaultBudget)
+	shares, err := o.Shares(prompt.Threads(), host.DefaultBudget)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}

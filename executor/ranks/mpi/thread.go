@@ -82,8 +82,7 @@ func (w *World) serve(files []string, met chan<- error) {
 	}
 	// The Go runtime takes this thread's turn from it while it is in MPI if there is none for other threads, and then
 	// looks for turns to take every 20 µs.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 1) }()
+	defer prompt.Beside()()
 	met <- nil
 	for t.turn() {
 		for len(t.works) > 0 {
