@@ -25,6 +25,7 @@ func TestEarlierCommandsAreAnswered(t *testing.T) {
 		"checkpoints delete":      "trainer checkpoints prune RUN --checkpoint ID",
 		"checkpoints compact":     "trainer checkpoints prune RUN",
 		"checkpoints verify --id": "give --checkpoint ID",
+		"plan --measure":          "plan measures without it",
 	}
 	asked := map[string]bool{}
 	answers := func(args ...string) {

@@ -11,4 +11,7 @@ func Retired(name, now string) *cobra.Command {
 }
 
 // retiredFlags says what to do in place of a flag that is gone.
-var retiredFlags = map[string]string{"id": "give --checkpoint ID"}
+var retiredFlags = map[string]string{
+	"id":      "give --checkpoint ID",
+	"measure": "plan measures without it, and with --by-arithmetic does not",
+}

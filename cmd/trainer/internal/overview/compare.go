@@ -27,11 +27,10 @@ func compareCommand(resting func(context.Context) ([]Resting, error)) *cobra.Com
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		list, err := summarize(args)
+		list, err := summarize(args, told(c, resting))
 		if err != nil {
 			return err
 		}
-		markResting(list, told(c, resting))
 		keys, err := differences(list)
 		if err != nil {
 			return err

@@ -25,11 +25,10 @@ func showCommand(resting func(context.Context) ([]Resting, error)) *cobra.Comman
 	}
 	asJSON := c.Flags().Bool("json", false, "print a JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		list, err := summarize(args)
+		list, err := summarize(args, told(c, resting))
 		if err != nil {
 			return err
 		}
-		markResting(list, told(c, resting))
 		if *asJSON {
 			return printJSON(c.OutOrStdout(), list[0].record())
 		}

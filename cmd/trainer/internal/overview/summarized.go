@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -27,15 +28,19 @@ type summarized struct {
 	rests *Resting // the job that trains it; nil: it has none, or that does not rest
 }
 
-// summarize reads runs that a user names.
-func summarize(dirs []string) (list []summarized, err error) {
+// summarize reads runs that a user names, beside the jobs that rest.
+func summarize(dirs []string, jobs []Resting) (list []summarized, err error) {
 	for _, dir := range dirs {
 		if !rundir.IsRun(dir) {
+			if i := slices.IndexFunc(jobs, func(j Resting) bool { return osfile.Real(j.Dir) == osfile.Real(dir) }); i >= 0 {
+				return nil, cli.Usagef("%s has not begun: it is the run of job %d; trainer jobs show %[2]d shows why", dir, jobs[i].Job)
+			}
 			near, _ := rundir.Runs(filepath.Dir(dir)) // without the folder, no run is near
 			return nil, cli.Usagef("%s is no run folder: name one, such as runs/digits; trainer runs ls lists those of a folder%s", dir, cli.DidYouMean(dir, near))
 		}
 		list = append(list, summarized{dir: dir, Summary: rundir.Summarize(dir)})
 	}
+	markResting(list, jobs)
 	return list, nil
 }
 
