@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -63,6 +64,9 @@ func (p *Program) beginBalance() error {
 	full := p.opt.Full
 	if p.opt.Balance == nil || !full.Shareable() || p.beside != nil {
 		return nil
+	}
+	if p.opt.Balance.Clock == nil {
+		return fmt.Errorf("%w: %s: LoadOptions.Balance has no Clock", ErrOptions, p.Graph().Name)
 	}
 	shares, err := full.Shares()
 	if err != nil {

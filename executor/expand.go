@@ -346,6 +346,9 @@ func (p *Program) Output(name string, samples, bucket int) (*residency.Tensor, e
 // without names all that this rank has. They are of the step's last microbatch, by name. The ledger counts the bytes as
 // fetch. LoadOptions.Fetch must be set.
 func (p *Program) Fetch(ctx context.Context, names ...string) (map[string][]byte, error) {
+	if err := p.usable(); err != nil {
+		return nil, err
+	}
 	e := p.latest
 	if e == nil {
 		return nil, fmt.Errorf("%s has no outputs yet: take a step first", p.Graph().Name)

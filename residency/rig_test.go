@@ -678,7 +678,6 @@ func (r *rig) write(t *Tensor, d int, b byte) {
 	}
 }
 
-// read checks, when the task runs, that t is b on device d.
 // onHost pulls t back and reads it.
 func (r *rig) onHost(ctx context.Context, why ledger.Reason, t *Tensor) ([]byte, error) {
 	if err := r.m.PullBack(ctx, why, t); err != nil {
@@ -687,6 +686,7 @@ func (r *rig) onHost(ctx context.Context, why ledger.Reason, t *Tensor) ([]byte,
 	return r.m.Host(t)
 }
 
+// read checks, when the task runs, that t is b on device d.
 func (r *rig) read(t *Tensor, d int, b byte) error {
 	r.Helper()
 	return r.task(d, func(in [][]byte) error {

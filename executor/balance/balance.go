@@ -8,12 +8,17 @@ import (
 const (
 	leastPause, mostPause = window, 1 << 16
 
-	fewest = 3   // steps that must be measured before any change
-	window = 9   // newest steps that count
-	payoff = 100 // steps within which a change must make up for the time that it takes
+	fewest   = 3   // samples that must be taken before any change
+	window   = 9   // newest samples that count
+	payoff   = 100 // steps within which a change must make up for the time that it takes
+	mostRest = 128 // samples between two changes
 )
 
-// evidence is what the share of time saved, times the steps measured, must reach.
+// sample is the least time of the passes that are measured together, in seconds. A system stops threads for some
+// hundredths of a second where others compute: a single short step says little.
+const sample = 0.1
+
+// evidence is what the share of time saved, times the samples taken, must reach.
 const evidence = 0.9
 
 // Balancer proposes the shares of a program's replicas. Its methods allocate only where shares change. One
@@ -21,15 +26,26 @@ const evidence = 0.9
 type Balancer struct {
 	shares   []int             // microbatches of each replica in a full step
 	most     []int             // by replica: those for which it has memory, as far as is known
-	late     [][window]float64 // by replica: seconds, a ring of the newest steps. So with took
+	late     [][window]float64 // by replica: seconds, a ring of the newest samples. So with took
 	took     [][window]float64 // for a microbatch
-	steps    int               // that were measured with these shares; less than 0: that are not measured first
-	pause    int               // steps that are not measured after proposals in vain, the next time
+	samples  int               // with these shares; less than 0: those that are passed over first
+	pause    int               // samples that are passed over after proposals in vain, the next time
+	rest     int               // samples from the newest change to the next one, at least
+	longer   int               // rest after the next change
+	from     []int             // the shares before the newest change
+	before   float64           // seconds of a step's passes with these
+	tried    bool              // the newest change was not compared with that yet
+	sums     []sums            // by replica: of the steps of the sample that is being taken
+	summed   int               // these steps
+	passed   float64           // seconds of their passes
 	delays   []float64         // by replica: the median of late. So with seconds of took
 	seconds  []float64
 	proposed []int
 	cost     time.Duration // of the newest change
 }
+
+// sums are seconds: how late a replica began, and how long its passes took.
+type sums struct{ late, passes float64 }
 
 // New makes a balancer of replicas that begin with so many microbatches each.
 func New(shares []int) *Balancer {
@@ -39,7 +55,7 @@ func New(shares []int) *Balancer {
 	}
 	return &Balancer{
 		shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n), late: make([][window]float64, n), took: make([][window]float64, n),
-		delays: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
+		sums: make([]sums, n), delays: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), from: make([]int, n), pause: leastPause,
 	}
 }
 
@@ -53,29 +69,55 @@ func (b *Balancer) Seconds() []float64 { return b.seconds }
 // Took tells how long the replicas took for their passes of a full step with the present shares, and how much later
 // than the first of them each began, in seconds.
 func (b *Balancer) Took(late, passes []float64) {
-	if b.steps < 0 {
-		b.steps++
+	longest := 0.0
+	for r := range passes {
+		b.sums[r].late += late[r]
+		b.sums[r].passes += passes[r]
+		longest = max(longest, late[r]+passes[r])
+	}
+	b.summed++
+	if b.passed += longest; b.passed < sample {
 		return
 	}
-	for r := range passes {
-		b.late[r][b.steps%window] = late[r]
-		b.took[r][b.steps%window] = passes[r] / float64(b.shares[r])
+	for r, x := range b.sums {
+		if n := float64(b.summed); b.samples >= 0 {
+			b.late[r][b.samples%window] = x.late / n
+			b.took[r][b.samples%window] = x.passes / (n * float64(b.shares[r]))
+		}
 	}
-	b.steps++
+	b.samples++
+	b.anew()
 }
 
-// Propose gives shares that end a step's passes sooner, if there are any. They are valid until the next
-// call of a method. The caller then calls Take, or Refuse.
+// anew begins another sample.
+func (b *Balancer) anew() {
+	clear(b.sums)
+	b.summed, b.passed = 0, 0
+}
+
+// Propose gives shares that end a step's passes sooner, if there are any, or those from before a change that did not. They
+// are valid until the next call of a method. The caller then calls Take, or Refuse.
 func (b *Balancer) Propose() (shares []int, ok bool) {
-	n := min(b.steps, window)
+	n := min(b.samples, window)
 	if n < fewest {
 		return nil, false
 	}
 	for r := range b.took {
 		b.delays[r], b.seconds[r] = median(b.late[r], n), median(b.took[r], n)
 	}
+	now := b.passes(b.shares)
+	if b.tried {
+		b.tried = false
+		if now >= b.before {
+			copy(b.proposed, b.from)
+			return b.proposed, true
+		}
+	}
+	if b.samples < b.rest {
+		return nil, false
+	}
 	b.assign()
-	now, then := b.passes(b.shares), b.passes(b.proposed)
+	then := b.passes(b.proposed)
 	if saved := now - then; saved <= 0 || saved < evidence/float64(n)*now || saved*payoff < b.cost.Seconds() {
 		return nil, false
 	}
@@ -121,8 +163,13 @@ func (b *Balancer) assign() {
 
 // Take makes the proposed shares the present ones, which took so long.
 func (b *Balancer) Take(cost time.Duration) {
+	b.tried = !slices.Equal(b.proposed, b.from) // there is no way back from the way back
+	b.before = b.passes(b.shares)
+	copy(b.from, b.shares)
 	copy(b.shares, b.proposed)
-	b.steps, b.cost, b.pause = 0, cost, leastPause
+	b.samples, b.cost, b.pause = 0, cost, leastPause
+	b.rest, b.longer = b.longer, min(2*b.longer+window, mostRest)
+	b.anew()
 }
 
 // Refuse says that a replica has no memory for the proposed shares, and proposes others. Without any, the
@@ -134,7 +181,7 @@ func (b *Balancer) Refuse(replica int) (shares []int, ok bool) {
 			return shares, true
 		}
 	}
-	b.steps, b.pause = -b.pause, min(2*b.pause, mostPause)
+	b.samples, b.pause = -b.pause, min(2*b.pause, mostPause)
 	return nil, false
 }
 

@@ -8,10 +8,15 @@
 //
 // A replica begins the passes of a step some time after the first replica does, since it waits for new
 // weights, for example. Its time for a microbatch is the time of its passes, divided by its microbatches.
-// Both are medians over the newest steps. The best shares follow from them: each replica has one microbatch,
-// and each further one goes to the replica that would have ended it first. They are proposed once the share of time that they save, times the steps that were
-// measured, reaches [evidence]: 30% after three steps, or 10% after nine. What they save within a hundred
-// steps must also make up for the time that the newest change took. After a change, all is measured anew.
+// Both are medians over the newest nine samples. A sample is the mean of as many steps as take a tenth of a second, or of
+// one that takes longer. The best shares follow: each replica has one microbatch, and each further one goes to the replica
+// that would have ended it first. They are proposed once the share of time that they save, times the samples taken, reaches
+// [evidence]: 30% after three samples, or 10% after nine. What they save within a hundred steps must also make up for the time
+// that the newest change took.
+//
+// After a change, all is measured anew. Where the passes take no less than before, the shares from before come back. After
+// each further change, the next one must wait for more samples, up to [mostRest]: on a machine on which others compute now
+// and then, shares settle, and do not follow each disturbance.
 //
 // # Why do shares change between steps, and not within one?
 //

@@ -33,6 +33,9 @@ func (c *Context) AllocHost(m shape.Meta, on device.ID) (*HostTensor, error) {
 	const what = "alloc host"
 	loc := Caller(1)
 	err := cmp.Or(c.checkOpen(), m.Shape.Validate())
+	if err == nil && m.DType.Size() == 0 {
+		err = fmt.Errorf("there is no data type %s", m.DType)
+	}
 	if err != nil {
 		return nil, c.failed(what, loc, err)
 	}

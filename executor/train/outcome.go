@@ -223,7 +223,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(a.losses) == 0 { // else steps were of several plans
+	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 { // else steps were of several plans
 		a.session.KeepRun(ctx, predicted, l.clock.Steps(), l.clock.Percentile(50)/1e3)
 	}
 	final, err := a.final(ctx)
