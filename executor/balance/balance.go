@@ -11,7 +11,7 @@ const (
 	fewest   = 3   // samples that must be taken before any change
 	window   = 9   // newest samples that count
 	payoff   = 100 // steps within which a change must make up for the time that it takes
-	mostRest = 128 // samples between two changes
+	mostRest = 64  // samples between two changes
 )
 
 // sample is the least time of the passes that are measured together, in seconds. A system stops threads for some
@@ -32,9 +32,6 @@ type Balancer struct {
 	pause    int               // samples that are passed over after proposals in vain, the next time
 	rest     int               // samples from the newest change to the next one, at least
 	longer   int               // rest after the next change
-	from     []int             // the shares before the newest change
-	before   float64           // seconds of a step's passes with these
-	tried    bool              // the newest change was not compared with that yet
 	sums     []sums            // by replica: of the steps of the sample that is being taken
 	summed   int               // these steps
 	passed   float64           // seconds of their passes
@@ -55,7 +52,7 @@ func New(shares []int) *Balancer {
 	}
 	return &Balancer{
 		shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n), late: make([][window]float64, n), took: make([][window]float64, n),
-		sums: make([]sums, n), delays: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), from: make([]int, n), pause: leastPause,
+		sums: make([]sums, n), delays: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
 	}
 }
 
@@ -95,29 +92,18 @@ func (b *Balancer) anew() {
 	b.summed, b.passed = 0, 0
 }
 
-// Propose gives shares that end a step's passes sooner, if there are any, or those from before a change that did not. They
-// are valid until the next call of a method. The caller then calls Take, or Refuse.
+// Propose gives shares that end a step's passes sooner, if there are any. They are valid until the next
+// call of a method. The caller then calls Take, or Refuse.
 func (b *Balancer) Propose() (shares []int, ok bool) {
 	n := min(b.samples, window)
-	if n < fewest {
+	if n < fewest || b.samples < b.rest {
 		return nil, false
 	}
 	for r := range b.took {
 		b.delays[r], b.seconds[r] = median(b.late[r], n), median(b.took[r], n)
 	}
-	now := b.passes(b.shares)
-	if b.tried {
-		b.tried = false
-		if now >= b.before {
-			copy(b.proposed, b.from)
-			return b.proposed, true
-		}
-	}
-	if b.samples < b.rest {
-		return nil, false
-	}
 	b.assign()
-	then := b.passes(b.proposed)
+	now, then := b.passes(b.shares), b.passes(b.proposed)
 	if saved := now - then; saved <= 0 || saved < evidence/float64(n)*now || saved*payoff < b.cost.Seconds() {
 		return nil, false
 	}
@@ -163,9 +149,6 @@ func (b *Balancer) assign() {
 
 // Take makes the proposed shares the present ones, which took so long.
 func (b *Balancer) Take(cost time.Duration) {
-	b.tried = !slices.Equal(b.proposed, b.from) // there is no way back from the way back
-	b.before = b.passes(b.shares)
-	copy(b.from, b.shares)
 	copy(b.shares, b.proposed)
 	b.samples, b.cost, b.pause = 0, cost, leastPause
 	b.rest, b.longer = b.longer, min(2*b.longer+window, mostRest)

@@ -103,38 +103,13 @@ func TestShortSteps(t *testing.T) {
 	}
 }
 
-// A change that does not save time is undone, here since a replica begins the later the less it has.
-func TestUndone(t *testing.T) {
-	b := New([]int{8, 8})
-	for range 9 {
-		b.Took([]float64{0, 4}, []float64{8, 8})
-	}
-	if shares, ok := b.Propose(); !ok || !slices.Equal(shares, []int{10, 6}) {
-		t.Fatalf("shares become %v", shares)
-	}
-	b.Take(0)
-	for range 3 {
-		b.Took([]float64{0, 6}, []float64{10, 6})
-	}
-	if shares, ok := b.Propose(); !ok || !slices.Equal(shares, []int{8, 8}) {
-		t.Fatalf("shares become %v", shares)
-	}
-	b.Take(0)
-	for range 8 {
-		b.Took([]float64{0, 4}, []float64{8, 8})
-		if shares, ok := b.Propose(); ok {
-			t.Fatalf("shares become %v at once", shares)
-		}
-	}
-}
-
 // Where speeds change all the time, shares change ever more rarely.
 func TestChangesBecomeRare(t *testing.T) {
 	b, changes := New([]int{8, 8}), 0
 	for range 100 {
 		changes += len(run(b, 10, 1, 9)) + len(run(b, 10, 9, 1))
 	}
-	if changes < 10 || changes > 25 {
+	if changes < 10 || changes > 40 {
 		t.Errorf("%d changes in 2000 samples", changes)
 	}
 }
@@ -183,7 +158,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// Whatever is measured, each replica keeps a microbatch, and a proposal never takes longer, unless it is the way back.
+// Whatever is measured, each replica keeps a microbatch, and a proposal never takes longer.
 func TestAnyTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.IntRange(1, 9), 2, 8).Draw(t, "shares")
@@ -199,7 +174,7 @@ func TestAnyTimes(t *testing.T) {
 				for _, s := range next {
 					sum += s
 				}
-				if sum != all || slices.Min(next) < 1 || b.passes(next) >= b.passes(b.shares) && !slices.Equal(next, b.from) {
+				if sum != all || slices.Min(next) < 1 || b.passes(next) >= b.passes(b.shares) {
 					t.Fatalf("%v become %v with %v", b.shares, next, b.Seconds())
 				}
 				b.Take(0)

@@ -14,9 +14,8 @@
 // [evidence]: 30% after three samples, or 10% after nine. What they save within a hundred steps must also make up for the time
 // that the newest change took.
 //
-// After a change, all is measured anew. Where the passes take no less than before, the shares from before come back. After
-// each further change, the next one must wait for more samples, up to [mostRest]: on a machine on which others compute now
-// and then, shares settle, and do not follow each disturbance.
+// After a change, all is measured anew. After each further change, the next one must wait for more samples, up to [mostRest]:
+// on a machine on which others compute now and then, shares do not follow each disturbance.
 //
 // # Why do shares change between steps, and not within one?
 //
