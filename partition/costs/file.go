@@ -32,6 +32,9 @@ const Variable = "BERTH_COSTS"
 // format is the version of the file's format.
 const format = 1
 
+// mostWait is how long a process waits for others that write to the file. One that is stopped has the lock for good.
+const mostWait = time.Second
+
 // mostBytes bounds a file of times: some 100 bytes for each.
 const mostBytes = 64 << 20
 
@@ -149,7 +152,7 @@ func (f *File) Seconds(k Key) (seconds float64, ok bool) {
 }
 
 // Add adds times to the file, and takes over what other processes have added
-// meanwhile. It waits for their writing until ctx ends. A file of times that is of no
+// meanwhile. It waits for their writing for a second, or until ctx ends before. A file of times that is of no
 // use is replaced; any other file stays.
 func (f *File) Add(ctx context.Context, times map[Key]float64) error {
 	return f.update(ctx, func(k *kept) { maps.Copy(k.seconds, times) })
@@ -207,9 +210,11 @@ func sorted(times map[Key]float64) []entry {
 	return list
 }
 
-// lock waits for the lock of a file, which it makes; unlock removes the file. On a
-// file system without locks there is none to wait for.
+// lock waits for the lock of a file, which it makes, until ctx ends or mostWait has passed; unlock removes the file. It tries
+// at least once. On a file system without locks there is none to wait for.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, mostWait, fmt.Errorf("%s: another process has the lock", path))
+	defer cancel()
 	for {
 		f, err := osfile.Open(path, os.O_RDWR|os.O_CREATE)
 		if err != nil {
