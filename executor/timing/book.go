@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/busy"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
@@ -212,7 +213,7 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tas
 		},
 	}
 	defer executor.WatchDevices(devs, b.opt.Watch)()
-	begin := time.Now()
+	begin, period := time.Now(), busy.Begin()
 	times, err := All(ctx, devs, tasks, o)
 	if len(times) > 0 {
 		b.took += time.Since(begin)
@@ -223,6 +224,11 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tas
 	kept := map[costs.Key]float64{}
 	for k, s := range times {
 		all[k], kept[k.Beside(ranks)] = s, s
+	}
+	if ranks == 1 && period.Busy() { // several ranks are busy with each other, and so are their steps
+		b.file.Use(kept)
+		b.tell("the machine is busy with other work: the times that were measured now are not kept")
+		return all, nil
 	}
 	if err := b.file.Add(ctx, kept); err != nil {
 		if ended := context.Cause(ctx); ended != nil {

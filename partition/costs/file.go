@@ -207,6 +207,13 @@ func (f *File) Add(ctx context.Context, times map[Key]float64) error {
 	return f.update(ctx, func(k *kept) { k.add(times) })
 }
 
+// Use adds times for this process alone.
+func (f *File) Use(times map[Key]float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.Copy(f.seconds, times)
+}
+
 // update changes what the file has, and takes over what other processes have added. See [File.Add].
 func (f *File) update(ctx context.Context, change func(*kept)) error {
 	f.mu.Lock()
