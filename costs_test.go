@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
@@ -106,6 +107,46 @@ func TestRunsTellTheInterval(t *testing.T) {
 	}
 	if p, err := r.StepTime(t.Context()); err != nil || r.StepsLike(p) == "" {
 		t.Errorf("another model on the same device: %q, %v", r.StepsLike(p), err)
+	}
+}
+
+// A training ends where another process has the lock of the file of times for good: its time is not kept, and its report is written.
+func TestTrainingEndsWithoutTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "costs.json")
+	r := openTimed(t, path, "digits", "train.steps=25")
+	if _, err := r.TimeSteps(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(path + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if got, err := osfile.Lock(lock, true); !got || err != nil {
+		t.Fatal(got, err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := r.Train(t.Context(), TrainOptions{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "report.json")); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !slices.Equal(before, after) {
+		t.Errorf("the file was written without its lock: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openTimed(t, path, "digits", "train.steps=25").Train(t.Context(), TrainOptions{Dir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(path); err != nil || slices.Equal(before, after) {
+		t.Errorf("no run is kept with the lock: %v", err)
 	}
 }
 

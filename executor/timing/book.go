@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/busy"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
@@ -42,19 +43,23 @@ func (b *Book) Open() {
 	if b.file != nil {
 		return
 	}
-	path := b.opt.Path
-	if path == "" {
-		var err error
-		if path, err = costs.DefaultPath(); err != nil {
-			b.file = costs.Unkept(costs.ThisMachine())
-			b.tell(fmt.Sprintf("measured times are not kept: %v", err))
-			return
-		}
+	path, err := b.path()
+	if err != nil {
+		b.file = costs.Unkept(costs.ThisMachine())
+		b.tell(fmt.Sprintf("measured times are not kept: %v", err))
+		return
 	}
-	var err error
 	if b.file, err = costs.Open(path, costs.ThisMachine()); err != nil {
 		b.tell(fmt.Sprintf("%v: segments are timed anew", err))
 	}
+}
+
+// path is the path of the file.
+func (b *Book) path() (string, error) {
+	if b.opt.Path != "" {
+		return b.opt.Path, nil
+	}
+	return costs.DefaultPath()
 }
 
 // Took is the time that measuring took, in all calls.
@@ -118,12 +123,18 @@ func (b *Book) Predict(ctx context.Context, p *partition.Plan) (*partition.Predi
 	return timed, nil
 }
 
-// AddRun keeps how long a step of a finished run took, as a multiple of what the times of this file foretold. Without a
-// file of times there is nothing to compare with, and one that cannot be written loses no more than this.
+// AddRun keeps how long a step of a finished run took, as a multiple of what the times of the file foretold. A file that
+// cannot be written loses no more than this.
 func (b *Book) AddRun(ctx context.Context, kind string, ratio float64) {
-	if f := b.Kept(); f != nil {
-		_ = f.AddRun(ctx, kind, ratio)
+	f := b.file
+	if f == nil {
+		path, err := b.path()
+		if err != nil {
+			return
+		}
+		f = costs.Unread(path, costs.ThisMachine())
 	}
+	_ = f.AddRun(ctx, kind, ratio)
 }
 
 // Kept is the file, even if nobody asked for times; nil if it has none that are of use.
@@ -131,12 +142,9 @@ func (b *Book) Kept() *costs.File {
 	if b.file != nil {
 		return b.file
 	}
-	path := b.opt.Path
-	if path == "" {
-		var err error
-		if path, err = costs.DefaultPath(); err != nil {
-			return nil
-		}
+	path, err := b.path()
+	if err != nil {
+		return nil
 	}
 	file, err := costs.Open(path, costs.ThisMachine())
 	if err != nil || file.Len() == 0 {
@@ -205,7 +213,7 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tas
 		},
 	}
 	defer executor.WatchDevices(devs, b.opt.Watch)()
-	begin := time.Now()
+	begin, period := time.Now(), busy.Begin()
 	times, err := All(ctx, devs, tasks, o)
 	if len(times) > 0 {
 		b.took += time.Since(begin)
@@ -216,6 +224,11 @@ func (b *Book) measure(ctx context.Context, devs []device.Device, ranks int, tas
 	kept := map[costs.Key]float64{}
 	for k, s := range times {
 		all[k], kept[k.Beside(ranks)] = s, s
+	}
+	if ranks == 1 && period.Busy() { // several ranks are busy with each other, and so are their steps
+		b.file.Use(kept)
+		b.tell("the machine is busy with other work: the times that were measured now are not kept")
+		return all, nil
 	}
 	if err := b.file.Add(ctx, kept); err != nil {
 		if ended := context.Cause(ctx); ended != nil {

@@ -82,7 +82,6 @@ type side struct {
 // take long, as many have to do as fit in copyTime.
 const (
 	copyRounds = 15
-	fewRounds  = 3
 	copyTime   = 100 * time.Millisecond
 )
 

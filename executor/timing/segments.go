@@ -14,14 +14,17 @@ import (
 )
 
 // The rounds over a device's tasks that are timed, after a first one that is not. They end once there are
-// usualRounds of them and Options.Least has passed, or before, once longRounds times that has.
+// usualRounds of them and Options.Least has passed; before, where they take long: after fewRounds once longRounds times that
+// has passed, and in any case once longest times that has.
 const (
 	usualRounds  = 7
+	fewRounds    = 3
 	longRounds   = 5
+	longest      = 40
 	defaultLeast = 50 * time.Millisecond
 )
 
-// Segments times tasks: each is the median of several runs. A device that is done
+// Segments times tasks: each is the median of several runs, or the least of a few. A device that is done
 // goes on working until all are. Tasks of equal work on equal devices are timed
 // once. One that does not fit in its device's memory, or that the device does not run,
 // gets no time.
@@ -38,7 +41,7 @@ func Segments(ctx context.Context, devs []device.Device, tasks []Task, o Options
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
-	return m.medians(), nil
+	return m.results(), nil
 }
 
 // measurement is one call of Segments.
@@ -125,7 +128,7 @@ func (m *measurement) work(ctx context.Context, w *worker) error {
 		}
 		took := time.Since(begin)
 		m.tell(w, min(float64(took)/float64(m.o.Least), float64(round)/usualRounds))
-		if took > longRounds*m.o.Least || round >= usualRounds && took >= m.o.Least {
+		if took > longest*m.o.Least || round >= fewRounds && took > longRounds*m.o.Least || round >= usualRounds && took >= m.o.Least {
 			needed = false
 			m.busy.Add(-1)
 			m.tell(w, 1)
@@ -179,10 +182,15 @@ func (m *measurement) tell(w *worker, share float64) {
 	m.o.Progress(sum / float64(max(1, count)))
 }
 
-func (m *measurement) medians() map[costs.Key]float64 {
+// results are the times: of few rounds the least, since the median of two or three may be one that other work made longer.
+func (m *measurement) results() map[costs.Key]float64 {
 	out := map[costs.Key]float64{}
 	for k, list := range m.times {
-		out[k] = median(list)
+		if len(list) < usualRounds {
+			out[k] = slices.Min(list)
+		} else {
+			out[k] = median(list)
+		}
 	}
 	return out
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -64,6 +65,8 @@ type attempt struct {
 	refused []string       // warnings of segments that go on op by op
 	retried int            // copies that failed and were repeated
 	written int64          // bytes that this run had on a shared device that was lost
+
+	predicted *partition.Prediction // of a step; nil before the loop has ended well
 }
 
 // opened is what open sets, and close gives back. Nothing of it changes in between.

@@ -72,7 +72,7 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, l.fail(ctx, err)
 	}
-	rep, unwritten := a.ended(l)
+	rep, unwritten := a.ended(ctx, l)
 	if rep == nil || !stopped {
 		return rep, unwritten
 	}
@@ -138,7 +138,7 @@ func (l *loop) fail(ctx context.Context, err error) error {
 
 // ended makes the report of a loop that ended well, and writes it. Where it cannot be
 // written, it returns both the report and the error.
-func (a *attempt) ended(l *loop) (*Report, error) {
+func (a *attempt) ended(ctx context.Context, l *loop) (*Report, error) {
 	if err := a.endSaves(); err != nil {
 		return nil, err
 	}
@@ -157,6 +157,9 @@ func (a *attempt) ended(l *loop) (*Report, error) {
 	}
 	if err := a.write(rep); err != nil {
 		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
+	}
+	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 { // else steps were of several plans
+		a.session.KeepRun(ctx, a.predicted, l.clock.Steps(), l.clock.Percentile(50)/1e3)
 	}
 	return rep, nil
 }
@@ -223,9 +226,7 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 { // else steps were of several plans
-		a.session.KeepRun(ctx, predicted, l.clock.Steps(), l.clock.Percentile(50)/1e3)
-	}
+	a.predicted = predicted
 	final, err := a.final(ctx)
 	if err != nil {
 		return nil, err

@@ -471,7 +471,7 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	if err := errors.Join(t.loop.end(work), t.loop.a.closeAnswers()); err != nil {
 		return nil, t.fail(work, err)
 	}
-	rep, err := t.loop.a.ended(t.loop)
+	rep, err := t.loop.a.ended(ctx, t.loop)
 	return rep, t.loop.a.outcome(err)
 }
 

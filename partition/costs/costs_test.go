@@ -51,10 +51,12 @@ func TestUselessFile(t *testing.T) {
 		`{"weights": 1}`:               ErrOther,
 		`{"berth_costs": 2}`:           ErrDamaged,
 		"{\n\t\"berth_costs\": 1, \"m": ErrDamaged,
-		`{"berth_costs": 1, "machine": {"cpu": "another", "cores": 2}}`:                                                                      ErrForeign,
-		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": 1}, {"seconds": 1}]}`:   ErrDamaged,
-		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": -1}]}`:                  ErrDamaged,
-		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2, "build": "older"}, "segments": [{"work": "a", "on": "b", "seconds": 1}]}`: ErrForeign,
+		`{"berth_costs": 1, "machine": {"cpu": "another", "cores": 2}}`:                                                                              ErrForeign,
+		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": 1}, {"seconds": 1}]}`:           ErrDamaged,
+		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": -1}]}`:                          ErrDamaged,
+		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": 1e308}]}`:                       ErrDamaged,
+		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": 1}], "runs": {"a": [1, 1001]}}`: ErrDamaged,
+		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2, "build": "older"}, "segments": [{"work": "a", "on": "b", "seconds": 1}]}`:         ErrForeign,
 	} {
 		path := filepath.Join(t.TempDir(), "costs.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -80,6 +82,39 @@ func TestUselessFile(t *testing.T) {
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
 			t.Errorf("files are left: %v", left)
 		}
+	}
+}
+
+// A file keeps the newest times, and its writer all of them.
+func TestOldTimesGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "costs.json")
+	first, second := Key{"first", "on"}, Key{"second", "on"}
+	if err := mustOpen(t, path).Add(t.Context(), map[Key]float64{first: 1, second: 1}); err != nil {
+		t.Fatal(err)
+	}
+	f := mustOpen(t, path)
+	if err := f.Add(t.Context(), map[Key]float64{first: 2}); err != nil {
+		t.Fatal(err)
+	}
+	many := map[Key]float64{}
+	for i := range mostTimes - 1 {
+		many[Key{fmt.Sprint(i), "on"}] = 1
+	}
+	if err := f.Add(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	if s, known := f.Seconds(second); !known || s != 1 {
+		t.Errorf("the writer has forgotten a time: %v, %v", s, known)
+	}
+	f = mustOpen(t, path)
+	if s, known := f.Seconds(first); !known || s != 2 || f.Len() != mostTimes {
+		t.Errorf("the newer time is %v, %v, of %d", s, known, f.Len())
+	}
+	if _, known := f.Seconds(second); known {
+		t.Error("the oldest time is kept")
+	}
+	if err := f.Add(t.Context(), map[Key]float64{first: 1e7}); err == nil {
+		t.Error("a time of months is kept")
 	}
 }
 

@@ -32,8 +32,20 @@ const Variable = "BERTH_COSTS"
 // format is the version of the file's format.
 const format = 1
 
-// mostBytes bounds a file of times: some 100 bytes for each.
-const mostBytes = 64 << 20
+// mostWait is how long a process waits for others that write to the file. One that is stopped has the lock for good.
+const mostWait = time.Second
+
+// mostTimes is how many times a file keeps, the newest ones, and mostBytes bounds a file: some hundred bytes for each.
+const (
+	mostTimes = 8000
+	mostBytes = 64 << 20
+)
+
+// The most that times and ratios can be: more is an error of a clock, or damage.
+const (
+	mostSeconds = 1e6
+	mostRatio   = 1e3
+)
 
 // DefaultPath is the file that [Variable] names, or else one for this machine in
 // the folder berth/costs of the user's cache.
@@ -60,6 +72,7 @@ type File struct {
 // kept is what a file has.
 type kept struct {
 	seconds map[Key]float64
+	order   []Key                // of seconds, the oldest first
 	runs    map[string][]float64 // see [File.Runs]
 }
 
@@ -87,13 +100,36 @@ func Open(path string, m Machine) (*File, error) {
 	return f, err
 }
 
+// Unread is a file of times to add to, which is read once that is done. It tells no time before.
+func Unread(path string, m Machine) *File {
+	return &File{path: path, machine: m, kept: nothing()}
+}
+
 // Unkept has times in memory alone, which end with the process.
 func Unkept(m Machine) *File {
 	return &File{machine: m, kept: nothing()}
 }
 
 // nothing is what an empty file has.
-func nothing() kept { return kept{map[Key]float64{}, map[string][]float64{}} }
+func nothing() kept { return kept{seconds: map[Key]float64{}, runs: map[string][]float64{}} }
+
+// add adds times, as the newest.
+func (k *kept) add(times map[Key]float64) {
+	k.order = slices.DeleteFunc(k.order, func(x Key) bool { _, again := times[x]; return again })
+	k.order = append(k.order, slices.SortedFunc(maps.Keys(times), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.On, b.On), cmp.Compare(a.Work, b.Work))
+	})...)
+	maps.Copy(k.seconds, times)
+}
+
+// newest lists the newest times, the oldest of them first.
+func (k *kept) newest() []entry {
+	list := []entry{}
+	for _, x := range k.order[max(0, len(k.order)-mostTimes):] {
+		list = append(list, entry{x, k.seconds[x]})
+	}
+	return list
+}
 
 // read reads the file.
 func (f *File) read() (kept, error) {
@@ -119,18 +155,29 @@ func (f *File) read() (kept, error) {
 		return k, fmt.Errorf("%s: %w", f.path, ErrForeign)
 	}
 	for _, e := range c.Segments {
-		if !(e.Seconds >= 0) || e.Work == "" || e.On == "" {
+		if !isTime(e.Seconds) || e.Work == "" || e.On == "" {
 			return nothing(), fmt.Errorf("%s: %w", f.path, ErrDamaged)
+		}
+		if _, twice := k.seconds[e.Key]; !twice {
+			k.order = append(k.order, e.Key)
 		}
 		k.seconds[e.Key] = e.Seconds
 	}
 	for kind, list := range c.Runs {
-		if slices.ContainsFunc(list, func(x float64) bool { return !(x > 0) }) {
+		if !isRatio(list...) {
 			return nothing(), fmt.Errorf("%s: %w", f.path, ErrDamaged)
 		}
 		k.runs[kind] = list
 	}
 	return k, nil
+}
+
+// isTime reports whether work can take so long.
+func isTime(seconds float64) bool { return seconds >= 0 && seconds <= mostSeconds }
+
+// isRatio reports whether a step can take so many times as long as predicted.
+func isRatio(list ...float64) bool {
+	return !slices.ContainsFunc(list, func(x float64) bool { return !(x > 0 && x <= mostRatio) })
 }
 
 // Len counts the times.
@@ -149,28 +196,37 @@ func (f *File) Seconds(k Key) (seconds float64, ok bool) {
 }
 
 // Add adds times to the file, and takes over what other processes have added
-// meanwhile. It waits for their writing until ctx ends. A file of times that is of no
-// use is replaced; any other file stays.
+// meanwhile. It waits for their writing for a second, or until ctx ends before. A file of times that is of no
+// use is replaced; any other file stays. Of many times, the file keeps the newest.
 func (f *File) Add(ctx context.Context, times map[Key]float64) error {
-	return f.update(ctx, func(k *kept) { maps.Copy(k.seconds, times) })
+	for k, s := range times {
+		if !isTime(s) {
+			return fmt.Errorf("%s on %s takes %v s: give a number from 0 to %g", k.Work, k.On, s, float64(mostSeconds))
+		}
+	}
+	return f.update(ctx, func(k *kept) { k.add(times) })
+}
+
+// Use adds times for this process alone.
+func (f *File) Use(times map[Key]float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.Copy(f.seconds, times)
 }
 
 // update changes what the file has, and takes over what other processes have added. See [File.Add].
 func (f *File) update(ctx context.Context, change func(*kept)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	change(&f.kept) // this process has all of it, even where the file does not
 	if f.path == "" {
-		change(&f.kept)
 		return nil
 	}
 	now, err := f.replace(ctx, change)
 	if err != nil {
-		change(&f.kept) // for this process alone
 		return err
 	}
-	for k, s := range now.seconds {
-		f.seconds[k] = s
-	}
+	maps.Copy(f.seconds, now.seconds)
 	f.runs = now.runs
 	return nil
 }
@@ -193,23 +249,15 @@ func (f *File) replace(ctx context.Context, change func(*kept)) (kept, error) {
 	return now, osfile.Replace(f.path, func(w *os.File) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "\t")
-		return e.Encode(contents{Format: format, Machine: f.machine, Segments: sorted(now.seconds), Runs: now.runs})
+		return e.Encode(contents{Format: format, Machine: f.machine, Segments: now.newest(), Runs: now.runs})
 	})
 }
 
-// sorted lists times by key.
-func sorted(times map[Key]float64) []entry {
-	list := make([]entry, 0, len(times))
-	for k, s := range times {
-		list = append(list, entry{k, s})
-	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.On, b.On), cmp.Compare(a.Work, b.Work)) })
-	return list
-}
-
-// lock waits for the lock of a file, which it makes; unlock removes the file. On a
-// file system without locks there is none to wait for.
+// lock waits for the lock of a file, which it makes, until ctx ends or mostWait has passed; unlock removes the file. It tries
+// at least once. On a file system without locks there is none to wait for.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, mostWait, fmt.Errorf("%s: another process has the lock", path))
+	defer cancel()
 	for {
 		f, err := osfile.Open(path, os.O_RDWR|os.O_CREATE)
 		if err != nil {

@@ -3,7 +3,6 @@ package costs
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -30,8 +29,8 @@ func (f *File) Runs(kind string) []float64 {
 
 // AddRun adds a run: see [File.Runs] and [File.Add].
 func (f *File) AddRun(ctx context.Context, kind string, ratio float64) error {
-	if !(ratio > 0) || math.IsInf(ratio, 0) {
-		return fmt.Errorf("a step takes %v times as long as predicted: give a number above 0", ratio)
+	if !isRatio(ratio) {
+		return fmt.Errorf("a step takes %v times as long as predicted: give a number above 0, up to %g", ratio, float64(mostRatio))
 	}
 	return f.update(ctx, func(k *kept) {
 		list := append(slices.Clone(k.runs[kind]), ratio)

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -42,8 +43,10 @@ func TestRunsAreKept(t *testing.T) {
 	if s, known := f.Seconds(k); !known || s != 1 {
 		t.Errorf("the time is %v, %v", s, known)
 	}
-	if err := f.AddRun(t.Context(), "a", 0); err == nil {
-		t.Error("a step took no time")
+	for _, ratio := range []float64{0, math.NaN(), math.Inf(1), 1001} {
+		if err := f.AddRun(t.Context(), "a", ratio); err == nil {
+			t.Errorf("a step took %v times as long as predicted", ratio)
+		}
 	}
 }
 

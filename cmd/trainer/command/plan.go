@@ -14,10 +14,12 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -75,6 +77,11 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	}
 	for _, text := range run.Notes() {
 		fmt.Fprintln(c.ErrOrStderr(), text)
+	}
+	if f.timing.Took > 0 {
+		if text := queued.BesideTiming(c.Context(), build.Revision()); text != "" {
+			cli.Tell(c, c.ErrOrStderr(), text)
+		}
 	}
 	if f.timing.Untimed != "" {
 		fmt.Fprintln(c.ErrOrStderr(), f.timing.Untimed)

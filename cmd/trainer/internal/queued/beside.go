@@ -24,21 +24,43 @@ const aside = time.Second
 
 // Beside says for a training with devices of its own that a daemon holds others; "" where none runs.
 func Beside(ctx context.Context, version string) string {
+	text, only := besides(ctx, version)
+	switch {
+	case text == "":
+		return ""
+	case only:
+		return text + "; this run has devices of its own"
+	}
+	return text + "; this run has devices of its own. trainer submit shares those of trainer up"
+}
+
+// BesideTiming says for times that were measured now that a daemon works beside; "" where none runs.
+func BesideTiming(ctx context.Context, version string) string {
+	text, _ := besides(ctx, version)
+	if text == "" {
+		return ""
+	}
+	return text + "; the times that were measured now may be longer for that"
+}
+
+// besides names the daemon that trains on this machine; "" where none runs. only: it runs one job and ends.
+func besides(ctx context.Context, version string) (text string, only bool) {
 	path, err := queuePath()
 	if err != nil {
-		return ""
+		return "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, aside)
 	defer cancel()
 	client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
 	if err != nil {
-		return ""
+		return "", false
 	}
 	defer client.Close()
-	if d := client.Daemon(); d.Only != 0 {
-		return fmt.Sprintf("trainer submit --wait (process %d) trains on this machine, too; this run has devices of its own", d.Process)
+	name, d := "trainer up", client.Daemon()
+	if only = d.Only != 0; only {
+		name = "trainer submit --wait"
 	}
-	return fmt.Sprintf("trainer up (process %d) trains on this machine, too; this run has devices of its own. trainer submit shares those of trainer up", client.Daemon().Process)
+	return fmt.Sprintf("%s (process %d) trains on this machine, too", name, d.Process), only
 }
 
 // Resting lists the jobs that wait or are paused, whether they have begun or not. The error is a daemon's that does not answer.
