@@ -54,7 +54,7 @@ type visits struct {
 	under  map[string]*visit // those under way, by what they visit
 	full   <-chan time.Time  // of a look: when it waits no more for a place; nil: there always was one
 	over   bool              // it waits no more
-	going  sync.WaitGroup
+	going  tasks
 }
 
 func newVisits() *visits {
@@ -96,8 +96,7 @@ func (v *visits) begin(ctx context.Context, of string, look func() found) *visit
 	x := &visit{began: time.Now(), done: make(chan struct{})}
 	give := sync.OnceFunc(v.turns.Give)
 	late := time.AfterFunc(turnTime, give)
-	v.under[of] = x
-	v.going.Go(func() {
+	begun := v.going.begin(func() {
 		defer func() {
 			if cause := recover(); cause != nil {
 				x.found.cause = fmt.Sprintf("%v\n%s", cause, debug.Stack())
@@ -109,6 +108,13 @@ func (v *visits) begin(ctx context.Context, of string, look func() found) *visit
 		}()
 		x.found = look()
 	})
+	if !begun {
+		late.Stop()
+		give()
+		v.places.Give()
+		return nil
+	}
+	v.under[of] = x
 	return x
 }
 
@@ -199,11 +205,31 @@ func visitRoot(folder string) found {
 	return f
 }
 
-// wait waits for what is under way, but not for what a dead file system holds up.
-func wait(going *sync.WaitGroup) {
+// tasks are goroutines of the server that a dead file system may hold up.
+type tasks struct {
+	mu     sync.Mutex
+	closed bool
+	going  sync.WaitGroup
+}
+
+// begin calls f in a goroutine of its own, or reports that the server ends.
+func (t *tasks) begin(f func()) (begun bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.going.Go(f)
+	}
+	return !t.closed
+}
+
+// close lets no more begin, and waits for those that are under way, but not for what a dead file system holds up.
+func (t *tasks) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
-		going.Wait()
+		t.going.Wait()
 		close(ended)
 	}()
 	select {
@@ -224,7 +250,7 @@ func apart[T any](ctx context.Context, s *Server, ids []string, f func() (T, err
 		cause any
 	}
 	done := make(chan answer, 1)
-	s.reading.Go(func() {
+	begun := s.reading.begin(func() {
 		defer s.reads.Give()
 		var a answer
 		defer func() {
@@ -235,6 +261,10 @@ func apart[T any](ctx context.Context, s *Server, ids []string, f func() (T, err
 		}()
 		a.v, a.err = f()
 	})
+	if !begun {
+		s.reads.Give()
+		return v, refused(http.StatusServiceUnavailable, "the server ends")
+	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
