@@ -1,6 +1,6 @@
 // The page of one run, and of several that are compared.
 import { get, link } from "/api.js";
-import { ago, brief, bytes, dash, duration, el, number, setText } from "/dom.js";
+import { ago, brief, bytes, dash, duration, el, number, set, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
@@ -53,7 +53,7 @@ export function runView(ids) {
 
   function layout() {
     const title = several ? `${ids.length} runs compared` : parts.run.run;
-    document.title = title + " – Berth";
+    set(document, "title", title + " – Berth");
     element.replaceChildren(
       el("p", {}, el("a", { href: link() }, "← All runs")), el("h1", {}, title), problem,
       ...(several ? [legendOfRuns()] : [facts]),
