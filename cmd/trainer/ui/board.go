@@ -68,6 +68,7 @@ type gone struct {
 
 // board is what the table shows.
 type board struct {
+	life   context.Context // of the server
 	folder string
 	jobs   func(context.Context) []queued.Record
 	step   func(dir string) (at, of int, ok bool) // as [Options] has it
@@ -97,7 +98,7 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 		jobs = func(context.Context) []queued.Record { return nil }
 	}
 	b := &board{
-		folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+		life: life, folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
 		visits: newVisits(),
 	}
@@ -123,7 +124,7 @@ func (b *board) fresh(ctx context.Context) error {
 // leaves behind. A look that its time ends shows nothing.
 func (b *board) look(ctx context.Context) (whole bool) {
 	b.visits.anew()
-	queue := b.visits.key(ctx, queueKey, func() found { return found{jobs: b.jobs(ctx)} })
+	queue := b.visits.key(ctx, queueKey, func() found { return found{jobs: b.jobs(b.life)} }) // it may outlive this look
 	if f, ok := b.visits.end(ctx, queueKey, queue); ok {
 		b.queue = f.jobs
 	}

@@ -25,6 +25,7 @@ const (
 	turnTime   = 50 * time.Millisecond // after which a visit lets another begin
 	mostVisits = 128                   // to folders that answered the last time, and as many to others, under way at once
 	mostBeside = 32                    // of them, to folders in one folder: a dead disk leaves places for others
+	keepTime   = 2 * time.Second       // that what a visit has found is true; later it is left aside
 	leaveTime  = time.Second           // that visits and reads have to end with the server
 )
 
@@ -38,8 +39,20 @@ const (
 // ever, and nobody can end it. So nobody waits for it longer than patience, and none other begins before it has ended.
 type visit struct {
 	began time.Time
-	done  chan struct{} // closed once found is there
+	done  chan struct{} // closed once what follows is there
+	ended time.Time
 	found found
+}
+
+// old reports whether a visit has ended so long ago that what it has found may be true no more. The cause of a panic is told
+// however late.
+func (x *visit) old() bool {
+	select {
+	case <-x.done:
+		return x.found.cause == nil && time.Since(x.ended) > keepTime
+	default:
+		return false
+	}
 }
 
 // found is what a visit has found.
@@ -64,8 +77,9 @@ func newVisits() *visits {
 	return &visits{pools: map[poolOf]*pool{}, turns: make(bounds.Places, runtime.GOMAXPROCS(0)), under: map[string]*visit{}}
 }
 
-// anew begins a look.
+// anew begins a look. It uses no old visits.
 func (v *visits) anew() {
+	maps.DeleteFunc(v.under, func(_ string, x *visit) bool { return x.old() })
 	maps.DeleteFunc(v.pools, func(_ poolOf, p *pool) bool { return len(p.Places) == 0 })
 }
 
@@ -81,8 +95,8 @@ type pool struct {
 	stuck bool // none became free for as long as patience
 }
 
-// take takes a place, and waits for one no longer than patience. Then as many visits as there may be do not end, and nobody waits again
-// before a place is free.
+// take takes a place, and waits for one no longer than patience. Then as many visits as there may be do not end, and nobody waits
+// again before a place is free.
 func (p *pool) take(ctx context.Context) bool {
 	if p.Take() {
 		p.stuck = false
@@ -142,6 +156,7 @@ func (v *visits) start(of string, look func() found, leave func()) *visit {
 			late.Stop()
 			give()
 			leave()
+			x.ended = time.Now()
 			close(x.done)
 		}()
 		x.found = look()
@@ -184,7 +199,7 @@ func (v *visits) end(ctx context.Context, of string, x *visit) (f found, ok bool
 	}
 }
 
-// key begins a visit to what is no folder of a run, or gives the one that is under way. It needs no place: there is one of each key.
+// key begins a visit to what is no folder of a run, or gives the one that is under way. It needs no place: there is one of each.
 func (v *visits) key(ctx context.Context, key string, look func() found) *visit {
 	if x := v.under[key]; x != nil || ctx.Err() != nil {
 		return x
